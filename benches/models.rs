@@ -11,11 +11,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evo_protocol::verdict::VerdictClass;
-use evo_search::model::Regressor;
 use evo_search::model::acquisition::expected_improvements;
 use evo_search::model::features::Features;
 use evo_search::model::forest::{Forest, ForestOptions};
-use evo_search::model::process::{GaussianProcess, ProcessOptions};
+use evo_search::model::process::GaussianProcess;
 use evo_search::model::process_screen::ProcessScreen;
 use evo_search::model::validity::ValidityModel;
 use evo_search::registry;
@@ -69,14 +68,12 @@ fn main() {
             measure(&space, &features, known, points);
         }
     }
-    for name in ["evolve", "surrogate_trees", "surrogate_process"] {
-        measure_strategy(&space, name);
-    }
+    measure_strategy(&space, registry::FULL);
 }
 
 /// A whole strategy: one proposal and one outcome at a time, on all points of the space.
 fn measure_strategy(space: &SearchSpace, name: &str) {
-    let mut strategy = registry::create_any(name, space, 1).expect("a known name");
+    let mut strategy = registry::create(name, space, 1).expect("a known name");
     let mut times = Vec::new();
     println!("\n{name}, milliseconds a proposal with its outcome, on all {} points", space.count());
     for known in 0..1100 {
@@ -106,12 +103,12 @@ fn measure(space: &SearchSpace, features: &Features, known: usize, count: usize)
     let mut forest = Forest::new(ForestOptions::extra_trees(), Arc::clone(features.scales()));
     forest.watch(Arc::clone(&codes));
     let started = Instant::now();
-    forest.learn(features.codes(&seen[..known]), &targets[..known], None, &mut rng);
+    forest.learn(features.codes(&seen[..known]), &targets[..known], &mut rng);
     let whole = milliseconds(started);
     let mut improvements = Vec::new();
     let trees = (known..seen.len()).map(|at| {
         let started = Instant::now();
-        forest.add(&features.code_row(&seen[at]), targets[at], 1.0, &mut rng);
+        forest.add(&features.code_row(&seen[at]), targets[at], &mut rng);
         expected_improvements(forest.watched(), 0.5, &mut improvements);
         let best = improvements.iter().copied().fold(0.0, f64::max);
         assert!(best.is_finite());
@@ -146,10 +143,11 @@ fn measure_process(
 ) -> (f64, String) {
     let rows = features.process_matrix(seen);
     let mut screen = ProcessScreen::new(&features.process_matrix(points));
-    let options = ProcessOptions { capacity: known, ..ProcessOptions::default() };
-    let mut process = GaussianProcess::new(options, features.process_columns());
+    let mut process = GaussianProcess::new(features.process_columns());
     let started = Instant::now();
-    process.fit(&rows.select(&(0..known).collect::<Vec<_>>()), &targets[..known], &mut seeded(2));
+    let first = rows.select(&(0..known).collect::<Vec<_>>());
+    process.tune(&first, &targets[..known], &mut seeded(2));
+    process.learn(&first, &targets[..known]);
     screen.update(&process);
     let tune = milliseconds(started);
     let mut improvements = Vec::new();

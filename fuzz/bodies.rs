@@ -21,8 +21,7 @@ use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
 use evo::request::answer::AnswerHead;
-use evo::request::lines::RequestLine;
-use evo::task::{TaskForm, definition, files, module, workloads};
+use evo::task::{TaskForm, definition, folder, module, workloads};
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document;
@@ -201,7 +200,7 @@ pub fn sanitizer(bytes: &[u8]) {
 /// A recording in any format: rows in its space, or a fault that says what is wrong.
 pub fn recording(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Recording::of_text(text, "kernel__device") {
+    match Recording::of_text(text, "kernel__device", None) {
         Ok(recording) => {
             let inside = |genome: &evo_space::Genome| {
                 recording.space.contains(genome) || recording.row(genome).is_some()
@@ -215,7 +214,7 @@ pub fn recording(bytes: &[u8]) {
 /// A line of requests: one that is understood, or a mistake that is told without the text being trusted.
 pub fn request(bytes: &[u8]) {
     match evo::request::lines::whole(bytes.to_vec(), bytes.len()) {
-        RequestLine::Text(text) => match evo::request::read::request(&text) {
+        Ok(text) => match evo::request::read::request(&text) {
             Ok(request) => {
                 let id = &request.id;
                 assert!(id.is_null() || id.is_string() || id.is_i64() || id.is_u64(), "{id}");
@@ -228,7 +227,7 @@ pub fn request(bytes: &[u8]) {
                 assert!(answer["status"] == "rejected" && answer["scores"].is_null(), "{answer}");
             }
         },
-        RequestLine::Bad(bad) => assert!(!bad.message.is_empty(), "{bad:?}"),
+        Err(bad) => assert!(!bad.message.is_empty(), "{bad:?}"),
     }
 }
 
@@ -247,15 +246,16 @@ pub fn task(bytes: &[u8]) {
                 continue;
             }
         };
-        let all = files(&own);
+        let files = folder(&own);
         let mut errors = Diagnostics::default();
-        let tree = document::parse(&all[0].text, &mut errors);
-        assert!(tree.is_some() && errors.list().is_empty(), "{errors:?}\n{}", all[0].text);
-        if let Err(errors) = SearchSpace::parse(&all[0].text) {
-            panic!("{errors:?}\n{}", all[0].text);
+        let tree = document::parse(&files.space, &mut errors);
+        assert!(tree.is_some() && errors.list().is_empty(), "{errors:?}\n{}", files.space);
+        if let Err(errors) = SearchSpace::parse(&files.space) {
+            panic!("{errors:?}\n{}", files.space);
         }
         // A comment of the skeleton ends with its line.
-        assert!(!all[1].text.lines().any(|line| line.ends_with('\\')), "{}", all[1].text);
+        let kernel = &files.beside[0].1;
+        assert!(!kernel.lines().any(|line| line.ends_with('\\')), "{kernel}");
     }
 }
 

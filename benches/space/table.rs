@@ -53,13 +53,7 @@ fn operations_lines(operations: &Operations) -> String {
         );
     }
     let rows = &operations.rows;
-    let _ = writeln!(
-        text,
-        "  {} rows: {} a row, {} bytes a row",
-        rows.listed,
-        nanoseconds(rows.ns_per_row),
-        rows.bytes_per_row,
-    );
+    let _ = writeln!(text, "  {} rows: {} a row", rows.listed, nanoseconds(rows.ns_per_row));
     text
 }
 

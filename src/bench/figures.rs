@@ -7,16 +7,16 @@ use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatu
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::shapes::BenchShape;
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
+use crate::peer::ClaimedTime;
 use crate::report::judged::{are_few, blocks};
 use crate::timing::stats::{bootstrap_interval, median, quantile, sorted};
 use crate::timing::{noise, paired};
 
-/// Samples of one mode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockSeries {
     /// Nanoseconds a call, in order.
@@ -24,15 +24,12 @@ pub struct BlockSeries {
     pub medians_ns: Vec<f64>,
     /// Medians of the second of two blocks in a row, for the noise floor; only of one implementation.
     pub echoes_ns: Vec<f64>,
+    /// What our own clock says of a peer's samples.
+    pub claimed: ClaimedTime,
 }
 
-/// One implementation on one shape.
 #[derive(Clone, Debug)]
 pub struct BenchCell {
-    /// Position among the implementations.
-    pub implementation: usize,
-    /// Position among the shapes.
-    pub shape: usize,
     pub status: RowStatus,
     /// Why it is not `pass`.
     pub reason: String,
@@ -41,22 +38,21 @@ pub struct BenchCell {
     pub parity: Option<Value>,
     /// The problem as a candidate resolves it.
     pub plan: Option<ProblemPlan>,
-    pub series: Vec<(TimingMode, BlockSeries)>,
+    pub series: BTreeMap<TimingMode, BlockSeries>,
+}
+
+impl Default for BenchCell {
+    /// A cell that nobody has looked at.
+    fn default() -> BenchCell {
+        BenchCell::ended(RowStatus::NotRun, NOT_REACHED)
+    }
 }
 
 impl BenchCell {
-    /// A cell that nobody has looked at.
-    pub fn new(implementation: usize, shape: usize) -> BenchCell {
-        BenchCell {
-            implementation,
-            shape,
-            status: RowStatus::NotRun,
-            reason: NOT_REACHED.to_string(),
-            correct: None,
-            parity: None,
-            plan: None,
-            series: Vec::new(),
-        }
+    /// A cell of which no more is known.
+    pub fn ended(status: RowStatus, reason: &str) -> BenchCell {
+        let reason = reason.to_string();
+        BenchCell { status, reason, correct: None, parity: None, plan: None, series: BTreeMap::new() }
     }
 
     /// Says why there is no more to come.
@@ -66,7 +62,7 @@ impl BenchCell {
         self.series.clear();
     }
 
-    /// The same for a candidate that its gates refuse.
+    /// The same where gates judged its answer.
     pub fn refuse(&mut self, status: RowStatus, reason: impl Into<String>) {
         self.correct = (status == RowStatus::Fail).then_some(false);
         self.end(status, reason);
@@ -88,21 +84,6 @@ impl BenchCell {
         self.status = RowStatus::NotRun;
         self.reason = NOT_TIMED.to_string();
     }
-
-    /// The series of a mode, made where it is not there.
-    pub fn series_of(&mut self, mode: TimingMode) -> &mut BlockSeries {
-        let known = self.series.iter().position(|(own, _)| *own == mode);
-        let at = known.unwrap_or_else(|| {
-            self.series.push((mode, BlockSeries::default()));
-            self.series.len() - 1
-        });
-        &mut self.series[at].1
-    }
-
-    /// What is known of a mode.
-    pub fn seen(&self, mode: TimingMode) -> Option<&BlockSeries> {
-        self.series.iter().find(|(own, _)| *own == mode).map(|(_, series)| series)
-    }
 }
 
 /// Before anybody has looked.
@@ -110,41 +91,40 @@ pub const NOT_REACHED: &str = "the run ended before this";
 /// Between the gates and the clock.
 pub const NOT_TIMED: &str = "it was not timed";
 
-/// What rows are made under.
 #[derive(Clone, Debug)]
 pub struct FigureContext<'a> {
     pub device: &'a DeviceInfo,
-    pub implementations: &'a [Implementation],
     /// The mode that rates and ratios are of.
     pub ranking: TimingMode,
     pub is_persistent: bool,
     /// The built-in reference, where the task has one: it knows the operations of its kernel.
     pub operator: Option<&'a str>,
-    /// Whether any peer takes part.
     pub has_peers: bool,
     pub seed: u64,
 }
 
 /// The rows of one shape, in the order of its cells.
-pub fn rows(cells: &[BenchCell], shape: &BenchShape, context: &FigureContext<'_>) -> Vec<BenchRow> {
-    let is_peer =
-        |cell: &BenchCell| context.implementations[cell.implementation].kind == ImplementationKind::Peer;
+pub fn rows(
+    cells: &[(&Implementation, &BenchCell)],
+    shape: &BenchShape,
+    context: &FigureContext<'_>,
+) -> Vec<BenchRow> {
     let time = |cell: &BenchCell| {
-        let series = cell.seen(context.ranking).filter(|_| cell.status == RowStatus::Pass)?;
+        let series = cell.series.get(&context.ranking).filter(|_| cell.status == RowStatus::Pass)?;
         Some(median(&series.samples_ns))
     };
-    let peers = cells.iter().filter(|cell| is_peer(cell));
-    let timed = peers.filter_map(|cell| Some((cell, time(cell)?)));
+    let peers = cells.iter().filter(|(own, _)| own.kind == ImplementationKind::Peer);
+    let timed = peers.filter_map(|(_, cell)| Some((*cell, time(cell)?)));
     let best = timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell);
     let floor = noise_floor(cells, context);
     // Peers compute the same, so a candidate's plan says how much work it is.
-    let plan = cells.iter().find_map(|cell| cell.plan.as_ref());
-    cells.iter().map(|cell| row(cell, shape, context, (best, floor, plan))).collect()
+    let plan = cells.iter().find_map(|(_, cell)| cell.plan.as_ref());
+    cells.iter().map(|cell| row(*cell, shape, context, (best, floor, plan))).collect()
 }
 
 /// How far one implementation is from itself, block beside block; unknown where nobody was timed twice.
-fn noise_floor(cells: &[BenchCell], context: &FigureContext<'_>) -> Option<f64> {
-    let series = cells.iter().filter_map(|cell| cell.seen(context.ranking));
+fn noise_floor(cells: &[(&Implementation, &BenchCell)], context: &FigureContext<'_>) -> Option<f64> {
+    let series = cells.iter().filter_map(|(_, cell)| cell.series.get(&context.ranking));
     let echoed =
         series.filter(|series| !series.echoes_ns.is_empty()).max_by_key(|own| own.echoes_ns.len())?;
     let ratios = log_ratios(&echoed.echoes_ns, &echoed.medians_ns);
@@ -162,12 +142,11 @@ fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {
 }
 
 fn row(
-    cell: &BenchCell,
+    (implementation, cell): (&Implementation, &BenchCell),
     shape: &BenchShape,
     context: &FigureContext<'_>,
     (best, floor, plan): (Option<&BenchCell>, Option<f64>, Option<&ProblemPlan>),
 ) -> BenchRow {
-    let implementation = &context.implementations[cell.implementation];
     let is_timed = cell.status == RowStatus::Pass;
     let output = cell.plan.as_ref().and_then(|plan| plan.buffers.iter().find(|own| own.role.is_answer()));
     let parity = |name: &str| cell.parity.as_ref().map(|own| &own[name]);
@@ -179,8 +158,9 @@ fn row(
     let work = plan.map(|plan| ProblemWork { flops: flops(plan, context.operator), ..ProblemWork::of(plan) });
     let work = work.as_ref();
     let rate = |amount: Option<f64>| Some(amount? / time?);
-    let pair = best.and_then(|best| cell.seen(context.ranking).zip(best.seen(context.ranking)));
-    let ratios = pair.map(|(own, other)| log_ratios(&own.medians_ns, &other.medians_ns)).unwrap_or_default();
+    let medians = |cell: &BenchCell| Some(cell.series.get(&context.ranking)?.medians_ns.clone());
+    let pair = best.and_then(|best| medians(cell).zip(medians(best)));
+    let ratios = pair.map(|(own, best)| log_ratios(&own, &best)).unwrap_or_default();
     let no_ratio = match best {
         _ if !is_timed => Some("it has no time"),
         None if context.has_peers => Some("no peer is right"),
@@ -220,44 +200,30 @@ fn row(
         (_, None) => "the problem was not resolved",
         _ => why,
     };
-    let no_parity = |name: &str| {
-        parity(&format!("{name}_reason")).and_then(Value::as_str).unwrap_or("no answer was compared")
+    let why = |name: &str| match name {
+        "version" => "it does not say",
+        "reason" => "nothing is missing",
+        "correct" | "modes" => &cell.reason,
+        "dtype" => "the problem was not resolved",
+        "max_abs_error" | "allclose_1e-3" | "allclose_1e-2" => {
+            let reason = parity(&format!("{name}_reason")).and_then(Value::as_str);
+            reason.unwrap_or("no answer was compared")
+        }
+        "tflops" => no_rate("`objective.flops` is not declared"),
+        "gigabytes_per_second" => no_rate("`objective.bytes` is not declared"),
+        "roofline_ratio" => no_rate("the device's peaks or the problem's work are not known"),
+        "ctas" | "few_ctas" => match (is_own, &cell.plan) {
+            (false, _) => "a peer does not say how it launches",
+            (_, None) => "it never came to a launch",
+            _ => "the host device has no multiprocessors",
+        },
+        "scales_badly" => "the run had not ended yet",
+        _ => no_ratio.unwrap_or("the noise floor of this shape is not known"),
     };
-    let no_ratio = no_ratio.unwrap_or("the noise floor of this shape is not known");
-    let no_launch = |why: &'static str| match (is_own, &cell.plan) {
-        (false, _) => "a peer does not say how it launches",
-        (_, None) => "it never came to a launch",
-        _ => why,
-    };
-    let reasons = [
-        ("version", row.version.is_some(), "it does not say"),
-        ("reason", row.reason.is_some(), "nothing is missing"),
-        ("correct", row.correct.is_some(), &cell.reason),
-        ("dtype", row.dtype.is_some(), "the problem was not resolved"),
-        ("max_abs_error", row.max_abs_error.is_some(), no_parity("max_abs_error")),
-        ("allclose_1e-3", row.allclose_fine.is_some(), no_parity("allclose_1e-3")),
-        ("allclose_1e-2", row.allclose_coarse.is_some(), no_parity("allclose_1e-2")),
-        ("modes", time.is_some(), &cell.reason),
-        ("tflops", row.tflops.is_some(), no_rate("`objective.flops` is not declared")),
-        (
-            "gigabytes_per_second",
-            row.gigabytes_per_second.is_some(),
-            no_rate("`objective.bytes` is not declared"),
-        ),
-        (
-            "roofline_ratio",
-            row.roofline_ratio.is_some(),
-            no_rate("the device's peaks or the problem's work are not known"),
-        ),
-        ("ratio_to_best_peer", row.ratio_to_best_peer.is_some(), no_ratio),
-        ("ratio_low", row.ratio_low.is_some(), no_ratio),
-        ("ratio_high", row.ratio_high.is_some(), no_ratio),
-        ("decision", row.decision.is_some(), no_ratio),
-        ("ctas", row.ctas.is_some(), no_launch("")),
-        ("few_ctas", row.few_ctas.is_some(), no_launch("the host device has no multiprocessors")),
-    ];
-    let unknown = reasons.into_iter().filter(|(_, is_known, _)| !is_known);
-    row.reasons = unknown.map(|(name, _, why)| (name.to_string(), why.to_string())).collect();
+    let fields = json!(row);
+    let is_unknown = |name: &str, value: &Value| value.is_null() || name == "modes" && !is_timed;
+    let unknown = fields.as_object().into_iter().flatten().filter(|(name, value)| is_unknown(name, value));
+    row.reasons = unknown.map(|(name, _)| (name.clone(), why(name).to_string())).collect();
     row
 }
 
@@ -331,13 +297,14 @@ mod tests {
     }
 
     fn series(times: &[f64], echoes: &[f64]) -> BlockSeries {
-        BlockSeries { samples_ns: times.to_vec(), medians_ns: times.to_vec(), echoes_ns: echoes.to_vec() }
+        let (samples_ns, medians_ns) = (times.to_vec(), times.to_vec());
+        BlockSeries { samples_ns, medians_ns, echoes_ns: echoes.to_vec(), ..BlockSeries::default() }
     }
 
-    fn cell(number: usize, status: RowStatus, series: BlockSeries) -> BenchCell {
+    fn cell(status: RowStatus, series: BlockSeries) -> BenchCell {
         let plan = Some(example::plan("p", 1e6));
-        let series = vec![(TimingMode::Hot, series)];
-        BenchCell { status, correct: Some(true), plan, series, ..BenchCell::new(number, 0) }
+        let series = BTreeMap::from([(TimingMode::Hot, series)]);
+        BenchCell { correct: Some(true), plan, series, ..BenchCell::ended(status, "") }
     }
 
     #[test]
@@ -352,21 +319,21 @@ mod tests {
         let near: Vec<f64> = (0..12).map(|turn| 100.0 + f64::from(turn % 3) * 0.1).collect();
         let times = |factor: f64| near.iter().map(|time| time * factor).collect::<Vec<f64>>();
         let cells = [
-            cell(0, RowStatus::Pass, series(&near, &near)),
-            cell(1, RowStatus::Fail, series(&times(0.1), &[])),
-            cell(2, RowStatus::Pass, series(&times(3.0), &[])),
-            cell(3, RowStatus::Pass, series(&times(2.0), &[])),
+            cell(RowStatus::Pass, series(&near, &near)),
+            cell(RowStatus::Fail, series(&times(0.1), &[])),
+            cell(RowStatus::Pass, series(&times(3.0), &[])),
+            cell(RowStatus::Pass, series(&times(2.0), &[])),
         ];
         let device = crate::journal::example::header().device;
         let context = FigureContext {
             device: &device,
-            implementations: &implementations,
             ranking: TimingMode::Hot,
             is_persistent: false,
             operator: None,
             has_peers: true,
             seed: 1,
         };
+        let cells: Vec<_> = implementations.iter().zip(&cells).collect();
         let rows = rows(&cells, &BenchShape::example("p"), &context);
         assert!((rows[0].ratio_to_best_peer.unwrap() - 0.5).abs() < 1e-9, "{:?}", rows[0]);
         assert_eq!(rows[0].decision, Some(evo_protocol::leaderboard::PairedDecision::Faster));
@@ -377,7 +344,7 @@ mod tests {
             let object = serde_json::to_value(row).unwrap();
             for (name, value) in object.as_object().unwrap() {
                 let reason = row.reasons.contains_key(name);
-                assert!(!value.is_null() || reason || name == "scales_badly", "{name}: {row:?}");
+                assert!(!value.is_null() || reason, "{name}: {row:?}");
             }
         }
     }

@@ -19,10 +19,8 @@ const CANDIDATE_KEYS: &[&str] = &["name", "words", "config", "source", "launch"]
 const MODES: [TimingMode; 3] = [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager];
 /// A benchmark file has some hundred lines.
 const BYTES_MAX: u64 = 1 << 20;
-/// Candidates of one run.
 const CANDIDATES_MAX: usize = 100;
 
-/// What a file asks for.
 #[derive(Clone, Debug)]
 pub struct BenchFile {
     pub path: PathBuf,
@@ -96,37 +94,42 @@ pub fn read_bench_file(path: &Path) -> Result<Option<BenchFile>, LoadError> {
 
 fn file(root: &Field, folder: &Path) -> Option<BenchFile> {
     root.keys(KEYS)?;
-    let own = |key: &str| root.node.get(key).map(|node| root.at(node, format!("`{key}`")));
     let path = root.context.path;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_label(stem));
-    let name = own("name").map_or_else(|| Some(stem.unwrap_or("bench").to_string()), |field| label(&field));
-    let space = own("space").and_then(|field| text_of(&field));
-    let candidates = own("candidates").map_or_else(|| Some(Vec::new()), |field| candidates(&field, folder));
-    let modes = own("modes").map_or_else(|| Some(Vec::new()), |field| modes(&field));
-    let problems = own("problems").map_or_else(|| Some(Vec::new()), |field| problems(&field));
-    if let (Some(field), Some(_)) = (own("problems"), own("grid")) {
-        field.error("a file has `problems` or a `grid`, not both");
+    let name = optional(root, "name", |field| label(field).map(Some));
+    let space = optional(root, "space", |field| text_of(field).map(Some));
+    let candidates = optional(root, "candidates", |field| candidates(field, folder));
+    let modes = optional(root, "modes", modes);
+    let problems = optional(root, "problems", problems);
+    if let (Some(node), Some(_)) = (root.node.get("problems"), root.node.get("grid")) {
+        root.at(node, "`problems`").error("a file has `problems` or a `grid`, not both");
     }
-    let grid = match own("grid") {
-        Some(field) => Some(read_grid(&field)?),
-        None => None,
-    };
+    let grid = optional(root, "grid", |field| read_grid(field).map(Some));
     let peers = peers::read(root);
-    let space = space?;
+    let space = space??;
     // An embedded space is a name; a file lies beside this one.
     let is_path = space.contains('/') || space.ends_with(".toml") || space.ends_with(".json");
-    let space = if is_path { folder.join(&space).display().to_string() } else { space };
     Some(BenchFile {
         path: path.to_path_buf(),
         text: root.context.text.to_string(),
-        name: name?,
-        space,
+        name: name?.unwrap_or_else(|| stem.unwrap_or("bench").to_string()),
+        space: if is_path { folder.join(&space).display().to_string() } else { space },
         candidates: candidates?,
         modes: modes?,
         problems: problems?,
-        grid,
+        grid: grid?,
         peers: peers?,
     })
+}
+
+/// What `read` makes of a key, which messages call by its name alone.
+fn optional<'a, T: Default>(
+    table: &Field<'a>,
+    key: &str,
+    read: impl FnOnce(&Field<'a>) -> Option<T>,
+) -> Option<T> {
+    let Some(node) = table.node.get(key) else { return Some(T::default()) };
+    read(&table.at(node, format!("`{key}`")))
 }
 
 fn text_of(field: &Field) -> Option<String> {
@@ -170,20 +173,12 @@ fn candidate(field: &Field, folder: &Path) -> Option<BenchCandidate> {
         return Some(BenchCandidate { words: split(text_of(field)?), ..BenchCandidate::default() });
     }
     field.keys(CANDIDATE_KEYS)?;
-    let text = |key: &str| match field.node.get(key) {
-        Some(node) => text_of(&field.at(node, format!("`{key}`"))).map(Some),
-        None => Some(None),
-    };
+    let text = |key: &str| optional(field, key, |field| text_of(field).map(Some));
     let path = |key: &str| text(key).map(|text| text.map(|text| folder.join(text)));
     let (config, source, launch) = (path("config")?, path("source")?, path("launch")?);
     let name = field.optional("name", label)?;
-    Some(BenchCandidate {
-        name,
-        words: text("words")?.map(split).unwrap_or_default(),
-        config,
-        source,
-        launch,
-    })
+    let words = text("words")?.map(split).unwrap_or_default();
+    Some(BenchCandidate { name, words, config, source, launch })
 }
 
 fn modes(field: &Field) -> Option<Vec<TimingMode>> {

@@ -21,6 +21,6 @@ pub use file::{BenchCandidate, BenchFile, read_bench_file};
 pub use outcome::{BenchOutcome, outcome, sentence, summary};
 pub use own::{Compile, OwnCandidate};
 pub use pages::{BenchFolder, lines};
-pub use run::{BenchError, BenchOrder, Keep, run};
+pub use run::{BenchError, BenchOrder, operator, run};
 pub use shapes::{BenchShape, of_grid, of_problems};
 pub use turns::peer_problem;

@@ -119,7 +119,6 @@ pub fn summary(rows: &[BenchRow], implementations: &[Implementation]) -> Vec<Mea
     each.chain(best).collect()
 }
 
-/// A mean in words, for a page and a terminal.
 pub fn sentence(mean: &MeanRatio) -> String {
     let what = match &mean.implementation {
         Some(name) => format!("{name}:"),

@@ -9,10 +9,10 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::space::SearchSpace;
-use evo_space::value::Value;
 use serde_json::json;
 
 use super::figures::BenchCell;
+use super::run::BenchError;
 use super::shapes::BenchShape;
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
@@ -25,7 +25,6 @@ use crate::supervise::lane::Lane;
 /// Compiles the sources of a configuration.
 pub type Compile<'c, E> = dyn FnMut(&PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>, E> + 'c;
 
-/// A candidate that takes part.
 #[derive(Debug)]
 pub struct OwnCandidate<'a> {
     /// As rows name it.
@@ -36,22 +35,12 @@ pub struct OwnCandidate<'a> {
     pub configuration: Configuration,
     /// For no problem in particular.
     pub recipe: KernelRecipe<'a>,
-    /// By configuration.
-    pub(super) builds: BTreeMap<ContentHash, BuiltCandidate>,
+    pub(super) builds: BTreeMap<ContentHash, Built>,
 }
 
-/// A candidate at one configuration.
-#[derive(Debug)]
-pub(super) enum BuiltCandidate {
-    /// It does not compile, or is refused before.
-    Refused {
-        status: RowStatus,
-        reason: String,
-    },
-    Built(Box<LoadableCandidate>),
-}
+/// A candidate at one configuration, or what its rows say where it does not compile or is refused before.
+type Built = Result<Box<LoadableCandidate>, (RowStatus, String)>;
 
-/// A candidate that was compiled.
 #[derive(Debug)]
 pub(super) struct LoadableCandidate {
     pub(super) job: Job,
@@ -64,7 +53,6 @@ pub(super) struct LoadableCandidate {
 }
 
 impl<'a> OwnCandidate<'a> {
-    /// A candidate that nobody has built.
     pub fn new(
         name: String,
         version: Option<String>,
@@ -75,30 +63,19 @@ impl<'a> OwnCandidate<'a> {
         OwnCandidate { name, version, space, configuration, recipe, builds: BTreeMap::new() }
     }
 
-    /// The configuration at a shape, whose axes may set parameters.
-    pub(super) fn configuration_at(&self, parameters: &[(String, Value)]) -> Configuration {
-        let value = |name: &str, own: &Value| {
-            let set = parameters.iter().find(|(other, _)| other == name);
-            set.map_or_else(|| own.clone(), |(_, value)| value.clone())
-        };
-        let pairs = self.configuration.iter().map(|(name, own)| (name.into(), value(name, own)));
-        Configuration::new(pairs.collect())
-    }
-
     /// The candidate at one configuration. `deep` compiles an instrumented build too.
     fn built<E>(
         &self,
         configuration: Configuration,
         deep: bool,
         compile: &mut Compile<'_, E>,
-    ) -> Result<BuiltCandidate, E> {
+    ) -> Result<Built, E> {
         if let Some(refused) = single::constraint_verdict(self.space, &configuration) {
-            let reason = refused.verdict.message;
-            return Ok(BuiltCandidate::Refused { status: RowStatus::Skipped, reason });
+            return Ok(Err((RowStatus::Skipped, refused.verdict.message)));
         }
         let Some(genome) = self.space.genome(&configuration) else {
             let reason = format!("`{configuration}` is not a point of the space");
-            return Ok(BuiltCandidate::Refused { status: RowStatus::Skipped, reason });
+            return Ok(Err((RowStatus::Skipped, reason)));
         };
         let mut code: Option<Vec<BuiltCode>> = None;
         let job = single::job(&self.recipe, genome, configuration.clone(), deep, |prepared| {
@@ -110,7 +87,7 @@ impl<'a> OwnCandidate<'a> {
             Ok(answer)
         })?;
         Ok(match job {
-            Ok((_, job)) => BuiltCandidate::Built(Box::new(LoadableCandidate {
+            Ok((_, job)) => Ok(Box::new(LoadableCandidate {
                 job,
                 configuration,
                 built: code.unwrap_or_default(),
@@ -120,49 +97,36 @@ impl<'a> OwnCandidate<'a> {
             Err(evaluation) => {
                 let verdict = evaluation.verdict;
                 let status = if verdict.is_trouble() { RowStatus::NotRun } else { RowStatus::Fail };
-                BuiltCandidate::Refused { status, reason: told(&verdict) }
+                Err((status, in_a_line(&verdict)))
             }
         })
     }
 
     /// Judges the candidate at a shape: every gate on its answers. Small shapes are judged with its first shape, `deep` looks
-    /// longer. Gives why the device is gone, where it is.
-    pub(super) fn judge<E>(
+    /// longer.
+    pub(super) fn judge<E: From<BenchError>>(
         &mut self,
         lane: &mut Lane,
         shape: &BenchShape,
         deep: bool,
         compile: &mut Compile<'_, E>,
         cell: &mut BenchCell,
-    ) -> Result<Option<String>, E> {
-        let configuration = self.configuration_at(&shape.parameters);
+    ) -> Result<(), E> {
+        let configuration = self.configuration.with(&shape.parameters);
         let hash = configuration.hash();
-        if !self.builds.contains_key(&hash) {
-            let built = self.built(configuration, deep, compile)?;
-            self.builds.insert(hash.clone(), built);
-        }
-        let own = match self.builds.get_mut(&hash) {
-            Some(BuiltCandidate::Built(own)) => own,
-            Some(BuiltCandidate::Refused { status, reason }) => {
-                cell.refuse(*status, reason.clone());
-                return Ok(None);
-            }
-            None => return Ok(None),
+        let mut built = match self.builds.remove(&hash) {
+            Some(built) => built,
+            None => self.built(configuration, deep, compile)?,
         };
-        let plan = match self.recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
-            Ok(plan) => plan,
-            Err(verdict) => {
-                cell.refuse(RowStatus::Skipped, told(&verdict));
-                return Ok(None);
-            }
+        let judged = match &mut built {
+            Err((status, reason)) => Ok(cell.refuse(*status, reason.clone())),
+            Ok(own) => match self.recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
+                Err(verdict) => Ok(cell.refuse(RowStatus::Skipped, in_a_line(&verdict))),
+                Ok(plan) => own.judge(lane, plan, deep, cell),
+            },
         };
-        cell.plan = Some(plan.clone());
-        if let Some(why) = &own.broken {
-            cell.refuse(RowStatus::Fail, why.clone());
-            return Ok(None);
-        }
-        let judgement = lane.evaluate(&own.job_at(&plan, deep), &Standing::default());
-        Ok(own.judged(judgement, &plan, cell))
+        self.builds.insert(hash, built);
+        Ok(judged?)
     }
 }
 
@@ -185,16 +149,29 @@ impl LoadableCandidate {
         }
     }
 
-    fn judged(&mut self, judgement: Judgement, plan: &ProblemPlan, cell: &mut BenchCell) -> Option<String> {
-        let Judgement { verdict, gates, lost, .. } = judgement;
+    fn judge(
+        &mut self,
+        lane: &mut Lane,
+        plan: ProblemPlan,
+        deep: bool,
+        cell: &mut BenchCell,
+    ) -> Result<(), BenchError> {
+        let name = plan.name.clone();
+        let job = self.job_at(&plan, deep);
+        cell.plan = Some(plan);
+        if let Some(why) = &self.broken {
+            cell.refuse(RowStatus::Fail, why.clone());
+            return Ok(());
+        }
+        let Judgement { verdict, gates, lost, .. } = lane.evaluate(&job, &Standing::default());
         let state = |gate: Gate| gates.iter().find(|own| own.gate == gate).map(|own| own.state);
         self.has_tiny |= state(Gate::TinyShapes) == Some(GateState::Pass);
         if state(Gate::TinyShapes) == Some(GateState::Fail) && !verdict.is_trouble() {
-            self.broken = Some(told(&verdict));
+            self.broken = Some(in_a_line(&verdict));
         }
         let full = gates.iter().find(|own| own.gate == Gate::FullShapes);
         let parity = full.and_then(|own| own.evidence.get(GateReport::PARITY));
-        let parity = parity.and_then(|own| own.get(&plan.name)).cloned();
+        let parity = parity.and_then(|own| own.get(&name)).cloned();
         // Of a wrong answer the verdict says how far off it is.
         let off = verdict.evidence.get("abs_error_max").filter(|own| own.is_number());
         cell.parity = parity.or_else(|| off.map(|own| json!({ "max_abs_error": own })));
@@ -204,15 +181,14 @@ impl LoadableCandidate {
         match (is_right, verdict.is_pass(), verdict.is_trouble()) {
             (true, ..) => cell.is_right(),
             (false, true, _) => cell.refuse(RowStatus::NotRun, "a gate on its answers did not run"),
-            (false, false, true) => cell.refuse(RowStatus::NotRun, told(&verdict)),
-            (false, false, false) => cell.refuse(RowStatus::Fail, told(&verdict)),
+            (false, false, true) => cell.refuse(RowStatus::NotRun, in_a_line(&verdict)),
+            (false, false, false) => cell.refuse(RowStatus::Fail, in_a_line(&verdict)),
         }
-        lost.then(|| told(&verdict))
+        if lost { Err(BenchError::Lost(in_a_line(&verdict))) } else { Ok(()) }
     }
 }
 
-/// A verdict in a line.
-fn told(verdict: &Verdict) -> String {
+pub(super) fn in_a_line(verdict: &Verdict) -> String {
     let first = verdict.message.lines().next().unwrap_or_default();
     if first.is_empty() { verdict.label() } else { format!("{}: {first}", verdict.label()) }
 }

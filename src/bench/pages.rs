@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use evo_protocol::bench::{BenchReport, BenchRow, BenchRun, Implementation, ImplementationKind, RowStatus};
 use evo_protocol::leaderboard::PairedDecision;
 use evo_protocol::measurement::TimingMode;
-use evo_space::text::printable;
 use serde_json::{Value, json};
 
 use super::outcome::{sentence, summary};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::csv::cell;
+use crate::report::table::{markdown_cell, markdown_table};
 
 const MODES: [&str; 3] = ["hot", "cold", "eager"];
 const TIMES: [&str; 5] = ["p50_ns", "p90_ns", "ci_low_ns", "ci_high_ns", "samples"];
@@ -144,104 +144,85 @@ fn csv(rows: &[BenchRow]) -> Vec<u8> {
 
 /// `bench.md`: every row.
 fn table(report: &BenchReport) -> String {
-    let mut text = title(report, "Benchmark");
-    text.push_str(
-        "| problem | implementation | status | hot, µs | cold, µs | eager, µs | TFLOP/s | GB/s | roofline | reason |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for row in &report.rows {
-        let times: Vec<String> = MODES.iter().map(|mode| microseconds(row, mode)).collect();
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+    let columns = "problem | implementation | status | hot, µs | cold, µs | eager, µs | TFLOP/s | GB/s | \
+                   roofline | reason";
+    let rows = report.rows.iter().map(|row| {
+        let [hot, cold, eager] = MODES.map(|mode| microseconds(row, mode));
+        [
             marked(row),
-            escaped(&row.implementation),
-            row.status.as_str(),
-            times.join(" | "),
+            row.implementation.clone(),
+            row.status.as_str().to_string(),
+            hot,
+            cold,
+            eager,
             number(row.tflops, 2),
             number(row.gigabytes_per_second, 1),
             number(row.roofline_ratio, 3),
-            escaped(row.reason.as_deref().unwrap_or_default()),
-        );
-    }
-    text.push_str(
-        "\nA problem in bold is canonical. `scales badly` marks a row that costs over three times what its\n",
-    );
-    text.push_str("neighbor on an axis predicts. Intervals, p90 and the reasons of what is missing are in `bench.json`.\n");
-    text
+            row.reason.clone().unwrap_or_default(),
+        ]
+    });
+    format!(
+        "{}{}\nA problem in bold is canonical. `scales badly` marks a row that costs over three times what its\n\
+         neighbor on an axis predicts. Intervals, p90 and the reasons of what is missing are in `bench.json`.\n",
+        title(report, "Benchmark"),
+        markdown_table(columns, rows)
+    )
 }
 
 /// `comparison.md`: our rows beside the best right peer.
 fn comparison(report: &BenchReport) -> String {
     let BenchReport { rows, implementations, .. } = report;
-    let mut text = title(report, "Comparison with the best right peer");
-    let kind = |row: &BenchRow| {
-        implementations.iter().find(|own| own.name == row.implementation).map(|own| own.kind)
+    let is_peer = |row: &&BenchRow| {
+        let own = implementations.iter().find(|own| own.name == row.implementation);
+        own.is_some_and(|own| own.kind == ImplementationKind::Peer)
     };
-    text.push_str(
-        "| problem | implementation | p50, µs | best peer | its p50, µs | ratio (95 %) | decision |\n",
-    );
-    text.push_str("|---|---|---|---|---|---|---|\n");
+    let is_right = |row: &BenchRow| row.status == RowStatus::Pass;
     let mode = report.run.ranking_mode.as_str();
-    for row in rows.iter().filter(|row| kind(row) == Some(ImplementationKind::Own)) {
+    let columns = "problem | implementation | p50, µs | best peer | its p50, µs | ratio (95 %) | decision";
+    let compared = rows.iter().filter(|row| !is_peer(row)).map(|row| {
         let time = |other: &&BenchRow| other.modes.get(mode).map_or(f64::INFINITY, |own| own.p50_ns);
-        let peers = rows.iter().filter(|other| {
-            other.problem == row.problem
-                && kind(other) == Some(ImplementationKind::Peer)
-                && other.status == RowStatus::Pass
-        });
-        let best = peers.min_by(|a, b| time(a).total_cmp(&time(b)));
+        let peers = rows.iter().filter(|other| other.problem == row.problem && is_right(other));
+        let best = peers.filter(is_peer).min_by(|a, b| time(a).total_cmp(&time(b)));
         let ratio = match (row.ratio_to_best_peer, row.ratio_low, row.ratio_high) {
             (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} ({low:.3} to {high:.3})"),
             _ => "unknown".to_string(),
         };
-        let why = row.reasons.get("ratio_to_best_peer").map(String::as_str).unwrap_or_default();
-        let why = row.reason.as_deref().unwrap_or(why);
-        let decision = row.decision.map_or_else(|| escaped(why), word);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {ratio} | {decision} |",
+        let why = row.reason.as_ref().or_else(|| row.reasons.get("ratio_to_best_peer"));
+        [
             marked(row),
-            escaped(&row.implementation),
+            row.implementation.clone(),
             microseconds(row, mode),
-            best.map_or("none".to_string(), |own| escaped(&own.implementation)),
+            best.map_or("none".to_string(), |own| own.implementation.clone()),
             best.map_or(String::new(), |own| microseconds(own, mode)),
-        );
-    }
-    text.push('\n');
+            ratio,
+            row.decision.map(word).or(why.cloned()).unwrap_or_default(),
+        ]
+    });
+    let table = markdown_table(columns, compared);
+    let mut text = format!("{}{table}\n", title(report, "Comparison with the best right peer"));
     for mean in &report.summary {
-        let _ = writeln!(text, "- {}", escaped(&sentence(mean)));
+        let _ = writeln!(text, "- {}", markdown_cell(&sentence(mean)));
     }
-    let wrong = rows
-        .iter()
-        .filter(|row| kind(row) == Some(ImplementationKind::Peer) && row.status != RowStatus::Pass);
-    let mut is_first = true;
+    let wrong: Vec<&BenchRow> = rows.iter().filter(|row| is_peer(row) && !is_right(row)).collect();
+    if !wrong.is_empty() {
+        text.push_str("\nNot the bar, and why:\n\n");
+    }
     for row in wrong {
-        if is_first {
-            text.push_str("\nNot the bar, and why:\n\n");
-            is_first = false;
-        }
-        let why = escaped(row.reason.as_deref().unwrap_or_default());
-        let _ = writeln!(
-            text,
-            "- {} on {}: {}: {why}",
-            escaped(&row.implementation),
-            marked(row),
-            row.status.as_str()
-        );
+        let (name, status) = (&row.implementation, row.status.as_str());
+        let why = row.reason.as_deref().unwrap_or_default();
+        let line = format!("{name} on {}: {status}: {why}", marked(row));
+        let _ = writeln!(text, "- {}", markdown_cell(&line));
     }
-    text.push_str("\nA ratio is our time over the peer's: below 1 we are faster. Both were timed in turns in one run.\n");
     text
 }
 
-/// The first lines of a page: what was run, on what.
 fn title(report: &BenchReport, what: &str) -> String {
     let BenchReport { run, device, status, command, .. } = report;
     format!(
         "# {what}: {}\n\n{} on {}, status `{status}`, times of mode `{}`.\n\nCommand: `{}`\n\n",
-        escaped(&run.name),
-        escaped(&run.kernel),
-        escaped(device),
+        markdown_cell(&run.name),
+        markdown_cell(&run.kernel),
+        markdown_cell(device),
         run.ranking_mode.as_str(),
         command.replace('`', "'"),
     )
@@ -252,8 +233,7 @@ fn word(decision: PairedDecision) -> String {
 }
 
 fn marked(row: &BenchRow) -> String {
-    let name = escaped(&row.problem);
-    if row.canonical { format!("**{name}**") } else { name }
+    if row.canonical { format!("**{}**", row.problem) } else { row.problem.clone() }
 }
 
 fn microseconds(row: &BenchRow, mode: &str) -> String {
@@ -266,13 +246,6 @@ fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |value| format!("{value:.digits$}"))
 }
 
-/// A text in a cell of a table.
-fn escaped(text: &str) -> String {
-    let shown = printable(text);
-    shown.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
-}
-
-/// Lines of the table for people.
 const LINES_MAX: usize = 60;
 
 /// What is printed: a line for each row, the first of them.

@@ -8,13 +8,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, RowStatus};
-use evo_protocol::measurement::TimingMode;
+use evo_protocol::bench::{BenchRow, BenchRun, Implementation, ImplementationKind, RowStatus};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
 use super::figures::{self, BenchCell, FigureContext, NOT_REACHED};
-use super::own::{BuiltCandidate, Compile, OwnCandidate};
+use super::own::{Compile, OwnCandidate};
 use super::scaling::{ScalingPoint, scales_badly};
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
@@ -24,7 +24,6 @@ use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
 use evo_system::scratch::ScratchPlace;
 
-/// Keeps the rows that are finished.
 pub type Keep<'k> = dyn FnMut(&[BenchRow], &[Implementation]) -> io::Result<()> + 'k;
 
 /// Keeping rows may take one part in so many of a run's time.
@@ -33,72 +32,91 @@ const KEEPING_SHARE: u32 = 20;
 /// What a peer's last block may take beyond the run's time.
 const LAST_BLOCK: Duration = Duration::from_secs(5);
 
-/// What to run.
+/// What a quick run says of a cell that it did not come to.
+pub(super) const TIME_USED_UP: &str = "the time of `--quick` was used up before this";
+
 #[derive(Debug)]
 pub struct BenchOrder<'a> {
+    pub run: &'a BenchRun,
     pub lane: &'a mut Lane,
     pub kernel: &'a KernelSpec,
     pub own: Vec<OwnCandidate<'a>>,
     pub peers: Vec<PeerSeat>,
     pub shapes: &'a [BenchShape],
-    pub modes: &'a [TimingMode],
-    /// The mode that rates and ratios are of.
-    pub ranking: TimingMode,
-    /// Every implementation has two blocks in each.
-    pub rounds: u32,
     /// Whether gates look as long as they do at a finalist.
     pub deep: bool,
     /// No shape is begun after this.
     pub until: Option<Instant>,
-    pub seed: u64,
     /// The folder in which files for peers are made.
     pub cache: PathBuf,
 }
 
-/// What ends a run before its end.
+impl BenchOrder<'_> {
+    pub(super) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// What ends a run before its end, beside a compiler that does not work.
 #[derive(Debug)]
-pub enum BenchError<E> {
-    /// The compiler itself does not work.
-    Compile(E),
+pub enum BenchError {
     /// The device is gone.
     Lost(String),
     /// Rows or files for peers cannot be written.
     Files(io::Error),
 }
 
-impl<E> From<io::Error> for BenchError<E> {
-    fn from(error: io::Error) -> BenchError<E> {
-        BenchError::Files(error)
+/// Why something came to nothing.
+pub(super) enum Stop {
+    /// It is the reason of a row.
+    Row(RowStatus, String),
+    Run(BenchError),
+}
+
+impl From<BenchError> for Stop {
+    fn from(error: BenchError) -> Stop {
+        Stop::Run(error)
     }
 }
 
-/// Runs it; the rows, in the order of shapes, and whose they are.
-///
-/// # Errors
-/// What ended the run early; the rows that were finished have been kept.
-pub fn run<E>(
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Run(BenchError::Files(error))
+    }
+}
+
+impl Stop {
+    /// After trouble with a worker, `what` is not as it should be.
+    pub(super) fn of(error: LaneError, what: &str) -> Stop {
+        match error {
+            LaneError::Lost { why } => Stop::Run(BenchError::Lost(why)),
+            error => Stop::Row(RowStatus::NotRun, format!("{what}: {error}")),
+        }
+    }
+}
+
+/// Runs it; the rows, in the order of shapes, and whose they are. Where it ends early, the rows that were finished have been
+/// kept.
+pub fn run<E: From<BenchError>>(
     order: BenchOrder<'_>,
     compile: &mut Compile<'_, E>,
     keep: &mut Keep<'_>,
-) -> Result<(Vec<BenchRow>, Vec<Implementation>), BenchError<E>> {
-    let one = |own: &OwnCandidate<'_>| Implementation {
-        name: own.name.clone(),
-        kind: ImplementationKind::Own,
-        version: own.version.clone(),
-    };
+) -> Result<(Vec<BenchRow>, Vec<Implementation>), E> {
     let scratch = ScratchPlace::new(order.cache.join("peers"));
-    scratch.probe()?;
+    scratch.probe().map_err(BenchError::Files)?;
     scratch.sweep();
-    let implementations = order.own.iter().map(one).collect();
-    let own = order.own.len();
-    let cells = (0..order.shapes.len()).flat_map(|shape| (0..own).map(move |at| BenchCell::new(at, shape)));
-    let cells = cells.collect();
+    let implementation = |candidate: &OwnCandidate<'_>| Implementation {
+        name: candidate.name.clone(),
+        kind: ImplementationKind::Own,
+        version: candidate.version.clone(),
+    };
+    let places = (0..order.shapes.len()).flat_map(|shape| (0..order.own.len()).map(move |at| (shape, at)));
     let mut runner = BenchRunner {
+        cells: places.map(|place| (place, BenchCell::default())).collect(),
+        implementations: order.own.iter().map(implementation).collect(),
         order,
         keep,
         scratch,
-        cells,
-        implementations,
         rows: Vec::new(),
         carrier: None,
         kept: None,
@@ -118,12 +136,16 @@ pub fn run<E>(
     Ok((rows, implementations))
 }
 
-/// A run under way.
+/// A shape and an implementation, by position.
+pub(super) type Place = (usize, usize);
+
 pub(super) struct BenchRunner<'a, 'k> {
     pub(super) order: BenchOrder<'a>,
     keep: &'k mut Keep<'k>,
     pub(super) scratch: ScratchPlace,
-    pub(super) cells: Vec<BenchCell>,
+    /// In the order of rows.
+    pub(super) cells: BTreeMap<Place, BenchCell>,
+    /// Candidates first.
     pub(super) implementations: Vec<Implementation>,
     /// Of the shapes that are done.
     rows: Vec<BenchRow>,
@@ -136,140 +158,117 @@ pub(super) struct BenchRunner<'a, 'k> {
 }
 
 impl BenchRunner<'_, '_> {
-    pub(super) fn is_over(&self) -> bool {
-        self.order.until.is_some_and(|until| Instant::now() >= until)
-    }
-
     /// Every candidate's answers on every shape.
-    fn judge_own<E>(&mut self, compile: &mut Compile<'_, E>) -> Result<(), BenchError<E>> {
-        for at in 0..self.cells.len() {
-            if self.is_over() {
+    fn judge_own<E: From<BenchError>>(&mut self, compile: &mut Compile<'_, E>) -> Result<(), E> {
+        let order = &mut self.order;
+        for ((shape, at), cell) in &mut self.cells {
+            if order.is_over() {
                 break;
             }
-            let cell = &mut self.cells[at];
-            let shape = &self.order.shapes[cell.shape];
-            let own = &mut self.order.own[cell.implementation];
-            let lost = own.judge(self.order.lane, shape, self.order.deep, compile, cell);
-            if let Some(why) = lost.map_err(BenchError::Compile)? {
-                return Err(BenchError::Lost(why));
-            }
+            order.own[*at].judge(order.lane, &order.shapes[*shape], order.deep, compile, cell)?;
         }
-        self.keep_rows(0)?;
-        Ok(())
+        Ok(self.keep_rows(0)?)
+    }
+
+    /// The cells of a shape with their implementations.
+    pub(super) fn cells_of(&self, shape: usize) -> impl Iterator<Item = (usize, &BenchCell)> {
+        self.cells.range((shape, 0)..(shape + 1, 0)).map(|((_, at), cell)| (*at, cell))
+    }
+
+    pub(super) fn cell(&mut self, place: Place) -> &mut BenchCell {
+        self.cells.entry(place).or_default()
+    }
+
+    /// Ends a cell where it stopped.
+    pub(super) fn stop(&mut self, place: Place, stop: Stop) -> Result<(), BenchError> {
+        match stop {
+            Stop::Row(status, why) => {
+                self.cell(place).end(status, why);
+                Ok(())
+            }
+            Stop::Run(error) => Err(error),
+        }
     }
 
     /// The problem at a shape as a candidate resolves it.
     pub(super) fn plan_at(&self, shape: usize) -> Option<ProblemPlan> {
-        let own = self.cells.iter().filter(|cell| cell.shape == shape);
-        own.into_iter().find_map(|cell| cell.plan.clone())
+        self.cells_of(shape).find_map(|(_, cell)| cell.plan.clone())
     }
 
-    /// The worker that hands out inputs; started where it is not there.
-    pub(super) fn carrier(&mut self) -> Result<&mut BlockWorker, LaneError> {
-        if self.carrier.is_none() {
-            let builds = self.order.own.iter().flat_map(|own| own.builds.values());
-            let job = builds.into_iter().find_map(|built| match built {
-                BuiltCandidate::Built(own) => Some(own.job.clone()),
-                BuiltCandidate::Refused { .. } => None,
-            });
+    /// Asks the worker that hands out inputs; it is started where it is not there, and given up after a failure.
+    pub(super) fn ask_carrier<T>(
+        &mut self,
+        what: &str,
+        question: impl FnOnce(&mut BlockWorker) -> Result<T, LaneError>,
+    ) -> Result<T, Stop> {
+        let ask = || {
+            if let Some(carrier) = &mut self.carrier {
+                return question(carrier);
+            }
+            let mut builds = self.order.own.iter().flat_map(|candidate| candidate.builds.values());
+            let built = builds.find_map(|built| built.as_ref().ok());
             let none = || LaneError::Unexpected { found: "no candidate was built".to_string() };
-            let worker = self.order.lane.block_worker(&job.ok_or_else(none)?)?;
-            self.carrier = Some(worker);
-        }
-        let none = || LaneError::Unexpected { found: "no worker".to_string() };
-        self.carrier.as_mut().ok_or_else(none)
-    }
-
-    /// Gives the carrier up after its death.
-    pub(super) fn drop_carrier(&mut self) {
-        self.carrier = None;
+            question(self.carrier.insert(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?))
+        };
+        ask().map_err(|error| {
+            self.carrier = None;
+            Stop::of(error, what)
+        })
     }
 
     /// The position of an implementation of a peer, which is new where it was not known.
     pub(super) fn implementation(&mut self, name: &str, version: Option<String>) -> usize {
-        let known = self.implementations.iter().position(|own| own.name == name);
-        match known {
-            Some(at) => {
-                let own = &mut self.implementations[at];
-                own.version = own.version.take().or(version);
-                at
-            }
-            None => {
-                let kind = ImplementationKind::Peer;
-                self.implementations.push(Implementation { name: name.to_string(), kind, version });
-                self.implementations.len() - 1
-            }
-        }
-    }
-
-    /// The position of a cell, which is new where it was not known.
-    pub(super) fn cell(&mut self, implementation: usize, shape: usize) -> usize {
-        let is_it = |own: &BenchCell| own.implementation == implementation && own.shape == shape;
-        self.cells.iter().position(is_it).unwrap_or_else(|| {
-            self.cells.push(BenchCell::new(implementation, shape));
-            self.cells.len() - 1
-        })
-    }
-
-    fn context(&self) -> FigureContext<'_> {
-        FigureContext {
-            device: self.order.lane.info(),
-            implementations: &self.implementations,
-            ranking: self.order.ranking,
-            is_persistent: self.order.kernel.is_persistent,
-            operator: operator(self.order.kernel),
-            has_peers: !self.order.peers.is_empty(),
-            seed: self.order.seed,
-        }
+        let Some(at) = self.implementations.iter().position(|known| known.name == name) else {
+            let kind = ImplementationKind::Peer;
+            self.implementations.push(Implementation { name: name.to_string(), kind, version });
+            return self.implementations.len() - 1;
+        };
+        let known = &mut self.implementations[at].version;
+        *known = known.take().or(version);
+        at
     }
 
     /// Makes the rows of a shape, with a row for every peer's implementation that was named anywhere.
-    fn finish<E>(&mut self, shape: usize) -> Result<(), BenchError<E>> {
-        for at in 0..self.implementations.len() {
-            let name = self.implementations[at].name.clone();
-            let Some((peer, _)) = name.split_once('/') else { continue };
-            if self.cells.iter().any(|cell| cell.implementation == at && cell.shape == shape) {
-                continue;
-            }
+    fn finish(&mut self, shape: usize) -> Result<(), BenchError> {
+        for (at, implementation) in self.implementations.iter().enumerate() {
+            let Some((peer, _)) = implementation.name.split_once('/') else { continue };
             // The row of the peer itself says why it named nothing.
-            let whole = self.implementations.iter().position(|own| own.name == peer);
-            let said =
-                self.cells.iter().find(|cell| Some(cell.implementation) == whole && cell.shape == shape);
-            let (status, why) = match said {
-                Some(said) => (said.status, said.reason.clone()),
-                None => (RowStatus::NotRun, "the peer did not name it for this problem".to_string()),
+            let peer = self.implementations.iter().position(|own| own.name == peer);
+            let cell = match peer.and_then(|peer| self.cells.get(&(shape, peer))) {
+                Some(cell) => BenchCell::ended(cell.status, &cell.reason),
+                None => BenchCell::ended(RowStatus::NotRun, "the peer did not name it for this problem"),
             };
-            let cell = self.cell(at, shape);
-            self.cells[cell].end(status, why);
+            self.cells.entry((shape, at)).or_insert(cell);
         }
-        if self.is_over() {
-            for cell in self.cells.iter_mut().filter(|cell| cell.shape == shape && cell.reason == NOT_REACHED)
-            {
-                cell.reason = "the time of `--quick` was used up before this".to_string();
+        let is_over = self.order.is_over();
+        for (_, cell) in self.cells.range_mut((shape, 0)..(shape + 1, 0)) {
+            if is_over && cell.reason == NOT_REACHED {
+                cell.reason = TIME_USED_UP.to_string();
             }
         }
-        let rows = self.rows_of(shape);
-        self.rows.extend(rows);
+        self.rows.extend(self.rows_of(shape));
         // Samples make rows and are not needed again.
-        self.cells.iter_mut().filter(|cell| cell.shape == shape).for_each(|cell| cell.series.clear());
-        self.keep_rows(shape + 1)?;
-        Ok(())
+        self.cells.range_mut((shape, 0)..(shape + 1, 0)).for_each(|(_, cell)| cell.series.clear());
+        self.keep_rows(shape + 1)
     }
 
     fn rows_of(&self, shape: usize) -> Vec<BenchRow> {
-        let mut cells: Vec<BenchCell> =
-            self.cells.iter().filter(|cell| cell.shape == shape).cloned().collect();
-        cells.sort_by_key(|cell| cell.implementation);
-        let mut rows = figures::rows(&cells, &self.order.shapes[shape], &self.context());
-        for row in &mut rows {
-            row.reasons.insert("scales_badly".to_string(), "the run had not ended yet".to_string());
-        }
-        rows
+        let cells: Vec<_> =
+            self.cells_of(shape).map(|(at, cell)| (&self.implementations[at], cell)).collect();
+        let context = FigureContext {
+            device: self.order.lane.info(),
+            ranking: self.order.run.ranking_mode,
+            is_persistent: self.order.kernel.is_persistent,
+            operator: operator(self.order.kernel),
+            has_peers: !self.order.peers.is_empty(),
+            seed: self.order.run.seed,
+        };
+        figures::rows(&cells, &self.order.shapes[shape], &context)
     }
 
     /// Hands over what is finished: all rows of the first shapes, `done` of them, and rows of others that will not
     /// change. Not more often than it is worth: with thousands of shapes it takes a while.
-    fn keep_rows(&mut self, done: usize) -> io::Result<()> {
+    fn keep_rows(&mut self, done: usize) -> Result<(), BenchError> {
         if self.kept.is_some_and(|(at, cost)| at.elapsed() < cost * KEEPING_SHARE) {
             return Ok(());
         }
@@ -279,52 +278,51 @@ impl BenchRunner<'_, '_> {
         for shape in done..self.order.shapes.len() {
             rows.extend(self.rows_of(shape).into_iter().filter(is_final));
         }
-        (self.keep)(&rows, &self.implementations)?;
+        (self.keep)(&rows, &self.implementations).map_err(BenchError::Files)?;
         self.kept = Some((Instant::now(), began.elapsed()));
         Ok(())
     }
 
     /// Looks along the axes, now that all times are there.
     fn scale(&mut self) {
-        let sm_count = f64::from(self.order.lane.info().multiprocessors.max(1));
-        let is_gpu = self.order.lane.info().kind == evo_protocol::device::DeviceKind::Cuda;
+        let info = self.order.lane.info();
+        let (sm_count, is_gpu) = (f64::from(info.multiprocessors.max(1)), info.kind == DeviceKind::Cuda);
         let operator = operator(self.order.kernel);
-        for (number, implementation) in self.implementations.iter().enumerate() {
-            let mut points = Vec::new();
-            let mut places = Vec::new();
-            for (at, row) in self.rows.iter().enumerate() {
-                let shape = self.order.shapes.iter().position(|own| own.problem.name == row.problem);
-                let Some(shape) = shape.filter(|_| row.implementation == implementation.name) else {
-                    continue;
-                };
-                let time = row.modes.get(self.order.ranking.as_str()).map(|own| own.p50_ns);
-                let (Some(time_ns), Some(plan)) = (time, self.plan_at(shape)) else { continue };
-                let is_own = number < self.order.own.len();
+        let mut rows = std::mem::take(&mut self.rows);
+        for implementation in &self.implementations {
+            let is_own = implementation.kind == ImplementationKind::Own;
+            let point = |row: &BenchRow| {
+                let shapes = self.order.shapes;
+                let shape = shapes.iter().position(|own| own.problem.name == row.problem)?;
+                let time_ns = row.modes.get(self.order.run.ranking_mode.as_str())?.p50_ns;
+                let plan = self.plan_at(shape)?;
                 let fill = if is_own && is_gpu { blocks(&plan) as f64 / sm_count } else { 1.0 };
-                let axes = self.order.shapes[shape].axes.clone();
-                points.push(ScalingPoint { axes, work: work(&plan, operator), time_ns, fill });
-                places.push(at);
-            }
-            for (at, is_bad) in places.into_iter().zip(scales_badly(&points)) {
-                self.rows[at].scales_badly = is_bad;
-            }
-        }
-        for row in &mut self.rows {
-            let why = match (row.scales_badly, row.modes.is_empty()) {
-                (Some(_), _) => None,
-                (None, true) => Some("it has no time"),
-                (None, false) => Some("no smaller shape lies beside it on an axis"),
+                let axes = shapes[shape].axes.clone();
+                Some(ScalingPoint { axes, work: work(&plan, operator), time_ns, fill })
             };
-            match why {
-                Some(why) => row.reasons.insert("scales_badly".to_string(), why.to_string()),
-                None => row.reasons.remove("scales_badly"),
+            let (timed, points): (Vec<_>, Vec<_>) = rows
+                .iter_mut()
+                .filter(|row| row.implementation == implementation.name)
+                .filter_map(|row| point(row).map(|point| (row, point)))
+                .unzip();
+            timed.into_iter().zip(scales_badly(&points)).for_each(|(row, is_bad)| row.scales_badly = is_bad);
+        }
+        for row in &mut rows {
+            let why = match row.modes.is_empty() {
+                true => "it has no time",
+                false => "no smaller shape lies beside it on an axis",
+            };
+            match row.scales_badly {
+                Some(_) => row.reasons.remove("scales_badly"),
+                None => row.reasons.insert("scales_badly".to_string(), why.to_string()),
             };
         }
+        self.rows = rows;
     }
 }
 
 /// The built-in reference of a kernel, which says what it computes.
-pub(super) fn operator(kernel: &KernelSpec) -> Option<&str> {
+pub fn operator(kernel: &KernelSpec) -> Option<&str> {
     match &kernel.check.reference {
         ReferenceSpec::Builtin { name } => Some(name),
         _ => None,

@@ -4,7 +4,6 @@
 /// How far above its neighbor's prediction a time may be.
 const BAD: f64 = 3.0;
 
-/// One implementation on one shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalingPoint {
     /// Its position on each axis, as a value.

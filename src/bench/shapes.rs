@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evo_protocol::device::DeviceKind;
-use evo_space::diagnostic::{Diagnostics, nearest};
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::suggestion;
 use evo_space::grid::{Grid, GridPoint};
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
@@ -26,16 +27,7 @@ pub struct BenchShape {
 impl BenchShape {
     /// A shape without sizes.
     pub fn example(name: &str) -> BenchShape {
-        let problem = ProblemSpec {
-            name: name.into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            timed: true,
-            canonical: true,
-            checked: true,
-            device: None,
-            on_request: false,
-        };
+        let problem = problem(name.into(), BTreeMap::new(), true);
         BenchShape { problem, parameters: Vec::new(), axes: Vec::new(), canonical: true }
     }
 }
@@ -63,34 +55,27 @@ pub fn of_grid(
     diagnostics: &mut Diagnostics,
 ) -> Option<Vec<BenchShape>> {
     let parameter = |name: &str| space.parameters().iter().find(|own| &*own.name == name);
-    let sizes: Vec<&String> = kernel.problems.iter().take(1).flat_map(|own| own.sizes.keys()).collect();
+    let sizes = kernel.problems.iter().take(1).flat_map(|problem| problem.sizes.keys());
+    let sizes: Vec<&str> = sizes.map(String::as_str).collect();
     let before = diagnostics.list().len();
     for axis in grid.axes() {
-        let known: Vec<&str> = sizes.iter().map(|own| own.as_str()).collect();
-        match parameter(&axis.name) {
-            Some(own) => {
-                let unknown = axis.values.iter().find(|value| own.position(value).is_none());
-                if let Some(value) = unknown {
-                    let message = format!("parameter `{}` of the space has no value `{value}`", axis.name);
-                    diagnostics.error(axis.span.clone(), message);
-                }
+        let name = axis.name.as_str();
+        if let Some(parameter) = parameter(name) {
+            let unknown = axis.values.iter().find(|value| parameter.position(value).is_none());
+            if let Some(value) = unknown {
+                let message = format!("parameter `{name}` of the space has no value `{value}`");
+                diagnostics.error(axis.span.clone(), message);
             }
-            None if !known.contains(&axis.name.as_str()) && !grid.reads(&axis.name) => {
-                let hint = match nearest(&axis.name, known.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("sizes of `{}` are {}", kernel.name, known.join(", ")),
-                };
-                let message = format!("`{}` is neither a size nor a parameter", axis.name);
-                diagnostics.error_with_hint(axis.span.clone(), message, hint);
-            }
-            None => {}
+        } else if !sizes.contains(&name) && !grid.reads(name) {
+            let hint = suggestion(name, sizes.iter().copied(), || {
+                format!("sizes of `{}` are {}", kernel.name, sizes.join(", "))
+            });
+            let message = format!("`{name}` is neither a size nor a parameter");
+            diagnostics.error_with_hint(axis.span.clone(), message, hint);
         }
     }
-    let lacking: Vec<&str> = sizes
-        .iter()
-        .filter(|name| !grid.names().any(|own| own == name.as_str()))
-        .map(|own| own.as_str())
-        .collect();
+    let lacking: Vec<&str> =
+        sizes.iter().copied().filter(|name| !grid.names().any(|own| own == *name)).collect();
     if !lacking.is_empty() {
         let message =
             format!("the grid does not say the size `{}` of `{}`", lacking.join("`, `"), kernel.name);
@@ -100,40 +85,45 @@ pub fn of_grid(
     if diagnostics.list().len() > before {
         return None;
     }
-    let points = grid.points(diagnostics)?;
-    let shapes: Option<Vec<BenchShape>> = points
-        .into_iter()
-        .enumerate()
-        .map(|(number, point)| {
-            let is_parameter = |name: &str| parameter(name).is_some();
-            shape(number, point, grid, &sizes, &is_parameter, diagnostics)
-        })
-        .collect();
-    let mut shapes = shapes?;
-    // Texts on axes may differ in letters that names do not have.
     let mut taken = BTreeSet::new();
-    for (number, shape) in shapes.iter_mut().enumerate() {
-        if !taken.insert(shape.problem.name.clone()) {
-            let start: String = shape.problem.name.chars().take(LABEL_MAX - 12).collect();
-            shape.problem.name = format!("{start}_{number}");
+    let mut shapes = Vec::new();
+    for (number, point) in grid.points(diagnostics)?.into_iter().enumerate() {
+        let sizes = sizes_at(&point, &sizes, grid, diagnostics)?;
+        let GridPoint { mut name, axes, canonical, .. } = point;
+        // A long name would not fit files, and texts on axes may differ in letters that names do not have.
+        if !is_label(&name) || !taken.insert(name.clone()) {
+            let start: String = name.chars().take(LABEL_MAX - 12).collect();
+            name = format!("{start}_{number}");
+            taken.insert(name.clone());
         }
+        // A text on an axis has no order of its own; the file's order stands for it.
+        let position = |(name, value): &(String, Value)| {
+            let axis = grid.axes().iter().find(|axis| axis.name == *name);
+            let place = axis.and_then(|axis| axis.values.iter().position(|own| own == value)).unwrap_or(0);
+            value.as_int().unwrap_or(place as i64)
+        };
+        shapes.push(BenchShape {
+            problem: problem(name, sizes, canonical),
+            axes: axes.iter().map(position).collect(),
+            parameters: axes.into_iter().filter(|(name, _)| parameter(name).is_some()).collect(),
+            canonical,
+        });
     }
     Some(shapes)
 }
 
-fn shape(
-    number: usize,
-    point: GridPoint,
+/// The sizes at a point; `None` after a complaint.
+fn sizes_at(
+    point: &GridPoint,
+    names: &[&str],
     grid: &Grid,
-    sizes: &[&String],
-    is_parameter: &dyn Fn(&str) -> bool,
     diagnostics: &mut Diagnostics,
-) -> Option<BenchShape> {
-    let mut known = BTreeMap::new();
-    for name in sizes {
-        let value = point.values.get(name.as_str())?;
+) -> Option<BTreeMap<String, Value>> {
+    let mut sizes = BTreeMap::new();
+    for name in names {
+        let value = point.values.get(*name)?;
         let whole = match value {
-            Value::Float(own) if own.fract() == 0.0 && own.abs() < 9e15 => Some(*own as i64),
+            Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
             other => other.as_int(),
         };
         let Some(whole) = whole.filter(|whole| *whole >= 0) else {
@@ -142,32 +132,20 @@ fn shape(
             diagnostics.error_with_hint(grid.span().clone(), message, hint);
             return None;
         };
-        known.insert(name.to_string(), Value::Int(whole));
+        sizes.insert(name.to_string(), Value::Int(whole));
     }
-    // A long name would not fit files; the number tells such points apart.
-    let name = if is_label(&point.name) {
-        point.name.clone()
-    } else {
-        let start: String = point.name.chars().take(LABEL_MAX - 12).collect();
-        format!("{start}_{number}")
-    };
-    // A text on an axis has no order of its own; the file's order stands for it.
-    let position = |(name, value): &(String, Value)| {
-        let axis = grid.axes().iter().find(|axis| axis.name == *name);
-        let place = axis.and_then(|axis| axis.values.iter().position(|own| own == value)).unwrap_or(0);
-        value.as_int().unwrap_or(place as i64)
-    };
-    let axes = point.axes.iter().map(position).collect();
-    let parameters = point.axes.iter().filter(|(name, _)| is_parameter(name)).cloned().collect();
-    let problem = ProblemSpec {
+    Some(sizes)
+}
+
+fn problem(name: String, sizes: BTreeMap<String, Value>, canonical: bool) -> ProblemSpec {
+    ProblemSpec {
         name,
-        sizes: known,
+        sizes,
         weight: 1.0,
         timed: true,
-        canonical: point.canonical,
+        canonical,
         checked: true,
         device: None,
         on_request: false,
-    };
-    Some(BenchShape { problem, parameters, axes, canonical: point.canonical })
+    }
 }

@@ -14,217 +14,183 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::GateReport;
 use serde_json::{Value, json};
 
-use super::figures::NOT_TIMED;
-use super::own::BuiltCandidate;
-use super::run::{BenchError, BenchRunner, operator};
-use crate::peer::{ClaimedTime, PeerFailure, PeerProblem};
+use super::figures::{BenchCell, NOT_TIMED};
+use super::own::in_a_line;
+use super::run::{BenchError, BenchRunner, Place, Stop, TIME_USED_UP, operator};
+use crate::kernel::spec::KernelSpec;
+use crate::peer::{PeerFailure, PeerProblem};
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::LaneError;
 use crate::timing::stats::median;
 use crate::worker::judge::honesty;
 use evo_system::scratch::ScratchFolder;
 
-/// Somebody whose turn comes.
+/// An implementation that is timed.
 struct Turn {
-    /// Position among the cells.
-    cell: usize,
-    who: TurnOf,
-    claims: Vec<(TimingMode, ClaimedTime)>,
-}
-
-enum TurnOf {
-    /// A candidate, by position. `echo` has two blocks in a row: what they differ by is noise.
-    Own { at: usize, echo: bool },
-    /// A peer, by position, and its own name of the implementation.
-    Peer { seat: usize, name: String },
+    place: Place,
+    /// The peer, by position, and its own name of the implementation; none for a candidate.
+    peer: Option<(usize, String)>,
+    /// Whether it has two blocks in a row: what they differ by is noise.
+    echo: bool,
 }
 
 impl BenchRunner<'_, '_> {
     /// What every peer answers on every shape. Where the run's time is limited they leave a third of what is left of it for
     /// samples: a peer that hangs would use up all of it, and nobody would be timed.
-    pub(super) fn check_peers<E>(&mut self) -> Result<(), BenchError<E>> {
+    pub(super) fn check_peers(&mut self) -> Result<(), BenchError> {
         let now = Instant::now();
         let until = self.order.until.map(|until| now + until.saturating_duration_since(now) * 2 / 3);
         self.order.peers.iter_mut().for_each(|peer| peer.answer_by(until));
         for shape in 0..self.order.shapes.len() {
             for seat in 0..self.order.peers.len() {
-                if until.is_some_and(|until| Instant::now() >= until) {
-                    let whole = self.whole_peer(seat, shape);
-                    self.cells[whole].end(RowStatus::NotRun, "the time of `--quick` was used up before this");
-                    continue;
-                }
-                self.check_peer(seat, shape)?;
+                let checked = match until.is_some_and(|until| Instant::now() >= until) {
+                    true => Err(Stop::Row(RowStatus::NotRun, TIME_USED_UP.to_string())),
+                    false => self.check_peer(seat, shape),
+                };
+                let Err(stop) = checked else { continue };
+                self.end_peer(seat, shape, &stop);
+                // The peer as a whole has a row for what no implementation of it is the reason of.
+                let peer = &self.order.peers[seat];
+                let (name, version) = (peer.name().to_string(), peer.version().map(String::from));
+                let implementation = self.implementation(&name, version);
+                self.stop((shape, implementation), stop)?;
             }
         }
         Ok(())
-    }
-
-    /// The cell of a peer as a whole, for what no implementation of it is the reason of.
-    fn whole_peer(&mut self, seat: usize, shape: usize) -> usize {
-        let peer = &self.order.peers[seat];
-        let (name, version) = (peer.name().to_string(), peer.version().map(String::from));
-        let implementation = self.implementation(&name, version);
-        self.cell(implementation, shape)
     }
 
     /// One peer's answers on one shape, with other inputs first: an answer that is known by heart does not fit both.
-    fn check_peer<E>(&mut self, seat: usize, shape: usize) -> Result<(), BenchError<E>> {
-        let Some(plan) = self.plan_at(shape) else {
-            let whole = self.whole_peer(seat, shape);
-            self.cells[whole]
-                .end(RowStatus::NotRun, "no candidate resolves this problem, so its inputs are not known");
-            return Ok(());
-        };
+    fn check_peer(&mut self, seat: usize, shape: usize) -> Result<(), Stop> {
+        let unknown = "no candidate resolves this problem, so its inputs are not known";
+        let plan = self.plan_at(shape).ok_or_else(|| Stop::Row(RowStatus::NotRun, unknown.to_string()))?;
         for seed_index in [1, 0] {
-            let listed = match self.prepare_peer(seat, shape, &plan, seed_index)? {
-                Ok(listed) => listed,
-                Err((status, why)) => {
-                    let whole = self.whole_peer(seat, shape);
-                    self.end_peer(seat, shape, status, &why);
-                    self.cells[whole].end(status, why);
-                    return Ok(());
-                }
-            };
-            let (folder, names) = listed;
-            for cell in names {
-                if self.cells[cell].status == RowStatus::Fail || self.cells[cell].reason_is_final() {
+            let (folder, places) = self.prepare_peer(seat, shape, &plan, seed_index)?;
+            for place in places {
+                if self.cell(place).reason_is_final() {
                     continue;
                 }
-                self.judge_peer(seat, cell, &plan, seed_index, folder.path())?;
+                if let Err(stop) = self.judge_peer(seat, place, &plan, seed_index, folder.path()) {
+                    self.stop(place, stop)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Ends all cells of a peer on a shape that are not decided otherwise.
-    fn end_peer(&mut self, seat: usize, shape: usize, status: RowStatus, why: &str) {
+    /// The places of a peer's implementations on a shape.
+    fn places_of(&self, seat: usize, shape: usize) -> Vec<Place> {
         let prefix = format!("{}/", self.order.peers[seat].name());
-        let implementations = &self.implementations;
-        let own = self.cells.iter_mut().filter(|cell| {
-            cell.shape == shape && implementations[cell.implementation].name.starts_with(&prefix)
-        });
-        own.filter(|cell| !cell.reason_is_final()).for_each(|cell| cell.end(status, why));
+        let is_its = |at: &usize| self.implementations[*at].name.starts_with(&prefix);
+        self.cells_of(shape).map(|(at, _)| at).filter(is_its).map(|at| (shape, at)).collect()
     }
 
-    /// Hands a problem to a peer: the folder with its inputs, and the cells of what the peer can do.
-    #[expect(clippy::type_complexity, reason = "the inner error is a row, the outer one ends the run")]
-    fn prepare_peer<E>(
+    /// Ends all cells of a peer on a shape that are not decided otherwise.
+    fn end_peer(&mut self, seat: usize, shape: usize, stop: &Stop) {
+        let Stop::Row(status, why) = stop else { return };
+        for place in self.places_of(seat, shape) {
+            let cell = self.cell(place);
+            if !cell.reason_is_final() {
+                cell.end(*status, why);
+            }
+        }
+    }
+
+    /// Hands a problem to a peer: the folder with its inputs, and the places of what the peer can do.
+    fn prepare_peer(
         &mut self,
         seat: usize,
         shape: usize,
         plan: &ProblemPlan,
         seed_index: u32,
-    ) -> Result<Result<(ScratchFolder, Vec<usize>), (RowStatus, String)>, BenchError<E>> {
+    ) -> Result<(ScratchFolder, Vec<Place>), Stop> {
         let folder = self.scratch.folder()?;
-        let handed = self.carrier().and_then(|own| own.hand_out(plan, seed_index, folder.path()));
-        if let Err(error) = handed {
-            self.drop_carrier();
-            if let LaneError::Lost { why } = error {
-                return Err(BenchError::Lost(why));
-            }
-            return Ok(Err((RowStatus::NotRun, format!("its inputs could not be written: {error}"))));
-        }
+        self.ask_carrier("its inputs could not be written", |carrier| {
+            carrier.hand_out(plan, seed_index, folder.path())
+        })?;
         fs::create_dir_all(folder.path().join("outputs"))?;
-        let operator = operator(self.order.kernel).map(String::from);
-        let problem = peer_problem(plan, &self.order.kernel.name, operator, folder.path());
+        let problem = peer_problem(plan, self.order.kernel, folder.path());
         let peer = &mut self.order.peers[seat];
-        let listed = match peer.prepare(&problem) {
-            Ok(listed) => listed,
-            Err(PeerFailure::Unable(why)) => return Ok(Err((RowStatus::Skipped, why))),
-            Err(failure) => return Ok(Err((RowStatus::NotRun, failure.reason().to_string()))),
-        };
+        let listed = peer.prepare(&problem).map_err(|failure| match failure {
+            PeerFailure::Unable(why) => Stop::Row(RowStatus::Skipped, why),
+            failure => Stop::Row(RowStatus::NotRun, failure.reason().to_string()),
+        })?;
         let (peer, version) = (peer.name().to_string(), peer.version().map(String::from));
-        let mut cells = Vec::new();
-        for own in listed {
-            let version = own.version.clone().or_else(|| version.clone());
-            let at = self.implementation(&format!("{peer}/{}", own.name), version);
-            let cell = self.cell(at, shape);
-            self.cells[cell].plan = Some(plan.clone());
-            match own.unable {
-                Some(why) => self.cells[cell].end(RowStatus::Skipped, why),
-                None => cells.push(cell),
+        let mut places = Vec::new();
+        for listed in listed {
+            let version = listed.version.or_else(|| version.clone());
+            let place = (shape, self.implementation(&format!("{peer}/{}", listed.name), version));
+            let cell = self.cell(place);
+            cell.plan = Some(plan.clone());
+            match listed.unable {
+                Some(why) => cell.end(RowStatus::Skipped, why),
+                None => places.push(place),
             }
         }
-        Ok(Ok((folder, cells)))
+        Ok((folder, places))
     }
 
-    /// The peer's own name of a cell's implementation.
-    fn name_in_peer(&self, cell: usize) -> String {
-        let name = &self.implementations[self.cells[cell].implementation].name;
-        name.split_once('/').map_or(name.clone(), |(_, own)| own.to_string())
+    /// The peer's own name of an implementation.
+    fn name_in_peer(&self, (_, at): Place) -> String {
+        let name = &self.implementations[at].name;
+        name.split_once('/').map_or(name.as_str(), |(_, name)| name).to_string()
     }
 
-    fn judge_peer<E>(
+    fn judge_peer(
         &mut self,
         seat: usize,
-        cell: usize,
+        place: Place,
         plan: &ProblemPlan,
         seed_index: u32,
         folder: &Path,
-    ) -> Result<(), BenchError<E>> {
+    ) -> Result<(), Stop> {
         // What another implementation wrote must not be found there.
         let outputs = folder.join("outputs");
         fs::remove_dir_all(&outputs).and_then(|()| fs::create_dir(&outputs))?;
-        let name = self.name_in_peer(cell);
-        if let Err(failure) = self.order.peers[seat].output(&name) {
-            self.cells[cell].end(RowStatus::NotRun, failure.reason());
-            return Ok(());
-        }
-        let judged = self.carrier().and_then(|own| own.judge_foreign(plan, seed_index, folder));
-        let own = &mut self.cells[cell];
-        match judged {
-            Ok(answer) => {
-                let parity = answer.report.evidence.get(GateReport::PARITY);
-                own.parity = parity.and_then(|seen| seen.get(&plan.name)).cloned().or(own.parity.take());
-                match answer.verdict {
-                    None => own.is_right(),
-                    Some(verdict) if verdict.is_trouble() => {
-                        own.end(RowStatus::NotRun, format!("its answer was not judged: {}", verdict.message));
-                    }
-                    Some(verdict) => {
-                        own.correct = Some(false);
-                        let first = verdict.message.lines().next().unwrap_or_default();
-                        own.end(RowStatus::Fail, format!("{}: {first}", verdict.label()));
-                    }
-                }
+        let name = self.name_in_peer(place);
+        let written = self.order.peers[seat].output(&name);
+        written.map_err(|failure| Stop::Row(RowStatus::NotRun, failure.reason().to_string()))?;
+        let answer = self.ask_carrier("its answer was not judged", |carrier| {
+            carrier.judge_foreign(plan, seed_index, folder)
+        })?;
+        let cell = self.cell(place);
+        let parity = answer.report.evidence.get(GateReport::PARITY);
+        cell.parity = parity.and_then(|parity| parity.get(&plan.name)).cloned().or(cell.parity.take());
+        match answer.verdict {
+            None => cell.is_right(),
+            Some(verdict) if verdict.is_trouble() => {
+                cell.end(RowStatus::NotRun, format!("its answer was not judged: {}", verdict.message));
             }
-            Err(error) => {
-                own.end(RowStatus::NotRun, format!("its answer was not judged: {error}"));
-                self.drop_carrier();
-                if let LaneError::Lost { why } = error {
-                    return Err(BenchError::Lost(why));
-                }
-            }
+            Some(verdict) => cell.refuse(RowStatus::Fail, in_a_line(&verdict)),
         }
         Ok(())
     }
 
     /// Times everybody who is right on a shape.
-    pub(super) fn time_shape<E>(&mut self, shape: usize) -> Result<(), BenchError<E>> {
-        if self.is_over() {
+    pub(super) fn time_shape(&mut self, shape: usize) -> Result<(), BenchError> {
+        if self.order.is_over() {
             return Ok(());
         }
         let mut turns = self.seated(shape)?;
-        let modes = self.order.modes;
-        for mode in modes.iter().copied() {
-            for half in 0..2 * self.order.rounds {
-                self.go_round(&mut turns, mode, half)?;
+        for mode in &self.order.run.modes {
+            for half in 0..2 * self.order.run.rounds {
+                self.go_round(&mut turns, *mode, half)?;
             }
         }
         let info = self.order.lane.info().clone();
         for turn in &turns {
-            let cell = &mut self.cells[turn.cell];
-            let is_peer = matches!(turn.who, TurnOf::Peer { .. });
-            let false_claim = turn.claims.iter().find_map(|(_, claimed)| claimed.conclude().err());
+            let cell = self.cell(turn.place);
+            let is_peer = turn.peer.is_some();
+            let mut series = cell.series.iter();
+            let false_claim = series.find_map(|(mode, own)| own.claimed.conclude(*mode).err());
             let impossible = cell.series.iter().find_map(|(mode, series)| {
                 let plan = cell.plan.as_ref()?;
                 honesty::check(plan, &info, *mode, median(&series.samples_ns)).verdict
             });
-            match (false_claim, impossible, is_peer) {
-                (Some(why), ..) => cell.end(RowStatus::NotRun, why),
-                (None, Some(verdict), true) => cell.end(RowStatus::NotRun, verdict.message),
-                (None, Some(verdict), false) => cell.end(RowStatus::Fail, verdict.message),
-                (None, None, _) => {
+            match (false_claim.filter(|_| is_peer), impossible) {
+                (Some(why), _) => cell.end(RowStatus::NotRun, why),
+                (None, Some(verdict)) if is_peer => cell.end(RowStatus::NotRun, verdict.message),
+                (None, Some(verdict)) => cell.end(RowStatus::Fail, verdict.message),
+                (None, None) => {
                     cell.status = RowStatus::Pass;
                     cell.reason = String::new();
                 }
@@ -234,168 +200,102 @@ impl BenchRunner<'_, '_> {
     }
 
     /// Whose turns come on a shape; peers are given the problem again.
-    fn seated<E>(&mut self, shape: usize) -> Result<Vec<Turn>, BenchError<E>> {
-        let mut turns = Vec::new();
-        let claims = || self.order.modes.iter().map(|mode| (*mode, ClaimedTime::new(*mode))).collect();
-        for (cell, own) in self.cells.iter().enumerate() {
-            if own.shape == shape && own.may_be_timed() && own.implementation < self.order.own.len() {
-                let echo = turns.is_empty();
-                let who = TurnOf::Own { at: own.implementation, echo };
-                turns.push(Turn { cell, who, claims: Vec::new() });
-            }
-        }
-        let claims: Vec<(TimingMode, ClaimedTime)> = claims();
+    fn seated(&mut self, shape: usize) -> Result<Vec<Turn>, BenchError> {
+        let may_be_timed = |(at, cell): (usize, &_)| BenchCell::may_be_timed(cell).then_some((shape, at));
+        let own = self.cells_of(shape).take(self.order.own.len()).filter_map(may_be_timed);
+        let mut turns: Vec<Turn> =
+            own.enumerate().map(|(number, place)| Turn { place, peer: None, echo: number == 0 }).collect();
         let Some(plan) = self.plan_at(shape) else { return Ok(turns) };
         for seat in 0..self.order.peers.len() {
-            let prefix = format!("{}/", self.order.peers[seat].name());
-            let is_wanted = |cell: &usize| {
-                let own = &self.cells[*cell];
-                own.shape == shape
-                    && own.may_be_timed()
-                    && self.implementations[own.implementation].name.starts_with(&prefix)
-            };
-            let wanted: Vec<usize> = (0..self.cells.len()).filter(is_wanted).collect();
+            let mut wanted = self.places_of(seat, shape);
+            wanted.retain(|place| self.cells[place].may_be_timed());
             if wanted.is_empty() {
                 continue;
             }
-            match self.prepare_peer(seat, shape, &plan, 0)? {
-                Ok((_, cells)) => {
-                    for cell in wanted.into_iter().filter(|cell| cells.contains(cell)) {
-                        let who = TurnOf::Peer { seat, name: self.name_in_peer(cell) };
-                        turns.push(Turn { cell, who, claims: claims.clone() });
+            match self.prepare_peer(seat, shape, &plan, 0) {
+                Ok((_, places)) => {
+                    for place in wanted.into_iter().filter(|place| places.contains(place)) {
+                        let peer = Some((seat, self.name_in_peer(place)));
+                        turns.push(Turn { place, peer, echo: false });
                     }
                 }
-                Err((status, why)) => self.end_peer(seat, shape, status, &why),
+                Err(Stop::Run(error)) => return Err(error),
+                Err(stop) => self.end_peer(seat, shape, &stop),
             }
         }
         Ok(turns)
     }
 
-    /// One block of everybody; those that fail leave.
-    fn go_round<E>(
-        &mut self,
-        turns: &mut Vec<Turn>,
-        mode: TimingMode,
-        half: u32,
-    ) -> Result<(), BenchError<E>> {
+    /// A block of everybody; those that fail leave.
+    fn go_round(&mut self, turns: &mut Vec<Turn>, mode: TimingMode, half: u32) -> Result<(), BenchError> {
         let backwards = half % 2 == 1;
-        let is_last = half + 1 == 2 * self.order.rounds;
-        let mut order: Vec<usize> = (0..turns.len()).collect();
+        let is_last = half + 1 == 2 * self.order.run.rounds;
+        let mut order: Vec<&Turn> = turns.iter().collect();
         if backwards {
             order.reverse();
         }
-        let mut gone = Vec::new();
-        for at in order {
-            let turn = &mut turns[at];
-            let (first, second) = match self.block(turn, mode, is_last)? {
-                Ok(blocks) => blocks,
-                Err((status, why)) => {
-                    self.cells[turn.cell].end(status, why);
-                    gone.push(at);
-                    continue;
-                }
-            };
-            let series = self.cells[turn.cell].series_of(mode);
-            if let Some(second) = second {
-                // Which of both is the echo changes with the direction, as who comes first does.
-                let (own, echo) = if backwards { (second, first) } else { (first, second) };
-                series.echoes_ns.push(median(&echo));
-                series.medians_ns.push(median(&own));
-                series.samples_ns.extend(own);
-            } else {
-                series.medians_ns.push(median(&first));
-                series.samples_ns.extend(first);
+        for turn in order {
+            if let Err(stop) = self.block(turn, mode, backwards, is_last) {
+                self.stop(turn.place, stop)?;
             }
         }
-        gone.sort_unstable();
-        for at in gone.into_iter().rev() {
-            turns.remove(at);
-        }
+        turns.retain(|turn| self.cells[&turn.place].may_be_timed());
         Ok(())
     }
 
-    /// One block, or two in a row; why there is none.
-    #[expect(clippy::type_complexity, reason = "the inner error is a row, the outer one ends the run")]
-    fn block<E>(
-        &mut self,
-        turn: &mut Turn,
-        mode: TimingMode,
-        check: bool,
-    ) -> Result<Result<(Vec<f64>, Option<Vec<f64>>), (RowStatus, String)>, BenchError<E>> {
+    /// One block, or two in a row.
+    fn block(&mut self, turn: &Turn, mode: TimingMode, backwards: bool, check: bool) -> Result<(), Stop> {
         let ms = self.order.lane.block_ms();
-        match &turn.who {
-            TurnOf::Own { at, echo } => {
-                let (at, echo, cell) = (*at, *echo, turn.cell);
-                let first = self.own_block((at, cell), mode, ms, check && !echo)?;
-                let second = match (&first, echo) {
-                    (Ok(_), true) => match self.own_block((at, cell), mode, ms, check)? {
-                        Ok(samples) => Some(samples),
-                        Err(why) => return Ok(Err(why)),
-                    },
-                    _ => None,
-                };
-                Ok(first.map(|first| (first, second)))
-            }
-            TurnOf::Peer { seat, name } => {
-                let claimed = turn.claims.iter_mut().find(|(own, _)| *own == mode);
-                let Some((_, claimed)) = claimed else {
-                    return Ok(Err((RowStatus::NotRun, NOT_TIMED.to_string())));
-                };
-                let answer = self.order.peers[*seat].block(name, mode, ms, claimed);
-                Ok(answer.map(|own| (own, None)).map_err(|failure| {
+        let (samples, echo) = match &turn.peer {
+            Some((seat, name)) => {
+                let series = self.cells.entry(turn.place).or_default().series.entry(mode).or_default();
+                let block = self.order.peers[*seat].block(name, mode, ms, &mut series.claimed);
+                let samples = block.map_err(|failure| {
                     let why = format!("while it was timed ({}): {}", mode.as_str(), failure.reason());
-                    (RowStatus::NotRun, why)
-                }))
+                    Stop::Row(RowStatus::NotRun, why)
+                })?;
+                (samples, None)
             }
-        }
+            None if turn.echo => {
+                let first = self.own_block(turn.place, mode, ms, false)?;
+                let second = self.own_block(turn.place, mode, ms, check)?;
+                // Which of both is the echo changes with the direction, as who comes first does.
+                if backwards { (second, Some(first)) } else { (first, Some(second)) }
+            }
+            None => (self.own_block(turn.place, mode, ms, check)?, None),
+        };
+        let series = self.cell(turn.place).series.entry(mode).or_default();
+        series.echoes_ns.extend(echo.map(|echo| median(&echo)));
+        series.medians_ns.push(median(&samples));
+        series.samples_ns.extend(samples);
+        Ok(())
     }
 
-    #[expect(clippy::type_complexity, reason = "the inner error is a row, the outer one ends the run")]
-    fn own_block<E>(
-        &mut self,
-        (at, cell): (usize, usize),
-        mode: TimingMode,
-        ms: f64,
-        check: bool,
-    ) -> Result<Result<Vec<f64>, (RowStatus, String)>, BenchError<E>> {
-        let Some(plan) = self.cells[cell].plan.clone() else {
-            return Ok(Err((RowStatus::NotRun, NOT_TIMED.to_string())));
+    fn own_block(&mut self, place: Place, mode: TimingMode, ms: f64, check: bool) -> Result<Vec<f64>, Stop> {
+        let Some(plan) = self.cell(place).plan.clone() else {
+            return Err(Stop::Row(RowStatus::NotRun, NOT_TIMED.to_string()));
         };
-        let shape = self.cells[cell].shape;
-        let answer = self.worker(at, shape).and_then(|worker| worker.block(&plan, mode, ms, check));
-        match answer {
-            Ok(answer) => {
-                if answer.sticky {
-                    self.workers.remove(&at);
-                }
-                if answer.parity.is_some() {
-                    self.cells[cell].parity = answer.parity;
-                }
-                Ok(match answer.verdict {
-                    None => Ok(answer.samples_ns),
-                    Some(own) => {
-                        let first = own.message.lines().next().unwrap_or_default();
-                        let why = format!("{} while it was timed: {first}", own.label());
-                        Err((if own.is_trouble() { RowStatus::NotRun } else { RowStatus::Fail }, why))
-                    }
-                })
-            }
-            Err(LaneError::Lost { why }) => Err(BenchError::Lost(why)),
-            Err(error) => {
-                self.workers.remove(&at);
-                Ok(Err((RowStatus::NotRun, format!("while it was timed: {error}"))))
-            }
+        let block = self.worker(place).and_then(|worker| worker.block(&plan, mode, ms, check));
+        if block.as_ref().map_or(true, |block| block.sticky) {
+            self.workers.remove(&place.1);
         }
+        let block = block.map_err(|error| Stop::of(error, "while it was timed"))?;
+        if block.parity.is_some() {
+            self.cell(place).parity = block.parity;
+        }
+        let Some(verdict) = block.verdict else { return Ok(block.samples_ns) };
+        let first = verdict.message.lines().next().unwrap_or_default();
+        let why = format!("{} while it was timed: {first}", verdict.label());
+        Err(Stop::Row(if verdict.is_trouble() { RowStatus::NotRun } else { RowStatus::Fail }, why))
     }
 
     /// The process that times a candidate at a shape's configuration.
-    fn worker(&mut self, at: usize, shape: usize) -> Result<&mut BlockWorker, LaneError> {
+    fn worker(&mut self, (shape, at): Place) -> Result<&mut BlockWorker, LaneError> {
         let none = || LaneError::Unexpected { found: "the candidate was not built".to_string() };
         let own = &self.order.own[at];
-        let hash = own.configuration_at(&self.order.shapes[shape].parameters).hash();
-        let is_loaded = self.workers.get(&at).is_some_and(|(loaded, _)| *loaded == hash);
-        if !is_loaded {
-            let Some(BuiltCandidate::Built(built)) = own.builds.get(&hash) else { return Err(none()) };
+        let hash = own.configuration.with(&self.order.shapes[shape].parameters).hash();
+        if self.workers.get(&at).is_none_or(|(loaded, _)| *loaded != hash) {
+            let Some(Ok(built)) = own.builds.get(&hash) else { return Err(none()) };
             // The old one ends before the new one takes memory.
             self.workers.remove(&at);
             let worker = self.order.lane.block_worker(&built.job)?;
@@ -406,12 +306,7 @@ impl BenchRunner<'_, '_> {
 }
 
 /// A problem as a peer sees it, with files in a folder.
-pub fn peer_problem(
-    plan: &ProblemPlan,
-    kernel: &str,
-    operator: Option<String>,
-    folder: &Path,
-) -> PeerProblem {
+pub fn peer_problem(plan: &ProblemPlan, kernel: &KernelSpec, folder: &Path) -> PeerProblem {
     let array = |own: &BufferPlan, place: &str| CrosscheckArray {
         path: folder.join(place).join(format!("{}.npy", own.name)),
         dtype: own.dtype.as_str().to_string(),
@@ -429,8 +324,8 @@ pub fn peer_problem(
     });
     PeerProblem {
         problem: plan.name.clone(),
-        kernel: kernel.to_string(),
-        operator,
+        kernel: kernel.name.clone(),
+        operator: operator(kernel).map(String::from),
         sizes: plan.sizes.clone(),
         scalars: scalars.collect(),
         inputs: of(&[Role::Input, Role::Inout, Role::Restored], "inputs"),

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 
-/// The end of a command that did its work.
 #[derive(Debug)]
 pub struct Answer {
     pub exit: ExitCode,
@@ -19,9 +18,7 @@ pub struct Answer {
     pub error: Option<CliError>,
     /// The text of a JSON object: the command's own fields.
     pub own: String,
-    /// The same in brief.
     pub result: Option<Value>,
-    /// Names that `--allow-not-run` let pass.
     pub allowed_not_run: Vec<String>,
     /// Why own fields are null, by dotted path.
     pub reasons: BTreeMap<String, String>,
@@ -33,6 +30,12 @@ impl Answer {
         let (mut own, reasons) = told(answer);
         let result = own.as_object_mut().and_then(|fields| fields.shift_remove("result"));
         Answer { own: own.to_string(), result, reasons, ..Answer::from(exit) }
+    }
+
+    /// The same end with the command's own fields.
+    pub fn with(self, fields: &impl Serialize) -> Answer {
+        let Answer { own, result, reasons, .. } = Answer::of(self.exit, fields);
+        Answer { own, result, reasons, ..self }
     }
 
     /// An answer with its object's text, which may hold integers of any size.
@@ -55,7 +58,6 @@ impl From<ExitCode> for Answer {
     }
 }
 
-/// The status that an exit code means where nothing more is known.
 pub fn status_of(exit: ExitCode) -> EnvelopeStatus {
     match exit {
         ExitCode::Done => EnvelopeStatus::Pass,

@@ -1,9 +1,16 @@
 //! By name, the JSON Schema of everything that evo writes for programs: files and lines of streams, and the object of each
 //! command with `--json`. Each is derived from the type that is written.
 
+use evo_protocol::bench::BenchReport;
+use evo_protocol::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
+use evo_protocol::evaluation::Evaluation;
+use evo_protocol::export::ExportManifest;
+use evo_protocol::invert::InvertRow;
 use evo_protocol::leaderboard::Leaderboard;
+use evo_protocol::micro::MicroRanking;
+use evo_protocol::request;
 use evo_protocol::schema::{self, of};
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use schemars::{JsonSchema, Schema, json_schema};
 
 use super::answer::Answer;
@@ -26,9 +33,11 @@ use super::restore::Restored;
 use super::selftest::{SanitizedAnswer, SelftestAnswer};
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
+use crate::event::Event;
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::GateAnswer;
 use crate::report::history::{HistoryResult, SummaryResult};
+use crate::report::json::StudyFile;
 use crate::report::judged::{BenchmarkAnswer, EvaluateAnswer, VerdictAnswer};
 use crate::report::profile::ProfileAnswer;
 use crate::report::sanitize::SanitizeResult;
@@ -37,6 +46,27 @@ use crate::report::sanitize::SanitizeResult;
 pub const UNKNOWN: &str = "unknown";
 
 type MakeSchema = fn() -> Schema;
+
+/// Files and lines of streams.
+const FILES: &[(&str, MakeSchema)] = &[
+    ("leaderboard-file", || of::<Leaderboard>("evo.leaderboard.v1", "evo leaderboard")),
+    ("evaluation", || of::<Evaluation>("evo.evaluation.v1", "evo evaluation")),
+    ("envelope", schema::envelope),
+    ("invert-file", || of::<Vec<InvertRow>>("evo.invert.v1", "what harming a kernel costs it")),
+    ("crosscheck-file", || {
+        of::<Vec<CrosscheckRow>>("evo.crosscheck-file.v1", "what other clocks and checks say of a candidate")
+    }),
+    ("crosscheck-request", || of::<CrosscheckRequest>("evo.crosscheck-request.v1", "evo to a harness")),
+    ("crosscheck-line", || of::<CrosscheckLine>("evo.crosscheck-line.v1", "a harness to evo, a line")),
+    ("micro-best", || of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")),
+    ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
+    ("evaluate-request", request::request),
+    ("evaluate-answer", request::answer),
+    ("bench-file", || of::<BenchReport>("evo.bench.file.v1", "bench.json of `evo bench`")),
+    // The last line of the stream is the command's object, which has a schema of its own.
+    ("sweep-event", || of::<Event>("evo.sweep-event.v1", "evo sweep --json, a line")),
+    ("study", || of::<StudyFile>("evo.study.v1", "evo study")),
+];
 
 /// What an answer has beside the envelope, command by command.
 const ANSWERS: &[(&str, MakeSchema)] = &[
@@ -84,35 +114,28 @@ enum OneOf<A, B> {
     Other(B),
 }
 
-/// The commands that print JSON.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     ANSWERS.iter().map(|(name, _)| *name)
 }
 
-/// Everything that has a schema.
 pub fn names() -> Vec<&'static str> {
-    schema::files().chain(commands()).collect()
+    FILES.iter().map(|(name, _)| *name).chain(commands()).collect()
 }
 
-/// The schema of a command's object.
 pub fn command(name: &str) -> Option<Schema> {
     let typed = ANSWERS.iter().find(|(command, _)| *command == name);
     typed.map(|(name, fields)| schema::command(name, &fields()))
 }
 
-/// The schema of that name.
 pub fn named(name: &str) -> Option<Schema> {
-    schema::file(name).or_else(|| command(name))
+    let file = FILES.iter().find(|(file, _)| *file == name);
+    file.map(|(_, schema)| schema()).or_else(|| command(name))
 }
 
-/// Prints a schema.
 pub fn print(name: &str) -> Result<Answer, CliError> {
     let Some(schema) = named(name) else {
         let names = names();
-        let hint = match nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
-        };
+        let hint = suggestion(name, names.iter().copied(), || format!("there are {}", names.join(", ")));
         return Err(CliError::usage(format!("there is no schema `{name}`")).with_hint(hint));
     };
     output::stdout(&format!("{:#}\n", schema.as_value()))?;

@@ -184,26 +184,6 @@ pub struct CompileArgs {
     pub json: bool,
 }
 
-/// `evo build`
-#[derive(Debug, Args)]
-pub struct BuildArgs {
-    /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
-    #[arg(value_name = "SPACE|VALUE|NAME=VALUE|@NAME", allow_negative_numbers = true)]
-    pub words: Vec<String>,
-    #[command(flatten)]
-    pub candidate: CandidateArgs,
-    /// `auto`, `host`, `cuda` or `cuda:INDEX`
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// One JSON object on stdout
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// `evo leaderboard`
 #[derive(Debug, Args)]
 pub struct LeaderboardArgs {

@@ -5,45 +5,110 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evo_protocol::bench::{BenchRun, MeanRatio};
-use evo_protocol::envelope::EnvelopeStatus;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::envelope::{EnvelopeStatus, ErrorCode};
+use evo_protocol::measurement::TimingMode;
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench_plan::{self, BenchArgs, BenchPlan};
 use super::call::Call;
+use super::candidate::{self, CandidateArgs, named};
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::one_args::RunArgs;
 use super::session::{self, DeviceSetup};
-use super::{cache, evaluate, judge, output, peers, seed};
+use super::{cache, evaluate, judge, output, peers, seed, words};
 use crate::bench::{
-    self, BenchError, BenchFolder, BenchOrder, BenchOutcome, BenchRow, Implementation, OwnCandidate,
-    RowStatus,
+    self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow, BenchShape,
+    Implementation, OwnCandidate, RowStatus,
 };
-use crate::engine::candidate::ResolvedCandidate;
+use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::journal::error::JournalError;
-use crate::kernel::spec::ProblemSpec;
+use crate::kernel::catalog;
+use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
+use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
+use crate::peer::{PeerSeat, SHIPPED};
 use crate::report::envelope::KnownSoFar;
+use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
 
+/// `evo bench`
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// A benchmark file (it has a key `space`), or a space by name or path
+    #[arg(value_name = "FILE.toml|SPACE")]
+    pub target: Option<String>,
+    /// Canonical problems and the ranking mode only, in under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// A peer: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default: those of the files]
+    #[arg(long = "peer", value_name = "NAME")]
+    pub peers: Vec<String>,
+    /// A candidate as other commands take its words, quoted, or @portfolio for the fastest of each problem (repeatable) [default: those of the file, else @champion, else @baseline]
+    #[arg(long = "candidate", value_name = "WORDS", value_parser = named)]
+    pub candidates: Vec<String>,
+    /// A timing mode (repeatable) [default: those of the file, else hot and cold]
+    #[arg(long = "mode", value_parser = mode(), value_name = "MODE")]
+    pub modes: Vec<TimingMode>,
+    /// Only these problems or points of the grid (repeatable)
+    #[arg(long = "problem", value_name = "NAME")]
+    pub problems: Vec<String>,
+    /// Rounds of two blocks each [default: 6, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// The run's name, part of its folder's [default: that of the file or the space]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The folder of evidence: the run's own is OUT/bench/DEVICE/DATE-NAME
+    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
+    pub out: PathBuf,
+    /// With `@…`: the study, by name or folder [default: the newest of the kernel]
+    #[arg(long = "study", value_name = "NAME")]
+    pub study: Option<String>,
+    /// Let a problem, a peer or one implementation of it not run and pass all the same; the object says so (repeatable)
+    #[arg(long = "allow-not-run", value_name = "NAME")]
+    pub allow_not_run: Vec<String>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// The words of timing modes, with their help.
+fn mode() -> impl TypedValueParser<Value = TimingMode> {
+    let modes = [
+        (TimingMode::Hot, "Calls back to back"),
+        (TimingMode::Cold, "Each call after the caches were flushed"),
+        (TimingMode::Eager, "Each call with its launch"),
+    ];
+    let words = modes.map(|(mode, help)| PossibleValue::new(mode.as_str()).help(help));
+    PossibleValuesParser::new(words).try_map(move |word| {
+        let named = modes.iter().find(|(mode, _)| mode.as_str() == word);
+        named.map(|(mode, _)| *mode).ok_or("it is not a mode")
+    })
+}
+
 /// Rounds of two blocks: twelve blocks give an interval, and six are the fewest of which one is claimed.
-pub const ROUNDS: u32 = 6;
+const ROUNDS: u32 = 6;
 const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
 
-/// Runs the command.
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.run.limits.begin(call)?;
     let setup = session::setup_for(&arguments.run)?;
-    let plan = bench_plan::plan(arguments, &setup)?;
     let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
+    let plan = plan(arguments, &setup, seed)?;
+    let run = &plan.run;
     let repro = call.chose(Some(&setup.choice.spec), seed);
     if let [(_, only)] = &plan.candidates[..] {
         session::candidate(call, only);
@@ -51,28 +116,18 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     check_allowed(arguments, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
-    let mut lane = device_lane::lane(&setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
+    let mut lane = device_lane::lane(&setup, Some(kernel))?;
     let names: Vec<String> = plan.shapes.iter().map(|shape| shape.problem.name.clone()).collect();
     let device = lane.info().clone();
     call.know(|facts| {
         facts.device = Some(device.name.clone());
         facts.conditions = Some(session::conditions(&device, seed, &names));
     });
-    let quick = arguments.quick;
-    let run = BenchRun {
-        name: plan.name.clone(),
-        space: session::space_word(&plan.space),
-        kernel: kernel.name.clone(),
-        seed,
-        quick,
-        modes: plan.modes.clone(),
-        ranking_mode: plan.ranking,
-        rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
-    };
-    let own = own(&plan, &setup, &mut lane, seed)?;
+    let named: Vec<_> = plan.candidates.iter().map(|(name, resolved)| (name.as_str(), resolved)).collect();
+    let own = unbuilt(&named, &plan.shapes, &setup, &mut lane, seed)?;
     // From here on others wait: two at once would disturb each other's times.
     let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
-    let made = folder(&arguments.out, &plan, &run, &mut lane, repro);
+    let made = folder(&arguments.out, &plan, &mut lane, repro);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
     call.know(|facts| {
@@ -82,22 +137,19 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
     });
     let order = BenchOrder {
+        run,
         lane: &mut lane,
         kernel,
         own,
         peers: seats,
         shapes: &plan.shapes,
-        modes: &plan.modes,
-        ranking: plan.ranking,
-        rounds: run.rounds,
-        deep: !quick,
-        until: quick.then(|| Instant::now() + QUICK),
-        seed,
+        deep: !run.quick,
+        until: run.quick.then(|| Instant::now() + QUICK),
         cache: setup.farm.cache.clone(),
     };
     let mut keep = |rows: &[BenchRow], all: &[Implementation]| folder.keep(("unfinished", &[]), rows, all);
-    let done = bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep);
-    let (rows, implementations) = done.map_err(ended)?;
+    let (rows, implementations) =
+        bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep)?;
     let BenchOutcome { status, why, allowed } =
         bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
     folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
@@ -107,7 +159,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let counts = RowStatus::ALL.iter().map(|status| (status.as_str(), count(status))).collect();
     if !call.is_json() {
         let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
-        let lines = bench::lines(&rows, &implementations, plan.ranking);
+        let lines = bench::lines(&rows, &implementations, run.ranking_mode);
         output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
     }
     for why in why.iter().take(10) {
@@ -115,7 +167,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     }
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     let own = BenchAnswer {
-        run: &run,
+        run,
         folder: &path,
         implementations: &implementations,
         rows: &rows,
@@ -149,19 +201,13 @@ struct BenchBrief<'a> {
 }
 
 /// The run's folder, with what it runs on.
-fn folder(
-    out: &Path,
-    plan: &BenchPlan,
-    run: &BenchRun,
-    lane: &mut Lane,
-    repro: String,
-) -> io::Result<BenchFolder> {
+fn folder(out: &Path, plan: &BenchPlan, lane: &mut Lane, repro: String) -> io::Result<BenchFolder> {
     let info = lane.info().clone();
     let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let peers = plan.peers.iter();
-    let peers: Vec<Value> = peers
-        .map(|own| json!({ "name": own.name, "command": own.command, "timeout_s": own.timeout_s }))
-        .collect();
+    let peers = plan
+        .peers
+        .iter()
+        .map(|peer| json!({ "name": peer.name, "command": peer.command, "timeout_s": peer.timeout_s }));
     let environment = json!({
         "evo": env!("CARGO_PKG_VERSION"),
         "at": at,
@@ -170,10 +216,10 @@ fn folder(
         "device": info,
         "telemetry": lane.telemetry(),
         "gates": lane.judge(),
-        "seed": run.seed,
-        "peers": peers,
+        "seed": plan.run.seed,
+        "peers": peers.collect::<Vec<Value>>(),
     });
-    BenchFolder::create(out, BenchFolder::report(run.clone(), info.name, at, repro), &environment)
+    BenchFolder::create(out, BenchFolder::report(plan.run.clone(), info.name, at, repro), &environment)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
@@ -202,55 +248,355 @@ fn check_allowed(arguments: &BenchArgs, plan: &BenchPlan) -> Result<(), CliError
             || (name.contains('/') && plan.peers.iter().any(|own| own.name == peer))
     };
     let Some(unknown) = arguments.allow_not_run.iter().find(|name| !is_known(name)) else { return Ok(()) };
-    let hint = match evo_space::diagnostic::nearest(unknown, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "name a problem, a peer, or an implementation of one as `PEER/NAME`".to_string(),
-    };
+    let hint = suggestion(unknown, known, || {
+        "name a problem, a peer, or an implementation of one as `PEER/NAME`".to_string()
+    });
     let text = format!("`--allow-not-run {unknown}`: nothing that runs here has this name");
     Err(CliError::usage(text).with_hint(hint))
 }
 
-/// Our own implementations, which nobody has built yet.
-fn own<'a>(
-    plan: &'a BenchPlan,
+/// Candidates with their names in rows, before any is built. They will be asked for these shapes.
+fn unbuilt<'a>(
+    named: &[(&str, &'a ResolvedCandidate)],
+    shapes: &'a [BenchShape],
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
 ) -> Result<Vec<OwnCandidate<'a>>, CliError> {
+    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
     let mut all = Vec::new();
-    for (name, resolved) in &plan.candidates {
-        let problems: Vec<_> = plan.shapes.iter().map(|shape| &shape.problem).collect();
-        let own = own_candidate(name, resolved, &problems, setup, lane, seed)?;
+    for (name, resolved) in named {
+        let kernel = session::kernel_of(&resolved.file)?;
+        let recipe =
+            session::recipe(kernel, &[], setup, lane.info(), seed)?.serving(problems.iter().copied());
         if all.is_empty() {
-            let kernel = session::kernel_of(&resolved.file)?;
-            judge::rehearse(lane, kernel, &problems, &resolved.configuration, &own.recipe)?;
+            judge::rehearse(lane, kernel, &problems, &resolved.configuration, &recipe)?;
         }
-        all.push(own);
+        let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
+        let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());
+        all.push(OwnCandidate::new(name.to_string(), version, space, configuration, recipe));
     }
     Ok(all)
 }
 
-/// A candidate that nobody has built yet, as rows name it. `problems` are those that it will be asked for.
-pub fn own_candidate<'a>(
-    name: &str,
-    resolved: &'a ResolvedCandidate,
-    problems: &[&ProblemSpec],
+/// The rows of candidates and peers in the mode that ranks, for commands that keep none of them.
+pub fn rows(
+    named: &[(&str, &ResolvedCandidate)],
+    peers: Vec<PeerSeat>,
+    shapes: &[BenchShape],
     setup: &DeviceSetup,
-    lane: &Lane,
+    lane: &mut Lane,
     seed: u64,
-) -> Result<OwnCandidate<'a>, CliError> {
-    let recipe = session::recipe(session::kernel_of(&resolved.file)?, &[], setup, lane, seed)?;
-    let recipe = recipe.serving(problems.iter().copied());
-    let version = resolved.provenance.source_hash.as_ref().map(|hash| hash.short().to_string());
-    let (space, configuration) = (&resolved.file.space, resolved.configuration.clone());
-    Ok(OwnCandidate::new(name.to_string(), version, space, configuration, recipe))
+    deep: bool,
+) -> Result<Vec<BenchRow>, CliError> {
+    let Some((_, first)) = named.first() else { return Ok(Vec::new()) };
+    let kernel = session::kernel_of(&first.file)?;
+    let ranking_mode = kernel.objective.ranking.timing();
+    let run = BenchRun {
+        name: kernel.name.clone(),
+        space: session::space_word(&first.file),
+        kernel: kernel.name.clone(),
+        seed,
+        quick: false,
+        modes: vec![ranking_mode],
+        ranking_mode,
+        rounds: ROUNDS,
+    };
+    let own = unbuilt(named, shapes, setup, lane, seed)?;
+    let cache = setup.farm.cache.clone();
+    let order = BenchOrder { run: &run, lane, kernel, own, peers, shapes, deep, until: None, cache };
+    let compile = &mut |prepared: &_| judge::compile(setup, prepared);
+    bench::run(order, compile, &mut |_, _| Ok(())).map(|(rows, _)| rows)
 }
 
-/// What ended a run.
-pub fn ended(error: BenchError<CliError>) -> CliError {
-    match error {
-        BenchError::Compile(error) => error,
-        BenchError::Lost(why) => CliError::device(why),
-        BenchError::Files(error) => files(&error),
+impl From<BenchError> for CliError {
+    fn from(error: BenchError) -> CliError {
+        match error {
+            BenchError::Lost(why) => CliError::device(why),
+            BenchError::Files(error) => files(&error),
+        }
+    }
+}
+
+/// Stands for all members of the portfolio.
+const PORTFOLIO: &str = "@portfolio";
+
+#[derive(Debug)]
+struct BenchPlan {
+    run: BenchRun,
+    space: SpaceFile,
+    /// With their names in rows.
+    candidates: Vec<(String, ResolvedCandidate)>,
+    shapes: Vec<BenchShape>,
+    peers: Vec<PeerSpec>,
+}
+
+/// Reads everything that the command line and its files ask for.
+fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan, CliError> {
+    let target = words::space_name(arguments.target.as_deref())?;
+    let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
+    let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
+    let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());
+    let space = words::space(named, arguments.run.access.access())?;
+    let kernel = session::kernel_of(&space)?;
+    let name = match (&arguments.name, &file) {
+        (Some(name), _) if is_label(name) => name.clone(),
+        (Some(name), _) => {
+            let text = format!("`--name {name}` cannot be a name");
+            return Err(CliError::usage(text).with_hint(LABEL_HINT));
+        }
+        (None, Some(file)) => file.name.clone(),
+        (None, None) => kernel.name.clone(),
+    };
+    let shapes = shapes(arguments, file.as_ref(), kernel, &space, setup.choice.kind)?;
+    let candidates = candidates(arguments, file.as_ref(), (named, &space))?;
+    let peers = peers(arguments, file.as_ref(), kernel)?;
+    if let Some((own, _)) = candidates.iter().find(|(own, _)| peers.iter().any(|peer| peer.name == *own)) {
+        return Err(
+            CliError::usage(format!("`{own}` is a candidate and a peer")).with_hint("rename one of them")
+        );
+    }
+    let of_file = file.as_ref().map(|file| file.modes.clone()).unwrap_or_default();
+    let usual = vec![TimingMode::Hot, TimingMode::Cold];
+    let lists = [arguments.modes.clone(), of_file, usual];
+    let mut modes = lists.into_iter().find(|modes| !modes.is_empty()).unwrap_or_default();
+    let ranking = kernel.objective.ranking.timing();
+    let ranking_mode = if modes.contains(&ranking) { ranking } else { modes[0] };
+    let quick = arguments.quick;
+    if quick {
+        modes = vec![ranking_mode];
+    }
+    modes.dedup();
+    let run = BenchRun {
+        name,
+        space: session::space_word(&space),
+        kernel: kernel.name.clone(),
+        seed,
+        quick,
+        modes,
+        ranking_mode,
+        rounds: arguments.rounds.unwrap_or(if quick { ROUNDS_QUICK } else { ROUNDS }),
+    };
+    Ok(BenchPlan { run, candidates, shapes, peers, space })
+}
+
+fn shapes(
+    arguments: &BenchArgs,
+    file: Option<&BenchFile>,
+    kernel: &KernelSpec,
+    space: &SpaceFile,
+    kind: DeviceKind,
+) -> Result<Vec<BenchShape>, CliError> {
+    let mut diagnostics = Diagnostics::default();
+    let mut shapes = match file.and_then(|file| Some((file, file.grid.as_ref()?))) {
+        Some((file, grid)) => {
+            let found = bench::of_grid(grid, kernel, &space.space, &mut diagnostics);
+            found.ok_or_else(|| file.error(&diagnostics))?
+        }
+        None => bench::of_problems(kernel, kind),
+    };
+    let hint = |name: &str| {
+        let known = shapes.iter().map(|shape| shape.problem.name.as_str());
+        suggestion(name, known.clone(), || {
+            format!("there are {}", known.take(20).collect::<Vec<_>>().join(", "))
+        })
+    };
+    let is_known = |name: &str| shapes.iter().any(|shape| shape.problem.name == name);
+    if let Some(file) = file {
+        for (name, span) in file.problems.iter().filter(|(name, _)| !is_known(name)) {
+            let text = format!("`{}` has no timed problem `{name}` on {}", kernel.name, kind.as_str());
+            diagnostics.error_with_hint(span.clone(), text, hint(name));
+        }
+        if !diagnostics.is_empty() {
+            return Err(file.error(&diagnostics).into());
+        }
+    }
+    if let Some(name) = arguments.problems.iter().find(|name| !is_known(name)) {
+        let text = format!("there is no problem `{name}` on {}", kind.as_str());
+        return Err(CliError::usage(text).with_hint(hint(name)));
+    }
+    let of_file: Vec<String> =
+        file.into_iter().flat_map(|file| &file.problems).map(|(name, _)| name.clone()).collect();
+    let lists = [&of_file, &arguments.problems];
+    shapes.retain(|shape| match lists.iter().all(|names| names.is_empty()) {
+        true => !shape.problem.on_request,
+        false => lists.iter().all(|names| names.is_empty() || names.contains(&shape.problem.name)),
+    });
+    if arguments.quick && shapes.iter().any(|shape| shape.canonical) {
+        shapes.retain(|shape| shape.canonical);
+    }
+    if shapes.is_empty() {
+        let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
+        return Err(CliError::usage(text)
+            .with_hint("add one to `[[problems]]`, or write a benchmark file with a grid"));
+    }
+    Ok(shapes)
+}
+
+/// `named` is the space as it was named, and opened.
+fn candidates(
+    arguments: &BenchArgs,
+    file: Option<&BenchFile>,
+    (space, opened): (&str, &SpaceFile),
+) -> Result<Vec<(String, ResolvedCandidate)>, CliError> {
+    let of_words = |text: &str| {
+        let words = text.split_whitespace().map(String::from).collect();
+        BenchCandidate { words, ..BenchCandidate::default() }
+    };
+    let mut wanted: Vec<BenchCandidate> = arguments.candidates.iter().map(|text| of_words(text)).collect();
+    if wanted.is_empty() {
+        wanted = file.map(|file| file.candidates.clone()).unwrap_or_default();
+    }
+    if wanted.is_empty() {
+        let usual = |name: &str| Ok(vec![(name.to_string(), resolve(arguments, space, &of_words(name))?)]);
+        return usual("@champion").or_else(|error: CliError| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            output::say(&format!("note: the default configuration takes part: {first}"));
+            usual("@baseline")
+        });
+    }
+    let mut members = Vec::new();
+    for candidate in wanted {
+        match candidate.words.as_slice() {
+            [word] if word == PORTFOLIO => members.extend(portfolio(arguments, opened)?),
+            _ => members.push(candidate),
+        }
+    }
+    let names = names(&members)?;
+    let resolved = members.iter().map(|member| resolve(arguments, space, member));
+    names.into_iter().zip(resolved).map(|(name, resolved)| Ok((name, resolved?))).collect()
+}
+
+/// Each configuration of the portfolio, by its number in rows and by its values.
+fn portfolio(arguments: &BenchArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
+    let device = candidate::kind_of(&arguments.run.device);
+    let all = find::portfolio(space, &arguments.out, arguments.study.as_deref(), device);
+    let of = |own: NamedEvaluation| BenchCandidate {
+        name: Some(format!("@{}", own.number)),
+        words: own.configuration.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        ..BenchCandidate::default()
+    };
+    Ok(all.map_err(candidate::error)?.into_iter().map(of).collect())
+}
+
+fn resolve(arguments: &BenchArgs, space: &str, own: &BenchCandidate) -> Result<ResolvedCandidate, CliError> {
+    let all: Vec<String> = [space.to_string()].into_iter().chain(own.words.iter().cloned()).collect();
+    let is_looked_up = own.words.iter().any(|word| word.starts_with('@') && word != "@baseline");
+    let candidate = CandidateArgs {
+        config: own.config.clone(),
+        source: own.source.clone(),
+        launch: own.launch.clone(),
+        out: arguments.out.clone(),
+        study: arguments.study.clone().filter(|_| is_looked_up),
+    };
+    candidate::resolve(&all, &candidate, &arguments.run.device, arguments.run.access.access())
+}
+
+/// The peers that take part: those of the files, or those that the command line names.
+fn peers(
+    arguments: &BenchArgs,
+    file: Option<&BenchFile>,
+    kernel: &KernelSpec,
+) -> Result<Vec<PeerSpec>, CliError> {
+    let mut known: Vec<PeerSpec> = file.map(|file| file.peers.clone()).unwrap_or_default();
+    for peer in &kernel.peers {
+        if !known.iter().any(|other| other.name == peer.name) {
+            known.push(peer.clone());
+        }
+    }
+    let wanted = match arguments.peers.is_empty() {
+        true => known,
+        false => peers::all_named(&arguments.peers, &known)?,
+    };
+    let is_empty = |own: &&PeerSpec| own.command.is_empty() && !SHIPPED.contains(&own.name.as_str());
+    match wanted.iter().find(is_empty) {
+        Some(own) => {
+            let text =
+                format!("the peer `{}` has no `command`, and none of this name comes with evo", own.name);
+            let hint = format!("add command = […], or name one of {}", SHIPPED.join(", "));
+            Err(CliError::usage(text).with_code(ErrorCode::BadFile).at(peers::place(own)).with_hint(hint))
+        }
+        None => Ok(wanted),
+    }
+}
+
+/// Names of candidates in rows, each once: those that were given, else words. Words too long for a column lose what all
+/// candidates share; where the rest is too long still, the later of two equal beginnings has a number.
+fn names(members: &[BenchCandidate]) -> Result<Vec<String>, CliError> {
+    let whole: Vec<String> = members.iter().map(name_of).collect();
+    let is_shared = |word: &String| members.len() > 1 && members.iter().all(|own| own.words.contains(word));
+    let mut found: Vec<String> = Vec::new();
+    for (index, (own, full)) in members.iter().zip(&whole).enumerate() {
+        if whole[..index].contains(full) {
+            let text = format!("two candidates are called `{}`", cut(full, LABEL_MAX));
+            return Err(CliError::usage(text).with_hint("give them names: `{ name = \"…\", words = \"…\" }`"));
+        }
+        let is_long = own.name.is_none() && full.chars().count() > LABEL_MAX;
+        let telling: Vec<String> = own.words.iter().filter(|word| !is_shared(word)).cloned().collect();
+        let short = if is_long && !telling.is_empty() {
+            name_of(&BenchCandidate { words: telling, ..own.clone() })
+        } else {
+            full.clone()
+        };
+        let mut name = cut(&short, LABEL_MAX);
+        let mut number = 2;
+        while found.contains(&name) {
+            let end = format!(" #{number}");
+            name = cut(&short, LABEL_MAX - end.len()) + &end;
+            number += 1;
+        }
+        found.push(name);
+    }
+    Ok(found)
+}
+
+fn cut(text: &str, length: usize) -> String {
+    text.chars().take(length).collect()
+}
+
+/// A candidate as rows name it, however long. A slash would look like a peer's.
+fn name_of(own: &BenchCandidate) -> String {
+    let stem = |path: &std::path::PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let file = own.source.as_ref().or(own.config.as_ref()).and_then(stem);
+    let words = own.words.join(" ");
+    let name = own.name.clone().unwrap_or_else(|| match (file, words.is_empty()) {
+        (Some(file), true) => file,
+        (Some(file), false) => format!("{file} {words}"),
+        (None, false) => words,
+        (None, true) => "@baseline".to_string(),
+    });
+    name.replace('/', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(words: &str) -> BenchCandidate {
+        let words = words.split(' ').map(String::from).collect();
+        BenchCandidate { words, ..BenchCandidate::default() }
+    }
+
+    #[test]
+    fn long_words_lose_what_all_share_and_names_stay_apart() {
+        let shared: Vec<String> = (0..20).map(|own| format!("PARAMETER_{own}=1")).collect();
+        let long = |end: &str| candidate(&format!("{} {end}", shared.join(" ")));
+        assert_eq!(names(&[long("LAST=1"), long("LAST=2")]).unwrap(), ["LAST=1", "LAST=2"]);
+        assert_eq!(names(&[candidate("A=1 B=1"), candidate("A=1 B=2")]).unwrap(), ["A=1 B=1", "A=1 B=2"]);
+        let alone = names(&[long("LAST=1")]).unwrap();
+        assert!(alone[0].starts_with("PARAMETER_0=1") && alone[0].len() == LABEL_MAX);
+        // Nothing is shared by all three, and the first two begin alike.
+        let three = names(&[long("LAST=1"), long("LAST=2"), candidate("OTHER=1")]).unwrap();
+        assert!(three[1].ends_with(" #2") && three[1].len() == LABEL_MAX && three[0] != three[1]);
+    }
+
+    #[test]
+    fn the_same_candidate_twice_is_refused() {
+        let error = names(&[candidate("A=1"), candidate("A=1")]).unwrap_err().to_string();
+        assert!(error.contains("two candidates are called `A=1`"), "{error}");
+        let named = |name: &str| BenchCandidate { name: Some(name.to_string()), ..candidate("A=1") };
+        assert_eq!(names(&[named("x"), named("y")]).unwrap(), ["x", "y"]);
+        assert!(names(&[named("x"), named("x")]).is_err());
     }
 }

@@ -3,11 +3,13 @@
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evo_protocol::envelope::LimitName;
-use evo_space::text::quote;
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
+use evo_protocol::schema;
+use evo_space::text::{printable, quote};
+use evo_system::lock;
 use serde_json::Value;
 
 use super::answer::{Answer, status_of};
@@ -15,7 +17,7 @@ use super::error::{CliError, CliErrorKind};
 use super::exit_code::ExitCode;
 use super::json_out::JsonOut;
 use super::output;
-use crate::report::envelope::{CallEnd, CallFacts, envelope};
+use crate::report::envelope::{CallFacts, explain_nulls};
 
 /// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.
 const WRITER_PATIENCE: Duration = Duration::from_secs(2);
@@ -52,27 +54,22 @@ impl Call {
         }))
     }
 
-    /// Whether stdout gets JSON.
     pub fn is_json(&self) -> bool {
         self.0.is_json.load(Ordering::SeqCst)
     }
 
-    /// Says whether stdout gets JSON, now that the command line has been read.
     pub fn settle(&self, is_json: bool) {
         self.0.is_json.store(is_json, Ordering::SeqCst);
     }
 
-    /// Notes something about the call for its object.
     pub fn know(&self, change: impl FnOnce(&mut CallFacts)) {
         change(&mut lock(&self.0.facts));
     }
 
-    /// What is known of the call.
     pub fn facts(&self) -> CallFacts {
         lock(&self.0.facts).clone()
     }
 
-    /// Notes that a limit was hit.
     pub fn hit(&self, limit: LimitName) {
         self.know(|facts| {
             if let Some(limits) = &mut facts.limits {
@@ -108,37 +105,20 @@ impl Call {
         repro
     }
 
-    /// Writes one line of a stream.
-    ///
-    /// # Errors
-    /// stdout cannot be written; a broken pipe means that the reader has left.
     pub fn line(&self, value: &Value) -> io::Result<()> {
-        self.write(format!("{}\n", evo_space::text::printable(&value.to_string())).as_bytes())
+        self.write(format!("{}\n", printable(&value.to_string())).as_bytes())
     }
 
     /// The same, and nothing is held back.
-    ///
-    /// # Errors
-    /// As `line`.
     pub fn line_now(&self, value: &Value) -> io::Result<()> {
-        let text = format!("{}\n", evo_space::text::printable(&value.to_string()));
-        lock(&self.0.out).write_now(text.as_bytes())
+        let mut out = lock(&self.0.out);
+        out.write(format!("{}\n", printable(&value.to_string())).as_bytes())?;
+        out.flush()
     }
 
-    /// Writes whole lines of a stream, or whole items of an open object.
-    ///
-    /// # Errors
-    /// As `line`.
+    /// Writes whole lines of a stream.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
         lock(&self.0.out).write(text)
-    }
-
-    /// Begins an object that is written while it is made: see `JsonOut::open`.
-    ///
-    /// # Errors
-    /// As `line`.
-    pub fn open(&self, head: &str, own: String, closer: &'static str) -> io::Result<()> {
-        lock(&self.0.out).open(head, own, closer)
     }
 
     /// Leaves signals to somebody else for as long as `true` holds.
@@ -146,7 +126,6 @@ impl Call {
         self.0.is_watched.store(to_others, Ordering::SeqCst);
     }
 
-    /// Whether somebody else watches for signals now.
     pub fn is_watched(&self) -> bool {
         self.0.is_watched.load(Ordering::SeqCst)
     }
@@ -205,10 +184,25 @@ impl Call {
 
     fn end(&self, out: &mut JsonOut, answer: Answer) -> ExitCode {
         let Answer { exit, status, error, own, result, allowed_not_run, reasons } = answer;
-        let error = error.map(|error| error.envelope());
-        let end = CallEnd { status, exit_code: exit as u8, error, result, allowed_not_run, reasons };
-        let facts = lock(&self.0.facts).clone();
-        match out.end(&envelope(&facts, end, self.0.began.elapsed()), &own) {
+        let CallFacts { command, candidate, device, conditions, limits, repro, .. } = self.facts();
+        let mut envelope = CommandEnvelope {
+            schema: format!("evo.{command}"),
+            version: schema::version(&command),
+            status,
+            exit_code: exit as u8,
+            error: error.map(|error| error.envelope()),
+            candidate,
+            device,
+            conditions,
+            limits,
+            elapsed_ms: self.0.began.elapsed().as_secs_f64() * 1e3,
+            repro,
+            result,
+            allowed_not_run,
+            reasons,
+        };
+        explain_nulls(&mut envelope);
+        match out.end(&envelope, &own) {
             Ok(()) => exit,
             Err(error) => {
                 output::say(&format!("error: cannot write to stdout: {error}"));
@@ -219,7 +213,6 @@ impl Call {
 }
 
 impl Answer {
-    /// The answer of a command that ends with an error.
     pub fn failed(error: CliError) -> Answer {
         Answer::from(ExitCode::Done).despite(error)
     }
@@ -228,7 +221,7 @@ impl Answer {
     pub fn despite(mut self, error: CliError) -> Answer {
         self.exit = error.exit_code();
         self.status = match error.kind {
-            CliErrorKind::Limit | CliErrorKind::Tool => evo_protocol::envelope::EnvelopeStatus::NotRun,
+            CliErrorKind::Limit | CliErrorKind::Tool => EnvelopeStatus::NotRun,
             _ => status_of(self.exit),
         };
         self.error = Some(error);
@@ -236,12 +229,6 @@ impl Answer {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock stays usable: no critical section leaves its value half changed.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The words behind `evo`, as a shell takes them.
 fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words = words.into_iter().map(quote);
     std::iter::once("evo".into()).chain(words).collect::<Vec<_>>().join(" ")
@@ -264,19 +251,24 @@ mod tests {
 
     #[test]
     fn the_line_that_repeats_a_call_is_quoted() {
-        let words = ["space", "a b.toml", "--sample", "3"].map(String::from);
-        let call = Call::begin("space", &words, true);
-        assert_eq!(call.chose(None, 5), "evo space 'a b.toml' --sample 3 --seed 5");
-        let words = ["test", "gemm", "--device", "auto", "--seed=7", "--json"].map(String::from);
-        let call = Call::begin("test", &words, true);
-        assert_eq!(call.chose(Some("cuda:0"), 7), "evo test gemm --seed=7 --json --device cuda:0");
-        call.know(|facts| assert_eq!(facts.repro, "evo test gemm --seed=7 --json --device cuda:0"));
-        let words = ["sweep", "--device=host", "--", "softmax"].map(String::from);
-        let call = Call::begin("sweep", &words, true);
-        assert_eq!(call.chose(Some("host"), 5), "evo sweep --device=host --seed 5 -- softmax");
-        assert_eq!(
-            Call::begin("sweep", &["--device=auto".into()], true).chose(None, 5),
-            "evo --device=auto --seed 5"
-        );
+        for (words, device, expected) in [
+            (&["space", "a b.toml", "--sample", "3"][..], None, "evo space 'a b.toml' --sample 3 --seed 7"),
+            (
+                &["test", "gemm", "--device", "auto", "--seed=7", "--json"],
+                Some("cuda:0"),
+                "evo test gemm --seed=7 --json --device cuda:0",
+            ),
+            (
+                &["sweep", "--device=host", "--", "softmax"],
+                Some("host"),
+                "evo sweep --device=host --seed 7 -- softmax",
+            ),
+            (&["--device=auto"], None, "evo --device=auto --seed 7"),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            let call = Call::begin("test", &words, true);
+            assert_eq!(call.chose(device, 7), expected);
+            assert_eq!(call.facts().repro, expected);
+        }
     }
 }

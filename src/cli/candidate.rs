@@ -4,12 +4,13 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evo_device::probe;
 use evo_protocol::device::DeviceKind;
-use evo_protocol::envelope::{ErrorCode, ErrorPlace};
+use evo_protocol::evaluation::Evaluation;
+use evo_space::genome::ContentHash;
 
 use super::error::CliError;
 use super::words;
@@ -43,9 +44,14 @@ pub struct CandidateArgs {
 }
 
 impl CandidateArgs {
-    /// Whether any flag names a candidate.
     pub fn is_given(&self) -> bool {
         self.config.is_some() || self.source.is_some() || self.launch.is_some()
+    }
+
+    /// What files about it are named by: the hash of a source of its own, else of its configuration.
+    pub fn hash<'e>(&self, evaluation: &'e Evaluation) -> &'e ContentHash {
+        let own_source = evaluation.source_hash.as_ref().filter(|_| self.source.is_some());
+        own_source.unwrap_or(&evaluation.configuration_hash)
     }
 }
 
@@ -122,7 +128,10 @@ fn namesake(file: &SpaceFile, request: &CandidateRequest<'_>) -> Option<String> 
 }
 
 /// What else than values names the configuration; nothing where values do. Two of them are a mistake.
-fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<ConfigurationChoice>, CliError> {
+fn choice<'a>(
+    values: &[String],
+    arguments: &'a CandidateArgs,
+) -> Result<Option<ConfigurationChoice<'a>>, CliError> {
     let name = values.iter().find(|word| word.starts_with('@'));
     let others: Vec<&str> = values.iter().filter(|word| Some(*word) != name).map(String::as_str).collect();
     let mut given: Vec<String> = Vec::new();
@@ -139,7 +148,7 @@ fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<Configu
     }
     Ok(match (name, &arguments.config) {
         (Some(name), _) => Some(ConfigurationChoice::Name(name.clone())),
-        (None, Some(path)) => Some(ConfigurationChoice::File(path.clone())),
+        (None, Some(path)) => Some(ConfigurationChoice::Text(TextChoice::File(path))),
         (None, None) if values.is_empty() => Some(ConfigurationChoice::Default),
         (None, None) => None,
     })
@@ -147,19 +156,14 @@ fn choice(values: &[String], arguments: &CandidateArgs) -> Result<Option<Configu
 
 pub fn error(error: CandidateError) -> CliError {
     match error {
-        CandidateError::Refused { text, hint } => {
-            let own = CliError::usage(text);
+        CandidateError::Refused { file, text, hint } => {
+            let refused = match file {
+                Some(file) => CliError::bad_file(text, Path::new(&file)),
+                None => CliError::usage(text),
+            };
             match hint {
-                Some(hint) => own.with_hint(hint),
-                None => own,
-            }
-        }
-        CandidateError::Unusable { file, text, hint } => {
-            let place = ErrorPlace { file: file.display().to_string(), line: None, column: None };
-            let own = CliError::usage(text).with_code(ErrorCode::BadFile).at(place);
-            match hint {
-                Some(hint) => own.with_hint(hint),
-                None => own,
+                Some(hint) => refused.with_hint(hint),
+                None => refused,
             }
         }
         CandidateError::File(error) => error.into(),

@@ -3,28 +3,27 @@
 // Comments here are help texts, in which `[SPACE]` is an optional argument and not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use super::args::{
-    BuildArgs, CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs,
-    WorkerArgs,
+    CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs, WorkerArgs,
 };
-use super::bench_plan::BenchArgs;
+use super::bench::BenchArgs;
 use super::crosscheck::CrosscheckArgs;
 use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;
-use super::export_args::ExportArgs;
+use super::export_plan::ExportArgs;
 use super::gate::GateArgs;
 use super::history::{HistoryArgs, RestoreArgs};
 use super::init::{ImportArgs, InitArgs};
 use super::invert::InvertArgs;
-use super::mcp::{McpArgs, ServeArgs};
+use super::man::{CompletionsArgs, ManArgs};
+use super::mcp::McpArgs;
 use super::micro::MicroArgs;
 use super::one_args::TestOneArgs;
 use super::profile::ProfileArgs;
 use super::report::{ReportArgs, WatchArgs};
 use super::sanitize::SanitizeArgs;
-use super::shell_args::{CompletionsArgs, ManArgs};
 use super::space_args::SpaceArgs;
 use super::test_one::{JudgeArgs, LevelArgs};
 
@@ -40,6 +39,16 @@ use super::test_one::{JudgeArgs, LevelArgs};
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// `evo serve`
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
+    #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json"])]
+    pub mcp: bool,
+    #[command(flatten)]
+    pub evaluate: EvaluateArgs,
 }
 
 /// The commands.
@@ -138,7 +147,7 @@ pub enum Command {
     Compile(CompileArgs),
     /// Compile one configuration for this machine's device
     #[command(hide = true, after_help = "Example: evo build attention_simt 32 8 4 --json")]
-    Build(BuildArgs),
+    Build(TestOneArgs),
     /// Explain a verdict: what was seen, what usually causes it, what to do next
     #[command(after_help = "Example: evo explain wrong_answer\n         evo explain static_reject:smem")]
     Explain(ExplainArgs),
@@ -199,45 +208,4 @@ pub enum Command {
     /// Print the manual page, of all commands or of one
     #[command(hide = true, after_help = "Example: evo man | man -l -\n         evo man sweep | man -l -")]
     Man(ManArgs),
-}
-
-impl Command {
-    /// Whether `--json` asks for an object.
-    pub fn is_json(&self) -> bool {
-        match self {
-            Command::Sweep(arguments) => arguments.json,
-            Command::TestOne(arguments) => arguments.judge.one.run.json,
-            Command::Test(arguments) => arguments.one.run.json,
-            Command::Benchmark(arguments) => arguments.run.json,
-            Command::Evaluate(arguments) => arguments.one.run.json,
-            Command::Serve(arguments) => arguments.evaluate.one.run.json,
-            Command::Bench(arguments) => arguments.run.json,
-            Command::Gate(arguments) => arguments.run.json,
-            Command::Micro(arguments) => arguments.json,
-            Command::Export(arguments) => arguments.one.run.json,
-            Command::Init(arguments) => arguments.target.json,
-            Command::Import(arguments) => arguments.target.json,
-            Command::Profile(arguments) => arguments.one.run.json,
-            Command::Invert(arguments) => arguments.one.run.json,
-            Command::Crosscheck(arguments) => arguments.one.run.json,
-            Command::Sanitize(arguments) => arguments.one.run.json,
-            Command::Space(arguments) => arguments.json,
-            Command::Render(arguments) => arguments.json,
-            Command::Compile(arguments) => arguments.json,
-            Command::Build(arguments) => arguments.json,
-            Command::Explain(arguments) => arguments.json,
-            Command::Leaderboard(arguments) => arguments.json,
-            Command::History(arguments) | Command::Summary(arguments) => arguments.json,
-            Command::Restore(arguments) => arguments.json,
-            Command::Report(arguments) => arguments.json,
-            Command::Preflight(arguments) => arguments.json,
-            Command::Selftest(arguments) => arguments.json,
-            Command::Cache(arguments) => arguments.json,
-            Command::Mcp(_)
-            | Command::Watch(_)
-            | Command::Worker(_)
-            | Command::Completions(_)
-            | Command::Man(_) => false,
-        }
-    }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::sample;
 use evo_space::space::SearchSpace;
+use evo_space::text::counted;
+use evo_space::value::Value;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -39,7 +41,8 @@ use crate::engine::prepared::KernelDraft;
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
 use crate::kernel::specialize;
-use crate::report::width::{stdout_width, wrapped};
+use crate::report::table::{FittedTable, Keep};
+use crate::report::width::stdout_width;
 
 /// Runs the command.
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
@@ -88,287 +91,230 @@ pub struct CompileTask<'a> {
 }
 
 /// Compiles, and prints or hands over what came of it.
-pub fn carry_out(order: CompileTask<'_>, call: &Call) -> Result<Answer, CliError> {
-    let CompileTask { file, target, genome, genomes, jobs, deadline } = order;
+pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError> {
+    let CompileTask { file, target, genome, genomes, jobs, deadline } = task;
     let kernel = session::kernel_to(file, "compile")?;
     let problems = problems_on(kernel, target.kind);
-    // What judges answers plays no part here: neither the reference kernel nor a seed.
-    let recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0).targeting(&target.arch);
     let only = genome.as_ref().map(|genome| file.space.configuration(genome));
-    let columns = ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width());
-    let compile_run =
-        CompileRun { file, kernel, target: &target, recipe, columns, call, is_alone: genome.is_some() };
+    let mut compile_run = CompileRun {
+        space: &file.space,
+        kernel,
+        arch: &target.arch,
+        // What judges answers plays no part here: neither the reference kernel nor a seed.
+        recipe: KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0).targeting(&target.arch),
+        columns: ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width()),
+        call,
+        is_alone: genome.is_some(),
+        counts: CompileCounts::default(),
+        only: None,
+    };
     let start = Instant::now();
     let mut options = FarmOptions { deadline, ..FarmOptions::new(target.kind, &target.arch) };
     options.jobs = jobs.unwrap_or(options.jobs);
     let (sender, done) = mpsc::channel();
     let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
     let farm = VariantFarm::start(options, on_done)?;
-    let compiled = match compile_run.compile_all(genome.into_iter().chain(genomes), &farm, &done) {
-        Ok(compiled) => compiled,
+    let full = compile_run.compile_all(genome.into_iter().chain(genomes), &farm, &done);
+    let footer =
+        if call.is_json() || compile_run.counts.count == 0 { "" } else { &compile_run.columns.footer };
+    match full.and_then(|full| io::stdout().write_all(footer.as_bytes()).map(|()| full)) {
         // A reader that has seen enough (`| head`) is not an error.
-        Err(EarlyEnd::Stdout(error)) => return output::written(Err(error)).map(|()| ExitCode::Done.into()),
-        Err(EarlyEnd::CacheFull(message)) => {
-            return Err(CliError::harness(message).with_hint(FULL_CACHE_HINT));
-        }
-    };
-    let CompiledAll { counts, only } = compiled;
+        Err(error) => return output::written(Err(error)).map(|()| ExitCode::Done.into()),
+        Ok(Some(message)) => return Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
+        Ok(None) => {}
+    }
+    let CompileRun { counts, only, .. } = compile_run;
     eprint!("{}", counts.text(&target.arch, farm.toolchain(), farm.jobs(), start.elapsed()));
     Ok(match only {
-        Some(variant) => answer(&variant, &kernel.name, &target.arch, call),
+        Some(variant) => variant.answer(call),
         None => {
-            let all = CompiledMany { kernel: &kernel.name, arch: &target.arch, counts };
-            Answer::of(ExitCode::Done, &all)
+            Answer::of(ExitCode::Done, &CompiledMany { kernel: &kernel.name, arch: &target.arch, counts })
         }
     })
 }
 
-/// The answer about the only variant.
-fn answer(variant: &CompiledVariant, kernel: &str, arch: &str, call: &Call) -> Answer {
-    let kind = variant.verdict.as_ref().map(|verdict| verdict.kind);
-    if kind == Some(VerdictKind::CompileTimeout) {
-        call.hit(LimitName::Compile);
-    }
-    let exit = if kind.is_none() { ExitCode::Done } else { ExitCode::Failed };
-    let result = Some(CompiledBrief { fits: kind.is_none(), outcome: variant.outcome() });
-    let answer = Answer::of(exit, &CompiledAnswer { result, ..variant.answer(kernel, arch) });
-    match variant.verdict.as_ref().filter(|verdict| verdict.is_trouble()) {
-        Some(verdict) => answer.despite(session::trouble("the variant could not be compiled", verdict)),
-        None => answer,
-    }
-}
-
-/// Blanks between columns.
-const GAP: usize = 2;
-
 /// Room for the verdict, whose length is not known before the last row: `static_reject:registers` and shorter.
 const VERDICT_WIDTH: usize = 23;
 
-/// The columns after parameters and entry: head, width, whether the host's compiler tells the number, and how
-/// long the column stays when the table is too wide.
-const NUMBERS: &[(&str, usize, bool, u8)] = &[
-    ("regs", 4, false, 6),
-    ("stack", 6, false, 1),
-    ("spill", 6, false, 5),
-    ("smem static", 11, false, 3),
-    ("dynamic", 8, true, 4),
-    ("threads", 7, true, 2),
+type Number = fn(&EntryUse) -> Option<i64>;
+
+/// The columns after parameters and entry: head, width, whether the host's compiler tells the number, how
+/// long the column stays when the table is too wide, and the number.
+const NUMBERS: [(&str, usize, bool, u8, Number); 6] = [
+    ("regs", 4, false, 6, |entry| entry.resources.registers.map(i64::from)),
+    ("stack", 6, false, 1, |entry| entry.resources.stack_bytes.map(|bytes| bytes as i64)),
+    ("spill", 6, false, 5, |entry| spill_bytes(&entry.resources).map(|bytes| bytes as i64)),
+    ("smem static", 11, false, 3, |entry| entry.resources.shared_static_bytes.map(|bytes| bytes as i64)),
+    ("dynamic", 8, true, 4, |entry| entry.shared_dynamic_bytes),
+    ("threads", 7, true, 2, |entry| entry.threads),
 ];
 
-/// Heads and widths; known before the first row, so that rows need not wait for the last.
-pub struct ResourceColumns {
-    parameters: Vec<(String, usize)>,
-    entry_width: usize,
-    /// Positions in `NUMBERS`.
-    numbers: Vec<usize>,
-    /// `NAME=value` of parameters that are the same in all rows and had no room.
-    shared: Vec<String>,
-    left_out: Vec<String>,
-    width: usize,
+/// What a column shows.
+#[derive(Clone, Copy)]
+enum Shown {
+    Parameter,
+    Entry,
+    /// Position in `NUMBERS`.
+    Number(usize),
+}
+
+/// Head, what it shows, and all cells that it may have.
+type ResourceColumn = (String, Shown, Vec<String>);
+
+/// Known before the first row, so that rows need not wait for the last.
+struct ResourceColumns {
+    /// Heads and widths.
+    columns: Vec<(String, Shown, usize)>,
+    /// What the table leaves out, if it leaves out anything.
+    footer: String,
 }
 
 impl ResourceColumns {
-    /// Wide enough for every value of every parameter and every entry, and at most `width` characters in all.
-    /// `only` is the configuration of a table with one variant.
-    pub fn of(
+    /// At most `width` characters in all. `only` is the configuration of a table with one variant.
+    fn of(
         space: &SearchSpace,
         kernel: &KernelSpec,
         kind: DeviceKind,
         only: Option<&Configuration>,
         width: usize,
     ) -> ResourceColumns {
-        let longest = |name: &str, values: &mut dyn Iterator<Item = usize>| {
-            values.chain([name.len()]).max().unwrap_or(0)
-        };
         let parameters = space.parameters().iter().map(|parameter| {
-            let mut lengths = parameter.values.iter().map(|value| value.to_string().len());
-            (parameter.name.to_string(), longest(&parameter.name, &mut lengths))
+            let cells = match only.and_then(|configuration| configuration.get(&parameter.name)) {
+                Some(value) => vec![value.to_string()],
+                None => parameter.values.iter().map(Value::to_string).collect(),
+            };
+            (parameter.name.to_string(), Shown::Parameter, cells)
         });
-        let fixed = space.parameters().iter().filter_map(|parameter| {
-            let only = only.and_then(|configuration| configuration.get(&parameter.name));
-            let single = parameter.values.first().filter(|_| parameter.values.len() == 1);
-            Some((parameter.name.to_string(), only.or(single)?.to_string()))
+        let sets = specialize::of_kernel(kernel);
+        let names = kernel.launches.iter().flat_map(|launch| {
+            sets.iter().map(|constants| entry_name(&launch.entry, constants)).collect::<Vec<_>>()
         });
-        // With their constants in brackets, as `EntryUse::name` gives them.
-        let longest_set = specialize::of_kernel(kernel).iter().map(|own| own.to_string().len()).max();
-        let brackets = longest_set.filter(|length| *length > 0).map_or(0, |length| length + 3);
-        let mut entries = kernel.launches.iter().map(|launch| launch.entry.len() + brackets);
-        let entry_width = longest("entry", &mut entries);
-        let is_told = |at: &usize| kind != DeviceKind::Host || NUMBERS[*at].2;
-        let numbers = (0..NUMBERS.len()).filter(is_told).collect();
-        let (shared, left_out) = (Vec::new(), Vec::new());
-        let columns = ResourceColumns {
-            parameters: parameters.collect(),
-            entry_width,
-            numbers,
-            shared,
-            left_out,
-            width,
-        };
-        columns.fitted(&fixed.collect::<Vec<_>>())
+        let entry = ("entry".to_string(), Shown::Entry, names.collect());
+        ResourceColumns::fitted(parameters.chain([entry]).chain(numbers(kind)).collect(), width)
     }
 
-    /// Gives up columns in the order of other tables: parameters that are the same in all rows move below, then
-    /// numbers go, then the widest parameters.
-    fn fitted(mut self, fixed: &[(String, String)]) -> ResourceColumns {
-        if self.is_too_wide() {
-            self.shared = fixed.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            self.parameters.retain(|(name, _)| !fixed.iter().any(|(own, _)| own == name));
+    fn fitted(columns: Vec<ResourceColumn>, width: usize) -> ResourceColumns {
+        let mut table = FittedTable::default();
+        for (head, shown, cells) in &columns {
+            let keep = match shown {
+                Shown::Parameter => Keep::Parameter,
+                Shown::Entry => Keep::Always,
+                Shown::Number(number) => Keep::Rank(NUMBERS[*number].3),
+            };
+            table.add(head, keep, cells.clone());
         }
-        while self.is_too_wide() {
-            let least = (0..self.numbers.len()).min_by_key(|at| NUMBERS[self.numbers[*at]].3);
-            let widest = (0..self.parameters.len()).max_by_key(|at| self.parameters[*at].1);
-            match (least, widest) {
-                (Some(at), _) => self.left_out.push(NUMBERS[self.numbers.remove(at)].0.to_string()),
-                (None, Some(at)) => self.left_out.push(self.parameters.remove(at).0),
-                (None, None) => break,
-            }
-        }
-        self
+        let (fitting, footer) = table.layout(width, VERDICT_WIDTH);
+        let column = |(at, width): (usize, usize)| (columns[at].0.clone(), columns[at].1, width);
+        ResourceColumns { columns: fitting.into_iter().map(column).collect(), footer }
     }
 
-    fn is_too_wide(&self) -> bool {
-        let parameters: usize = self.parameters.iter().map(|(_, width)| width + GAP).sum();
-        let numbers: usize = self.numbers.iter().map(|at| NUMBERS[*at].1 + GAP).sum();
-        parameters + self.entry_width + numbers + GAP + VERDICT_WIDTH > self.width
+    fn line(&self, cell: impl Fn(&str, Shown) -> String, outcome: &str) -> String {
+        let mut line = String::new();
+        for (head, shown, width) in &self.columns {
+            let cell = cell(head, *shown);
+            let _ = match shown {
+                Shown::Entry => write!(line, "{cell:<width$}  "),
+                Shown::Parameter | Shown::Number(_) => write!(line, "{cell:>width$}  "),
+            };
+        }
+        format!("{line}{outcome}\n")
     }
 
     /// The line of heads.
-    pub fn header(&self) -> String {
-        let mut line = String::new();
-        for (name, width) in &self.parameters {
-            let _ = write!(line, "{name:>width$}  ");
-        }
-        let _ = write!(line, "{:<1$}", "entry", self.entry_width);
-        for at in &self.numbers {
-            let (name, width, ..) = NUMBERS[*at];
-            let _ = write!(line, "  {name:>width$}");
-        }
-        line + "  verdict\n"
-    }
-
-    /// What the table leaves out, if it leaves out anything.
-    pub fn footer(&self) -> String {
-        let mut text = String::new();
-        if !self.shared.is_empty() {
-            text += &wrapped(&format!("same in all rows: {}", self.shared.join(", ")), self.width);
-        }
-        if !self.left_out.is_empty() {
-            let list = self.left_out.join(", ");
-            text += &wrapped(&format!("not shown in {} columns: {list}", self.width), self.width);
-        }
-        text
+    fn header(&self) -> String {
+        self.line(|head, _| head.to_string(), "verdict")
     }
 
     /// A row for each entry; the message of a failure below.
-    pub fn rows(&self, variant: &CompiledVariant) -> String {
-        let mut text = String::new();
-        let mut head = String::new();
-        for (name, width) in &self.parameters {
-            let value = variant.configuration.get(name).map(ToString::to_string).unwrap_or_default();
-            let _ = write!(head, "{value:>width$}  ");
-        }
-        let outcome = variant.outcome();
-        for entry in &variant.entries {
-            text.push_str(&self.row(&head, &entry.name(), entry.cells(), &outcome));
-        }
-        if variant.entries.is_empty() {
-            text.push_str(&self.row(&head, "", Default::default(), &outcome));
-        }
+    fn rows(&self, variant: &CompiledAnswer) -> String {
+        let row = |entry: Option<&EntryUse>| {
+            let cell = |head: &str, shown: Shown| match shown {
+                Shown::Parameter => variant.configuration.get(head).map_or(String::new(), Value::to_string),
+                Shown::Entry => {
+                    entry.map_or(String::new(), |own| entry_name(&own.resources.entry, &own.constants))
+                }
+                Shown::Number(at) => entry.and_then(NUMBERS[at].4).map_or("-".to_string(), |n| n.to_string()),
+            };
+            self.line(cell, &variant.outcome())
+        };
+        let mut text = match variant.entries.is_empty() {
+            true => row(None),
+            false => variant.entries.iter().map(|entry| row(Some(entry))).collect(),
+        };
         if let Some(verdict) = &variant.verdict {
             verdict.message.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
         }
         text
     }
+}
 
-    fn row(&self, head: &str, entry: &str, cells: [String; 6], outcome: &str) -> String {
-        let mut line = format!("{head}{entry:<width$}", width = self.entry_width);
-        for at in &self.numbers {
-            let cell = if cells[*at].is_empty() { "-" } else { &cells[*at] };
-            let width = NUMBERS[*at].1;
-            let _ = write!(line, "  {cell:>width$}");
-        }
-        format!("{line}  {outcome}\n")
+fn numbers(kind: DeviceKind) -> impl Iterator<Item = ResourceColumn> {
+    let known = NUMBERS.iter().enumerate().filter(move |(_, number)| kind != DeviceKind::Host || number.2);
+    known.map(|(at, (head, width, ..))| (head.to_string(), Shown::Number(at), vec!["9".repeat(*width)]))
+}
+
+/// Its name, with its constants where it has some: `attention_forward [CAUSAL=1]`.
+fn entry_name(entry: &str, constants: &Specialization) -> String {
+    match constants.is_empty() {
+        true => entry.to_string(),
+        false => format!("{entry} [{constants}]"),
     }
 }
 
 /// Variants handed to the farm ahead of the one that is printed next, per worker.
 const AHEAD: usize = 8;
 
-/// Why compiling ends early.
-pub enum EarlyEnd {
-    Stdout(io::Error),
-    CacheFull(String),
-}
-
-impl From<io::Error> for EarlyEnd {
-    fn from(error: io::Error) -> EarlyEnd {
-        EarlyEnd::Stdout(error)
-    }
-}
-
-/// One run of the command.
-pub struct CompileRun<'a> {
-    pub file: &'a SpaceFile,
-    pub kernel: &'a KernelSpec,
-    pub target: &'a CompileTarget,
-    pub recipe: KernelRecipe<'a>,
-    pub columns: ResourceColumns,
-    pub call: &'a Call,
+/// One run of the command. Prints each variant as it comes, and counts.
+struct CompileRun<'a> {
+    space: &'a SearchSpace,
+    kernel: &'a KernelSpec,
+    arch: &'a str,
+    recipe: KernelRecipe<'a>,
+    columns: ResourceColumns,
+    call: &'a Call,
     /// There is one variant, so its object is the command's.
-    pub is_alone: bool,
+    is_alone: bool,
+    counts: CompileCounts,
+    only: Option<CompiledAnswer<'a>>,
 }
 
-/// What came of it all.
-pub struct CompiledAll {
-    pub counts: CompileCounts,
-    pub only: Option<CompiledVariant>,
-}
-
-/// A variant on its way: what is known before compiling.
-struct Uncompiled {
-    configuration: Configuration,
-    draft: KernelDraft,
-}
-
-impl CompileRun<'_> {
-    /// Keeps the farm fed, prints in order.
-    pub fn compile_all(
-        &self,
+impl<'a> CompileRun<'a> {
+    /// Keeps the farm fed, prints in order. Gives the message of a full cache, which ends it early.
+    fn compile_all(
+        &mut self,
         genomes: impl Iterator<Item = Genome>,
         farm: &VariantFarm,
         done: &mpsc::Receiver<(u64, VariantOutcome)>,
-    ) -> Result<CompiledAll, EarlyEnd> {
+    ) -> io::Result<Option<String>> {
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
-        let mut open: BTreeMap<u64, (Uncompiled, Option<VariantOutcome>)> = BTreeMap::new();
-        let mut printer = Printer::new(self);
+        let mut open: BTreeMap<u64, (KernelDraft, Option<VariantOutcome>)> = BTreeMap::new();
         loop {
             for (number, genome) in genomes.by_ref().take(AHEAD * farm.jobs() - open.len()) {
-                let mut prepared = self.prepare(&genome);
-                let known = match prepared.draft.sources.is_empty() {
+                let mut draft = self.draft(&genome);
+                let known = match draft.kernel.sources.is_empty() {
                     false => {
-                        farm.submit(number as u64, prepared.draft.sources.clone());
+                        farm.submit(number as u64, draft.kernel.sources.clone());
                         None
                     }
-                    true => Some(Err(prepared.draft.refused.take().map_or_else(nothing, |own| own.verdict))),
+                    true => Some(Err(draft.refused.take().map_or_else(nothing, |refused| refused.verdict))),
                 };
-                open.insert(number as u64, (prepared, known));
+                open.insert(number as u64, (draft, known));
             }
             if open.is_empty() {
-                return Ok(printer.finish()?);
+                return Ok(None);
             }
             while let Some(first) = open.first_entry().filter(|first| first.get().1.is_some()) {
-                if let (prepared, Some(outcome)) = first.remove() {
-                    printer.print(self.judge(prepared, outcome))?;
+                if let (draft, Some(outcome)) = first.remove() {
+                    let variant = self.judge(draft, outcome);
+                    self.print(variant)?;
                 }
             }
             if !open.is_empty() {
                 // The farm answers every ticket, so this ends.
-                let Ok((ticket, outcome)) = done.recv() else { return Ok(printer.finish()?) };
+                let Ok((ticket, outcome)) = done.recv() else { return Ok(None) };
                 if let Some(message) = full_cache(&outcome) {
-                    printer.finish()?;
-                    return Err(EarlyEnd::CacheFull(message));
+                    return Ok(Some(message));
                 }
                 if let Some(entry) = open.get_mut(&ticket) {
                     entry.1 = Some(outcome);
@@ -377,122 +323,54 @@ impl CompileRun<'_> {
         }
     }
 
-    fn prepare(&self, genome: &Genome) -> Uncompiled {
-        let configuration = self.file.space.configuration(genome);
-        let Some(constraint) = self.file.space.violations(genome).first().copied() else {
-            let draft = self.recipe.draft(&configuration);
-            return Uncompiled { configuration, draft };
+    fn draft(&self, genome: &Genome) -> KernelDraft {
+        let configuration = self.space.configuration(genome);
+        let Some(constraint) = self.space.violations(genome).first().copied() else {
+            return self.recipe.draft(&configuration);
         };
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         let message = format!("it violates `{}`{because}", constraint.expr.text());
         let verdict = Box::new(Verdict::new(VerdictKind::RejectedConstraint, message));
-        Uncompiled { configuration, draft: KernelDraft::refused(Gate::StaticLimits, verdict) }
+        KernelDraft::refused(configuration, Gate::StaticLimits, verdict)
     }
 
     /// The verdict: what the compiler says, then what was known before, then what both make together.
-    fn judge(&self, prepared: Uncompiled, outcome: VariantOutcome) -> CompiledVariant {
-        let Uncompiled { configuration, mut draft } = prepared;
+    fn judge(&self, draft: KernelDraft, outcome: VariantOutcome) -> CompiledAnswer<'a> {
+        let KernelDraft { kernel, refused } = draft;
         let (binaries, verdict) = match outcome {
             Err(verdict) => (Vec::new(), Some(verdict)),
             Ok(binaries) => {
-                let known = draft.refused.take();
-                let code = prepared::built_codes(&draft.sources, &binaries);
-                let together = || self.recipe.check_compiled(draft.plans(), &code).err();
-                let refused = known.or_else(together);
-                (binaries, refused.map(|own| own.verdict))
+                let code = prepared::built_codes(&kernel.sources, &binaries);
+                let together = || self.recipe.check_compiled(kernel.plans(), &code).err();
+                (binaries, refused.or_else(together).map(|refused| refused.verdict))
             }
         };
-        let constants = draft.sources.iter().map(|source| source.constants.clone()).collect();
-        let plans: Vec<ProblemPlan> = draft.timed.into_iter().chain(draft.checked).collect();
-        CompiledVariant::new(
-            configuration,
-            &plans,
-            CompiledCode { constants, binaries },
-            verdict.map(|verdict| *verdict),
-        )
+        let constants: Vec<Specialization> =
+            kernel.sources.iter().map(|source| source.constants.clone()).collect();
+        let plans = kernel.timed.iter().chain(&kernel.checked);
+        let entries = entries(plans, &constants, &binaries);
+        let binaries = constants.into_iter().zip(binaries).collect();
+        let verdict = verdict.map(|verdict| *verdict);
+        CompiledAnswer::new((&self.kernel.name, self.arch), kernel.configuration, entries, binaries, verdict)
+    }
+
+    fn print(&mut self, variant: CompiledAnswer<'a>) -> io::Result<()> {
+        match (self.call.is_json(), self.is_alone) {
+            (true, false) => self.call.line(&json!(variant))?,
+            (true, true) => {}
+            (false, _) => {
+                let header = if self.counts.count == 0 { self.columns.header() } else { String::new() };
+                write!(io::stdout(), "{header}{}", self.columns.rows(&variant))?;
+            }
+        }
+        self.counts.add(&variant);
+        self.only = self.is_alone.then_some(variant);
+        Ok(())
     }
 }
 
 fn nothing() -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, "there is nothing to compile"))
-}
-
-/// Prints each variant as it comes, and counts.
-struct Printer<'a> {
-    order: &'a CompileRun<'a>,
-    out: io::BufWriter<io::Stdout>,
-    all: CompiledAll,
-    flushed: Instant,
-}
-
-impl<'a> Printer<'a> {
-    fn new(order: &'a CompileRun<'a>) -> Printer<'a> {
-        Printer {
-            order,
-            out: io::BufWriter::new(io::stdout()),
-            all: CompiledAll { counts: CompileCounts::default(), only: None },
-            flushed: Instant::now(),
-        }
-    }
-
-    fn print(&mut self, variant: CompiledVariant) -> io::Result<()> {
-        let order = self.order;
-        match (order.call.is_json(), order.is_alone) {
-            (true, false) => {
-                order.call.line(&json!(variant.answer(&order.kernel.name, &order.target.arch)))?
-            }
-            (true, true) => {}
-            (false, _) => self.print_rows(&variant)?,
-        }
-        self.all.counts.add(&variant);
-        self.all.only = order.is_alone.then_some(variant);
-        Ok(())
-    }
-
-    fn print_rows(&mut self, variant: &CompiledVariant) -> io::Result<()> {
-        if self.all.counts.count() == 0 {
-            self.out.write_all(self.order.columns.header().as_bytes())?;
-        }
-        self.out.write_all(self.order.columns.rows(variant).as_bytes())?;
-        // Often enough for a person, seldom enough for a fast farm.
-        if self.flushed.elapsed() > Duration::from_millis(100) {
-            self.flushed = Instant::now();
-            self.out.flush()?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> io::Result<CompiledAll> {
-        if !self.order.call.is_json() && self.all.counts.count() > 0 {
-            self.out.write_all(self.order.columns.footer().as_bytes())?;
-        }
-        self.out.flush()?;
-        Ok(self.all)
-    }
-}
-
-pub struct CompiledVariant {
-    pub configuration: Configuration,
-    pub entries: Vec<EntryUse>,
-    code: CompiledCode,
-    /// Absent for a variant that compiles and fits.
-    pub verdict: Option<Verdict>,
-}
-
-/// What the compiler made of a variant's sources.
-#[derive(Default)]
-pub struct CompiledCode {
-    /// Of each source; one empty set where nothing is specialized.
-    pub constants: Vec<Specialization>,
-    /// In the same order; none where a source did not compile.
-    pub binaries: Vec<Binary>,
-}
-
-impl CompiledCode {
-    /// Position of the source that a problem runs.
-    fn position(&self, plan: &ProblemPlan) -> usize {
-        self.constants.iter().position(|own| own.serves(&plan.sizes)).unwrap_or(0)
-    }
 }
 
 /// What one entry point uses, and what its launches ask for at most.
@@ -501,101 +379,44 @@ pub struct EntryUse {
     #[schemars(with = "BTreeMap<String, i64>")]
     constants: Specialization,
     #[serde(flatten)]
-    pub resources: EntryResources,
+    resources: EntryResources,
     shared_dynamic_bytes: Option<i64>,
     threads: Option<i64>,
 }
 
-impl CompiledVariant {
-    /// Joins the compiler's report with the launches of all problems. Kernels that no launch uses are
-    /// left out; launches that never happen are too.
-    pub fn new(
-        configuration: Configuration,
-        plans: &[ProblemPlan],
-        code: CompiledCode,
-        verdict: Option<Verdict>,
-    ) -> CompiledVariant {
-        let mut entries: Vec<EntryUse> = Vec::new();
-        for (plan, launch) in plans.iter().flat_map(|plan| plan.launches.iter().map(move |one| (plan, one))) {
-            let at = code.position(plan);
-            let constants = code.constants.get(at).cloned().unwrap_or_default();
-            // Saturating, because refused launches are shown too, whatever extents they ask for.
-            let threads = launch.block.iter().copied().fold(1, i64::saturating_mul);
-            let position = entries
-                .iter()
-                .position(|entry| entry.resources.entry == launch.entry && entry.constants == constants);
-            let position = position.unwrap_or_else(|| {
-                let reported = code.binaries.get(at).into_iter().flat_map(|binary| &binary.resources);
-                let resources = reported.into_iter().find(|entry| entry.entry == launch.entry).cloned();
-                let resources = resources.unwrap_or_else(|| EntryResources {
-                    entry: launch.entry.clone(),
-                    ..EntryResources::default()
-                });
-                entries.push(EntryUse { constants, resources, shared_dynamic_bytes: None, threads: None });
-                entries.len() - 1
+/// Joins the compiler's report with the launches of all problems. Kernels that no launch uses are left out; launches
+/// that never happen are too. Binaries are in the order of their constants; there are none where a source did not
+/// compile.
+fn entries<'p>(
+    plans: impl Iterator<Item = &'p ProblemPlan>,
+    constants: &[Specialization],
+    binaries: &[Binary],
+) -> Vec<EntryUse> {
+    let mut entries: Vec<EntryUse> = Vec::new();
+    for (plan, launch) in plans.flat_map(|plan| plan.launches.iter().map(move |launch| (plan, launch))) {
+        // The source that the problem runs.
+        let at = constants.iter().position(|set| set.serves(&plan.sizes)).unwrap_or(0);
+        let constants = constants.get(at).cloned().unwrap_or_default();
+        // Saturating, because refused launches are shown too, whatever extents they ask for.
+        let threads = launch.block.iter().copied().fold(1, i64::saturating_mul);
+        let position = entries
+            .iter()
+            .position(|entry| entry.resources.entry == launch.entry && entry.constants == constants);
+        let position = position.unwrap_or_else(|| {
+            let reported = binaries.get(at).into_iter().flat_map(|binary| &binary.resources);
+            let resources = reported.into_iter().find(|entry| entry.entry == launch.entry).cloned();
+            let resources = resources.unwrap_or_else(|| EntryResources {
+                entry: launch.entry.clone(),
+                ..EntryResources::default()
             });
-            let entry = &mut entries[position];
-            entry.shared_dynamic_bytes = entry.shared_dynamic_bytes.max(Some(launch.shared_bytes));
-            entry.threads = entry.threads.max(Some(threads));
-        }
-        CompiledVariant { configuration, entries, code, verdict }
-    }
-
-    /// `fits`, or the verdict's label.
-    pub fn outcome(&self) -> String {
-        self.verdict.as_ref().map_or("fits".to_string(), Verdict::label)
-    }
-
-    /// Milliseconds of compiling all of its binaries; absent where there are none.
-    fn compile_ms(&self) -> Option<f64> {
-        let binaries = &self.code.binaries;
-        (!binaries.is_empty()).then(|| binaries.iter().map(|binary| binary.compile_ms).sum())
-    }
-
-    /// Whether all of its binaries came from the cache; absent where there are none.
-    fn is_cached(&self) -> Option<bool> {
-        let binaries = &self.code.binaries;
-        (!binaries.is_empty()).then(|| binaries.iter().all(|binary| binary.cached))
-    }
-
-    fn spills(&self) -> bool {
-        let spilled = |entry: &EntryUse| spill_bytes(&entry.resources).is_some_and(|bytes| bytes > 0);
-        self.entries.iter().any(spilled)
-    }
-
-    /// One object. `fits` says that it compiles and may be launched, not that it is right.
-    fn answer<'a>(&'a self, kernel: &'a str, arch: &'a str) -> CompiledAnswer<'a> {
-        // One binary for all problems is described by the variant's own fields.
-        let only = self.code.binaries.first().filter(|_| self.code.binaries.len() == 1);
-        let pairs = self.code.constants.iter().zip(&self.code.binaries);
-        let binaries = pairs.map(|(constants, binary)| CompiledBinary {
-            constants,
-            binary_hash: &binary.hash,
-            code_hash: &binary.code_hash,
-            path: &binary.path,
-            compile_ms: binary.compile_ms,
-            cached: binary.cached,
-            log: &binary.log,
+            entries.push(EntryUse { constants, resources, shared_dynamic_bytes: None, threads: None });
+            entries.len() - 1
         });
-        CompiledAnswer {
-            kernel,
-            arch,
-            configuration: &self.configuration,
-            configuration_hash: self.configuration.hash(),
-            fits: self.verdict.is_none(),
-            verdict: self.verdict.as_ref(),
-            entries: &self.entries,
-            binaries: binaries.collect(),
-            binary_hash: only.map(|binary| &binary.hash),
-            code_hash: only.map(|binary| &binary.code_hash),
-            path: only.map(|binary| binary.path.as_path()),
-            toolchain: self.code.binaries.first().map(|binary| binary.toolchain.as_str()),
-            compile_ms: self.compile_ms(),
-            cached: self.is_cached(),
-            log: only.map(|binary| binary.log.as_str()),
-            result: None,
-        }
+        let entry = &mut entries[position];
+        entry.shared_dynamic_bytes = entry.shared_dynamic_bytes.max(Some(launch.shared_bytes));
+        entry.threads = entry.threads.max(Some(threads));
     }
+    entries
 }
 
 /// The answer of `evo compile` and `evo build` about one variant, and a line of the stream about many.
@@ -604,25 +425,77 @@ pub struct CompiledAnswer<'a> {
     kernel: &'a str,
     arch: &'a str,
     #[schemars(with = "ConfigurationObject")]
-    configuration: &'a Configuration,
+    configuration: Configuration,
     #[schemars(with = "HashText")]
     configuration_hash: ContentHash,
     fits: bool,
-    verdict: Option<&'a Verdict>,
-    entries: &'a [EntryUse],
-    binaries: Vec<CompiledBinary<'a>>,
+    verdict: Option<Verdict>,
+    entries: Vec<EntryUse>,
+    binaries: Vec<CompiledBinary>,
     #[schemars(with = "Option<HashText>")]
-    binary_hash: Option<&'a ContentHash>,
+    binary_hash: Option<ContentHash>,
     #[schemars(with = "Option<HashText>")]
-    code_hash: Option<&'a ContentHash>,
-    path: Option<&'a Path>,
-    toolchain: Option<&'a str>,
+    code_hash: Option<ContentHash>,
+    path: Option<PathBuf>,
+    toolchain: Option<String>,
     compile_ms: Option<f64>,
     cached: Option<bool>,
-    log: Option<&'a str>,
+    log: Option<String>,
     /// Absent in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<CompiledBrief>,
+}
+
+impl<'a> CompiledAnswer<'a> {
+    /// `fits` says that it compiles and may be launched, not that it is right.
+    fn new(
+        (kernel, arch): (&'a str, &'a str),
+        configuration: Configuration,
+        entries: Vec<EntryUse>,
+        binaries: Vec<(Specialization, Binary)>,
+        verdict: Option<Verdict>,
+    ) -> CompiledAnswer<'a> {
+        // One binary for all problems is described by the variant's own fields.
+        let only = binaries.first().map(|(_, binary)| binary).filter(|_| binaries.len() == 1);
+        let is_built = !binaries.is_empty();
+        CompiledAnswer {
+            kernel,
+            arch,
+            configuration_hash: configuration.hash(),
+            configuration,
+            fits: verdict.is_none(),
+            verdict,
+            entries,
+            binary_hash: only.map(|binary| binary.hash.clone()),
+            code_hash: only.map(|binary| binary.code_hash.clone()),
+            path: only.map(|binary| binary.path.clone()),
+            log: only.map(|binary| binary.log.clone()),
+            toolchain: binaries.first().map(|(_, binary)| binary.toolchain.clone()),
+            compile_ms: is_built.then(|| binaries.iter().map(|(_, binary)| binary.compile_ms).sum()),
+            // Whether all of them came from the cache.
+            cached: is_built.then(|| binaries.iter().all(|(_, binary)| binary.cached)),
+            binaries: binaries.into_iter().map(CompiledBinary::from).collect(),
+            result: None,
+        }
+    }
+
+    /// `fits`, or the verdict's label.
+    fn outcome(&self) -> String {
+        self.verdict.as_ref().map_or("fits".to_string(), Verdict::label)
+    }
+
+    /// The answer about the only variant.
+    fn answer(mut self, call: &Call) -> Answer {
+        if self.verdict.as_ref().is_some_and(|verdict| verdict.kind == VerdictKind::CompileTimeout) {
+            call.hit(LimitName::Compile);
+        }
+        self.result = Some(CompiledBrief { fits: self.fits, outcome: self.outcome() });
+        let answer = Answer::of(if self.fits { ExitCode::Done } else { ExitCode::Failed }, &self);
+        match self.verdict.as_ref().filter(|verdict| verdict.is_trouble()) {
+            Some(verdict) => answer.despite(session::trouble("the variant could not be compiled", verdict)),
+            None => answer,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -632,17 +505,24 @@ struct CompiledBrief {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct CompiledBinary<'a> {
+struct CompiledBinary {
     #[schemars(with = "BTreeMap<String, i64>")]
-    constants: &'a Specialization,
+    constants: Specialization,
     #[schemars(with = "HashText")]
-    binary_hash: &'a ContentHash,
+    binary_hash: ContentHash,
     #[schemars(with = "HashText")]
-    code_hash: &'a ContentHash,
-    path: &'a Path,
+    code_hash: ContentHash,
+    path: PathBuf,
     compile_ms: f64,
     cached: bool,
-    log: &'a str,
+    log: String,
+}
+
+impl From<(Specialization, Binary)> for CompiledBinary {
+    fn from((constants, binary): (Specialization, Binary)) -> CompiledBinary {
+        let Binary { hash: binary_hash, code_hash, path, compile_ms, cached, log, .. } = binary;
+        CompiledBinary { constants, binary_hash, code_hash, path, compile_ms, cached, log }
+    }
 }
 
 /// The last object of a stream.
@@ -657,31 +537,6 @@ pub struct CompiledMany<'a> {
 /// Bytes stored and loaded by spills, if the compiler said.
 fn spill_bytes(entry: &EntryResources) -> Option<u64> {
     Some(entry.spill_store_bytes? + entry.spill_load_bytes?)
-}
-
-impl EntryUse {
-    /// Its name, with its constants where it has some: `attention_forward [CAUSAL=1]`.
-    pub fn name(&self) -> String {
-        match self.constants.is_empty() {
-            true => self.resources.entry.clone(),
-            false => format!("{} [{}]", self.resources.entry, self.constants),
-        }
-    }
-
-    /// Registers, stack, spills, static and dynamic shared memory, threads; empty where unknown.
-    pub fn cells(&self) -> [String; 6] {
-        fn cell<T: ToString>(value: Option<T>) -> String {
-            value.map(|value| value.to_string()).unwrap_or_default()
-        }
-        [
-            cell(self.resources.registers),
-            cell(self.resources.stack_bytes),
-            cell(spill_bytes(&self.resources)),
-            cell(self.resources.shared_static_bytes),
-            cell(self.shared_dynamic_bytes),
-            cell(self.threads),
-        ]
-    }
 }
 
 /// Counts over all variants.
@@ -700,27 +555,20 @@ pub struct CompileCounts {
 
 impl CompileCounts {
     /// Counts one more.
-    pub fn add(&mut self, variant: &CompiledVariant) {
+    fn add(&mut self, variant: &CompiledAnswer) {
+        let spilled = |entry: &EntryUse| spill_bytes(&entry.resources).is_some_and(|bytes| bytes > 0);
         self.count += 1;
-        self.spilling += usize::from(variant.spills());
-        match variant.is_cached() {
-            Some(true) => self.cached += 1,
-            Some(false) => self.compiled += 1,
-            None => {}
-        }
+        self.spilling += usize::from(variant.entries.iter().any(spilled));
+        self.cached += usize::from(variant.cached == Some(true));
+        self.compiled += usize::from(variant.cached == Some(false));
         match &variant.verdict {
             None => self.fits += 1,
-            Some(verdict) => *self.outcomes.entry(verdict.label()).or_default() += 1,
+            Some(_) => *self.outcomes.entry(variant.outcome()).or_default() += 1,
         }
-    }
-
-    /// Variants so far.
-    pub fn count(&self) -> usize {
-        self.count
     }
 
     /// `8 variants for sm_89 by nvrtc 13.0: 6 fit, 2 static_reject:smem; 1 spill` and how long it took.
-    pub fn text(&self, arch: &str, toolchain: &str, jobs: usize, elapsed: Duration) -> String {
+    fn text(&self, arch: &str, toolchain: &str, jobs: usize, elapsed: Duration) -> String {
         let mut outcomes = format!("{} fit", self.fits);
         for (label, count) in &self.outcomes {
             let _ = write!(outcomes, ", {count} {label}");
@@ -728,13 +576,11 @@ impl CompileCounts {
         if self.spilling > 0 {
             let _ = write!(outcomes, "; {} spill", self.spilling);
         }
-        let (seconds, plural) = (elapsed.as_secs_f64(), if self.count == 1 { "" } else { "s" });
-        let (compiled, cached) = (self.compiled, self.cached);
-        let processes = if jobs == 1 { "process" } else { "processes" };
+        let (variants, processes) = (counted(self.count, "variant"), counted(jobs, "process"));
+        let (compiled, cached, seconds) = (self.compiled, self.cached, elapsed.as_secs_f64());
         format!(
-            "{} variant{plural} for {arch} by {toolchain}: {outcomes}\n\
-             {compiled} compiled and {cached} from the cache in {seconds:.1} s by {jobs} {processes}\n",
-            self.count
+            "{variants} for {arch} by {toolchain}: {outcomes}\n\
+             {compiled} compiled and {cached} from the cache in {seconds:.1} s by {processes}\n"
         )
     }
 }
@@ -772,12 +618,9 @@ mod columns_tests {
     use evo_protocol::plan::ProblemPlan;
     use evo_protocol::specialization::Specialization;
     use evo_protocol::verdict::{Verdict, VerdictKind};
-    use evo_space::genome::ContentHash;
-    use evo_space::value::Value;
     use serde_json::json;
 
     use super::*;
-    use crate::cli::compile::{CompileCounts, CompiledCode};
 
     fn plan(shared_bytes: i64, threads: i64) -> ProblemPlan {
         let launch = json!({"entry": "k", "grid": [1, 1, 1], "block": [threads, 1, 1], "shared_bytes": shared_bytes,
@@ -787,7 +630,7 @@ mod columns_tests {
         .unwrap()
     }
 
-    fn variant(resources: Option<EntryResources>, verdict: Option<Verdict>) -> CompiledVariant {
+    fn variant(resources: Option<EntryResources>, verdict: Option<Verdict>) -> CompiledAnswer<'static> {
         let configuration =
             Configuration::new(vec![("BLOCK".into(), Value::Int(64)), ("mode".into(), Value::text("xor"))]);
         let binary = resources.map(|resources| Binary {
@@ -800,23 +643,23 @@ mod columns_tests {
             cached: false,
             log: String::new(),
         });
-        let code = CompiledCode {
-            constants: vec![Specialization::default()],
-            binaries: binary.into_iter().collect(),
-        };
-        CompiledVariant::new(configuration, &[plan(1024, 128), plan(65_536, 64)], code, verdict)
+        let (constants, binaries) = (Specialization::default(), Vec::from_iter(binary));
+        let plans = [plan(1024, 128), plan(65_536, 64)];
+        let entries = entries(plans.iter(), std::slice::from_ref(&constants), &binaries);
+        let binaries = binaries.into_iter().map(|binary| (constants.clone(), binary)).collect();
+        CompiledAnswer::new(("kernel", "sm_89"), configuration, entries, binaries, verdict)
     }
 
     fn columns(width: usize) -> ResourceColumns {
-        let columns = ResourceColumns {
-            parameters: vec![("BLOCK".to_string(), 5), ("mode".to_string(), 4)],
-            entry_width: 5,
-            numbers: (0..NUMBERS.len()).collect(),
-            shared: Vec::new(),
-            left_out: Vec::new(),
-            width,
+        let column = |head: &str, shown: Shown, cells: &[&str]| {
+            (head.to_string(), shown, cells.iter().map(ToString::to_string).collect())
         };
-        columns.fitted(&[("mode".to_string(), "xor".to_string())])
+        let parameters = [
+            column("BLOCK", Shown::Parameter, &["32", "64"]),
+            column("mode", Shown::Parameter, &["xor"]),
+            column("entry", Shown::Entry, &["k"]),
+        ];
+        ResourceColumns::fitted(parameters.into_iter().chain(numbers(DeviceKind::Cuda)).collect(), width)
     }
 
     #[test]
@@ -824,7 +667,7 @@ mod columns_tests {
         let variant = variant(None, None);
         let text = |width| {
             let columns = columns(width);
-            format!("{}{}{}", columns.header(), columns.rows(&variant), columns.footer())
+            format!("{}{}{}", columns.header(), columns.rows(&variant), columns.footer)
         };
         insta::assert_snapshot!(text(80), @r"
         BLOCK  entry  regs   spill  smem static   dynamic  verdict

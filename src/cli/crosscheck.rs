@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, fs, io};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use evo_export::format::ExportFormat;
 use evo_export::{CROSSCHECK as SCRIPT_TEXT, VERIFY_PEER};
 use evo_protocol::crosscheck::{
@@ -32,18 +32,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench::{self as bench_command, ROUNDS};
+use super::bench as bench_command;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::export_plan::{self, VariantWish};
-use super::judge::{self, Aim, Bench, CROSSCHECK};
+use super::judge::{self, Aim, Bench, CROSSCHECK, HARNESSES, VerdictEnd};
 use super::one_args::TestOneArgs;
 use super::{candidate, evaluate, output, peers, session, test_one};
-use crate::bench::{self, BenchOrder, BenchRow, BenchShape, RowStatus, peer_problem};
+use crate::bench::{self, BenchShape, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::journal::own_folder::OwnFolder;
-use crate::kernel::spec::{PeerSpec, ProblemSpec, ReferenceSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::peer::{self, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
@@ -60,12 +60,12 @@ pub struct CrosscheckArgs {
     /// Who measures too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command [default: whoever can]
     #[arg(
         long = "harness",
-        value_enum,
+        value_parser = HARNESSES,
         value_name = "A,B",
         value_delimiter = ',',
         hide_possible_values = true
     )]
-    pub harnesses: Vec<Harness>,
+    pub harnesses: Vec<String>,
     /// A program of yours for the harness `command`; the path of a request becomes its last argument
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
@@ -74,78 +74,45 @@ pub struct CrosscheckArgs {
     pub peers: Vec<String>,
 }
 
-/// Somebody who times and checks a kernel too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Harness {
-    /// The Python package `cuda-bench`
-    Nvbench,
-    /// `torch.utils.benchmark` and `torch.testing`
-    Torch,
-    /// The evaluator of KernelBench
-    Kernelbench,
-    /// CUTLASS's profiler on the same GEMM
-    Cutlass,
-    /// A program of yours
-    Command,
-}
+const KERNELBENCH: &str = "kernelbench";
+const COMMAND: &str = "command";
+/// It times another kernel that does the same work: a point of reference, which checks nothing.
+const CUTLASS: &str = "cutlass";
 
-impl Harness {
-    /// The name on the command line and in files.
-    fn as_str(self) -> &'static str {
-        match self {
-            Harness::Nvbench => "nvbench",
-            Harness::Torch => "torch",
-            Harness::Kernelbench => "kernelbench",
-            Harness::Cutlass => "cutlass",
-            Harness::Command => "command",
-        }
-    }
-
-    /// Whether it times another kernel that does the same work.
-    fn is_reference(self) -> bool {
-        self == Harness::Cutlass
-    }
-
-    /// Why it cannot be of use, whatever is installed.
-    fn why_not(self, kind: DeviceKind, is_gemm: bool) -> Option<&'static str> {
-        match (self, kind) {
-            (Harness::Command, _) => None,
-            (_, DeviceKind::Host) => Some("it runs on a GPU only, and this is the host device"),
-            (Harness::Cutlass, _) if !is_gemm => {
-                Some("the kernel is not a GEMM, and CUTLASS times nothing else")
-            }
-            _ => None,
-        }
+/// Why a harness cannot be of use, whatever is installed.
+fn why_not(harness: &str, kind: DeviceKind, is_gemm: bool) -> Option<&'static str> {
+    match (harness, kind) {
+        (COMMAND, _) => None,
+        (_, DeviceKind::Host) => Some("it runs on a GPU only, and this is the host device"),
+        (CUTLASS, _) if !is_gemm => Some("the kernel is not a GEMM, and CUTLASS times nothing else"),
+        _ => None,
     }
 }
 
 impl CrosscheckArgs {
     /// The named harnesses, or all that may be asked.
-    fn wanted(&self) -> Vec<Harness> {
-        let mut wanted = self.harnesses.clone();
-        if wanted.is_empty() {
-            wanted.extend(Harness::value_variants());
-            wanted.retain(|harness| *harness != Harness::Command || self.command.is_some());
-        }
-        wanted.sort();
-        wanted.dedup();
-        wanted
+    fn wanted(&self) -> Vec<&'static str> {
+        let is_wanted = |harness: &&str| match self.harnesses.is_empty() {
+            true => *harness != COMMAND || self.command.is_some(),
+            false => self.harnesses.iter().any(|named| named == harness),
+        };
+        HARNESSES.into_iter().filter(is_wanted).collect()
     }
 
     /// The words of the user's own harness, whose program is there.
     fn command_words(&self) -> Result<Vec<String>, CliError> {
-        let is_wanted = self.wanted().contains(&Harness::Command);
-        let Some(command) = &self.command else {
-            return match is_wanted {
-                true => Err(CliError::usage("the harness `command` has no program")
-                    .with_hint("name it: `--command 'python3 mine.py'`")),
-                false => Ok(Vec::new()),
-            };
+        let command = match (&self.command, self.wanted().contains(&COMMAND)) {
+            (Some(command), true) => command,
+            (None, false) => return Ok(Vec::new()),
+            (None, true) => {
+                return Err(CliError::usage("the harness `command` has no program")
+                    .with_hint("name it: `--command 'python3 mine.py'`"));
+            }
+            (Some(_), false) => {
+                return Err(CliError::usage("`--command` names a program that `--harness` leaves out")
+                    .with_hint("add `command` to `--harness`"));
+            }
         };
-        if !is_wanted {
-            return Err(CliError::usage("`--command` names a program that `--harness` leaves out")
-                .with_hint("add `command` to `--harness`"));
-        }
         let refused = |why: String| {
             let hint = "a program without a `/` is looked for in PATH, one with a `/` in the current folder";
             CliError::usage(format!("the harness `command` does not start: {why}"))
@@ -172,32 +139,21 @@ impl CrosscheckArgs {
     }
 }
 
-/// Runs the command.
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = arguments.command_words()?;
     let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
     let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
     let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
-    let one = &arguments.one;
-    let asked = judge::ask(one, call, Aim::Crosscheck)?;
-    let tried = judge::run(asked, one, call, Aim::Crosscheck, |bench| {
+    let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
+    let tried = judge::run(asked, call, Aim::Crosscheck, |bench| {
         ask_all((arguments, &candidate), call, bench, &words, &peers)
     })?;
-    let Some((rows, file)) = &tried.found else { return tried.answer(one, call, Aim::Crosscheck, None) };
+    let Some((rows, file)) = &tried.found else { return tried.answer(call, None) };
     let (headline, text) = (report::headline(rows), report::text(rows));
-    let ended = tried.ended(one, call, Aim::Crosscheck, absent(arguments, rows), &text)?;
-    let checked = tried.judged.checked();
-    let own = CrosscheckAnswer {
-        fields: tried.fields(&checked),
-        rows,
-        file,
-        result: CrosscheckBrief {
-            brief: tried.brief(&ended),
-            headline: &headline,
-            rows: rows.iter().map(with_reasons).collect(),
-        },
-    };
-    let mut answer = ended.answer(&own);
+    let VerdictEnd { answer, fields, brief } = tried.ended(call, absent(arguments, rows), &text)?;
+    let result =
+        CrosscheckBrief { brief, headline: &headline, rows: rows.iter().map(with_reasons).collect() };
+    let mut answer = answer.with(&CrosscheckAnswer { fields, rows, file, result });
     if rows.iter().any(CrosscheckRow::disagrees) && answer.error.is_none() {
         (answer.exit, answer.status) = (ExitCode::Failed, EnvelopeStatus::Fail);
     }
@@ -229,12 +185,10 @@ struct CrosscheckBrief<'a> {
 
 /// Harnesses that were named and did not do all that was asked; without names, one has to have done so.
 fn absent(arguments: &CrosscheckArgs, rows: &[CrosscheckRow]) -> Vec<&'static str> {
-    let lacks = |harness: &&Harness| {
-        let mut own = rows.iter().filter(|row| row.harness == harness.as_str());
-        !own.all(|row| row.is_complete(harness.is_reference()))
-    };
-    let named: Vec<&'static str> = arguments.harnesses.iter().filter(lacks).map(|own| own.as_str()).collect();
-    // A point of reference checks nothing.
+    let is_done = |row: &CrosscheckRow| row.is_complete(row.harness == CUTLASS);
+    let lacks = |harness: &&str| rows.iter().any(|row| row.harness == **harness && !is_done(row));
+    let named = arguments.wanted().into_iter().filter(|_| !arguments.harnesses.is_empty());
+    let named: Vec<&str> = named.filter(lacks).collect();
     let checked = rows.iter().any(|row| row.is_complete(false));
     if named.is_empty() && !checked { vec![CROSSCHECK] } else { named }
 }
@@ -259,7 +213,7 @@ fn with_reasons(row: &CrosscheckRow) -> Value {
 /// The rows, for programs; the same for people; and what KernelBench's evaluator said, as the script in Python writes it.
 const ROWS: &str = "crosscheck.json";
 const PAGE: &str = "crosscheck.md";
-const KERNELBENCH: &str = "kernelbench_report.json";
+const REPORT: &str = "kernelbench_report.json";
 /// A longer report is not KernelBench's.
 const REPORT_MAX: u64 = 4 << 20;
 
@@ -277,7 +231,7 @@ fn ask_all(
     let of = (kernel.as_str(), bench.lane.info().kind.as_str());
     let folder = judge::study_folder(&one.candidate, of, &call.facts());
     let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
-    for name in [ROWS, PAGE, KERNELBENCH] {
+    for name in [ROWS, PAGE, REPORT] {
         if let Some(what) = folder.irregular(name) {
             let place = folder.place(name);
             let text = format!("`{}` is {what}", place.display());
@@ -307,19 +261,23 @@ fn ask_all(
     };
     let baseline = (!is_default).then_some(&default);
     let (limit, kind) = (one.run.limits.limit_tool, bench.setup.choice.kind);
-    let handed = match Handed::out(candidate, bench, baseline, limit, if passed { peers } else { &[] }) {
-        Ok(handed) => Ok(handed),
-        Err(Unhanded::Reason(why)) => Err(why),
-        Err(Unhanded::Error(error)) => return Err(error),
+    let handed = match Handed::out(candidate, bench, baseline, limit) {
+        // What cannot be exported is the reason of every row.
+        Err(error) if error.exit_code() == ExitCode::Usage => {
+            Err(error.to_string().lines().next().unwrap_or_default().to_string())
+        }
+        handed => Ok(handed?),
     };
+    let peers = if passed && handed.is_ok() { peers } else { &[] };
+    let against_peers = against_peers(bench, peers, candidate)?;
     let (mut rows, mut file) = (Vec::new(), String::new());
     for harness in arguments.wanted() {
-        output::say(&format!("asking {}", harness.as_str()));
+        output::say(&format!("asking {harness}"));
+        let is_reference = harness == CUTLASS;
         let (answer, about_baseline) = match &handed {
             Err(why) => (HarnessAnswer::without(why.as_str()), HarnessAnswer::default()),
             Ok(handed) => handed.ask(harness, words, kind, limit)?,
         };
-        let against_peers = handed.as_ref().ok().map(|own| &own.against_peers);
         let row = |(at, plan): (usize, &ProblemPlan)| {
             let pair = |own: &'_ Compared| own.problems.get(at).and_then(|own| own.as_ref().ok()).cloned();
             let pair = compared.as_ref().and_then(pair);
@@ -328,22 +286,24 @@ fn ask_all(
                 measurements: &evaluation.measurements,
                 noise_floor,
                 against_baseline: pair.as_ref(),
-                against_peer: against_peers.and_then(|own| own.get(&plan.name)).copied(),
+                against_peer: against_peers.get(&plan.name).copied(),
             };
-            let (name, before) = (harness.as_str(), about_baseline.of(&plan.name));
             match answer.of(&plan.name) {
-                None => CrosscheckRow::not_run(name, &plan.name, own.correct, &answer.why_not),
-                Some(line) => CrosscheckRow::judged(name, line, before, &own, harness.is_reference()),
+                None => CrosscheckRow::not_run(harness, &plan.name, own.correct, &answer.why_not),
+                Some(line) => {
+                    let before = about_baseline.of(&plan.name);
+                    CrosscheckRow::judged(harness, line, before, &own, is_reference)
+                }
             }
         };
         let found: Vec<CrosscheckRow> = bench.job.timed.iter().enumerate().map(row).collect();
-        if harness == Harness::Kernelbench {
+        if harness == KERNELBENCH {
             // Without a report of this run it says why: an older one would look like this run's.
             let why = found.iter().find_map(|row| row.reason.clone());
             let absent =
                 json!({ "schema": "evo.kernelbench-report", "version": 1, "problems": [], "reason": why });
             let report = handed.as_ref().ok().and_then(Handed::kernelbench_report).unwrap_or(absent);
-            write(KERNELBENCH, &format!("{report:#}\n"))?;
+            write(REPORT, &format!("{report:#}\n"))?;
         }
         rows.extend(found);
         write(ROWS, &format!("{:#}\n", json!(rows)))?;
@@ -357,24 +317,9 @@ fn unwritable(path: &Path, error: &io::Error) -> CliError {
     CliError::harness(format!("cannot write `{}`: {error}", path.display()))
 }
 
-/// Why harnesses are handed nothing.
-enum Unhanded {
-    /// It is the reason of every row.
-    Reason(String),
-    Error(CliError),
-}
-
-impl From<CliError> for Unhanded {
-    fn from(error: CliError) -> Unhanded {
-        Unhanded::Error(error)
-    }
-}
-
-impl From<io::Error> for Unhanded {
-    fn from(error: io::Error) -> Unhanded {
-        let text = format!("cannot write what a harness is handed: {error}");
-        CliError::harness(text).with_hint("the cache (`EVO_CACHE_DIR`) needs room on the disk").into()
-    }
+fn unhandable(error: io::Error) -> CliError {
+    CliError::harness(format!("cannot write what a harness is handed: {error}"))
+        .with_hint("the cache (`EVO_CACHE_DIR`) needs room on the disk")
 }
 
 /// The script that runs the harnesses in Python.
@@ -391,45 +336,39 @@ struct Handed {
     candidate: Vec<CrosscheckProblem>,
     /// The default configuration, unless the candidate is that.
     baseline: Option<Vec<CrosscheckProblem>>,
-    /// Candidate's time / the fastest peer's, by problem.
-    against_peers: BTreeMap<String, f64>,
 }
 
 impl Handed {
+    /// A usage error says why this candidate cannot be handed out.
     fn out(
         own: &ResolvedCandidate,
         bench: &mut Bench<'_>,
         baseline: Option<&Configuration>,
         limit: Duration,
-        peers: &[PeerSpec],
-    ) -> Result<Handed, Unhanded> {
+    ) -> Result<Handed, CliError> {
         let kernel = session::kernel_of(bench.file)?;
         let place = ScratchPlace::new(bench.setup.farm.cache.join("crosschecks"));
-        place.probe()?;
+        place.probe().map_err(unhandable)?;
         place.sweep();
-        let folder = place.folder()?;
+        let folder = place.folder().map_err(unhandable)?;
         for (name, text) in
             [("evo_peer.py", peer::SCRIPT), ("verify_peer.py", VERIFY_PEER), (SCRIPT, SCRIPT_TEXT)]
         {
-            fs::write(folder.path().join(name), text)?;
+            fs::write(folder.path().join(name), text).map_err(unhandable)?;
         }
-        let operator = match &kernel.check.reference {
-            ReferenceSpec::Builtin { name } => Some(name.clone()),
-            _ => None,
-        };
         let problems = bench.lane.block_worker(bench.job).and_then(|mut worker| {
             let hand = |(at, plan): (usize, &ProblemPlan)| {
                 let own = folder.path().join("cases").join(at.to_string());
                 fs::create_dir_all(&own)
                     .map_err(|error| LaneError::Unexpected { found: error.to_string() })?;
                 worker.hand_out_answers(plan, &own)?;
-                Ok(problem(plan, &kernel.name, operator.clone(), &own))
+                Ok(problem(plan, kernel, &own))
             };
             bench.job.timed.iter().enumerate().map(hand).collect::<Result<Vec<_>, _>>()
         });
         let problems = problems.map_err(|error| match error {
-            LaneError::Lost { why } => Unhanded::Error(CliError::device(why)),
-            error => Unhanded::Reason(format!("its inputs could not be written: {error}")),
+            LaneError::Lost { why } => CliError::device(why),
+            error => CliError::usage(format!("its inputs could not be written: {error}")),
         })?;
         let export =
             |role: &str, file: &SpaceFile, configuration: &Configuration, hash: Option<&ContentHash>| {
@@ -439,7 +378,7 @@ impl Handed {
             export("candidate", &own.file, &own.configuration, own.provenance.source_hash.as_ref())?;
         let baseline = match baseline.map(|configuration| export("baseline", bench.file, configuration, None))
         {
-            Some(Err(Unhanded::Error(error))) => return Err(error.into()),
+            Some(Err(error)) if error.exit_code() != ExitCode::Usage => return Err(error),
             exported => exported.and_then(Result::ok),
         };
         let request = CrosscheckRequest {
@@ -449,58 +388,54 @@ impl Handed {
             role: String::new(),
             device: bench.setup.choice.spec.clone(),
             kernel: kernel.name.clone(),
-            operator,
+            operator: bench::operator(kernel).map(String::from),
             mode: kernel.objective.ranking.timing(),
             limit_s: limit.as_secs_f64(),
             problems: Vec::new(),
         };
-        let against_peers = against_peers(bench, peers, own)?;
-        Ok(Handed { folder, request, candidate, baseline, against_peers })
+        Ok(Handed { folder, request, candidate, baseline })
     }
 
     /// What a harness says of the candidate, and where it timed that, of the baseline.
     fn ask(
         &self,
-        harness: Harness,
+        harness: &str,
         words: &[String],
         kind: DeviceKind,
         limit: Duration,
     ) -> Result<(HarnessAnswer, HarnessAnswer), CliError> {
         let is_gemm = self.request.operator.as_deref() == Some("gemm");
-        if let Some(why) = harness.why_not(kind, is_gemm) {
+        if let Some(why) = why_not(harness, kind, is_gemm) {
             return Ok((HarnessAnswer::without(why), HarnessAnswer::default()));
         }
         let about = |role: &str, problems: &[CrosscheckProblem]| -> Result<HarnessAnswer, CliError> {
             let request = CrosscheckRequest {
-                harness: harness.as_str().to_string(),
+                harness: harness.to_string(),
                 role: role.to_string(),
                 problems: problems.to_vec(),
                 ..self.request.clone()
             };
-            let path = self.folder.path().join(format!("{}-{role}.json", harness.as_str()));
+            let path = self.folder.path().join(format!("{harness}-{role}.json"));
             let text = format!("{:#}", json!(request));
             fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
-            let mut command = match self.command(harness, words) {
-                Ok(command) => command,
-                Err(why) => return Ok(HarnessAnswer::without(why)),
-            };
-            command.arg(path);
-            Ok(match process::run(command, &RunLimits::new(limit)) {
-                Ok(ended) => HarnessAnswer::read(&ended, limit),
-                Err(error) => HarnessAnswer::without(format!("it does not start: {error}")),
-            })
+            let answered = self.command(harness, words).and_then(|mut command| {
+                command.arg(path);
+                let ended = process::run(command, &RunLimits::new(limit));
+                ended.map_err(|error| format!("it does not start: {error}"))
+            });
+            Ok(answered.map_or_else(HarnessAnswer::without, |ended| HarnessAnswer::read(&ended, limit)))
         };
         let answer = about("candidate", &self.candidate)?;
         let has_time = answer.lines.iter().any(|line| line.time_ns.is_some());
-        let baseline = match self.baseline.as_ref().filter(|_| has_time && !harness.is_reference()) {
-            Some(problems) => about("baseline", problems)?,
-            None => HarnessAnswer::default(),
+        let baseline = match &self.baseline {
+            Some(problems) if has_time && harness != CUTLASS => about("baseline", problems)?,
+            _ => HarnessAnswer::default(),
         };
         Ok((answer, baseline))
     }
 
-    fn command(&self, harness: Harness, words: &[String]) -> Result<Command, String> {
-        if let (Harness::Command, Some((program, arguments))) = (harness, words.split_first()) {
+    fn command(&self, harness: &str, words: &[String]) -> Result<Command, String> {
+        if let (COMMAND, Some((program, arguments))) = (harness, words.split_first()) {
             let mut command = Command::new(program);
             command.args(arguments);
             return Ok(command);
@@ -508,13 +443,12 @@ impl Handed {
         let python = find(ToolKind::Python, None, &ToolPlaces::of_environment());
         let mut command = Command::new(python.map_err(|failure| failure.message)?);
         let folder = self.folder.path();
-        command.arg("-B").arg(folder.join(SCRIPT)).arg(harness.as_str()).current_dir(folder);
+        command.arg("-B").arg(folder.join(SCRIPT)).arg(harness).current_dir(folder);
         Ok(command)
     }
 
     fn kernelbench_report(&self) -> Option<Value> {
-        let bytes =
-            OwnFolder::open(self.folder.path()).ok()?.read_at_most(KERNELBENCH, REPORT_MAX).ok()??;
+        let bytes = OwnFolder::open(self.folder.path()).ok()?.read_at_most(REPORT, REPORT_MAX).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 }
@@ -571,7 +505,7 @@ fn export(
     folder: &Path,
     problems: &[CrosscheckProblem],
     (file, configuration, source_hash): (&SpaceFile, &Configuration, Option<&ContentHash>),
-) -> Result<Vec<CrosscheckProblem>, Unhanded> {
+) -> Result<Vec<CrosscheckProblem>, CliError> {
     let kernel = session::kernel_of(file)?;
     let choice = &bench.setup.choice;
     let spec = |name: &str| kernel.problems.iter().find(|own| own.name == name);
@@ -593,20 +527,16 @@ fn export(
             numbers: None,
             folder: String::new(),
         };
-        let variant = export_plan::make(&wish, &FORMATS, arch).map_err(|error| match error.exit_code() {
-            ExitCode::Usage => {
-                Unhanded::Reason(error.to_string().lines().next().unwrap_or_default().to_string())
-            }
-            _ => Unhanded::Error(error),
-        })?;
+        let variant = export_plan::make(wish, &FORMATS, arch)?;
         let folder = folder.join(at.to_string());
         for file in &variant.files {
             let path = folder.join(&file.path);
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(path, &file.contents)?;
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            made.and_then(|()| fs::write(path, &file.contents)).map_err(unhandable)?;
         }
-        let is_served =
-            |own: &&CrosscheckProblem| wish.problems.iter().any(|problem| problem.name == own.problem);
+        let is_served = |own: &&CrosscheckProblem| {
+            variant.wish.problems.iter().any(|problem| problem.name == own.problem)
+        };
         let own = problems.iter().filter(is_served);
         served.extend(own.map(|own| CrosscheckProblem { folder: folder.clone(), ..own.clone() }));
     }
@@ -614,8 +544,8 @@ fn export(
 }
 
 /// A problem as a harness sees it, with files in a folder; that of the exported kernel is still missing.
-fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &Path) -> CrosscheckProblem {
-    let handed = peer_problem(plan, kernel, operator, folder);
+fn problem(plan: &ProblemPlan, kernel: &KernelSpec, folder: &Path) -> CrosscheckProblem {
+    let handed = peer_problem(plan, kernel, folder);
     let expected = plan.buffers.iter().filter(|own| own.role.is_answer()).map(|own| {
         let array = CrosscheckArray {
             path: folder.join("expected").join(format!("{}.npy", own.name)),
@@ -635,53 +565,22 @@ fn problem(plan: &ProblemPlan, kernel: &str, operator: Option<String>, folder: &
     }
 }
 
-/// Candidate's time / the fastest peer's time by problem, in the mode that ranks, so that a harness which timed a peer too
-/// can be asked whether both see the same one ahead. The run is that of `evo bench`; peers that are wrong or do not run
-/// count for nothing.
+/// Candidate's time / the best right peer's time by problem, so that a harness which timed a peer too can be asked whether
+/// both see the same one ahead. The run is that of `evo bench`.
 fn against_peers(
     bench: &mut Bench<'_>,
     peers: &[PeerSpec],
     own: &ResolvedCandidate,
 ) -> Result<BTreeMap<String, f64>, CliError> {
-    const OURS: &str = "evo";
     if peers.is_empty() {
         return Ok(BTreeMap::new());
     }
     let Bench { setup, lane, seed, job, .. } = bench;
     let kernel = session::kernel_of(&own.file)?;
     let is_timed = |shape: &BenchShape| job.timed.iter().any(|plan| plan.name == shape.problem.name);
-    let shapes: Vec<BenchShape> =
-        bench::of_problems(kernel, setup.choice.kind).into_iter().filter(is_timed).collect();
+    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
+    shapes.retain(is_timed);
     let seats = peers::start(peers, &setup.choice.spec, false)?;
-    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
-    let candidate = bench_command::own_candidate(OURS, own, &problems, setup, lane, *seed)?;
-    let mode = kernel.objective.ranking.timing();
-    let order = BenchOrder {
-        lane,
-        kernel,
-        own: vec![candidate],
-        peers: seats,
-        shapes: &shapes,
-        modes: &[mode],
-        ranking: mode,
-        rounds: ROUNDS,
-        deep: false,
-        until: None,
-        seed: *seed,
-        cache: setup.farm.cache.clone(),
-    };
-    let done = bench::run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
-    let (rows, _) = done.map_err(bench_command::ended)?;
-    let time = |row: &BenchRow| row.modes.get(mode.as_str()).map(|own| own.p50_ns);
-    let of = |problem: &str, is_own: bool| {
-        let own = rows.iter().filter(|row| {
-            row.problem == problem && row.status == RowStatus::Pass && (row.implementation == OURS) == is_own
-        });
-        own.filter_map(time).reduce(f64::min)
-    };
-    let ratio = |shape: &BenchShape| {
-        let name = &shape.problem.name;
-        Some((name.clone(), of(name, true)? / of(name, false)?))
-    };
-    Ok(shapes.iter().filter_map(ratio).collect())
+    let rows = bench_command::rows(&[("evo", own)], seats, &shapes, setup, lane, *seed, false)?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.problem, row.ratio_to_best_peer?))).collect())
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use evo_device::cuda::SUPPORT_SOURCE;
 use evo_device::host::RoomOptions;
+use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 use evo_protocol::worker::ReferenceKernels;
@@ -11,55 +12,40 @@ use evo_protocol::worker::ReferenceKernels;
 use super::error::CliError;
 use super::one_args::SandboxMode;
 use super::session::{self, DeviceSetup};
-use crate::compile::support::{self, OwnKernels};
+use crate::compile;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::process::{self, worker_program};
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 use crate::worker::judge::on_device;
 use crate::worker::serve;
 
-/// Starts the device's lane, for a kernel or for none.
-pub fn lane(
-    setup: &DeviceSetup,
-    command: Option<&str>,
-    kernel: Option<&KernelSpec>,
-) -> Result<Lane, CliError> {
+pub fn lane(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<Lane, CliError> {
     let limits =
         LaneLimits { step_max: setup.step_max, sampling_max: setup.sampling_max, ..LaneLimits::default() };
-    lane_within(setup, command, kernel, limits)
+    lane_within(setup, kernel, limits)
 }
 
-/// The same with limits of the caller's own.
 pub fn lane_within(
     setup: &DeviceSetup,
-    command: Option<&str>,
     kernel: Option<&KernelSpec>,
     limits: LaneLimits,
 ) -> Result<Lane, CliError> {
-    let foreign = command.is_some();
-    let options = lane_options(setup, command, kernel)?;
+    let options = lane_options(setup, kernel)?;
     let limits = LaneLimits { until: setup.until, ..limits };
-    Lane::start_with(options, limits).map_err(|error| not_started(setup, foreign, &error))
+    Lane::start_with(options, limits).map_err(|error| not_started(setup, &error))
 }
 
-/// What the workers of a device are told, for a kernel or for none. `command` starts them in place of evo's own.
-pub fn lane_options(
-    setup: &DeviceSetup,
-    command: Option<&str>,
-    kernel: Option<&KernelSpec>,
-) -> Result<LaneOptions, CliError> {
-    let command = match command.map(|text| text.split_whitespace().map(String::from).collect::<Vec<_>>()) {
-        Some(words) if words.is_empty() => {
-            return Err(CliError::usage("`--worker-command` is empty"));
-        }
-        command => command,
-    };
-    let foreign = command.is_some();
+pub fn lane_options(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<LaneOptions, CliError> {
+    let words = |text: &String| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let command = setup.worker_command.as_ref().map(words);
+    if command.as_ref().is_some_and(Vec::is_empty) {
+        return Err(CliError::usage("`--worker-command` is empty"));
+    }
     let (support_cubin, reference_kernels) = own_kernels(setup, kernel)?;
     Ok(LaneOptions {
         // A command of the user's own says for itself what it wants.
         command: match setup.sandbox {
-            SandboxMode::Off if !foreign => Some(unfenced_worker()?),
+            SandboxMode::Off if command.is_none() => Some(unfenced_worker()?),
             _ => command,
         },
         device: setup.choice.spec.clone(),
@@ -70,20 +56,18 @@ pub fn lane_options(
     })
 }
 
-/// The command of this program's own worker without fences.
 fn unfenced_worker() -> Result<Vec<String>, CliError> {
     let program = worker_program()?.to_string_lossy().into_owned();
     Ok(vec![program, "worker".to_string(), "--sandbox".to_string(), "off".to_string()])
 }
 
-/// How this program starts the processes in which host variants run.
 pub fn rooms(sandbox: SandboxMode) -> std::io::Result<RoomOptions> {
     serve::rooms(sandbox == SandboxMode::On)
 }
 
-/// Why a lane does not start; `foreign` for a worker command of the user's.
-fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliError {
+fn not_started(setup: &DeviceSetup, error: &LaneError) -> CliError {
     let device = &setup.choice.spec;
+    let is_foreign = setup.worker_command.is_some();
     match error {
         LaneError::Spawn { source, .. } if process::is_exhausted(source) => {
             CliError::harness(error.to_string()).with_hint(process::EXHAUSTED_HINT)
@@ -93,7 +77,7 @@ fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliErro
                 .with_hint(format!("`evo preflight --device {device}` shows what is missing"))
                 .with_code(ErrorCode::NoDevice)
         }
-        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if foreign => {
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if is_foreign => {
             CliError::usage(format!("the command of `--worker-command` is not a device worker: {error}"))
                 .with_hint("it must end in `evo worker`, as `ssh host evo worker` does")
         }
@@ -105,14 +89,12 @@ fn not_started(setup: &DeviceSetup, foreign: bool, error: &LaneError) -> CliErro
     }
 }
 
-/// The CUDA device's helper kernels, compiled; none for the host.
 pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok(None);
     }
-    let own =
-        OwnKernels { file_name: "evo_support.cu", text: SUPPORT_SOURCE.to_string(), entries: Vec::new() };
-    Ok(Some(support::kernels(DeviceKind::Cuda, &setup.choice.arch, own, &setup.farm.cache)?))
+    let source = KernelSource::plain("evo_support.cu", SUPPORT_SOURCE, [""; 0]);
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
 }
 
 /// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled. None where
@@ -120,8 +102,8 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
 pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>, CliError> {
     let Some(text) = on_device::source(name) else { return Ok(None) };
     let entries = on_device::entries(name);
-    let own = OwnKernels { file_name: "evo_references.cu", text, entries };
-    Ok(Some(support::kernels(setup.choice.kind, &setup.choice.arch, own, &setup.farm.cache)?))
+    let source = KernelSource::plain("evo_references.cu", text, entries);
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
 }
 
 /// The helper kernels and those for a reference. On the host neither is needed, because the processor is the

@@ -3,38 +3,31 @@
 use std::io::{self, Write};
 use std::process;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
-use super::args::BuildArgs;
 use super::call::Call;
-use super::command_line::{Cli, Command};
+use super::command_line::{Cli, Command, ServeArgs};
 use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
-use super::mcp::{McpArgs, ServeArgs};
-use super::one_args::{RunArgs, TestOneArgs};
+use super::mcp::McpArgs;
+use super::one_args::TestOneArgs;
 use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
-    bench, cache, compile, completions, crosscheck, evaluate, explain, export, gate, grid, guard, history,
-    import, init, invert, leaderboard, man, mcp, micro, output, preflight, profile, render, report, request,
-    restore, sanitize, selftest, space, sweep, test_one, watch, words, worker,
+    bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
+    leaderboard, man, mcp, micro, output, preflight, profile, render, report, request, restore, sanitize,
+    selftest, space, sweep, test_one, watch, words, worker,
 };
 use crate::process::{keep_with, worker_program};
-
-/// For people who ask for what was here in earlier versions.
-const LAB_HINT: &str = "bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search";
-const SELFTEST_HINT: &str =
-    "tests of the judge have a program of their own: cargo run --release -p evo-selftest --";
 
 /// The command that serves another process.
 const WORKER: &str = "worker";
 
-/// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> process::ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -54,70 +47,67 @@ pub fn main() -> process::ExitCode {
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;
     let result = call.run(|| match parsed(&words) {
-        Ok(mut cli) => run(&mut cli.command, &call),
+        Ok((mut command, is_json)) => {
+            call.settle(is_json);
+            if let Some(one) = one_candidate(&mut command) {
+                one.place_space()?;
+            }
+            dispatch(&command, &call)
+        }
         Err(error) => {
-            misread_as = Some(misread(&call, &error));
+            misread_as = Some(misread(&call, &error, &words));
             Ok(Answer::from(ExitCode::Done))
         }
     });
-    exit(misread_as.unwrap_or_else(|| call.finish(result)))
+    process::ExitCode::from(misread_as.unwrap_or_else(|| call.finish(result)) as u8)
 }
 
-/// Reads the command line. `--help --all` shows hidden commands too.
-fn parsed(words: &[String]) -> Result<Cli, clap::Error> {
-    let is_all = words.len() == 2 && words.contains(&"--help".into()) && words.contains(&"--all".into());
-    if !is_all {
-        return Cli::try_parse();
+/// The command of the command line, and whether its `--json` asks for an object. `--help --all` shows hidden commands too.
+fn parsed(words: &[String]) -> Result<(Command, bool), clap::Error> {
+    let mut cli = Cli::command();
+    if words.len() == 2 && words.contains(&"--help".into()) && words.contains(&"--all".into()) {
+        cli = cli.mut_subcommands(|command| {
+            let is_served = command.get_name() == WORKER;
+            command.hide(is_served)
+        });
+        return Err(cli
+            .after_help("")
+            .try_get_matches_from(["evo", "--help"])
+            .expect_err("clap answers help with an error"));
     }
-    let all = Cli::command().mut_subcommands(|command| {
-        let is_served = command.get_name() == WORKER;
-        command.hide(is_served)
-    });
-    Err(all
-        .after_help("")
-        .try_get_matches_from(["evo", "--help"])
-        .expect_err("clap answers help with an error"))
+    let matches = cli.try_get_matches_from_mut(std::env::args_os())?;
+    let json =
+        matches.subcommand().and_then(|(_, options)| options.try_get_one::<bool>("json").ok()?.copied());
+    let read = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut cli))?;
+    Ok((read.command, json == Some(true)))
 }
 
-fn run(command: &mut Command, call: &Call) -> Result<Answer, CliError> {
-    call.settle(command.is_json());
-    if let Some(one) = one_candidate(command) {
-        one.place_space()?;
-    }
-    dispatch(command, call)
-}
-
-/// The candidate of a command that judges one.
 fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
     match command {
-        Command::TestOne(own) => Some(&mut own.judge.one),
-        Command::Test(own) => Some(&mut own.one),
-        Command::Benchmark(own) => Some(own),
-        Command::Evaluate(own) => Some(&mut own.one),
-        Command::Serve(own) => Some(&mut own.evaluate.one),
-        Command::Profile(own) => Some(&mut own.one),
-        Command::Invert(own) => Some(&mut own.one),
-        Command::Crosscheck(own) => Some(&mut own.one),
-        Command::Export(own) => Some(&mut own.one),
-        Command::Sanitize(own) => Some(&mut own.one),
+        Command::TestOne(arguments) => Some(&mut arguments.judge.one),
+        Command::Test(arguments) => Some(&mut arguments.one),
+        Command::Benchmark(arguments) | Command::Build(arguments) => Some(arguments),
+        Command::Evaluate(arguments) => Some(&mut arguments.one),
+        Command::Serve(arguments) => Some(&mut arguments.evaluate.one),
+        Command::Profile(arguments) => Some(&mut arguments.one),
+        Command::Invert(arguments) => Some(&mut arguments.one),
+        Command::Crosscheck(arguments) => Some(&mut arguments.one),
+        Command::Export(arguments) => Some(&mut arguments.one),
+        Command::Sanitize(arguments) => Some(&mut arguments.one),
         _ => None,
     }
-}
-
-fn exit(code: ExitCode) -> process::ExitCode {
-    process::ExitCode::from(code as u8)
 }
 
 /// The first word that is a command's name, if that command prints JSON or serves another process.
 fn command_name(words: &[String]) -> String {
     let cli = Cli::command();
     let name = words.iter().find(|word| cli.find_subcommand(word).is_some());
-    let has_schema = |name: &&String| *name == WORKER || answers::commands().any(|own| own == *name);
+    let has_schema = |name: &&String| *name == WORKER || answers::commands().any(|command| command == *name);
     name.filter(has_schema).cloned().unwrap_or_else(|| UNKNOWN.to_string())
 }
 
 /// What a command line comes to that runs nothing: help and version on stdout, or what is wrong with it.
-fn misread(call: &Call, error: &clap::Error) -> ExitCode {
+fn misread(call: &Call, error: &clap::Error, words: &[String]) -> ExitCode {
     // `--help` and `--version` come as errors too, and their text goes to stdout.
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::written(error.print().and_then(|()| io::stdout().flush())) {
@@ -129,13 +119,26 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         };
     }
     let _ = error.print();
-    if let Some(hint) = moved(error) {
-        eprintln!("hint: {hint}");
+    if let Some(hint) = moved(words) {
+        output::say(&format!("hint: {hint}"));
     }
     if call.is_json() {
         call.finish_quietly(usage(error, &call.facts().command));
     }
     ExitCode::Usage
+}
+
+/// Where something is that was here in earlier versions.
+fn moved(words: &[String]) -> Option<&'static str> {
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["bench-search", ..] => {
+            Some("bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search")
+        }
+        ["selftest", "alarms" | "crash" | "gates" | "latency" | "ptx" | "references", ..] => {
+            Some("tests of the judge have a program of their own: cargo run --release -p evo-selftest --")
+        }
+        _ => None,
+    }
 }
 
 /// The same as an error of a command: its message, and the lines that help.
@@ -144,47 +147,27 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let is_help =
         |line: &&&str| ["Usage:", "tip:", "For more", "[possible"].iter().any(|lead| line.starts_with(lead));
-    let said: Vec<&str> = lines.iter().take_while(|line| !is_help(line)).copied().collect();
-    let said = match error.kind() {
+    let message = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "the command line names no command".to_string()
         }
-        _ => said.join(" "),
+        _ => lines.iter().take_while(|line| !is_help(line)).copied().collect::<Vec<_>>().join(" "),
     };
-    let said = CliError::usage(said.strip_prefix("error: ").unwrap_or(&said));
     let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
     let possible = lines.iter().filter(|line| line.starts_with("[possible values")).copied();
     let hints: Vec<&str> = tips.chain(possible).collect();
-    let hint = match (moved(error), hints.is_empty()) {
-        (Some(hint), _) => hint.to_string(),
-        (None, false) => hints.join("; "),
-        (None, true) if command == UNKNOWN => {
-            "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string()
-        }
-        (None, true) => format!("`evo {command} --help` lists its options"),
+    let hint = match command {
+        _ if !hints.is_empty() => hints.join("; "),
+        UNKNOWN => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
+        _ => format!("`evo {command} --help` lists its options"),
     };
-    said.with_hint(hint)
-}
-
-fn moved(error: &clap::Error) -> Option<&'static str> {
-    let is = |kind, names: &[&str]| match error.get(kind) {
-        Some(ContextValue::String(name)) => names.contains(&name.as_str()),
-        _ => false,
-    };
-    let subjects = ["alarms", "crash", "gates", "latency", "ptx", "references"];
-    if is(ContextKind::InvalidSubcommand, &["bench-search"]) {
-        Some(LAB_HINT)
-    } else if is(ContextKind::InvalidArg, &["<SUBJECT>"]) && is(ContextKind::InvalidValue, &subjects) {
-        Some(SELFTEST_HINT)
-    } else {
-        None
-    }
+    CliError::usage(message.strip_prefix("error: ").unwrap_or(&message)).with_hint(hint)
 }
 
 /// `evo evaluate` of one candidate, or of what requests say.
 fn evaluated(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     request::check(arguments)?;
-    let with_grid = grid::read(arguments)?;
+    let with_grid = arguments.with_grid()?;
     let arguments = with_grid.as_ref().unwrap_or(arguments);
     match arguments.requests.are_taken() {
         true => request::run(arguments, call),
@@ -199,12 +182,13 @@ fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
         evaluate.requests.serve = true;
         return evaluated(&evaluate, call);
     }
-    mcp::run(&McpArgs {
+    let settings = McpArgs {
         device: evaluate.one.run.device,
         out: evaluate.one.candidate.out,
         visibility: evaluate.requests.visibility.unwrap_or(Visibility::Agent),
         time_limit: evaluate.time_limit,
-    })
+    };
+    mcp::run(&settings, answers::command)
 }
 
 /// What `evo test-one` with these options is short for: a preset of the same judge, with its own usual values.
@@ -237,11 +221,7 @@ fn preset(arguments: &LevelArgs) -> Result<Option<(&'static str, Command)>, CliE
             gate.sanitize = judge.sanitize == SanitizeCandidate::On;
             (gate.files, gate.run, gate.allow_not_run) = (one.candidate, one.run, one.allow_not_run);
         }
-        Command::Build(build) => {
-            let RunArgs { device, access, limits, json, .. } = one.run;
-            let (words, candidate) = (one.words, one.candidate);
-            *build = BuildArgs { words, candidate, device, access, limits, json };
-        }
+        Command::Build(build) => *build = one,
         Command::Profile(profile) => profile.one = one,
         Command::Invert(invert) => invert.one = one,
         _ => {}
@@ -293,9 +273,9 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
         Command::Serve(arguments) => served(arguments, call),
-        Command::Mcp(arguments) => mcp::run(arguments),
+        Command::Mcp(arguments) => mcp::run(arguments, answers::command),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
-        Command::Completions(arguments) => completions::run(arguments).map(Answer::from),
-        Command::Man(own) => man::run(own).map(Answer::from),
+        Command::Completions(arguments) => man::completions(arguments, Cli::command()).map(Answer::from),
+        Command::Man(arguments) => man::run(arguments, Cli::command()).map(Answer::from),
     }
 }

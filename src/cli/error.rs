@@ -1,31 +1,55 @@
 //! What a command can fail with. The kind decides the exit code, the code tells programs what it was, the hint says
-//! what to do about it. `sorting` puts the errors of all areas into kinds and codes.
+//! what to do about it. The errors of all areas are put into kinds and codes here.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
+use std::io;
 use std::path::Path;
 
+use evo_device::probe::ProbeError;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
+use evo_search::registry::UnknownStrategy;
 
 use super::exit_code::ExitCode;
+use crate::budget::BudgetError;
+use crate::compile::CompileSetupError;
+use crate::engine::EngineError;
 use crate::journal::error::JournalError;
+use crate::kernel::load::LoadError;
+use crate::replay::RecordingError;
+use crate::study::{ProfileFileError, StudyError};
+use crate::tool::{ToolFailure, ToolState};
 
 /// Why a command ended without doing what it was asked to do.
-#[derive(Debug, thiserror::Error)]
-#[error("{explanation}")]
+#[derive(Debug)]
 pub struct CliError {
     pub kind: CliErrorKind,
-    explanation: Explanation,
+    /// Lower case, present tense, with the causes.
+    text: String,
+    /// What a person can do about it: one sentence, without the word `hint`.
+    hint: Option<String>,
+    /// What it is, where that differs from what most errors of its kind are.
+    code: Option<ErrorCode>,
+    place: Option<ErrorPlace>,
+    /// Its text is about a request and tells nothing else of this machine.
+    is_about_request: bool,
+}
+
+impl Error for CliError {}
+
+impl Display for CliError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+    }
 }
 
 /// What went wrong, as far as the exit code tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CliErrorKind {
-    /// Wrong usage or a bad input file.
     Usage,
     /// Something that evo needs is missing or in the way: a compiler, a GPU, a writable folder.
     Environment,
-    /// The device stopped answering.
     Device,
     /// evo's own trouble, and trouble with files while work is under way, such as a full disk.
     Harness,
@@ -33,65 +57,22 @@ pub enum CliErrorKind {
     Limit,
     /// A program that was to look at something gave no answer.
     Tool,
-    /// A signal came.
     Interrupted,
 }
 
-/// What is wrong, and what a person can do about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explanation {
-    /// Lower case, present tense, with the causes.
-    pub text: String,
-    /// One sentence, without the word `hint`.
-    pub hint: Option<String>,
-    /// What it is, where that differs from what most errors of its kind are.
-    pub code: Option<ErrorCode>,
-    /// Where it is, if it is in a file.
-    pub place: Option<ErrorPlace>,
-    /// Its text is about a request and tells nothing else of this machine.
-    pub is_about_request: bool,
-}
-
-impl Explanation {
-    /// An error with its causes: `cannot open `s/lock`: Permission denied`.
-    pub fn of(error: &dyn Error, hint: Option<String>) -> Explanation {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(next) = cause {
-            // Some messages quote their cause already.
-            let words = next.to_string();
-            if !text.contains(&words) {
-                text = format!("{text}: {words}");
-            }
-            cause = next.source();
+/// An error with its causes: `cannot open `s/lock`: Permission denied`.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        // Some messages quote their cause already.
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
         }
-        Explanation { hint, ..Explanation::from(text) }
+        cause = next.source();
     }
-}
-
-impl Display for Explanation {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
-    }
-}
-
-impl From<&str> for Explanation {
-    fn from(text: &str) -> Explanation {
-        Explanation::from(text.to_string())
-    }
-}
-
-impl From<String> for Explanation {
-    fn from(text: String) -> Explanation {
-        Explanation {
-            text: without_numbers(&text),
-            hint: None,
-            code: None,
-            place: None,
-            is_about_request: false,
-        }
-    }
+    text
 }
 
 /// A message without the numbers that the system gives its errors: `No such file or directory (os error 2)`.
@@ -114,90 +95,88 @@ fn without_numbers(text: &str) -> String {
 }
 
 impl CliError {
-    fn new(kind: CliErrorKind, explanation: impl Into<Explanation>) -> CliError {
-        CliError { kind, explanation: explanation.into() }
+    fn new(kind: CliErrorKind, text: impl Into<String>) -> CliError {
+        let text = without_numbers(&text.into());
+        CliError { kind, text, hint: None, code: None, place: None, is_about_request: false }
     }
 
-    /// Wrong usage or a bad input file.
-    pub fn usage(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Usage, explanation)
+    pub fn usage(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Usage, text)
     }
 
-    /// A file or folder that cannot be used, with its place.
-    pub fn bad_file(explanation: impl Into<Explanation>, path: &Path) -> CliError {
-        CliError::usage(explanation).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path))
+    pub fn bad_file(text: impl Into<String>, path: &Path) -> CliError {
+        CliError::usage(text).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path))
     }
 
-    /// Something missing or in the way.
-    pub fn environment(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Environment, explanation)
+    /// A file that cannot be used where evo writes. A full disk is nothing that the caller got wrong, so it does not share the
+    /// code of wrong usage.
+    pub fn unwritable(text: impl Into<String>, path: &Path, why: io::ErrorKind) -> CliError {
+        match why {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                CliError::harness(text).at(ErrorPlace::file(path))
+            }
+            _ => CliError::environment(text).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path)),
+        }
     }
 
-    /// A device that stopped answering.
-    pub fn device(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Device, explanation)
+    pub fn environment(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Environment, text)
     }
 
-    /// A failure of evo itself.
-    pub fn harness(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Harness, explanation)
+    pub fn device(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Device, text)
     }
 
-    /// A limit that was hit.
-    pub fn limit(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Limit, explanation)
+    pub fn harness(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Harness, text)
     }
 
-    /// A program without an answer.
-    pub fn tool(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Tool, explanation)
+    pub fn limit(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Limit, text)
     }
 
-    /// A signal.
-    pub fn interrupted(explanation: impl Into<Explanation>) -> CliError {
-        CliError::new(CliErrorKind::Interrupted, explanation)
+    pub fn tool(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Tool, text)
     }
 
-    /// A bad input, from the error of whatever read it.
+    pub fn interrupted(text: impl Into<String>) -> CliError {
+        CliError::new(CliErrorKind::Interrupted, text)
+    }
+
     pub fn bad_input(error: &dyn Error, hint: Option<String>) -> CliError {
-        CliError::usage(Explanation::of(error, hint))
+        CliError { hint, ..CliError::usage(with_causes(error)) }
     }
 
     /// Trouble with the files of a study or leaderboard that were fine when the work began.
     pub fn while_running(error: &JournalError) -> CliError {
-        CliError::harness(Explanation::of(error, error.hint()))
+        CliError { hint: error.hint(), ..CliError::harness(with_causes(error)) }
     }
 
-    /// The same error with something to do about it.
     pub fn with_hint(mut self, hint: impl Into<String>) -> CliError {
-        self.explanation.hint = Some(hint.into());
+        self.hint = Some(hint.into());
         self
     }
 
-    /// The same error with a code of its own.
     pub fn with_code(mut self, code: ErrorCode) -> CliError {
-        self.explanation.code = Some(code);
+        self.code = Some(code);
         self
     }
 
     /// The same error, whose text whoever made the request may read.
     pub fn about_request(mut self) -> CliError {
-        self.explanation.is_about_request = true;
+        self.is_about_request = true;
         self
     }
 
-    /// Whether whoever made the request may read its text.
     pub fn is_about_request(&self) -> bool {
-        self.explanation.is_about_request
+        self.is_about_request
     }
 
-    /// The same error with the place where it is.
     pub fn at(mut self, place: ErrorPlace) -> CliError {
-        self.explanation.place = Some(place);
+        self.place = Some(place);
         self
     }
 
-    /// What it is, for programs.
     pub fn code(&self) -> ErrorCode {
         let usual = match self.kind {
             CliErrorKind::Usage => ErrorCode::Usage,
@@ -208,19 +187,16 @@ impl CliError {
             CliErrorKind::Tool => ErrorCode::ToolBroken,
             CliErrorKind::Interrupted => ErrorCode::Interrupted,
         };
-        self.explanation.code.unwrap_or(usual)
+        self.code.unwrap_or(usual)
     }
 
-    /// The form in a command's object.
     pub fn envelope(&self) -> EnvelopeError {
-        let Explanation { text, hint, place, .. } = self.explanation.clone();
         // The errors of a space file come rendered.
-        let message = text.strip_prefix("error: ").unwrap_or(&text).to_string();
-        let hint = hint.or_else(|| rendered_hint(&message));
-        EnvelopeError { code: self.code(), message, hint, place }
+        let message = self.text.strip_prefix("error: ").unwrap_or(&self.text).to_string();
+        let hint = self.hint.clone().or_else(|| rendered_hint(&message));
+        EnvelopeError { code: self.code(), message, hint, place: self.place.clone() }
     }
 
-    /// The process's exit code.
     pub fn exit_code(&self) -> ExitCode {
         match self.kind {
             // One code for both: in either case the caller has to change something before trying again.
@@ -244,19 +220,228 @@ fn rendered_hint(message: &str) -> Option<String> {
     Some(hint.to_string()).filter(|hint| !hint.is_empty())
 }
 
+impl From<LoadError> for CliError {
+    fn from(error: LoadError) -> CliError {
+        let code = match &error {
+            LoadError::Unknown { .. } => ErrorCode::Usage,
+            _ => ErrorCode::BadFile,
+        };
+        let bad = CliError::bad_input(&error, error.hint().map(String::from)).with_code(code);
+        match error.place() {
+            Some((file, place)) => bad.at(ErrorPlace {
+                file: file.display().to_string(),
+                line: place.map(|(line, _)| line),
+                column: place.map(|(_, column)| column),
+            }),
+            None => bad,
+        }
+    }
+}
+
+impl From<ToolFailure> for CliError {
+    fn from(failure: ToolFailure) -> CliError {
+        let code = match failure.state {
+            ToolState::Missing => ErrorCode::ToolMissing,
+            ToolState::Refused => ErrorCode::ToolRefused,
+            ToolState::Incompatible => ErrorCode::ToolIncompatible,
+            ToolState::Busy => ErrorCode::ToolBusy,
+            ToolState::TimedOut => ErrorCode::TimedOut,
+            // A failure is never `ok`.
+            ToolState::Broken | ToolState::Ok => ErrorCode::ToolBroken,
+        };
+        let error = CliError::tool(failure.message).with_code(code);
+        match failure.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+impl From<BudgetError> for CliError {
+    fn from(error: BudgetError) -> CliError {
+        CliError::bad_input(&error, Some(error.hint().to_string()))
+    }
+}
+
+impl From<UnknownStrategy> for CliError {
+    fn from(error: UnknownStrategy) -> CliError {
+        CliError::bad_input(&error, Some(error.hint().to_string()))
+    }
+}
+
+impl From<RecordingError> for CliError {
+    fn from(error: RecordingError) -> CliError {
+        CliError::bad_input(&error, error.hint().map(String::from)).with_code(ErrorCode::BadFile)
+    }
+}
+
+impl From<ProbeError> for CliError {
+    fn from(error: ProbeError) -> CliError {
+        if error.is_misnamed {
+            return CliError::bad_input(&error, Some(error.hint.clone()));
+        }
+        CliError::environment(with_causes(&error))
+            .with_hint(error.hint.clone())
+            .with_code(ErrorCode::NoDevice)
+    }
+}
+
+impl From<CompileSetupError> for CliError {
+    fn from(error: CompileSetupError) -> CliError {
+        let (text, hint) = (with_causes(&error), error.hint());
+        let sorted = match error {
+            CompileSetupError::Cache { path, source } => CliError::unwritable(text, &path, source.kind()),
+            CompileSetupError::Exhausted { .. } => CliError::harness(text),
+            CompileSetupError::CacheLimit { .. } => CliError::environment(text).with_code(ErrorCode::Usage),
+            CompileSetupError::UnknownArch { .. } | CompileSetupError::Support { .. } => {
+                CliError::environment(text).with_code(ErrorCode::ToolIncompatible)
+            }
+            CompileSetupError::NoNvrtc { .. } | CompileSetupError::NoHostCompiler { .. } => {
+                CliError::environment(text)
+            }
+            CompileSetupError::Unusable { .. }
+            | CompileSetupError::Worker { .. }
+            | CompileSetupError::Refused { .. } => {
+                CliError::environment(text).with_code(ErrorCode::ToolBroken)
+            }
+        };
+        CliError { hint, ..sorted }
+    }
+}
+
+/// Files of a study before a run begins, or of a leaderboard that is only read.
+impl From<JournalError> for CliError {
+    fn from(error: JournalError) -> CliError {
+        let (text, hint) = (with_causes(&error), error.hint());
+        let sorted = match error {
+            JournalError::DiskFull { path } => CliError::unwritable(text, &path, io::ErrorKind::StorageFull),
+            JournalError::Io { path, .. } | JournalError::NotAFile { path, .. } => {
+                CliError::unwritable(text, &path, io::ErrorKind::Other)
+            }
+            JournalError::Locked { .. } => CliError::usage(text).with_code(ErrorCode::ToolBusy),
+            JournalError::Foreign { path, .. }
+            | JournalError::Newer { path, .. }
+            | JournalError::NoHeader { path } => CliError::bad_file(text, &path),
+        };
+        CliError { hint, ..sorted }
+    }
+}
+
+impl From<ProfileFileError> for CliError {
+    fn from(error: ProfileFileError) -> CliError {
+        let (text, hint) = (with_causes(&error), Some("choose another folder with `--out`".to_string()));
+        let sorted = match &error {
+            ProfileFileError::Unwritable { path, source } => CliError::unwritable(text, path, source.kind()),
+            ProfileFileError::Foreign { path } => {
+                CliError::unwritable(text, path, io::ErrorKind::AlreadyExists)
+            }
+        };
+        CliError { hint, ..sorted }
+    }
+}
+
+impl From<StudyError> for CliError {
+    fn from(error: StudyError) -> CliError {
+        let (text, hint) = (with_causes(&error), error.hint());
+        let sorted = match error {
+            StudyError::Journal(error) => return error.into(),
+            StudyError::Unwritable { path, source } => CliError::unwritable(text, &path, source.kind()),
+            StudyError::Taken { .. } | StudyError::Missing { .. } | StudyError::Name { .. } => {
+                CliError::usage(text)
+            }
+        };
+        CliError { hint, ..sorted }
+    }
+}
+
+/// What stops a run is never the user's usage: that was checked before.
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> CliError {
+        CliError { hint: error.hint(), ..CliError::harness(with_causes(&error)) }
+    }
+}
+
+impl From<serde_json::Error> for CliError {
+    fn from(error: serde_json::Error) -> CliError {
+        CliError::harness(with_causes(&error))
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> CliError {
+        CliError::harness(with_causes(&error))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(error: impl Into<CliError>, code: ExitCode, expected: &str) {
+        let error = error.into();
+        assert_eq!((error.exit_code(), error.to_string().as_str()), (code, expected));
+    }
+
+    #[test]
+    fn causes_come_before_the_hint() {
+        let source = || io::Error::from(io::ErrorKind::IsADirectory);
+        check(
+            JournalError::io("open", Path::new("s/lock"), source()),
+            ExitCode::Usage,
+            "cannot open `s/lock`: is a directory\nhint: mend that, or choose another folder with `--out`",
+        );
+        check(
+            CompileSetupError::Cache { path: "c".into(), source: source() },
+            ExitCode::Usage,
+            "cannot write the compile cache `c`: is a directory\nhint: set EVO_CACHE_DIR to a folder with free \
+             space that you own",
+        );
+    }
+
+    #[test]
+    fn a_full_disk_and_trouble_while_running_are_not_the_users_usage() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let path = Path::new("s/journal.jsonl");
+        let text = "no space left on the device that holds `s/journal.jsonl`\nhint: everything before this record is \
+                    safe; make room and run the same command again, a sweep with `--resume`";
+        check(JournalError::io("write", path, full()), ExitCode::Harness, text);
+        check(EngineError::from(JournalError::io("write", path, full())), ExitCode::Harness, text);
+        let quota = io::Error::from(io::ErrorKind::QuotaExceeded);
+        check(JournalError::io("write", path, quota), ExitCode::Harness, text);
+        let broken = || JournalError::io("sync", path, io::Error::other("input/output error"));
+        let text = "cannot sync `s/journal.jsonl`: input/output error\nhint: mend that, or choose another folder \
+                    with `--out`";
+        check(EngineError::from(broken()), ExitCode::Harness, text);
+        check(CliError::while_running(&broken()), ExitCode::Harness, text);
+        check(
+            CompileSetupError::Cache { path: "c".into(), source: full() },
+            ExitCode::Harness,
+            "cannot write the compile cache `c`: no storage space\nhint: set EVO_CACHE_DIR to a folder with free \
+             space that you own",
+        );
+        check(
+            StudyError::Unwritable { path: "o".into(), source: full() },
+            ExitCode::Harness,
+            "cannot write to `o`: no storage space\nhint: choose another folder with `--out`",
+        );
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        check(
+            StudyError::Unwritable { path: "o".into(), source: denied },
+            ExitCode::Usage,
+            "cannot write to `o`: permission denied\nhint: choose another folder with `--out`",
+        );
+    }
+
     #[test]
     fn numbers_of_the_system_are_left_out() {
-        let said = |text: &str| CliError::usage(text).to_string();
+        let shown = |text: &str| CliError::usage(text).to_string();
         assert_eq!(
-            said("cannot read `a`: No such file or directory (os error 2)"),
+            shown("cannot read `a`: No such file or directory (os error 2)"),
             "cannot read `a`: No such file or directory"
         );
-        assert_eq!(said("a (os error 2); b (os error 13): c"), "a; b: c");
-        assert_eq!(said("a (os error x) b"), "a (os error x) b");
+        assert_eq!(shown("a (os error 2); b (os error 13): c"), "a; b: c");
+        assert_eq!(shown("a (os error x) b"), "a (os error x) b");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use evo_device::probe::DeviceChoice;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::{Known, told};
-use evo_protocol::verdict::{GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::verdict::VerdictKind;
 use evo_space::text::quote;
 use serde_json::{Value, json};
 
@@ -18,19 +18,15 @@ use super::call::Call;
 use super::candidate::named;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, JobDepth, Judged, SANITIZE, limit_hit};
+use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit};
 use super::limits::duration;
+use super::mcp::RequestArgs;
 use super::one_args::TestOneArgs;
-use super::profile::{CounterOrder, CounterSubject, look, sources_of};
-use super::request_args::RequestArgs;
+use super::profile::{CounterOrder, look, sources_of};
 use super::rival::{self, ChosenRival};
-use super::sanitize::tool_on;
-use super::sanitize::{HostTwin, look_beside};
-use super::{device_lane, output};
-use crate::engine::candidate::CandidateKind;
-use crate::engine::single::Single;
-use crate::inspect::profile::MetricSet;
-use crate::inspect::sanitize::{LookOrder, look as look_at};
+use super::sanitize::sanitize;
+use super::{output, words};
+use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{
     self, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem, read,
@@ -38,16 +34,16 @@ use crate::journal::iterations::{
 use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
+use crate::kernel::load::candidate as load;
 use crate::kernel::render::render;
+use crate::regular;
 use crate::report::envelope::{KnownSoFar, ResultAlone};
-use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, Measured, RivalSaid};
+use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, RivalSaid};
 use crate::report::parity;
 use crate::report::profile::ProfileResult;
-use crate::supervise::job::Job;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
 use crate::tool::{ToolPlaces, git_state};
 
-/// Runs the command.
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut one = arguments.one.clone();
     one.run.limits.total.time_limit = Some(arguments.time_limit);
@@ -63,23 +59,33 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
     let kernel = asked.kernel()?;
-    let (name, is_demanded) = (kernel.name.clone(), arguments.sanitize || kernel.check.demands_sanitizer);
+    let is_demanded = arguments.sanitize || kernel.check.demands_sanitizer;
     // From here on others wait: two candidates at once would disturb each other's times.
-    let log = take_log(&one.candidate.out, &name, &asked.setup.choice)?;
+    let log = take_log(&one.candidate.out, &kernel.name, &asked.setup.choice)?;
     let incumbent = iterations::incumbent(log.folder());
     let rival = match named {
         Some(named) => named,
         None => rival::best(&one, log.folder(), incumbent.clone())?,
     };
-    let mut judged = judge(&one, call, &asked, &rival)?;
+    let (mut judged, _) = asked.on_device(call, Aim::Evaluate, |opened, judged| {
+        if judged.job.is_some() {
+            call.know(|facts| facts.so_far = Some(so_far(Some(judged.evaluation()))));
+        }
+        opened.compare(judged, Aim::Evaluate, Some(&rival))
+    })?;
     if is_demanded {
-        sanitize(&one, &asked, &mut judged)?;
+        sanitize(&asked, &mut judged, true)?;
     }
-    let profile = arguments.profile.then(|| profile(&one, &asked, &judged)).transpose()?;
-    let ruling = decide(&rule(arguments), &judged.findings);
-    let parts = EvaluateParts { arguments, asked: &asked, rival: &rival, judged: &judged, ruling: &ruling };
-    let recorded = record(&parts, &log, incumbent)?;
-    answer(&parts, &recorded, bottleneck(profile.as_ref()), call)
+    let bottleneck = match arguments.profile {
+        false => Known::Unknown("`--profile` asks for it".into()),
+        true => match profile(&asked, &judged)? {
+            Ok(told) => Known::of(told["bottleneck"].as_str().map(String::from), "the profile names none"),
+            Err(why) => Known::Unknown(why),
+        },
+    };
+    let parts = EvaluateParts { arguments, asked: &asked, rival: &rival, judged: &judged };
+    let recorded = parts.record(&log, incumbent)?;
+    answer(&parts, &recorded, bottleneck, call)
 }
 
 fn answer(
@@ -88,15 +94,15 @@ fn answer(
     bottleneck: Known<String>,
     call: &Call,
 ) -> Result<Answer, CliError> {
-    let EvaluateParts { arguments, asked, judged, ruling, rival, .. } = parts;
-    let (evaluation, findings) = (judged.evaluation(), &judged.findings);
+    let EvaluateParts { arguments, asked, judged, rival } = parts;
+    let (evaluation, findings, ruling) = (judged.evaluation(), &judged.findings, &recorded.ruling);
     if let Some(hit) = limit_hit(&evaluation.verdict, &arguments.one) {
         call.hit(hit);
     }
     let why = judged.why_not_compared();
     let result = Evaluated {
         evaluation: Some(evaluation),
-        correct: findings.correct && findings.missing.is_empty(),
+        correct: judged.is_right(),
         ruling: Some(ruling),
         score: judged.score,
         not_compared: &why,
@@ -123,16 +129,14 @@ fn answer(
         claimed: Known::of(arguments.claimed, "`--claimed` says nothing"),
         notes: &recorded.notes,
         parity: parity::of(evaluation),
-        figures: figures(parts),
+        figures: figures(parts)?,
         result,
     };
-    let (exit, status) = end(parts);
+    let (exit, status) = end(arguments, judged, ruling);
     let mut answer = Answer { status, allowed_not_run: judged.allowed.clone(), ..Answer::of(exit, &own) };
     if evaluation.verdict.kind == VerdictKind::Interrupted {
         call.hit(LimitName::Total);
-        let mut limits = arguments.one.run.limits.total.clone();
-        limits.time_limit = Some(arguments.time_limit);
-        answer = limits.used_up().into_iter().fold(answer, Answer::despite);
+        answer = asked.options.run.limits.total.used_up().into_iter().fold(answer, Answer::despite);
     }
     for note in &recorded.notes {
         output::say(&format!("note: {note}"));
@@ -154,21 +158,20 @@ fn answer(
 }
 
 /// Exit code and status: what `--require` demands holds, does not hold, or is not known.
-fn end(parts: &EvaluateParts<'_>) -> (ExitCode, EnvelopeStatus) {
-    let (findings, ruling) = (&parts.judged.findings, parts.ruling);
+fn end(arguments: &EvaluateArgs, judged: &Judged, ruling: &Ruling) -> (ExitCode, EnvelopeStatus) {
+    let findings = &judged.findings;
+    let missing: Vec<&str> = findings.missing.iter().map(String::as_str).collect();
+    let Answer { exit, status, .. } = judge::ended(&judged.single, &missing, &[]);
+    if exit != ExitCode::Done {
+        return (exit, status);
+    }
     let failed = |status| (ExitCode::Failed, status);
-    if !findings.correct {
-        let noisy = parts.judged.single.evaluation.verdict.kind == VerdictKind::Noisy;
-        return failed(if noisy { EnvelopeStatus::Noisy } else { EnvelopeStatus::Fail });
-    }
-    if !findings.missing.is_empty() {
-        return failed(EnvelopeStatus::NotRun);
-    }
-    let is_compared = findings.is_same_code || findings.problems.iter().any(|one| one.ratio.is_some());
+    let is_compared =
+        findings.is_same_code || findings.problems.iter().any(|problem| problem.ratio.is_some());
     let unknown = if is_compared { EnvelopeStatus::Noisy } else { EnvelopeStatus::NotRun };
     let floor = findings.noise_floor.unwrap_or(0.0);
-    let is_drowned = ruling.decision == RivalDecision::Reject && floor > parts.arguments.accept;
-    let holds = match parts.arguments.require {
+    let is_drowned = ruling.decision == RivalDecision::Reject && floor > arguments.accept;
+    let holds = match arguments.require {
         Requirement::Correct => Some(true),
         Requirement::NotSlower => ruling.not_slower,
         // A gain that was asked for cannot be seen under a noise floor above it.
@@ -183,13 +186,12 @@ fn end(parts: &EvaluateParts<'_>) -> (ExitCode, EnvelopeStatus) {
 }
 
 /// The flat figures that `benchmark` has too. They compare with the default configuration alone.
-fn figures(parts: &EvaluateParts<'_>) -> Figures {
-    let EvaluateParts { judged, rival, asked, .. } = parts;
-    let space = &rival.resolved.file.space;
+fn figures(parts: &EvaluateParts<'_>) -> Result<Figures, CliError> {
+    let EvaluateParts { judged, rival: ChosenRival { resolved, .. }, asked, .. } = parts;
     let is_default =
-        rival.resolved.genome == space.default_genome() && rival.resolved.provenance.parent.is_none();
+        resolved.genome == resolved.file.space.default_genome() && resolved.provenance.parent.is_none();
     let compared = Compared {
-        configuration: rival.resolved.configuration.clone(),
+        configuration: resolved.configuration.clone(),
         missing: match (is_default, judged.pairs.is_empty()) {
             (false, _) => Some("the rival is not the default configuration".to_string()),
             (true, true) => Some(judged.why_not_compared()),
@@ -199,109 +201,19 @@ fn figures(parts: &EvaluateParts<'_>) -> Figures {
         noise_floor: judged.findings.noise_floor,
     };
     let passed = judged.evaluation().verdict.is_pass();
-    let measured = Measured {
-        evaluation: judged.evaluation(),
-        plans: judged.plans(),
-        mode: judged.mode,
-        device: judged.device.as_ref(),
-        is_persistent: asked.kernel().is_ok_and(|kernel| kernel.is_persistent),
-        compared: passed.then_some(&compared),
-    };
-    measured.figures()
-}
-
-/// Looks for faults with a sanitizer. A finding is the candidate's verdict; an answer that is missing counts among the
-/// gates that were demanded and did not run.
-pub fn sanitize(one: &TestOneArgs, asked: &AskedCandidate, judged: &mut Judged) -> Result<(), CliError> {
-    let Some(job) = judged.job.as_ref().filter(|_| judged.findings.correct) else { return Ok(()) };
-    let (report, verdict) = sanitized(one, asked, job, false)?;
-    let is_missing = report.state == GateState::NotRun;
-    judged.single.evaluation.sanitized(&report, verdict.as_ref());
-    if let Some(verdict) = verdict {
-        judged.findings.correct = false;
-        judged.findings.not_compared = Some(format!("the sanitizer found a fault: {}", verdict.label()));
-        judged.score = None;
-    } else if is_missing {
-        let is_allowed = one.allow_not_run.iter().any(|name| name == SANITIZE);
-        let names = if is_allowed { &mut judged.allowed } else { &mut judged.findings.missing };
-        names.push(SANITIZE.to_string());
-    }
-    Ok(())
-}
-
-/// The gate's report on a job, and the verdict on what was found: by compute-sanitizer, and beside it by the host device.
-/// Where nobody demands it, the small shapes are enough.
-pub fn sanitized(
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    job: &Job,
-    small_only: bool,
-) -> Result<(GateReport, Option<Verdict>), CliError> {
-    let kind = asked.setup.choice.kind;
-    let options =
-        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
-    let tool = tool_on(kind, None);
-    let order = LookOrder {
-        kind,
-        tool: tool.as_ref(),
-        checks: &asked.kernel()?.check.sanitizers,
-        options: &options,
-        job,
-        small_only,
-        limit: one.run.limits.limit_tool,
-        within: None,
-    };
-    let twin = HostTwin::beside(kind, &asked.candidate.file, asked.setup.sandbox, asked.seed);
-    let look = look_beside(twin.as_ref(), asked, order.limit, || look_at(&order));
-    Ok((look.report(), look.verdict()))
+    Ok(judged.measured(asked.kernel()?, passed.then_some(&compared)).figures())
 }
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.
-pub fn profile(
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    judged: &Judged,
-) -> Result<Result<Value, String>, CliError> {
+pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, String>, CliError> {
     let passed = judged.findings.correct;
     let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
     let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
     let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let options =
-        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
+    let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
     let sources = sources_of(device, plan, job, &judged.single, judged.mode);
-    let order = CounterOrder {
-        set: MetricSet::Light,
-        further: &[],
-        ncu: None,
-        keep_report: false,
-        limit: one.run.limits.limit_tool,
-    };
-    let looked = look(&CounterSubject { options: &options, job, sources }, &order)?;
+    let looked = look(&CounterOrder::light(&options, job, sources, limit))?;
     Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
-}
-
-/// The bottleneck that a profile names, or why none is known.
-fn bottleneck(profile: Option<&Result<Value, String>>) -> Known<String> {
-    match profile {
-        None => Known::Unknown("`--profile` asks for it".into()),
-        Some(Err(why)) => Known::Unknown(why.clone()),
-        Some(Ok(told)) => Known::of(told["bottleneck"].as_str().map(String::from), "the profile names none"),
-    }
-}
-
-/// Judges the candidate, and compares it with its rival where both pass.
-fn judge(
-    one: &TestOneArgs,
-    call: &Call,
-    asked: &AskedCandidate,
-    rival: &ChosenRival,
-) -> Result<Judged, CliError> {
-    if let Some(refused) = asked.refused() {
-        return Ok(Judged::refused(Single::refused(refused), asked.mode()?));
-    }
-    let mut opened = asked.open(one, call)?;
-    let note = |evaluation: &Evaluation| call.know(|facts| facts.so_far = Some(so_far(Some(evaluation))));
-    judge::judge(one, asked, &mut opened, JobDepth::DEEP, Some(rival), note)
 }
 
 /// What an evaluation that is cut off has to say, before and after its verdict.
@@ -322,172 +234,170 @@ fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
     KnownSoFar { own: json!({}), result: told["result"].clone(), reasons }
 }
 
-/// All that is known of an evaluation.
+/// A judged candidate and its rival.
 pub struct EvaluateParts<'a> {
     pub arguments: &'a EvaluateArgs,
     pub asked: &'a AskedCandidate,
     pub rival: &'a ChosenRival,
     pub judged: &'a Judged,
-    pub ruling: &'a Ruling,
 }
 
-/// What was written.
+/// What was decided about a candidate, and written.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Of the line.
+    pub ruling: Ruling,
     pub number: u64,
-    pub file: String,
-    pub notes: Vec<String>,
+    file: String,
+    notes: Vec<String>,
     pub incumbent: Option<Incumbent>,
-    /// What to do next.
-    pub next_step: String,
+    next_step: String,
 }
 
-/// Appends the line, and makes an accepted candidate the incumbent.
-pub fn record(
-    parts: &EvaluateParts<'_>,
-    log: &IterationLog,
-    before: Result<Option<Incumbent>, String>,
-) -> Result<Recorded, CliError> {
-    let is_unreadable = before.is_err();
-    let before = before.ok().flatten();
-    let mut notes = parts.rival.notes.clone();
-    notes.extend(read(log.folder())?.notes);
-    notes.extend(parent_note(parts, before.as_ref()));
-    let is_kept = parts.ruling.decision == RivalDecision::Keep;
-    let beats = before.as_ref().is_none_or(|own| parts.rival.incumbent == Some(own.number));
-    if let Some(own) = before.as_ref().filter(|_| is_kept && !beats) {
-        notes.push(format!(
-            "it was not compared with the incumbent, evaluation {}, which stays; leave `--against` out for that",
-            own.number
-        ));
+impl EvaluateParts<'_> {
+    /// Decides about the candidate, appends the line, and makes an accepted candidate the incumbent.
+    pub fn record(
+        &self,
+        log: &IterationLog,
+        before: Result<Option<Incumbent>, String>,
+    ) -> Result<Recorded, CliError> {
+        let EvaluateArgs { accept, on, revert_above, .. } = *self.arguments;
+        let rule = AcceptanceRule { accept, on: usize::from(on), revert_above };
+        let ruling = decide(&rule, &self.judged.findings);
+        let is_unreadable = before.is_err();
+        let before = before.ok().flatten();
+        let mut notes = self.rival.notes.clone();
+        notes.extend(read(log.folder())?.notes);
+        notes.extend(self.parent_note(before.as_ref()));
+        let is_kept = ruling.decision == RivalDecision::Keep;
+        let beats = before.as_ref().is_none_or(|best| self.rival.incumbent == Some(best.number));
+        if let Some(best) = before.as_ref().filter(|_| is_kept && !beats) {
+            notes.push(format!(
+                "it was not compared with the incumbent, evaluation {}, which stays; leave `--against` out for that",
+                best.number
+            ));
+        }
+        let may_replace = !is_unreadable || !is_kept || make_room(log, &mut notes)?;
+        let iteration = log.append(self.iteration(&ruling, notes.clone()))?;
+        let incumbent = match is_kept && beats && may_replace {
+            true => Some(log.set_incumbent(&iteration)?),
+            false => before,
+        };
+        let next_step = self.next_step(&ruling, log, incumbent.as_ref());
+        let file = log.folder().place(ITERATIONS).display().to_string();
+        Ok(Recorded { ruling, number: iteration.number, file, notes, incumbent, next_step })
     }
-    let may_replace = !is_unreadable || !is_kept || make_room(log, &mut notes)?;
-    let iteration = log.append(iteration(parts, notes.clone()))?;
-    let incumbent = match is_kept && beats && may_replace {
-        true => Some(log.set_incumbent(&iteration)?),
-        false => before,
-    };
-    let next_step = next_step(parts, log, incumbent.as_ref());
-    let file = log.folder().place(ITERATIONS).display().to_string();
-    Ok(Recorded { number: iteration.number, file, notes, incumbent, next_step })
+
+    fn parent_note(&self, before: Option<&Incumbent>) -> Option<String> {
+        let parent = self.arguments.parent.as_deref()?;
+        let number = parent.trim_start_matches('@').parse::<u64>().ok();
+        let best = before.map(|best| best.number);
+        if best.is_some() && best == number {
+            return None;
+        }
+        let incumbent = best.map_or("nothing yet".to_string(), |number| format!("evaluation {number}"));
+        Some(format!("`--parent {parent}` is not the incumbent, which is {incumbent}"))
+    }
+
+    fn iteration(&self, ruling: &Ruling, notes: Vec<String>) -> Iteration {
+        let EvaluateParts { arguments, asked, rival, judged } = self;
+        let verdict = &judged.evaluation().verdict;
+        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
+        let correct = judged.is_right();
+        let problems = judged.problems().into_iter().map(|problem| {
+            let time = problem.time.filter(|_| correct);
+            let pair = problem.pair.filter(|_| correct);
+            IterationProblem {
+                problem: problem.plan.name.clone(),
+                canonical: problem.canonical,
+                p50_ns: time.map(|time| time.p50_ns),
+                p90_ns: time.map(|time| time.p90_ns),
+                against_p50_ns: pair.map(|pair| pair.baseline_ns),
+                speedup: pair.map(|pair| 1.0 / pair.ratio),
+            }
+        });
+        Iteration {
+            format: 0,
+            number: 0,
+            at: now(),
+            kernel: asked.setting.kernel.clone(),
+            space: asked.setting.space.clone(),
+            device: judged.device_name(asked),
+            candidate: IterationCandidate {
+                launch: asked.candidate.launch.clone(),
+                ..recorded_candidate(asked, judged)
+            },
+            against: rival.name.clone(),
+            parent: arguments.parent.clone(),
+            hypothesis: arguments.hypothesis.clone(),
+            verdict: verdict.label(),
+            message: verdict.message.clone(),
+            correct,
+            score: judged.score.filter(|_| correct),
+            claimed: arguments.claimed,
+            problems: problems.collect(),
+            decision: ruling.decision,
+            why: ruling.why.clone(),
+            notes,
+            git_commit: git.commit,
+            git_dirty: git.is_dirty,
+        }
+    }
+
+    fn next_step(&self, ruling: &Ruling, log: &IterationLog, incumbent: Option<&Incumbent>) -> String {
+        let EvaluateParts { asked, rival, judged, .. } = self;
+        let again = rival.words(incumbent, log.folder());
+        let space = quote(&asked.setting.space);
+        // Options that lead to the same records.
+        let out = &asked.options.candidate.out;
+        let usual = out == Path::new("evidence");
+        let out = if usual { String::new() } else { format!(" --out {}", quote(&out.display().to_string())) };
+        let elsewhere = format!("{out} --device {}", asked.setup.choice.kind.as_str());
+        // The history does not list what `--against` named.
+        let back = match rival.incumbent {
+            Some(number) => format!("`evo restore {space} @{number} --to FOLDER{elsewhere}` writes"),
+            None => format!("`evo render {space} {again}` prints"),
+        };
+        let verdict = &judged.evaluation().verdict;
+        match ruling.decision {
+            RivalDecision::Keep => "go on from this candidate, one change at a time".to_string(),
+            RivalDecision::Revert => format!("go back to the {}: {back} its source", rival.name),
+            RivalDecision::Reject if !verdict.is_pass() => {
+                format!("`evo explain {}` says what usually causes this", verdict.label())
+            }
+            RivalDecision::Reject if judged.findings.is_same_code => {
+                "change something that reaches the machine code or the launches".to_string()
+            }
+            RivalDecision::Reject => format!("try another change; {back} what is best so far"),
+        }
+    }
+}
+
+/// The candidate as lines of the folder have it, with its text where that is not the space's.
+pub fn recorded_candidate(asked: &AskedCandidate, judged: &Judged) -> IterationCandidate {
+    let ResolvedCandidate { file, configuration, provenance, .. } = &asked.candidate;
+    let is_source = provenance.kind == CandidateKind::Source;
+    // A template that does not render has no text to keep.
+    let source = file.kernel.as_ref().filter(|_| is_source);
+    let source = source.and_then(|kernel| render(kernel, configuration).ok()).map(|source| source.text);
+    IterationCandidate {
+        configuration: configuration.clone(),
+        configuration_hash: configuration.hash(),
+        source_hash: provenance.source_hash.clone(),
+        code_hash: judged.evaluation().code_hash.clone(),
+        source,
+        launch: None,
+    }
 }
 
 /// Keeps an incumbent that cannot be understood under another name; whether there is room for a new one.
 fn make_room(log: &IterationLog, notes: &mut Vec<String>) -> Result<bool, CliError> {
-    let number = read(log.folder())?.lines.iter().map(|one| one.number).max().unwrap_or(0) + 1;
+    let number = read(log.folder())?.lines.iter().map(|line| line.number).max().unwrap_or(0) + 1;
     let made = log.set_aside(number);
     notes.push(match &made {
         Ok(aside) => format!("the incumbent's file could not be understood and is kept as `{aside}`"),
         Err(why) => format!("{why}; move it away so that this candidate can take its place"),
     });
     Ok(made.is_ok())
-}
-
-/// That a change was not made from the best so far.
-fn parent_note(parts: &EvaluateParts<'_>, before: Option<&Incumbent>) -> Option<String> {
-    let parent = parts.arguments.parent.as_deref()?;
-    let number = parent.trim_start_matches('@').parse::<u64>().ok();
-    let own = before.map(|own| own.number);
-    if own.is_some() && own == number {
-        return None;
-    }
-    let incumbent = own.map_or("nothing yet".to_string(), |own| format!("evaluation {own}"));
-    Some(format!("`--parent {parent}` is not the incumbent, which is {incumbent}"))
-}
-
-fn iteration(parts: &EvaluateParts<'_>, notes: Vec<String>) -> Iteration {
-    let EvaluateParts { arguments, asked, rival, judged, ruling, .. } = parts;
-    let evaluation = judged.evaluation();
-    let own = &asked.candidate;
-    let is_source = own.provenance.kind == CandidateKind::Source;
-    // A template that does not render has no text to keep.
-    let source = own.file.kernel.as_ref().filter(|_| is_source);
-    let source = source.and_then(|kernel| render(kernel, &own.configuration).ok()).map(|source| source.text);
-    let git = git_state(Path::new("."), &ToolPlaces::of_environment());
-    let correct = judged.findings.correct && judged.findings.missing.is_empty();
-    let problems = judged.problems().into_iter().map(|one| {
-        let time = one.time.filter(|_| correct);
-        let pair = one.pair.filter(|_| correct);
-        IterationProblem {
-            problem: one.plan.name.clone(),
-            canonical: one.canonical,
-            p50_ns: time.map(|own| own.p50_ns),
-            p90_ns: time.map(|own| own.p90_ns),
-            against_p50_ns: pair.map(|own| own.baseline_ns),
-            speedup: pair.map(|own| 1.0 / own.ratio),
-        }
-    });
-    Iteration {
-        format: 0,
-        number: 0,
-        at: now(),
-        kernel: asked.setting.kernel.clone(),
-        space: asked.setting.space.clone(),
-        device: judged.device.as_ref().map_or(asked.setting.device.clone(), |device| device.name.clone()),
-        candidate: IterationCandidate {
-            configuration: own.configuration.clone(),
-            configuration_hash: own.configuration.hash(),
-            source_hash: own.provenance.source_hash.clone(),
-            code_hash: evaluation.code_hash.clone(),
-            source,
-            launch: own.launch.clone(),
-        },
-        against: rival.name.clone(),
-        parent: arguments.parent.clone(),
-        hypothesis: arguments.hypothesis.clone(),
-        verdict: evaluation.verdict.label(),
-        message: evaluation.verdict.message.clone(),
-        correct,
-        score: judged.score.filter(|_| correct),
-        claimed: arguments.claimed,
-        problems: problems.collect(),
-        decision: ruling.decision,
-        why: ruling.why.clone(),
-        notes,
-        git_commit: git.commit,
-        git_dirty: git.is_dirty,
-    }
-}
-
-/// Options that lead to the same records.
-fn elsewhere(parts: &EvaluateParts<'_>) -> String {
-    let out = &parts.arguments.one.candidate.out;
-    let device = parts.asked.setup.choice.kind.as_str();
-    let usual = out == Path::new("evidence");
-    let out = if usual { String::new() } else { format!(" --out {}", quote(&out.display().to_string())) };
-    format!("{out} --device {device}")
-}
-
-fn next_step(parts: &EvaluateParts<'_>, log: &IterationLog, incumbent: Option<&Incumbent>) -> String {
-    let evaluation = &parts.judged.single.evaluation;
-    let again = parts.rival.words(incumbent, log.folder());
-    let space = quote(&parts.asked.setting.space);
-    // The history does not list what `--against` named.
-    let back = match parts.rival.incumbent {
-        Some(number) => format!("`evo restore {space} @{number} --to FOLDER{}` writes", elsewhere(parts)),
-        None => format!("`evo render {space} {again}` prints"),
-    };
-    match parts.ruling.decision {
-        RivalDecision::Keep => "go on from this candidate, one change at a time".to_string(),
-        RivalDecision::Revert => format!("go back to the {}: {back} its source", parts.rival.name),
-        RivalDecision::Reject if !evaluation.verdict.is_pass() => {
-            format!("`evo explain {}` says what usually causes this", evaluation.verdict.label())
-        }
-        RivalDecision::Reject if parts.judged.findings.is_same_code => {
-            "change something that reaches the machine code or the launches".to_string()
-        }
-        RivalDecision::Reject => format!("try another change; {back} what is best so far"),
-    }
-}
-
-/// What a command line demands of a candidate that is to be accepted.
-pub fn rule(arguments: &EvaluateArgs) -> AcceptanceRule {
-    AcceptanceRule {
-        accept: arguments.accept,
-        on: usize::from(arguments.on),
-        revert_above: arguments.revert_above,
-    }
 }
 
 /// The folder of a kernel on a kind of device, once nobody else holds it or times anything on the device.
@@ -554,7 +464,26 @@ pub struct EvaluateArgs {
     pub requests: RequestArgs,
 }
 
-/// What is demanded of a candidate.
+impl EvaluateArgs {
+    /// The arguments with the problems of `--grid`; nothing where there is none.
+    pub fn with_grid(&self) -> Result<Option<EvaluateArgs>, CliError> {
+        let Some(path) = &self.grid else { return Ok(None) };
+        let options = &self.one;
+        if self.requests.are_taken() && options.words.is_empty() {
+            return Err(CliError::usage("`--grid` needs a space on the command line")
+                .with_hint("its sizes are those of one space: `evo evaluate my.toml --serve --grid FILE`"));
+        }
+        let space = words::named_space(&options.words).open(options.run.access.access())?;
+        let shown = path.display().to_string();
+        let text = regular::open(path).and_then(load::read_grid_text).map_err(|error| {
+            CliError::bad_file(format!("cannot read the grid `{shown}`: {error}"), path)
+                .with_hint("it is a TOML or JSON text with `[[problems]]`, as space files have them")
+        })?;
+        let grid = load::grid_problems(&shown, &text, &space)?;
+        Ok(Some(EvaluateArgs { one: TestOneArgs { grid, ..options.clone() }, ..self.clone() }))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Requirement {
     /// It passes every gate
@@ -566,7 +495,6 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// The word on a command line.
     pub fn word(self) -> &'static str {
         match self {
             Requirement::Correct => "correct",

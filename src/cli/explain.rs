@@ -6,6 +6,7 @@
 use clap::Args;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,11 +18,6 @@ use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
 
-/// Leads of a section's paragraphs, with their names in JSON.
-const LEADS: [(&str, &str); 4] =
-    [("Seen", "seen"), ("Usual causes", "usual_causes"), ("Next", "next"), ("Example", "example")];
-
-/// Runs the command.
 pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
@@ -29,57 +25,60 @@ pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
     };
     let explained = explain(label)?;
     if arguments.json {
-        return Ok(Answer::of(ExitCode::Done, &explained.answer()));
+        return Ok(Answer::of(ExitCode::Done, &explained));
     }
     output::stdout(&explained.text(stdout_width()))?;
     Ok(ExitCode::Done.into())
 }
 
-/// A verdict with its section, and the cause that was asked for.
-struct ExplainedVerdict {
-    kind: VerdictKind,
+/// `evo explain VERDICT`: a section of the page, and the cause that was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Explained {
+    verdict: VerdictKind,
+    class: VerdictClass,
     cause: Option<String>,
-    section: VerdictSection,
+    cause_text: Option<String>,
+    causes: Vec<ExplainedCause>,
+    seen: String,
+    usual_causes: String,
+    next: String,
+    example: String,
 }
 
-/// A section of the page.
-#[derive(Debug)]
-struct VerdictSection {
-    /// In the order of `LEADS`.
-    paragraphs: [String; 4],
-    /// Cause and text.
-    causes: Vec<(String, String)>,
+#[derive(Debug, Serialize, JsonSchema)]
+struct ExplainedCause {
+    cause: String,
+    text: String,
 }
 
 /// The section that a label such as `wrong_answer:tail` means.
-fn explain(label: &str) -> Result<ExplainedVerdict, CliError> {
-    let (name, cause) = match label.split_once(':') {
-        Some((name, cause)) => (name, Some(cause.to_string()).filter(|cause| !cause.is_empty())),
-        None => (label, None),
-    };
+fn explain(label: &str) -> Result<Explained, CliError> {
+    let (name, cause) = label.split_once(':').unwrap_or((label, ""));
     let Some(kind) = VerdictKind::ALL.iter().copied().find(|kind| kind.as_str() == name) else {
         let names = VerdictKind::ALL.iter().map(|kind| kind.as_str());
-        let of: Vec<String> = with_cause(name).iter().map(|kind| format!("`{kind}:{name}`")).collect();
-        let hint = match nearest(name, names) {
-            _ if !of.is_empty() => format!("`{name}` is a cause: try {}", of.join(" or ")),
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`evo explain` lists all verdicts".to_string(),
+        let of: Vec<String> = with_cause(name).map(|kind| format!("`{kind}:{name}`")).collect();
+        let hint = match of.is_empty() {
+            true => suggestion(name, names, || "`evo explain` lists all verdicts".to_string()),
+            false => format!("`{name}` is a cause: try {}", of.join(" or ")),
         };
         return Err(CliError::usage(format!("there is no verdict `{name}`")).with_hint(hint));
     };
-    let section = section(kind)
+    let mut section = section(kind)
         .ok_or_else(|| CliError::harness(format!("the page on verdicts has no section on `{kind}`")))?;
-    Ok(ExplainedVerdict { kind, cause, section })
+    section.cause = Some(cause.to_string()).filter(|cause| !cause.is_empty());
+    section.cause_text =
+        section.causes.iter().find(|known| known.cause == cause).map(|known| known.text.clone());
+    Ok(section)
 }
 
-fn with_cause(cause: &str) -> Vec<VerdictKind> {
-    let has = |kind: &VerdictKind| {
-        section(*kind).is_some_and(|section| section.causes.iter().any(|(name, _)| name == cause))
+fn with_cause(cause: &str) -> impl Iterator<Item = VerdictKind> {
+    let has = move |kind: &VerdictKind| {
+        section(*kind).is_some_and(|section| section.causes.iter().any(|known| known.cause == cause))
     };
-    VerdictKind::ALL.iter().copied().filter(has).collect()
+    VerdictKind::ALL.iter().copied().filter(has)
 }
 
-fn section(kind: VerdictKind) -> Option<VerdictSection> {
+fn section(kind: VerdictKind) -> Option<Explained> {
     let heading = format!("\n## `{kind}`\n");
     let start = PAGE.find(&heading)? + heading.len();
     let rest = &PAGE[start..];
@@ -89,35 +88,36 @@ fn section(kind: VerdictKind) -> Option<VerdictSection> {
         let lead = format!("**{lead}.** ");
         blocks.iter().find_map(|block| block.strip_prefix(&lead)).map(str::to_string)
     };
-    let [seen, usual, next, example] = LEADS.map(|(lead, _)| paragraph(lead));
     let list = text.split("**Causes.**").nth(1).unwrap_or_default();
     let cause = |item: &str| {
         let (name, text) = item.strip_prefix('`')?.split_once("`: ")?;
-        Some((name.to_string(), one_line(text)))
+        Some(ExplainedCause { cause: name.to_string(), text: one_line(text) })
     };
-    let causes = list.split("\n- ").filter_map(cause).collect();
-    Some(VerdictSection { paragraphs: [seen?, usual?, next?, example?], causes })
+    Some(Explained {
+        verdict: kind,
+        class: kind.class(),
+        cause: None,
+        cause_text: None,
+        causes: list.split("\n- ").filter_map(cause).collect(),
+        seen: paragraph("Seen")?,
+        usual_causes: paragraph("Usual causes")?,
+        next: paragraph("Next")?,
+        example: paragraph("Example")?,
+    })
 }
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-impl ExplainedVerdict {
-    /// What the page says of the cause, if it knows it.
-    fn cause_text(&self) -> Option<&str> {
-        let cause = self.cause.as_ref()?;
-        self.section.causes.iter().find(|(name, _)| name == cause).map(|(_, text)| text.as_str())
-    }
-
+impl Explained {
     fn text(&self, width: usize) -> String {
         let label =
-            self.cause.as_ref().map_or(self.kind.to_string(), |cause| format!("{}:{cause}", self.kind));
+            self.cause.as_ref().map_or(self.verdict.to_string(), |cause| format!("{}:{cause}", self.verdict));
         let mut text = format!("{label}\n");
         if let Some(cause) = &self.cause {
-            let about = self.cause_text().map(str::to_string).unwrap_or_else(|| {
-                let names = self.section.causes.iter().map(|(name, _)| name.as_str());
-                match nearest(cause, names) {
+            let about = self.cause_text.clone().unwrap_or_else(|| {
+                match nearest(cause, self.causes.iter().map(|known| known.cause.as_str())) {
                     Some(near) => format!("`{cause}` is not a cause of it: did you mean `{near}`?"),
                     None => format!(
                         "`{cause}` is not a cause that this version of evo names: it may be a size, a signal or an \
@@ -127,53 +127,22 @@ impl ExplainedVerdict {
             });
             text += &format!("\n{}", wrapped(&format!("Cause: {about}"), width));
         }
-        for ((lead, _), paragraph) in LEADS.iter().zip(&self.section.paragraphs) {
+        for (lead, paragraph) in [
+            ("Seen", &self.seen),
+            ("Usual causes", &self.usual_causes),
+            ("Next", &self.next),
+            ("Example", &self.example),
+        ] {
             text += &format!("\n{}", wrapped(&format!("{lead}: {paragraph}"), width));
         }
-        if self.cause.is_none() && !self.section.causes.is_empty() {
+        if self.cause.is_none() && !self.causes.is_empty() {
             text += "\nCauses:\n";
-            for (name, about) in &self.section.causes {
-                text += &wrapped(&format!("- {name}: {about}"), width);
+            for ExplainedCause { cause, text: about } in &self.causes {
+                text += &wrapped(&format!("- {cause}: {about}"), width);
             }
         }
         text
     }
-
-    fn answer(&self) -> Explained<'_> {
-        let [seen, usual_causes, next, example] = &self.section.paragraphs;
-        let causes = self.section.causes.iter().map(|(cause, text)| ExplainedCause { cause, text });
-        Explained {
-            verdict: self.kind,
-            class: self.kind.class(),
-            cause: self.cause.as_deref(),
-            cause_text: self.cause_text(),
-            causes: causes.collect(),
-            seen,
-            usual_causes,
-            next,
-            example,
-        }
-    }
-}
-
-/// `evo explain VERDICT`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Explained<'a> {
-    verdict: VerdictKind,
-    class: VerdictClass,
-    cause: Option<&'a str>,
-    cause_text: Option<&'a str>,
-    causes: Vec<ExplainedCause<'a>>,
-    seen: &'a str,
-    usual_causes: &'a str,
-    next: &'a str,
-    example: &'a str,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct ExplainedCause<'a> {
-    cause: &'a str,
-    text: &'a str,
 }
 
 /// `evo explain`
@@ -199,9 +168,9 @@ mod tests {
     #[test]
     fn every_verdict_has_a_section_with_all_its_parts() {
         for kind in VerdictKind::ALL {
-            let section =
-                section(*kind).unwrap_or_else(|| panic!("no section on `{kind}`, or a part is missing"));
-            assert!(section.paragraphs.iter().all(|text| !text.is_empty()), "{kind}: {section:?}");
+            let section = section(*kind).unwrap_or_else(|| panic!("no whole section on `{kind}`"));
+            let paragraphs = [&section.seen, &section.usual_causes, &section.next, &section.example];
+            assert!(paragraphs.iter().all(|text| !text.is_empty()), "{kind}: {section:?}");
         }
         let headings = PAGE.matches("\n## `").count();
         assert_eq!(headings, VerdictKind::ALL.len(), "a section on a verdict that is gone");
@@ -210,11 +179,8 @@ mod tests {
     #[test]
     fn every_cause_is_mentioned() {
         for cause in Cause::ALL {
-            assert!(
-                !with_cause(cause.as_str()).is_empty(),
-                "no section names the cause `{}`",
-                cause.as_str()
-            );
+            let is_named = with_cause(cause.as_str()).next().is_some();
+            assert!(is_named, "no section names the cause `{}`", cause.as_str());
         }
     }
 

@@ -3,10 +3,8 @@
 //! What is exported has passed every gate on correctness, here and now or for the leaderboard. Nothing is written before
 //! everything is known to be in order.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use evo_export::dispatch::{self, Dispatch};
@@ -31,58 +29,87 @@ use super::call::Call;
 use super::compile::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::export_args::ExportArgs;
-use super::export_plan::{self, ExportPlan, ExportedVariant};
+use super::export_plan::{self, ExportArgs, ExportPlan, ExportedVariant};
 use super::export_verify::{self, VerifiedRow};
-use super::judge::{self, Aim, AskedCandidate, JobDepth};
-use super::one_args::TestOneArgs;
-use super::output;
-use crate::journal::error::JournalError;
+use super::judge::{self, Aim, AskedCandidate};
+use super::{output, report};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
 use crate::journal::replay::History;
 use crate::report::csv;
 use crate::report::envelope::ResultAlone;
 
-/// Runs the command.
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
-    if is_asked(arguments)? {
+    let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
+    let results = arguments.formats.iter().filter(is_result).count();
+    if results > 0 && results < arguments.formats.len() {
+        let text = "`--format` mixes forms of a study's results and forms of a candidate";
+        return Err(CliError::usage(text).with_hint("call `evo export` once for each"));
+    }
+    if results > 0 {
         return export_results(arguments, call);
     }
     let formats = ExportFormat::parse_list(&arguments.formats).map_err(CliError::usage)?;
     check(&arguments.to, arguments.force)?;
-    let one = judged_here(arguments);
+    let mut one = arguments.one.clone();
+    if arguments.arch.is_some() {
+        // Problems that are named are those of a GPU then, which may not be here.
+        one.problems.clear();
+    }
     let asked = judge::ask(&one, call, Aim::Gates)?;
     let target = target(arguments, &asked)?;
-    let plan = export_plan::plan(arguments, &asked, target.kind, &formats)?;
+    let ExportPlan { variants, judged, dispatch, without_dispatch } =
+        export_plan::plan(arguments, &asked, target.kind, &formats)?;
     let arch = (target.kind == DeviceKind::Cuda).then_some(target.arch.as_str());
     // Before the gates, which take longer: what cannot be exported is known without them.
-    let mut variants: Vec<ExportedVariant> = Vec::new();
-    for wish in &plan.variants {
-        variants.push(export_plan::make(wish, &formats, arch)?);
+    let variants: Vec<ExportedVariant<'_>> = variants
+        .into_iter()
+        .map(|wish| export_plan::make(wish, &formats, arch))
+        .collect::<Result<_, CliError>>()?;
+    let listed = listed(&variants, &formats, without_dispatch.as_ref());
+    // A form that was named, and not only meant by `all`, has to be there.
+    let is_named = |row: &&ExportedFormat| arguments.formats.iter().any(|name| name.trim() == row.format);
+    for ExportedFormat { format, reason, .. } in listed.iter().filter(is_named) {
+        if let Some(why) = reason.value() {
+            return Err(CliError::usage(format!("the format `{format}` cannot be written: {why}")));
+        }
     }
-    check_demanded(arguments, &variants, &plan)?;
-    if plan.judged == ExportJudgement::Now
-        && let Some(refused) = judge(arguments, &one, &asked, call)?
+    if judged == ExportJudgement::Now
+        && let Some(refused) = judge(arguments, &asked, call)?
     {
         return Ok(refused);
     }
-    let files = all_files(&variants, plan.dispatch.as_ref())?;
-    write(&arguments.to, &files)?;
-    let rows = match arguments.verify {
-        true => export_verify::verify(arguments, &asked, &plan, &variants, &formats)?,
+    write(&arguments.to, &all_files(&variants, dispatch.as_ref())?)?;
+    let verified = match arguments.verify {
+        true => export_verify::verify(arguments, &asked, &variants, &formats)?,
         false => Vec::new(),
     };
-    answer(arguments, call, &plan, &variants, &formats, &rows)
-}
-
-/// What is judged on this device. With `--arch`, problems that are named are those of a GPU, which may not be here.
-fn judged_here(arguments: &ExportArgs) -> TestOneArgs {
-    let mut one = arguments.one.clone();
-    if arguments.arch.is_some() {
-        one.problems.clear();
+    let status = if verified.iter().any(|row| row.status == "fail") {
+        EnvelopeStatus::Fail
+    } else if arguments.verify && verified.iter().all(|row| row.status != "pass") {
+        EnvelopeStatus::NotRun
+    } else {
+        EnvelopeStatus::Pass
+    };
+    let variant = |made: ExportedVariant<'_>| ExportedFiles {
+        files: made.files.into_iter().map(|file| file.path).collect(),
+        problems: made.wish.problems.iter().map(|problem| problem.name.clone()).collect(),
+        folder: made.wish.folder,
+        configuration: made.wish.configuration,
+        constants: made.wish.constants,
+    };
+    let result = Exported {
+        folder: arguments.to.display().to_string(),
+        judged: Known::Is(judged),
+        variants: variants.into_iter().map(variant).collect(),
+        formats: listed,
+        verified,
+    };
+    if !call.is_json() {
+        output::stdout(&text(&result, judged))?;
     }
-    one
+    let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
+    Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
 /// What the cubin is compiled for.
@@ -96,44 +123,19 @@ fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarge
     }
 }
 
-/// A form that was named, and not only meant by `all`, has to be there.
-fn check_demanded(
-    arguments: &ExportArgs,
-    variants: &[ExportedVariant],
-    plan: &ExportPlan<'_>,
-) -> Result<(), CliError> {
-    let is_named = |format: ExportFormat| arguments.formats.iter().any(|own| own.trim() == format.as_str());
-    let missing = variants.iter().flat_map(|own| &own.missing);
-    let of_plan = plan.without_dispatch.iter().map(|why| (ExportFormat::Dispatch, why.clone()));
-    match missing.cloned().chain(of_plan).find(|(format, _)| is_named(*format)) {
-        Some((format, why)) => {
-            Err(CliError::usage(format!("the format `{}` cannot be written: {why}", format.as_str())))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Judges the candidate; the answer of the command where it fails.
-fn judge(
-    arguments: &ExportArgs,
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    call: &Call,
-) -> Result<Option<Answer>, CliError> {
-    let evaluation = match asked.refused() {
-        Some(evaluation) => evaluation,
-        None => {
-            let single = asked.open(one, call)?.judged(JobDepth::DEEP, true)?.single;
-            if single.lost {
-                return Err(CliError::device(single.evaluation.verdict.message));
-            }
-            single.evaluation
-        }
-    };
+fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>, CliError> {
+    let (judged, _) = asked.on_device(call, Aim::Gates, |_, _| Ok(()))?;
+    let evaluation = judged.evaluation();
+    if judged.single.lost {
+        return Err(CliError::device(evaluation.verdict.message.as_str()));
+    }
     let verdict = &evaluation.verdict;
     // A verdict alone does not say that the gates ran.
     let is_good = |gate: Gate| {
-        evaluation.gate(gate).is_some_and(|own| own.state == GateState::Pass || own.lacks_shapes())
+        evaluation
+            .gate(gate)
+            .is_some_and(|outcome| outcome.state == GateState::Pass || outcome.lacks_shapes())
     };
     let absent = Aim::Gates.demanded().find(|gate| !is_good(*gate));
     let Some(gate) = absent.or((!verdict.is_pass()).then_some(Gate::Launch)) else { return Ok(None) };
@@ -152,22 +154,25 @@ fn judge(
     };
     output::say(&text);
     let result = Exported::empty(arguments, text);
-    let own = NotExported { verdict: verdict.label(), message: verdict.message.clone(), result };
-    Ok(Some(Answer::of(ExitCode::Failed, &own)))
+    let answer = NotExported { verdict: verdict.label(), message: verdict.message.clone(), result };
+    Ok(Some(Answer::of(ExitCode::Failed, &answer)))
 }
 
-fn all_files(variants: &[ExportedVariant], dispatch: Option<&Dispatch>) -> Result<Vec<ExportFile>, CliError> {
+fn all_files(
+    variants: &[ExportedVariant<'_>],
+    dispatch: Option<&Dispatch>,
+) -> Result<Vec<ExportFile>, CliError> {
     let mut all = Vec::new();
-    for variant in variants {
-        let path = |own: &ExportFile| match variant.folder.as_str() {
-            "" => own.path.clone(),
-            folder => format!("{folder}/{}", own.path),
+    for ExportedVariant { wish, files, .. } in variants {
+        let path = |file: &ExportFile| match wish.folder.as_str() {
+            "" => file.path.clone(),
+            folder => format!("{folder}/{}", file.path),
         };
-        all.extend(variant.files.iter().map(|own| ExportFile { path: path(own), ..own.clone() }));
+        all.extend(files.iter().map(|file| ExportFile { path: path(file), ..file.clone() }));
     }
     if let Some(dispatch) = dispatch {
-        let own = dispatch::files(dispatch, env!("CARGO_PKG_VERSION"));
-        for file in own.map_err(|error| CliError::harness(error.to_string()))? {
+        let files = dispatch::files(dispatch, env!("CARGO_PKG_VERSION"));
+        for file in files.map_err(|error| CliError::harness(error.to_string()))? {
             if !all.iter().any(|other| other.path == file.path) {
                 all.push(file);
             }
@@ -176,74 +181,45 @@ fn all_files(variants: &[ExportedVariant], dispatch: Option<&Dispatch>) -> Resul
     Ok(all)
 }
 
-fn answer(
-    arguments: &ExportArgs,
-    call: &Call,
-    plan: &ExportPlan<'_>,
-    variants: &[ExportedVariant],
+fn listed(
+    variants: &[ExportedVariant<'_>],
     formats: &[ExportFormat],
-    rows: &[VerifiedRow],
-) -> Result<Answer, CliError> {
-    let folder = arguments.to.display().to_string();
-    let written = |format: &'static str, variant: &str, why: Option<&String>| ExportedFormat {
-        format,
+    without_dispatch: Option<&String>,
+) -> Vec<ExportedFormat> {
+    let row = |format: ExportFormat, variant: &str, why: Option<&String>| ExportedFormat {
+        format: format.as_str(),
         variant: variant.to_string(),
         written: why.is_none(),
-        reason: Known::of(why.cloned(), format!("`{format}` was written")),
+        reason: Known::of(why.cloned(), format!("`{}` was written", format.as_str())),
     };
     let mut listed = Vec::new();
-    for variant in variants {
+    for ExportedVariant { wish, missing, .. } in variants {
         for format in formats.iter().filter(|format| **format != ExportFormat::Dispatch) {
-            let why = variant.missing.iter().find(|(missing, _)| missing == format).map(|(_, why)| why);
-            listed.push(written(format.as_str(), &variant.folder, why));
+            let why = missing.iter().find(|(missing, _)| missing == format).map(|(_, why)| why);
+            listed.push(row(*format, &wish.folder, why));
         }
     }
     if formats.contains(&ExportFormat::Dispatch) {
-        listed.push(written("dispatch", "", plan.without_dispatch.as_ref()));
+        listed.push(row(ExportFormat::Dispatch, "", without_dispatch));
     }
-    let variant = |(wish, made): (&export_plan::VariantWish<'_>, &ExportedVariant)| ExportedFiles {
-        folder: made.folder.clone(),
-        configuration: wish.configuration.clone(),
-        constants: wish.constants.clone(),
-        problems: wish.problems.iter().map(|problem| problem.name.clone()).collect(),
-        files: made.files.iter().map(|file| file.path.clone()).collect(),
-    };
-    let failed = rows.iter().any(|row| row.status == "fail");
-    let absent = arguments.verify && rows.iter().all(|row| row.status != "pass");
-    if !call.is_json() {
-        output::stdout(&text(&folder, plan, &listed, rows))?;
-    }
-    let exit = if failed || absent { ExitCode::Failed } else { ExitCode::Done };
-    let status = match (failed, absent) {
-        (true, _) => EnvelopeStatus::Fail,
-        (false, true) => EnvelopeStatus::NotRun,
-        (false, false) => EnvelopeStatus::Pass,
-    };
-    let result = Exported {
-        folder,
-        judged: Known::Is(plan.judged),
-        variants: plan.variants.iter().zip(variants).map(variant).collect(),
-        formats: listed,
-        verified: rows.to_vec(),
-    };
-    Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
+    listed
 }
 
-fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[ExportedFormat], rows: &[VerifiedRow]) -> String {
-    let judged = match plan.judged {
+fn text(exported: &Exported, judged: ExportJudgement) -> String {
+    let judged = match judged {
         ExportJudgement::Now => "it passed its gates",
         ExportJudgement::Recorded => "it stands on the leaderboard",
         ExportJudgement::Unchecked => "it was not judged (`--unchecked`)",
     };
-    let mut text = format!("exported to {folder}: {judged}\n");
-    for ExportedFormat { format, variant, reason, .. } in listed {
+    let mut text = format!("exported to {}: {judged}\n", exported.folder);
+    for ExportedFormat { format, variant, reason, .. } in &exported.formats {
         let place = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
         text += &match reason.value() {
             None => format!("  {format:<10} written{place}\n"),
             Some(why) => format!("  {format:<10} not written{place}: {why}\n"),
         };
     }
-    rows.iter().for_each(|row| text.push_str(&row.line()));
+    exported.verified.iter().for_each(|row| text.push_str(&row.line()));
     text
 }
 
@@ -251,7 +227,7 @@ fn text(folder: &str, plan: &ExportPlan<'_>, listed: &[ExportedFormat], rows: &[
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.
-pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
+fn check(to: &Path, force: bool) -> Result<(), CliError> {
     let to: &Path = &plain(to);
     if to.as_os_str().is_empty() {
         return Err(CliError::usage("`--to` names no folder"));
@@ -262,7 +238,9 @@ pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
             .with_hint("`--to` names a folder that is not there yet, and no link"));
     }
     let mut names: Vec<String> = std::fs::read_dir(to)
-        .map(|entries| entries.flatten().map(|own| own.file_name().to_string_lossy().into_owned()).collect())
+        .map(|entries| {
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        })
         .unwrap_or_default();
     if names.is_empty() || force {
         return Ok(());
@@ -275,14 +253,12 @@ pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
         .with_hint("name another one, or add `--force` to replace the files of an export in it"))
 }
 
-/// Writes the files; others in the folder stay.
-///
-/// # Errors
-/// Something that is not a file stands in the place of one, or the disk is full. A folder that was made is gone then.
-pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+/// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.
+fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     let to: &Path = &plain(to);
-    let missing: Vec<&Path> = to.ancestors().take_while(|own| is_missing(own)).collect();
-    let refused = |error: std::io::Error| {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
+    let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
+    let refused = |error: io::Error| {
         let text = format!("cannot make `{}`: {error}", to.display());
         CliError::bad_file(text, to).with_hint("name another folder")
     };
@@ -291,39 +267,34 @@ pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     if written.is_err() && !missing.is_empty() {
         // Half of an export would look like one. Nothing in a folder that was made just now is anybody else's.
         let _ = std::fs::remove_dir_all(to);
-        missing.iter().for_each(|own| drop(std::fs::remove_dir(own)));
+        missing.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     }
     written
 }
 
 fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
+    let trouble = |file: &ExportFile, error: io::Error| {
+        CliError::harness(format!("cannot write `{}`: {error}", root.path().join(&file.path).display()))
+    };
     let mut open: Vec<(OwnFolder, &str, &ExportFile)> = Vec::new();
     for file in files {
-        let mut parts: Vec<&str> = file.path.split('/').collect();
-        let Some(name) = parts.pop() else { continue };
-        let mut folder = OwnFolder::open(root.path()).map_err(|error| trouble(root, &file.path, &error))?;
-        for part in parts {
-            folder = folder.create_folder(part).map_err(|error| trouble(root, &file.path, &error))?;
-        }
-        open.push((folder, name, file));
+        let (folders, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        let mut folders = folders.split('/').filter(|part| !part.is_empty());
+        let folder = folders.try_fold(root.clone(), |folder, part| folder.create_folder(part));
+        open.push((folder.map_err(|error| trouble(file, error))?, name, file));
     }
     // All of them first: a refusal writes nothing.
-    if let Some((folder, name, what)) =
-        open.iter().find_map(|(folder, name, _)| Some((folder, name, folder.irregular(name)?)))
-    {
-        let place = folder.place(name);
-        return Err(
-            CliError::bad_file(format!("`{}` is {what}", place.display()), &place).with_hint("move it away")
-        );
+    for (folder, name, _) in &open {
+        if let Some(what) = folder.irregular(name) {
+            let place = folder.place(name);
+            let text = format!("`{}` is {what}", place.display());
+            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
+        }
     }
     for (folder, name, file) in &open {
-        folder.replace(name, &file.contents, true).map_err(|error| trouble(root, &file.path, &error))?;
+        folder.replace(name, &file.contents, true).map_err(|error| trouble(file, error))?;
     }
     Ok(())
-}
-
-fn trouble(root: &OwnFolder, path: &str, error: &std::io::Error) -> CliError {
-    CliError::harness(format!("cannot write `{}`: {error}", root.path().join(path).display()))
 }
 
 /// Without the slash at the end, which would follow a link.
@@ -331,31 +302,17 @@ fn plain(to: &Path) -> PathBuf {
     to.components().collect()
 }
 
-fn is_missing(path: &Path) -> bool {
-    !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err()
-}
+/// Forms of results: name, file, and what is in it.
+type ResultFormat = (&'static str, &'static str, fn(&StudyResults<'_>) -> Vec<u8>);
 
-/// The forms, with their files.
-pub const RESULT_FORMATS: [(&str, &str); 4] = [
-    ("t4", "t4-results.json"),
-    ("kernel-tuner", "kernel-tuner-cache.json"),
-    ("optuna", "optuna-journal.log"),
-    ("csv", "results.csv"),
+const RESULT_FORMATS: [ResultFormat; 4] = [
+    ("t4", "t4-results.json", |results| format!("{:#}\n", t4(results)).into()),
+    ("kernel-tuner", "kernel-tuner-cache.json", |results| format!("{:#}\n", kernel_tuner(results)).into()),
+    ("optuna", "optuna-journal.log", |results| optuna(results).into()),
+    ("csv", "results.csv", |results| csv::table(results.evaluations)),
 ];
 
-/// Whether forms of results are asked for.
-pub fn is_asked(arguments: &ExportArgs) -> Result<bool, CliError> {
-    let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(own, _)| *own == name.trim());
-    let count = arguments.formats.iter().filter(is_result).count();
-    if count > 0 && count < arguments.formats.len() {
-        let text = "`--format` mixes forms of a study's results and forms of a candidate";
-        return Err(CliError::usage(text).with_hint("call `evo export` once for each"));
-    }
-    Ok(count > 0)
-}
-
-/// Runs the command.
-pub fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
+fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     check(&arguments.to, arguments.force)?;
     if arguments.verify || arguments.arch.is_some() || arguments.unchecked {
         return Err(CliError::usage(
@@ -367,7 +324,8 @@ pub fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, Cli
         return Err(CliError::usage(text)
             .with_hint("a study is named by its folder under `--out`, or by a path with a `/`"));
     };
-    let history = history(&arguments.one.candidate.out, study)?;
+    let chosen = report::choose(&arguments.one.candidate.out, Some(study))?;
+    let history = History::replay(reader::read_in(&chosen.folder)?);
     let Some(header) = &history.header else {
         return Err(CliError::usage(format!("the journal of `{study}` has no header")));
     };
@@ -385,30 +343,20 @@ pub fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, Cli
         evaluations: &history.evaluations,
         began,
     };
-    let mut files = Vec::new();
-    for (format, path) in RESULT_FORMATS {
-        if !arguments.formats.iter().any(|own| own.trim() == format) {
-            continue;
-        }
-        let contents = match format {
-            "t4" => format!("{:#}\n", t4(&results)).into_bytes(),
-            "kernel-tuner" => format!("{:#}\n", kernel_tuner(&results)).into_bytes(),
-            "optuna" => optuna(&results).into_bytes(),
-            _ => csv::table(&history.evaluations),
-        };
-        files.push(ExportFile { path: path.to_string(), contents, about: "" });
-    }
-    write(&arguments.to, &files)?;
+    let is_wanted =
+        |(format, ..): &&ResultFormat| arguments.formats.iter().any(|name| name.trim() == *format);
+    let wanted: Vec<&ResultFormat> = RESULT_FORMATS.iter().filter(is_wanted).collect();
+    let file = |(_, path, contents): &&ResultFormat| ExportFile::of(path, contents(&results), "");
+    write(&arguments.to, &wanted.iter().map(file).collect::<Vec<_>>())?;
     call.know(|facts| facts.device = Some(header.device.name.clone()));
     let folder = arguments.to.display().to_string();
-    let is_written = |(_, path): &&(&str, &str)| files.iter().any(|file| file.path == *path);
-    let format = |(format, _): &(&'static str, &str)| ExportedFormat {
+    let format = |(format, ..): &ResultFormat| ExportedFormat {
         format,
         variant: String::new(),
         written: true,
         reason: Known::Unknown("it was written".into()),
     };
-    let formats = RESULT_FORMATS.iter().filter(is_written).map(format).collect();
+    let formats = wanted.into_iter().map(format).collect();
     if !call.is_json() {
         output::stdout(&format!(
             "{} evaluations of `{study}` exported to {folder}\n",
@@ -471,26 +419,11 @@ struct ExportedFormat {
     reason: Known<String>,
 }
 
-fn history(out: &Path, study: &str) -> Result<History, CliError> {
-    let path = if study.contains('/') { study.into() } else { out.join(study) };
-    let folder = OwnFolder::open(&path).map_err(|error| {
-        let text = format!("there is no study `{study}`: cannot open `{}`: {error}", path.display());
-        CliError::bad_file(text, &path)
-            .with_hint("`evo history` lists studies; `--out` names the folder that they are in")
-    })?;
-    if !folder.has_file("journal.jsonl") {
-        let text = format!("`{}` is not a study: it has no journal", path.display());
-        return Err(CliError::bad_file(text, &path));
-    }
-    let journal = reader::read_in(&folder).map_err(|error: JournalError| CliError::from(error))?;
-    Ok(History::replay(journal))
-}
-
 /// Names and the values that occur, ascending.
 fn parameters(evaluations: &[Evaluation]) -> Vec<(String, Vec<value::Value>)> {
     let mut found: Vec<(String, Vec<value::Value>)> = Vec::new();
-    for (name, value) in evaluations.iter().flat_map(|own| own.configuration.iter()) {
-        match found.iter_mut().find(|(own, _)| own == name) {
+    for (name, value) in evaluations.iter().flat_map(|evaluation| evaluation.configuration.iter()) {
+        match found.iter_mut().find(|(other, _)| other == name) {
             Some((_, values)) if values.contains(value) => {}
             Some((_, values)) => values.push(value.clone()),
             None => found.push((name.to_string(), vec![value.clone()])),

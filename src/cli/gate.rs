@@ -6,19 +6,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::{Known, told};
 use evo_protocol::leaderboard::PairedDecision;
 use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
@@ -26,40 +28,37 @@ use super::candidate::{self, CandidateArgs, named};
 use super::error::CliError;
 use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, JobDepth, Judged, limit_hit, ranking_rival, samples, time_of};
+use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit, samples, time_of};
 use super::one_args::{RunArgs, TestOneArgs};
-use super::profile::{CounterLook, CounterOrder, CounterSubject, error_of, look};
+use super::profile::{CounterLook, CounterOrder, error_of, look, sources_of};
 use super::rival::ChosenRival;
+use super::sanitize::sanitize;
 use super::{bench as bench_command, device_lane, output, peers, session, words};
-use crate::bench::{self, BenchOrder, BenchRow, RowStatus};
-use crate::engine::candidate::{
-    CandidateKind, CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve,
-};
+use crate::bench::{self, BenchRow, RowStatus};
+use crate::engine::candidate::{CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve};
 use crate::engine::regress::{ComparedProblem, compare_rounds};
-use crate::engine::single::Single;
-use crate::inspect::profile::{KnownSources, MetricSet};
+use crate::inspect::profile::MetricSet;
 use crate::journal::baseline::{
     BASELINE_SCHEMA, BASELINE_VERSION, BaselineError, BaselineTimes, GateBaseline,
 };
 use crate::journal::error::JournalError;
-use crate::journal::gates::{GateRun, GateRunProblem};
-use crate::journal::iterations::{IterationCandidate, IterationLog};
+use crate::journal::iterations::{GateRun, GateRunProblem, IterationLog};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
 use crate::kernel::catalog;
 use crate::kernel::launch_file::LaunchFile;
-use crate::kernel::place::problem_line;
+use crate::kernel::load::problem_line;
 use crate::kernel::render::render;
 use crate::kernel::spec::{FasterGoal, GoalsSpec, KernelSpec, MetricGoal};
 use crate::peer::SHIPPED;
 use crate::regular;
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::{
-    GateInit, GateOutcome, GateResult, GateSheet, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
+    GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent, word,
 };
 use crate::report::github;
+use crate::report::judged::Setting;
 use crate::report::profile::ProfileResult;
-use crate::supervise::lane::LaneOptions;
 use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
 use crate::timing::rank_test::{cliffs_delta, mann_whitney_p};
@@ -67,54 +66,44 @@ use crate::timing::regression::RegressionDecision;
 use crate::timing::stats::median;
 use crate::tool::{GitState, ToolPlaces, git_state};
 
-/// Runs the command.
 pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     if arguments.init {
         return init(arguments, call);
     }
-    let baseline = GateBaseline::read(&arguments.baseline).map_err(unreadable)?;
-    check_place(&arguments.baseline)?;
+    let path = &arguments.baseline;
+    let baseline = GateBaseline::read(path).map_err(unreadable)?;
+    check_place(path)?;
     let space = arguments.space.clone().unwrap_or_else(|| baseline.space.clone());
     let rival = rival(arguments, &space, &baseline)?;
-    let one = arguments.one(&space, Some(&baseline.configuration));
-    let asked = judge::ask(&one, call, Aim::Gate)?;
+    let asked = judge::ask(&arguments.one(&space, Some(&baseline.configuration)), call, Aim::Gate)?;
     let kernel = asked.kernel()?;
-    let kind = asked.setup.choice.kind;
-    if kind != baseline.device_kind {
-        let text = format!(
-            "the baseline `{}` was made on {}, and this run is on {}",
-            arguments.baseline.display(),
-            baseline.device_kind.as_str(),
-            kind.as_str()
-        );
+    let (kind, before) = (asked.setup.choice.kind, baseline.device_kind);
+    if kind != before {
+        let (shown, before, kind) = (path.display(), before.as_str(), kind.as_str());
+        let text = format!("the baseline `{shown}` was made on {before}, and this run is on {kind}");
         return Err(CliError::usage(text).with_hint("keep a baseline for each: `--baseline FILE`"));
     }
-    if arguments.goals {
-        check(kernel, &space)?;
-    }
+    let goals = arguments.goals.then(|| known_goals(kernel, &space)).transpose()?;
     // From here on others wait: two candidates at once would disturb each other's times.
-    let log = evaluate::take_log(&one.candidate.out, &kernel.name, &asked.setup.choice)?;
-    let gate = judge(&one, call, &asked, Some(&rival), &arguments.demands(kernel))?;
-    if let Some(hit) = limit_hit(&gate.judged.evaluation().verdict, &one) {
+    let log = evaluate::take_log(&asked.options.candidate.out, &kernel.name, &asked.setup.choice)?;
+    let gate = JudgedGate::of(arguments, call, &asked, Some(&rival))?;
+    if let Some(hit) = limit_hit(&gate.judged.evaluation().verdict, &asked.options) {
         call.hit(hit);
     }
-    let mut sheet = sheet(arguments, &asked, &gate, &baseline, &rival);
-    if let Some(goals) = kernel.goals.as_ref().filter(|_| arguments.goals) {
-        sheet.goals = judge_goals(arguments, &asked, goals, &gate)?;
-    }
-    let parts = GateParts { arguments, asked: &asked, gate: &gate, baseline: &baseline, sheet: &sheet };
-    let recorded = record(&parts, &log)?;
-    answer(&parts, call, recorded)
+    let goals = goals.map_or(Ok(Vec::new()), |goals| gate.goals(goals))?;
+    let mut result = gate.result(&baseline, &rival, goals);
+    gate.record(&baseline, &log, &mut result)?;
+    answer(arguments, call, &gate, result)
 }
 
 fn unreadable(error: BaselineError) -> CliError {
     let hint = "`evo gate SPACE --init` makes a baseline; `--baseline FILE` names another";
-    let own = CliError::usage(error.to_string()).with_hint(hint).with_code(ErrorCode::BadFile);
+    let refused = CliError::usage(error.to_string()).with_hint(hint).with_code(ErrorCode::BadFile);
     let (file, line, column) = match error {
         BaselineError::Unreadable { path, .. } => (path, None, None),
         BaselineError::Malformed { path, line, column, .. } => (path, line, column),
     };
-    own.at(ErrorPlace { file, line, column })
+    refused.at(ErrorPlace { file, line, column })
 }
 
 /// The baseline as a candidate of its own source in the space as it is now.
@@ -128,11 +117,11 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
         error.with_hint("name its space, or make a baseline of this one with `--init`")
     };
     if kernel.name != baseline.kernel {
-        let (own, its) = (&kernel.name, &baseline.kernel);
-        return Err(other(vec![format!("its kernel is `{its}`, that of `{space}` is `{own}`")]));
+        let (today, before) = (&kernel.name, &baseline.kernel);
+        return Err(other(vec![format!("its kernel is `{before}`, that of `{space}` is `{today}`")]));
     }
     // A baseline that was made slower by hand would let every regression through.
-    if baseline.source_hash.as_ref() != Some(&hash_alone(&baseline.source)) {
+    if baseline.source_hash.as_ref() != Some(&ContentHash::of(baseline.source.as_bytes())) {
         let text = format!("the source in the baseline `{shown}` is not the one whose hash it carries");
         let error = CliError::bad_file(text, &arguments.baseline);
         return Err(error.with_hint("take the committed file, or make a baseline anew with `--init`"));
@@ -141,175 +130,423 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
     let Some(genome) = file.space.genome(configuration) else {
         return Err(other(differences(configuration, &file.space)));
     };
-    // Candidates are read from files; these lie in a folder that is gone when they have been read.
-    let place =
-        tempfile::tempdir().map_err(|error| CliError::harness(format!("no temporary folder: {error}")))?;
-    let write = |name: &str, text: &str| {
-        let path = place.path().join(name);
-        std::fs::write(&path, text)
-            .map(|()| path)
-            .map_err(|error| CliError::harness(format!("cannot keep {name}: {error}")))
-    };
-    let source = write("kernel.cu", &baseline.source)?;
-    let launch = baseline.launch.as_ref().map(|own| write("launch.json", &format!("{own:#}"))).transpose()?;
+    let launch = baseline.launch.as_ref().map(|launch| format!("{launch:#}"));
+    let [source_name, launch_name] = ["kernel.cu", "launch.json"].map(|name| format!("{shown}: {name}"));
     let request = CandidateRequest {
         configuration: ConfigurationChoice::Words(genome),
-        source: Some(TextChoice::File(&source)),
-        launch: launch.as_deref().map(TextChoice::File),
+        source: Some(TextChoice::Given { name: &source_name, text: &baseline.source }),
+        launch: launch.as_deref().map(|text| TextChoice::Given { name: &launch_name, text }),
         out: &arguments.files.out,
         study: None,
         device: candidate::kind_of(&arguments.run.device),
         render_apart: true,
     };
-    let resolved = resolve(file, &request).map_err(|error| {
-        let folder = format!("{}/", place.path().display());
-        other(vec![error.to_string().replace(&folder, &format!("{shown}: "))])
-    })?;
+    let resolved = resolve(file, &request).map_err(|error| other(vec![error.to_string()]))?;
     let (name, why) = ("baseline".to_string(), "`--baseline` names it".to_string());
     Ok(ChosenRival { resolved, name, why, incumbent: None, notes: Vec::new() })
 }
 
-/// The rows, in the order of the space file, and behind them what only the baseline has.
-fn sheet(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    gate: &JudgedGate,
-    baseline: &GateBaseline,
-    rival: &ChosenRival,
-) -> GateSheet {
-    let file = &asked.candidate.file;
-    let timed = asked.kernel().map(|kernel| {
-        let kind = asked.setup.choice.kind;
-        let all = session::problems(kernel, kind, &[]).unwrap_or_default();
-        all.into_iter().filter(|own| own.timed).map(|own| own.name.clone()).collect::<Vec<String>>()
-    });
-    let timed = timed.unwrap_or_default();
-    let mut problems: Vec<GatedProblem> =
-        timed.iter().map(|name| problem(name, asked, gate, baseline)).collect();
-    let gone = baseline.problems.keys().filter(|name| !timed.contains(name));
-    problems.extend(gone.map(|name| {
-        let why = format!("the baseline has `{name}`, and the space times no such problem");
+/// A candidate beside the baseline.
+struct JudgedGate<'a> {
+    arguments: &'a GateArgs,
+    asked: &'a AskedCandidate,
+    judged: Judged,
+    /// The baseline, where it passed its gates.
+    baseline: Option<Evaluation>,
+    /// For each timed problem; empty where nothing was compared.
+    compared: Vec<ComparedProblem>,
+    /// Of a candidate without a baseline.
+    noise_floor: Option<f64>,
+}
+
+impl<'a> JudgedGate<'a> {
+    /// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
+    /// measured.
+    fn of(
+        arguments: &'a GateArgs,
+        call: &Call,
+        asked: &'a AskedCandidate,
+        rival: Option<&ChosenRival>,
+    ) -> Result<JudgedGate<'a>, CliError> {
+        let (mut baseline, mut compared, mut noise_floor) = (None, Vec::new(), None);
+        let (mut judged, _) = asked.on_device(call, Aim::Gate, |opened, judged| {
+            opened.compare(judged, Aim::Gate, None)?;
+            let Some(job) = judged.job.clone() else { return Ok(()) };
+            judged.findings.not_compared = None;
+            if !judged.findings.correct {
+                return Ok(());
+            }
+            let count = job.timed.len();
+            match rival.map(|rival| opened.ranking_rival(rival)).transpose()? {
+                Some(Ok((evaluation, against))) => {
+                    opened.lane.expect_pairs();
+                    let (lane, threshold) = (&mut opened.lane, arguments.threshold);
+                    compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
+                    baseline = Some(evaluation);
+                }
+                Some(Err(why)) => {
+                    judged.findings.not_compared = Some(why.replace("the rival", "the baseline"));
+                }
+                None => {
+                    let floor = opened.lane.noise_floor(&job, count);
+                    noise_floor = floor.ok().map(|found| found.floor).filter(|floor| floor.is_finite());
+                }
+            }
+            Ok(())
+        })?;
+        // Its process, which held the device that the sanitizer's is to have for itself, is gone by now.
+        if arguments.sanitize || asked.kernel()?.check.demands_sanitizer {
+            sanitize(asked, &mut judged, true)?;
+        }
+        Ok(JudgedGate { arguments, asked, judged, baseline, compared, noise_floor })
+    }
+
+    fn is_correct(&self) -> bool {
+        self.judged.evaluation().verdict.is_pass()
+    }
+
+    /// The rows, in the order of the space file, and behind them what only the baseline has.
+    fn result(&self, baseline: &GateBaseline, rival: &ChosenRival, goals: Vec<JudgedGoal>) -> GateResult {
+        let JudgedGate { arguments, asked, judged, .. } = self;
+        let file = &asked.candidate.file;
+        let all = asked.kernel().and_then(|kernel| session::problems(kernel, asked.setup.choice.kind, &[]));
+        let timed = all.iter().flatten().filter(|problem| problem.timed);
+        let timed: Vec<&str> = timed.map(|problem| problem.name.as_str()).collect();
+        let gone = baseline.problems.iter().filter(|(name, _)| !timed.contains(&name.as_str()));
+        let gone = gone.map(|(name, times)| GatedProblem {
+            stored_p50_ns: Known::number(Some(times.p50_ns), NOT_STORED),
+            ..GatedProblem::blank(
+                name,
+                GatedDecision::Missing,
+                format!("the baseline has `{name}`, and the space times no such problem"),
+            )
+        });
+        let mut notes = rival.notes.clone();
+        if baseline.space_hash != ContentHash::of(file.text.as_bytes()) {
+            notes.push("the space file was edited since the baseline was made".to_string());
+        }
+        let embedded = catalog::names().contains(&asked.setting.space.as_str());
+        let result = GateResult {
+            decision: EnvelopeStatus::NotRun,
+            why: String::new(),
+            baseline: arguments.baseline.display().to_string(),
+            threshold_percent: arguments.threshold * 100.0,
+            problems: timed.iter().map(|name| self.problem(name, baseline)).chain(gone).collect(),
+            goals,
+            missing: judged.findings.missing.clone(),
+            informational: GateResult::INFORMATIONAL,
+            notes,
+            number: 0,
+            files: None,
+            updated: None,
+            kernel: asked.setting.kernel.clone(),
+            device: judged.device_name(asked),
+            file: (!embedded).then(|| file.path.display().to_string()),
+            not_compared: judged.findings.not_compared.clone(),
+        };
+        result.decided()
+    }
+
+    fn problem(&self, name: &str, baseline: &GateBaseline) -> GatedProblem {
+        let judged = &self.judged;
+        let before = baseline.problems.get(name);
+        let with = |decision, why: String| GatedProblem {
+            line: problem_line(&self.asked.candidate.file.text, name),
+            correct: Known::Is(self.is_correct()),
+            stored_p50_ns: Known::of(before.map(|times| times.p50_ns), NOT_STORED),
+            ..GatedProblem::blank(name, decision, why)
+        };
+        if !self.is_correct() {
+            let verdict = &judged.evaluation().verdict;
+            let why = format!("the candidate is refused: {}: {}", verdict.label(), verdict.message);
+            return with(GatedDecision::Incorrect, why);
+        }
+        let mut timed = judged.plans().iter().zip(&self.compared);
+        let Some((plan, times)) = timed.find(|(plan, _)| plan.name == name) else {
+            let why = judged.findings.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
+            return with(GatedDecision::NotRun, why);
+        };
+        // Under its name there is another problem now: what the baseline was good at was not looked at.
+        if let Some(before) = before.filter(|before| before.sizes != plan.sizes) {
+            let [before, now] = [&before.sizes, &plan.sizes].map(|sizes| {
+                sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
+            });
+            let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
+            let stored_p50_ns = Known::Unknown(NOT_STORED.into());
+            return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
+        }
+        let Some(found) = times.finding else {
+            return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
+        };
+        let [gap, low] = [found.ratio, found.ratio_low].map(|ratio| (ratio - 1.0) * 100.0);
+        let why = match found.decision {
+            RegressionDecision::Pass => String::new(),
+            RegressionDecision::Regression => {
+                format!("slower by {gap:.1} % (at least {low:.1} %) than the baseline")
+            }
+            RegressionDecision::Noisy => {
+                format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
+            }
+        };
+        let number = |value| Known::number(Some(value), "it was not compared");
+        let ranked = |value| Known::number(value, "all times are equal");
         GatedProblem {
-            stored_p50_ns: stored(baseline, name),
-            ..GatedProblem::blank(name, GatedDecision::Missing, why)
+            baseline_p50_ns: number(median(&times.baseline_ns)),
+            candidate_p50_ns: number(median(&times.candidate_ns)),
+            ratio: number(found.ratio),
+            ratio_low: number(found.ratio_low),
+            ratio_high: number(found.ratio_high),
+            floor: number(found.floor),
+            rounds: Known::Is(times.rounds),
+            p: number(found.p),
+            mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
+            cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
+            ..with(GatedDecision::Compared(found.decision), why)
         }
-    }));
-    let mut notes = rival.notes.clone();
-    if baseline.space_hash != space_hash(asked) {
-        notes.push("the space file was edited since the baseline was made".to_string());
     }
-    let embedded = catalog::names().contains(&asked.setting.space.as_str());
-    GateSheet {
-        kernel: asked.setting.kernel.clone(),
-        baseline: arguments.baseline.display().to_string(),
-        device: gate.judged.device.as_ref().map_or(asked.setting.device.clone(), |own| own.name.clone()),
-        threshold: arguments.threshold,
-        file: (!embedded).then(|| file.path.display().to_string()),
-        problems,
-        goals: Vec::new(),
-        missing: gate.judged.findings.missing.clone(),
-        not_compared: gate.judged.findings.not_compared.clone(),
-        notes,
-    }
-}
 
-fn sizes_in_words(sizes: &BTreeMap<String, i64>) -> String {
-    sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
-}
-
-/// The baseline's time when it was made.
-fn stored(baseline: &GateBaseline, name: &str) -> Known<f64> {
-    let time = baseline.problems.get(name).map(|times| times.p50_ns);
-    Known::of(time, "the baseline has no time at these sizes")
-}
-
-fn problem(name: &str, asked: &AskedCandidate, gate: &JudgedGate, baseline: &GateBaseline) -> GatedProblem {
-    let with = |decision, why: String| GatedProblem {
-        line: problem_line(&asked.candidate.file.text, name),
-        correct: Known::Is(gate.is_correct()),
-        stored_p50_ns: stored(baseline, name),
-        ..GatedProblem::blank(name, decision, why)
-    };
-    let verdict = &gate.judged.evaluation().verdict;
-    if !gate.is_correct() {
-        let why = format!("the candidate is refused: {}: {}", verdict.label(), verdict.message);
-        return with(GatedDecision::Incorrect, why);
-    }
-    let plans = gate.judged.plans();
-    let at = plans.iter().position(|plan| plan.name == name);
-    let Some((plan, times)) = at.and_then(|at| Some((&plans[at], gate.compared.get(at)?))) else {
-        let why = gate.judged.findings.not_compared.clone().unwrap_or_else(|| "it was not timed".into());
-        return with(GatedDecision::NotRun, why);
-    };
-    // Under its name there is another problem now: what the baseline was good at was not looked at.
-    if let Some(before) = baseline.problems.get(name).filter(|before| before.sizes != plan.sizes) {
-        let [before, now] = [&before.sizes, &plan.sizes].map(sizes_in_words);
-        let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
-        let stored_p50_ns = Known::Unknown("the baseline has no time at these sizes".into());
-        return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
-    }
-    let Some(found) = times.finding else {
-        return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
-    };
-    let gap = (found.ratio - 1.0) * 100.0;
-    let low = (found.ratio_low - 1.0) * 100.0;
-    let why = match found.decision {
-        RegressionDecision::Pass => String::new(),
-        RegressionDecision::Regression => {
-            format!("slower by {gap:.1} % (at least {low:.1} %) than the baseline")
+    /// Judges all goals. Only a lost device and trouble of evo's or of the machine's are errors: what a tool or a peer does
+    /// not do is in the goals.
+    fn goals(&self, goals: &GoalsSpec) -> Result<Vec<JudgedGoal>, CliError> {
+        let mut judged = Vec::new();
+        let mut add = |name: &'static str, goal: String, (state, why): GoalFinding| {
+            let is_allowed = state == GoalState::NotRun && self.asked.is_allowed(name);
+            judged.push(JudgedGoal { name, goal, state, why, is_allowed });
+        };
+        // Each peer has a run of its own, so that the best right implementation of a row is that peer's.
+        let mut rows: BTreeMap<&str, PeerRows> = BTreeMap::new();
+        for goal in &goals.faster_than {
+            let FasterGoal { peer, by, problems } = goal;
+            if !rows.contains_key(peer.as_str()) {
+                let found = match self.is_correct() {
+                    true => beside(self.asked, peer)?,
+                    false => Err(NOT_PASSED.to_string()),
+                };
+                rows.insert(peer, found);
+            }
+            let finding = match &rows[peer.as_str()] {
+                Ok(rows) => decide(goal, rows),
+                Err(why) => (GoalState::NotRun, why.clone()),
+            };
+            let text = format!("faster_than {peer} by {} on {problems} problems", percent(*by));
+            add("faster_than", text, finding);
         }
-        RegressionDecision::Noisy => {
-            format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
+        if goals.p90_not_worse {
+            add("p90", "p90 not worse".to_string(), self.p90());
         }
-    };
-    let number = |value| Known::number(Some(value), "it was not compared");
-    let ranked = |value| Known::number(value, "all times are equal");
-    GatedProblem {
-        baseline_p50_ns: number(median(&times.baseline_ns)),
-        candidate_p50_ns: number(median(&times.candidate_ns)),
-        ratio: number(found.ratio),
-        ratio_low: number(found.ratio_low),
-        ratio_high: number(found.ratio_high),
-        floor: number(found.floor),
-        rounds: Known::Is(times.rounds),
-        p: number(found.p),
-        mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
-        cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
-        ..with(GatedDecision::Compared(found.decision), why)
+        if !goals.metrics.is_empty() {
+            let profiles = self.profiles()?;
+            for goal in &goals.metrics {
+                let finding = match &profiles {
+                    Ok(profiles) => metric(goal, profiles),
+                    Err(why) => (GoalState::NotRun, why.clone()),
+                };
+                add("metrics", goal.text.clone(), finding);
+            }
+        }
+        Ok(judged)
+    }
+
+    /// Whether the slowest calls are no slower than the baseline's, beyond noise.
+    fn p90(&self) -> GoalFinding {
+        let (Some(baseline), judged) = (&self.baseline, &self.judged) else {
+            return (GoalState::NotRun, "nothing was compared".to_string());
+        };
+        let mut worst: Option<(&str, f64)> = None;
+        for (plan, times) in judged.plans().iter().zip(&self.compared) {
+            let floor = times.finding.map(|found| found.floor).filter(|floor| floor.is_finite());
+            let [own, other] =
+                [judged.evaluation(), baseline].map(|evaluation| samples(evaluation, plan, judged.mode));
+            let (Some(tail), Some(floor)) = (tail_ratio(&own, &other, self.asked.seed), floor) else {
+                let why = format!("`{}` has too few samples to compare its p90", plan.name);
+                return (GoalState::NotRun, why);
+            };
+            let loss = tail.low - 1.0;
+            if loss > claimable(floor) && worst.is_none_or(|(_, most)| loss > most) {
+                worst = Some((&plan.name, loss));
+            }
+        }
+        match worst {
+            Some((name, loss)) => {
+                (GoalState::Unmet, format!("the p90 of `{name}` is worse by {} at least", percent(loss)))
+            }
+            None => (GoalState::Met, "no p90 is worse beyond the noise".to_string()),
+        }
+    }
+
+    /// What a profiler counts in every launch of every canonical problem; the inner error is why there is nothing.
+    fn profiles(&self) -> Result<Result<Vec<(String, ProfileResult)>, String>, CliError> {
+        let JudgedGate { asked, judged, .. } = self;
+        let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
+            return Ok(Err("the candidate did not reach the device".to_string()));
+        };
+        if !self.is_correct() {
+            return Ok(Err(NOT_PASSED.to_string()));
+        }
+        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
+        let problems = &asked.kernel()?.problems;
+        let is_canonical =
+            |plan: &&ProblemPlan| problems.iter().any(|own| own.name == plan.name && own.canonical);
+        let mut profiles = Vec::new();
+        for plan in job.timed.iter().filter(is_canonical) {
+            let sources = sources_of(device, plan, job, &judged.single, judged.mode);
+            let light = CounterOrder::light(&options, job, sources, limit);
+            let CounterLook { profile, .. } = look(&CounterOrder { set: MetricSet::Wide, ..light })?;
+            if let Err(none) = &profile.counters {
+                return Ok(Err(error_of(none).to_string()));
+            }
+            profiles.push((plan.name.clone(), ProfileResult::of(&profile)));
+        }
+        let none = || "no canonical problem was timed".to_string();
+        Ok(if profiles.is_empty() { Err(none()) } else { Ok(profiles) })
+    }
+
+    /// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
+    fn record(
+        &self,
+        baseline: &GateBaseline,
+        log: &IterationLog,
+        result: &mut GateResult,
+    ) -> Result<(), CliError> {
+        let JudgedGate { arguments, asked, .. } = self;
+        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
+        let problem = |row: &GatedProblem| GateRunProblem {
+            problem: row.problem.clone(),
+            baseline_p50_ns: row.baseline_p50_ns.value().copied(),
+            candidate_p50_ns: row.candidate_p50_ns.value().copied(),
+            ratio: row.ratio.value().copied(),
+            decision: row.decision.as_str().to_string(),
+        };
+        let line = log.append(GateRun {
+            format: 0,
+            number: 0,
+            at: now(),
+            kernel: result.kernel.clone(),
+            space: asked.setting.space.clone(),
+            device: result.device.clone(),
+            baseline: result.baseline.clone(),
+            baseline_source_hash: baseline.source_hash.clone(),
+            candidate: evaluate::recorded_candidate(asked, &self.judged),
+            threshold: arguments.threshold,
+            decision: word(result.decision).to_string(),
+            why: result.why.clone(),
+            problems: result.problems.iter().map(problem).collect(),
+            git_commit: git.commit.clone(),
+            git_dirty: git.is_dirty,
+        })?;
+        result.number = line.number;
+        result.files = Some(self.write_files(result)?);
+        let updated = arguments.update && result.decision == EnvelopeStatus::Pass;
+        if updated {
+            self.write_baseline(git)?;
+        }
+        result.updated = Some(updated);
+        Ok(())
+    }
+
+    /// `gate.json` and `gate.md` of the last run.
+    fn write_files(&self, result: &GateResult) -> Result<Vec<String>, CliError> {
+        let out = &self.arguments.files.out;
+        let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
+        let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
+        let (told, reasons) = told(&ResultAlone { result });
+        let Setting { space, repro, .. } = &self.asked.setting;
+        let conditions = self.judged.device.as_ref().map(|device| self.conditions(device));
+        let object = json!({
+            "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": result.kernel, "space": space,
+            "device": result.device, "repro": repro,
+            "conditions": conditions, "result": told["result"], "reasons": reasons,
+        });
+        let texts = [("gate.json", format!("{object:#}\n")), ("gate.md", result.markdown())];
+        let mut files = Vec::new();
+        for (name, text) in texts {
+            JournalError::refuse_irregular(&folder, name)?;
+            folder.replace(name, text.as_bytes(), true).map_err(fail)?;
+            files.push(folder.place(name).display().to_string());
+        }
+        Ok(files)
+    }
+
+    fn conditions(&self, device: &DeviceInfo) -> Value {
+        let names: Vec<String> = self.judged.plans().iter().map(|plan| plan.name.clone()).collect();
+        session::conditions(device, self.asked.seed, &names)
+    }
+
+    fn write_baseline(&self, git: GitState) -> Result<(), CliError> {
+        let JudgedGate { asked, judged, .. } = self;
+        let (kernel, configuration) = (asked.kernel()?, &asked.candidate.configuration);
+        let source = render(kernel, configuration).map_err(|verdict| {
+            CliError::harness(format!("the candidate does not render again: {}", verdict.message))
+        })?;
+        let launches = LaunchFile::of(kernel, configuration);
+        let device = judged.device.as_ref().ok_or_else(|| CliError::harness("no device was opened"))?;
+        let problems = judged.plans().iter().filter_map(|plan| {
+            let time = time_of(judged.evaluation(), plan, judged.mode)?;
+            let Measurement { p50_ns, p90_ns, ci_low_ns, ci_high_ns, .. } = *time;
+            let sizes = plan.sizes.clone();
+            Some((plan.name.clone(), BaselineTimes { sizes, p50_ns, p90_ns, ci_low_ns, ci_high_ns }))
+        });
+        let floors = self.compared.iter().filter_map(|times| times.finding).map(|found| found.floor);
+        let noise_floor = self.noise_floor.or_else(|| floors.reduce(f64::max));
+        let baseline = GateBaseline {
+            schema: BASELINE_SCHEMA.into(),
+            version: BASELINE_VERSION,
+            at: now(),
+            kernel: kernel.name.clone(),
+            space: asked.setting.space.clone(),
+            space_hash: ContentHash::of(asked.candidate.file.text.as_bytes()),
+            device: device.name.clone(),
+            device_kind: device.kind,
+            problems: problems.collect(),
+            configuration: configuration.clone(),
+            launch: launches.is_usable().then_some(launches.object),
+            source_hash: Some(ContentHash::of(source.text.as_bytes())),
+            source: source.text,
+            code_hash: judged.evaluation().code_hash.clone(),
+            toolchain: Some(judged.single.toolchain.clone()),
+            noise_floor: noise_floor.filter(|floor| floor.is_finite()),
+            git_commit: git.commit,
+            git_dirty: git.is_dirty,
+            conditions: self.conditions(device),
+        };
+        let path = &self.arguments.baseline;
+        let written = baseline.write(path);
+        written.map_err(|error| CliError::harness(format!("cannot write `{}`: {error}", path.display())))
     }
 }
 
-fn answer(parts: &GateParts<'_>, call: &Call, recorded: RecordedGate) -> Result<Answer, CliError> {
-    let GateParts { arguments, sheet, .. } = parts;
-    let (outcome, why) = sheet.outcome();
-    let (exit, status) = match outcome {
-        GateOutcome::Pass => (ExitCode::Done, EnvelopeStatus::Pass),
-        GateOutcome::Fail => (ExitCode::Failed, EnvelopeStatus::Fail),
-        GateOutcome::NotRun => (ExitCode::Failed, EnvelopeStatus::NotRun),
-        GateOutcome::Noisy => (ExitCode::Failed, EnvelopeStatus::Noisy),
-    };
-    let result = GateResult {
-        files: Some(&recorded.files),
-        updated: Some(recorded.updated),
-        ..sheet.result(recorded.number)
-    };
-    let allowed_goals = sheet.goals.iter().filter(|goal| goal.is_allowed).map(|goal| goal.name.to_string());
-    let mut allowed_not_run: Vec<String> =
-        parts.gate.judged.allowed.iter().cloned().chain(allowed_goals).collect();
+/// The folder of the files of the last run.
+const FOLDER: &str = "gate";
+
+const NOT_STORED: &str = "the baseline has no time at these sizes";
+const NOT_PASSED: &str = "the candidate did not pass its gates";
+
+/// What became of a goal, and why.
+type GoalFinding = (GoalState, String);
+
+fn answer(
+    arguments: &GateArgs,
+    call: &Call,
+    gate: &JudgedGate<'_>,
+    result: GateResult,
+) -> Result<Answer, CliError> {
+    let status = result.decision;
+    let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
+    let allowed_goals = result.goals.iter().filter(|goal| goal.is_allowed).map(|goal| goal.name.to_string());
+    let mut allowed_not_run: Vec<String> = gate.judged.allowed.iter().cloned().chain(allowed_goals).collect();
     allowed_not_run.dedup();
-    let table = sheet.markdown();
+    let table = result.markdown();
     if arguments.is_for_github() {
-        let commands = github::commands(sheet.annotations());
-        let text = || commands.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let commands = github::commands(result.annotations());
         match call.is_json() {
             true => commands.iter().for_each(|line| output::say(line)),
-            false => output::stdout(&text())?,
+            false => output::stdout(&commands.iter().map(|line| format!("{line}\n")).collect::<String>())?,
         }
         summarize(&table);
     }
     if !call.is_json() {
-        let updated = if recorded.updated { ", and is the baseline now" } else { "" };
-        output::stdout(&format!("{table}\n{}: {why}{updated}\n", outcome.as_str()))?;
+        let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
+        output::stdout(&format!("{table}\n{}: {}{updated}\n", word(status), result.why))?;
     }
     Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
@@ -318,287 +555,57 @@ fn answer(parts: &GateParts<'_>, call: &Call, recorded: RecordedGate) -> Result<
 fn summarize(table: &str) {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else { return };
     let path = Path::new(&path);
-    if let Err(error) = append(path, table) {
-        output::say(&format!(
-            "warning: cannot append to `{}` (GITHUB_STEP_SUMMARY): {error}",
-            path.display()
-        ));
+    // It waits for nobody.
+    let append = || {
+        regular::check(path)?;
+        let mut file = File::options().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        file.write_all(format!("{table}\n").as_bytes())
+    };
+    if let Err(error) = append() {
+        let shown = path.display();
+        output::say(&format!("warning: cannot append to `{shown}` (GITHUB_STEP_SUMMARY): {error}"));
     }
 }
 
-/// Refuses goals that nothing could ever reach, before the candidate is judged.
-fn check(kernel: &KernelSpec, space: &str) -> Result<(), CliError> {
+/// The goals of a kernel; those that nothing could ever reach are refused before the candidate is judged.
+fn known_goals<'a>(kernel: &'a KernelSpec, space: &str) -> Result<&'a GoalsSpec, CliError> {
     let Some(goals) = &kernel.goals else {
         let text = format!("`{space}` has no `[goals]`");
         return Err(CliError::usage(text).with_hint("add [goals] to the space file, or leave `--goals` out"));
     };
-    let unknown = goals.faster_than.iter().find(|own| peers::named(&own.peer, &kernel.peers).is_none());
-    let Some(FasterGoal { peer, .. }) = unknown else { return Ok(()) };
-    let known = kernel.peers.iter().map(|own| own.name.as_str()).chain(SHIPPED.iter().copied());
-    let hint = match nearest(peer, known.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}; [[peers]] adds others", known.collect::<Vec<_>>().join(", ")),
-    };
+    let unknown = goals.faster_than.iter().find(|goal| peers::named(&goal.peer, &kernel.peers).is_none());
+    let Some(FasterGoal { peer, .. }) = unknown else { return Ok(goals) };
+    let known = kernel.peers.iter().map(|peer| peer.name.as_str()).chain(SHIPPED.iter().copied());
+    let all = || format!("there are {}; [[peers]] adds others", known.clone().collect::<Vec<_>>().join(", "));
+    let hint = suggestion(peer, known.clone(), all);
     let text = format!("`faster_than` in [goals] of `{space}` names the peer `{peer}`, which nobody has");
-    Err(CliError::usage(text)
-        .with_hint(hint)
-        .with_code(ErrorCode::BadFile)
-        .at(ErrorPlace::file(Path::new(space))))
+    Err(CliError::bad_file(text, Path::new(space)).with_hint(hint))
 }
 
-/// Judges all goals.
-///
-/// # Errors
-/// evo's own folders and files. What a tool does not answer is in the goals.
-fn judge_goals(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    goals: &GoalsSpec,
-    gate: &JudgedGate,
-) -> Result<Vec<JudgedGoal>, CliError> {
-    let mut found = faster_than(arguments, asked, &goals.faster_than, gate)?;
-    found.extend(goals.p90_not_worse.then(|| p90(gate, asked.seed)));
-    found.extend(metrics(arguments, asked.kernel()?, &goals.metrics, gate)?);
-    for goal in &mut found {
-        goal.is_allowed =
-            goal.state == GoalState::NotRun && arguments.allow_not_run.iter().any(|own| own == goal.name);
-    }
-    Ok(found)
-}
-
-fn goal(name: &'static str, goal: String, state: GoalState, why: impl Into<String>) -> JudgedGoal {
-    JudgedGoal { name, goal, state, why: why.into(), is_allowed: false }
-}
-
-/// Whether the candidate is faster than peers.
-fn faster_than(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    goals: &[FasterGoal],
-    gate: &JudgedGate,
-) -> Result<Vec<JudgedGoal>, CliError> {
-    let none = |_| (GoalState::NotRun, "the candidate did not pass its gates".to_string());
-    let found = match gate.is_correct() {
-        true => judge_peers(arguments, asked, goals)?,
-        false => goals.iter().map(none).collect(),
-    };
-    let one = |(own, (state, why)): (&FasterGoal, PeerFinding)| {
-        let text = format!("faster_than {} by {} on {} problems", own.peer, percent(own.by), own.problems);
-        goal("faster_than", text, state, why)
-    };
-    Ok(goals.iter().zip(found).map(one).collect())
-}
-
-/// Whether the slowest calls are no slower than the baseline's, beyond noise.
-fn p90(gate: &JudgedGate, seed: u64) -> JudgedGoal {
-    let text = "p90 not worse".to_string();
-    let (Some(baseline), Some(job)) = (&gate.baseline, &gate.judged.job) else {
-        return goal("p90", text, GoalState::NotRun, "nothing was compared");
-    };
-    let mut worst: Option<(String, f64)> = None;
-    for (at, plan) in job.timed.iter().enumerate() {
-        let floor = gate.compared.get(at).and_then(|own| own.finding).map(|found| found.floor);
-        let own = samples(gate.judged.evaluation(), plan, gate.judged.mode);
-        let tail = tail_ratio(&own, &samples(baseline, plan, gate.judged.mode), seed);
-        let (Some(tail), Some(floor)) = (tail, floor.filter(|floor| floor.is_finite())) else {
-            let why = format!("`{}` has too few samples to compare its p90", plan.name);
-            return goal("p90", text, GoalState::NotRun, why);
-        };
-        let loss = tail.low - 1.0;
-        if loss > claimable(floor) && worst.as_ref().is_none_or(|(_, most)| loss > *most) {
-            worst = Some((plan.name.clone(), loss));
-        }
-    }
-    match worst {
-        Some((name, loss)) => {
-            let why = format!("the p90 of `{name}` is worse by {} at least", percent(loss));
-            goal("p90", text, GoalState::Unmet, why)
-        }
-        None => goal("p90", text, GoalState::Met, "no p90 is worse beyond the noise"),
-    }
-}
-
-/// Whether a profiler's counters keep to their bounds, in every launch of every canonical problem.
-fn metrics(
-    arguments: &GateArgs,
-    kernel: &KernelSpec,
-    goals: &[MetricGoal],
-    gate: &JudgedGate,
-) -> Result<Vec<JudgedGoal>, CliError> {
-    if goals.is_empty() {
-        return Ok(Vec::new());
-    }
-    let all = |state: GoalState, why: &str| -> Vec<JudgedGoal> {
-        goals.iter().map(|own| goal("metrics", own.text.clone(), state, why)).collect()
-    };
-    let (Some(job), Some(device), Some(options)) = (&gate.judged.job, &gate.judged.device, &gate.options)
-    else {
-        return Ok(all(GoalState::NotRun, "the candidate did not reach the device"));
-    };
-    if !gate.is_correct() {
-        return Ok(all(GoalState::NotRun, "the candidate did not pass its gates"));
-    }
-    let is_canonical =
-        |plan: &&ProblemPlan| kernel.problems.iter().any(|own| own.name == plan.name && own.canonical);
-    let mut seen: Vec<(String, ProfileResult)> = Vec::new();
-    for plan in job.timed.iter().filter(is_canonical) {
-        let sources = KnownSources {
-            device,
-            plan,
-            resources: &gate.judged.evaluation().resources,
-            attributes: &[],
-            time_ns: None,
-            mode: gate.judged.mode,
-        };
-        let order = CounterOrder {
-            set: MetricSet::Wide,
-            further: &[],
-            ncu: None,
-            keep_report: false,
-            limit: arguments.run.limits.limit_tool,
-        };
-        let CounterLook { profile, .. } = look(&CounterSubject { options, job, sources }, &order)?;
-        if let Err(none) = &profile.counters {
-            return Ok(all(GoalState::NotRun, &error_of(none).to_string()));
-        }
-        seen.push((plan.name.clone(), ProfileResult::of(&profile)));
-    }
-    if seen.is_empty() {
-        return Ok(all(GoalState::NotRun, "no canonical problem was timed"));
-    }
-    Ok(goals.iter().map(|own| metric(own, &seen)).collect())
-}
-
-fn metric(own: &MetricGoal, seen: &[(String, ProfileResult)]) -> JudgedGoal {
-    let text = own.text.clone();
+fn metric(goal: &MetricGoal, profiles: &[(String, ProfileResult)]) -> GoalFinding {
     let mut values = Vec::new();
-    for (problem, profile) in seen {
+    for (problem, profile) in profiles {
         for launch in &profile.launches {
-            let Some(value) = launch.metrics.get(&own.metric).and_then(Known::value).copied() else {
-                let why = format!("`{}` of `{problem}` has no value", own.metric);
-                return goal("metrics", text, GoalState::NotRun, why);
+            let Some(value) = launch.metrics.get(&goal.metric).and_then(Known::value).copied() else {
+                return (GoalState::NotRun, format!("`{}` of `{problem}` has no value", goal.metric));
             };
             values.push((problem, value));
         }
     }
-    match values.iter().find(|(_, value)| !own.holds(*value)) {
-        Some((problem, value)) => {
-            goal("metrics", text, GoalState::Unmet, format!("it is {value} on `{problem}`"))
-        }
-        None if values.is_empty() => goal("metrics", text, GoalState::NotRun, "no launch was profiled"),
-        None => goal("metrics", text, GoalState::Met, "it holds in every launch"),
+    match values.iter().find(|(_, value)| !goal.holds(*value)) {
+        Some((problem, value)) => (GoalState::Unmet, format!("it is {value} on `{problem}`")),
+        None if values.is_empty() => (GoalState::NotRun, "no launch was profiled".to_string()),
+        None => (GoalState::Met, "it holds in every launch".to_string()),
     }
-}
-
-/// A candidate beside the baseline.
-struct JudgedGate {
-    judged: Judged,
-    /// The baseline, where it passed its gates.
-    baseline: Option<Evaluation>,
-    /// For each timed problem; empty where nothing was compared.
-    compared: Vec<ComparedProblem>,
-    /// Of a candidate without a baseline.
-    noise_floor: Option<f64>,
-    /// What workers are told, for a profiler; absent where the candidate did not reach the device.
-    options: Option<LaneOptions>,
-}
-
-impl JudgedGate {
-    /// Whether the candidate passed.
-    fn is_correct(&self) -> bool {
-        self.judged.evaluation().verdict.is_pass()
-    }
-}
-
-/// Judges the candidate, and compares it with the baseline where both pass; without one, only its own noise floor is
-/// measured.
-fn judge(
-    one: &TestOneArgs,
-    call: &Call,
-    asked: &AskedCandidate,
-    baseline: Option<&ChosenRival>,
-    demands: &GateDemands,
-) -> Result<JudgedGate, CliError> {
-    let alone = |judged| JudgedGate {
-        judged,
-        baseline: None,
-        compared: Vec::new(),
-        noise_floor: None,
-        options: None,
-    };
-    if let Some(refused) = asked.refused() {
-        return Ok(alone(Judged::refused(Single::refused(refused), asked.mode()?)));
-    }
-    let mut opened = asked.open(one, call)?;
-    let mut gate = alone(judge::judge(one, asked, &mut opened, JobDepth::DEEP, None, |_| ())?);
-    let Some(job) = gate.judged.job.clone() else { return Ok(gate) };
-    let kernel = asked.kernel()?;
-    gate.options =
-        Some(device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(kernel))?);
-    gate.judged.findings.not_compared = None;
-    if gate.is_correct() {
-        let count = job.timed.len();
-        match baseline {
-            Some(rival) => match ranking_rival(one, &mut opened, asked, rival)? {
-                Ok((evaluation, against)) => {
-                    opened.lane.expect_pairs();
-                    let (lane, threshold) = (&mut opened.lane, demands.threshold);
-                    gate.compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
-                    gate.baseline = Some(evaluation);
-                }
-                Err(why) => {
-                    gate.judged.findings.not_compared = Some(why.replace("the rival", "the baseline"));
-                }
-            },
-            None => {
-                let floor = opened.lane.noise_floor(&job, count);
-                gate.noise_floor = floor.ok().map(|found| found.floor).filter(|floor| floor.is_finite());
-            }
-        }
-    }
-    // Its process holds the device, which the sanitizer's is to have for itself.
-    drop(opened);
-    if demands.sanitizer {
-        evaluate::sanitize(one, asked, &mut gate.judged)?;
-    }
-    Ok(gate)
 }
 
 /// The candidate in rows. No peer can have this name.
 const OWN: &str = "@candidate";
 
-/// What became of a goal, and why.
-type PeerFinding = (GoalState, String);
-
 /// The rows of a run with one peer, or why there are none.
 type PeerRows = Result<Vec<BenchRow>, String>;
 
-/// Judges goals of a candidate that passed its gates. Each peer has a run of its own, so that the best right
-/// implementation of a row is that peer's.
-///
-/// # Errors
-/// The device is lost, or evo or the machine failed. What a peer does not do is in the findings.
-fn judge_peers(
-    arguments: &GateArgs,
-    asked: &AskedCandidate,
-    goals: &[FasterGoal],
-) -> Result<Vec<PeerFinding>, CliError> {
-    let mut seen: BTreeMap<&str, PeerRows> = BTreeMap::new();
-    for goal in goals {
-        if !seen.contains_key(goal.peer.as_str()) {
-            seen.insert(&goal.peer, beside(arguments, asked, &goal.peer)?);
-        }
-    }
-    let one = |goal: &FasterGoal| match seen.get(goal.peer.as_str()) {
-        Some(Ok(rows)) => decide(goal, rows),
-        Some(Err(why)) => (GoalState::NotRun, why.clone()),
-        None => (GoalState::NotRun, "nothing was compared".to_string()),
-    };
-    Ok(goals.iter().map(one).collect())
-}
-
-/// Runs the candidate beside a peer.
-fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
+fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
     let kernel = asked.kernel()?;
     let Some(spec) = peers::named(name, &kernel.peers) else {
         return Ok(Err(format!("there is no peer `{name}`")));
@@ -608,73 +615,42 @@ fn beside(arguments: &GateArgs, asked: &AskedCandidate, name: &str) -> Result<Pe
         Ok(seats) => seats,
         Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
     };
-    let mut lane = device_lane::lane(setup, arguments.run.worker_command.as_deref(), Some(kernel))?;
+    let mut lane = device_lane::lane(setup, Some(kernel))?;
     let mut shapes = bench::of_problems(kernel, setup.choice.kind);
     shapes.retain(|shape| !shape.problem.on_request);
-    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
-    let own = bench_command::own_candidate(OWN, &asked.candidate, &problems, setup, &lane, asked.seed)?;
-    let ranking = kernel.objective.ranking.timing();
-    let order = BenchOrder {
-        lane: &mut lane,
-        kernel,
-        own: vec![own],
-        peers: seats,
-        shapes: &shapes,
-        modes: &[ranking],
-        ranking,
-        rounds: bench_command::ROUNDS,
-        // The gate has just looked at the candidate for as long as at a finalist.
-        deep: false,
-        until: None,
-        seed: asked.seed,
-        cache: setup.farm.cache.clone(),
-    };
-    let done = bench::run(order, &mut |prepared| judge::compile(setup, prepared), &mut |_, _| Ok(()));
-    done.map(|(rows, _)| Ok(rows)).map_err(bench_command::ended)
-}
-
-/// The candidate beside the peer on one problem.
-enum Beside {
-    /// By the share at least: the whole interval says so.
-    Faster(String),
-    NotFaster(String),
-    Unknown(String),
+    // The gate has just looked at the candidate for as long as at a finalist, which is not done again.
+    let named = [(OWN, &asked.candidate)];
+    bench_command::rows(&named, seats, &shapes, setup, &mut lane, asked.seed, false).map(Ok)
 }
 
 /// Three values: problems of which nothing is known may decide either way.
-fn decide(goal: &FasterGoal, rows: &[BenchRow]) -> PeerFinding {
+fn decide(goal: &FasterGoal, rows: &[BenchRow]) -> GoalFinding {
     let own = rows.iter().filter(|row| row.implementation == OWN);
-    let (mut faster, mut others, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    for row in own {
-        match on_problem(goal, row, rows) {
-            Beside::Faster(text) => faster.push(text),
-            Beside::NotFaster(text) => others.push(text),
-            Beside::Unknown(text) => open.push(text),
-        }
+    let found: Vec<GoalFinding> = own.map(|row| on_problem(goal, row, rows)).collect();
+    let texts = |wanted: GoalState| {
+        found.iter().filter(|(state, _)| *state == wanted).map(|(_, text)| text.as_str()).collect::<Vec<_>>()
+    };
+    let [faster, slower, open] = [GoalState::Met, GoalState::Unmet, GoalState::NotRun].map(texts);
+    let (count, FasterGoal { problems, by, .. }) = (found.len(), goal);
+    if faster.len() >= *problems {
+        (GoalState::Met, faster.join(", "))
+    } else if count < *problems {
+        (GoalState::NotRun, format!("it asks for {problems} problems, and this device times {count}"))
+    } else if faster.len() + open.len() >= *problems {
+        (GoalState::NotRun, open.join("; "))
+    } else {
+        let others = [slower, open].concat().join(", ");
+        let why = format!("faster by {} on {} of {count}: {others}", percent(*by), faster.len());
+        (GoalState::Unmet, why)
     }
-    let count = faster.len() + others.len() + open.len();
-    if faster.len() >= goal.problems {
-        return (GoalState::Met, faster.join(", "));
-    }
-    if count < goal.problems {
-        let why = format!("it asks for {} problems, and this device times {count}", goal.problems);
-        return (GoalState::NotRun, why);
-    }
-    if faster.len() + open.len() >= goal.problems {
-        return (GoalState::NotRun, open.join("; "));
-    }
-    others.extend(open);
-    (
-        GoalState::Unmet,
-        format!("faster by {} on {} of {count}: {}", percent(goal.by), faster.len(), others.join(", ")),
-    )
 }
 
-fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> Beside {
+/// Whether the candidate is faster by the share at least, which the whole interval has to say.
+fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> GoalFinding {
     let problem = &own.problem;
     if own.status != RowStatus::Pass {
         let why = own.reason.as_deref().unwrap_or("it was not timed");
-        return Beside::Unknown(format!("the candidate on `{problem}`: {why}"));
+        return (GoalState::NotRun, format!("the candidate on `{problem}`: {why}"));
     }
     let peers = || rows.iter().filter(|row| row.problem == *problem && row.implementation != OWN);
     let told = |row: &BenchRow| {
@@ -683,214 +659,54 @@ fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> Beside {
     };
     // The one that did not run may be the fastest of them.
     if let Some(row) = peers().find(|row| row.status == RowStatus::NotRun) {
-        return Beside::Unknown(told(row));
+        return (GoalState::NotRun, told(row));
     }
     if !peers().any(|row| row.status == RowStatus::Pass) {
         let why: Vec<String> = peers().map(told).collect();
         let none = || format!("`{}` has no answer on `{problem}`", goal.peer);
-        return Beside::Unknown(if why.is_empty() { none() } else { why.join("; ") });
+        return (GoalState::NotRun, if why.is_empty() { none() } else { why.join("; ") });
     }
     let (Some(ratio), Some(high), Some(decision)) = (own.ratio_to_best_peer, own.ratio_high, own.decision)
     else {
-        return Beside::Unknown(format!("the noise floor of `{problem}` is not known"));
+        return (GoalState::NotRun, format!("the noise floor of `{problem}` is not known"));
     };
     // The speed-up is the inverse of the ratio of times, and so its lower end that of the ratio's upper one.
-    let text = format!("`{problem}` {:.3}× (at least {:.3}×)", 1.0 / ratio, 1.0 / high);
-    match decision == PairedDecision::Faster && 1.0 / high >= 1.0 + goal.by {
-        true => Beside::Faster(text),
-        false => Beside::NotFaster(text),
-    }
+    let is_faster = decision == PairedDecision::Faster && 1.0 / high >= 1.0 + goal.by;
+    let state = if is_faster { GoalState::Met } else { GoalState::Unmet };
+    (state, format!("`{problem}` {:.3}× (at least {:.3}×)", 1.0 / ratio, 1.0 / high))
 }
 
-/// The folder of the last run's files.
-const FOLDER: &str = "gate";
-
-/// All that is known of a run.
-struct GateParts<'a> {
-    pub arguments: &'a GateArgs,
-    pub asked: &'a AskedCandidate,
-    pub gate: &'a JudgedGate,
-    pub baseline: &'a GateBaseline,
-    pub sheet: &'a GateSheet,
-}
-
-/// What was written.
-struct RecordedGate {
-    /// Of the line.
-    pub number: u64,
-    pub files: Vec<String>,
-    /// Whether the candidate is the baseline now.
-    pub updated: bool,
-}
-
-/// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
-fn record(parts: &GateParts<'_>, log: &IterationLog) -> Result<RecordedGate, CliError> {
-    let (outcome, why) = parts.sheet.outcome();
-    let git = git_state(Path::new("."), &ToolPlaces::of_environment());
-    let line = log.append(line(parts, &git, outcome, &why))?;
-    let files = write_files(parts, line.number)?;
-    let updated = parts.arguments.update && outcome == GateOutcome::Pass;
-    if updated {
-        write_baseline(&parts.arguments.baseline, &baseline(parts.asked, parts.gate, git)?)?;
-    }
-    Ok(RecordedGate { number: line.number, files, updated })
-}
-
-fn line(parts: &GateParts<'_>, git: &GitState, outcome: GateOutcome, why: &str) -> GateRun {
-    let GateParts { asked, gate, sheet, baseline, .. } = parts;
-    let own = &asked.candidate;
-    let is_source = own.provenance.kind == CandidateKind::Source;
-    let kernel = own.file.kernel.as_ref().filter(|_| is_source);
-    let problem = |row: &GatedProblem| GateRunProblem {
-        problem: row.problem.clone(),
-        baseline_p50_ns: row.baseline_p50_ns.value().copied(),
-        candidate_p50_ns: row.candidate_p50_ns.value().copied(),
-        ratio: row.ratio.value().copied(),
-        decision: row.decision.as_str().to_string(),
-    };
-    GateRun {
-        format: 0,
-        number: 0,
-        at: now(),
-        kernel: sheet.kernel.clone(),
-        space: asked.setting.space.clone(),
-        device: sheet.device.clone(),
-        baseline: sheet.baseline.clone(),
-        baseline_source_hash: baseline.source_hash.clone(),
-        candidate: IterationCandidate {
-            configuration: own.configuration.clone(),
-            configuration_hash: own.configuration.hash(),
-            source_hash: own.provenance.source_hash.clone(),
-            code_hash: gate.judged.evaluation().code_hash.clone(),
-            source: kernel.and_then(|kernel| render(kernel, &own.configuration).ok()).map(|own| own.text),
-            launch: None,
-        },
-        threshold: sheet.threshold,
-        decision: outcome.as_str().to_string(),
-        why: why.to_string(),
-        problems: sheet.problems.iter().map(problem).collect(),
-        git_commit: git.commit.clone(),
-        git_dirty: git.is_dirty,
-    }
-}
-
-/// `gate.json` and `gate.md` of the last run.
-fn write_files(parts: &GateParts<'_>, number: u64) -> Result<Vec<String>, CliError> {
-    let GateParts { arguments, asked, gate, sheet, .. } = parts;
-    let out = &arguments.files.out;
-    let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
-    let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
-    let (result, reasons) = told(&ResultAlone { result: sheet.result(number) });
-    let conditions =
-        gate.judged.device.as_ref().map(|device| session::conditions(device, asked.seed, &names(gate)));
-    let object = json!({
-        "schema": "evo.gate.run", "version": 1, "at": now(), "kernel": sheet.kernel, "space": asked.setting.space,
-        "device": sheet.device, "repro": asked.setting.repro,
-        "conditions": conditions, "result": result["result"], "reasons": reasons,
-    });
-    let texts = [("gate.json", format!("{object:#}\n")), ("gate.md", sheet.markdown())];
-    let mut files = Vec::new();
-    for (name, text) in texts {
-        JournalError::refuse_irregular(&folder, name)?;
-        folder.replace(name, text.as_bytes(), true).map_err(fail)?;
-        files.push(folder.place(name).display().to_string());
-    }
-    Ok(files)
-}
-
-fn names(gate: &JudgedGate) -> Vec<String> {
-    let plans = gate.judged.plans();
-    plans.iter().map(|plan| plan.name.clone()).collect()
-}
-
-/// The hash of a candidate's space file.
-fn space_hash(asked: &AskedCandidate) -> ContentHash {
-    ContentHash::of(asked.candidate.file.text.as_bytes())
-}
-
-/// Runs `evo gate --init`.
 fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
     let space = words::space_name(arguments.space.as_deref())?;
-    let one = arguments.one(&space, None);
-    let asked = judge::ask(&one, call, Aim::Gate)?;
-    let demands = arguments.demands(asked.kernel()?);
-    let kernel = asked.kernel()?.name.clone();
-    let log = evaluate::take_log(&one.candidate.out, &kernel, &asked.setup.choice)?;
-    let gate = judge(&one, call, &asked, None, &demands)?;
-    let verdict = &gate.judged.evaluation().verdict;
-    let (status, why) = match (gate.is_correct(), gate.judged.findings.missing.is_empty()) {
-        (false, _) => (EnvelopeStatus::Fail, format!("{}: {}", verdict.label(), verdict.message)),
-        (_, false) => (
-            EnvelopeStatus::NotRun,
-            format!("did not run, though demanded: {}", gate.judged.findings.missing.join(", ")),
-        ),
-        _ => (EnvelopeStatus::Pass, "it passed its gates".to_string()),
+    let asked = judge::ask(&arguments.one(&space, None), call, Aim::Gate)?;
+    let log = evaluate::take_log(&asked.options.candidate.out, &asked.kernel()?.name, &asked.setup.choice)?;
+    let gate = JudgedGate::of(arguments, call, &asked, None)?;
+    let (verdict, missing) = (&gate.judged.evaluation().verdict, &gate.judged.findings.missing);
+    let (decision, why) = if !gate.is_correct() {
+        (EnvelopeStatus::Fail, format!("{}: {}", verdict.label(), verdict.message))
+    } else if !missing.is_empty() {
+        (EnvelopeStatus::NotRun, format!("did not run, though demanded: {}", missing.join(", ")))
+    } else {
+        (EnvelopeStatus::Pass, "it passed its gates".to_string())
     };
-    let is_written = status == EnvelopeStatus::Pass;
-    if is_written {
+    let updated = decision == EnvelopeStatus::Pass;
+    if updated {
         // Another call may have made one while this one waited for the device.
         refuse_another(path)?;
-        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
-        write_baseline(path, &baseline(&asked, &gate, git)?)?;
+        gate.write_baseline(git_state(Path::new("."), &ToolPlaces::of_environment()))?;
     }
     drop(log);
     if !call.is_json() {
-        let text = if is_written { "is the baseline now: commit it" } else { "was not written" };
+        let text = if updated { "is the baseline now: commit it" } else { "was not written" };
         output::stdout(&format!("{why}\n`{}` {text}\n", path.display()))?;
     }
-    let exit = if is_written { ExitCode::Done } else { ExitCode::Failed };
-    let result =
-        GateInit { decision: status, why, baseline: path.display().to_string(), updated: is_written };
+    let exit = if updated { ExitCode::Done } else { ExitCode::Failed };
     let allowed_not_run = gate.judged.allowed;
-    Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
-}
-
-fn baseline(asked: &AskedCandidate, gate: &JudgedGate, git: GitState) -> Result<GateBaseline, CliError> {
-    let kernel = asked.kernel()?;
-    let own = &asked.candidate;
-    let source = render(kernel, &own.configuration).map_err(|verdict| {
-        CliError::harness(format!("the candidate does not render again: {}", verdict.message))
-    })?;
-    let launches = LaunchFile::of(kernel, &own.configuration);
-    let device = gate.judged.device.as_ref().ok_or_else(|| CliError::harness("no device was opened"))?;
-    let mut problems = BTreeMap::new();
-    for plan in gate.judged.plans() {
-        let Some(time) = time_of(gate.judged.evaluation(), plan, gate.judged.mode) else { continue };
-        let Measurement { p50_ns, p90_ns, ci_low_ns, ci_high_ns, .. } = *time;
-        let sizes = plan.sizes.clone();
-        problems.insert(plan.name.clone(), BaselineTimes { sizes, p50_ns, p90_ns, ci_low_ns, ci_high_ns });
-    }
-    let floors = gate.compared.iter().filter_map(|own| own.finding).map(|found| found.floor);
-    let noise_floor = gate.noise_floor.or_else(|| floors.reduce(f64::max)).filter(|floor| floor.is_finite());
-    Ok(GateBaseline {
-        schema: BASELINE_SCHEMA.into(),
-        version: BASELINE_VERSION,
-        at: now(),
-        kernel: kernel.name.clone(),
-        space: asked.setting.space.clone(),
-        space_hash: space_hash(asked),
-        device: device.name.clone(),
-        device_kind: device.kind,
-        problems,
-        configuration: own.configuration.clone(),
-        launch: launches.is_usable().then_some(launches.object),
-        source_hash: Some(hash_alone(&source.text)),
-        source: source.text,
-        code_hash: gate.judged.evaluation().code_hash.clone(),
-        toolchain: Some(gate.judged.single.toolchain.clone()),
-        noise_floor,
-        git_commit: git.commit,
-        git_dirty: git.is_dirty,
-        conditions: session::conditions(device, asked.seed, &names(gate)),
-    })
-}
-
-/// The hash of the stored text.
-fn hash_alone(text: &str) -> ContentHash {
-    ContentHash::of(text.as_bytes())
+    let result = GateInit { decision, why, baseline: path.display().to_string(), updated };
+    Ok(Answer { status: decision, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
 /// Refuses a place where no baseline can be.
@@ -911,28 +727,12 @@ fn check_place(path: &Path) -> Result<(), CliError> {
     regular::check(path).or_else(|error| refused(format!("`{shown}` cannot be a baseline: {error}")))
 }
 
-/// Refuses to make a baseline where there is one.
 fn refuse_another(path: &Path) -> Result<(), CliError> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
     Err(CliError::usage(format!("`{}` is there already", path.display()))
         .with_hint("`evo gate --update` rewrites it after a pass; `--baseline FILE` names another"))
-}
-
-fn write_baseline(path: &Path, baseline: &GateBaseline) -> Result<(), CliError> {
-    baseline
-        .write(path)
-        .map_err(|error| CliError::harness(format!("cannot write `{}`: {error}", path.display())))
-}
-
-/// Appends to a file that is there or can be made, and waits for nobody.
-fn append(path: &Path, text: &str) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    regular::check(path)?;
-    let mut file = File::options().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.write_all(b"\n")
 }
 
 const BASELINE_FILE: &str = "evo-baseline.json";
@@ -976,35 +776,18 @@ pub struct GateArgs {
     pub run: RunArgs,
 }
 
-/// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GateFormat {
     Github,
     Text,
 }
 
-/// What `evo gate` demands of a candidate beside its gates.
-#[derive(Clone, Copy, Debug)]
-struct GateDemands {
-    /// The slowdown above which a problem regresses.
-    pub threshold: f64,
-    /// compute-sanitizer's answer.
-    pub sanitizer: bool,
-}
-
 impl GateArgs {
-    /// Whether GitHub reads what is printed.
     fn is_for_github(&self) -> bool {
         match self.format {
             Some(format) => format == GateFormat::Github,
             None => std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
         }
-    }
-
-    /// What is demanded of a candidate.
-    fn demands(&self, kernel: &KernelSpec) -> GateDemands {
-        let sanitizer = self.sanitize || kernel.check.demands_sanitizer;
-        GateDemands { threshold: self.threshold, sanitizer }
     }
 
     /// The candidate as the commands that take one candidate have it. `usual` is its configuration where the command

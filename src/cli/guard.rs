@@ -69,7 +69,6 @@ pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Dura
     Ok(())
 }
 
-/// That the command has used up its time.
 pub fn total_is_over(limit: Duration) -> CliError {
     let text = format!("the limit of {} s for the whole command is used up", limit.as_secs_f64());
     CliError::limit(text).with_hint("allow more with `--limit-total`")

@@ -18,7 +18,7 @@ use crate::journal::champions::output_folder;
 use crate::journal::ladder::{Ladder, Rung};
 use crate::kernel::catalog;
 use crate::report::envelope::ResultAlone;
-use crate::report::history::{self, Summary};
+use crate::report::history;
 use crate::report::standing::beside_peers;
 use crate::study::newest_profile;
 
@@ -28,10 +28,10 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let out = output_folder(&arguments.out)?;
     let beside = |rung: &&Rung| beside_peers(out.as_ref()?, &rung.kernel, &rung.device);
-    let peers: Vec<_> = rungs.iter().map(beside).collect();
-    let result = history::history(&rungs, &peers, &ladder.notes);
+    let ladders: Vec<_> = rungs.into_iter().map(|rung| (rung, beside(&rung))).collect();
+    let result = history::history(&ladders, &ladder.notes);
     if !call.is_json() {
-        output::stdout(&history::history_text(&rungs, &peers))?;
+        output::stdout(&history::history_text(&ladders))?;
     }
     say_notes(&ladder);
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
@@ -48,13 +48,13 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
             CliError::usage(text).with_hint("`evo sweep` and `evo evaluate` leave something to sum up")
         );
     };
-    let others = ladder.rungs.iter().filter(|own| own.folder_name() != rung.folder_name()).collect();
-    let profile_findings = findings(&arguments.out, rung);
-    let own = Summary { rung, profile_findings, others, notes: &ladder.notes };
+    let others = ladder.rungs.iter().filter(|other| other.folder_name() != rung.folder_name());
+    let others: Vec<&Rung> = others.collect();
+    let result = history::summary(rung, &findings(&arguments.out, rung), &others, &ladder.notes);
     if !call.is_json() {
-        output::stdout(&own.text())?;
+        output::stdout(&result.text())?;
     }
-    Ok(Answer::of(ExitCode::Done, &ResultAlone { result: own.result() }))
+    Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
 /// Everything below the output folder, which there must be.

@@ -3,12 +3,12 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evo_kernel::access::{SpaceAccess, open_beside};
-use evo_kernel::sketch::{KernelSketch, SketchGuess, SketchRequest, sketch};
+use evo_kernel::access::{SpaceAccess, read_beside};
+use evo_kernel::sketch::{KernelSketch, SketchRequest, sketch};
 use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,8 +34,7 @@ pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`{}`: {error}", arguments.source.display());
         CliError::bad_file(text, &arguments.source).with_hint(error.hint())
     })?;
-    let files = write(&to, &drawn, arguments.target.force)?;
-    answer(call, &to, &drawn, &files)
+    write_beside(&to, drawn, arguments.target.force, call)
 }
 
 /// The source as the space file names it: from its own folder, and not out of it.
@@ -45,9 +44,9 @@ fn path_from(to: &Path, source: &Path) -> Result<String, CliError> {
         CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
             .with_hint("`--to` names a file in a folder that is there")
     };
-    let whole = std::fs::canonicalize(folder).map_err(|error| trouble(folder, error))?;
-    let own = std::fs::canonicalize(folder_of(source)).map_err(|error| trouble(source, error))?;
-    let below = own.strip_prefix(&whole).map_err(|_| {
+    let top = std::fs::canonicalize(folder).map_err(|error| trouble(folder, error))?;
+    let place = std::fs::canonicalize(folder_of(source)).map_err(|error| trouble(source, error))?;
+    let below = place.strip_prefix(&top).map_err(|_| {
         let text = format!("`{}` is outside the folder of `{}`", source.display(), to.display());
         CliError::usage(text)
             .with_hint("a space file names sources in its own folder and below: move `--to` there")
@@ -118,21 +117,13 @@ pub struct FirstSpaceArgs {
     pub json: bool,
 }
 
-/// Most bytes of a file that is read.
-const SOURCE_MAX: u64 = 4 << 20;
-
 /// Guesses that are printed; the object has all of them.
 const SHOWN: usize = 16;
 
 /// The text of a file that the command line names.
 pub fn read(path: &Path) -> Result<String, CliError> {
     let name = path.to_string_lossy();
-    let read = || -> io::Result<String> {
-        let mut text = String::new();
-        open_beside(Path::new(""), &name, SOURCE_MAX, true)?.take(SOURCE_MAX).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    read().map_err(|error| {
+    read_beside(Path::new(""), &name, true).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::NotFound => "check the path; it is taken from the folder that evo runs in",
             io::ErrorKind::InvalidData => "it is a text in UTF-8",
@@ -143,45 +134,55 @@ pub fn read(path: &Path) -> Result<String, CliError> {
 }
 
 /// The space file's path: what `--to` says, or the input's name with another ending.
-///
-/// # Errors
-/// It does not end in `.toml`.
 pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf, CliError> {
     let to = to.cloned().unwrap_or_else(|| input.with_extension("toml"));
-    if to == input || to.extension().is_none_or(|own| own != "toml") {
+    if to == input || to.extension().is_none_or(|ending| ending != "toml") {
         let text = format!("`{}` does not end in `.toml`", to.display());
         return Err(CliError::usage(text).with_hint("`--to` names the space file to write"));
     }
     Ok(to)
 }
 
-/// The kernel's name on the leaderboard, from a file's.
 pub fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     stem.chars().map(plain).collect()
 }
 
-/// The folder of a file.
 pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|own| !own.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Writes the files, all of them or none.
-///
-/// # Errors
-/// One of them is there and `force` is not given, something that is not a file stands in its place, or the folder cannot be
-/// written.
-pub fn write(to: &Path, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf>, CliError> {
+/// A space file that was written, with the files beside it.
+pub struct WrittenSpace {
+    /// As the command line names it.
+    pub space: String,
+    pub files: Vec<PathBuf>,
+    pub drawn: KernelSketch,
+}
+
+/// Writes a space file into a folder that is there, and answers.
+pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) -> Result<Answer, CliError> {
     let folder = OwnFolder::open(folder_of(to)).map_err(|error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", folder_of(to).display()), to)
             .with_hint("`--to` names a file in a folder that is there")
     })?;
-    let name = to.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let reference = drawn.reference.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-    let texts: Vec<(&str, &str)> =
-        reference.into_iter().chain([(name.as_str(), drawn.space.as_str())]).collect();
-    for (name, _) in &texts {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let files = write(&folder, &name, &drawn, force)?;
+    let written = WrittenSpace { space: to.display().to_string(), files, drawn };
+    answer(call, &[written], "next:", &["test-one", "space", "sweep"])
+}
+
+/// Writes the files, all of them or none. One that is there is replaced only with `force`.
+pub fn write(
+    folder: &OwnFolder,
+    name: &str,
+    drawn: &KernelSketch,
+    force: bool,
+) -> Result<Vec<PathBuf>, CliError> {
+    let beside = drawn.beside.iter().map(|(name, text)| (name.as_str(), text));
+    let files: Vec<(&str, &String)> = beside.chain([(name, &drawn.space)]).collect();
+    for (name, _) in &files {
         let place = folder.place(name);
         if let Some(what) = folder.irregular(name) {
             let text = format!("`{}` is {what}", place.display());
@@ -194,62 +195,71 @@ pub fn write(to: &Path, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf
                 .with_hint("choose another name with `--to`, or add `--force` to replace it"));
         }
     }
-    for (name, text) in &texts {
-        folder.replace(name, text.as_bytes(), true).map_err(|error| {
-            let place = folder.place(name);
-            let text = format!("cannot write `{}`: {error}", place.display());
-            match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CliError::harness(text),
-                _ => CliError::bad_file(text, &place),
-            }
-            .with_hint("choose another place with `--to`")
-        })?;
+    for (name, text) in &files {
+        folder
+            .replace(name, text.as_bytes(), true)
+            .map_err(|error| unwritable(&folder.place(name), &error))?;
     }
-    Ok(texts.iter().map(|(name, _)| folder.place(name)).collect())
+    Ok(files.iter().map(|(name, _)| folder.place(name)).collect())
 }
 
-/// Opens what was written and says what to do next: exit code 0 where it opens, 1 where it has to be completed first.
-pub fn answer(call: &Call, to: &Path, drawn: &KernelSketch, files: &[PathBuf]) -> Result<Answer, CliError> {
-    let space = to.display().to_string();
+pub fn unwritable(place: &Path, error: &io::Error) -> CliError {
+    let text = format!("cannot write `{}`: {error}", place.display());
+    CliError::unwritable(text, place, error.kind()).with_hint("choose another place with `--to`")
+}
+
+/// Opens what was written and says which commands are next: exit code 0 where all of it opens, 1 where something has to be
+/// completed first.
+pub fn answer(
+    call: &Call,
+    written: &[WrittenSpace],
+    lead: &str,
+    commands: &[&str],
+) -> Result<Answer, CliError> {
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
-    let count = words::space(&space, access).map(|file| file.space.count());
-    // A name without a slash could be one of evo's own spaces.
-    let shown = if space.contains('/') { space.clone() } else { format!("./{space}") };
-    let word = quote(&shown).into_owned();
-    let next = [format!("evo test-one {word}"), format!("evo space {word}"), format!("evo sweep {word}")];
-    let names: Vec<String> = files.iter().map(|own| own.display().to_string()).collect();
-    let guess = |guess: &SketchGuess| DrawnGuess { what: guess.what.clone(), why: guess.why.to_string() };
-    let result = Drawn {
-        files: names,
-        entry: drawn.entry.clone(),
-        opens: count.is_ok(),
-        guesses: drawn.guesses.iter().map(guess).collect(),
-        next: next.to_vec(),
-    };
-    if !call.is_json() {
-        let mut text = format!("{space}: a first space file for `{}`", drawn.entry);
-        if let Ok(count) = &count {
-            text += &format!(", {count} configurations");
+    let mut result = Drawn::default();
+    let mut text = String::new();
+    result.opens = true;
+    for WrittenSpace { space, files, drawn } in written {
+        text += &format!("{space}: a first space file for `{}`", drawn.entry);
+        match words::space(space, access) {
+            Ok(file) => text += &format!(", {} configurations", file.space.count()),
+            Err(error) => {
+                result.opens = false;
+                output::say(&format!("`{space}` is written and needs your hand before it opens:\n{error}"));
+            }
         }
         text += "\nguessed or left out, so look at it before a number counts:\n";
-        for own in drawn.guesses.iter().take(SHOWN) {
-            text += &format!("  {}: {}\n", own.what, own.why);
+        for guess in drawn.guesses.iter().take(SHOWN) {
+            text += &format!("  {}: {}\n", guess.what, guess.why);
         }
         if drawn.guesses.len() > SHOWN {
             text += &format!("  … and {} more, which the file marks\n", drawn.guesses.len() - SHOWN);
         }
-        text += &format!("next:\n{}", next.iter().map(|own| format!("  {own}\n")).collect::<String>());
-        output::stdout(&text)?;
+        // A name without a slash could be one of evo's own spaces.
+        let shown = if space.contains('/') { space.clone() } else { format!("./{space}") };
+        result.next.extend(commands.iter().map(|command| format!("evo {command} {}", quote(&shown))));
+        result.files.extend(files.iter().map(|file| file.display().to_string()));
+        let place = if written.len() > 1 { format!("{space}: ") } else { String::new() };
+        result.guesses.extend(
+            drawn
+                .guesses
+                .iter()
+                .map(|guess| DrawnGuess { what: format!("{place}{}", guess.what), why: guess.why.clone() }),
+        );
     }
-    let exit = if count.is_ok() { ExitCode::Done } else { ExitCode::Failed };
-    if let Err(error) = count {
-        output::say(&format!("the file is written and needs your hand before it opens:\n{error}"));
+    let entries: Vec<&str> = written.iter().map(|written| written.drawn.entry.as_str()).collect();
+    result.entry = entries.join(", ");
+    if !call.is_json() {
+        let next: String = result.next.iter().map(|command| format!("  {command}\n")).collect();
+        output::stdout(&format!("{text}{lead}\n{next}"))?;
     }
+    let exit = if result.opens { ExitCode::Done } else { ExitCode::Failed };
     Ok(Answer::of(exit, &ResultAlone { result }))
 }
 
 /// The `result` of `evo init` and `evo import`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Drawn {
     pub files: Vec<String>,
     pub entry: String,

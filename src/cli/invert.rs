@@ -17,7 +17,7 @@ use evo_protocol::device::{DeviceKind, EntryAttributes};
 use evo_protocol::invert::{InvertDose, InvertMetric, InvertRow, MetricDirection, counted, ranked};
 use evo_protocol::known::Known;
 use evo_protocol::verdict::VerdictClass;
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::judge::{self, Aim, Bench, INVERT};
+use super::judge::{self, Aim, Bench, INVERT, VerdictEnd};
 use super::one_args::TestOneArgs;
 use super::profile::attributes_of;
 use super::{candidate, device_lane, output, session};
@@ -56,7 +56,6 @@ pub struct InvertArgs {
     pub counters: InvertCounters,
 }
 
-/// Whether a profiler looks at harmed copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InvertCounters {
     /// Where one is found
@@ -65,7 +64,6 @@ pub enum InvertCounters {
     Off,
 }
 
-/// Runs the command.
 pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let one = &arguments.one;
     let access = one.run.access.access();
@@ -75,26 +73,21 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
-    let asked = judge::ask(one, call, Aim::Invert)?;
-    let tried = judge::run(asked, one, call, Aim::Invert, |bench| {
-        Harm::begin(arguments, bench, &candidate)?.run(arguments, call)
+    let tried = judge::run(judge::ask(one, call, Aim::Invert)?, call, Aim::Invert, |bench| {
+        Harm::run(arguments, call, &candidate, bench)
     })?;
-    let Some((found, counters, file)) = &tried.found else {
-        return tried.answer(one, call, Aim::Invert, None);
-    };
+    let Some((found, counters, file)) = &tried.found else { return tried.answer(call, None) };
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
-    let ended = tried.ended(one, call, Aim::Invert, absent, &invert::text(found))?;
-    let checked = tried.judged.checked();
-    let own = InvertAnswer {
-        fields: tried.fields(&checked),
+    let VerdictEnd { answer, fields, brief } = tried.ended(call, absent, &invert::text(found))?;
+    let answer = answer.with(&InvertAnswer {
+        fields,
         rows: &found.rows,
         problem: &found.problem,
         noise_floor: Known::of(found.noise_floor, "the unharmed kernel could not be compared with itself"),
         counters: counters.as_ref().map(|counters| json!(counters)).map_err(String::clone).into(),
         file: file.as_deref().ok(),
-        result: InvertBrief { brief: tried.brief(&ended), rows: &found.rows },
-    };
-    let answer = ended.answer(&own);
+        result: InvertBrief { brief, rows: &found.rows },
+    });
     match file {
         Ok(path) => {
             if !call.is_json() {
@@ -133,14 +126,10 @@ struct InvertBrief<'a> {
 fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
     let known = harm::names(kernel);
     let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-    let hint = match nearest(unknown, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known.join(", ")),
-    };
+    let hint = suggestion(unknown, known.iter().copied(), || format!("there are {}", known.join(", ")));
     Err(CliError::usage(format!("`--only {unknown}`: there is no such pathology")).with_hint(hint))
 }
 
-/// Digits of the candidate's hash in a file's name.
 const DIGITS: usize = 12;
 
 /// What was found, the version of the profiler that looked too or why none did, and the file `invert-<hash>.json`.
@@ -152,18 +141,19 @@ struct Harm<'c, 'b, 'a> {
     candidate: &'c ResolvedCandidate,
     bench: &'b mut Bench<'a>,
     attributes: Vec<EntryAttributes>,
+    /// How far the unharmed kernel differs from itself.
     noise_floor: Option<f64>,
-    plans: Vec<HarmPlan>,
     counters: Result<HarmCounters, String>,
 }
 
 impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
-    /// Measures how far the unharmed kernel differs from itself.
-    fn begin(
+    /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
+    fn run(
         arguments: &'c InvertArgs,
-        bench: &'b mut Bench<'a>,
+        call: &Call,
         candidate: &'c ResolvedCandidate,
-    ) -> Result<Harm<'c, 'b, 'a>, CliError> {
+        bench: &'b mut Bench<'a>,
+    ) -> Result<Harmed, CliError> {
         let job: &'a Job = bench.job;
         let timed = job.timed.first().ok_or_else(|| {
             CliError::usage("no problem of this kernel is timed, so nothing can be compared")
@@ -172,29 +162,22 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let attributes = attributes_of(&bench.single.attributes, job, timed).to_vec();
         bench.lane.expect_pairs();
         let noise_floor = Evaluate::noise_floor(bench.lane, job, 1).ok();
-        let facts = HarmFacts { device: bench.lane.info(), attributes: &attributes };
-        let plans = harm::plans(session::kernel_of(bench.file)?, &facts, &arguments.only);
+        let device = bench.lane.info().clone();
+        let kernel = session::kernel_of(bench.file)?;
+        let plans =
+            harm::plans(kernel, &HarmFacts { device: &device, attributes: &attributes }, &arguments.only);
         let counters = HarmCounters::open(arguments, bench, &plans);
-        let problems = &arguments.one.problems;
-        Ok(Harm { problems, candidate, bench, attributes, noise_floor, plans, counters })
-    }
-
-    /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
-    fn run(mut self, arguments: &InvertArgs, call: &Call) -> Result<Harmed, CliError> {
-        let device = self.bench.lane.info().clone();
-        let evaluation = &self.bench.single.evaluation;
+        let evaluation = &bench.single.evaluation;
         let mut found = Inverted {
             rows: Vec::new(),
-            kernel: session::kernel_of(self.bench.file)?.name.clone(),
+            kernel: kernel.name.clone(),
             device: device.name.clone(),
             configuration: evaluation.configuration.to_string(),
-            problem: self.bench.job.timed.first().map_or(String::new(), |plan| plan.name.clone()),
-            noise_floor: self.noise_floor,
+            problem: timed.name.clone(),
+            noise_floor,
             repro: call.facts().repro,
         };
-        let source_hash =
-            evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
-        let hash = source_hash.unwrap_or(&evaluation.configuration_hash).as_str();
+        let hash = arguments.one.candidate.hash(evaluation).as_str();
         let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
         let of = (found.kernel.as_str(), device.kind.as_str());
         let folder = judge::study_folder(&arguments.one.candidate, of, &call.facts());
@@ -202,8 +185,10 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
             |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
         let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
         let mut file = Err(String::new());
-        for plan in std::mem::take(&mut self.plans) {
-            let row = self.row(plan)?;
+        let problems = &arguments.one.problems;
+        let mut harm = Harm { problems, candidate, bench, attributes, noise_floor, counters };
+        for plan in plans {
+            let row = harm.row(plan)?;
             found.rows.push(row);
             found.rows = ranked(found.rows);
             file = folder.as_ref().map_err(String::clone).and_then(|folder| {
@@ -217,7 +202,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
                 Ok(folder.place(&format!("{name}.json")).display().to_string())
             });
         }
-        Ok((found, self.counters.map(|counters| counters.tool.version.to_string()), file))
+        Ok((found, harm.counters.map(|counters| counters.tool.version.to_string()), file))
     }
 
     fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
@@ -290,7 +275,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         }
         let Bench { setup, lane, seed, .. } = &mut *self.bench;
         let problems = session::problems(&kernel, setup.choice.kind, self.problems)?;
-        let recipe = session::recipe(&kernel, &problems, setup, lane, *seed)?;
+        let recipe = session::recipe(&kernel, &problems, setup, lane.info(), *seed)?;
         let compiled =
             single::job(&recipe, genome, configuration, false, |prepared| judge::compile(setup, prepared))?;
         let (begun, job) = match compiled {
@@ -365,7 +350,7 @@ struct HarmCounters {
 impl HarmCounters {
     /// Has the profiler look at the unharmed kernel, or says why it does not.
     fn open(arguments: &InvertArgs, bench: &Bench<'_>, plans: &[HarmPlan]) -> Result<HarmCounters, String> {
-        let (device, run) = (bench.lane.info(), &arguments.one.run);
+        let device = bench.lane.info();
         if device.kind != DeviceKind::Cuda {
             return Err("the host device has no counters".to_string());
         }
@@ -380,21 +365,19 @@ impl HarmCounters {
         let tool = tool::locate(ToolKind::Ncu, None, &ToolPlaces::of_environment())
             .map_err(|failure| failure.to_string())?;
         let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
-        let options = device_lane::lane_options(bench.setup, run.worker_command.as_deref(), Some(kernel))
-            .map_err(|error| error.to_string())?;
-        let (arch, limit) = (device.arch.clone(), run.limits.limit_tool);
+        let options =
+            device_lane::lane_options(bench.setup, Some(kernel)).map_err(|error| error.to_string())?;
+        let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.limit_tool);
         let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
         let unharmed = counters.collect(bench.job, fields)?;
         Ok(HarmCounters { unharmed, ..counters })
     }
 
-    /// What the profiler sees of a harmed copy.
     fn look(&self, moves: &[MetricEvidence], job: &Job, dose: &str) -> Result<InvertMetric, String> {
         let harmed = self.collect(job, moves.iter().map(|evidence| evidence.metric.as_str()))?;
         movement(moves, dose, &self.unharmed, &harmed)
     }
 
-    /// Metrics of each launch, the stores besides.
     fn collect<'f>(
         &self,
         job: &Job,

@@ -15,79 +15,40 @@ const BUFFER: usize = 1 << 16;
 /// Lines are held back for no longer than this: often enough for a person, seldom enough for a fast stream.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What has been written so far.
 #[derive(Debug)]
 pub struct JsonOut {
-    stage: OutStage,
-    /// Whole lines, or whole items of an open object, that are not written yet.
+    /// The one object is out.
+    has_ended: bool,
+    /// Whole lines that are not written yet.
     pending: Vec<u8>,
     flushed: Instant,
-    /// The reader has left.
     is_gone: bool,
-}
-
-#[derive(Debug)]
-enum OutStage {
-    /// Nothing, or lines of a stream.
-    Lines,
-    /// An object that is written while it is made: the fields that it has, and what closes the last of them.
-    Open { own: String, closer: &'static str },
-    /// The one object is out.
-    Ended,
 }
 
 impl JsonOut {
     pub fn new() -> JsonOut {
-        JsonOut { stage: OutStage::Lines, pending: Vec::new(), flushed: Instant::now(), is_gone: false }
+        JsonOut { has_ended: false, pending: Vec::new(), flushed: Instant::now(), is_gone: false }
     }
 
-    /// Whether the object is out.
     pub fn has_ended(&self) -> bool {
-        matches!(self.stage, OutStage::Ended)
+        self.has_ended
     }
 
-    /// Writes whole lines, or whole items of an open object; soon, not at once.
-    ///
-    /// # Errors
-    /// stdout cannot be written; a broken pipe means that the reader has left.
+    /// Writes whole lines; soon, not at once.
     pub fn write(&mut self, text: &[u8]) -> io::Result<()> {
-        if self.has_ended() {
+        if self.has_ended {
             return Ok(());
         }
         self.pending.extend_from_slice(text);
         if self.pending.len() >= BUFFER || self.flushed.elapsed() > PATIENCE { self.flush() } else { Ok(()) }
     }
 
-    /// Writes whole lines at once.
-    ///
-    /// # Errors
-    /// As `write`.
-    pub fn write_now(&mut self, text: &[u8]) -> io::Result<()> {
-        self.pending.extend_from_slice(text);
-        self.flush()
-    }
-
-    /// Begins an object that is written while it is made. `head` is its text so far, `own` a small object with the
-    /// same keys, and `closer` what closes the value that stands open.
-    ///
-    /// # Errors
-    /// As `write`.
-    pub fn open(&mut self, head: &str, own: String, closer: &'static str) -> io::Result<()> {
-        self.write(printable(head).as_bytes())?;
-        self.stage = OutStage::Open { own, closer };
-        Ok(())
-    }
-
-    /// Writes the object, unless one is out already.
-    ///
-    /// # Errors
-    /// stdout cannot be written. A reader that has left is not an error.
+    /// Writes the object, unless one is out already. A reader that has left is not an error.
     pub fn end(&mut self, facts: &CommandEnvelope, own: &str) -> io::Result<()> {
-        let text = match std::mem::replace(&mut self.stage, OutStage::Ended) {
-            OutStage::Ended => return Ok(()),
-            OutStage::Lines => envelope::object(facts, own)?,
-            OutStage::Open { own, closer } => envelope::closing(facts, &own, closer)?,
-        };
+        if std::mem::replace(&mut self.has_ended, true) {
+            return Ok(());
+        }
+        let text = envelope::object(facts, own)?;
         self.pending.extend_from_slice(printable(&text).as_bytes());
         self.pending.push(b'\n');
         match self.flush() {
@@ -96,7 +57,7 @@ impl JsonOut {
         }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         self.flushed = Instant::now();
         let pending = std::mem::take(&mut self.pending);
         if self.is_gone {

@@ -1,8 +1,8 @@
 //! One candidate through the judge, for every command that has one judged: read from the command line, compiled, gated,
 //! timed, and beside a rival where the command asks for that.
 //!
-//! [`ask`], [`AskedCandidate::open`] and [`OpenedCandidate::judged`] lead from a command line to a verdict; [`run`] goes
-//! the whole way for a command whose verdict is its answer, [`judge`] for one that goes on from it.
+//! [`ask`] reads what a command line asks for, and [`AskedCandidate::on_device`] judges it; [`run`] is for the commands
+//! whose answer is the verdict.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, TimingMode};
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::request::EvaluationLevel;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictClass, VerdictKind};
-use evo_space::diagnostic::nearest;
-use evo_space::genome::{Configuration, Genome};
-use serde::Serialize;
+use evo_space::document::suggestion;
+use evo_space::genome::{Configuration, ContentHash, Genome};
 
 use super::answer::Answer;
 use super::call::Call;
@@ -39,23 +39,21 @@ use crate::journal::record::ProblemWork;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::report::envelope::CallFacts;
-use crate::report::judged::{EvaluatedProblem, Setting, VerdictAnswer, VerdictBrief, VerdictFields, text};
-use crate::supervise::job::{Job, JobReach, Standing};
-use crate::supervise::lane::{Lane, LaneError};
+use crate::report::judged::{
+    Compared, EvaluatedProblem, Measured, Setting, VerdictAnswer, VerdictBrief, VerdictFields, mean_speedup,
+    text,
+};
+use crate::request::answer::not_asked;
+use crate::supervise::job::{Job, JobReach, Judgement, Standing};
+use crate::supervise::lane::{Lane, LaneError, LaneOptions};
 use crate::timing::acceptance::{RivalFindings, RivalProblem, TimeRatio, tail_ratio};
 
-/// The comparison of `evo benchmark`, as `--allow-not-run` names it.
 pub const BASELINE: &str = "baseline";
-/// The counters of `evo profile`.
 pub const PROFILE: &str = "profile";
-/// The work of `evo sanitize`.
 pub const SANITIZE: &str = "sanitize";
-/// The work of `evo crosscheck`, and its harnesses.
 pub const CROSSCHECK: &str = "crosscheck";
 pub const HARNESSES: [&str; 5] = ["nvbench", "torch", "kernelbench", "cutlass", "command"];
-/// The work of `evo invert`.
 pub const INVERT: &str = "invert";
-/// The goals of `evo gate --goals`.
 pub const GOALS: [&str; 3] = ["faster_than", "metrics", "p90"];
 
 /// What is asked of a candidate.
@@ -63,6 +61,8 @@ pub const GOALS: [&str; 3] = ["faster_than", "metrics", "p90"];
 pub enum Aim {
     /// Every gate, and its time.
     Whole,
+    /// The compiler alone.
+    Compile,
     /// Every gate on its answers; nothing is timed.
     Gates,
     /// Small shapes alone.
@@ -86,6 +86,16 @@ pub enum Aim {
 }
 
 impl Aim {
+    /// What a request's level asks for.
+    pub fn of(level: EvaluationLevel) -> Aim {
+        match level {
+            EvaluationLevel::Compile => Aim::Compile,
+            EvaluationLevel::Tiny => Aim::Tiny,
+            EvaluationLevel::Quick => Aim::Quick,
+            EvaluationLevel::Full | EvaluationLevel::Confirm => Aim::Evaluate,
+        }
+    }
+
     /// Whether something is asked of a candidate beyond its verdict. Others may find right what is wrong.
     fn goes_beyond(self, verdict: &Verdict) -> bool {
         match self {
@@ -100,18 +110,18 @@ impl Aim {
         let last = match self {
             Aim::Gates => Some(Gate::Repeatability),
             Aim::Tiny => Some(Gate::TinyShapes),
-            Aim::Sanitize => None,
+            Aim::Sanitize | Aim::Compile => None,
             _ => Some(Gate::Honesty),
         };
         Gate::ALL.iter().copied().filter(move |gate| last.is_some_and(|last| *gate <= last))
     }
 
-    /// How deep a candidate is looked at for it.
-    fn depth(self) -> JobDepth {
+    pub fn depth(self) -> JobDepth {
         match self {
+            Aim::Compile => JobDepth { deep: false, reach: JobReach::Whole },
             Aim::Tiny => JobDepth { deep: false, reach: JobReach::Tiny },
             Aim::Quick => JobDepth { deep: false, reach: JobReach::Screening },
-            _ => JobDepth::DEEP,
+            _ => JobDepth { deep: true, reach: JobReach::Whole },
         }
     }
 
@@ -123,120 +133,16 @@ impl Aim {
             Aim::Profile => vec![PROFILE],
             Aim::Invert => vec![INVERT],
             Aim::Crosscheck => HARNESSES.into_iter().chain([CROSSCHECK]).collect(),
-            Aim::Sanitize | Aim::Evaluate | Aim::Whole | Aim::Gates | Aim::Tiny | Aim::Quick => {
-                vec![SANITIZE]
-            }
+            _ => vec![SANITIZE],
         };
         let known: Vec<&str> = self.demanded().map(Gate::as_str).chain(beside).collect();
         let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-        let hint = match nearest(unknown, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", known.join(", ")),
-        };
+        let hint = suggestion(unknown, known.iter().copied(), || format!("there are {}", known.join(", ")));
         Err(CliError::usage(format!("`--allow-not-run {unknown}`: nothing that runs here has this name"))
             .with_hint(hint))
     }
 }
 
-/// What a command line asks for. No device is open yet.
-pub struct AskedCandidate {
-    pub candidate: ResolvedCandidate,
-    pub setup: DeviceSetup,
-    pub seed: u64,
-    pub setting: Setting,
-}
-
-/// Reads what a command line asks for and notes it for the command's object.
-pub fn ask(arguments: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
-    let until = match aim {
-        // It ends in order by then, and leaves a line.
-        Aim::Evaluate => {
-            arguments.run.limits.begin_orderly(call)?;
-            arguments.run.limits.total.until()
-        }
-        _ => {
-            arguments.run.limits.begin(call)?;
-            None
-        }
-    };
-    aim.check_names(&arguments.allow_not_run)?;
-    let access = arguments.run.access.access();
-    let mut candidate =
-        candidate::resolve(&arguments.words, &arguments.candidate, &arguments.run.device, access)?;
-    arguments.add_grid(&mut candidate.file);
-    session::candidate(call, &candidate);
-    let kernel = session::kernel_of(&candidate.file)?;
-    let setup = DeviceSetup { until, ..session::setup_for(&arguments.run)? };
-    session::problems(kernel, setup.choice.kind, &arguments.problems)?;
-    let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
-    let setting = Setting {
-        repro: call.chose(Some(&setup.choice.spec), seed),
-        seed,
-        space: session::space_word(&candidate.file),
-        kernel: kernel.name.clone(),
-        device: setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()),
-    };
-    call.know(|facts| facts.device = Some(setting.device.clone()));
-    Ok(AskedCandidate { candidate, setup, seed, setting })
-}
-
-impl AskedCandidate {
-    /// The candidate's kernel.
-    pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
-        session::kernel_of(&self.candidate.file)
-    }
-
-    /// The timing mode that ranks.
-    pub fn mode(&self) -> Result<TimingMode, CliError> {
-        Ok(self.kernel()?.objective.ranking.timing())
-    }
-
-    /// The problems of a kernel that the command line asks for.
-    pub fn problems<'a>(
-        &self,
-        kernel: &'a KernelSpec,
-        arguments: &TestOneArgs,
-    ) -> Result<Vec<&'a ProblemSpec>, CliError> {
-        session::problems(kernel, self.setup.choice.kind, &arguments.problems)
-    }
-
-    /// The verdict on a candidate that violates constraints, which needs no device.
-    pub fn refused(&self) -> Option<Evaluation> {
-        single::constraint_verdict(&self.candidate.file.space, &self.candidate.configuration)
-    }
-
-    /// Opens the device and makes everything ready that all variants of the kernel need.
-    pub fn open(&self, arguments: &TestOneArgs, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
-        let lane =
-            device_lane::lane(&self.setup, arguments.run.worker_command.as_deref(), Some(self.kernel()?))?;
-        let device = lane.info().clone();
-        let problems = self.problems(self.kernel()?, arguments)?;
-        let names: Vec<String> = problems.iter().map(|problem| problem.name.clone()).collect();
-        call.know(|facts| {
-            facts.device = Some(device.name.clone());
-            facts.conditions = Some(session::conditions(&device, self.seed, &names));
-        });
-        self.open_on(lane, arguments, true)
-    }
-
-    /// The same on a lane that is open already; `is_new` where its reference was not asked yet.
-    pub fn open_on(
-        &self,
-        mut lane: Lane,
-        arguments: &TestOneArgs,
-        is_new: bool,
-    ) -> Result<OpenedCandidate<'_>, CliError> {
-        let kernel = self.kernel()?;
-        let problems = self.problems(kernel, arguments)?;
-        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, self.seed)?;
-        if is_new {
-            rehearse(&mut lane, kernel, &problems, &self.candidate.configuration, &recipe)?;
-        }
-        Ok(OpenedCandidate { asked: self, lane, recipe })
-    }
-}
-
-/// How much of a candidate is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobDepth {
     /// Every gate at full depth, and the full measurement.
@@ -244,15 +150,146 @@ pub struct JobDepth {
     pub reach: JobReach,
 }
 
-impl JobDepth {
-    pub const DEEP: JobDepth = JobDepth { deep: true, reach: JobReach::Whole };
+/// What a command line asks for. No device is open yet.
+pub struct AskedCandidate {
+    pub options: TestOneArgs,
+    pub candidate: ResolvedCandidate,
+    pub setup: DeviceSetup,
+    pub seed: u64,
+    pub setting: Setting,
+}
+
+/// Reads what a command line asks for and notes it for the command's object.
+pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
+    let limits = &options.run.limits;
+    let until = match aim {
+        // It ends in order by then, and leaves a line.
+        Aim::Evaluate => {
+            limits.begin_orderly(call)?;
+            limits.total.until()
+        }
+        _ => {
+            limits.begin(call)?;
+            None
+        }
+    };
+    aim.check_names(&options.allow_not_run)?;
+    let access = options.run.access.access();
+    let mut candidate = candidate::resolve(&options.words, &options.candidate, &options.run.device, access)?;
+    options.add_grid(&mut candidate.file);
+    session::candidate(call, &candidate);
+    let kernel = session::kernel_of(&candidate.file)?;
+    let setup = DeviceSetup { until, ..session::setup_for(&options.run)? };
+    session::problems(kernel, setup.choice.kind, &options.problems)?;
+    let seed = options.run.seed.map_or_else(seed::random, Ok)?;
+    let setting = Setting {
+        repro: call.chose(Some(&setup.choice.spec), seed),
+        seed,
+        space: session::space_word(&candidate.file),
+        kernel: kernel.name.clone(),
+        device: setup.device_name(),
+    };
+    call.know(|facts| facts.device = Some(setting.device.clone()));
+    Ok(AskedCandidate { options: options.clone(), candidate, setup, seed, setting })
+}
+
+impl AskedCandidate {
+    pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
+        session::kernel_of(&self.candidate.file)
+    }
+
+    fn problems<'a>(&self, kernel: &'a KernelSpec) -> Result<Vec<&'a ProblemSpec>, CliError> {
+        session::problems(kernel, self.setup.choice.kind, &self.options.problems)
+    }
+
+    /// A recipe for a kernel that takes the place of the candidate's.
+    fn recipe<'a>(&self, kernel: &'a KernelSpec, lane: &Lane) -> Result<KernelRecipe<'a>, CliError> {
+        session::recipe(kernel, &self.problems(kernel)?, &self.setup, lane.info(), self.seed)
+    }
+
+    pub fn lane_options(&self) -> Result<LaneOptions, CliError> {
+        device_lane::lane_options(&self.setup, Some(self.kernel()?))
+    }
+
+    /// Whether something may not run and pass all the same.
+    pub fn is_allowed(&self, name: &str) -> bool {
+        self.options.allow_not_run.iter().any(|allowed| allowed == name)
+    }
+
+    /// The verdict on a candidate that violates constraints, which needs no device.
+    pub fn refused(&self) -> Result<Option<Judged>, CliError> {
+        let refused = single::constraint_verdict(&self.candidate.file.space, &self.candidate.configuration);
+        refused.map(|evaluation| self.judged(Single::refused(evaluation))).transpose()
+    }
+
+    /// A candidate that did not reach the device.
+    fn judged(&self, single: Single) -> Result<Judged, CliError> {
+        let findings = RivalFindings {
+            correct: single.evaluation.verdict.is_pass(),
+            missing: Vec::new(),
+            is_same_code: false,
+            not_compared: Some("the candidate did not pass its gates".into()),
+            noise_floor: None,
+            problems: Vec::new(),
+        };
+        Ok(Judged {
+            single,
+            job: None,
+            device: None,
+            mode: self.kernel()?.objective.ranking.timing(),
+            canonical: Vec::new(),
+            pairs: Vec::new(),
+            findings,
+            allowed: Vec::new(),
+            score: None,
+        })
+    }
+
+    /// Opens the device and makes everything ready that all variants of the kernel need.
+    pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
+        let kernel = self.kernel()?;
+        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let device = lane.info().clone();
+        let names: Vec<String> = self.problems(kernel)?.iter().map(|problem| problem.name.clone()).collect();
+        call.know(|facts| {
+            facts.device = Some(device.name.clone());
+            facts.conditions = Some(session::conditions(&device, self.seed, &names));
+        });
+        self.open_on(lane, true)
+    }
+
+    /// The same on a lane that is open already; `is_new` where its reference was not asked yet.
+    pub fn open_on(&self, mut lane: Lane, is_new: bool) -> Result<OpenedCandidate<'_>, CliError> {
+        let kernel = self.kernel()?;
+        let recipe = self.recipe(kernel, &lane)?;
+        if is_new {
+            rehearse(&mut lane, kernel, &self.problems(kernel)?, &self.candidate.configuration, &recipe)?;
+        }
+        Ok(OpenedCandidate { asked: self, lane, recipe })
+    }
+
+    /// Judges the candidate, as deep as the aim goes, on a device of its own. `further` gets what came so far that the
+    /// device was opened for it, before the device is given back.
+    pub fn on_device<T>(
+        &self,
+        call: &Call,
+        aim: Aim,
+        further: impl FnOnce(&mut OpenedCandidate<'_>, &mut Judged) -> Result<T, CliError>,
+    ) -> Result<(Judged, Option<T>), CliError> {
+        if let Some(refused) = self.refused()? {
+            return Ok((refused, None));
+        }
+        let mut opened = self.open(call)?;
+        let mut judged = opened.judged(aim)?;
+        let found = further(&mut opened, &mut judged)?;
+        Ok((judged, Some(found)))
+    }
 }
 
 /// A device that runs the candidate's kernel.
 pub struct OpenedCandidate<'a> {
     asked: &'a AskedCandidate,
     pub lane: Lane,
-    /// The candidate's.
     pub recipe: KernelRecipe<'a>,
 }
 
@@ -266,20 +303,100 @@ impl<'a> OpenedCandidate<'a> {
         })
     }
 
-    /// Compiles and judges the candidate; with gates alone nothing is timed.
-    pub fn judged(&mut self, depth: JobDepth, gates_alone: bool) -> Result<Judged, CliError> {
-        let (single, job) = match self.job(depth.deep)? {
+    pub fn judged(&mut self, aim: Aim) -> Result<Judged, CliError> {
+        let JobDepth { deep, reach } = aim.depth();
+        let (single, job) = match self.job(deep)? {
+            Err(evaluation) => (Single::refused(*evaluation), None),
+            Ok((begun, _)) if aim == Aim::Compile => {
+                let gates = not_asked(EvaluationLevel::Compile);
+                (begun.judged(Judgement { gates, ..Judgement::begin() }), None)
+            }
             Ok((begun, job)) => {
-                let job = if gates_alone { job.gates_only() } else { Job { reach: depth.reach, ..job } };
+                let job = if aim == Aim::Gates { job.gates_only() } else { Job { reach, ..job } };
                 (begun.judged(self.lane.evaluate(&job, &Standing::default())), Some(job))
             }
-            Err(evaluation) => (Single::refused(*evaluation), None),
         };
-        let kernel = self.asked.kernel()?;
         let device = Some(self.lane.info().clone());
-        let mut judged = Judged { job, device, ..Judged::refused(single, kernel.objective.ranking.timing()) };
-        judged.canonical = canonical(kernel, judged.plans());
+        let mut judged = Judged { job, device, ..self.asked.judged(single)? };
+        judged.canonical = canonical(self.asked.kernel()?, judged.plans());
         Ok(judged)
+    }
+
+    /// Sorts the demanded gates of a judged candidate that did not run, and compares it with a rival where there is one and
+    /// it may be. What says nothing about the candidate is an error.
+    pub fn compare(
+        &mut self,
+        judged: &mut Judged,
+        aim: Aim,
+        rival: Option<&ChosenRival>,
+    ) -> Result<(), CliError> {
+        judged.no_trouble(aim)?;
+        let missing = missing(judged.evaluation(), aim).into_iter().map(String::from);
+        (judged.allowed, judged.findings.missing) = missing.partition(|name| self.asked.is_allowed(name));
+        let may_compare = judged.findings.correct && judged.findings.missing.is_empty();
+        let Some(rival) = rival.filter(|_| may_compare) else { return Ok(()) };
+        judged.findings.not_compared = None;
+        match self.ranking_rival(rival)? {
+            Ok(rival) => self.beside(&rival, judged),
+            Err(why) => judged.findings.not_compared = Some(why),
+        }
+        Ok(())
+    }
+
+    fn beside(&mut self, (against, rival_job): &(Evaluation, Job), judged: &mut Judged) {
+        let Some(job) = judged.job.clone() else { return };
+        if judged.has_code_of(against.code_hash.as_ref(), &rival_job.timed) {
+            judged.findings.is_same_code = true;
+            return;
+        }
+        let times = single::compare(&mut self.lane, rival_job, &job, job.timed.len());
+        judged.findings.noise_floor = times.noise_floor;
+        judged.pairs = times.problems;
+        let row = |(at, plan): (usize, &ProblemPlan)| RivalProblem {
+            problem: plan.name.clone(),
+            canonical: judged.canonical.get(at).copied().unwrap_or(true),
+            ratio: judged.pairs.get(at).and_then(|pair| pair.as_ref().ok()).map(|pair| TimeRatio {
+                median: pair.ratio,
+                low: pair.ratio_low,
+                high: pair.ratio_high,
+            }),
+            tail: tail_ratio(
+                &samples(judged.evaluation(), plan, judged.mode),
+                &samples(against, plan, judged.mode),
+                self.asked.seed,
+            ),
+        };
+        let rows: Vec<RivalProblem> = job.timed.iter().enumerate().map(row).collect();
+        let canonical = rows.iter().zip(&job.timed).filter(|(row, _)| row.canonical);
+        let ratios = canonical.map(|(row, plan)| (plan.weight, row.ratio.map(|ratio| ratio.median)));
+        judged.score = mean_speedup(ratios);
+        judged.findings.problems = rows;
+    }
+
+    /// The rival's gates and times, or why there are none.
+    pub fn rival(
+        &mut self,
+        rival: &ChosenRival,
+        depth: JobDepth,
+    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+        let ResolvedCandidate { file, genome, configuration, .. } = &rival.resolved;
+        let recipe = self.asked.recipe(session::kernel_of(file)?, &self.lane)?;
+        let (genome, configuration) = (genome.clone(), configuration.clone());
+        let point = OtherPoint { what: "the rival", file, genome, configuration };
+        point.judged(&recipe, &self.asked.setup, &mut self.lane, depth)
+    }
+
+    /// The same, deep as the candidate's so that the samples of both were taken in one way. The inner error says why there
+    /// is nothing to compare with.
+    pub fn ranking_rival(
+        &mut self,
+        rival: &ChosenRival,
+    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+        let judged = self.rival(rival, Aim::Evaluate.depth())?;
+        Ok(judged.and_then(|(evaluation, job)| match evaluation.may_rank() {
+            true => Ok((evaluation, job)),
+            false => Err(format!("the rival does not pass its gates: {}", evaluation.verdict.label())),
+        }))
     }
 }
 
@@ -290,9 +407,7 @@ pub struct Judged {
     pub job: Option<Job>,
     /// Absent where no device was opened.
     pub device: Option<DeviceInfo>,
-    /// The timing mode that ranks.
     pub mode: TimingMode,
-    /// For each timed problem.
     pub canonical: Vec<bool>,
     /// For each timed problem; empty where nothing was compared.
     pub pairs: Vec<PairAnswer>,
@@ -304,29 +419,6 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// A candidate that was not compared, and never reached the device.
-    pub fn refused(single: Single, mode: TimingMode) -> Judged {
-        let findings = RivalFindings {
-            correct: single.evaluation.verdict.is_pass(),
-            missing: Vec::new(),
-            is_same_code: false,
-            not_compared: Some("the candidate did not pass its gates".into()),
-            noise_floor: None,
-            problems: Vec::new(),
-        };
-        Judged {
-            single,
-            job: None,
-            device: None,
-            mode,
-            canonical: Vec::new(),
-            pairs: Vec::new(),
-            findings,
-            allowed: Vec::new(),
-            score: None,
-        }
-    }
-
     pub fn evaluation(&self) -> &Evaluation {
         &self.single.evaluation
     }
@@ -336,9 +428,22 @@ impl Judged {
         self.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default()
     }
 
-    /// The problems that were checked, timed or not; none for a candidate that never reached the device.
-    pub fn checked(&self) -> Vec<ProblemPlan> {
-        self.job.as_ref().map(Job::all_checked).unwrap_or_default()
+    /// The device's name as it says it, else as it was chosen.
+    pub fn device_name(&self, asked: &AskedCandidate) -> String {
+        self.device.as_ref().map_or_else(|| asked.setting.device.clone(), |device| device.name.clone())
+    }
+
+    /// Whether it passed, and all that was demanded of it ran.
+    pub fn is_right(&self) -> bool {
+        self.findings.correct && self.findings.missing.is_empty()
+    }
+
+    /// Whether its machine code and its launches are those of another one.
+    pub fn has_code_of(&self, code: Option<&ContentHash>, plans: &[ProblemPlan]) -> bool {
+        let launches =
+            |plans: &[ProblemPlan]| plans.iter().map(|plan| plan.launches.clone()).collect::<Vec<_>>();
+        let own = self.evaluation().code_hash.as_ref();
+        own.is_some() && own == code && launches(self.plans()) == launches(plans)
     }
 
     /// Why numbers of the comparison are missing.
@@ -353,7 +458,6 @@ impl Judged {
         }
     }
 
-    /// The timed problems with their times and comparisons.
     pub fn problems(&self) -> Vec<EvaluatedProblem<'_>> {
         let mut problems = Vec::new();
         for (at, plan) in self.plans().iter().enumerate() {
@@ -370,18 +474,30 @@ impl Judged {
         problems
     }
 
+    /// What was measured, beside the default configuration where it was compared with that.
+    pub fn measured<'a>(&'a self, kernel: &KernelSpec, compared: Option<&'a Compared>) -> Measured<'a> {
+        Measured {
+            evaluation: self.evaluation(),
+            plans: self.plans(),
+            mode: self.mode,
+            device: self.device.as_ref(),
+            is_persistent: kernel.is_persistent,
+            compared,
+        }
+    }
+
     /// What says nothing about a candidate is an error of the command's.
-    fn no_trouble(&self) -> Result<(), CliError> {
+    fn no_trouble(&self, aim: Aim) -> Result<(), CliError> {
         let verdict = &self.evaluation().verdict;
+        let what = if aim == Aim::Compile { "compiled" } else { "judged" };
         match (self.single.lost, verdict.is_trouble()) {
             (true, _) => Err(CliError::device(verdict.message.as_str())),
-            (_, true) => Err(session::trouble("the candidate could not be judged", verdict)),
+            (_, true) => Err(session::trouble(&format!("the candidate could not be {what}"), verdict)),
             _ => Ok(()),
         }
     }
 }
 
-/// What was measured on a problem in a mode.
 pub fn time_of<'e>(
     evaluation: &'e Evaluation,
     plan: &ProblemPlan,
@@ -404,81 +520,6 @@ fn canonical(kernel: &KernelSpec, plans: &[ProblemPlan]) -> Vec<bool> {
     if marked.contains(&true) { marked } else { vec![true; plans.len()] }
 }
 
-/// Judges the candidate as deep as that, and compares it with a rival where there is one. `note` gets the verdict as soon
-/// as it is known. What says nothing about the candidate is an error.
-pub fn judge(
-    one: &TestOneArgs,
-    asked: &AskedCandidate,
-    opened: &mut OpenedCandidate<'_>,
-    depth: JobDepth,
-    rival: Option<&ChosenRival>,
-    note: impl FnOnce(&Evaluation),
-) -> Result<Judged, CliError> {
-    let mut judged = opened.judged(depth, false)?;
-    if judged.job.is_some() {
-        note(judged.evaluation());
-    }
-    judged.no_trouble()?;
-    let missing = missing(judged.evaluation(), Aim::Evaluate).into_iter().map(String::from);
-    (judged.allowed, judged.findings.missing) =
-        missing.partition(|name| one.allow_not_run.iter().any(|allowed| allowed == name));
-    let may_compare = judged.findings.correct && judged.findings.missing.is_empty();
-    if let Some(rival) = rival.filter(|_| may_compare) {
-        judged.findings.not_compared = None;
-        match ranking_rival(one, opened, asked, rival)? {
-            Ok(rival) => compare(opened, asked, &rival, &mut judged),
-            Err(why) => judged.findings.not_compared = Some(why),
-        }
-    }
-    Ok(judged)
-}
-
-/// Times a judged candidate and its rival side by side.
-fn compare(
-    opened: &mut OpenedCandidate<'_>,
-    asked: &AskedCandidate,
-    (against, rival_job): &(Evaluation, Job),
-    judged: &mut Judged,
-) {
-    let Some(job) = judged.job.clone() else { return };
-    let code = judged.evaluation().code_hash.as_ref();
-    let launches = |job: &Job| job.timed.iter().map(|plan| plan.launches.clone()).collect::<Vec<_>>();
-    if code.is_some() && code == against.code_hash.as_ref() && launches(&job) == launches(rival_job) {
-        judged.findings.is_same_code = true;
-        return;
-    }
-    let times = single::compare(&mut opened.lane, rival_job, &job, job.timed.len());
-    judged.findings.noise_floor = times.noise_floor;
-    judged.pairs = times.problems;
-    let row = |(at, plan): (usize, &ProblemPlan)| RivalProblem {
-        problem: plan.name.clone(),
-        canonical: judged.canonical.get(at).copied().unwrap_or(true),
-        ratio: judged.pairs.get(at).and_then(|pair| pair.as_ref().ok()).map(|pair| TimeRatio {
-            median: pair.ratio,
-            low: pair.ratio_low,
-            high: pair.ratio_high,
-        }),
-        tail: tail_ratio(
-            &samples(judged.evaluation(), plan, judged.mode),
-            &samples(against, plan, judged.mode),
-            asked.seed,
-        ),
-    };
-    let rows: Vec<RivalProblem> = job.timed.iter().enumerate().map(row).collect();
-    judged.score = score(&rows, &job.timed);
-    judged.findings.problems = rows;
-}
-
-/// The weighted geometric mean of the speed-ups; `None` unless all canonical problems have one.
-fn score(rows: &[RivalProblem], plans: &[ProblemPlan]) -> Option<f64> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for (row, plan) in rows.iter().zip(plans).filter(|(row, _)| row.canonical) {
-        sum -= plan.weight * row.ratio?.median.ln();
-        weights += plan.weight;
-    }
-    Some((sum / weights).exp()).filter(|score| score.is_finite() && *score > 0.0)
-}
-
 /// Another point of a space, judged on the same lane.
 pub struct OtherPoint<'a> {
     /// As messages name it: `the rival`.
@@ -489,22 +530,20 @@ pub struct OtherPoint<'a> {
 }
 
 impl OtherPoint<'_> {
-    /// Its gates and times, or why there are none.
     pub fn judged(
         self,
         recipe: &KernelRecipe<'_>,
         setup: &DeviceSetup,
         lane: &mut Lane,
-        depth: JobDepth,
+        JobDepth { deep, reach }: JobDepth,
     ) -> Result<Result<(Evaluation, Job), String>, CliError> {
         let OtherPoint { what, file, genome, configuration } = self;
         if let Some(refused) = single::constraint_verdict(&file.space, &configuration) {
             return Ok(Err(format!("{what} is not valid: {}", refused.verdict.message)));
         }
-        let begun =
-            single::job(recipe, genome, configuration, depth.deep, |prepared| compile(setup, prepared))?;
+        let begun = single::job(recipe, genome, configuration, deep, |prepared| compile(setup, prepared))?;
         let (begun, job) = match begun {
-            Ok((begun, job)) => (begun, Job { reach: depth.reach, ..job }),
+            Ok((begun, job)) => (begun, Job { reach, ..job }),
             Err(refused) => return Ok(Err(format!("{what} is refused: {}", refused.verdict.label()))),
         };
         let single = begun.judged(lane.evaluate(&job, &Standing::default()));
@@ -515,46 +554,10 @@ impl OtherPoint<'_> {
     }
 }
 
-/// The rival's gates and times, or why there are none.
-pub fn judge_rival(
-    one: &TestOneArgs,
-    opened: &mut OpenedCandidate<'_>,
-    asked: &AskedCandidate,
-    rival: &ChosenRival,
-    depth: JobDepth,
-) -> Result<Result<(Evaluation, Job), String>, CliError> {
-    let ResolvedCandidate { file, genome, configuration, .. } = &rival.resolved;
-    let kernel = session::kernel_of(file)?;
-    let problems = asked.problems(kernel, one)?;
-    let recipe = session::recipe(kernel, &problems, &asked.setup, &opened.lane, asked.seed)?;
-    let (genome, configuration) = (genome.clone(), configuration.clone());
-    OtherPoint { what: "the rival", file, genome, configuration }.judged(
-        &recipe,
-        &asked.setup,
-        &mut opened.lane,
-        depth,
-    )
-}
-
-/// Judges a rival, deep as the candidate's so that the samples of both were taken in one way. The inner error says why
-/// there is nothing to compare with.
-pub fn ranking_rival(
-    one: &TestOneArgs,
-    opened: &mut OpenedCandidate<'_>,
-    asked: &AskedCandidate,
-    rival: &ChosenRival,
-) -> Result<Result<(Evaluation, Job), String>, CliError> {
-    let judged = judge_rival(one, opened, asked, rival, JobDepth::DEEP)?;
-    Ok(judged.and_then(|(evaluation, job)| match evaluation.may_rank() {
-        true => Ok((evaluation, job)),
-        false => Err(format!("the rival does not pass its gates: {}", evaluation.verdict.label())),
-    }))
-}
-
 /// What became of a candidate whose verdict is the command's answer.
 pub struct Tried<T> {
     pub asked: AskedCandidate,
-    pub setting: Setting,
+    aim: Aim,
     pub judged: Judged,
     /// What was found beyond the verdict; only of a candidate of which the aim wants to know more.
     pub found: Option<T>,
@@ -567,144 +570,97 @@ pub struct Bench<'a> {
     pub setup: &'a DeviceSetup,
     pub recipe: &'a KernelRecipe<'a>,
     pub lane: &'a mut Lane,
-    /// The candidate's.
     pub job: &'a Job,
     pub single: &'a Single,
-    /// Of the inputs.
     pub seed: u64,
 }
 
 /// Judges what was asked for; `further` is asked of a candidate of which the aim wants to know more.
 pub fn run<T>(
-    asked: AskedCandidate,
-    arguments: &TestOneArgs,
+    mut asked: AskedCandidate,
     call: &Call,
     aim: Aim,
     further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
 ) -> Result<Tried<T>, CliError> {
-    let mut setting = asked.setting.clone();
-    // Before a worker is started, because this verdict needs no device.
-    if let Some(evaluation) = asked.refused() {
-        let judged = Judged::refused(Single::refused(evaluation), asked.mode()?);
-        return Ok(Tried { asked, setting, judged, found: None });
-    }
-    let mut opened = asked.open(arguments, call)?;
-    setting.device = opened.lane.info().name.clone();
-    let judged = opened.judged(aim.depth(), aim == Aim::Gates)?;
-    let found = match &judged.job {
-        Some(job) if aim.goes_beyond(&judged.evaluation().verdict) && !judged.single.lost => {
-            // What a source stands in for is the space's own kernel.
-            let space = match asked.candidate.provenance.kind {
-                CandidateKind::Source => {
-                    Some(words::named_space(&arguments.words).open(arguments.run.access.access())?)
-                }
-                _ => None,
-            };
-            let file = space.as_ref().unwrap_or(&asked.candidate.file);
-            let kernel = session::kernel_of(file)?;
-            let problems = asked.problems(kernel, arguments)?;
-            let (setup, lane, seed) = (&asked.setup, &mut opened.lane, asked.seed);
-            let recipe = session::recipe(kernel, &problems, setup, lane, seed)?;
-            let single = &judged.single;
-            Some(further(&mut Bench { file, setup, recipe: &recipe, lane, job, single, seed })?)
-        }
-        _ => None,
-    };
-    drop(opened);
-    Ok(Tried { asked, setting, judged, found })
+    let (judged, found) = asked.on_device(call, aim, |opened, judged| {
+        let goes_beyond = aim.goes_beyond(&judged.evaluation().verdict) && !judged.single.lost;
+        let Some(job) = judged.job.as_ref().filter(|_| goes_beyond) else { return Ok(None) };
+        // What a source stands in for is the space's own kernel.
+        let is_source = asked.candidate.provenance.kind == CandidateKind::Source;
+        let TestOneArgs { words, run, .. } = &asked.options;
+        let own = || words::named_space(words).open(run.access.access());
+        let space = is_source.then(own).transpose()?;
+        let file = space.as_ref().unwrap_or(&asked.candidate.file);
+        let (setup, lane, seed) = (&asked.setup, &mut opened.lane, asked.seed);
+        let recipe = asked.recipe(session::kernel_of(file)?, lane)?;
+        let single = &judged.single;
+        further(&mut Bench { file, setup, recipe: &recipe, lane, job, single, seed }).map(Some)
+    })?;
+    asked.setting.device = judged.device_name(&asked);
+    Ok(Tried { asked, aim, judged, found: found.flatten() })
 }
 
-/// How a command ended whose answer is a verdict, before its object is made.
-pub struct Ended {
-    answer: Answer,
-    /// What was demanded and did not run.
-    missing: Vec<&'static str>,
-}
-
-impl Ended {
-    pub fn allowed_not_run(&self) -> &[String] {
-        &self.answer.allowed_not_run
-    }
-
-    /// The command's answer with its own fields.
-    pub fn answer(self, own: &impl Serialize) -> Answer {
-        let Answer { own, result, reasons, .. } = Answer::of(self.answer.exit, own);
-        Answer { own, result, reasons, ..self.answer }
-    }
+/// How a command ended whose answer is a verdict, and what its object has in any case.
+pub struct VerdictEnd<'a> {
+    pub answer: Answer,
+    pub fields: VerdictFields<'a>,
+    pub brief: VerdictBrief<'a>,
 }
 
 impl<T> Tried<T> {
-    /// The command's own fields, as far as every command has them.
-    pub fn fields<'a>(&'a self, checked: &'a [ProblemPlan]) -> VerdictFields<'a> {
-        VerdictFields::of(&self.setting, self.judged.evaluation(), &self.judged.single.attributes, checked)
-    }
-
-    pub fn brief(&self, ended: &Ended) -> VerdictBrief<'_> {
-        let verdict = &self.judged.evaluation().verdict;
-        VerdictBrief {
-            verdict: verdict.label(),
-            class: verdict.kind.class(),
-            message: &verdict.message,
-            not_run: ended.missing.clone(),
-        }
-    }
-
     /// Prints the text, and says how it ended: exit code and status from the verdict and from the gates that ran. A gate that
     /// was demanded and did not run never counts as a pass, unless `--allow-not-run` names it; nor does `absent`, which was
     /// demanded beside the gates. `more` is what the command says beyond the verdict.
     pub fn ended(
         &self,
-        arguments: &TestOneArgs,
         call: &Call,
-        aim: Aim,
         absent: impl IntoIterator<Item = &'static str>,
         more: &str,
-    ) -> Result<Ended, CliError> {
-        let Tried { setting, judged, .. } = self;
+    ) -> Result<VerdictEnd<'_>, CliError> {
+        let Tried { asked: AskedCandidate { options, setting, .. }, judged, .. } = self;
         let evaluation = judged.evaluation();
-        if let Some(hit) = limit_hit(&evaluation.verdict, arguments) {
+        let verdict = &evaluation.verdict;
+        if let Some(hit) = limit_hit(verdict, options) {
             call.hit(hit);
         }
-        let missing: Vec<&str> = missing(evaluation, aim).into_iter().chain(absent).collect();
-        let answer = ended(&judged.single, &missing, &arguments.allow_not_run);
+        let not_run: Vec<&str> = missing(evaluation, self.aim).into_iter().chain(absent).collect();
+        let answer = ended(&judged.single, &not_run, &options.allow_not_run);
         if !call.is_json() {
             output::stdout(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
             if answer.status == EnvelopeStatus::NotRun {
-                output::say(&format!("not run, which does not count as a pass: {}", missing.join(", ")));
+                output::say(&format!("not run, which does not count as a pass: {}", not_run.join(", ")));
             }
         }
-        Ok(Ended { answer, missing })
+        let checked = judged.job.as_ref().map(Job::all_checked).unwrap_or_default();
+        let fields = VerdictFields::of(setting, evaluation, &judged.single.attributes, &checked);
+        let (label, class) = (verdict.label(), verdict.kind.class());
+        let brief = VerdictBrief { verdict: label, class, message: &verdict.message, not_run };
+        Ok(VerdictEnd { answer, fields, brief })
     }
 
     /// The whole answer of a command that says nothing beyond the verdict.
     pub fn answer(
         &self,
-        arguments: &TestOneArgs,
         call: &Call,
-        aim: Aim,
         absent: impl IntoIterator<Item = &'static str>,
     ) -> Result<Answer, CliError> {
-        let ended = self.ended(arguments, call, aim, absent, "")?;
-        let checked = self.judged.checked();
-        let (fields, result) = (self.fields(&checked), self.brief(&ended));
-        Ok(ended.answer(&VerdictAnswer { fields, result }))
+        let VerdictEnd { answer, fields, brief } = self.ended(call, absent, "")?;
+        Ok(answer.with(&VerdictAnswer { fields, result: brief }))
     }
 }
 
 /// Gates of a candidate that passes, which were demanded and did not run. Where no small shape can be derived, there is
 /// nothing to run and nothing is missing.
-pub fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
+fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
     if !evaluation.verdict.is_pass() {
         return Vec::new();
     }
-    let ran = |gate: &Gate| {
-        let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
-        evaluation.gate(*gate).is_some_and(ran)
-    };
-    aim.demanded().filter(|gate| !ran(gate)).map(Gate::as_str).collect()
+    let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
+    aim.demanded().filter(|gate| !evaluation.gate(*gate).is_some_and(ran)).map(Gate::as_str).collect()
 }
 
-fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
+/// How a command ends by a verdict and by the gates that were demanded and did not run.
+pub fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
     let verdict = &single.evaluation.verdict;
     if single.lost {
         // First, because what a lost device answers says nothing about the variant.
@@ -726,7 +682,6 @@ fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
     }
 }
 
-/// The limit that a verdict is about, if it is about one.
 pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName> {
     if verdict.kind == VerdictKind::CompileTimeout {
         return Some(LimitName::Compile);
@@ -753,7 +708,6 @@ pub fn study_folder(
     opened.map_err(|error| (place, error))
 }
 
-/// Compiles the sources of a configuration.
 pub fn compile(
     setup: &DeviceSetup,
     prepared: &PreparedKernel,

@@ -18,7 +18,6 @@ use crate::journal::{champion, leaderboard_file};
 use crate::report::text;
 use crate::report::width::stdout_width;
 
-/// Runs the command.
 pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
     if arguments.rebuild {
         rebuild(&arguments.out)?;
@@ -47,7 +46,6 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
     Ok(ExitCode::Done.into())
 }
 
-/// Writes the board that the journals under `out` give.
 fn rebuild(out: &Path) -> Result<(), CliError> {
     let out = OwnFolder::open(out).map_err(|error| unreadable(out, &error))?;
     let mut board = Leaderboard::empty(now());

@@ -52,42 +52,23 @@ impl LimitArgs {
     /// # Errors
     /// The machine starts no thread.
     pub fn begin(&self, call: &Call) -> Result<(), CliError> {
-        self.tell(call);
-        self.total.watch(call, Duration::ZERO)
+        self.begin_with(call, Duration::ZERO)
     }
 
-    /// The same for a command that ends in order by itself once its time is used up.
-    ///
-    /// # Errors
-    /// The machine starts no thread.
     pub fn begin_orderly(&self, call: &Call) -> Result<(), CliError> {
-        self.tell(call);
-        self.total.watch(call, GRACE)
+        self.begin_with(call, GRACE)
     }
 
-    fn tell(&self, call: &Call) {
-        let seconds = |limit: Duration| Some(limit.as_secs_f64());
-        let limits = LimitsReport {
-            compile_s: seconds(self.limit_compile),
-            device_s: seconds(self.limit_device),
-            tool_s: seconds(self.limit_tool),
-            total_s: self.total.in_force().map(|(limit, _)| limit).and_then(seconds),
-            hit: None,
-        };
-        call.know(|facts| facts.limits = Some(limits));
+    fn begin_with(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
+        let steps = [self.limit_compile, self.limit_device, self.limit_tool];
+        self.total.watch(call, steps.map(Some), grace)
     }
 }
 
 impl TotalLimit {
     /// Puts the limit in force where it is the only one.
-    ///
-    /// # Errors
-    /// The machine starts no thread.
     pub fn begin(&self, call: &Call) -> Result<(), CliError> {
-        let total_s = self.limit_total.map(|limit| limit.as_secs_f64());
-        let limits = LimitsReport { compile_s: None, device_s: None, tool_s: None, total_s, hit: None };
-        call.know(|facts| facts.limits = Some(limits));
-        self.watch(call, Duration::ZERO)
+        self.watch(call, [None; 3], Duration::ZERO)
     }
 
     /// When the limit is used up, counted from now.
@@ -95,7 +76,6 @@ impl TotalLimit {
         self.in_force().map(|(limit, _)| Instant::now() + limit)
     }
 
-    /// The limit that counts, and its flag.
     fn in_force(&self) -> Option<(Duration, &'static str)> {
         let total = self.limit_total.map(|limit| (limit, "--limit-total"));
         total.into_iter().chain(self.time_limit.map(|limit| (limit, "--time-limit"))).min()
@@ -107,8 +87,14 @@ impl TotalLimit {
         Some(guard::total_is_over(limit).with_hint(format!("allow more with `{flag}`")))
     }
 
-    fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
-        let Some((limit, flag)) = self.in_force() else { return Ok(()) };
+    fn watch(&self, call: &Call, steps: [Option<Duration>; 3], grace: Duration) -> Result<(), CliError> {
+        let in_force = self.in_force();
+        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
+        let [compile_s, device_s, tool_s] = steps.map(seconds);
+        let total_s = seconds(in_force.map(|(limit, _)| limit));
+        let limits = LimitsReport { compile_s, device_s, tool_s, total_s, hit: None };
+        call.know(|facts| facts.limits = Some(limits));
+        let Some((limit, flag)) = in_force else { return Ok(()) };
         let failed = |error: io::Error| CliError::harness(format!("cannot watch the clock: {error}"));
         guard::limit_total(call, limit, flag, grace).map_err(failed)
     }

@@ -1,24 +1,24 @@
-//! `evo serve --mcp` and `evo mcp`: the commands as tools for a program that speaks the Model Context Protocol.
+//! The options by which evo takes requests, and `evo serve --mcp` with `evo mcp`: the commands as tools for a program that
+//! speaks the Model Context Protocol.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use evo_protocol::request::Visibility;
+use schemars::Schema;
 
 use super::answer::Answer;
-use super::answers;
 use super::error::CliError;
-use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
 use super::limits::duration;
 use super::output;
-use super::request_args::visibility;
 use crate::mcp::{self, ToolSettings};
+use crate::request::emit::EmitForm;
 
-/// Serves until stdin ends.
-pub fn run(arguments: &McpArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &McpArgs, schema_of: fn(&str) -> Option<Schema>) -> Result<Answer, CliError> {
     let harness = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let visibility = if arguments.visibility == Visibility::Owner { "owner" } else { "agent" };
     let options = vec![
@@ -27,11 +27,8 @@ pub fn run(arguments: &McpArgs) -> Result<Answer, CliError> {
         ("visibility", visibility.to_string()),
         ("time-limit", format!("{}s", arguments.time_limit.as_secs().max(1))),
     ];
-    let settings = ToolSettings {
-        program: std::env::current_exe().map_err(harness)?,
-        options,
-        schema_of: answers::command,
-    };
+    let program = std::env::current_exe().map_err(harness)?;
+    let settings = ToolSettings { program, options, schema_of };
     let tools: Vec<&str> = mcp::names().collect();
     output::say(&format!("note: serving {} on stdin and stdout until stdin ends", tools.join(", ")));
     mcp::serve(settings, io::BufReader::new(io::stdin()), Box::new(io::stdout())).map_err(harness)?;
@@ -55,12 +52,43 @@ pub struct McpArgs {
     pub time_limit: Duration,
 }
 
-/// `evo serve`
-#[derive(Clone, Debug, Args)]
-pub struct ServeArgs {
-    /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
-    #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json"])]
-    pub mcp: bool,
-    #[command(flatten)]
-    pub evaluate: EvaluateArgs,
+/// Who reads answers, as a flag says it.
+pub fn visibility() -> impl TypedValueParser<Value = Visibility> {
+    let words = PossibleValuesParser::new(["agent", "owner"]);
+    words.map(|word| if word == "owner" { Visibility::Owner } else { Visibility::Agent })
+}
+
+/// Requests instead of a candidate in words and flags.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RequestArgs {
+    /// Answer the JSON request in this file, or on stdin with `-`; exit code 0 means that an answer was given
+    #[arg(long, value_name = "FILE|-", help_heading = "Requests", conflicts_with_all = ["serve", "stdin"])]
+    pub request: Option<PathBuf>,
+    /// Answer a JSON request a line from stdin, and compile the next one ahead
+    #[arg(long, help_heading = "Requests", conflicts_with = "stdin")]
+    pub serve: bool,
+    /// Answer a JSON request a line from stdin, one after the other
+    #[arg(long, help_heading = "Requests")]
+    pub stdin: bool,
+    /// Go no further than all gates and a screening: nothing is compared side by side, and nothing is accepted
+    #[arg(long, help_heading = "Requests")]
+    pub quick: bool,
+    /// Who reads the answers [default: as a request says, else agent]; `agent` cannot be undone by a request
+    #[arg(
+        long,
+        value_parser = visibility(),
+        value_name = "agent|owner",
+        help_heading = "Requests",
+        hide_possible_values = true
+    )]
+    pub visibility: Option<Visibility>,
+    /// Write answers in the form of another program
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Requests")]
+    pub emit: Option<EmitForm>,
+}
+
+impl RequestArgs {
+    pub fn are_taken(&self) -> bool {
+        self.request.is_some() || self.serve || self.stdin
+    }
 }

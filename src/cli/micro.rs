@@ -72,7 +72,6 @@ pub struct MicroArgs {
     pub json: bool,
 }
 
-/// The sweep that makes a ranking.
 #[derive(Debug, Parser)]
 struct Screening {
     #[command(flatten)]
@@ -98,7 +97,6 @@ impl MicroArgs {
     }
 }
 
-/// Runs the command.
 pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;
@@ -114,9 +112,10 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     });
     let scratch =
         made.map_err(|error| CliError::harness(format!("cannot make a folder in the cache: {error}")))?;
-    let mut plan = SweepPlan::of(&arguments.sweep(scratch.path().to_path_buf()), clock)?;
+    let screening = arguments.sweep(scratch.path().to_path_buf());
+    let mut plan = SweepPlan::of(&screening, clock)?;
     // A hint is not looked at, whatever the space demands of results.
-    plan.sanitize = SanitizePlan::default();
+    plan.options.sanitize = SanitizePlan::default();
     let device = match &mut plan.subject {
         SweepSubject::Live(live) => {
             live.is_hint = true;

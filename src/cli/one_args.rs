@@ -115,7 +115,6 @@ impl SpaceAccessArgs {
     }
 }
 
-/// Whether host variants run behind fences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SandboxMode {
     /// As many fences as this machine has.

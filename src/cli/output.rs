@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use evo_space::text::printable;
 
 use super::error::CliError;
-use crate::report::styled::{ColorWish, StyledLine, Tone};
+use crate::report::styled::{StyledLine, Tone, allows_colors};
 
 /// The words with which lines of talk begin, and how they look.
 const LEADS: [(&str, Tone); 4] =
@@ -18,7 +18,7 @@ pub fn stdout(text: &str) -> Result<(), CliError> {
 
 /// Writes lines to stdout, in color where somebody watches and wants it.
 pub fn styled(lines: &[StyledLine]) -> Result<(), CliError> {
-    let colors = ColorWish::of_environment().allows(io::stdout().is_terminal());
+    let colors = allows_colors(io::stdout().is_terminal());
     raw(&lines.iter().map(|line| line.text(colors) + "\n").collect::<String>())
 }
 
@@ -39,7 +39,7 @@ pub fn written(result: io::Result<()>) -> Result<(), CliError> {
 
 /// One line of talk on stderr. Nobody listening is not an error.
 pub fn say(text: &str) {
-    let colors = ColorWish::of_environment().allows(io::stderr().is_terminal());
+    let colors = allows_colors(io::stderr().is_terminal());
     let _ = writeln!(io::stderr().lock(), "{}", shown(text, colors));
 }
 

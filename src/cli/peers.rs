@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 
 use super::error::CliError;
 use crate::kernel::spec::PeerSpec;
-use crate::peer::{PeerCommand, PeerSeat, SHIPPED, shipped};
+use crate::peer::{PeerSeat, SHIPPED, shipped};
 use crate::tool::{ToolKind, ToolPlaces, find};
 
 /// Longest time of a peer's answer where nothing else is said; importing torch may take half a minute. A quick run
@@ -17,15 +17,9 @@ const TIMEOUT_QUICK: Duration = Duration::from_secs(30);
 
 /// The peer of this name: one that is known from files, or one that comes with evo.
 pub fn named(name: &str, known: &[PeerSpec]) -> Option<PeerSpec> {
-    let shipped = || PeerSpec {
-        name: name.to_string(),
-        command: Vec::new(),
-        folder: Default::default(),
-        timeout_s: None,
-        place: (Default::default(), 0, 0),
-    };
-    let own = known.iter().find(|own| own.name == name).cloned();
-    own.or_else(|| SHIPPED.contains(&name).then(shipped))
+    let shipped = || PeerSpec { name: name.to_string(), ..PeerSpec::default() };
+    let from_file = known.iter().find(|peer| peer.name == name).cloned();
+    from_file.or_else(|| SHIPPED.contains(&name).then(shipped))
 }
 
 /// Peers by their names, each once.
@@ -34,12 +28,9 @@ pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, 
     for name in names {
         let Some(peer) = named(name, known) else {
             let names = known.iter().map(|peer| peer.name.as_str()).chain(SHIPPED.iter().copied());
-            let hint = match nearest(name, names.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => {
-                    format!("there are {}; others go into `[[peers]]`", names.collect::<Vec<_>>().join(", "))
-                }
-            };
+            let hint = suggestion(name, names.clone(), || {
+                format!("there are {}; others go into `[[peers]]`", names.collect::<Vec<_>>().join(", "))
+            });
             return Err(CliError::usage(format!("there is no peer `{name}`")).with_hint(hint));
         };
         if !wanted.iter().any(|other| other.name == peer.name) {
@@ -49,41 +40,31 @@ pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, 
     Ok(wanted)
 }
 
-/// Starts their processes.
 pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<PeerSeat>, CliError> {
     let usual = if is_quick { TIMEOUT_QUICK } else { TIMEOUT };
-    let one = |own: &PeerSpec| {
-        let timeout = own.timeout_s.map_or(usual, Duration::from_secs_f64);
-        let command = match own.command.is_empty() {
-            true => {
-                let python =
-                    find(ToolKind::Python, None, &ToolPlaces::of_environment()).map_err(|failure| {
-                        let text = format!("the peer `{}` does not start: {}", own.name, failure.message);
-                        let hint =
-                            failure.hint.unwrap_or_else(|| "install Python, or set EVO_PYTHON".to_string());
-                        CliError::usage(text).with_code(ErrorCode::ToolMissing).with_hint(hint)
-                    })?;
-                shipped(&own.name, &python, timeout)
-            }
-            false => PeerCommand {
-                name: own.name.clone(),
-                command: own.command.clone(),
-                folder: Some(std::path::absolute(&own.folder).unwrap_or_else(|_| own.folder.clone())),
-                timeout,
-            },
-        };
-        let program = command.command.first().cloned().unwrap_or_default();
-        PeerSeat::start(command, device).map_err(|error| {
-            let text = format!("the peer `{}` does not start: `{program}`: {error}", own.name);
+    let start = |wanted: &PeerSpec| {
+        let refused =
+            |why: String| CliError::usage(format!("the peer `{}` does not start: {why}", wanted.name));
+        let mut peer = wanted.clone();
+        if peer.command.is_empty() {
+            let python = find(ToolKind::Python, None, &ToolPlaces::of_environment()).map_err(|failure| {
+                let hint = failure.hint.unwrap_or_else(|| "install Python, or set EVO_PYTHON".to_string());
+                refused(failure.message).with_code(ErrorCode::ToolMissing).with_hint(hint)
+            })?;
+            peer.command = shipped(&peer.name, &python);
+        }
+        let timeout = peer.timeout_s.map_or(usual, Duration::from_secs_f64);
+        PeerSeat::start(peer.clone(), timeout, device).map_err(|error| {
+            let program = peer.command.first().map_or("", String::as_str);
             let hint =
                 "a program without a `/` is looked for in PATH, one with a `/` beside the file that names it";
-            CliError::usage(text).with_code(ErrorCode::BadFile).at(place(own)).with_hint(hint)
+            let refused = refused(format!("`{program}`: {error}"));
+            refused.with_code(ErrorCode::BadFile).at(place(&peer)).with_hint(hint)
         })
     };
-    wanted.iter().map(one).collect()
+    wanted.iter().map(start).collect()
 }
 
-/// Where a peer was named.
 pub fn place(own: &PeerSpec) -> ErrorPlace {
     let (file, line, column) = &own.place;
     let is_known = *line > 0;

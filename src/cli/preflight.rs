@@ -1,7 +1,6 @@
 //! `evo preflight`: is everything here that a sweep on this device needs, and what else could be used? Looks, starts one
 //! worker, and writes nothing but a probe file in the cache, and with `--write` the answer.
 
-use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,9 +9,6 @@ use evo_device::probe::DeviceChoice;
 use evo_device::telemetry;
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
-use evo_protocol::envelope::{ErrorCode, ErrorPlace};
-use evo_protocol::specialization::Specialization;
-use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -21,17 +17,16 @@ use super::answer::Answer;
 use super::args::PreflightArgs;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::one_args::SandboxMode;
 use super::session::DeviceSetup;
 use super::{device_lane, output, session};
 use crate::compile::cache::Cache;
+use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
 use crate::tool::{
     PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
 };
 
-/// The file that `--write` makes.
 const TOOLCHAIN: &str = "toolchain.json";
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
@@ -67,18 +62,8 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
 
 /// What would be needed for a GPU where there is none.
 fn without_gpu(device: &str) -> DeviceSetup {
-    let choice =
-        DeviceChoice { kind: DeviceKind::Cuda, spec: device.to_string(), arch: String::new(), name: None };
-    let farm = FarmOptions::new(choice.kind, &choice.arch);
-    DeviceSetup {
-        choice,
-        farm,
-        sandbox: SandboxMode::On,
-        step_max: None,
-        sampling_max: None,
-        until: None,
-        warm: None,
-    }
+    let spec = device.to_string();
+    session::setup_on(DeviceChoice { kind: DeviceKind::Cuda, spec, arch: String::new(), name: None }, None)
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -92,18 +77,9 @@ pub struct PreflightAnswer<'a> {
 fn keep(out: &Path, text: &str) -> Result<(), CliError> {
     let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
     written.map_err(|error| {
-        let place = out.join(TOOLCHAIN).display().to_string();
-        let text = format!("cannot write `{place}`: {error}");
-        match error.kind() {
-            // Nothing that the caller got wrong.
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => CliError::harness(text),
-            _ => CliError::environment(text).with_code(ErrorCode::BadFile).at(ErrorPlace {
-                file: place,
-                line: None,
-                column: None,
-            }),
-        }
-        .with_hint("choose another folder with `--out`")
+        let place = out.join(TOOLCHAIN);
+        let text = format!("cannot write `{}`: {error}", place.display());
+        CliError::unwritable(text, &place, error.kind()).with_hint("choose another folder with `--out`")
     })
 }
 
@@ -146,15 +122,12 @@ fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding], tools: &[Surveye
 /// Longest wait for the probe of the compiler, whose headers are compiled first.
 const PROBE_DEADLINE: Duration = Duration::from_secs(60);
 
-/// What to do about a compiler that does not compile.
 const CXX_HINT: &str = "install g++ (`apt install g++`) or let `CXX` name a C++ compiler";
 
 /// Less free disk than this, bytes, does not hold even a short sweep's cache and evidence.
 const DISK_MIN: u64 = 128 << 20;
-/// Less than this may not hold a long one's.
 const DISK_AMPLE: u64 = 1 << 30;
 
-/// One thing that was looked for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding {
     pub name: &'static str,
@@ -172,7 +145,6 @@ impl Finding {
     }
 }
 
-/// Everything that is looked for on the device.
 pub fn all(setup: &DeviceSetup) -> Vec<Finding> {
     let cuda = setup.choice.kind == DeviceKind::Cuda;
     vec![
@@ -205,13 +177,13 @@ fn nvrtc_library() -> Result<String, String> {
         false => "without Landlock, what sources include is judged by their text alone",
     };
     let shown = |library: nvrtc::NvrtcLibrary| format!("{} ({fence})", library.path.display());
-    nvrtc::locate().map(shown).map_err(|error| error.with_hint())
+    nvrtc::locate(&Toolbox::from_env()).map(shown).map_err(|error| error.with_hint())
 }
 
 /// Finds the compiler and has it compile something: a program may answer `--version` and be no compiler at all.
 fn host_compiler() -> Result<String, String> {
-    let compiler = hostcxx::locate().map_err(|error| error.with_hint())?;
     let options = FarmOptions { deadline: PROBE_DEADLINE, ..FarmOptions::new(DeviceKind::Host, "host") };
+    let compiler = hostcxx::locate(&options.toolbox).map_err(|error| error.with_hint())?;
     match compile_one(&options, probe()) {
         Ok(Ok(_)) => Ok(compiler.version),
         Ok(Err(verdict)) => {
@@ -228,15 +200,7 @@ fn probe() -> KernelSource {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let text =
         format!("// {now}\nextern \"C\" __global__ void evo_probe(int* x) {{ x[threadIdx.x] = 1; }}\n");
-    KernelSource {
-        variant_hash: ContentHash::of(text.as_bytes()),
-        text,
-        options: Vec::new(),
-        entries: vec!["evo_probe".to_string()],
-        file_name: "probe.cu".to_string(),
-        instrumented: false,
-        constants: Specialization::default(),
-    }
+    KernelSource::plain("probe.cu", text, ["evo_probe"])
 }
 
 fn cache_folder() -> Result<String, String> {
@@ -258,12 +222,11 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     if setup.choice.kind == DeviceKind::Cuda && setup.choice.arch.is_empty() {
         return Err("not started: there is no GPU".into());
     }
-    let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
+    let lane = device_lane::lane(setup, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }
 
-/// Room for the cache.
 fn free_disk() -> Finding {
     let folder = cache::default_dir();
     let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));

@@ -3,9 +3,9 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, io};
 
 use clap::{Args, ValueEnum};
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::judge::{self, Aim, PROFILE, Tried};
+use super::judge::{self, Aim, PROFILE, Tried, VerdictEnd};
 use super::one_args::TestOneArgs;
 use super::{device_lane, output, session};
 use crate::compile::cache::{self, Cache};
@@ -36,7 +36,6 @@ use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
 
-/// Runs the command.
 pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     let one = &arguments.one;
     profile::check_names(&arguments.metrics).map_err(|UnknownMetric { name, hint }| {
@@ -46,39 +45,25 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a profile is of one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo profile` once for each problem"));
     }
-    let tried = judge::run(judge::ask(one, call, Aim::Profile)?, one, call, Aim::Profile, |bench| {
-        let kernel = session::kernel_of(bench.file)?;
-        device_lane::lane_options(bench.setup, one.run.worker_command.as_deref(), Some(kernel))
+    let tried = judge::run(judge::ask(one, call, Aim::Profile)?, call, Aim::Profile, |bench| {
+        device_lane::lane_options(bench.setup, Some(session::kernel_of(bench.file)?))
     })?;
     // Its lane is gone by now, so that the profiler has the device to itself.
     let judged = tried.found.as_ref().zip(tried.judged.job.as_ref()).zip(tried.judged.device.as_ref());
-    let Some(((options, job), device)) = judged else { return tried.answer(one, call, Aim::Profile, None) };
-    let looked = look_at(arguments, &tried, options, job, device)?;
-    answer(arguments, call, &tried, &looked)
-}
-
-/// Has the profiler look at a plan of the candidate.
-fn look_at<T>(
-    arguments: &ProfileArgs,
-    tried: &Tried<T>,
-    options: &LaneOptions,
-    job: &Job,
-    device: &DeviceInfo,
-) -> Result<CounterLook, CliError> {
+    let Some(((options, job), device)) = judged else { return tried.answer(call, None) };
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
     let sources = sources_of(device, plan, job, &tried.judged.single, tried.judged.mode);
-    let set = match arguments.set {
-        CounterSet::Light => MetricSet::Light,
-        CounterSet::Wide => MetricSet::Wide,
-    };
-    let order = CounterOrder {
-        set,
+    let looked = look(&CounterOrder {
+        set: match arguments.set {
+            CounterSet::Light => MetricSet::Light,
+            CounterSet::Wide => MetricSet::Wide,
+        },
         further: &arguments.metrics,
         ncu: arguments.ncu.as_deref(),
         keep_report: arguments.keep_report,
-        limit: arguments.one.run.limits.limit_tool,
-    };
-    look(&CounterSubject { options, job, sources }, &order)
+        ..CounterOrder::light(options, job, sources, one.run.limits.limit_tool)
+    })?;
+    answer(arguments, call, &tried, &looked)
 }
 
 /// Shows what was found, keeps it, and says how the command ended.
@@ -90,29 +75,23 @@ fn answer<T>(
 ) -> Result<Answer, CliError> {
     let profile = &looked.profile;
     let absent = profile.counters.is_err().then_some(PROFILE);
-    let ended = tried.ended(&arguments.one, call, Aim::Profile, absent, &text(profile))?;
-    let is_allowed = ended.allowed_not_run().iter().any(|name| name == PROFILE);
+    let VerdictEnd { answer, fields, .. } = tried.ended(call, absent, &text(profile))?;
     let error = profile.counters.as_ref().err().map(error_of);
     if error.as_ref().is_some_and(|error| error.code() == ErrorCode::TimedOut) {
         call.hit(LimitName::Tool);
     }
     let kept = keep(arguments, call, tried, looked, error.as_ref().map(CliError::envelope));
-    let checked = tried.judged.checked();
     let [profile_file, report_file] = files(&kept, profile.counters.is_ok());
-    let mut answer = ended.answer(&ProfileAnswer {
-        fields: tried.fields(&checked),
-        profile_file,
-        report_file,
-        result: ProfileResult::of(profile),
-    });
-    match error {
+    let result = ProfileResult::of(profile);
+    let mut answer = answer.with(&ProfileAnswer { fields, profile_file, report_file, result });
+    if let Some(error) = error {
         // The exit code may say that this was meant; the status says that nobody read a counter, and the error why.
-        Some(error) if is_allowed => {
-            let exit = answer.exit;
-            answer = Answer { exit, ..answer.despite(error) };
+        let is_allowed = answer.allowed_not_run.iter().any(|name| name == PROFILE);
+        let exit = answer.exit;
+        answer = answer.despite(error);
+        if is_allowed {
+            answer.exit = exit;
         }
-        Some(error) => answer = answer.despite(error),
-        None => {}
     }
     // What was found is shown all the same.
     Ok(kept.err().into_iter().fold(answer, Answer::despite))
@@ -127,18 +106,17 @@ fn keep<T>(
     error: Option<EnvelopeError>,
 ) -> Result<KeptProfile, CliError> {
     let facts = call.facts();
-    let evaluation = &tried.judged.single.evaluation;
+    let evaluation = tried.judged.evaluation();
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
     let object = document(&facts, hashes, &looked.profile, error);
     let kind = tried.judged.device.as_ref().map_or("host", |device| device.kind.as_str());
-    let folder = judge::study_folder(&arguments.one.candidate, (&tried.setting.kernel, kind), &facts)
+    let candidate = &arguments.one.candidate;
+    let folder = judge::study_folder(candidate, (&tried.asked.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
-    let own_source = evaluation.source_hash.as_ref().filter(|_| arguments.one.candidate.source.is_some());
     let file = ProfileFile {
-        hash: own_source.unwrap_or(&evaluation.configuration_hash).as_str(),
+        hash: candidate.hash(evaluation).as_str(),
         problem: &looked.profile.problem,
         object: &object,
-        has_counters: looked.profile.counters.is_ok(),
         report: looked.report.as_deref(),
     };
     Ok(keep_profile(&folder, &file)?)
@@ -183,7 +161,6 @@ pub struct ProfileArgs {
     pub ncu: Option<PathBuf>,
 }
 
-/// How many counters are collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CounterSet {
     /// A dozen
@@ -192,23 +169,32 @@ pub enum CounterSet {
     Wide,
 }
 
-/// What is looked at.
-pub struct CounterSubject<'a> {
+/// What is looked at, and how.
+pub struct CounterOrder<'a> {
     /// What workers of the device are told.
     pub options: &'a LaneOptions,
     pub job: &'a Job,
     /// Device and plan, and what is known of them.
     pub sources: KnownSources<'a>,
-}
-
-/// How it is looked at.
-pub struct CounterOrder<'a> {
     pub set: MetricSet,
     pub further: &'a [String],
     /// The profiler, where the user names it.
     pub ncu: Option<&'a Path>,
     pub keep_report: bool,
     pub limit: Duration,
+}
+
+impl<'a> CounterOrder<'a> {
+    /// The counters that name the bottleneck.
+    pub fn light(
+        options: &'a LaneOptions,
+        job: &'a Job,
+        sources: KnownSources<'a>,
+        limit: Duration,
+    ) -> CounterOrder<'a> {
+        let (set, further) = (MetricSet::Light, &[][..]);
+        CounterOrder { options, job, sources, set, further, ncu: None, keep_report: false, limit }
+    }
 }
 
 /// What is known of a candidate that was judged, on a plan of its job.
@@ -239,7 +225,6 @@ pub fn attributes_of<'a>(all: &'a [EntryAttributes], job: &Job, plan: &ProblemPl
     all.get(before..before + plan.launches.len()).unwrap_or_default()
 }
 
-/// A profile, and the profiler's own report where it is to be kept.
 pub struct CounterLook {
     pub profile: Profile,
     pub report: Option<Vec<u8>>,
@@ -249,56 +234,45 @@ pub struct CounterLook {
 ///
 /// # Errors
 /// evo's own folders and files. That the profiler gives no answer is in the profile.
-pub fn look(subject: &CounterSubject<'_>, order: &CounterOrder<'_>) -> Result<CounterLook, CliError> {
-    let KnownSources { device, plan, .. } = subject.sources;
-    let known = KnownFacts::of(&subject.sources);
-    let problem = plan.name.clone();
-    if device.kind != DeviceKind::Cuda {
-        let counters = Err(NoCounters::HostDevice);
-        return Ok(CounterLook {
-            profile: Profile { problem, known, version: None, counters },
-            report: None,
-        });
-    }
-    let found = match tool::locate(ToolKind::Ncu, order.ncu, &ToolPlaces::of_environment()) {
-        Ok(found) => found,
-        Err(failure) => {
-            let counters = Err(NoCounters::Failed(failure));
-            return Ok(CounterLook {
-                profile: Profile { problem, known, version: None, counters },
-                report: None,
-            });
-        }
+pub fn look(order: &CounterOrder<'_>) -> Result<CounterLook, CliError> {
+    let KnownSources { device, plan, .. } = order.sources;
+    let (mut version, mut report) = (None, None);
+    let counters = match device.kind {
+        DeviceKind::Cuda => match tool::locate(ToolKind::Ncu, order.ncu, &ToolPlaces::of_environment()) {
+            Ok(found) => {
+                version = Some(found.version.to_string());
+                collect(order, &found, &mut report)?
+            }
+            Err(failure) => Err(NoCounters::Failed(failure)),
+        },
+        _ => Err(NoCounters::HostDevice),
     };
-    let version = Some(found.version.to_string());
-    let (counters, report) = collect(subject, order, &found)?;
-    Ok(CounterLook { profile: Profile { problem, known, version, counters }, report })
+    let known = KnownFacts::of(&order.sources);
+    Ok(CounterLook { profile: Profile { problem: plan.name.clone(), known, version, counters }, report })
 }
-
-type Counted = (Result<profile::Collected, NoCounters>, Option<Vec<u8>>);
 
 fn collect(
-    subject: &CounterSubject<'_>,
     order: &CounterOrder<'_>,
     tool: &FoundTool,
-) -> Result<Counted, CliError> {
-    let KnownSources { device, plan, .. } = subject.sources;
-    let wanted = profile::wanted(order.set, order.further, &device.arch);
+    report: &mut Option<Vec<u8>>,
+) -> Result<Result<profile::Collected, NoCounters>, CliError> {
+    let CounterOrder { options, job, sources: KnownSources { device, plan, .. }, limit, .. } = *order;
+    let wanted = &profile::wanted(order.set, order.further, &device.arch);
     let scratch = Cache::open(&cache::default_dir())?.scratch()?;
-    let (options, job, folder, limit) = (subject.options, subject.job, scratch.path(), order.limit);
-    let collected =
-        profile::collect(&Collection { tool, options, job, plan, wanted: &wanted, folder, limit });
-    let collected = match collected {
+    let folder = scratch.path();
+    let collected = match profile::collect(&Collection { tool, options, job, plan, wanted, folder, limit }) {
         Ok(collected) => collected,
-        Err(failure) => return Ok((Err(NoCounters::Failed(failure)), None)),
+        Err(failure) => return Ok(Err(NoCounters::Failed(failure))),
     };
-    let unreadable =
-        |error: io::Error| CliError::harness(format!("cannot read the report of `ncu`: {error}"));
-    let report = order.keep_report.then(|| fs::read(&collected.report).map_err(unreadable)).transpose()?;
-    Ok((Ok(collected), report))
+    if order.keep_report {
+        let read = fs::read(&collected.report);
+        *report = Some(
+            read.map_err(|error| CliError::harness(format!("cannot read the report of `ncu`: {error}")))?,
+        );
+    }
+    Ok(Ok(collected))
 }
 
-/// The error of a profile without counters.
 pub fn error_of(none: &NoCounters) -> CliError {
     match none {
         NoCounters::HostDevice => CliError::tool("the host device has no counters")

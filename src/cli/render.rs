@@ -133,19 +133,12 @@ pub struct Rendered<'a> {
 
 #[cfg(test)]
 mod tests {
-    use evo_space::genome::ContentHash;
-
     use super::*;
 
     fn source(body: &str) -> KernelSource {
         KernelSource {
-            text: format!("// evo: k A=4\n{HEADER_END}{body}"),
             options: ["-DA=4", "--use_fast_math", "-DB", "-DF(x)=x"].map(String::from).into(),
-            entries: Vec::new(),
-            file_name: "k.cu".to_string(),
-            variant_hash: ContentHash::of(b"k"),
-            instrumented: false,
-            constants: Specialization::default(),
+            ..KernelSource::plain("k.cu", format!("// evo: k A=4\n{HEADER_END}{body}"), [""; 0])
         }
     }
 

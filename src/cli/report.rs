@@ -11,7 +11,6 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::Known;
 use evo_protocol::leaderboard::RankedEntry;
 use evo_protocol::schema::ConfigurationObject;
-use evo_space::diagnostic::nearest;
 use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +22,7 @@ use super::exit_code::ExitCode;
 use super::output;
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
-use crate::journal::gates::GateRun;
+use crate::journal::iterations::GateRun;
 use crate::journal::iterations::Iteration;
 use crate::journal::numbered;
 use crate::journal::own_folder::OwnFolder;
@@ -33,10 +32,10 @@ use crate::kernel::catalog;
 use crate::kernel::label::is_label;
 use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
+use crate::report::failures::passed;
 use crate::report::standing::beside_peers;
-use crate::report::study_report::{
-    LoadedStudy, ReportMaterial, SourcePair, SourceText, StudyModel, StudyView,
-};
+use crate::report::study_report::{LoadedStudy, ReportMaterial, SourceText, StudyModel, StudyView};
+use crate::study::{instead_of, studies};
 
 /// How a file begins that evo may replace.
 const MARK: &str = "evo.report";
@@ -51,21 +50,17 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let model = StudyModel::of(&material);
     let render = |view: StudyView| Ok((view.file_name(), rendered(&model, view)?));
     let texts = StudyView::FILES.into_iter().map(render).collect::<Result<Vec<_>, CliError>>()?;
-    let made;
     let folder = match &arguments.to {
-        None => &chosen.folder,
-        Some(to) => {
-            made = OwnFolder::create(to).map_err(|error| {
-                CliError::bad_file(format!("cannot make `{}`: {error}", to.display()), to)
-                    .with_hint("`--to` names another folder")
-            })?;
-            &made
-        }
+        None => chosen.folder,
+        Some(to) => OwnFolder::create(to).map_err(|error| {
+            CliError::bad_file(format!("cannot make `{}`: {error}", to.display()), to)
+                .with_hint("`--to` names another folder")
+        })?,
     };
     // All of them first: a refusal writes nothing.
-    texts.iter().try_for_each(|(name, _)| check_place(folder, name))?;
+    texts.iter().try_for_each(|(name, _)| check_place(&folder, name))?;
     for (name, text) in &texts {
-        write(folder, name, text)?;
+        write(&folder, name, text)?;
     }
     let files: Vec<String> = texts.iter().map(|(name, _)| folder.place(name).display().to_string()).collect();
     for damage in &material.study.damage {
@@ -79,10 +74,9 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// Writes the page of a study after a sweep; its place.
 pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
-    let open = |own: &OwnFolder| own.folder(name).map_err(|error| CliError::harness(error.to_string()));
-    let folder = open(out)?;
-    let around = OwnFolder::open(out.path()).ok();
-    let material = gather(&ChosenStudy { folder: open(out)?, out: around })?;
+    let folder = out.folder(name).map_err(|error| CliError::harness(error.to_string()))?;
+    let chosen = ChosenStudy { folder: folder.clone(), out: Some(out.clone()) };
+    let material = gather(&chosen)?;
     let name = StudyView::Page.file_name();
     check_place(&folder, name)?;
     write(&folder, name, &rendered(&StudyModel::of(&material), StudyView::Page)?)?;
@@ -113,26 +107,17 @@ pub fn gather(chosen: &ChosenStudy) -> Result<ReportMaterial, CliError> {
     Ok(material)
 }
 
-/// The sources of winner and baseline, rendered again where that gives what was measured.
-fn sources(material: &ReportMaterial) -> SourcePair {
-    let unknown = |why: &str| SourcePair::Unknown { why: why.to_string() };
+/// The sources of baseline and winner, rendered again where that gives what was measured.
+fn sources(material: &ReportMaterial) -> Result<[SourceText; 2], String> {
     let header = &material.study.header;
     if header.device.kind == DeviceKind::Replay {
-        return unknown("a recording holds no sources");
+        return Err("a recording holds no sources".into());
     }
-    let (Some(winner), Some(base)) = (material.winner(), material.baseline()) else {
-        return unknown("there is no winner to compare");
-    };
-    let Ok(file) = catalog::open(&header.space) else {
-        return SourcePair::Unknown {
-            why: format!("the space `{}` cannot be opened from here", header.space),
-        };
-    };
+    let (winner, base) = material.winner().zip(material.baseline()).ok_or("there is no winner to compare")?;
+    let file = catalog::open(&header.space)
+        .map_err(|_| format!("the space `{}` cannot be opened from here", header.space))?;
     let text = |one: &Evaluation, what: &str| source(&file, header, one, what);
-    match (text(base, "the baseline"), text(winner, "the winner")) {
-        (Ok(baseline), Ok(champion)) => SourcePair::Known { baseline, champion },
-        (Err(why), _) | (_, Err(why)) => SourcePair::Unknown { why },
-    }
+    Ok([text(base, "the baseline")?, text(winner, "the winner")?])
 }
 
 fn source(
@@ -149,7 +134,7 @@ fn source(
         source_hash: Some(source_hash),
         device: header.device.kind,
     };
-    let files = restored(file, &request).map_err(|error| error.to_string())?;
+    let files = restored(file, &request)?;
     if files.source_changed {
         return Err(format!("the kernel was edited since evaluation {} was measured", one.number));
     }
@@ -201,7 +186,7 @@ pub struct Reported<'a> {
     passed: usize,
     confirmed: bool,
     winner: Known<ReportedWinner<'a>>,
-    notes: Vec<String>,
+    notes: &'a [String],
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -238,10 +223,10 @@ fn result<'a>(material: &'a ReportMaterial, files: &'a [String]) -> Reported<'a>
         device: &header.device.name,
         files,
         evaluations: material.evaluations().len(),
-        passed: material.evaluations().iter().filter(|evaluation| evaluation.verdict.is_pass()).count(),
+        passed: passed(material.evaluations()),
         confirmed: champion.is_some(),
         winner: Known::of(winner, "no variant passed"),
-        notes: material.study.damage.iter().map(ToString::to_string).collect(),
+        notes: &material.study.damage,
     }
 }
 
@@ -281,9 +266,6 @@ pub struct WatchArgs {
     pub port: u16,
 }
 
-/// Studies that a hint names.
-const NAMED: usize = 8;
-
 /// A study's folder.
 #[derive(Debug)]
 pub struct ChosenStudy {
@@ -296,68 +278,38 @@ pub struct ChosenStudy {
 pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> {
     let around = output_folder(out)?;
     let Some(word) = study else { return newest(out, around) };
-    if let Some(around) = around.filter(|own| is_label(word) && holds_study(own, word)) {
-        let folder = around.folder(word).map_err(|error| unopened(&around.place(word), &error))?;
-        return Ok(ChosenStudy { folder, out: Some(around) });
+    let named = around.as_ref().filter(|_| is_label(word)).and_then(|around| around.folder(word).ok());
+    if let Some(folder) = named.filter(|folder| folder.has_file(JOURNAL)) {
+        return Ok(ChosenStudy { folder, out: around });
     }
     let path = Path::new(word);
     if !path.join(JOURNAL).is_file() {
         return Err(missing(out, word));
     }
-    let folder = OwnFolder::open(path).map_err(|error| unopened(path, &error))?;
+    let folder = OwnFolder::open(path).map_err(|error| {
+        CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
+            .with_hint("links are not followed")
+    })?;
     // The folder around a relative name of one part is the one that evo runs in.
     let around = path.canonicalize().ok().and_then(|own| own.parent().map(PathBuf::from));
     Ok(ChosenStudy { folder, out: around.and_then(|own| OwnFolder::open(&own).ok()) })
 }
 
-fn holds_study(out: &OwnFolder, name: &str) -> bool {
-    out.folder(name).is_ok_and(|folder| folder.has_file(JOURNAL))
-}
-
-/// Names of the studies in an output folder, in order.
-fn studies(out: Option<&OwnFolder>) -> Vec<String> {
-    let mut names = out.and_then(|own| own.names().ok()).unwrap_or_default();
-    names.retain(|name| out.is_some_and(|own| holds_study(own, name)));
-    names.sort();
-    names
-}
-
 fn newest(out: &Path, around: Option<OwnFolder>) -> Result<ChosenStudy, CliError> {
-    let hint = "`evo sweep` makes one; `--out` names another folder";
-    let Some(around) = around else {
-        return Err(
-            CliError::bad_file(format!("there is no folder `{}`", out.display()), out).with_hint(hint)
-        );
+    let none = |what: &str| {
+        CliError::bad_file(format!("there is no {what} `{}`", out.display()), out)
+            .with_hint("`evo sweep` makes one; `--out` names another folder")
     };
-    let age = |name: &String| {
-        around.folder(name).and_then(|folder| folder.age(JOURNAL)).map_or(i64::MIN, |own| own.0)
-    };
-    // Of one age, the name decides.
-    let found = studies(Some(&around)).into_iter().max_by_key(|name| (age(name), name.clone()));
-    let Some(name) = found else {
-        return Err(
-            CliError::bad_file(format!("there is no study in `{}`", out.display()), out).with_hint(hint)
-        );
-    };
-    let folder = around.folder(&name).map_err(|error| unopened(&around.place(&name), &error))?;
+    let around = around.ok_or_else(|| none("folder"))?;
+    let newest = studies(&around).unwrap_or_default().into_iter().next();
+    let folder = newest.ok_or_else(|| none("study in"))?.folder;
     Ok(ChosenStudy { folder, out: Some(around) })
 }
 
 fn missing(out: &Path, word: &str) -> CliError {
-    let names = studies(output_folder(out).ok().flatten().as_ref());
-    let hint = match nearest(word, names.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if names.is_empty() => format!("there is no study in `{}`", out.display()),
-        None => {
-            let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            let more = if names.len() > NAMED { ", …" } else { "" };
-            format!("studies in `{}`: {shown}{more}", out.display())
-        }
-    };
-    CliError::bad_file(format!("there is no study `{word}`"), Path::new(word)).with_hint(hint)
-}
-
-fn unopened(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
-        .with_hint("links are not followed")
+    let around = output_folder(out).ok().flatten();
+    let place = format!("in `{}`", out.display());
+    let hint = instead_of(word, around.as_ref(), &place);
+    CliError::bad_file(format!("there is no study `{word}`"), Path::new(word))
+        .with_hint(hint.unwrap_or_else(|| format!("there is no study {place}")))
 }

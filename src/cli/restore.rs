@@ -22,23 +22,17 @@ use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
 use crate::study::StudySearch;
 
-/// The files.
 const CONFIG: &str = "config.json";
 const SOURCE: &str = "kernel.cu";
 const LAUNCH: &str = "launch.json";
 
-/// A candidate of the past.
 struct Past<'a> {
     step: &'a LadderStep,
     /// As the record names it.
     space: String,
-    configuration: &'a Configuration,
-    source: Option<&'a str>,
-    launch: Option<&'a str>,
-    source_hash: Option<&'a ContentHash>,
+    candidate: RestoreRequest<'a>,
 }
 
-/// Runs the command.
 pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
     let (name, place) = split(&arguments.words)?;
     let ladder = history::read(&arguments.out)?;
@@ -58,9 +52,10 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
         CliError::usage(format!("there is nothing to restore in `{}`", arguments.out.display()))
             .with_hint("`evo history` lists what there is")
     })?;
-    let in_study = in_study(rung, name, arguments);
-    let past = past(rung, name).map_err(|error| match &in_study {
-        Some(own) => error.with_hint(own.clone()),
+    let device = if rung.device_kind == "cuda" { DeviceKind::Cuda } else { DeviceKind::Host };
+    let in_study = in_study(rung, name, device, arguments);
+    let past = past(rung, name, device).map_err(|error| match &in_study {
+        Some(hint) => error.with_hint(hint.clone()),
         None => error,
     })?;
     let file = match opened {
@@ -70,12 +65,8 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
             error.with_hint(hint)
         })?,
     };
-    let device = if rung.device_kind == "cuda" { DeviceKind::Cuda } else { DeviceKind::Host };
-    let Past { configuration, source, launch, source_hash, .. } = past;
-    let request = RestoreRequest { configuration, source, launch, source_hash, device };
-    let files = restored(&file, &request).map_err(|error| {
-        CliError::usage(error.to_string())
-            .with_hint(format!("the space was edited since; {}", at_commit(past.step)))
+    let files = restored(&file, &past.candidate).map_err(|error| {
+        CliError::usage(error).with_hint(format!("the space was edited since; {}", at_commit(past.step)))
     })?;
     if files.source_changed && !arguments.force {
         let text = format!(
@@ -93,10 +84,9 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
 }
 
 /// Where the evaluation of a study is found that has the number of an `@NUMBER`, which names one of `evo evaluate` here.
-fn in_study(rung: &Rung, name: &str, arguments: &RestoreArgs) -> Option<String> {
+fn in_study(rung: &Rung, name: &str, device: DeviceKind, arguments: &RestoreArgs) -> Option<String> {
     let number = name.strip_prefix('@')?.parse::<u64>().ok()?;
-    let device = Some(if rung.device_kind == "cuda" { DeviceKind::Cuda } else { DeviceKind::Host });
-    let search = StudySearch { out: &arguments.out, study: None, kernel: &rung.kernel, device };
+    let search = StudySearch { out: &arguments.out, study: None, kernel: &rung.kernel, device: Some(device) };
     let study = search.number(number).ok()?.study;
     Some(format!(
         "evaluation {number} of study `{study}` is `@{number}` of `evo render`, `test` and the others"
@@ -117,15 +107,14 @@ fn open(space: &str, arguments: &RestoreArgs) -> Result<crate::kernel::spec::Spa
     words::named_space(&[space.to_string()]).open(arguments.access.access())
 }
 
-/// What a name means.
-fn past<'a>(rung: &'a Rung, name: &str) -> Result<Past<'a>, CliError> {
+fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind) -> Result<Past<'a>, CliError> {
     let refused = |text: String, hint: &str| Err(CliError::usage(text).with_hint(hint));
-    let own = name.strip_prefix('@').unwrap_or(name);
-    let step = match own {
+    let word = name.strip_prefix('@').unwrap_or(name);
+    let step = match word {
         "champion" => rung.champion(),
         "best" => rung.best(),
         "previous" => rung.previous(),
-        _ => match own.parse::<u64>() {
+        _ => match word.parse::<u64>() {
             Ok(number) => {
                 rung.steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number)
             }
@@ -138,33 +127,27 @@ fn past<'a>(rung: &'a Rung, name: &str) -> Result<Past<'a>, CliError> {
     };
     let kernel = &rung.kernel;
     let Some(step) = step else {
-        let text = match own {
-            "champion" | "best" => format!("`{kernel}` has no {own} yet: nothing was accepted or confirmed"),
+        let text = match word {
+            "champion" | "best" => format!("`{kernel}` has no {word} yet: nothing was accepted or confirmed"),
             "previous" => format!("`{kernel}` has no best candidate before the present one"),
-            _ => format!("`{kernel}` has no evaluation {own} on {}", rung.device_kind),
+            _ => format!("`{kernel}` has no evaluation {word} on {}", rung.device_kind),
         };
         return refused(text, "`evo history` lists what there is");
     };
-    let iteration =
-        rung.iterations.iter().find(|one| step.kind == StepKind::Evaluation && one.number == step.number);
-    if let Some(one) = iteration {
-        let candidate = &one.candidate;
-        return Ok(Past {
-            step,
-            space: one.space.clone(),
-            configuration: &candidate.configuration,
-            source: candidate.source.as_deref(),
-            launch: candidate.launch.as_deref(),
-            source_hash: candidate.source_hash.as_ref(),
-        });
-    }
+    let is_evaluation = step.kind == StepKind::Evaluation;
+    let iteration = rung.iterations.iter().find(|line| is_evaluation && line.number == step.number);
+    let section = rung.section.as_ref().map(|section| section.study.space.clone());
+    let candidate = iteration.map(|line| &line.candidate);
     Ok(Past {
         step,
-        space: rung.section.as_ref().map(|own| own.study.space.clone()).unwrap_or_default(),
-        configuration: &step.configuration,
-        source: None,
-        launch: None,
-        source_hash: step.source_hash.as_ref(),
+        space: iteration.map(|line| line.space.clone()).or(section).unwrap_or_default(),
+        candidate: RestoreRequest {
+            configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration),
+            source: candidate.and_then(|candidate| candidate.source.as_deref()),
+            launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
+            source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).as_ref(),
+            device,
+        },
     })
 }
 
@@ -190,7 +173,8 @@ fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> 
         let text = format!("the folder `{}` is there and not empty", to.display());
         return Err(refused(text, "name another one, or add `--force` to replace the three files in it"));
     }
-    let missing: Vec<&Path> = to.ancestors().take_while(|own| is_missing(own)).collect();
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
+    let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
     let folder = OwnFolder::create(to).map_err(|error| {
         refused(format!("cannot make `{}`: {error}", to.display()), "name another folder")
     })?;
@@ -207,15 +191,11 @@ fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> 
     texts.iter().try_for_each(write).inspect_err(|_| {
         // Half of a candidate in a folder that was not there before would look like one.
         if !missing.is_empty() {
-            folder.remove_files(|own| texts.iter().any(|(name, _)| own == *name));
+            folder.remove_files(|file| texts.iter().any(|(name, _)| file == *name));
         }
         // Innermost first; one with anything in it stays.
-        missing.iter().for_each(|own| drop(std::fs::remove_dir(own)));
+        missing.iter().for_each(|path| drop(std::fs::remove_dir(path)));
     })
-}
-
-fn is_missing(path: &Path) -> bool {
-    !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err()
 }
 
 fn answer(
@@ -227,17 +207,13 @@ fn answer(
 ) -> Result<Answer, CliError> {
     let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
     let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
-    let is_usual = arguments.out == Path::new("evidence");
-    let elsewhere = if is_usual {
-        String::new()
-    } else {
-        format!(" --out {}", quote(&arguments.out.display().to_string()))
-    };
-    if past.source.is_some() {
+    if past.candidate.source.is_some() {
         again += &format!(" --source {}", quoted(SOURCE));
         again += &if files.has_launch { format!(" --launch {}", quoted(LAUNCH)) } else { String::new() };
     }
-    again += &elsewhere;
+    if arguments.out != Path::new("evidence") {
+        again += &format!(" --out {}", quote(&arguments.out.display().to_string()));
+    }
     let mut notes = files.notes.clone();
     notes.extend(in_study);
     if files.source_changed {
@@ -249,7 +225,7 @@ fn answer(
         at: &past.step.at,
         folder: arguments.to.display().to_string(),
         files: [CONFIG, SOURCE, LAUNCH],
-        configuration: past.configuration,
+        configuration: past.candidate.configuration,
         source_hash: Known::of(files.source_hash.as_ref(), "the record has none"),
         source_changed: files.source_changed,
         again: &again,

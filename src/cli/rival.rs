@@ -12,7 +12,6 @@ use crate::engine::candidate::{
 use crate::journal::iterations::{Incumbent, SOURCES, incumbent_name};
 use crate::journal::own_folder::OwnFolder;
 
-/// The rival of a candidate.
 #[derive(Debug)]
 pub struct ChosenRival {
     pub resolved: ResolvedCandidate,

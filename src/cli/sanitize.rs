@@ -4,12 +4,13 @@
 // Comments on flags are help texts, in which `[default: …]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
 
 use clap::{Args, ValueEnum};
 use evo_device::host::room;
@@ -17,6 +18,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::Known;
+use evo_protocol::verdict::{GateState, Verdict};
 use evo_space::genome::Configuration;
 use serde_json::json;
 
@@ -24,7 +26,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, SANITIZE, compile};
+use super::judge::{self, Aim, AskedCandidate, Judged, SANITIZE, compile};
 use super::one_args::{SandboxMode, TestOneArgs};
 use super::session::{self, DeviceSetup};
 use super::{device_lane, output};
@@ -36,15 +38,13 @@ use crate::inspect::twin::{HostLook, TwinAnswer};
 use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::sanitize::{self, SanitizeResult, Sanitized};
-use crate::supervise::job::Standing;
-use crate::supervise::lane::LaneLimits;
+use crate::supervise::job::{Job, Standing};
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
 
-/// Runs the command.
 pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     let asked = judge::ask(&arguments.one, call, Aim::Sanitize)?;
-    if let Some(evaluation) = asked.refused() {
-        return refused(&evaluation, call);
+    if let Some(judged) = asked.refused()? {
+        return refused(judged.evaluation(), call);
     }
     let kind = asked.setup.choice.kind;
     let tool = tool_on(kind, arguments.program.as_deref());
@@ -53,27 +53,63 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
         Some(choice) => choice.checks(),
         None => asked.kernel()?.check.sanitizers.clone(),
     };
-    let looked = match (tool, kind) {
+    let twin = HostTwin::wanted(&asked.candidate.file, asked.setup.sandbox, asked.seed);
+    let mut setting = asked.setting.clone();
+    let look = match (tool, kind) {
         // Nothing to wait for: without a tool there is no answer on a GPU.
         (Err(failure), DeviceKind::Cuda) => {
-            let without = || SanitizerLook::without(&checks, failure);
-            Looked { device: None, look: beside_twin(&arguments.one, &asked, without) }
+            look_beside(twin.as_ref(), &asked, || SanitizerLook::without(&checks, failure))
         }
-        _ => match look_at(&arguments.one, &checks, call, &asked, tool)? {
-            Ok(looked) => looked,
-            Err(evaluation) => return refused(&evaluation, call),
-        },
+        _ => {
+            let opened = asked.open(call)?;
+            let job = match opened.job(false)? {
+                Ok((_, job)) => job,
+                Err(evaluation) => return refused(&evaluation, call),
+            };
+            setting.device.clone_from(&opened.lane.info().name);
+            // Its process holds the device, which the tool's is to have for itself.
+            drop(opened);
+            look_at(&asked, &job, twin.as_ref(), tool, &checks, false)?
+        }
     };
-    let mut setting = asked.setting.clone();
-    setting.device = looked.device.unwrap_or(setting.device);
-    let sanitized = Sanitized { setting: &setting, tool, look: &looked.look };
-    if looked.look.outcomes.iter().any(timed_out) {
+    let sanitized = Sanitized { setting: &setting, tool, look: &look };
+    if look.outcomes.iter().any(timed_out) {
         call.hit(LimitName::Tool);
     }
     if !call.is_json() {
         output::stdout(&sanitize::text(&sanitized))?;
     }
     Ok(answer(&sanitized, &arguments.one.allow_not_run))
+}
+
+/// Looks for faults in a candidate that passed; a finding is its verdict. Where nobody demands it, the small shapes are
+/// enough. Gives the name of an answer that was demanded and is missing, which then counts among the gates that did not run.
+pub fn sanitize(
+    asked: &AskedCandidate,
+    judged: &mut Judged,
+    is_demanded: bool,
+) -> Result<Option<&'static str>, CliError> {
+    let may_pass = judged.findings.correct && !judged.single.lost;
+    let Some(job) = judged.job.as_ref().filter(|_| may_pass) else { return Ok(None) };
+    let kind = asked.setup.choice.kind;
+    let twin = HostTwin::beside(kind, &asked.candidate.file, asked.setup.sandbox, asked.seed);
+    let (tool, checks) = (tool_on(kind, None), &asked.kernel()?.check.sanitizers);
+    let look = look_at(asked, job, twin.as_ref(), tool.as_ref(), checks, !is_demanded)?;
+    let (report, verdict) = (look.report(), look.verdict());
+    judged.single.evaluation.sanitized(&report, verdict.as_ref());
+    if let Some(verdict) = verdict {
+        judged.findings.correct = false;
+        judged.findings.not_compared = Some(format!("the sanitizer found a fault: {}", verdict.label()));
+        judged.score = None;
+        return Ok(None);
+    }
+    let is_missing = is_demanded && report.state == GateState::NotRun;
+    if is_missing {
+        let is_allowed = asked.is_allowed(SANITIZE);
+        let names = if is_allowed { &mut judged.allowed } else { &mut judged.findings.missing };
+        names.push(SANITIZE.to_string());
+    }
+    Ok(is_missing.then_some(SANITIZE))
 }
 
 /// The tool on a kind of device, or why there is none. `program` is where the user says that it is.
@@ -88,51 +124,41 @@ fn timed_out(outcome: &SanitizerOutcome) -> bool {
     outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
 }
 
-/// What came of a candidate.
-struct Looked {
-    device: Option<String>,
-    look: SanitizerLook,
-}
-
-/// Builds the candidate and looks at it. One that does not come so far is the inner error.
-fn look_at(
-    one: &TestOneArgs,
-    checks: &[SanitizerCheck],
-    call: &Call,
+/// Looks at a job of the candidate by tool, and beside it on the host device.
+fn look_at<T: HostLook>(
     asked: &AskedCandidate,
+    job: &Job,
+    twin: Option<&T>,
     tool: Result<&FoundTool, &ToolFailure>,
-) -> Result<Result<Looked, Box<Evaluation>>, CliError> {
-    let opened = asked.open(one, call)?;
-    let job = match opened.job(false)? {
-        Ok((_, job)) => job,
-        Err(evaluation) => return Ok(Err(evaluation)),
-    };
-    let device = Some(opened.lane.info().name.clone());
-    // Its process holds the device, which the tool's is to have for itself.
-    drop(opened);
-    let options =
-        device_lane::lane_options(&asked.setup, one.run.worker_command.as_deref(), Some(asked.kernel()?))?;
+    checks: &[SanitizerCheck],
+    small_only: bool,
+) -> Result<SanitizerLook, CliError> {
     let order = LookOrder {
         kind: asked.setup.choice.kind,
         tool,
         checks,
-        options: &options,
-        job: &job,
-        small_only: false,
-        limit: one.run.limits.limit_tool,
+        options: &asked.lane_options()?,
+        job,
+        small_only,
+        limit: asked.options.run.limits.limit_tool,
         within: None,
     };
-    Ok(Ok(Looked { device, look: beside_twin(one, asked, || look(&order)) }))
+    Ok(look_beside(twin, asked, || look(&order)))
 }
 
-/// A look at the candidate with what the host device says of it.
-fn beside_twin(
-    one: &TestOneArgs,
+/// Looks at a candidate by tool while its twin is looked at; each waits for processes of its own.
+fn look_beside<T: HostLook>(
+    twin: Option<&T>,
     asked: &AskedCandidate,
-    look: impl FnOnce() -> SanitizerLook,
+    by_tool: impl FnOnce() -> SanitizerLook,
 ) -> SanitizerLook {
-    let twin = HostTwin::wanted(&asked.candidate.file, asked.setup.sandbox, asked.seed);
-    look_beside(twin.as_ref(), asked, one.run.limits.limit_tool, look)
+    let limit = asked.options.run.limits.limit_tool;
+    thread::scope(|scope| {
+        let seen = twin.map(|twin| scope.spawn(move || twin.look(&asked.candidate.configuration, limit)));
+        let look = by_tool();
+        let twin = seen.map(|seen| seen.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        look.beside(twin)
+    })
 }
 
 /// The answer about a candidate that cannot be run at all.
@@ -244,20 +270,14 @@ impl SanitizerChoice {
     }
 }
 
-/// The name of its device on a command line.
 const HOST: &str = "host";
 
 /// The host device beside a GPU. `F` holds a space file with a kernel.
+#[derive(Debug)]
 pub struct HostTwin<F> {
     file: F,
     setup: DeviceSetup,
     seed: u64,
-}
-
-impl<F> fmt::Debug for HostTwin<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostTwin").field("seed", &self.seed).finish_non_exhaustive()
-    }
 }
 
 impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
@@ -274,33 +294,29 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         Some(HostTwin { file, setup, seed })
     }
 
-    /// Why the source may not run here: who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
-    fn unfenced(&self) -> Result<Option<String>, CliError> {
-        if self.setup.sandbox == SandboxMode::Off {
-            return Ok(None);
-        }
-        let rooms = device_lane::rooms(self.setup.sandbox)?;
-        let report = room::fences(&rooms)?;
-        Ok((!report.keeps_in()).then(|| {
-            format!("its fences do not hold here ({report}), and `--sandbox off` would do without them")
-        }))
-    }
-
     fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer, CliError> {
         let until = Some(Instant::now() + limit);
         let setup = DeviceSetup { until, ..self.setup.clone() };
-        if let Some(why) = self.unfenced()? {
-            return Ok(TwinAnswer::Silent(why));
+        // Who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
+        if setup.sandbox != SandboxMode::Off {
+            let report = room::fences(&device_lane::rooms(setup.sandbox)?)?;
+            if !report.keeps_in() {
+                return Ok(TwinAnswer::Silent(format!(
+                    "its fences do not hold here ({report}), and `--sandbox off` would do without them"
+                )));
+            }
         }
         let kernel = session::kernel_of(&self.file)?;
-        let limits = LaneLimits { step_max: setup.step_max, ..LaneLimits::default() };
-        let mut lane = device_lane::lane_within(&setup, None, Some(kernel), limits)?;
+        let mut lane = device_lane::lane(&setup, Some(kernel))?;
         // Its own problems may be far too large for a processor; shapes are derived without them too.
-        let recipe = session::recipe(kernel, &[], &setup, &lane, self.seed)?;
-        let refused = |label: String| TwinAnswer::Silent(format!("it cannot be run there: {label}"));
+        let recipe = session::recipe(kernel, &[], &setup, lane.info(), self.seed)?;
+        let refused = |verdict: &Verdict| {
+            let (label, first) = (verdict.label(), verdict.message.lines().next().unwrap_or_default());
+            Ok(TwinAnswer::Silent(format!("it cannot be run there: {label}: {first}")))
+        };
         let prepared = match recipe.prepare(configuration) {
             Ok(prepared) => prepared,
-            Err(own) => return Ok(refused(format!("{}: {}", own.verdict.label(), own.verdict.message))),
+            Err(failure) => return refused(&failure.verdict),
         };
         let Some(instrumented) = recipe.instrumented(&prepared) else {
             return Ok(TwinAnswer::Silent("there is no instrumented build".to_string()));
@@ -312,16 +328,13 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         });
         let binaries = match plain? {
             Ok(binaries) => binaries,
-            Err(own) => {
-                let first = own.message.lines().next().unwrap_or_default();
-                return Ok(refused(format!("{}: {first}", own.label())));
-            }
+            Err(verdict) => return refused(&verdict),
         };
         let variant_hash = configuration.hash();
         let order = JobOrder { number: 0, label: configuration.to_string(), variant_hash, deep: None };
         let mut job = match recipe.job(&prepared, &binaries, order) {
             Ok(job) => job.watched(),
-            Err(own) => return Ok(refused(format!("{}: {}", own.verdict.label(), own.verdict.message))),
+            Err(failure) => return refused(&failure.verdict),
         };
         if job.tiny.is_empty() {
             return Ok(TwinAnswer::Silent(format!("no small shape: {}", job.tiny_notes.absent)));
@@ -331,26 +344,11 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
     }
 }
 
-impl<F: Deref<Target = SpaceFile> + Send + Sync> HostLook for HostTwin<F> {
+impl<F: Deref<Target = SpaceFile> + fmt::Debug + Send + Sync> HostLook for HostTwin<F> {
     fn look(&self, configuration: &Configuration, limit: Duration) -> TwinAnswer {
         // Whatever keeps the host from an answer says nothing about the candidate.
         self.judged(configuration, limit).unwrap_or_else(|error| TwinAnswer::Silent(error.to_string()))
     }
-}
-
-/// Looks at a candidate by tool while its twin is looked at; each waits for processes of its own.
-pub fn look_beside<T: HostLook>(
-    twin: Option<&T>,
-    asked: &AskedCandidate,
-    limit: Duration,
-    by_tool: impl FnOnce() -> SanitizerLook,
-) -> SanitizerLook {
-    thread::scope(|scope| {
-        let seen = twin.map(|twin| scope.spawn(move || twin.look(&asked.candidate.configuration, limit)));
-        let look = by_tool();
-        let twin = seen.map(|seen| seen.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        look.beside(twin)
-    })
 }
 
 #[cfg(test)]
@@ -438,11 +436,6 @@ mod tests {
         let outcomes = [outcome(Pass, None), outcome(Pass, None)];
         check(&answered(&outcomes, &[], &[]), ExitCode::Done, EnvelopeStatus::Pass, None);
     }
-}
-
-#[cfg(test)]
-mod args_tests {
-    use super::*;
 
     #[test]
     fn generations_are_counted_from_one() {

@@ -9,15 +9,17 @@ use super::error::CliError;
 /// Bits of a random seed. JSON readers that hold numbers as doubles keep this many.
 const BITS: u32 = 53;
 
-/// A seed from the operating system.
 pub fn random() -> Result<u64, CliError> {
-    let mut bytes = [0; 8];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| {
-        CliError::environment(format!("cannot draw a seed from `/dev/urandom`: {error}"))
-            .with_hint("name one with `--seed`")
-    })?;
+    let bytes = drawn("a seed").map_err(|error| error.with_hint("name one with `--seed`"))?;
     Ok(u64::from_le_bytes(bytes) >> (u64::BITS - BITS))
+}
+
+/// Bytes that nobody can guess.
+pub fn drawn<const COUNT: usize>(what: &str) -> Result<[u8; COUNT], CliError> {
+    let mut bytes = [0; COUNT];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| CliError::environment(format!("cannot draw {what} from `/dev/urandom`: {error}")))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

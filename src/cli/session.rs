@@ -8,6 +8,7 @@ use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
 use serde_json::{Map, Value, json};
 
@@ -25,14 +26,12 @@ use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::report::envelope::CallFacts;
-use crate::supervise::lane::Lane;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Clone, Debug)]
 pub struct DeviceSetup {
     pub choice: DeviceChoice,
     pub farm: FarmOptions,
-    /// Whether host variants run behind fences.
     pub sandbox: SandboxMode,
     /// What one step on the device may take; absent for what the device and the shapes call for.
     pub step_max: Option<Duration>,
@@ -40,17 +39,21 @@ pub struct DeviceSetup {
     pub sampling_max: Option<Duration>,
     /// When an answer is wanted, whatever is known by then.
     pub until: Option<Instant>,
-    /// Compilers that stay from one source to the next.
     pub warm: Option<Arc<WarmCompiler>>,
+    /// What starts a worker in place of evo's own, split at spaces.
+    pub worker_command: Option<String>,
 }
 
 impl DeviceSetup {
-    /// The same with or without fences.
+    /// The device's name, where it is known before the device is open.
+    pub fn device_name(&self) -> String {
+        self.choice.name.clone().unwrap_or_else(|| self.choice.spec.clone())
+    }
+
     pub fn fenced(self, sandbox: SandboxMode) -> DeviceSetup {
         DeviceSetup { sandbox, ..self }
     }
 
-    /// The same within the limits of a command.
     pub fn within(mut self, limits: &LimitArgs) -> DeviceSetup {
         self.farm.deadline = limits.limit_compile;
         self.step_max = Some(limits.limit_device);
@@ -74,9 +77,7 @@ impl DeviceSetup {
             _ => verdict,
         }))
     }
-}
 
-impl DeviceSetup {
     /// One outcome for each source. Where this machine starts no more threads, one is compiled after the other.
     fn compile_side_by_side(
         &self,
@@ -97,7 +98,6 @@ impl DeviceSetup {
         })
     }
 
-    /// Compiles the sources of a configuration, several of them side by side.
     pub fn compile_all(&self, sources: &[KernelSource]) -> Result<VariantOutcome, CompileSetupError> {
         if let [only] = sources {
             return Ok(self.compile(only.clone())?.map(|own| vec![own]));
@@ -117,12 +117,10 @@ impl DeviceSetup {
     }
 }
 
-/// Chooses a device and its compilers.
 pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError> {
     Ok(setup_on(probe::choose(device)?, jobs))
 }
 
-/// The compilers for a device that is chosen already.
 pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
     let mut farm = FarmOptions::new(choice.kind, &choice.arch);
     if let Some(jobs) = jobs {
@@ -136,13 +134,15 @@ pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
         sampling_max: None,
         until: None,
         warm: None,
+        worker_command: None,
     }
 }
 
 /// The same for a command that runs candidates, within its limits.
 pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup, CliError> {
     let setup = setup(&run.device, None)?.fenced(run.sandbox).within(&run.limits);
-    Ok(DeviceSetup { sampling_max: run.limit_sampling, ..setup })
+    let worker_command = run.worker_command.clone();
+    Ok(DeviceSetup { sampling_max: run.limit_sampling, worker_command, ..setup })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
@@ -156,7 +156,7 @@ pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
     })?;
     if file.space.count() == 0 {
         let (parameters, constraints) = (file.space.parameters(), file.space.constraints());
-        let culprits = conflict(parameters, constraints);
+        let culprits = conflict(parameters, constraints, &SpaceWatch::default());
         let list: Vec<String> =
             culprits.iter().map(|at| format!("`{}`", constraints[*at].expr.text())).collect();
         let list = if list.is_empty() { "all constraints together".to_string() } else { list.join(" and ") };
@@ -197,19 +197,8 @@ pub fn problems<'a>(
     Ok(chosen)
 }
 
-/// A recipe for a kernel on a lane's device; compiles the naive reference kernel if there is one.
+/// A recipe for a kernel on a device; compiles the naive reference kernel if there is one.
 pub fn recipe<'a>(
-    kernel: &'a KernelSpec,
-    problems: &[&'a ProblemSpec],
-    setup: &DeviceSetup,
-    lane: &Lane,
-    seed: u64,
-) -> Result<KernelRecipe<'a>, CliError> {
-    recipe_on(kernel, problems, setup, lane.info(), seed)
-}
-
-/// The same for a device that the caller knows.
-pub fn recipe_on<'a>(
     kernel: &'a KernelSpec,
     problems: &[&'a ProblemSpec],
     setup: &DeviceSetup,

@@ -7,22 +7,20 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::GateState;
 
 use super::answer::Answer;
-use super::args::BuildArgs;
 use super::call::Call;
 use super::candidate::named;
 use super::compile::{self, CompileTarget, CompileTask};
 use super::error::CliError;
-use super::evaluate::sanitized;
-use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, SANITIZE, Tried};
+use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, VerdictEnd};
 use super::one_args::TestOneArgs;
+use super::sanitize::sanitize;
 use super::{candidate, session};
 use crate::engine::single;
-use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared, Measured};
+use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared};
+use crate::supervise::job::JobReach;
 
-/// Runs `evo test-one` where its options do not make another preset of it.
 pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
     let aim = match arguments.level {
         Level::Tiny => Aim::Tiny,
@@ -32,73 +30,44 @@ pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
     judged(&arguments.judge, call, aim)
 }
 
-/// Runs `evo test`.
 pub fn test(arguments: &JudgeArgs, call: &Call) -> Result<Answer, CliError> {
     judged(arguments, call, Aim::Gates)
 }
 
 fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliError> {
-    let one = &arguments.one;
-    let asked = judge::ask(one, call, aim)?;
+    let asked = judge::ask(&arguments.one, call, aim)?;
     let duty = arguments.sanitize.duty(asked.setup.choice.kind, asked.kernel()?.check.demands_sanitizer)?;
-    let mut tried = judge::run(asked, one, call, aim, |_| Ok(()))?;
-    let absent = sanitize(arguments, duty, &mut tried)?;
-    tried.answer(one, call, aim, absent)
-}
-
-/// Looks for faults in a candidate that passed; a finding is its verdict. The name of the answer that was demanded and is
-/// missing.
-fn sanitize(
-    arguments: &JudgeArgs,
-    duty: SanitizeDuty,
-    tried: &mut Tried<()>,
-) -> Result<Option<&'static str>, CliError> {
-    let single = &mut tried.judged.single;
-    let Some(job) = tried.judged.job.as_ref().filter(|_| duty.runs) else { return Ok(None) };
-    if !single.evaluation.verdict.is_pass() || single.lost {
-        return Ok(None);
-    }
-    let (report, verdict) = sanitized(&arguments.one, &tried.asked, job, !duty.is_demanded)?;
-    single.evaluation.sanitized(&report, verdict.as_ref());
-    Ok((duty.is_demanded && report.state == GateState::NotRun).then_some(SANITIZE))
-}
-
-/// Runs `evo benchmark`.
-pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
-    let asked = judge::ask(arguments, call, Aim::Times)?;
-    let tried = judge::run(asked, arguments, call, Aim::Times, against_default)?;
-    let judged = &tried.judged;
-    let measured = Measured {
-        evaluation: judged.evaluation(),
-        plans: judged.plans(),
-        mode: judged.mode,
-        device: judged.device.as_ref(),
-        is_persistent: tried.asked.kernel()?.is_persistent,
-        compared: tried.found.as_ref(),
+    let mut tried = judge::run(asked, call, aim, |_| Ok(()))?;
+    let absent = match duty.runs {
+        true => sanitize(&tried.asked, &mut tried.judged, duty.is_demanded)?,
+        false => None,
     };
+    tried.answer(call, absent)
+}
+
+pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+    let tried = judge::run(judge::ask(arguments, call, Aim::Times)?, call, Aim::Times, against_default)?;
+    let measured = tried.judged.measured(tried.asked.kernel()?, tried.found.as_ref());
     let figures = measured.figures();
     let is_compared = figures.speedup_vs_baseline.value().is_some();
-    let absent = (judged.findings.correct && !is_compared).then_some(BASELINE);
-    let ended = tried.ended(arguments, call, Aim::Times, absent, &figures.text())?;
-    let checked = judged.checked();
-    let own = BenchmarkAnswer {
-        fields: tried.fields(&checked),
+    let absent = (tried.judged.findings.correct && !is_compared).then_some(BASELINE);
+    let VerdictEnd { answer, fields, brief } = tried.ended(call, absent, &figures.text())?;
+    Ok(answer.with(&BenchmarkAnswer {
+        fields,
         problems: measured.problems(),
         baseline: measured.baseline(),
-        result: BenchmarkBrief { brief: tried.brief(&ended), figures: figures.clone() },
+        result: BenchmarkBrief { brief, figures: figures.clone() },
         figures,
-    };
-    Ok(ended.answer(&own))
+    }))
 }
 
-/// The comparison with the default configuration.
 pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
     const DEFAULT: &str = "the default configuration";
     let space = &bench.file.space;
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
     let mut compared = Compared::with(configuration.clone());
     let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
-    let depth = JobDepth { deep: false, ..JobDepth::DEEP };
+    let depth = JobDepth { deep: false, reach: JobReach::Whole };
     match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
         Ok((evaluation, baseline)) if evaluation.may_rank() => {
             let against = single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len());
@@ -115,22 +84,20 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
 }
 
 /// Runs `evo build`: the same object as `evo compile`.
-pub fn build(arguments: &BuildArgs, call: &Call) -> Result<Answer, CliError> {
-    arguments.limits.begin(call)?;
-    let access = arguments.access.access();
-    let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.device, access)?;
+pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+    let TestOneArgs { words, candidate, run, .. } = arguments;
+    run.limits.begin(call)?;
+    let resolved = candidate::resolve(words, candidate, &run.device, run.access.access())?;
     session::candidate(call, &resolved);
-    let setup = session::setup(&arguments.device, None)?;
-    call.know(|facts| {
-        facts.device = Some(setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone()))
-    });
+    let setup = session::setup(&run.device, None)?;
+    call.know(|facts| facts.device = Some(setup.device_name()));
     let order = CompileTask {
         file: &resolved.file,
         target: CompileTarget::parse(&setup.choice.arch)?,
         genome: Some(resolved.genome.clone()),
         genomes: Box::new(std::iter::empty()),
         jobs: Some(1),
-        deadline: arguments.limits.limit_compile,
+        deadline: run.limits.limit_compile,
     };
     compile::carry_out(order, call)
 }
@@ -157,7 +124,6 @@ pub struct LevelArgs {
     pub invert: bool,
 }
 
-/// How deep a candidate is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Level {
     Compile,
@@ -178,7 +144,6 @@ pub struct JudgeArgs {
     pub sanitize: SanitizeCandidate,
 }
 
-/// Whether compute-sanitizer looks at one candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SanitizeCandidate {
     /// Where it is found.
@@ -190,7 +155,6 @@ pub enum SanitizeCandidate {
     Off,
 }
 
-/// What a candidate's sanitizer is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SanitizeDuty {
     pub runs: bool,

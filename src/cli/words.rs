@@ -6,12 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
+use evo_system::lock;
 
 use super::error::CliError;
 use super::output;
@@ -19,18 +20,7 @@ use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 
-/// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
-
-/// The space that the words name, and the full configuration with its genome. It may violate
-/// constraints.
-pub fn parse(words: &[String], access: SpaceAccess) -> Result<(SpaceFile, Configuration, Genome), CliError> {
-    let named = named_space(words);
-    let file = named.open(access)?;
-    let genome = named.genome(&file)?;
-    let configuration = file.space.configuration(&genome);
-    Ok((file, configuration, genome))
-}
 
 /// The space among some words, and the values behind it.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +30,6 @@ pub struct SpaceWords<'a> {
     pub values: &'a [String],
 }
 
-/// Tells the space from the values.
 pub fn named_space(words: &[String]) -> SpaceWords<'_> {
     match words.first().filter(|word| is_space(word)) {
         Some(word) => SpaceWords { named: Some(word), values: &words[1..] },
@@ -55,7 +44,6 @@ pub fn is_space(word: &str) -> bool {
 }
 
 impl SpaceWords<'_> {
-    /// The space: the named one, or the one that is meant without a name.
     pub fn space(&self) -> Result<String, CliError> {
         space_name(self.named)
     }
@@ -209,7 +197,7 @@ pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
 }
 
 fn say_once(note: String) {
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+    if lock(&SAID).insert(note.clone()) {
         output::say(&note);
     }
 }

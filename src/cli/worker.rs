@@ -14,7 +14,6 @@ use crate::worker::serve;
 /// Which gates and which timing this program has. The hash is that of the sources (`build.rs`).
 const JUDGE: &str = concat!("evo ", env!("CARGO_PKG_VERSION"), " ", env!("EVO_JUDGE_HASH"));
 
-/// Runs the command.
 pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     let gone = |error| CliError::harness(format!("cannot talk to the parent: {error}"));
     let fenced = arguments.sandbox == SandboxMode::On;

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use evo_system::lock;
 use serde_json::{Map, Value, json};
 
 use crate::process::{FollowedLine, FollowedProgram};
@@ -46,9 +47,6 @@ const INSTRUCTIONS: &str = "evo finds the fastest CUDA kernel variant that still
     from evo; what a candidate claims decides nothing.";
 
 /// Serves until `input` ends or nobody reads `output`.
-///
-/// # Errors
-/// `input` cannot be read, or `output` cannot be written.
 pub fn serve(
     settings: ToolSettings,
     input: impl BufRead + Send + 'static,
@@ -74,20 +72,19 @@ struct McpServer {
 
 impl McpServer {
     fn send(&self, message: &Value) -> io::Result<()> {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = lock(&self.output);
         // JSON escapes every line end inside a text.
         writeln!(output, "{message}")?;
         output.flush()
     }
 
     fn take(self: &Arc<McpServer>, line: RequestLine) -> io::Result<()> {
-        let message = match line {
-            RequestLine::Text(text) => wire::read(&text),
-            RequestLine::Bad(bad) => {
+        let message = line
+            .map_err(|bad| {
                 let code = if bad.is_too_long { INVALID_REQUEST } else { PARSE_ERROR };
-                Err((bad.id, WireError::new(code, bad.message)))
-            }
-        };
+                (Value::Null, WireError::new(code, bad.message))
+            })
+            .and_then(|text| wire::read(&text));
         let (id, answered) = match message {
             Ok(McpMessage::Request { id, method, params }) => {
                 let answered = Era::of(&params).and_then(|era| self.answer(&id, era, &method, &params));
@@ -229,7 +226,6 @@ impl McpServer {
     }
 }
 
-/// The result of a call whose command printed its object.
 fn answered(tool: &Tool, object: Value) -> Value {
     // A variant that fails is an answer. What has no answer is an error: that the program can mend the call.
     let is_error = object["error"].is_object()
@@ -242,7 +238,6 @@ fn answered(tool: &Tool, object: Value) -> Value {
     result
 }
 
-/// The result of a call that did not come to an object.
 fn failed(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true })
 }
@@ -255,9 +250,8 @@ struct RunningCalls {
 }
 
 impl RunningCalls {
-    /// Puts a call on the list: what says that it is to stop.
     fn begin(&self, id: &Value) -> Result<Arc<AtomicBool>, String> {
-        let mut stops = self.lock();
+        let mut stops = lock(&self.stops);
         if stops.contains_key(&id.to_string()) {
             return Err(format!("a call with the id {id} is under way"));
         }
@@ -270,27 +264,22 @@ impl RunningCalls {
     }
 
     fn end(&self, id: &Value) {
-        self.lock().remove(&id.to_string());
+        lock(&self.stops).remove(&id.to_string());
         self.ended.notify_all();
     }
 
-    /// Asks a call to stop, if it is under way.
     fn cancel(&self, id: &Value) {
-        if let Some(stop) = self.lock().get(&id.to_string()) {
+        if let Some(stop) = lock(&self.stops).get(&id.to_string()) {
             stop.store(true, Ordering::SeqCst);
         }
     }
 
     /// Asks all calls to stop, and waits until they have, or for as long as `patience`.
     fn stop_all(&self, patience: Duration) {
-        let stops = self.lock();
+        let stops = lock(&self.stops);
         stops.values().for_each(|stop| stop.store(true, Ordering::SeqCst));
         // A poisoned lock stays usable, as everywhere here: the list is whole after each change.
         let _ = self.ended.wait_timeout_while(stops, patience, |stops| !stops.is_empty());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<AtomicBool>>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -305,14 +294,12 @@ struct CallProgress {
 }
 
 impl CallProgress {
-    /// The progress of a call, where its request has a token for it.
     fn of(params: &Map<String, Value>) -> Option<CallProgress> {
         let token = params.get("_meta")?.get("progressToken").filter(|token| wire::is_id(token))?.clone();
         let (began, stage) = (Instant::now(), "running".to_string());
         Some(CallProgress { token, began, told: began, evaluations: 0, best_ns: None, stage })
     }
 
-    /// Takes an event of a sweep.
     fn hear(&mut self, event: &Value) {
         match event["event"].as_str() {
             Some("finished") => {
@@ -365,7 +352,7 @@ mod tests {
         (2..=CALLS_MAX).for_each(|id| drop(calls.begin(&id.into()).unwrap()));
         assert!(calls.begin(&"late".into()).unwrap_err().contains("wait for one"));
         calls.stop_all(Duration::from_millis(1));
-        assert!(calls.lock().values().all(|stop| stop.load(Ordering::SeqCst)));
+        assert!(lock(&calls.stops).values().all(|stop| stop.load(Ordering::SeqCst)));
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::request::read::{argument_mistake, space_beneath};
 
 /// What a tool that takes it has to be given.
 const REQUIRED: [&str; 2] = ["space", "verdict"];
-/// Arguments that are options of the same name.
 const OPTIONS: [&str; 8] = ["arch", "against", "hypothesis", "budget", "strategy", "seed", "problem", "set"];
 
 #[derive(Debug)]
@@ -21,26 +20,19 @@ pub struct Tool {
     title: &'static str,
     /// For the program that chooses a tool: what it does, what it costs, what to do with the answer.
     about: &'static str,
-    /// Of evo.
     command: &'static str,
     /// Options of the command that the server's settings decide.
     settings: &'static [&'static str],
     /// Fields of `ToolArguments`.
     takes: &'static [&'static str],
-    /// The commands whose object comes back; none where it is the answer to a request.
-    output: &'static [&'static str],
-    /// Whether a call leaves a record in the output folder.
-    leaves_records: bool,
 }
 
 /// What holds for all calls of a server: the person who starts it decides.
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
-    /// evo itself.
     pub program: PathBuf,
     /// Options and their values: `device`, `out`, `visibility` and `time-limit`.
     pub options: Vec<(&'static str, String)>,
-    /// The schema of a command's object.
     pub schema_of: fn(&str) -> Option<Schema>,
 }
 
@@ -61,8 +53,6 @@ pub const TOOLS: &[Tool] = &[
         command: "preflight",
         settings: &["device"],
         takes: &[],
-        output: &["preflight"],
-        leaves_records: false,
     },
     Tool {
         name: "describe",
@@ -71,8 +61,6 @@ pub const TOOLS: &[Tool] = &[
         command: "space",
         settings: &[],
         takes: &["space"],
-        output: &["space"],
-        leaves_records: false,
     },
     Tool {
         name: "render",
@@ -81,8 +69,6 @@ pub const TOOLS: &[Tool] = &[
         command: "render",
         settings: &[],
         takes: &["space", "configuration", "candidate"],
-        output: &["render"],
-        leaves_records: false,
     },
     Tool {
         name: "compile",
@@ -91,8 +77,6 @@ pub const TOOLS: &[Tool] = &[
         command: "build",
         settings: &["device"],
         takes: &["space", "configuration", "candidate", "source", "arch"],
-        output: &["compile", "build"],
-        leaves_records: false,
     },
     Tool {
         name: "evaluate",
@@ -103,8 +87,6 @@ pub const TOOLS: &[Tool] = &[
         command: "evaluate",
         settings: &["device", "out", "visibility", "time-limit"],
         takes: &["space", "configuration", "source", "template", "level", "profile"],
-        output: &[],
-        leaves_records: true,
     },
     Tool {
         name: "compare",
@@ -114,8 +96,6 @@ pub const TOOLS: &[Tool] = &[
         command: "evaluate",
         settings: &["device", "out", "time-limit"],
         takes: &["space", "configuration", "candidate", "source", "against", "hypothesis"],
-        output: &["evaluate"],
-        leaves_records: true,
     },
     Tool {
         name: "tune",
@@ -125,8 +105,6 @@ pub const TOOLS: &[Tool] = &[
         command: "sweep",
         settings: &["device", "out"],
         takes: &["space", "budget", "strategy", "seed"],
-        output: &["sweep"],
-        leaves_records: true,
     },
     Tool {
         name: "profile",
@@ -136,8 +114,6 @@ pub const TOOLS: &[Tool] = &[
         command: "profile",
         settings: &["device", "out"],
         takes: &["space", "configuration", "candidate", "source", "problem", "set"],
-        output: &["profile"],
-        leaves_records: true,
     },
     Tool {
         name: "leaderboard",
@@ -146,8 +122,6 @@ pub const TOOLS: &[Tool] = &[
         command: "leaderboard",
         settings: &["out"],
         takes: &[],
-        output: &["leaderboard"],
-        leaves_records: false,
     },
     Tool {
         name: "summary",
@@ -156,8 +130,6 @@ pub const TOOLS: &[Tool] = &[
         command: "summary",
         settings: &["out"],
         takes: &["kernel"],
-        output: &["summary"],
-        leaves_records: false,
     },
     Tool {
         name: "explain",
@@ -166,18 +138,14 @@ pub const TOOLS: &[Tool] = &[
         command: "explain",
         settings: &[],
         takes: &["verdict"],
-        output: &["explain"],
-        leaves_records: false,
     },
 ];
 
-/// The tools' names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)
 }
 
 impl Tool {
-    /// As `tools/list` has it.
     pub fn listed(&self, settings: &ToolSettings) -> Value {
         json!({
             "name": self.name,
@@ -186,7 +154,8 @@ impl Tool {
             "inputSchema": self.input(),
             "outputSchema": self.output(settings),
             "annotations": {
-                "readOnlyHint": !self.leaves_records,
+                // What runs on the device and knows the folder of the records leaves one there.
+                "readOnlyHint": !["device", "out"].iter().all(|name| self.settings.contains(name)),
                 "destructiveHint": false,
                 "openWorldHint": false,
             },
@@ -212,13 +181,23 @@ impl Tool {
         })
     }
 
+    /// The commands whose object comes back; none where it is the answer to a request.
+    fn answering(&self) -> &[&'static str] {
+        match self.name {
+            "evaluate" => &[],
+            "compile" => &["compile", "build"],
+            _ => std::slice::from_ref(&self.command),
+        }
+    }
+
     fn output(&self, settings: &ToolSettings) -> Value {
-        let schema = match self.output.first() {
-            None => request::answer().to_value(),
+        let schema = match self.answering() {
+            [] => request::answer().to_value(),
             // The objects of several commands have the same fields, and each its name.
-            Some(first) => {
-                let mut schema = (settings.schema_of)(first).map_or_else(|| json!({}), Schema::to_value);
-                let ids: Vec<String> = self.output.iter().map(|name| format!("evo.{name}")).collect();
+            commands => {
+                let mut schema =
+                    (settings.schema_of)(commands[0]).map_or_else(|| json!({}), Schema::to_value);
+                let ids: Vec<String> = commands.iter().map(|name| format!("evo.{name}")).collect();
                 schema["properties"]["schema"] = json!({ "type": "string", "enum": ids });
                 schema
             }
@@ -231,7 +210,7 @@ impl Tool {
 
     /// Whether an object is what the schema describes: a request that has no answer ends with the object of a command.
     pub fn describes(&self, object: &Value) -> bool {
-        !self.output.is_empty() || object.get("exit_code").is_none()
+        !self.answering().is_empty() || object.get("exit_code").is_none()
     }
 
     /// The command that a call is, or what is wrong with its arguments.
@@ -280,7 +259,6 @@ impl Tool {
     }
 }
 
-/// The request that a call of `evaluate` is.
 fn asked(given: &Value) -> Result<Value, String> {
     let kind = match (given["source"].is_string(), given["template"] == true) {
         (false, true) => return Err("`template` needs a `source`".to_string()),
@@ -297,7 +275,6 @@ fn asked(given: &Value) -> Result<Value, String> {
     }))
 }
 
-/// The words of a candidate.
 fn candidate(given: &Value) -> Result<Vec<String>, String> {
     match (given["candidate"].as_str(), given["configuration"].as_object()) {
         (Some(_), Some(_)) => Err("name one of `candidate` and `configuration`".to_string()),

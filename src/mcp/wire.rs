@@ -4,13 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-/// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// The JSON is not a message.
 pub const INVALID_REQUEST: i64 = -32600;
-/// There is no such method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// The method does not take these parameters.
 pub const INVALID_PARAMS: i64 = -32602;
 /// The protocol's own: the request names a revision that is not served.
 const UNSUPPORTED_VERSION: i64 = -32022;
@@ -27,7 +23,6 @@ const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 /// How long a client may keep what does not change while the program runs, milliseconds.
 const KEPT_MS: u64 = 3_600_000;
 
-/// A message from the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum McpMessage {
     Request {
@@ -43,7 +38,6 @@ pub enum McpMessage {
     Response,
 }
 
-/// Why something is not answered with a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WireError {
     pub code: i64,
@@ -101,7 +95,6 @@ pub fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// The answer to a request, or to a line that is none.
 pub fn response(id: &Value, answered: Result<Value, WireError>) -> Value {
     match answered {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -115,7 +108,6 @@ pub fn response(id: &Value, answered: Result<Value, WireError>) -> Value {
     }
 }
 
-/// Every revision that is served.
 pub fn versions() -> Vec<&'static str> {
     [MODERN, LEGACY].concat()
 }
@@ -125,12 +117,10 @@ pub fn session_version(asked: Option<&str>) -> &'static str {
     LEGACY.iter().find(|version| Some(**version) == asked).unwrap_or(&LEGACY[0])
 }
 
-/// Who answers.
 pub fn server_info() -> Value {
     json!({ "name": "evo", "title": "evo", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
     Legacy,
@@ -138,7 +128,6 @@ pub enum Era {
 }
 
 impl Era {
-    /// The era of a request.
     pub fn of(params: &Map<String, Value>) -> Result<Era, WireError> {
         let meta = params.get("_meta").and_then(Value::as_object);
         let Some(version) = meta.and_then(|meta| meta.get(VERSION)) else { return Ok(Era::Legacy) };

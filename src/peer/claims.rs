@@ -12,19 +12,13 @@ const TICK_NS: f64 = 1_000.0;
 const FILLED_LEAST: f64 = 0.02;
 
 /// What is known of the times of one implementation in one mode.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClaimedTime {
-    mode: TimingMode,
     /// The largest share of a block's wall time that its samples added up to.
     filled: f64,
 }
 
 impl ClaimedTime {
-    /// Nothing yet.
-    pub fn new(mode: TimingMode) -> ClaimedTime {
-        ClaimedTime { mode, filled: 0.0 }
-    }
-
     /// Takes the samples of a block (nanoseconds a call, each the mean of so many calls) that took `wall_ns`.
     pub fn add(&mut self, samples_ns: &[f64], calls: u32, wall_ns: f64) -> Result<(), String> {
         if samples_ns.is_empty() {
@@ -56,8 +50,8 @@ impl ClaimedTime {
 
     /// Whether all blocks together can be true. A cold block spends its time on flushing caches, so nothing can be told
     /// from it; in other modes calls fill a block.
-    pub fn conclude(&self) -> Result<(), String> {
-        if self.mode == TimingMode::Cold || self.filled >= FILLED_LEAST {
+    pub fn conclude(&self, mode: TimingMode) -> Result<(), String> {
+        if mode == TimingMode::Cold || self.filled >= FILLED_LEAST {
             return Ok(());
         }
         let share = 100.0 * self.filled;
@@ -73,7 +67,7 @@ mod tests {
     use super::*;
 
     fn add(samples: &[f64], calls: u32, wall_ns: f64) -> Result<(), String> {
-        ClaimedTime::new(TimingMode::Hot).add(samples, calls, wall_ns)
+        ClaimedTime::default().add(samples, calls, wall_ns)
     }
 
     #[test]
@@ -91,15 +85,15 @@ mod tests {
     #[test]
     fn samples_that_fill_nothing_are_not_the_times_of_calls() {
         let concluded = |mode, blocks: &[f64]| {
-            let mut own = ClaimedTime::new(mode);
+            let mut own = ClaimedTime::default();
             blocks.iter().for_each(|claimed| own.add(&[*claimed], 1, 20e6).unwrap());
-            own.conclude()
+            own.conclude(mode)
         };
         assert!(concluded(TimingMode::Hot, &[1.0, 20.0]).unwrap_err().contains("0.0001 %"));
         // One undisturbed block shows that the peer does time its calls.
         assert_eq!(concluded(TimingMode::Hot, &[100.0, 15e6]), Ok(()));
         assert!(concluded(TimingMode::Eager, &[1.0]).is_err());
         assert_eq!(concluded(TimingMode::Cold, &[1.0]), Ok(()));
-        assert!(ClaimedTime::new(TimingMode::Hot).conclude().is_err(), "no block at all");
+        assert!(ClaimedTime::default().conclude(TimingMode::Hot).is_err(), "no block at all");
     }
 }

@@ -6,14 +6,13 @@
 //! `docs/bench.md`.
 
 use std::path::Path;
-use std::time::Duration;
 
 mod claims;
 mod process;
 mod protocol;
 
 pub use claims::ClaimedTime;
-pub use process::{PeerCommand, PeerFailure, PeerSeat, ending, last_words, shown};
+pub use process::{PeerFailure, PeerSeat, ending, last_words, shown};
 pub use protocol::{PeerImplementation, PeerProblem};
 
 /// Names of peers that need no `[[peers]]`.
@@ -24,8 +23,7 @@ pub const SCRIPT: &str = include_str!("../../python/evo_peer.py");
 
 /// The command of a shipped peer, with this Python. Its text goes on the command line, so that nothing has to be
 /// written; stdin is the protocol's.
-pub fn shipped(name: &str, python: &Path, timeout: Duration) -> PeerCommand {
+pub fn shipped(name: &str, python: &Path) -> Vec<String> {
     let python = python.display().to_string();
-    let command = [python.as_str(), "-c", SCRIPT, "--backend", name].map(String::from).to_vec();
-    PeerCommand { name: name.to_string(), command, folder: None, timeout }
+    [python.as_str(), "-c", SCRIPT, "--backend", name].map(String::from).to_vec()
 }

@@ -1,9 +1,10 @@
 //! A peer's process: started, asked, and ended, with a deadline for each question. A peer that is late, dies, or says
 //! something that is not the protocol is killed with everything that it started.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use evo_space::text::{printable, shortened};
 
 use super::claims::ClaimedTime;
 use super::protocol::{PEER_VERSION, PeerAnswer, PeerImplementation, PeerProblem, PeerRequest};
+use crate::kernel::spec::PeerSpec;
 use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name};
 
 /// Bytes kept of what a peer prints on stderr, and letters of it and of its reasons that are shown.
@@ -23,19 +25,6 @@ const LINE_MAX: usize = 1 << 20;
 const IMPLEMENTATIONS_MAX: usize = 64;
 /// Between the farewell and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// How a peer is started.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeerCommand {
-    /// As rows name it.
-    pub name: String,
-    /// Program and arguments; a program with a slash lies in the folder.
-    pub command: Vec<String>,
-    /// Where it runs; our own folder where absent.
-    pub folder: Option<PathBuf>,
-    /// How long it may take to answer one question.
-    pub timeout: Duration,
-}
 
 /// Why a peer gave no answer that counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +38,6 @@ pub enum PeerFailure {
 }
 
 impl PeerFailure {
-    /// The reason in words.
     pub fn reason(&self) -> &str {
         match self {
             PeerFailure::Unable(why) | PeerFailure::Implausible(why) | PeerFailure::Dead(why) => why,
@@ -64,71 +52,70 @@ const DEATHS_MAX: u32 = 3;
 #[derive(Debug)]
 struct PeerProcess {
     talk: Conversation<PeerRequest, PeerAnswer>,
+    is_greeted: bool,
     // Below the conversation, so that it is dropped after the kill of the group: a peer that goes on could start more.
     _mark: RunMark,
 }
 
 impl PeerProcess {
-    fn start(own: &PeerCommand) -> io::Result<PeerProcess> {
-        let Some((program, arguments)) = own.command.split_first() else {
+    /// A program with a slash lies in the peer's folder, which is our own where it has none.
+    fn start(peer: &PeerSpec) -> io::Result<PeerProcess> {
+        let Some((program, arguments)) = peer.command.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "its command is empty"));
         };
-        let program = match &own.folder {
-            Some(folder) if program.contains('/') => folder.join(program),
-            _ => PathBuf::from(program),
-        };
+        let is_own = peer.folder.as_os_str().is_empty();
+        let folder = std::path::absolute(if is_own { Path::new(".") } else { &peer.folder })?;
+        let program = if program.contains('/') { folder.join(program) } else { PathBuf::from(program) };
         let mut command = Command::new(program);
-        command.args(arguments);
-        if let Some(folder) = &own.folder {
-            command.current_dir(folder);
-        }
+        command.args(arguments).current_dir(folder);
         let log = CappedLog::of_end(LOG_MAX);
         let mark = RunMark::put_on(&mut command);
         let talk = Conversation::start(command, PEER_VERSION, ProcessGroup::default(), log)?;
-        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), _mark: mark })
+        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), is_greeted: false, _mark: mark })
     }
 }
 
 /// A peer over a whole run: greeted once, started again after a death, and given up after several.
 #[derive(Debug)]
 pub struct PeerSeat {
-    command: PeerCommand,
+    peer: PeerSpec,
+    /// How long it may take to answer one question.
+    timeout: Duration,
     device: String,
     /// Absent after a death, until the next problem.
     process: Option<PeerProcess>,
-    is_greeted: bool,
     version: Option<String>,
     deaths: u32,
-    /// Why it can do nothing here, or how it died last.
-    why: String,
-    is_unable: bool,
+    /// How it died last.
+    death: String,
+    /// Why it can do nothing here.
+    unable: Option<String>,
     /// When answers are too late, however much time one may take.
     until: Option<Instant>,
 }
 
 impl PeerSeat {
     /// Starts a peer's process; it is asked nothing yet.
-    pub fn start(command: PeerCommand, device: &str) -> io::Result<PeerSeat> {
-        let process = PeerProcess::start(&command)?;
+    pub fn start(peer: PeerSpec, timeout: Duration, device: &str) -> io::Result<PeerSeat> {
+        let process = PeerProcess::start(&peer)?;
         Ok(PeerSeat {
-            command,
+            peer,
+            timeout,
             device: device.to_string(),
             process: Some(process),
-            is_greeted: false,
             version: None,
             deaths: 0,
-            why: String::new(),
-            is_unable: false,
+            death: String::new(),
+            unable: None,
             until: None,
         })
     }
 
     /// As rows name it.
     pub fn name(&self) -> &str {
-        &self.command.name
+        &self.peer.name
     }
 
-    /// What it said of itself.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
@@ -145,15 +132,15 @@ impl PeerSeat {
             PeerAnswer::Prepared { implementations } => implementations,
             other => return Err(self.strange("prepare", &other)),
         };
-        for own in &mut found {
-            own.name = shown(&own.name);
-            own.version = own.version.as_deref().map(shown);
-            own.unable = own.unable.as_deref().map(shown);
+        for implementation in &mut found {
+            implementation.name = shown(&implementation.name);
+            implementation.version = implementation.version.as_deref().map(shown);
+            implementation.unable = implementation.unable.as_deref().map(shown);
         }
-        let twice = |at: usize| found[..at].iter().any(|other| other.name == found[at].name);
-        if (0..found.len()).any(twice) || found.len() > IMPLEMENTATIONS_MAX {
-            return Err(self
-                .died(format!("it named {} implementations, some of them twice or too many", found.len())));
+        let names: BTreeSet<&str> = found.iter().map(|implementation| implementation.name.as_str()).collect();
+        if names.len() < found.len() || found.len() > IMPLEMENTATIONS_MAX {
+            let why = format!("it named {} implementations, some of them twice or too many", found.len());
+            return Err(self.died(why));
         }
         match found.is_empty() {
             true => Err(PeerFailure::Unable("it named no implementation of this problem".to_string())),
@@ -201,26 +188,28 @@ impl PeerSeat {
 
     /// A greeted process.
     fn ready(&mut self) -> Result<(), PeerFailure> {
-        if self.is_unable {
-            return Err(PeerFailure::Dead(self.why.clone()));
+        if let Some(why) = &self.unable {
+            return Err(PeerFailure::Dead(why.clone()));
         }
-        if self.process.is_none() {
-            if self.deaths >= DEATHS_MAX {
-                let why = format!("it died {} times, the last time: {}", self.deaths, self.why);
+        match &self.process {
+            Some(process) if process.is_greeted => return Ok(()),
+            Some(_) => {}
+            None if self.deaths >= DEATHS_MAX => {
+                let why = format!("it died {} times, the last time: {}", self.deaths, self.death);
                 return Err(PeerFailure::Dead(why));
             }
-            let started = PeerProcess::start(&self.command);
-            let failed = |error: io::Error| PeerFailure::Dead(format!("it does not start again: {error}"));
-            self.process = Some(started.map_err(failed)?);
-            self.is_greeted = false;
-        }
-        if self.is_greeted {
-            return Ok(());
+            None => {
+                let started = PeerProcess::start(&self.peer);
+                let failed = |error| PeerFailure::Dead(format!("it does not start again: {error}"));
+                self.process = Some(started.map_err(failed)?);
+            }
         }
         let unable = match self.ask(&PeerRequest::Hello { device: self.device.clone() }) {
             Ok(PeerAnswer::Ready { version, unable: None }) => {
-                self.version = version.map(|own| shown(&own));
-                self.is_greeted = true;
+                self.version = version.as_deref().map(shown);
+                if let Some(process) = &mut self.process {
+                    process.is_greeted = true;
+                }
                 return Ok(());
             }
             Ok(PeerAnswer::Ready { unable: Some(why), .. }) => shown(&why),
@@ -229,7 +218,7 @@ impl PeerSeat {
             Err(failure) => return Err(failure),
         };
         // It will not be able to do anything at the next problem either.
-        (self.is_unable, self.why, self.process) = (true, unable.clone(), None);
+        (self.unable, self.process) = (Some(unable.clone()), None);
         Err(PeerFailure::Dead(unable))
     }
 
@@ -238,9 +227,9 @@ impl PeerSeat {
         // In whole tenths of a second, since people read it.
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Duration::from_millis((left.as_millis() / 100).max(1) as u64 * 100));
-        let patience = left.map_or(self.command.timeout, |left| left.min(self.command.timeout));
+        let patience = left.map_or(self.timeout, |left| left.min(self.timeout));
         let Some(process) = &mut self.process else {
-            return Err(PeerFailure::Dead(format!("its process is gone: {}", self.why)));
+            return Err(PeerFailure::Dead(format!("its process is gone: {}", self.death)));
         };
         match process.talk.ask(request, patience) {
             Ok(PeerAnswer::Unable { reason }) => Err(PeerFailure::Unable(shown(&reason))),
@@ -259,7 +248,7 @@ impl PeerSeat {
     fn died(&mut self, why: String) -> PeerFailure {
         self.process = None;
         self.deaths += 1;
-        self.why.clone_from(&why);
+        self.death.clone_from(&why);
         PeerFailure::Dead(why)
     }
 }

@@ -5,14 +5,14 @@
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::known::told;
+use evo_protocol::known::{because, told};
 use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::request::{EvaluationLevel, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
 use serde_json::{Map, Value, json};
 
+use super::lines::RequestError;
 use super::own_lines::{self, CandidateText, CompilerHint};
-use super::read::RequestError;
 use super::visible;
 use crate::compile::instructions::InstructionUse;
 use crate::report::judged::EvaluatedProblem;
@@ -20,7 +20,6 @@ use crate::report::parity;
 
 const HIDDEN: &str = "the candidate's author does not learn it";
 
-/// Whose answer it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerHead {
     pub id: Value,
@@ -37,19 +36,16 @@ pub struct BaselineTime {
     pub objective_ns: f64,
 }
 
-/// What is known of a candidate's speed.
 #[derive(Debug, Default)]
 pub struct KnownTimes<'a> {
     pub problems: Vec<EvaluatedProblem<'a>>,
     /// What both sides of a paired comparison are called, where there was one.
     pub against: Option<String>,
-    /// Whether both were timed side by side.
     pub is_paired: bool,
     /// The machine code and the launches are the baseline's.
     pub is_same_code: bool,
     /// Relative difference between the baseline and itself.
     pub noise_floor: Option<f64>,
-    /// Where nothing was compared side by side.
     pub baseline: Option<BaselineTime>,
     /// Why there is neither.
     pub not_compared: String,
@@ -68,7 +64,6 @@ pub struct JudgedRequest<'a> {
     pub times: KnownTimes<'a>,
     /// What was decided about a rival; null below the level `confirm`.
     pub acceptance: Value,
-    /// Bytes of feedback, at most.
     pub feedback_bytes: usize,
     /// What a profiler said, or why nothing is known of it.
     pub profile: Result<Value, String>,
@@ -76,13 +71,11 @@ pub struct JudgedRequest<'a> {
     /// Which units its machine code uses, where that can be read.
     pub instructions: Option<InstructionUse>,
     pub seed: u64,
-    /// A command line that does the same again.
     pub repro: String,
     pub wall_ms: f64,
 }
 
 impl AnswerHead {
-    /// Says in an answer whose it is.
     pub fn put_on(&self, answer: &mut Value) {
         answer["id"] = self.id.clone();
         for (name, value) in [("line", self.line.map(Value::from)), ("tag", self.tag.clone())] {
@@ -94,7 +87,6 @@ impl AnswerHead {
     }
 }
 
-/// The answer on a candidate.
 pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     let evaluation = request.evaluation;
     let verdict = &evaluation.verdict;
@@ -113,7 +105,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         "sol_score": roofline_share(&request.times),
         "fast_p": speedup.map(|speedup| u8::from(speedup.value > 1.0)),
     });
-    let mut answer = json!({
+    let answer = json!({
         "schema": "evo.evaluate.answer",
         "version": 1,
         "status": if class == VerdictClass::Harness { "harness_error" } else { "done" },
@@ -180,7 +172,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         path if path.starts_with("feedback.hints.") => "no line of the source is known for it",
         _ => "the compiler does not say",
     };
-    explain(&mut answer, not_told);
+    let mut answer = explained(answer, not_told);
     head.put_on(&mut answer);
     answer
 }
@@ -208,37 +200,24 @@ pub fn without_verdict(
     let absent = "level_reached cause correctness performance scores features feedback best provenance cost hashes \
                   repro acceptance";
     absent.split_whitespace().for_each(|name| answer[name] = Value::Null);
-    explain(&mut answer, |_| "nothing was judged: see `error`");
+    let mut answer = explained(answer, |_| "nothing was judged: see `error`");
     head.put_on(&mut answer);
     answer
 }
 
 /// Gives every null of an answer its reason, by dotted path.
-fn explain<'r>(answer: &mut Value, reason: impl Fn(&str) -> &'r str) {
-    fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
-        let below = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
-        match value {
-            Value::Null => found.push(path.to_string()),
-            // These are as they came, and what is in them has no reason of ours.
-            _ if ["error", "evidence", "feedback.profile"].contains(&path) => {}
-            Value::Object(fields) => {
-                fields.iter().for_each(|(name, value)| nulls(value, &below(name), found))
-            }
-            Value::Array(items) => {
-                items.iter().enumerate().for_each(|(at, item)| nulls(item, &below(&at.to_string()), found));
-            }
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    nulls(answer, "", &mut found);
-    found.retain(|path| path != "error");
-    found.sort();
-    let reasons: Map<String, Value> = found.iter().map(|path| (path.clone(), reason(path).into())).collect();
-    answer["reasons"] = reasons.into();
+fn explained<'r>(answer: Value, reason: impl Fn(&str) -> &'r str) -> Value {
+    // These are as they came, and what is in them has no reason of ours.
+    let is_ours = |path: &str| {
+        let others = ["error.", "evidence.", "feedback.profile."];
+        path != "error" && !others.iter().any(|lead| path.starts_with(lead))
+    };
+    let why = |path: &str| is_ours(path).then(|| reason(path).to_string());
+    let (mut answer, reasons) = told(&because(answer, &why));
+    answer["reasons"] = json!(reasons);
+    answer
 }
 
-/// The answer on a request with a mistake.
 pub fn refused(error: &RequestError, head: AnswerHead) -> Value {
     let place = error.place.map(|(line, column)| ErrorPlace {
         file: "request".into(),
@@ -269,7 +248,6 @@ fn reached(evaluation: &Evaluation, asked: EvaluationLevel, times: &KnownTimes<'
     }
 }
 
-/// The state of every gate.
 fn gates(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Value {
     let state = |gate: &Gate| match evaluation.gate(*gate) {
         _ if *gate == Gate::Confirmation && request.times.is_paired => GateState::Pass,
@@ -346,7 +324,6 @@ fn provenance(request: &JudgedRequest<'_>) -> Value {
     })
 }
 
-/// What helps to write the next candidate.
 fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str) -> Value {
     let evaluation = request.evaluation;
     let compiler =
@@ -375,7 +352,6 @@ fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str)
     })
 }
 
-/// How fast a candidate that passed is, and what that is relative to.
 fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<MeasuredSpeedup>) -> Value {
     let bound = |end: fn(&EvaluatedProblem<'_>) -> Option<f64>| {
         let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, end(problem)?)));
@@ -409,7 +385,6 @@ fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<
     })
 }
 
-/// A speed-up and how it was measured.
 #[derive(Clone, Copy)]
 struct MeasuredSpeedup {
     value: f64,
@@ -459,13 +434,11 @@ fn decision(times: &KnownTimes<'_>) -> Option<&'static str> {
     })
 }
 
-/// The share of the least possible time, over the timed problems.
 fn roofline_share(times: &KnownTimes<'_>) -> Option<f64> {
     let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, problem.roofline_ratio?)));
     geometric(parts.collect::<Option<Vec<_>>>()?)
 }
 
-/// A weighted geometric mean of numbers above 0.
 fn geometric(parts: Vec<(f64, f64)>) -> Option<f64> {
     let weights: f64 = parts.iter().map(|(weight, _)| weight).sum();
     let sum: f64 = parts.iter().map(|(weight, value)| weight * value.ln()).sum();

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-/// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum EmitForm {
     /// Traces as FlashInfer-Bench keeps them, one a problem
@@ -18,17 +17,17 @@ pub enum EmitForm {
 
 /// The answer in a form. It keeps `id`, and `line` in a stream.
 pub fn emitted(form: EmitForm, answer: &Value, kernel: &str, at: &str) -> Value {
-    let mut own = match form {
+    let mut object = match form {
         EmitForm::Trace => trace(answer, kernel, at),
         EmitForm::Kernelbench => kernelbench(answer),
         EmitForm::Openevolve => openevolve(answer),
         EmitForm::Shinka => shinka(answer),
     };
-    own["id"] = answer["id"].clone();
+    object["id"] = answer["id"].clone();
     if !answer["line"].is_null() {
-        own["line"] = answer["line"].clone();
+        object["line"] = answer["line"].clone();
     }
-    own
+    object
 }
 
 /// Verdict and message in one text, for programs that keep a log.
@@ -175,13 +174,13 @@ mod tests {
     }
 
     fn passed() -> Value {
-        let mut own = answer("pass", "ok");
-        own["gates"]["full_shapes"] = "pass".into();
-        own["correctness"] = json!({ "max_abs": 0.5, "max_rel": null, "worst_case": null });
-        own["performance"] = json!({ "objective_ns": 2000.0, "low": 1.0, "high": 2.0,
+        let mut answer = answer("pass", "ok");
+        answer["gates"]["full_shapes"] = "pass".into();
+        answer["correctness"] = json!({ "max_abs": 0.5, "max_rel": null, "worst_case": null });
+        answer["performance"] = json!({ "objective_ns": 2000.0, "low": 1.0, "high": 2.0,
             "problems": [{ "problem": "p", "p50_ns": 2000.0 }] });
-        own["scores"] = json!({ "combined_score": 1.5, "speedup": 1.5, "sol_score": null, "fast_p": 1 });
-        own
+        answer["scores"] = json!({ "combined_score": 1.5, "speedup": 1.5, "sol_score": null, "fast_p": 1 });
+        answer
     }
 
     fn all(answer: &Value) -> [Value; 4] {

@@ -9,25 +9,22 @@ use serde_json::Value;
 pub const REQUEST_MAX: usize = 1 << 20;
 /// Lines that are read before their turn.
 const AHEAD: usize = 4;
-/// Bytes of a line that is too long in which its `id` is looked for.
-const PREFIX: usize = 64 << 10;
 
+/// Why a request cannot be answered with a verdict: its author has to mend it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum RequestLine {
-    Text(String),
-    Bad(BadLine),
-}
-
-/// A line that cannot be a message.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BadLine {
-    /// What the message is told apart by, where that stands near its beginning; else null.
+pub struct RequestError {
+    /// What the request is told apart by; null where it is not JSON.
     pub id: Value,
-    /// Whether it is too long, and not something else than text.
-    pub is_too_long: bool,
     pub message: String,
-    pub hint: &'static str,
+    pub hint: Option<String>,
+    /// Line and column in the request, from 1.
+    pub place: Option<(u32, u32)>,
+    /// It was not read.
+    pub is_too_long: bool,
 }
+
+/// The text of a line, or why it cannot be a message.
+pub type RequestLine = Result<String, Box<RequestError>>;
 
 type NumberedLine = io::Result<(u64, RequestLine)>;
 
@@ -62,7 +59,7 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, R
             bytes += input.skip_until(b'\n')?.saturating_sub(1);
         }
         match whole(kept, bytes) {
-            RequestLine::Text(text) if text.trim().is_empty() => {}
+            Ok(text) if text.trim().is_empty() => {}
             line => return Ok(Some((*number, line))),
         }
     }
@@ -70,96 +67,37 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, R
 
 /// What a line or a file of so many bytes is, of which these were kept.
 pub fn whole(kept: Vec<u8>, bytes: usize) -> RequestLine {
-    if bytes > REQUEST_MAX {
-        let id = id_of(&kept[..kept.len().min(PREFIX)]);
-        let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
-        return RequestLine::Bad(BadLine {
-            id,
-            is_too_long: true,
-            message,
-            hint: "a request holds one source",
-        });
-    }
-    match String::from_utf8(kept) {
-        Ok(text) => RequestLine::Text(text),
-        Err(error) => {
-            let id = id_of(error.as_bytes());
-            let message =
-                format!("the request is not UTF-8 from byte {} on", error.utf8_error().valid_up_to());
-            RequestLine::Bad(BadLine { id, is_too_long: false, message, hint: "JSON is a text in UTF-8" })
-        }
-    }
-}
-
-/// The `id` of an object whose text is not whole or not sound, as far as it can be told: a text or an integer under the
-/// key `id` of the outermost object. Null where there is none.
-pub fn id_of(text: &[u8]) -> Value {
-    let text = String::from_utf8_lossy(text);
-    let (mut depth, mut at) = (0usize, 0);
-    while let Some(byte) = text.as_bytes().get(at) {
-        match byte {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b'"' => {
-                let Some(end) = end_of_text(&text, at) else { return Value::Null };
-                let rest = text[end..].trim_start();
-                if depth == 1 && &text[at..end] == "\"id\"" && rest.starts_with(':') {
-                    return scalar(rest[1..].trim_start());
-                }
-                at = end;
-                continue;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    Value::Null
-}
-
-/// Behind the closing quote of the text that begins at `at`.
-fn end_of_text(text: &str, at: usize) -> Option<usize> {
-    let mut is_escaped = false;
-    for (offset, byte) in text.as_bytes()[at + 1..].iter().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => return Some(at + offset + 2),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The text or integer that `text` begins with.
-fn scalar(text: &str) -> Value {
-    let end = match text.starts_with('"') {
-        true => end_of_text(text, 0),
-        false => text.find([',', '}', ' ', '\t', '\r']),
+    let bad = |is_too_long, message, hint: &str| {
+        let hint = Some(hint.to_string());
+        Err(Box::new(RequestError { id: Value::Null, message, hint, place: None, is_too_long }))
     };
-    let value = end.and_then(|end| serde_json::from_str::<Value>(&text[..end]).ok());
-    value.filter(|value| value.is_string() || value.is_i64()).unwrap_or_default()
+    if bytes > REQUEST_MAX {
+        let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
+        return bad(true, message, "a request holds one source");
+    }
+    String::from_utf8(kept).or_else(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let message = format!("the request is not UTF-8 from byte {valid} on");
+        bad(false, message, "JSON is a text in UTF-8")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::BufReader;
 
-    use serde_json::json;
-
     use super::*;
 
     #[track_caller]
-    fn check(input: &[u8], expected: &[(u64, Result<&str, Value>)]) {
+    fn check(input: &[u8], expected: &[(u64, Result<&str, bool>)]) {
         // A small buffer, so that lines fall across its borders.
         let mut reader = BufReader::with_capacity(7, input);
         let (mut number, mut found) = (0, Vec::new());
         while let Some(line) = next(&mut reader, &mut number).unwrap() {
             found.push(line);
         }
-        let found = found.iter().map(|(number, line)| match line {
-            RequestLine::Text(text) => (*number, Ok(text.as_str())),
-            RequestLine::Bad(bad) => (*number, Err(bad.id.clone())),
-        });
+        let found =
+            found.iter().map(|(number, line)| (*number, line.as_deref().map_err(|error| error.is_too_long)));
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
@@ -172,29 +110,11 @@ mod tests {
             &[(1, Ok("{\"id\":1}")), (3, Ok("longer than the buffer")), (4, Ok("half"))],
         );
         let long = format!("{{\"id\": \"x\", \"a\": \"{}\"}}\nnext\n", "y".repeat(REQUEST_MAX));
-        check(long.as_bytes(), &[(1, Err(json!("x"))), (2, Ok("next"))]);
+        check(long.as_bytes(), &[(1, Err(true)), (2, Ok("next"))]);
         let longest = "z".repeat(REQUEST_MAX);
         check(longest.as_bytes(), &[(1, Ok(&longest))]);
-        check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(json!(7)))]);
-        let RequestLine::Bad(bad) = whole(b"ab\xff".to_vec(), 3) else {
-            panic!("these bytes are not a text")
-        };
-        assert_eq!(bad.message, "the request is not UTF-8 from byte 2 on");
-    }
-
-    #[test]
-    fn an_id_is_read_from_what_is_broken() {
-        for (text, id) in [
-            (r#"{"id": "a7", "task": "#, json!("a7")),
-            (r#"{"task": {"id": 3}, "x": ["id", {"id": 1}], "id" : -4 }}}}"#, json!(-4)),
-            (r#"{"a": "\"id\": 5", "id": {"b": 1}"#, Value::Null),
-            (r#"{"id": "never ends"#, Value::Null),
-            (r#"{"id": 12"#, Value::Null),
-            (r#"["id", 3]"#, Value::Null),
-            ("garbage", Value::Null),
-            (r#"{"id": "é\n"}"#, json!("é\n")),
-        ] {
-            assert_eq!(id_of(text.as_bytes()), id, "{text}");
-        }
+        check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(false))]);
+        let error = whole(b"ab\xff".to_vec(), 3).unwrap_err();
+        assert_eq!(error.message, "the request is not UTF-8 from byte 2 on");
     }
 }

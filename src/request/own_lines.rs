@@ -20,7 +20,6 @@ pub struct CandidateText<'a> {
     pub is_template: bool,
 }
 
-/// One error of a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompilerHint {
     /// From 1, in the candidate's own text; absent where it cannot be told.
@@ -32,7 +31,7 @@ pub struct CompilerHint {
 /// The first errors of a log that lie in the candidate's own text.
 pub fn errors(log: &str, text: Option<CandidateText<'_>>) -> Vec<CompilerHint> {
     let mut found: Vec<CompilerHint> = Vec::new();
-    for (line, said) in log.lines().filter_map(own_error) {
+    for (line, message) in log.lines().filter_map(own_error) {
         let line = match text {
             Some(text) if text.is_template => {
                 let (body, before) = body(text.rendered);
@@ -40,7 +39,7 @@ pub fn errors(log: &str, text: Option<CandidateText<'_>>) -> Vec<CompilerHint> {
             }
             _ => Some(line),
         };
-        let hint = CompilerHint { line, text: without_paths(said).chars().take(TEXT_MAX).collect() };
+        let hint = CompilerHint { line, text: without_paths(message).chars().take(TEXT_MAX).collect() };
         if !found.contains(&hint) {
             found.push(hint);
         }
@@ -58,8 +57,8 @@ fn own_error(line: &str) -> Option<(usize, &str)> {
     let digits = rest.trim_start_matches([':', '(']);
     let end = digits.find(|letter: char| !letter.is_ascii_digit())?;
     let number = digits[..end].parse().ok()?;
-    let said = digits[end..].find("error").map(|from| &digits[end + from..])?;
-    Some((number, said.trim()))
+    let message = digits[end..].find("error").map(|from| &digits[end + from..])?;
+    Some((number, message.trim()))
 }
 
 /// The part of a rendered source that is the candidate's, and how many lines the compiler counts before it.

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED, Visibility};
-use evo_space::diagnostic::{Diagnostic, Diagnostics, nearest};
-use evo_space::document::{self, Data, Node};
+use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED};
+use evo_space::diagnostic::{Diagnostic, Diagnostics};
+use evo_space::document::{self, Data, Node, suggestion};
 use serde_json::Value;
 
-use super::lines::id_of;
+use super::lines::RequestError;
 use crate::kernel::access::open_beside;
 use crate::kernel::catalog;
 
@@ -18,20 +18,6 @@ const BYTES_MAX: [(&str, usize); 3] = [("id", 256), ("hypothesis", 4096), ("tag"
 /// A space file of this size is refused before it is read.
 const SPACE_MAX: u64 = 4 << 20;
 
-/// Why a request cannot be answered with a verdict: its author has to mend it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestError {
-    /// Null where it could not be read.
-    pub id: Value,
-    pub message: String,
-    pub hint: Option<String>,
-    /// Line and column in the request, from 1.
-    pub place: Option<(u32, u32)>,
-    /// The request's own, where it could be read.
-    pub visibility: Option<Visibility>,
-}
-
-/// Reads a request.
 pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
     let mut found = Diagnostics::default();
     let body = text.trim_start_matches('\u{feff}').trim_start();
@@ -54,19 +40,19 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
             Err(error) => found.error(0..0, error.to_string()),
         }
     }
-    let visibility = root.as_ref().and_then(|root| word(root, "visibility"));
     let mut list: Vec<&Diagnostic> = found.list().iter().collect();
     list.sort_by_key(|mistake| mistake.span.as_ref().map_or(usize::MAX, |span| span.start));
     let mut message = shortened(&list[0].message, 400);
     if list.len() > 1 {
         message = format!("{message} (and {} more mistakes)", list.len() - 1);
     }
+    let id = serde_json::from_str::<Value>(body).ok().and_then(|request| request.get("id").cloned());
     Err(Box::new(RequestError {
-        id: id_of(text.as_bytes()),
+        id: id.filter(|id| id.is_string() || id.is_i64()).unwrap_or_default(),
         message,
         hint: list[0].hint.as_deref().map(|hint| shortened(hint, 400)),
         place: found.first_place(text),
-        visibility: visibility.and_then(|word| serde_json::from_value(word.into()).ok()),
+        is_too_long: false,
     }))
 }
 
@@ -180,7 +166,6 @@ fn rules(root: &Node, found: &mut Diagnostics) {
 struct SchemaReader<'f> {
     /// What the outermost object is called; nothing where it goes without saying.
     root: &'static str,
-    /// What its parts are called.
     noun: &'static str,
     found: &'f mut Diagnostics,
 }
@@ -216,7 +201,8 @@ impl SchemaReader<'_> {
         let words = words_of(&schema["enum"]);
         match &node.data {
             Data::Text(word) if !words.is_empty() && !words.contains(&word.as_str()) => {
-                let hint = near_or(word, "one of", &words);
+                let hint =
+                    suggestion(word, words.iter().copied(), || format!("one of: {}", words.join(", ")));
                 let message = format!("`{path}` is `{}`, which is unknown", shortened(word, 80));
                 self.wrong(node, message, Some(&hint));
             }
@@ -269,7 +255,8 @@ impl SchemaReader<'_> {
                     }
                     let known: Vec<&str> =
                         known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-                    let hint = near_or(key, "known", &known);
+                    let hint =
+                        suggestion(key, known.iter().copied(), || format!("known: {}", known.join(", ")));
                     let place = if name.is_empty() { String::new() } else { format!(" in `{name}`") };
                     let message = format!("unknown {} `{}`{place}", self.noun, shortened(key, 80));
                     self.found.error_with_hint(entry.key_span.clone(), message, hint);
@@ -302,19 +289,10 @@ fn says_nothing(node: &Node) -> bool {
     }
 }
 
-/// The texts of a list, or the one text.
 fn words_of(rule: &Value) -> Vec<&str> {
     match rule {
         Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
         word => word.as_str().into_iter().collect(),
-    }
-}
-
-/// The name that was probably meant, or all of them.
-fn near_or(name: &str, lead: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{lead}: {}", known.join(", ")),
     }
 }
 
@@ -345,7 +323,7 @@ fn kind(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::request::{CandidateKind, EvaluationLevel};
+    use evo_protocol::request::{CandidateKind, EvaluationLevel, Visibility};
     use serde_json::json;
 
     use super::*;
@@ -427,8 +405,7 @@ mod tests {
         refused(r#"{"candidate":{"sources":7},"levle":1}"#, &["has no `kind`", "and 2 more", "template"]);
         let launches = r#"{"candidate":{"kind":"configuration","launches":[{"entry":"f","cluster":[2]},{"entry":"f"}]}}"#;
         refused(launches, &["`candidate.launches[0].cluster` is not served", "and 1 more"]);
-        let error = refused(r#"{"id":"b","visibility":"owner","candidate":[]}"#, &["expected an object"]);
-        assert_eq!((error.id, error.visibility), (json!("b"), Some(Visibility::Owner)));
+        assert_eq!(refused(r#"{"id":"b","candidate":[]}"#, &["expected an object"]).id, json!("b"));
     }
 
     #[test]

@@ -16,12 +16,9 @@ const CAUSES: &str = "
     protocol range rare regs scratch_not_reset shape shared smem spread symbol tail threads
     throttled block warp
 ";
-/// Input families.
 const FAMILIES: &[&str] = &["normal", "large", "small", "constant", "ramp", "spikes"];
-/// Letters of a message.
 const MESSAGE_MAX: usize = 2000;
 
-/// Cause, message and evidence of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VisibleVerdict {
     pub cause: Option<String>,
@@ -31,27 +28,28 @@ pub struct VisibleVerdict {
 
 /// What of an evaluation's verdict the reader may know.
 pub fn verdict(evaluation: &Evaluation, errors: &[CompilerHint], visibility: Visibility) -> VisibleVerdict {
-    let own = &evaluation.verdict;
+    let verdict = &evaluation.verdict;
     if visibility == Visibility::Owner {
-        let (cause, message) = (own.cause.clone(), own.message.clone());
-        return VisibleVerdict { cause, message, evidence: json!(own.evidence) };
+        let (cause, message) = (verdict.cause.clone(), verdict.message.clone());
+        return VisibleVerdict { cause, message, evidence: json!(verdict.evidence) };
     }
-    let cause = own.cause.clone().filter(|cause| is_known(cause));
+    let cause = verdict.cause.clone().filter(|cause| is_known(cause));
     let failed =
         evaluation.gates.iter().find(|report| report.state == evo_protocol::verdict::GateState::Fail);
     let mut evidence = json!({});
     if let Some(gate) = failed {
         evidence["gate"] = gate.gate.as_str().into();
     }
-    let family = own.evidence.get("family").and_then(Value::as_str);
+    let family = verdict.evidence.get("family").and_then(Value::as_str);
     if let Some(family) = family.filter(|family| FAMILIES.contains(family)) {
         evidence["family"] = family.into();
     }
-    VisibleVerdict { cause, message: message(own, errors), evidence }
+    VisibleVerdict { cause, message: message(verdict, errors), evidence }
 }
 
 fn is_known(cause: &str) -> bool {
-    Cause::ALL.iter().any(|own| own.as_str() == cause) || CAUSES.split_whitespace().any(|own| own == cause)
+    Cause::ALL.iter().any(|known| known.as_str() == cause)
+        || CAUSES.split_whitespace().any(|known| known == cause)
 }
 
 /// One that names nothing of the run: the compiler's own words on the candidate's text, else a sentence for the kind.
@@ -70,7 +68,8 @@ fn message(verdict: &Verdict, errors: &[CompilerHint]) -> String {
             };
             errors.iter().map(line).collect::<Vec<_>>().join("\n")
         }
-        (kind, _) => sentence(kind).to_string(),
+        (VerdictKind::Pass, _) => String::new(),
+        (kind, _) => kind.sentence().to_string(),
     }
 }
 
@@ -85,54 +84,7 @@ fn limit(cause: Option<&str>) -> &'static str {
         Some("memory") => "its buffers need more memory than the device has",
         Some("cluster") => "a cluster has more blocks than the device allows",
         Some("cooperative") => "the blocks of a cooperative launch do not fit on the device at once",
-        _ => sentence(VerdictKind::StaticReject),
-    }
-}
-
-/// What a verdict means, whatever was seen.
-fn sentence(kind: VerdictKind) -> &'static str {
-    match kind {
-        VerdictKind::Pass => "",
-        VerdictKind::RejectedConstraint => "a constraint of the space forbids the configuration",
-        VerdictKind::StaticReject => "limits of the device or the rules for sources forbid it",
-        VerdictKind::RenderError => "the template does not render",
-        VerdictKind::CompileError => "the compiler refuses the source",
-        VerdictKind::CompileTimeout => "the compiler did not finish in time",
-        VerdictKind::CompileOom => "the compiler ran out of memory",
-        VerdictKind::CompilerCrash => "the compiler died",
-        VerdictKind::SpillExcess => "it spills more bytes than the space allows",
-        VerdictKind::PassedOver => "it was not run",
-        VerdictKind::LoadError => "the device does not load the binary",
-        VerdictKind::StaleBinary => "the binary is not that of this candidate",
-        VerdictKind::LaunchFail => "a launch was refused",
-        VerdictKind::OutOfMemory => "the device's memory does not suffice",
-        VerdictKind::Hang | VerdictKind::WorkerHang => "it did not end in time",
-        VerdictKind::TooSlow => "it is too slow to be measured",
-        VerdictKind::CrashIllegalAddress => "it touched an illegal address",
-        VerdictKind::CrashMisaligned => "it made a misaligned access",
-        VerdictKind::CrashIllegalInstruction => "it ran an illegal instruction",
-        VerdictKind::CrashTrap => "it trapped",
-        VerdictKind::CrashAssert => "an assertion of its own failed",
-        VerdictKind::CrashStack => "a thread's stack overflowed",
-        VerdictKind::CrashOther => "it ended with an error of the device",
-        VerdictKind::DivergentBarrier => {
-            "threads of a block waited at different barriers, or left while others waited"
-        }
-        VerdictKind::WorkerDied => "the process in which it ran died",
-        VerdictKind::DeviceLost => "the device is lost",
-        VerdictKind::WrongAnswer => "its answers are wrong",
-        VerdictKind::OobWrite => "it wrote outside of its buffers",
-        VerdictKind::OobRead => "it read outside of its buffers",
-        VerdictKind::InputMutated => "it changed an input",
-        VerdictKind::Nondeterministic => "it gives different answers to the same question",
-        VerdictKind::Stateful => "its answers depend on earlier calls",
-        VerdictKind::TimingEscape => "its timed calls did not do the work that they were timed for",
-        VerdictKind::ImpossibleSpeed => "it is faster than the device can be",
-        VerdictKind::Sanitizer => "compute-sanitizer found a fault",
-        VerdictKind::Noisy => "no stable time could be had",
-        VerdictKind::OutputFlood => "it printed more than it may",
-        VerdictKind::Interrupted => "it was interrupted before there was a verdict",
-        VerdictKind::HarnessError => "evo or the machine failed, which says nothing about the candidate",
+        _ => VerdictKind::StaticReject.sentence(),
     }
 }
 

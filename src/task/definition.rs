@@ -1,13 +1,17 @@
-//! `definition.json`: axes, inputs, outputs and the Python source that computes the answer.
+//! `definition.json`: axes, inputs, outputs and the Python source that computes the answer; and workloads, one a line: sizes
+//! of the variable axes, and where inputs come from.
+
+use std::collections::BTreeSet;
 
 use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_kernel::label::is_label;
-use evo_protocol::dtype::DType;
+use evo_protocol::worker::TaskTolerance;
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::model::{BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TensorShape};
-use super::names::{NameBook, label};
+use super::model::{
+    BenchmarkTask, NameBook, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TaskWorkload, label, scalar,
+};
 
 /// Most axes, inputs and outputs, each.
 const NAMES_MAX: usize = 256;
@@ -18,20 +22,6 @@ const DEPTH_MAX: usize = 8;
 
 const AXIS_HINT: &str = "an axis is { \"type\": \"const\", \"value\": 4096 }, { \"type\": \"var\" } or \
                          { \"type\": \"expr\", \"expression\": \"K // 2\" }";
-
-/// Types of tensors: the task's word, ours, and PyTorch's.
-const DTYPES: &[(&str, DType, &str)] = &[
-    ("float64", DType::F64, "float64"),
-    ("float32", DType::F32, "float32"),
-    ("float16", DType::F16, "float16"),
-    ("bfloat16", DType::Bf16, "bfloat16"),
-    ("int64", DType::I64, "int64"),
-    ("int32", DType::I32, "int32"),
-    ("int16", DType::I16, "int16"),
-    ("int8", DType::I8, "int8"),
-    ("uint8", DType::U8, "uint8"),
-    ("bool", DType::U8, "bool"),
-];
 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
 pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<BenchmarkTask> {
@@ -55,7 +45,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
         let hint = "the reference is a Python source with a function `run` that takes the inputs in order";
         return Err(ForeignError::new("reference", "it has no function `run`", hint));
     }
-    let mut book = NameBook::default();
+    let mut book = NameBook::new();
     let axes = axes(&root.need_or("axes", AXIS_HINT)?, &mut book)?;
     let tensors = |key: &str, book: &mut NameBook| -> Read<Vec<TaskTensor>> {
         let node = root.need_or(key, "a definition has `inputs` and `outputs`")?;
@@ -63,7 +53,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
         all.iter().map(|(name, own)| tensor(name, own, &axes, book)).collect()
     };
     let (inputs, outputs) = (tensors("inputs", &mut book)?, tensors("outputs", &mut book)?);
-    if let Some(own) = outputs.iter().find(|own| own.shape == TensorShape::Scalar) {
+    if let Some(own) = outputs.iter().find(|own| own.shape.is_none()) {
         let place = format!("outputs.{}.shape", shown(&own.name));
         let hint = "give the output a shape in the task: a kernel writes its answer to memory";
         return Err(ForeignError::new(place, "an output that is a plain number is not supported", hint));
@@ -71,13 +61,14 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
     if outputs.is_empty() {
         return Err(ForeignError::new("outputs", "it is empty", "a task has at least one output"));
     }
+    let constraints = root.list("constraints")?;
     let about = root.find("description").and_then(|own| own.value.as_str());
     Ok(BenchmarkTask {
         form,
         name: own,
         about: about.map(shown),
         axes,
-        constraints: constraints(&root)?,
+        constraints: constraints.iter().map(|own| Ok(shown(own.text()?))).collect::<Read<_>>()?,
         inputs,
         outputs,
         program,
@@ -86,7 +77,7 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
     })
 }
 
-fn few<'v>(node: &ForeignNode<'v>) -> Result<Vec<(&'v str, ForeignNode<'v>)>, ForeignError> {
+fn few<'v>(node: &ForeignNode<'v>) -> Read<Vec<(&'v str, ForeignNode<'v>)>> {
     let all = node.entries()?;
     match all.len() > NAMES_MAX {
         true => {
@@ -95,11 +86,6 @@ fn few<'v>(node: &ForeignNode<'v>) -> Result<Vec<(&'v str, ForeignNode<'v>)>, Fo
         }
         false => Ok(all),
     }
-}
-
-fn constraints(root: &ForeignNode<'_>) -> Read<Vec<String>> {
-    let Some(all) = root.find("constraints") else { return Ok(Vec::new()) };
-    all.items()?.iter().map(|own| Ok(shown(own.text()?))).collect()
 }
 
 fn axes(node: &ForeignNode<'_>, book: &mut NameBook) -> Read<Vec<TaskAxis>> {
@@ -178,72 +164,164 @@ fn spelled(text: &str, axes: &[TaskAxis], place: &str, depth: usize) -> Read<Str
 fn tensor(name: &str, node: &ForeignNode<'_>, axes: &[TaskAxis], book: &mut NameBook) -> Read<TaskTensor> {
     let hint =
         "a tensor is { \"shape\": [\"M\", \"K\"], \"dtype\": \"float16\" }; a number has the shape null";
-    let (dtype, torch) = dtype(&node.need_or("dtype", hint)?)?;
-    let shape = match node.find("shape") {
-        None => TensorShape::Scalar,
-        Some(own) => TensorShape::Extents(
-            own.items()?
-                .iter()
-                .map(|one| match one.value.as_u64() {
-                    Some(_) => one.extent().map(|own| own.to_string()),
-                    None => spelled(one.text()?, axes, &one.place, DEPTH_MAX),
-                })
-                .collect::<Read<_>>()?,
-        ),
+    let extent = |node: &ForeignNode<'_>| match node.value.as_u64() {
+        Some(_) => node.extent().map(|extent| extent.to_string()),
+        None => spelled(node.text()?, axes, &node.place, DEPTH_MAX),
     };
-    Ok(task_tensor(
-        name,
-        (dtype, torch),
-        shape,
-        book,
-        "what the numbers mean, such as indices, the task does not say",
-    ))
-}
-
-/// A tensor, and what it is filled with where its type says so; `unsaid` is why that is a guess.
-pub(super) fn task_tensor(
-    name: &str,
-    (dtype, torch): (DType, &'static str),
-    shape: TensorShape,
-    book: &mut NameBook,
-    unsaid: &str,
-) -> TaskTensor {
-    let fill = match torch {
-        "bool" => Some(("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1")),
-        _ if !dtype.is_float() => Some(("{ uniform = [0, 100] }", unsaid)),
-        _ => None,
-    };
-    // Python's numbers are passed as C's usual types.
-    let scalar_type = match (dtype, torch) {
-        (_, "bool") => DType::I32,
-        (DType::F16 | DType::Bf16, _) => DType::F32,
-        (DType::I8 | DType::I16 | DType::U8, _) => DType::I32,
-        _ => dtype,
-    };
-    TaskTensor {
-        name: name.to_string(),
-        dtype: if shape == TensorShape::Scalar { scalar_type } else { dtype },
-        torch,
-        shape,
-        label: book.take(name),
-        fill: fill.map(|(fill, why)| (fill.to_string(), why.to_string())),
-        is_weight: false,
-    }
-}
-pub(super) fn dtype(node: &ForeignNode<'_>) -> Read<(DType, &'static str)> {
-    let word = node.text()?;
-    let known = DTYPES.iter().find(|(own, ..)| *own == word);
-    known.map(|(_, dtype, torch)| (*dtype, *torch)).ok_or_else(|| {
-        let names: Vec<&str> = DTYPES.iter().map(|(own, ..)| *own).collect();
-        node.unsupported(&format!("the type `{}`", shown(word)), &format!("evo has {}", names.join(", ")))
-    })
+    let dtype = node.need_or("dtype", hint)?;
+    let shape = node.find("shape").map(|shape| shape.items()?.iter().map(extent).collect()).transpose()?;
+    let unsaid = "what the numbers mean, such as indices, the task does not say";
+    TaskTensor::read(name, &dtype, shape, book, unsaid)
 }
 
 /// A result that can be an extent: whole, and 0 or more.
-pub(super) fn whole(value: &Value) -> Option<u64> {
+fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::Int(value) => u64::try_from(*value).ok(),
         Value::Float(value) => (value.fract() == 0.0 && (0.0..9e15).contains(value)).then_some(*value as u64),
         Value::Bool(_) | Value::Text(_) => None,
     }
+}
+
+/// Most workloads of a task.
+const WORKLOADS_MAX: usize = 500;
+
+const LINE_HINT: &str = "a line is { \"workload\": { \"uuid\": \"…\", \"axes\": { \"M\": 16 }, \"inputs\": { \"A\": { \"type\": \"random\" } } } }";
+
+/// Gives the task the workloads of a file with one object a line; with names in `only`, those of these names.
+pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Read<BenchmarkTask> {
+    let (mut seen, mut rules) = (BTreeSet::new(), Vec::new());
+    let mut names = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let lead = format!("line {}", number + 1);
+        let value = parsed(line, &lead, "name the task's own file")?;
+        let root = ForeignNode::root(&value, &lead, LINE_HINT, None);
+        let other = root.find("definition").and_then(|own| own.value.as_str());
+        if other.is_some_and(|own| label(own, "") != task.name) {
+            continue;
+        }
+        let node = root.find("workload").unwrap_or(root);
+        let uuid = node.need("uuid")?.text()?.to_string();
+        names.push(shown(&uuid));
+        // Traces of several solutions repeat their workload.
+        if !only.is_empty() && !only.contains(&uuid) || !seen.insert(uuid.clone()) {
+            continue;
+        }
+        rules.extend(tolerance(&node, task.form.tolerance())?);
+        let own = workload(&task, &node, &uuid)?;
+        task.workloads.push(own);
+        if task.workloads.len() > WORKLOADS_MAX {
+            let what = format!("the task has more than {WORKLOADS_MAX} workloads");
+            return Err(ForeignError::new(lead, what, "choose some with `--workload UUID`"));
+        }
+    }
+    if task.workloads.is_empty() {
+        names.truncate(8);
+        let hint = match names.is_empty() {
+            true => LINE_HINT.to_string(),
+            false => format!("there are {}", names.join(", ")),
+        };
+        return Err(ForeignError::new("the workloads", format!("none is of `{}`", task.name), hint));
+    }
+    distinct(&mut task.workloads);
+    // One rule for all problems: the strictest.
+    if let Some(strictest) = rules.into_iter().reduce(|one, other| TaskTolerance {
+        atol: one.atol.min(other.atol),
+        rtol: one.rtol.min(other.rtol),
+        matched: one.matched.max(other.matched),
+    }) {
+        task.tolerance = strictest;
+    }
+    Ok(task)
+}
+
+/// Names that were made plain may have become the same.
+fn distinct(all: &mut [TaskWorkload]) {
+    let mut seen = BTreeSet::new();
+    for (at, own) in all.iter_mut().enumerate() {
+        if !seen.insert(own.name.clone()) {
+            own.name = format!("workload_{}", at + 1);
+            seen.insert(own.name.clone());
+        }
+    }
+}
+
+fn tolerance(node: &ForeignNode<'_>, usual: TaskTolerance) -> Read<Option<TaskTolerance>> {
+    let Some(own) = node.find("tolerance") else { return Ok(None) };
+    let number = |keys: [&str; 2], absent: f64| {
+        let node = keys.iter().find_map(|key| own.find(key));
+        node.map_or(Ok(absent), |node| match node.number()? {
+            value if value >= 0.0 => Ok(value),
+            _ => Err(node.wrong("it is below 0")),
+        })
+    };
+    let matched = number(["required_matched_ratio", "matched_ratio"], usual.matched)?;
+    if matched > 1.0 {
+        return Err(own.wrong("its matched ratio is above 1"));
+    }
+    let (atol, rtol) = (number(["max_atol", "atol"], usual.atol)?, number(["max_rtol", "rtol"], usual.rtol)?);
+    Ok(Some(TaskTolerance { atol, rtol, matched }))
+}
+
+fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<TaskWorkload> {
+    let given = node.need("axes")?;
+    given.entries()?;
+    let mut axes = Vec::new();
+    for axis in task.variable() {
+        axes.push(given.need_or(&axis.name, "a workload gives every variable axis its value")?.extent()?);
+    }
+    let inputs = node.need("inputs")?;
+    if let Some((name, own)) =
+        inputs.entries()?.iter().find(|(name, _)| task.inputs.iter().all(|own| own.name != *name))
+    {
+        let what = format!("the definition has no input `{}`", shown(name));
+        return Err(ForeignError::new(&own.place, what, "a workload describes the inputs of its definition"));
+    }
+    let mut scalars = Vec::new();
+    for input in &task.inputs {
+        let own = inputs.need(&input.name)?;
+        let kind = own.need("type")?;
+        match (kind.text()?, input.shape.is_some()) {
+            ("random", true) => {}
+            ("scalar", false) => scalars.push(scalar(&own.need("value")?)?),
+            ("random", false) => {
+                return Err(kind.unsupported("a random number for a scalar", "give it a value"));
+            }
+            ("safetensors", _) => {
+                let hint = "evo fills inputs itself: make the input `random`, or add `fill = { npy = … }` to a space \
+                            file of your own";
+                return Err(kind.unsupported("an input from a safetensors file", hint));
+            }
+            ("custom", _) => {
+                let hint = "evo fills inputs itself, for every shape and family that its gates ask about";
+                return Err(kind.unsupported("an input that a function of the task makes", hint));
+            }
+            (other, _) => {
+                let what = format!("the input `{}` for `{}`", shown(other), shown(&input.name));
+                return Err(kind.unsupported(&what, "tensors are `random`, numbers are `scalar`"));
+            }
+        }
+    }
+    fits(task, &axes, &node.place)?;
+    Ok(TaskWorkload { name: label(uuid, "workload"), axes, scalars })
+}
+
+/// Whether every extent of every tensor is a whole number at these sizes.
+fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Read<()> {
+    let size = |name: &str| {
+        let at = task.variable().position(|own| own.label == name)?;
+        Some(Value::Int(i64::try_from(*axes.get(at)?).ok()?))
+    };
+    let of_axes = task.axes.iter().filter_map(|axis| match &axis.kind {
+        TaskAxisKind::Expr(text) => Some(text),
+        _ => None,
+    });
+    for text in task.tensors().filter_map(|tensor| tensor.shape.as_ref()).flatten().chain(of_axes) {
+        let value = Expr::parse(text).and_then(|expr| expr.evaluate(&size));
+        if value.ok().as_ref().and_then(whole).is_none() {
+            let what = format!("the extent `{}` is not a whole number from 0 there", shown(text));
+            return Err(ForeignError::new(place, what, "give the axes values that fit"));
+        }
+    }
+    Ok(())
 }

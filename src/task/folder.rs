@@ -1,28 +1,269 @@
-//! The files of a task.
+//! The files of a task: its space file, a kernel with the task's signature and an empty body, a reference by command that
+//! runs the task's own Python, and that.
 
-use evo_kernel::sketch::SketchGuess;
+use evo_kernel::identifiers::plain;
+use evo_kernel::sketch::write::{SpaceText, quoted};
+use evo_kernel::sketch::{KernelSketch, SketchGuess, SketchLaunch, guessed};
+use evo_kernel::template::{json_value, plain_environment};
+use evo_protocol::dtype::DType;
+use serde_json::{Value, json};
 
-use super::model::BenchmarkTask;
-use super::{script, skeleton, space};
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskFile {
-    /// Its name in the task's folder.
-    pub name: String,
-    pub text: String,
+use super::model::{BenchmarkTask, TaskAxisKind, TaskForm, TaskTensor};
+
+const CALL_RUN: &str = include_str!("call_run.py");
+const CALL_MODEL: &str = include_str!("call_model.py");
+
+/// Words of a source that computes in a narrower type than double precision, whatever it is given.
+const NARROW: &[&str] = &["float32", "float16", "bfloat16", ".float()", ".half()", ".bfloat16()"];
+
+pub fn folder(task: &BenchmarkTask) -> KernelSketch {
+    let beside = [
+        ("kernel.cu", filled(include_str!("kernel.cu.j2"), &context(task))),
+        ("reference.py", filled(include_str!("reference.py.j2"), &context(task))),
+        ("task.py", task.program.clone()),
+    ];
+    KernelSketch {
+        space: space(task),
+        beside: beside.map(|(name, text)| (name.to_string(), text)).into(),
+        entry: entry(task),
+        guesses: guesses(task),
+    }
 }
 
-/// The files: the space file first.
-pub fn files(task: &BenchmarkTask) -> Vec<TaskFile> {
-    let file = |name: &str, text: String| TaskFile { name: name.to_string(), text };
-    vec![
-        file("space.toml", space::text(task)),
-        file("kernel.cu", skeleton::source(task)),
-        file("reference.py", script::reference(task)),
-        file("task.py", task.program.clone()),
-    ]
+fn filled(template: &str, context: &Value) -> String {
+    let environment = plain_environment();
+    environment.render_str(template, json_value(context)).expect("a template of evo's own finds its names")
 }
 
-/// What to look at before a number counts; the entry point's name first.
-pub fn guesses(task: &BenchmarkTask) -> (String, Vec<SketchGuess>) {
-    (skeleton::entry(task), space::guesses(task))
+/// What the kernel and the reference are filled with.
+fn context(task: &BenchmarkTask) -> Value {
+    let tensor = |tensor: &TaskTensor| {
+        let what = match &tensor.shape {
+            None => "a number".to_string(),
+            Some(extents) => format!("[{}]", extents.join(", ")),
+        };
+        let alias = match tensor.name == tensor.label {
+            true => String::new(),
+            false => format!(", the task's `{}`", tensor.name),
+        };
+        // Literals of Python, whose escapes include those of JSON.
+        let words = [tensor.name.as_str(), &tensor.label, tensor.torch].map(quoted);
+        json!({
+            "label": tensor.label,
+            "about": comment(&format!("{}: {} {what}{alias}", tensor.label, tensor.torch)),
+            "cpp_type": cpp_type(tensor.dtype),
+            "is_number": tensor.shape.is_none(),
+            "words": words.join(", "),
+            "rank": tensor.shape.as_ref().map_or("None".to_string(), |extents| extents.len().to_string()),
+        })
+    };
+    let all = |tensors: Vec<&TaskTensor>| tensors.into_iter().map(tensor).collect::<Vec<Value>>();
+    let constants = task.axes.iter().filter_map(|axis| match axis.kind {
+        TaskAxisKind::Const(value) => Some(json!([axis.label, value])),
+        _ => None,
+    });
+    let first = &task.outputs[0];
+    let is_plain = first.shape.as_ref().is_some_and(|extents| extents.iter().all(|extent| is_word(extent)));
+    json!({
+        "name": task.name,
+        "form": task.form.name(),
+        "word": task.form.word(),
+        "about": task.about.as_deref().map(comment),
+        "uses_half": task.tensors().any(|tensor| tensor.dtype == DType::F16),
+        "uses_bf16": task.tensors().any(|tensor| tensor.dtype == DType::Bf16),
+        "constants": constants.collect::<Vec<Value>>(),
+        "entry": entry(task),
+        "tensors": all(task.tensors().collect()),
+        "given": all(task.inputs.iter().collect()),
+        "inputs": all(task.inputs.iter().filter(|input| !input.is_weight).collect()),
+        "weights": all(task.inputs.iter().filter(|input| input.is_weight).collect()),
+        "outputs": all(task.outputs.iter().collect()),
+        "sizes": task.variable().map(|axis| &axis.label).collect::<Vec<_>>(),
+        "first": first.label,
+        // The number of elements, where its extents are names and numbers.
+        "count": first.shape.as_ref().filter(|_| is_plain).map(|extents| {
+            ["1LL"].into_iter().chain(extents.iter().map(String::as_str)).collect::<Vec<_>>().join(" * ")
+        }),
+        "call": if task.form == TaskForm::KernelBench { CALL_MODEL } else { CALL_RUN },
+    })
+}
+
+fn entry(task: &BenchmarkTask) -> String {
+    // An ending keeps names of C's library, such as `exp`, apart.
+    format!("{}_kernel", plain(&task.name))
+}
+
+/// A text that ends neither the line nor the comment.
+fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || c == '\\' { '_' } else { c }).collect()
+}
+
+fn is_word(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn cpp_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 => "__half",
+        DType::Bf16 => "__nv_bfloat16",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::I8 => "signed char",
+        DType::I16 => "short",
+        DType::I32 => "int",
+        DType::I64 => "long long",
+        DType::U8 => "unsigned char",
+        DType::U16 => "unsigned short",
+        DType::U32 => "unsigned int",
+        DType::U64 => "unsigned long long",
+    }
+}
+
+fn space(task: &BenchmarkTask) -> String {
+    let mut head = format!(
+        "# `{}`, taken over from a task of {} by `evo import {}`. What is marked `guess` is to be looked at before a\n\
+         # number counts. docs/space_files.md explains every key.\n",
+        task.name,
+        task.form.name(),
+        task.form.word()
+    );
+    if let Some(about) = &task.about {
+        head += &format!("# {}\n", comment(about));
+    }
+    let mut text = SpaceText::new(&head, &task.name, "kernel.cu");
+    text.table("[parameters]")
+        .parameter("BLOCK", &[64, 128, 256, 512], &256)
+        .note("guess: threads of a block; add what you tune");
+    let mut scalars: Vec<(&str, Vec<&String>)> = Vec::new();
+    let inputs = task.inputs.iter().map(|input| (input, "input"));
+    for (tensor, role) in inputs.chain(task.outputs.iter().map(|output| (output, "output"))) {
+        text.argument(&tensor.label, tensor.dtype);
+        let Some(extents) = &tensor.shape else {
+            let values = values(task, scalars.len());
+            text.key("value", choice(&tensor.label, &values));
+            scalars.push((&tensor.label, values));
+            continue;
+        };
+        let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+        let extents: Vec<String> = extents
+            .iter()
+            .map(|extent| if is_number(extent) { extent.clone() } else { quoted(extent) })
+            .collect();
+        let shape = if extents.is_empty() { "1".to_string() } else { extents.join(", ") };
+        text.key("shape", format!("[{shape}]")).key("role", quoted(role));
+        if let Some((fill, why)) = tensor.fill.as_ref().filter(|_| role == "input") {
+            text.key("fill", fill).note(format!("guess: {why}"));
+        }
+    }
+    for axis in task.variable() {
+        text.argument(&axis.label, DType::I32).key("value", quoted(&axis.label));
+    }
+    let launch = SketchLaunch {
+        grid: vec![format!("ceil_div({}, BLOCK)", count(&task.outputs[0]))],
+        block: vec!["BLOCK".to_string()],
+        shared_bytes: None,
+    };
+    text.launch(&entry(task), &launch, Some("a thread for each element of the first output"));
+    for workload in &task.workloads {
+        let axes = task.variable().zip(&workload.axes);
+        let mut sizes: Vec<String> = axes.map(|(axis, value)| format!("{} = {value}", axis.label)).collect();
+        for ((label, values), scalar) in scalars.iter().zip(&workload.scalars) {
+            let case = values.iter().position(|value| *value == scalar).filter(|_| values.len() > 1);
+            sizes.extend(case.map(|case| format!("{label}_case = {case}")));
+        }
+        let sizes = if sizes.is_empty() { "{}".to_string() } else { format!("{{ {} }}", sizes.join(", ")) };
+        text.table("[[problems]]").key("name", quoted(&workload.name)).key("sizes", sizes);
+    }
+    check(task, &mut text);
+    text.end()
+}
+
+fn check(task: &BenchmarkTask, text: &mut SpaceText) {
+    let demands = task.constraints.iter().map(|demand| format!("# the task demands: {}\n", comment(demand)));
+    text.table(&(demands.collect::<String>() + "[check]"));
+    if let Some(why) = no_tiny(task) {
+        text.key("tiny", "\"none\"").note(format!("guess: {why}"));
+    }
+    text.comment("The task's own rule. Its verdict is reported beside evo's, whose gates decide.");
+    let rule = &task.tolerance;
+    let rule = format!("{{ atol = {:?}, rtol = {:?}, matched = {:?} }}", rule.atol, rule.rtol, rule.matched);
+    // Single precision where the task's source says itself that it computes no wider.
+    let is_narrow = NARROW.iter().any(|word| task.program.contains(word));
+    text.key("task", rule)
+        .table("[check.reference]")
+        .key("command", "[\"python3\", \"reference.py\"]")
+        .key("files", "[\"task.py\"]")
+        .key("serve", true)
+        .key("dtype", quoted(if is_narrow { "float32" } else { "float64" }))
+        .key("timeout_s", 240);
+}
+
+fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {
+    let mut guesses = Vec::new();
+    guessed(
+        &mut guesses,
+        "kernel.cu has the signature and an empty body",
+        "it is judged as `wrong_answer` until you write it",
+    );
+    guessed(&mut guesses, "the grid, the block and BLOCK", "they depend on the kernel that you write");
+    for input in &task.inputs {
+        if let Some((fill, why)) = &input.fill {
+            guessed(&mut guesses, format!("`{}` is filled with {fill}", input.label), why);
+        }
+    }
+    if task.inputs.iter().any(|input| input.is_weight) {
+        guessed(
+            &mut guesses,
+            "the module's weights are inputs, which evo fills",
+            "kernel and reference then see the same ones; their first values in the task are not used",
+        );
+    }
+    if let Some(why) = no_tiny(task) {
+        guessed(&mut guesses, "small and odd shapes are not tried", why);
+    }
+    let rule = &task.tolerance;
+    guessed(
+        &mut guesses,
+        format!("the task's own rule, atol {:?} and rtol {:?}, is reported only", rule.atol, rule.rtol),
+        "evo's gates decide, and its verdict stands beside that of the task",
+    );
+    guesses
+}
+
+/// Why small shapes are not derived.
+fn no_tiny(task: &BenchmarkTask) -> Option<&'static str> {
+    if !task.constraints.is_empty() {
+        return Some("the task relates its axes to each other; list shapes that keep to it in `tiny`");
+    }
+    task.variable().next().is_none().then_some("all extents of the task are fixed")
+}
+
+fn count(tensor: &TaskTensor) -> String {
+    let extents = tensor.shape.as_deref().unwrap_or_default();
+    let factor = |text: &String| if is_word(text) { text.clone() } else { format!("({text})") };
+    match extents {
+        [] => "1".to_string(),
+        extents => extents.iter().map(factor).collect::<Vec<_>>().join(" * "),
+    }
+}
+
+/// The different values of a scalar, in the order of the workloads.
+fn values(task: &BenchmarkTask, at: usize) -> Vec<&String> {
+    let mut values: Vec<&String> = Vec::new();
+    for value in task.workloads.iter().filter_map(|workload| workload.scalars.get(at)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// A scalar's value: a number, or a choice by a size that says which of the workloads' values it is. So small shapes take
+/// one of those too.
+fn choice(label: &str, values: &[&String]) -> String {
+    let [earlier @ .., last] = values else { return "0".to_string() };
+    let earlier = earlier.iter().enumerate();
+    let choices: String =
+        earlier.map(|(case, value)| format!("{value} if {label}_case == {case} else ")).collect();
+    quoted(&(choices + last))
 }

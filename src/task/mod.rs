@@ -2,24 +2,17 @@
 //! and modules of PyTorch, as KernelBench has them.
 //!
 //! `definition` and `workloads` read the first two, `module` reads what a child process found out about the third; all of
-//! them make a `model::BenchmarkTask`. `folder` writes its files: `space` the space file, `skeleton` a kernel with the right
-//! signature and an empty body, `script` a reference by command that runs the task's own Python. Whatever has no
-//! counterpart here is refused by its name and place. Nothing here runs or compiles anything.
+//! them make a `model::BenchmarkTask`, of which `folder` makes files. Whatever has no counterpart here is refused by its name
+//! and place. Nothing here runs or compiles anything.
 
 mod definition;
 mod folder;
 mod model;
 mod module;
-mod names;
-mod script;
-mod skeleton;
-mod space;
 #[cfg(test)]
 mod tests;
-mod workloads;
 
-pub use definition::definition;
-pub use folder::{TaskFile, files, guesses};
+pub use definition::{definition, workloads};
+pub use folder::folder;
 pub use model::{BenchmarkTask, TaskForm};
 pub use module::{PROBE, module};
-pub use workloads::workloads;

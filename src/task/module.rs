@@ -4,11 +4,9 @@ use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::TaskTolerance;
 
-use super::definition::{dtype, task_tensor};
 use super::model::{
-    BenchmarkTask, TaskAxis, TaskAxisKind, TaskForm, TaskNumber, TaskTensor, TaskWorkload, TensorShape,
+    BenchmarkTask, NameBook, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TaskWorkload, label, scalar,
 };
-use super::names::{NameBook, label};
 
 /// The program that runs a task's file and describes its module: `python3 -c PROBE task.py`.
 pub const PROBE: &str = include_str!("probe.py");
@@ -19,10 +17,10 @@ const HINT: &str = "the file prints or ends in a way that hides the answer";
 pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
     let value = parsed(answer, "the answer of the Python process", "name the task's own file")?;
     let root = ForeignNode::root(&value, "", HINT, None);
-    if let Some(own) = root.find("refused") {
+    if let Some(refusal) = root.find("refused") {
         let word = |key: &str, otherwise: &str| {
-            let said = own.find(key).and_then(|own| own.value.as_str()).map(shown);
-            said.filter(|own| !own.is_empty()).unwrap_or_else(|| otherwise.to_string())
+            let text = refusal.find(key).and_then(|word| word.value.as_str()).map(shown);
+            text.filter(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_string())
         };
         let place = word("place", "the answer of the Python process");
         return Err(ForeignError::new(
@@ -31,20 +29,32 @@ pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
             word("hint", HINT),
         ));
     }
-    let mut book = NameBook::default();
-    let (axes, sizes) = axes(&root, &mut book)?;
-    let (mut inputs, scalars) = inputs(&root, &axes, &mut book)?;
-    for own in root.need("weights")?.items()? {
-        let name = own.need("name")?.text()?;
+    let mut book = NameBook::new();
+    let (mut axes, mut sizes) = (Vec::new(), Vec::new());
+    for axis in root.need("axes")?.items()? {
+        let name = axis.need("name")?.text()?.to_string();
+        sizes.push(axis.need("value")?.extent()?);
+        axes.push(TaskAxis { label: book.take(&name), name, kind: TaskAxisKind::Var });
+    }
+    let (mut inputs, mut scalars) = (Vec::new(), Vec::new());
+    for node in root.need("inputs")?.items()? {
+        let input = tensor(&node, node.need("name")?.text()?, &axes, &mut book)?;
+        if input.shape.is_none() {
+            scalars.push(scalar(&node.need("value")?)?);
+        }
+        inputs.push(input);
+    }
+    for weight in root.need("weights")?.items()? {
+        let name = weight.need("name")?.text()?;
         let fill = name.contains("var").then(|| {
             ("{ uniform = [0.5, 1.5] }".to_string(), "a name with `var` is taken for a variance".to_string())
         });
-        inputs.push(TaskTensor { fill, is_weight: true, ..tensor(&own, name, &axes, &mut book)? });
+        inputs.push(TaskTensor { fill, is_weight: true, ..tensor(&weight, name, &axes, &mut book)? });
     }
     let mut outputs = Vec::new();
-    for (at, own) in root.need("outputs")?.items()?.iter().enumerate() {
+    for (at, output) in root.need("outputs")?.items()?.iter().enumerate() {
         let name = if at == 0 { "out".to_string() } else { format!("out{}", at + 1) };
-        outputs.push(tensor(own, &name, &axes, &mut book)?);
+        outputs.push(tensor(output, &name, &axes, &mut book)?);
     }
     let Some(first) = outputs.first() else {
         return Err(ForeignError::new(
@@ -57,11 +67,11 @@ pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
         DType::F16 | DType::Bf16 => TaskTolerance { atol: 1e-2, rtol: 1e-2, matched: 1.0 },
         _ => TaskForm::KernelBench.tolerance(),
     };
-    let about = root.find("about").and_then(|own| own.value.as_str()).map(shown);
+    let about = root.find("about").and_then(|about| about.value.as_str()).map(shown);
     Ok(BenchmarkTask {
         form: TaskForm::KernelBench,
         name: label(name, "task"),
-        about: about.filter(|own| !own.is_empty()),
+        about: about.filter(|about| !about.is_empty()),
         axes,
         constraints: Vec::new(),
         inputs,
@@ -72,53 +82,18 @@ pub fn module(answer: &str, name: &str, program: &str) -> Read<BenchmarkTask> {
     })
 }
 
-fn axes(root: &ForeignNode<'_>, book: &mut NameBook) -> Read<(Vec<TaskAxis>, Vec<u64>)> {
-    let (mut axes, mut sizes) = (Vec::new(), Vec::new());
-    for own in root.need("axes")?.items()? {
-        let name = own.need("name")?.text()?.to_string();
-        sizes.push(own.need("value")?.extent()?);
-        axes.push(TaskAxis { label: book.take(&name), name, kind: TaskAxisKind::Var });
-    }
-    Ok((axes, sizes))
-}
-
-fn inputs(
-    root: &ForeignNode<'_>,
-    axes: &[TaskAxis],
-    book: &mut NameBook,
-) -> Read<(Vec<TaskTensor>, Vec<TaskNumber>)> {
-    let (mut inputs, mut scalars) = (Vec::new(), Vec::new());
-    for own in root.need("inputs")?.items()? {
-        let name = own.need("name")?.text()?;
-        let input = tensor(&own, name, axes, book)?;
-        if input.shape == TensorShape::Scalar {
-            let value = own.need("value")?;
-            scalars.push(match value.value.as_i64() {
-                Some(own) => TaskNumber::Whole(own),
-                None => TaskNumber::Real(value.number()?),
-            });
-        }
-        inputs.push(input);
-    }
-    Ok((inputs, scalars))
-}
-
 fn tensor(node: &ForeignNode<'_>, name: &str, axes: &[TaskAxis], book: &mut NameBook) -> Read<TaskTensor> {
     let word = node.need("dtype")?;
     // The program that wrote the description names its tensors; its own place in it says less, but there always is one.
     let place = if name.is_empty() { word.place.clone() } else { shown(name) };
-    let named = word.at(place, word.value);
-    let (dtype, torch) = dtype(&named)?;
-    let extent = |own: &ForeignNode<'_>| match own.value.as_str() {
-        None => own.extent().map(|own| own.to_string()),
+    let dtype = word.at(place, word.value);
+    let extent = |extent: &ForeignNode<'_>| match extent.value.as_str() {
+        None => extent.extent().map(|extent| extent.to_string()),
         Some(name) => {
             let axis = axes.iter().find(|axis| axis.name == name);
-            axis.map(|axis| axis.label.clone()).ok_or_else(|| own.wrong("no axis has that name"))
+            axis.map(|axis| axis.label.clone()).ok_or_else(|| extent.wrong("no axis has that name"))
         }
     };
-    let shape = match node.find("shape") {
-        None => TensorShape::Scalar,
-        Some(own) => TensorShape::Extents(own.items()?.iter().map(extent).collect::<Read<_>>()?),
-    };
-    Ok(task_tensor(name, (dtype, torch), shape, book, "the file does not say what the numbers mean"))
+    let shape = node.find("shape").map(|shape| shape.items()?.iter().map(extent).collect()).transpose()?;
+    TaskTensor::read(name, &dtype, shape, book, "the file does not say what the numbers mean")
 }

@@ -1,6 +1,7 @@
 //! Tasks of our own through the readers and writers, without running anything.
 
-use super::{TaskForm, definition, files, module, workloads};
+use super::model::{NameBook, label};
+use super::{TaskForm, definition, folder, module, workloads};
 
 const DEFINITION: &str = r#"{
   "name": "scaled_rows", "op_type": "rows", "description": "Rows times a number.",
@@ -26,8 +27,8 @@ fn a_definition_becomes_a_space_file() {
     let lines = format!("{LINE}\n\n{other}\n{LINE}\n");
     let task = definition(DEFINITION, TaskForm::FlashInfer, None).unwrap();
     let task = workloads(task, &lines, &[]).unwrap();
-    let all = files(&task);
-    let space = &all[0].text;
+    let files = folder(&task);
+    let space = &files.space;
     for part in [
         "name = \"scaled_rows\"",
         "shape = [\"M\", 48]",
@@ -42,12 +43,13 @@ fn a_definition_becomes_a_space_file() {
     ] {
         assert!(space.contains(part), "no `{part}` in:\n{space}");
     }
-    let kernel = &all[1].text;
+    let kernel = &files.beside[0].1;
     for part in ["const __half* __restrict__ x", "float scale", "__half* __restrict__ y", "int M", "K = 48;"]
     {
         assert!(kernel.contains(part), "no `{part}` in:\n{kernel}");
     }
-    assert!(all[2].text.contains("(\"x\", \"x\", \"float16\", 2),"), "{}", all[2].text);
+    let reference = &files.beside[1].1;
+    assert!(reference.contains("(\"x\", \"x\", \"float16\", 2),"), "{reference}");
     let only = definition(DEFINITION, TaskForm::Sol, None).unwrap();
     assert_eq!(workloads(only, &lines, &["b".to_string()]).unwrap().workloads.len(), 1);
 }
@@ -106,17 +108,14 @@ fn a_module_becomes_a_space_file() {
       {"name":"eps","dtype":"float32","value":0.5}],"weights":[{"name":"bn.running_var","dtype":"float32","shape":[48]}],
       "outputs":[{"dtype":"float32","shape":["rows",48]}],"about":"Text."}"#;
     let task = module(answer, "norm", "class Model: ...\n").unwrap();
-    let all = files(&task);
+    let files = folder(&task);
     for part in
         ["name = \"bn_running_var\"", "fill = { uniform = [0.5, 1.5] }", "value = \"0.5\"", "rows = 33"]
     {
-        assert!(all[0].text.contains(part), "no `{part}` in:\n{}", all[0].text);
+        assert!(files.space.contains(part), "no `{part}` in:\n{}", files.space);
     }
-    assert!(
-        all[2].text.contains("(\"bn.running_var\", \"bn_running_var\", \"float32\", 1),"),
-        "{}",
-        all[2].text
-    );
+    let reference = &files.beside[1].1;
+    assert!(reference.contains("(\"bn.running_var\", \"bn_running_var\", \"float32\", 1),"), "{reference}");
     let refused = r#"{"refused":{"place":"Model.drop","what":"no","hint":"h"}}"#;
     let error = module(refused, "m", "").unwrap_err();
     assert_eq!((error.place.as_str(), error.what.as_str()), ("Model.drop", "no"));
@@ -132,4 +131,13 @@ fn a_module_becomes_a_space_file() {
     let nameless = r#"{"axes":[],"inputs":[{"name":"","dtype":["rows",48]}]}"#;
     let error = module(nameless, "m", "").unwrap_err();
     assert_eq!(error.to_string(), "inputs[0].dtype: it is not a text");
+}
+
+#[test]
+fn names_are_identifiers_and_differ() {
+    let mut book = NameBook::new();
+    let names = ["linear.weight", "linear_weight", "default", "i", ""].map(|name| book.take(name));
+    assert_eq!(names, ["linear_weight", "linear_weight_", "default_", "i_", "x"]);
+    assert_eq!(label("../a b", "w"), "_a_b");
+    assert_eq!(label("...", "w"), "w");
 }

@@ -4,12 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use evo::compile::support::{self, OwnKernels};
 use evo::compile::toolbox::Toolbox;
-use evo::compile::{CompileFarm, FarmOptions, compile_one_with};
+use evo::compile::{CompileFarm, FarmOptions, compile_one, own_kernels};
 use evo_protocol::binary::{Binary, CompileOutcome, EntryResources, HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
@@ -33,21 +31,14 @@ pub fn source(label: &str, text: &str, entry: &str) -> KernelSource {
     let symbol = format!(
         "extern \"C\" {{ extern __device__ const char evo_variant_hash[]; __device__ const char evo_variant_hash[] = \"{variant_hash}\"; }}"
     );
-    KernelSource {
-        text: format!("// {label}\n{symbol}\n{HEADER_END}{text}"),
-        options: vec!["-DFACTOR=2.0f".to_string()],
-        entries: vec![entry.to_string()],
-        file_name: "test.cu".to_string(),
-        variant_hash,
-        instrumented: false,
-        constants: Specialization::default(),
-    }
+    let text = format!("// {label}\n{symbol}\n{HEADER_END}{text}");
+    let options = vec!["-DFACTOR=2.0f".to_string()];
+    KernelSource { options, variant_hash, ..KernelSource::plain("test.cu", text, [entry]) }
 }
 
 /// A cache of its own, and short limits.
 pub struct Bench {
     pub folder: tempfile::TempDir,
-    pub toolbox: Toolbox,
     pub options: FarmOptions,
 }
 
@@ -68,19 +59,19 @@ impl Bench {
             "case \"$*\" in *--version*) echo 'fake (test) 1.0'; exit 0;; *c++-header*) exit 1;; esac";
         fs::write(&script, format!("#!/bin/bash\n{preamble}\n{body}\n")).unwrap();
         // Through bash: a file just written may be "busy" for a direct start while another test forks.
-        bench.toolbox.cxx = Some(format!("bash {}", script.display()));
+        bench.options.toolbox.cxx = Some(format!("bash {}", script.display()));
         bench
     }
 
     pub fn new(kind: DeviceKind, arch: &str, toolbox: Toolbox) -> Bench {
         let folder = tempfile::tempdir().unwrap();
-        let options =
-            FarmOptions { jobs: 1, cache: folder.path().join("cache"), ..FarmOptions::new(kind, arch) };
-        Bench { folder, toolbox, options }
+        let cache = folder.path().join("cache");
+        let options = FarmOptions { jobs: 1, cache, toolbox, ..FarmOptions::new(kind, arch) };
+        Bench { folder, options }
     }
 
     pub fn compile(&self, source: KernelSource) -> CompileOutcome {
-        compile_one_with(&self.options, &self.toolbox, source).unwrap()
+        compile_one(&self.options, source).unwrap()
     }
 
     pub fn binary(&self, source: KernelSource) -> Binary {
@@ -195,11 +186,11 @@ fn an_unknown_target_and_a_missing_nvrtc_are_errors_of_the_setup() {
         return;
     }
     let bench = Bench::cuda("sm_42");
-    let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
+    let error = compile_one(&bench.options, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.to_string().contains("does not compile for `sm_42`; it knows sm_"), "{error}");
     let mut bench = Bench::cuda("sm_80");
-    bench.toolbox.nvrtc_dir = Some(bench.folder.path().to_path_buf());
-    let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
+    bench.options.toolbox.nvrtc_dir = Some(bench.folder.path().to_path_buf());
+    let error = compile_one(&bench.options, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.hint().is_some_and(|hint| hint.starts_with("pip install")), "{error:?}");
 }
 
@@ -318,7 +309,7 @@ fn arguments_of_the_compiler_are_part_of_the_key() {
     let mut bench = Bench::host();
     let source = source("a", &SCALE.replace("= FACTOR", "= X + FACTOR"), "scale");
     let mut compile = |cxx: &str| {
-        bench.toolbox.cxx = Some(cxx.to_string());
+        bench.options.toolbox.cxx = Some(cxx.to_string());
         bench.binary(source.clone())
     };
     let (one, two) = (compile("c++ -DX=1"), compile("c++ -DX=2"));
@@ -342,11 +333,7 @@ fn helper_kernels_are_compiled_once() {
     }
     let bench = Bench::cuda("sm_90a");
     let text = "extern \"C\" __global__ void fill(unsigned* x, unsigned v) { x[threadIdx.x] = v; }";
-    let own = |text: &str| OwnKernels { file_name: "own.cu", text: text.to_string(), entries: Vec::new() };
-    let compiled = |text: &str| {
-        let cache = &bench.options.cache;
-        support::kernels_with(&bench.toolbox, DeviceKind::Cuda, "sm_90a", own(text), cache)
-    };
+    let compiled = |text: &str| own_kernels(&bench.options, KernelSource::plain("own.cu", text, [""; 0]));
     let compile = || compiled(text).unwrap();
     let path = compile();
     let written = fs::metadata(&path).unwrap().modified().unwrap();
@@ -366,7 +353,7 @@ fn a_farm_answers_every_ticket_good_and_bad() {
     let options = FarmOptions { jobs: 2, ..bench.options.clone() };
     let done =
         Box::new(move |ticket, outcome: CompileOutcome| sender.send((ticket, outcome.is_ok())).unwrap());
-    let farm = CompileFarm::start_with(options, &bench.toolbox, done).unwrap();
+    let farm = CompileFarm::start(options, done).unwrap();
     assert_eq!(farm.jobs(), 2);
     for ticket in 0..10 {
         let text = if ticket % 3 == 0 { "not C++" } else { SCALE };
@@ -399,7 +386,7 @@ extern "C" __global__ void bomb(float* x) {
     bench.options.memory_bytes = 300 << 20;
     let (sender, receiver) = mpsc::channel();
     let done = Box::new(move |_, outcome: CompileOutcome| sender.send(outcome).unwrap());
-    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, done).unwrap();
+    let farm = CompileFarm::start(bench.options.clone(), done).unwrap();
     farm.submit(0, source("a", bomb, "bomb"));
     farm.submit(1, source("b", SCALE, "scale"));
     let verdict = receiver.recv().unwrap().unwrap_err();
@@ -491,6 +478,6 @@ fn host_sources_become_shared_objects_and_errors_name_their_line() {
 fn an_unwritable_cache_is_an_error_with_a_hint() {
     let mut bench = Bench::host();
     bench.options.cache = PathBuf::from("/proc/nowhere");
-    let error = compile_one_with(&bench.options, &bench.toolbox, source("a", SCALE, "scale")).unwrap_err();
+    let error = compile_one(&bench.options, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
 }

@@ -73,7 +73,7 @@ fn dropping_the_farm_ends_a_running_compilation() {
     let bench = Bench::fake("");
     let marker = mark(bench.folder.path());
     let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
-    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, Box::new(|_, _| {})).unwrap();
+    let farm = CompileFarm::start(bench.options.clone(), Box::new(|_, _| {})).unwrap();
     farm.submit(0, source("a", SCALE, "scale"));
     assert_appears(&marker);
     drop(farm);
@@ -87,7 +87,7 @@ fn a_killed_evo_leaves_no_compiler_behind() {
     let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
     let mut evo = Command::new(env!("CARGO_BIN_EXE_evo"))
         .args(["compile", "gemm", "--arch", "host"])
-        .env("CXX", bench.toolbox.cxx.as_ref().unwrap())
+        .env("CXX", bench.options.toolbox.cxx.as_ref().unwrap())
         .env("EVO_CACHE_DIR", &bench.options.cache)
         .stderr(Stdio::null())
         .stdout(Stdio::null())
@@ -113,7 +113,7 @@ fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
     let bench = rewritten(bench, &script);
     let (sender, receiver) = mpsc::channel();
     let done = Box::new(move |ticket, _| sender.send(ticket).unwrap());
-    let farm = CompileFarm::start_with(bench.options.clone(), &bench.toolbox, done).unwrap();
+    let farm = CompileFarm::start(bench.options.clone(), done).unwrap();
     let count = || fs::read_to_string(&compiled).map_or(0, |text| text.lines().count());
     for ticket in 0..6 {
         farm.submit(ticket, source(&format!("N={ticket}"), SCALE, "scale"));
@@ -176,8 +176,7 @@ fn one_kill_is_made_up_for_by_a_fresh_worker() {
         format!("[ -e {0} ] || {{ touch {0}; kill -9 $PPID; sleep 60; }}\nexec g++ \"$@\"", once.display());
     let bench = rewritten(bench, &script);
     let options = &bench.options;
-    let outcome =
-        evo::compile::compile_one_with(options, &bench.toolbox, source("a", SCALE, "scale")).unwrap();
+    let outcome = evo::compile::compile_one(options, source("a", SCALE, "scale")).unwrap();
     assert!(outcome.is_ok(), "{outcome:?}");
 }
 

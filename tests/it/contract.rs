@@ -71,29 +71,11 @@ fn hold_to_schema(words: &str, object: &Value) {
 }
 
 /// Numbers that need no unit: counts, codes, and names that the issue of the contract fixed.
-const WITHOUT_UNIT: [&str; 21] = [
-    "version",
-    "exit_code",
-    "line",
-    "column",
-    "seed",
-    "number",
-    "ctas",
-    "waves",
-    "registers",
-    "sm_count",
-    "speedup_vs_baseline",
-    "speedup_vs_torch",
-    "max_abs_error",
-    "max_rel_error",
-    "passed",
-    "confirmed",
-    "errors",
-    "warnings",
-    "launches",
-    "cases",
-    "configuration",
-];
+const WITHOUT_UNIT: &str = "
+    version exit_code line column seed number ctas waves registers sm_count speedup_vs_baseline
+    speedup_vs_torch max_abs_error max_rel_error passed confirmed errors warnings launches cases
+    configuration
+";
 
 const UNITS: [&str; 6] = ["_ns", "_ms", "_s", "_bytes", "_percent", "_ratio"];
 
@@ -101,38 +83,19 @@ const UNITS: [&str; 6] = ["_ns", "_ms", "_s", "_bytes", "_percent", "_ratio"];
 #[track_caller]
 fn hold_to_names(words: &str, object: &Value) {
     let reasons: BTreeSet<&str> = object["reasons"].as_object().unwrap().keys().map(String::as_str).collect();
-    let new = [
-        "schema",
-        "version",
-        "status",
-        "exit_code",
-        "error",
-        "candidate",
-        "conditions",
-        "limits",
-        "elapsed_ms",
-        "repro",
-        "result",
-        "allowed_not_run",
-        "reasons",
-        "parity",
-        "latency_ms",
-        "speedup_vs_baseline",
-        "speedup_vs_torch",
-        "ctas",
-        "sm_count",
-        "few_ctas",
-        "problems",
-        "baseline",
-        "profile_file",
-        "report_file",
-    ];
-    for (name, value) in object.as_object().unwrap().iter().filter(|(name, _)| new.contains(&name.as_str())) {
+    let new = "
+        schema version status exit_code error candidate conditions limits elapsed_ms repro result
+        allowed_not_run reasons parity latency_ms speedup_vs_baseline speedup_vs_torch ctas sm_count
+        few_ctas problems baseline profile_file report_file
+    ";
+    for name in new.split_whitespace() {
+        let Some(value) = object.get(name) else { continue };
         // Values of parameters and reasons are the user's and ours, and no numbers of a measurement.
         walk(value, name, &mut |path, name, value| {
             let told = reasons.contains(path) || CommandEnvelope::NULL_FOR_NONE.contains(&path);
             assert!(!value.is_null() || told, "`{words}`: `{path}` is null without a reason: {object}");
-            let named = UNITS.iter().any(|unit| name.ends_with(unit)) || WITHOUT_UNIT.contains(&name);
+            let named = UNITS.iter().any(|unit| name.ends_with(unit))
+                || WITHOUT_UNIT.split_whitespace().any(|word| word == name);
             assert!(!value.is_number() || named, "`{words}`: `{path}` is a number without a unit");
         });
     }
@@ -479,20 +442,14 @@ fn what_a_gpu_printed_keeps_to_the_schemas() {
 
 /// Processes that a process started, and what they started.
 fn descendants(of: u32) -> Vec<u32> {
-    let children = |pid: u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        let others = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let others: String =
-            others.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default()).collect();
-        let pids: BTreeSet<u32> =
-            format!("{text} {others}").split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        pids
-    };
     let (mut found, mut open) = (Vec::new(), vec![of]);
     while let Some(pid) = open.pop() {
-        let own = children(pid);
-        found.extend(own.iter().copied());
-        open.extend(own);
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            found.extend(&children);
+            open.extend(children);
+        }
     }
     found
 }
@@ -534,10 +491,7 @@ fn interrupt(words: &str, signal: Signal, waits_for_line: bool) -> Value {
 
 /// SIGHUP, unless this test runs under `nohup`, as everything that it starts does then.
 fn hang_up() -> Signal {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
-    let ignored = u64::from_str_radix(ignored, 16).unwrap();
-    if ignored & 1 == 1 { Signal::TERM } else { Signal::HUP }
+    if evo::process::is_ignored(Signal::HUP.as_raw()) { Signal::TERM } else { Signal::HUP }
 }
 
 #[test]

@@ -3,12 +3,14 @@
 
 use std::path::PathBuf;
 
-use evo::compile::support::{OwnKernels, kernels_with};
+use evo::compile::toolbox::Toolbox;
+use evo::compile::{FarmOptions, own_kernels};
 use evo::supervise::job::Standing;
 use evo::supervise::lane::{Lane, LaneLimits, LaneOptions};
 use evo::worker::judge::agreement::{Agreement, compare_references};
 use evo::worker::judge::on_device;
 use evo_device::host::HostDevice;
+use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Gate, GateState, VerdictKind};
 use evo_protocol::worker::ReferenceKernels;
@@ -21,12 +23,12 @@ use crate::toolchain;
 fn compiled(name: Option<&str>, (from, to): (&str, &str), cache: &tempfile::TempDir) -> PathBuf {
     let source = on_device::source(name).unwrap();
     assert!(source.contains(from), "{from}");
-    let own = OwnKernels {
-        file_name: "references.cu",
-        text: source.replace(from, to),
-        entries: on_device::entries(name),
-    };
-    kernels_with(&toolchain::host_toolbox(), DeviceKind::Host, "host", own, cache.path()).unwrap()
+    let source = KernelSource::plain("references.cu", source.replace(from, to), on_device::entries(name));
+    own_kernels(&farm(DeviceKind::Host, "host", toolchain::host_toolbox(), cache), source).unwrap()
+}
+
+fn farm(kind: DeviceKind, arch: &str, toolbox: Toolbox, cache: &tempfile::TempDir) -> FarmOptions {
+    FarmOptions { toolbox, cache: cache.path().to_path_buf(), ..FarmOptions::new(kind, arch) }
 }
 
 fn agreement(name: &str, from: &str, to: &str) -> Vec<Agreement> {
@@ -271,12 +273,9 @@ fn they_compile_for_gpus() {
     for (name, arch) in
         [(None, "sm_90a"), (None, "sm_75"), (Some("gemm"), "sm_80"), (Some(on_device::OWN), "sm_100a")]
     {
-        let own = OwnKernels {
-            file_name: "references.cu",
-            text: on_device::source(name).unwrap(),
-            entries: on_device::entries(name),
-        };
-        kernels_with(&toolchain::toolbox(), DeviceKind::Cuda, arch, own, cache.path())
+        let text = on_device::source(name).unwrap();
+        let source = KernelSource::plain("references.cu", text, on_device::entries(name));
+        own_kernels(&farm(DeviceKind::Cuda, arch, toolchain::toolbox(), &cache), source)
             .unwrap_or_else(|error| panic!("{name:?} for {arch}: {error}"));
     }
     assert!(on_device::source(Some("convolution")).is_none());

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evo::compile::{CompileFarm, FarmOptions, compile_one_with};
+use evo::compile::{CompileFarm, FarmOptions, compile_one};
 use evo::kernel::catalog;
 use evo::kernel::render::{render, render_reference};
 use evo_protocol::binary::CompileOutcome;
@@ -114,12 +114,13 @@ fn compile_all() -> Compiled {
     let options = FarmOptions {
         jobs: 2,
         cache: folder.path().to_path_buf(),
+        toolbox: toolchain::toolbox(),
         ..FarmOptions::new(DeviceKind::Cuda, "sm_90a")
     };
     let outcomes: Arc<Mutex<Vec<(u64, CompileOutcome)>>> = Arc::default();
     let seen = Arc::clone(&outcomes);
     let on_done = Box::new(move |ticket, outcome| seen.lock().unwrap().push((ticket, outcome)));
-    let farm = CompileFarm::start_with(options, &toolchain::toolbox(), on_done).unwrap();
+    let farm = CompileFarm::start(options, on_done).unwrap();
     let mut names = Vec::new();
     for space in SPACES {
         let file = catalog::open(space).unwrap();
@@ -177,6 +178,7 @@ fn compilers_for_a_gpu_give_up_on_faults_with_their_verdicts() {
     for (fault, expected) in NOT_COMPILED {
         let mut options = FarmOptions {
             cache: folder.path().to_path_buf(),
+            toolbox: toolchain::toolbox(),
             ..FarmOptions::new(DeviceKind::Cuda, "sm_90a")
         };
         match fault {
@@ -185,7 +187,7 @@ fn compilers_for_a_gpu_give_up_on_faults_with_their_verdicts() {
             _ => {}
         }
         let source = render(kernel, &configuration(fault)).unwrap();
-        let verdict = compile_one_with(&options, &toolchain::toolbox(), source).unwrap().unwrap_err();
+        let verdict = compile_one(&options, source).unwrap().unwrap_err();
         assert_eq!(verdict.label(), expected, "{fault}: {verdict:?}");
     }
 }

@@ -208,7 +208,8 @@ fn render_prints_exactly_what_the_compiler_gets() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let file = saxpy();
     let words = [path.display().to_string(), "64".into(), "UNROLL=false".into()];
-    let (_, configuration, _) = evo::cli::words::parse(&words, Default::default()).unwrap();
+    let genome = evo::cli::words::named_space(&words).genome(&file).unwrap();
+    let configuration = file.space.configuration(&genome);
     let source = render::render(kernel_of(&file), &configuration).unwrap();
     // With the macros that the compiler gets as options, ahead of the user's first line.
     let macros = [("BLOCK", "64"), ("PER_THREAD", "1"), ("UNROLL", "0")]
@@ -346,7 +347,8 @@ fn positional_values_read_back() {
             let configuration = file.space.configuration(&genome);
             let mut words = vec![name.to_string()];
             words.extend(configuration.positional().split(' ').map(str::to_string));
-            let (_, read, point) = evo::cli::words::parse(&words, Default::default()).unwrap();
+            let point = evo::cli::words::named_space(&words).genome(&file).unwrap();
+            let read = file.space.configuration(&point);
             assert_eq!((read.hash(), point), (configuration.hash(), genome), "{name} {configuration}");
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use evo::compile::{FarmOptions, compile_one_with};
+use evo::compile::{FarmOptions, compile_one};
 use evo::engine::ports::{DeepOrder, JobOrder, Recipe};
 use evo::engine::recipe::{KernelRecipe, problems_on};
 use evo::kernel::catalog;
@@ -34,9 +34,10 @@ fn compile(source: KernelSource) -> Binary {
     let options = FarmOptions {
         jobs: 1,
         cache: cache().path().join("compiled"),
+        toolbox: toolchain::host_toolbox(),
         ..FarmOptions::new(DeviceKind::Host, "host")
     };
-    compile_one_with(&options, &toolchain::host_toolbox(), source).unwrap().unwrap()
+    compile_one(&options, source).unwrap().unwrap()
 }
 
 /// A host device whose worker has this command.

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::json_schema::fault;
+use crate::json_schema::{fault, unlisted};
 use crate::support::{self, BRIEF, answer};
 
 const KERNEL: &str = "extern \"C\" __global__ void scale(const float* x, float* y, int n) {\n  int i = blockIdx.x * \
@@ -42,17 +42,28 @@ impl Desk {
         std::fs::write(self.path().join(name), text).unwrap();
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = support::evo(self.path(), "");
-        command.args(words);
-        if ["sweep", "test-one"].contains(&words[0]) && !words.contains(&"--limit-sampling") {
-            command.args(BRIEF.split(' '));
-        }
-        command
+    fn command(&self, words: &str) -> Command {
+        let is_timed = words.starts_with("sweep") || words.starts_with("test-one");
+        let brief = if is_timed && !words.contains("--limit-sampling") { BRIEF } else { "" };
+        support::evo(self.path(), &format!("{words} {brief}"))
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    fn run(&self, words: &str) -> Output {
         self.command(words).output().unwrap()
+    }
+
+    /// What it prints for one configuration on the host device.
+    fn tested(&self, words: &str) -> String {
+        out(&self.run(&format!("test-one {words} --device host")))
+    }
+
+    fn object(&self, words: &str) -> Value {
+        serde_json::from_str(&out(&self.run(&format!("{words} --json")))).unwrap()
+    }
+
+    /// A sweep on the host device that confirms nothing.
+    fn swept(&self, words: &str) -> Output {
+        self.run(&format!("sweep scale.toml --device host --finalists 0 {words}"))
     }
 }
 
@@ -76,7 +87,7 @@ fn check(output: &Output, code: i32, said: &str) {
 fn a_kernel_or_yaml_in_place_of_a_space_gets_one_error() {
     let desk = Desk::new();
     for command in ["sweep", "test-one", "space"] {
-        let output = desk.run(&[command, "scale.cu"]);
+        let output = desk.run(&format!("{command} scale.cu"));
         check(
             &output,
             2,
@@ -84,12 +95,8 @@ fn a_kernel_or_yaml_in_place_of_a_space_gets_one_error() {
         );
     }
     desk.write("space.yaml", "kernel:\n  name: scale\n");
-    check(
-        &desk.run(&["sweep", "space.yaml"]),
-        2,
-        "error: `space.yaml` is YAML, and a space file is TOML or JSON",
-    );
-    let missing = desk.run(&["sweep", "gone.cu"]);
+    check(&desk.run("sweep space.yaml"), 2, "error: `space.yaml` is YAML, and a space file is TOML or JSON");
+    let missing = desk.run("sweep gone.cu");
     check(&missing, 2, "hint: looked for it in `");
 }
 
@@ -97,7 +104,7 @@ fn a_kernel_or_yaml_in_place_of_a_space_gets_one_error() {
 fn errors_of_a_json_file_are_spelled_in_json() {
     let desk = Desk::new();
     desk.write("space.json", "{\"kernel\": {\"name\": \"k\"}, \"parameters\": {\"A\": [1]}}\n");
-    let message = err(&desk.run(&["space", "space.json"]));
+    let message = err(&desk.run("space space.json"));
     assert!(message.contains("hint: add \"launches\": [{…}] with entry, grid and block"), "{message}");
     assert!(!message.contains("[[") && !message.contains(" = \""), "{message}");
 }
@@ -105,7 +112,7 @@ fn errors_of_a_json_file_are_spelled_in_json() {
 #[test]
 fn a_program_that_is_not_a_compiler_does_not_pass_preflight() {
     let desk = Desk::new();
-    let output = desk.command(&["preflight", "--device", "host"]).env("CXX", "/bin/cat").output().unwrap();
+    let output = desk.command("preflight --device host").env("CXX", "/bin/cat").output().unwrap();
     let text = out(&output);
     assert_ne!(output.status.code(), Some(0), "{text}");
     let expected = "MISSING c++ compiler  `/bin/cat` (";
@@ -116,7 +123,7 @@ fn a_program_that_is_not_a_compiler_does_not_pass_preflight() {
 #[test]
 fn preflight_for_a_gpu_prints_its_table_without_one() {
     let desk = Desk::new();
-    let output = desk.run(&["preflight", "--device", "cuda"]);
+    let output = desk.run("preflight --device cuda");
     // A machine with a GPU has the table as well.
     let text = out(&output);
     assert!(
@@ -129,7 +136,7 @@ fn preflight_for_a_gpu_prints_its_table_without_one() {
 fn a_mistyped_entry_names_those_that_are_there() {
     let desk = Desk::new();
     desk.write("typo.toml", &SPACE.replace("entry = \"scale\"", "entry = \"scael\""));
-    let output = desk.run(&["test-one", "typo.toml", "--device", "host"]);
+    let output = desk.run("test-one typo.toml --device host");
     let text = out(&output);
     let expected = "verdict: compile_error:entry: no single kernel `scael` in `scale.cu`; it has scale\n";
     assert!(text.contains(expected), "{text}");
@@ -140,7 +147,7 @@ fn a_mistyped_entry_names_those_that_are_there() {
 fn a_mistake_in_the_source_is_shown_once() {
     let desk = Desk::new();
     desk.write("scale.cu", &KERNEL.replace("y[i]", "z[i]"));
-    let text = out(&desk.run(&["test-one", "scale.toml", "--device", "host"]));
+    let text = desk.tested("scale.toml");
     // In the gate's row, in the verdict, and in the compiler's own words, of which only these have the line.
     assert_eq!(text.matches("z[i] = 2.0f").count(), 1, "{text}");
     assert!(!text.contains("unit.cpp"), "{text}");
@@ -150,7 +157,7 @@ fn a_mistake_in_the_source_is_shown_once() {
 fn the_host_refuses_options_that_a_gpus_compiler_would_refuse() {
     let desk = Desk::new();
     desk.write("options.toml", &SPACE.replace("[kernel]\n", "[kernel]\noptions = [\"--use_fast_mth\"]\n"));
-    let text = out(&desk.run(&["test-one", "options.toml", "--device", "host"]));
+    let text = desk.tested("options.toml");
     let expected = "verdict: compile_error:option: `--use_fast_mth` is not an option of NVRTC, the compiler for \
                     CUDA: did you mean `--use_fast_math`?\n";
     assert!(text.contains(expected), "{text}");
@@ -159,7 +166,7 @@ fn the_host_refuses_options_that_a_gpus_compiler_would_refuse() {
 #[test]
 fn an_invalid_point_comes_with_the_nearest_valid_one() {
     let desk = Desk::new();
-    let text = out(&desk.run(&["test-one", "scale.toml", "64", "--device", "host"]));
+    let text = desk.tested("scale.toml 64");
     assert!(text.contains("verdict: rejected_constraint: violates `BLOCK != 64`: 64 is unlucky\n"), "{text}");
     let near = text.lines().find_map(|line| line.trim().strip_prefix("nearest_valid: ")).unwrap();
     assert!(["BLOCK=32", "BLOCK=128"].contains(&near), "{text}");
@@ -171,22 +178,21 @@ fn an_invalid_default_gives_way_to_the_nearest_valid_point() {
     desk.write("scale.toml", &SPACE.replace("BLOCK = [32, 64, 128]", "BLOCK = [64, 32, 16]"));
     let note = "note: in `scale.toml` the default configuration violates `BLOCK != 64`, so the nearest valid \
                 point takes its place: BLOCK=32 instead of 64\n";
-    let tried = desk.run(&["test-one", "scale.toml", "--device", "host"]);
+    let tried = desk.run("test-one scale.toml --device host");
     assert_eq!((tried.status.code(), err(&tried).matches(note).count()), (Some(0), 1), "{}", err(&tried));
     assert!(out(&tried).contains("BLOCK=32"), "{}", out(&tried));
-    let tried = desk.run(&["test-one", "scale.toml", "--device", "host", "--json"]);
+    let tried = desk.run("test-one scale.toml --device host --json");
     let object: Value = serde_json::from_str(&out(&tried)).unwrap();
     assert_eq!(object["candidate"]["configuration"]["BLOCK"], 32);
     assert!(object["candidate"]["default_replaced"].as_str().unwrap().ends_with("BLOCK=32 instead of 64"));
 
-    let shown = desk.run(&["space", "scale.toml"]);
+    let shown = desk.run("space scale.toml");
     assert_eq!(err(&shown).matches(note).count(), 1, "{}", err(&shown));
     assert!(out(&shown).contains("default    valid, in the place of BLOCK=64\n"), "{}", out(&shown));
-    let object: Value = serde_json::from_str(&out(&desk.run(&["space", "scale.toml", "--json"]))).unwrap();
+    let object: Value = desk.object("space scale.toml");
     assert_eq!((&object["default"]["BLOCK"], &object["default_stated"]["BLOCK"]), (&32.into(), &64.into()));
 
-    let words = ["sweep", "scale.toml", "--device", "host", "--gen", "1", "--finalists", "0", "--study", "s"];
-    let swept = desk.run(&words);
+    let swept = desk.swept("--gen 1 --study s");
     assert_eq!(err(&swept).matches("instead of 64").count(), 1, "{}", err(&swept));
     let study = std::fs::read_to_string(desk.path().join("evidence/s/journal.jsonl")).unwrap();
     let header: Value = serde_json::from_str(study.lines().next().unwrap()).unwrap();
@@ -197,7 +203,7 @@ fn an_invalid_default_gives_way_to_the_nearest_valid_point() {
 fn a_default_without_a_valid_point_near_it_stays_an_error() {
     let desk = Desk::new();
     desk.write("scale.toml", &SPACE.replace("BLOCK != 64", "BLOCK > 128"));
-    let output = desk.run(&["test-one", "scale.toml", "--device", "host"]);
+    let output = desk.run("test-one scale.toml --device host");
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
     assert!(err(&output).contains("no point satisfies this constraint"), "{}", err(&output));
 }
@@ -206,23 +212,21 @@ fn a_default_without_a_valid_point_near_it_stays_an_error() {
 fn a_kernel_that_adds_to_its_output_is_led_to_inout() {
     let desk = Desk::new();
     desk.write("scale.cu", &KERNEL.replace("y[i] =", "y[i] +="));
-    let text = out(&desk.run(&["test-one", "scale.toml", "--device", "host"]));
+    let text = desk.tested("scale.toml");
     assert!(text.contains("give the argument role = \"inout\" and fill = { constant = 0 }"), "{text}");
 }
 
 #[test]
 fn counts_of_one_are_singular_and_what_is_unknown_is_null() {
     let desk = Desk::new();
-    let text = out(&desk.run(&["test-one", "scale.toml", "--device", "host"]));
+    let text = desk.tested("scale.toml");
     assert!(text.contains("verdict: pass"), "{text}");
     let is_plural = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.windows(2).any(|pair| pair[0] == "1" && ["cases", "launches", "problems"].contains(&pair[1]))
     };
     assert!(!text.lines().any(is_plural), "{text}");
-    let object: Value =
-        serde_json::from_str(&out(&desk.run(&["test-one", "scale.toml", "--device", "host", "--json"])))
-            .unwrap();
+    let object: Value = desk.object("test-one scale.toml --device host");
     assert_eq!(object["attributes"][0]["registers"], Value::Null);
     assert_eq!(object["resources"][0]["registers"], Value::Null);
     let launch = &object["launches"][0];
@@ -236,32 +240,27 @@ fn counts_of_one_are_singular_and_what_is_unknown_is_null() {
 #[test]
 fn a_rendered_source_compiles_by_itself() {
     let desk = Desk::new();
-    let text = out(&desk.run(&["render", "scale.toml", "128"]));
+    let text = out(&desk.run("render scale.toml 128"));
     assert!(text.contains("#define BLOCK 128\n#endif\n#line 1 \"scale.cu\"\n"), "{text}");
     // A candidate's own text may not speak of other files.
     desk.write("alone.cu", &text.replace("#line 1 \"scale.cu\"\n", ""));
-    let words = ["test", "scale.toml", "--source", "alone.cu", "BLOCK=128", "--device", "host"];
-    let output = desk.run(&words);
+    let output = desk.run("test scale.toml --source alone.cu BLOCK=128 --device host");
     assert!(out(&output).contains("verdict: pass"), "{}{}", out(&output), err(&output));
 }
 
 #[test]
 fn a_resume_says_what_is_new_and_never_begins_by_mistake() {
     let desk = Desk::new();
-    let sweep = |words: &[&str]| {
-        let all = [&["sweep", "scale.toml", "--device", "host", "--finalists", "0"], words].concat();
-        desk.run(&all)
-    };
     check(
-        &sweep(&["--study", "mine", "--resume"]),
+        &desk.swept("--study mine --resume"),
         2,
         "error: there is no study `mine` to resume in `evidence`\n",
     );
     assert!(!desk.path().join("evidence/mine").exists());
-    let begun = sweep(&["--study", "mine", "--resume=or-begin", "--seed", "1"]);
+    let begun = desk.swept("--study mine --resume=or-begin --seed 1");
     assert_eq!(begun.status.code(), Some(0), "{}", err(&begun));
-    check(&sweep(&["--study", "mime", "--resume"]), 2, "hint: did you mean `mine`?");
-    let resumed = err(&sweep(&["--study", "mine", "--resume", "--seed", "2", "--strategy", "random"]));
+    check(&desk.swept("--study mime --resume"), 2, "hint: did you mean `mine`?");
+    let resumed = err(&desk.swept("--study mine --resume --seed 2 --strategy random"));
     assert!(
         resumed.contains("note: the study was searched with seed 1 before; from now on with 2\n"),
         "{resumed}"
@@ -269,7 +268,7 @@ fn a_resume_says_what_is_new_and_never_begins_by_mistake() {
     assert!(
         resumed.contains("note: the study was searched by `exhaustive` before; from now on by `random`\n")
     );
-    let same = err(&sweep(&["--study", "mine", "--resume"]));
+    let same = err(&desk.swept("--study mine --resume"));
     assert!(!same.contains("from now on"), "{same}");
 }
 
@@ -284,28 +283,23 @@ fn a_sweep_that_has_seen_everything_does_not_pile_up() {
         names.sort();
         names
     };
-    let sweep = |words: &[&str]| {
-        let all = [&["sweep", "scale.toml", "--device", "host", "--finalists", "0"], words].concat();
-        err(&desk.run(&all))
-    };
-    sweep(&[]);
-    let again = sweep(&[]);
+    desk.swept("");
+    let again = err(&desk.swept(""));
     let note = "note: study `scale-host` has evaluated every configuration, so it goes on; `--study NAME` begins another";
     assert!(again.contains(note), "{again}");
     assert_eq!(names(), ["scale-host"]);
     // A new seed is a new search, and so is one of an edited kernel.
-    sweep(&["--seed", "5"]);
+    desk.swept("--seed 5");
     assert_eq!(names(), ["scale-host", "scale-host-2"]);
     desk.write("scale.cu", &KERNEL.replace("2.0f * x[i]", "x[i] * 2.0f"));
-    sweep(&[]);
+    desk.swept("");
     assert_eq!(names(), ["scale-host", "scale-host-2", "scale-host-3"]);
 }
 
 #[test]
 fn more_finalists_than_variants_are_counted_as_they_are() {
     let desk = Desk::new();
-    let words = ["sweep", "scale.toml", "--device", "host", "--finalists", "9999999"];
-    let output = desk.run(&words);
+    let output = desk.run("sweep scale.toml --device host --finalists 9999999");
     let said = err(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("1 of 1") && !said.contains("999999"), "{said}");
@@ -314,14 +308,14 @@ fn more_finalists_than_variants_are_counted_as_they_are() {
 #[test]
 fn the_manual_documents_every_command() {
     let desk = Desk::new();
-    let page = out(&desk.run(&["man"]));
-    assert!(page.contains(".SH \"EVO SWEEP\"") && page.contains("\\-\\-finalists"), "{page}");
+    let page = out(&desk.run("man"));
+    assert!(page.contains(".TH evo-sweep 1") && page.contains("\\-\\-finalists"), "{page}");
 }
 
 #[test]
 fn events_and_study_keep_to_their_schemas() {
     let desk = Desk::new();
-    let output = desk.run(&["sweep", "scale.toml", "--device", "host", "--json"]);
+    let output = desk.run("sweep scale.toml --device host --json");
     let text = out(&output);
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (result, events) = lines.split_last().unwrap();
@@ -333,9 +327,7 @@ fn events_and_study_keep_to_their_schemas() {
         let name = line["event"].as_str().unwrap();
         let own = event["oneOf"].as_array().unwrap();
         let own = own.iter().find(|own| own["properties"]["event"]["const"] == name).unwrap();
-        for field in line.as_object().unwrap().keys() {
-            assert!(own["properties"].get(field).is_some(), "`{field}` of `{name}` is not in the schema");
-        }
+        assert_eq!(unlisted(&event, own, line, name), None);
         seen.insert(name);
     }
     for name in ["started", "evaluating", "finished", "confirming", "stopped"] {
@@ -344,17 +336,14 @@ fn events_and_study_keep_to_their_schemas() {
     let path = desk.path().join("evidence/scale-host/study.json");
     let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(fault(&study, &file), None);
-    for field in file.as_object().unwrap().keys() {
-        assert!(study["properties"].get(field).is_some(), "`{field}` of study.json is not in the schema");
-    }
+    assert_eq!(unlisted(&study, &study, &file, "study"), None);
 }
 
 #[test]
 fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
     let desk = Desk::new();
-    let sweep = |finalists: &str| {
-        out(&desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", finalists]))
-    };
+    let sweep =
+        |finalists: &str| out(&desk.run(&format!("sweep scale.toml --device host --finalists {finalists}")));
     let unconfirmed = sweep("0");
     let title = unconfirmed.lines().next().unwrap();
     assert!(title.starts_with("scale on ") && title.ends_with(" · p"), "{unconfirmed}");
@@ -369,8 +358,7 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
     let board = std::fs::read(desk.path().join("evidence/leaderboard.json")).unwrap();
     let board: Value = serde_json::from_slice(&board).unwrap();
     assert_eq!(board["sections"].as_array().unwrap().len(), 0, "only confirmed results enter it");
-    let words: Vec<&str> = last.split_whitespace().skip(2).collect();
-    let confirmed = out(&desk.run(&words));
+    let confirmed = out(&desk.run(last.split_once("evo ").unwrap().1));
     let is_answer = |line: &str| {
         line.starts_with("winner   BLOCK=") || line.starts_with("no variant is certainly faster")
     };
@@ -378,9 +366,9 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
     assert!(confirmed.contains("\nnote     times of this processor, not of a GPU"), "{confirmed}");
     assert!(confirmed.lines().count() <= 24, "{confirmed}");
     // The command is there and takes what is shown.
-    let words: Vec<&str> = confirmed.lines().last().unwrap().split_whitespace().skip(2).collect();
-    let output = desk.run(&words);
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
+    let (_, words) = confirmed.lines().last().unwrap().split_once("evo ").unwrap();
+    let output = desk.run(words);
+    assert_eq!(output.status.code(), Some(0), "{words}: {}", err(&output));
     for made in ["app/manifest.json", "evidence/scale-host/report.html"] {
         assert!(desk.path().join(made).is_file(), "no `{made}`");
     }
@@ -390,8 +378,7 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
 fn logs_have_plain_lines_and_colors_only_on_request() {
     let desk = Desk::new();
     let sweep = |set: &[(&str, &str)]| {
-        let mut command =
-            desk.command(&["sweep", "scale.toml", "--device", "host", "--finalists", "0", "--seed", "1"]);
+        let mut command = desk.command("sweep scale.toml --device host --finalists 0 --seed 1");
         command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(set.iter().copied());
         let output = command.output().unwrap();
         (out(&output), err(&output))
@@ -405,26 +392,25 @@ fn logs_have_plain_lines_and_colors_only_on_request() {
 #[test]
 fn odd_words_get_a_hint_of_their_own_command() {
     let desk = Desk::new();
-    let check = |words: &[&str], parts: &[&str]| {
+    let check = |words: &str, parts: &[&str]| {
         let output = desk.run(words);
         let message = err(&output);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {message}");
+        assert_eq!(output.status.code(), Some(2), "{words}: {message}");
         for part in parts {
-            assert!(message.contains(part), "{words:?}: no `{part}` in {message}");
+            assert!(message.contains(part), "{words}: no `{part}` in {message}");
         }
         assert!(!message.contains("os error"), "{message}");
     };
+    check("sweep .", &["cannot read the space file `.`: it is a folder, not a file", "hint: name a file in"]);
+    check("sweep gone.toml", &["`gone.toml`: No such file or directory\n", "hint: looked for it in `"]);
+    check("test-one BLOCK=32 scale.toml", &["hint: a space comes first: `scale.toml`, then values"]);
     check(
-        &["sweep", "."],
-        &["cannot read the space file `.`: it is a folder, not a file", "hint: name a file in"],
+        "sweep scale.toml --device host --prior gone",
+        &["cannot read the recording `gone`", "hint: `--prior` takes a recording"],
     );
-    check(&["sweep", "gone.toml"], &["`gone.toml`: No such file or directory\n", "hint: looked for it in `"]);
-    check(&["test-one", "BLOCK=32", "scale.toml"], &["hint: a space comes first: `scale.toml`, then values"]);
-    let prior = ["sweep", "scale.toml", "--device", "host", "--prior", "gone"];
-    check(&prior, &["cannot read the recording `gone`", "hint: `--prior` takes a recording"]);
-    check(&["sweep", "scale.toml", "--seed", "x"], &["'--seed <S>': expected a whole number, 0 or more"]);
-    check(&["bench-search", "--help"], &["hint: bench-search is a command of the lab: cargo run "]);
-    let cause = out(&desk.run(&["explain", "wrong_answer:tial"]));
+    check("sweep scale.toml --seed x", &["'--seed <S>': expected a whole number, 0 or more"]);
+    check("bench-search --help", &["hint: bench-search is a command of the lab: cargo run "]);
+    let cause = out(&desk.run("explain wrong_answer:tial"));
     assert!(cause.contains("`tial` is not a cause of it: did you mean `tail`?"), "{cause}");
 }
 
@@ -432,22 +418,22 @@ fn odd_words_get_a_hint_of_their_own_command() {
 fn without_a_word_the_folders_only_space_file_is_meant() {
     let desk = Desk::new();
     desk.write("Cargo.toml", "[package]\n");
-    let check = |words: &[&str], code: i32, parts: &[&str]| {
+    let check = |words: &str, code: i32, parts: &[&str]| {
         let output = desk.run(words);
         let text = err(&output) + &out(&output);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
-        parts.iter().for_each(|part| assert!(text.contains(part), "{words:?}: no `{part}` in {text}"));
+        assert_eq!(output.status.code(), Some(code), "{words}: {text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{words}: no `{part}` in {text}"));
     };
     let note = "note: `./scale.toml` is meant, the only space file of this folder\n";
-    check(&["render", "128"], 0, &[note, "#define BLOCK 128"]);
-    check(&["space"], 0, &[note, "cartesian  3"]);
-    check(&["sweep", "--gen", "1", "--finalists", "0", "--device", "host"], 0, &[note, "scale on "]);
+    check("render 128", 0, &[note, "#define BLOCK 128"]);
+    check("space", 0, &[note, "cartesian  3"]);
+    check("sweep --gen 1 --finalists 0 --device host", 0, &[note, "scale on "]);
     let unknown =
         ["error: no space `nothere` here\n", "hint: shipped: attention_simt, ", "mean `./scale.toml`?"];
-    check(&["render", "nothere", "64"], 2, &unknown);
-    check(&["sweep", "nothere"], 2, &unknown);
+    check("render nothere 64", 2, &unknown);
+    check("sweep nothere", 2, &unknown);
     desk.write("scale2.toml", SPACE);
-    for words in [&["render", "128"][..], &["sweep"], &["space"]] {
+    for words in ["render 128", "sweep", "space"] {
         check(words, 2, &["several space files", "hint: name one of them: ./scale.toml, ./scale2.toml\n"]);
     }
 }
@@ -455,9 +441,9 @@ fn without_a_word_the_folders_only_space_file_is_meant() {
 #[test]
 fn the_history_of_a_space_file_is_that_of_its_kernel() {
     let desk = Desk::new();
-    desk.run(&["sweep", "scale.toml", "--device", "host", "--finalists", "1", "--limit-sampling", "100ms"]);
+    desk.run("sweep scale.toml --device host --finalists 1 --limit-sampling 100ms");
     for command in ["history", "summary"] {
-        let output = desk.run(&[command, "scale.toml"]);
+        let output = desk.run(&format!("{command} scale.toml"));
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
         assert!(out(&output).contains("scale on "), "{}", out(&output));
     }

@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn load() -> Nvrtc {
-    nvrtc::locate_with(&toolchain::toolbox()).unwrap().load().unwrap()
+    nvrtc::locate(&toolchain::toolbox()).unwrap().load().unwrap()
 }
 
 fn kernel(root: &Path, text: &str) -> KernelSource {

@@ -189,7 +189,6 @@ fn every_space_compiles_for_the_host() {
 fn compile_all(options: FarmOptions, places: Range<usize>) -> Vec<(String, Binary)> {
     let folder = tempfile::tempdir().unwrap();
     let target = options.arch.clone();
-    let options = FarmOptions { jobs: 2, cache: folder.path().to_path_buf(), ..options };
     let outcomes: Arc<Mutex<Vec<(u64, CompileOutcome)>>> = Arc::default();
     let seen = Arc::clone(&outcomes);
     let on_done = Box::new(move |ticket, outcome| seen.lock().unwrap().push((ticket, outcome)));
@@ -197,7 +196,8 @@ fn compile_all(options: FarmOptions, places: Range<usize>) -> Vec<(String, Binar
         DeviceKind::Cuda => toolchain::toolbox(),
         DeviceKind::Host | DeviceKind::Replay => toolchain::host_toolbox(),
     };
-    let farm = CompileFarm::start_with(options, &toolbox, on_done).unwrap();
+    let options = FarmOptions { jobs: 2, cache: folder.path().to_path_buf(), toolbox, ..options };
+    let farm = CompileFarm::start(options, on_done).unwrap();
     let mut labels = Vec::new();
     let mut seen_templates = HashSet::new();
     let own = SPACES.iter().filter(|(name, _)| is_for(name, &target));

@@ -55,7 +55,6 @@ fn needs_of(resources: &[EntryResources], launch: &LaunchPlan) -> Option<BlockNe
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -65,28 +64,13 @@ mod tests {
             grid: [1; 3],
             block: [*threads, 1, 1],
             shared_bytes: *shared_bytes,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: Vec::new(),
+            ..LaunchPlan::default()
         };
         ProblemPlan {
             name: "p".into(),
-            sizes: BTreeMap::new(),
             weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
             launches: launches.iter().map(launch).collect(),
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: None,
-            bytes: None,
+            ..ProblemPlan::default()
         }
     }
 

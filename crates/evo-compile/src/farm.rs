@@ -6,32 +6,30 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
+use std::{fs, thread};
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
+use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
 
-use super::cache::{self, Cache};
-use super::cache_size;
+use super::cache::Cache;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::includes::{FileReader, FileStates, IncludeScan};
 use super::options::FarmOptions;
 use super::search_path::SearchPath;
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
-use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
-use super::{diagnose, guard, host_half, manifest};
-use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
+use super::{cache, cache_size, diagnose, guard, host_half, manifest};
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
@@ -79,36 +77,28 @@ enum LaneWork {
 
 impl CompileFarm {
     /// Waits until one worker is ready, so that a missing compiler or an unwritable cache is an error here.
-    pub fn start(options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
-        CompileFarm::start_with(options, &Toolbox::from_env(), on_done)
-    }
-
-    pub fn start_with(
-        mut options: FarmOptions,
-        toolbox: &Toolbox,
-        on_done: OnDone,
-    ) -> Result<CompileFarm, CompileSetupError> {
+    pub fn start(mut options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
         // Device workers that read a binary may have another working folder.
         options.cache = std::path::absolute(&options.cache)
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
-        let found = FoundCompiler::locate(options.kind, toolbox)?;
+        let found = FoundCompiler::locate(options.kind, &options.toolbox)?;
         let cache = Cache::open(&options.cache)?;
         cache.prune_sometimes(cache_size::limit()?);
-        let program = worker_program(toolbox)?;
+        let program = worker_program(&options.toolbox)?;
         let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
         // Only one worker starts now: it proves that compiling works. The other lanes start theirs when the
         // cache has no answer.
         let first = starter.start(&groups[0])?;
         let work = vec![LaneWork::Idle; groups.len()];
-        let kind = options.kind;
+        let search = SearchPath::of_environment(options.kind, &options.toolbox);
         let shared = Arc::new(FarmShared {
             starter,
             options,
             cache,
             toolchain: first.toolchain,
             fingerprint: first.fingerprint,
-            search: SearchPath::of_environment(kind, toolbox),
+            search,
             files: FileReader::default(),
             queue: Mutex::new(CompileQueue { work, ..CompileQueue::default() }),
             wake: Condvar::new(),
@@ -159,10 +149,6 @@ impl CompileFarm {
     pub fn pending(&self) -> usize {
         let queue = self.shared.lock();
         queue.jobs.len() + queue.work.iter().filter(|work| **work == LaneWork::Working).count()
-    }
-
-    pub fn kind(&self) -> DeviceKind {
-        self.shared.options.kind
     }
 
     pub fn jobs(&self) -> usize {
@@ -447,31 +433,4 @@ const START_HINT: &str = "`evo preflight` shows what is missing; `ulimit -u` is 
 
 fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
-}
-
-pub fn compile_one(options: &FarmOptions, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
-    compile_one_with(options, &Toolbox::from_env(), source)
-}
-
-pub fn compile_one_with(
-    options: &FarmOptions,
-    toolbox: &Toolbox,
-    source: KernelSource,
-) -> Result<CompileOutcome, CompileSetupError> {
-    let (sender, receiver) = mpsc::channel();
-    let on_done: OnDone = Box::new(move |_, outcome| {
-        let _ = sender.send(outcome);
-    });
-    let farm = CompileFarm::start_with(FarmOptions { jobs: 1, ..options.clone() }, toolbox, on_done)?;
-    let compile = || {
-        farm.submit(0, source.clone());
-        let outcome = receiver.recv();
-        outcome.unwrap_or_else(|_| Err(harness("the compile farm ended early".to_string())))
-    };
-    let first = compile();
-    // What may be the machine's doing is asked once more, in a fresh worker.
-    match first.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
-        true => Ok(compile()),
-        false => Ok(first),
-    }
 }

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, touch};
 use super::compiled::Compiled;
-use super::dependencies;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::answer_within;
@@ -47,12 +46,8 @@ pub struct HostCompiler {
     pub identity: ContentHash,
 }
 
-pub fn locate() -> Result<HostCompiler, CompileSetupError> {
-    locate_with(&Toolbox::from_env())
-}
-
 /// A `$CXX` that does not answer is an error, not a reason to take another.
-pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError> {
+pub fn locate(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError> {
     let candidates: Vec<Vec<String>> = match &toolbox.cxx {
         Some(cxx) => vec![cxx.split_whitespace().map(str::to_string).collect()],
         None => USUAL.iter().map(|name| vec![name.to_string()]).collect(),
@@ -68,25 +63,20 @@ pub fn locate_with(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError>
         let identity = identity(command, &text, &toolbox.include_folders);
         Ok(Some(HostCompiler { command: command.clone(), version: version.trim().to_string(), identity }))
     };
-    let mut found = None;
     for command in &candidates {
-        found = match answer(command) {
+        match answer(command) {
             // Nothing is known of the compiler where no process can be started.
             Err(source) if process::is_exhausted(&source) => {
                 let what = format!("the C++ compiler `{}`", command.join(" "));
                 return Err(CompileSetupError::Exhausted { what, source });
             }
-            answered => answered.ok().flatten(),
-        };
-        if found.is_some() {
-            break;
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) | Err(_) => {}
         }
     }
-    found.ok_or_else(|| {
-        let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
-        let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
-        CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT }
-    })
+    let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
+    let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
+    Err(CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT })
 }
 
 fn identity(command: &[String], version: &str, include_folders: &[PathBuf]) -> ContentHash {
@@ -121,8 +111,8 @@ impl HostCompiler {
 
 pub struct HostToolchain {
     compiler: HostCompiler,
-    name: String,
-    fingerprint: ContentHash,
+    pub(super) name: String,
+    pub(super) fingerprint: ContentHash,
     flags: Vec<String>,
     instrumented_flags: Vec<String>,
     include: PathBuf,
@@ -168,20 +158,12 @@ impl HostToolchain {
         toolchain.precompile("plain", &toolchain.flags);
         // Without the list (no precompiled header, no list), every file that a source reads is hashed.
         let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
-        toolchain.own_files = dependencies::parse(&list).into_iter().collect();
+        toolchain.own_files = opened::listed(&list).into_iter().collect();
         Ok(toolchain)
     }
 
     pub fn trusting(self) -> HostToolchain {
         HostToolchain { roots: Roots::default(), ..self }
-    }
-
-    pub fn toolchain(&self) -> &str {
-        &self.name
-    }
-
-    pub fn fingerprint(&self) -> &ContentHash {
-        &self.fingerprint
     }
 
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
@@ -206,7 +188,7 @@ impl HostToolchain {
         // what quotes the file may not. A compiler that succeeds lists all files.
         let said = if end.status.success() { end.log.text() } else { end.log.start() };
         let (text, mut opened) = opened::split(&said);
-        opened.extend(dependencies::parse(&fs::read_to_string(&list).unwrap_or_default()));
+        opened.extend(opened::listed(&fs::read_to_string(&list).unwrap_or_default()));
         if let Some(file) = self.foreign(&options, &opened) {
             // Without the log, which may quote the file.
             return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
@@ -329,7 +311,7 @@ impl HostToolchain {
             let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
             !own && !self.own_files.contains(path)
         };
-        let read = dependencies::parse(&fs::read_to_string(list).unwrap_or_default());
+        let read = opened::listed(&fs::read_to_string(list).unwrap_or_default());
         read.into_iter().filter(foreign).collect()
     }
 
@@ -522,7 +504,7 @@ mod tests {
     #[test]
     fn a_named_compiler_that_is_missing_is_an_error() {
         let toolbox = Toolbox { cxx: Some("no-such-compiler --fast".to_string()), ..Toolbox::default() };
-        let message = locate_with(&toolbox).unwrap_err().with_hint();
+        let message = locate(&toolbox).unwrap_err().with_hint();
         insta::assert_snapshot!(message, @r"
         no C++ compiler found; tried:
           no-such-compiler --fast ($CXX)

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use evo_space::genome::ContentHash;
 
-use super::preprocessor::{Piece, QUESTIONS, readings};
+use super::preprocessor::{INCLUSIONS, Piece, QUESTIONS, readings};
 use super::search_path::SearchPath;
 
 /// Paths and the hashes of what is there; `None` where there is no file.
@@ -191,7 +191,9 @@ impl Includes {
         for pieces in readings(text) {
             for (at, piece) in pieces.iter().enumerate() {
                 match (piece, &pieces[at + 1..]) {
-                    (Piece::Directive, [Piece::Name(word), rest @ ..]) if is_inclusion(word) => {
+                    (Piece::Directive, [Piece::Name(word), rest @ ..])
+                        if INCLUSIONS.contains(&word.as_str()) =>
+                    {
                         includes.add(rest.first());
                     }
                     (Piece::Name(word), [Piece::Sign('('), file, ..])
@@ -218,10 +220,6 @@ impl Includes {
             _ => self.computed = true,
         }
     }
-}
-
-fn is_inclusion(word: &str) -> bool {
-    ["include", "include_next", "import", "embed"].contains(&word)
 }
 
 fn sweep(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {

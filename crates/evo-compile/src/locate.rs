@@ -39,11 +39,7 @@ pub struct NvrtcLibrary {
     pub includes: Vec<PathBuf>,
 }
 
-pub fn locate() -> Result<NvrtcLibrary, CompileSetupError> {
-    locate_with(&Toolbox::from_env())
-}
-
-pub fn locate_with(toolbox: &Toolbox) -> Result<NvrtcLibrary, CompileSetupError> {
+pub fn locate(toolbox: &Toolbox) -> Result<NvrtcLibrary, CompileSetupError> {
     let mut looked_at = Vec::new();
     let found = find_library(toolbox, &mut looked_at);
     let Some(path) = found else {
@@ -207,7 +203,7 @@ mod tests {
     fn an_explicit_folder_without_nvrtc_is_an_error_that_names_it() {
         let root = tempfile::tempdir().unwrap();
         let toolbox = Toolbox { nvrtc_dir: Some(root.path().to_path_buf()), ..Toolbox::default() };
-        let message = locate_with(&toolbox).unwrap_err().with_hint();
+        let message = locate(&toolbox).unwrap_err().with_hint();
         assert!(message.contains(&root.path().display().to_string()), "{message}");
         assert!(message.contains("hint: pip install nvidia-cuda-nvrtc"), "{message}");
     }
@@ -223,7 +219,7 @@ mod tests {
             fs::write(path, b"").unwrap();
         }
         let toolbox = Toolbox { nvrtc_dir: Some(root.path().to_path_buf()), ..Toolbox::default() };
-        let library = locate_with(&toolbox).unwrap();
+        let library = locate(&toolbox).unwrap();
         let base = root.path().canonicalize().unwrap();
         assert_eq!(library.includes, [base.join("include"), base.join("include/cccl")]);
         assert_eq!(library.builtins, Some(base.join("lib/libnvrtc-builtins.so.13.0")));

@@ -12,16 +12,17 @@ use std::time::Instant;
 use evo_device::binary_notes::BinaryNotes;
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::device::capability;
 use evo_protocol::entry_name::EntryName;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
-use super::compiled::{self, Compiled};
+use super::compiled::{Compiled, launched};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
-pub use super::locate::{NvrtcLibrary, locate, locate_with};
+pub use super::locate::{NvrtcLibrary, locate};
 use super::search_path::SearchPath;
 use super::strong;
 use super::{confined, diagnose, entries, image, ptxas_log, standard};
@@ -94,14 +95,14 @@ bindings! {
 
 pub struct Nvrtc {
     functions: Functions,
-    toolchain: String,
+    pub(super) toolchain: String,
     version: (c_int, c_int),
     includes: Vec<PathBuf>,
     /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
     /// folders link to.
     beside: Vec<PathBuf>,
     is_confined: bool,
-    fingerprint: ContentHash,
+    pub(super) fingerprint: ContentHash,
     // Unloaded last.
     _library: Library,
     _builtins: Option<Library>,
@@ -182,18 +183,9 @@ fn open(path: &Path, flags: c_int) -> Result<Library, libloading::Error> {
 }
 
 impl Nvrtc {
-    pub fn toolchain(&self) -> &str {
-        &self.toolchain
-    }
-
-    pub fn fingerprint(&self) -> &ContentHash {
-        &self.fingerprint
-    }
-
     /// Names the targets that this NVRTC does know.
     pub fn check_arch(&self, arch: &str) -> Result<(), CompileSetupError> {
-        let number = arch.strip_prefix("sm_").map(|text| text.trim_end_matches(['a', 'f']));
-        let number: Option<c_int> = number.and_then(|text| text.parse().ok());
+        let number = capability(arch).and_then(|number| c_int::try_from(number).ok());
         let known = self.archs();
         // An NVRTC that cannot list its targets is not refused; compiling will tell.
         if known.is_empty() || number.is_some_and(|number| known.contains(&number)) {
@@ -278,7 +270,7 @@ impl Nvrtc {
         let resources = resources(source, &image.kernels, &reported, &symbols)?;
         let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        let code_hash = compiled::launched(image.code_hash, &symbols);
+        let code_hash = launched(image.code_hash, &symbols);
         // Lines move without a change of the code, so its hash does not count them.
         let ptx = program.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
         BinaryNotes { symbols, strong_lines: strong::strong_lines(&ptx) }.append(&mut bytes);
@@ -512,6 +504,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::toolbox::Toolbox;
 
     const SOURCE: &str = "__device__ float table[4] = {1, 2, 3, 4};\n\
         template <int N> __device__ float folded(const float* x, int at) {\n\
@@ -547,7 +540,7 @@ mod tests {
 
     #[test]
     fn line_information_leaves_the_code_alone() {
-        let library = match locate() {
+        let library = match locate(&Toolbox::from_env()) {
             Ok(library) => library,
             Err(error) => {
                 // Not `eprintln!`, which a passing test keeps to itself.
@@ -556,15 +549,7 @@ mod tests {
             }
         };
         let nvrtc = library.load().unwrap();
-        let source = KernelSource {
-            file_name: "scale.cu".to_string(),
-            text: SOURCE.to_string(),
-            entries: vec!["scale".to_string()],
-            options: Vec::new(),
-            variant_hash: ContentHash::of(b"scale"),
-            instrumented: false,
-            constants: evo_protocol::specialization::Specialization::default(),
-        };
+        let source = KernelSource::plain("scale.cu", SOURCE, ["scale"]);
         for arch in ["sm_80", "sm_90a"] {
             let with = nvrtc.options(&source, arch).unwrap();
             assert!(with.iter().any(|option| option.as_c_str() == LINES));

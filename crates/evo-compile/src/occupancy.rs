@@ -5,10 +5,17 @@
 //! reserve for the system. Sizes are those of the CUDA programming guide's table of technical
 //! specifications.
 
-const WARP: u64 = 32;
+use evo_protocol::device::capability;
+
+pub const WARP: u64 = 32;
 /// Registers are given to warps in units of this many (8 per thread).
 const REGISTER_UNIT: u64 = 256;
 const PARTITIONS: u64 = 4;
+
+/// As they are given.
+pub fn registers_of_warp(registers_per_thread: u64) -> u64 {
+    (registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiprocessor {
@@ -50,7 +57,7 @@ impl OccupancyLimit {
 impl Multiprocessor {
     /// `sm_89`, `sm_90a`, …; `None` for unknown ones and for the host.
     pub fn of_arch(arch: &str) -> Option<Multiprocessor> {
-        let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
+        let digits = capability(arch)?;
         let (warps, blocks, shared_kib) = match digits {
             75 => (32, 16, 64),
             80 => (64, 32, 164),
@@ -83,7 +90,7 @@ impl Multiprocessor {
     pub fn limit(&self, needs: BlockNeeds) -> (OccupancyLimit, u64) {
         let warps = needs.threads.div_ceil(WARP).max(1);
         // At least one unit, so that a launch without a register count does not divide by zero.
-        let per_warp = (needs.registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT).max(REGISTER_UNIT);
+        let per_warp = registers_of_warp(needs.registers_per_thread).max(REGISTER_UNIT);
         // Each partition has its own registers, so the remainder of a partition is lost and is rounded away
         // before multiplying.
         let warps_by_registers = self.registers / PARTITIONS / per_warp * PARTITIONS;

@@ -9,6 +9,7 @@ use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceKind;
 
 use super::cache;
+use super::toolbox::Toolbox;
 
 #[derive(Clone, Debug)]
 pub struct FarmOptions {
@@ -22,6 +23,7 @@ pub struct FarmOptions {
     pub cache: PathBuf,
     /// Which checks judge a source: all, except in the self-test of the gates.
     pub checks: CheckSet,
+    pub toolbox: Toolbox,
 }
 
 impl FarmOptions {
@@ -38,6 +40,7 @@ impl FarmOptions {
             memory_bytes: share.clamp(2 << 30, 8 << 30),
             cache: cache::default_dir(),
             checks: CheckSet::default(),
+            toolbox: Toolbox::from_env(),
         }
     }
 }

@@ -104,7 +104,7 @@ fn line_end(text: &str, dialect: Dialect) -> Option<usize> {
 }
 
 /// Words after `#` that are followed by a file.
-const INCLUSIONS: [&str; 4] = ["include", "include_next", "import", "embed"];
+pub const INCLUSIONS: [&str; 4] = ["include", "include_next", "import", "embed"];
 
 /// Operators that ask for a file as a directive would.
 pub const QUESTIONS: [&str; 3] = ["__has_include", "__has_include_next", "__has_embed"];

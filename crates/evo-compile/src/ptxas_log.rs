@@ -21,7 +21,8 @@ pub fn split(log: &str) -> (Vec<EntryResources>, String) {
             rest.push('\n');
             continue;
         };
-        if let Some(entry) = quoted_after(text, "Compiling entry function ") {
+        if let Some(quoted) = text.strip_prefix("Compiling entry function '") {
+            let entry = quoted.split('\'').next().unwrap_or_default().to_string();
             entries.push(EntryResources { entry, ..EntryResources::default() });
         } else if let Some(function) = text.strip_prefix("Function properties for ") {
             // Device functions that are not inlined have properties of their own.
@@ -63,10 +64,6 @@ fn read_usage(usage: &str, entries: &mut [EntryResources]) {
             entry.shared_static_bytes = number.parse().ok();
         }
     }
-}
-
-fn quoted_after(text: &str, prefix: &str) -> Option<String> {
-    text.strip_prefix(prefix)?.strip_prefix('\'')?.split('\'').next().map(str::to_string)
 }
 
 #[cfg(test)]

@@ -12,44 +12,27 @@ use super::compiled::Compiled;
 use super::error::CompileSetupError;
 use super::toolchain::Toolchain;
 use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
-use evo_system::process::{self, Orphaned, ParentLink, RequestHandler};
+use evo_system::process::{Orphaned, ParentLink};
 
 /// Errors are of the pipes: there is nobody left to answer.
 pub fn run() -> io::Result<()> {
     let link = ParentLink::take_over(wire::VERSION, Orphaned::EndsGroup)?;
-    process::serve(&mut CompileWorker { link, bench: None })
-}
-
-struct CompileWorker {
-    link: ParentLink<CompileOrder, CompileAnswer>,
-    bench: Option<CompileBench>,
-}
-
-impl RequestHandler for CompileWorker {
-    type Request = CompileOrder;
-    type Response = CompileAnswer;
-
-    fn link(&mut self) -> &mut ParentLink<CompileOrder, CompileAnswer> {
-        &mut self.link
-    }
-
-    fn answer(&mut self, order: CompileOrder) -> Option<CompileAnswer> {
-        match (order, &self.bench) {
-            (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
-                Ok(bench) => self.bench.insert(bench).greeting(),
-                Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
-            }),
-            (CompileOrder::Compile(source), Some(bench)) => {
-                let mut read = Vec::new();
-                let outcome = bench.compile(&source, &mut read);
-                Some(CompileAnswer::Done { outcome, read })
-            }
-            (CompileOrder::Setup(_), Some(_)) | (CompileOrder::Compile(_), None) => {
-                eprintln!("compile worker: the first order is the setup, and the only one");
-                None
-            }
+    let mut bench: Option<CompileBench> = None;
+    link.serve(|order| match (order, &bench) {
+        (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
+            Ok(prepared) => bench.insert(prepared).greeting(),
+            Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
+        }),
+        (CompileOrder::Compile(source), Some(bench)) => {
+            let mut read = Vec::new();
+            let outcome = bench.compile(&source, &mut read);
+            Some(CompileAnswer::Done { outcome, read })
         }
-    }
+        (CompileOrder::Setup(_), Some(_)) | (CompileOrder::Compile(_), None) => {
+            eprintln!("compile worker: the first order is the setup, and the only one");
+            None
+        }
+    })
 }
 
 fn is_full(error: &io::Error) -> bool {

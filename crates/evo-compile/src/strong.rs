@@ -93,10 +93,9 @@ fn access(line: &str) -> Option<(bool, bool)> {
 mod tests {
     use std::io::Write;
 
-    use evo_space::genome::ContentHash;
-
     use super::*;
     use crate::locate::locate;
+    use crate::toolbox::Toolbox;
     use evo_protocol::binary::KernelSource;
 
     const PTX: &str = r#"
@@ -173,7 +172,7 @@ mod tests {
 
     #[test]
     fn lines_where_threads_meet_on_purpose_are_kept_behind_the_code() {
-        let library = match locate() {
+        let library = match locate(&Toolbox::from_env()) {
             Ok(library) => library,
             Err(error) => {
                 // Not `eprintln!`, which a passing test keeps to itself.
@@ -189,15 +188,7 @@ mod tests {
                  d[y[1] > 0] = y[2];\n__threadfence_block();\nf = 1; }}\nif (threadIdx.x == 0) {{\n\
                  while (!f) {{}}\n__threadfence_block();\ny[0] = d[y[3] > 0]; }} }}\n"
             );
-            let source = KernelSource {
-                file_name: "spin.cu".to_string(),
-                text,
-                entries: vec!["spin".to_string()],
-                options: Vec::new(),
-                variant_hash: ContentHash::of(b"spin"),
-                instrumented: false,
-                constants: evo_protocol::specialization::Specialization::default(),
-            };
+            let source = KernelSource::plain("spin.cu", text, ["spin"]);
             let compiled = nvrtc.compile(&source, "sm_80").unwrap();
             strong_in_all(&[compiled.bytes]).into_iter().collect::<Vec<_>>()
         };

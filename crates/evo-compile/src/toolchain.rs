@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::compiled::Compiled;
 use super::error::CompileSetupError;
-use super::hostcxx::{self, HostCompiler, HostToolchain};
-use super::nvrtc::{self, Nvrtc, NvrtcLibrary};
+use super::hostcxx::{HostCompiler, HostToolchain};
+use super::nvrtc::{Nvrtc, NvrtcLibrary};
 use super::toolbox::Toolbox;
+use super::{hostcxx, nvrtc};
 
 /// Travels to workers so that each need not search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +26,8 @@ pub enum FoundCompiler {
 impl FoundCompiler {
     pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<FoundCompiler, CompileSetupError> {
         match kind {
-            DeviceKind::Cuda => nvrtc::locate_with(toolbox).map(FoundCompiler::Nvrtc),
-            DeviceKind::Host => hostcxx::locate_with(toolbox).map(FoundCompiler::Host),
+            DeviceKind::Cuda => nvrtc::locate(toolbox).map(FoundCompiler::Nvrtc),
+            DeviceKind::Host => hostcxx::locate(toolbox).map(FoundCompiler::Host),
             DeviceKind::Replay => Err(CompileSetupError::Refused {
                 message: "a replay compiles nothing".to_string(),
                 hint: None,
@@ -80,15 +81,15 @@ impl Toolchain {
 
     pub fn name(&self) -> &str {
         match self {
-            Toolchain::Nvrtc(nvrtc) => nvrtc.toolchain(),
-            Toolchain::Host(host) => host.toolchain(),
+            Toolchain::Nvrtc(nvrtc) => &nvrtc.toolchain,
+            Toolchain::Host(host) => &host.name,
         }
     }
 
     pub fn fingerprint(&self) -> &ContentHash {
         match self {
-            Toolchain::Nvrtc(nvrtc) => nvrtc.fingerprint(),
-            Toolchain::Host(host) => host.fingerprint(),
+            Toolchain::Nvrtc(nvrtc) => &nvrtc.fingerprint,
+            Toolchain::Host(host) => &host.fingerprint,
         }
     }
 

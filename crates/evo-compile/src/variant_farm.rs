@@ -116,15 +116,8 @@ mod tests {
     use super::*;
 
     fn source(causal: i64) -> KernelSource {
-        KernelSource {
-            text: String::new(),
-            options: Vec::new(),
-            entries: Vec::new(),
-            file_name: "k.cu".into(),
-            variant_hash: ContentHash::of(b"a"),
-            instrumented: false,
-            constants: Specialization::of(&["CAUSAL".into()], &BTreeMap::from([("CAUSAL".into(), causal)])),
-        }
+        let constants = Specialization::of(&["CAUSAL".into()], &BTreeMap::from([("CAUSAL".into(), causal)]));
+        KernelSource { constants, ..KernelSource::plain("k.cu", "", [""; 0]) }
     }
 
     fn binary(word: &str) -> Binary {

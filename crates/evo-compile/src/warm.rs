@@ -1,6 +1,7 @@
 //! A pool for whoever compiles one source after another and waits for each: `compile_one` costs a process start and
 //! the loading of a compiler each time.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -85,5 +86,23 @@ impl WarmCompiler {
                 }
             }
         }
+    }
+}
+
+pub fn compile_one(options: &FarmOptions, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
+    let options = FarmOptions { jobs: 1, ..options.clone() };
+    Ok(WarmCompiler::start(&options)?.compile(&source, None))
+}
+
+/// evo's own kernels (helpers of the CUDA device, built-in references) for a farm's target, kept in its cache.
+pub fn own_kernels(farm: &FarmOptions, source: KernelSource) -> Result<PathBuf, CompileSetupError> {
+    let (cache, toolbox) = (farm.cache.clone(), farm.toolbox.clone());
+    let options = FarmOptions { cache, toolbox, ..FarmOptions::new(farm.kind, &farm.arch) };
+    match compile_one(&options, source)? {
+        Ok(binary) => Ok(binary.path),
+        Err(verdict) => Err(CompileSetupError::Support {
+            arch: farm.arch.clone(),
+            message: format!("{}: {}", verdict.label(), verdict.message),
+        }),
     }
 }

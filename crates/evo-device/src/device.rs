@@ -19,7 +19,7 @@ pub struct ModuleId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BoundLaunch {
     pub entry: String,
     /// Blocks in x, y, z.

@@ -60,10 +60,6 @@ impl Ahead {
         }
     }
 
-    pub(super) fn foreseen(&mut self) {
-        self.compile.add(0.0);
-    }
-
     pub(super) fn cancelled(&mut self) {
         self.running.clear();
         self.queued.clear();

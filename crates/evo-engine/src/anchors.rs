@@ -78,7 +78,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.lanes.send(lane, Task::Anchor { job: Box::new(job.clone()), number });
             self.fleet.lanes[lane].anchoring += 1;
         }
-        self.fleet.lanes[lane].anchored_at = Some(self.time.wall.elapsed());
+        self.fleet.lanes[lane].anchored_at = Some(self.wall.elapsed());
     }
 
     fn anchor(&mut self, lane: usize, times: u32) {
@@ -97,7 +97,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.fleet.is_several() || self.ending.stop.is_some() {
             return;
         }
-        let now = self.time.wall.elapsed();
+        let now = self.wall.elapsed();
         for lane in 0..self.fleet.lanes.len() {
             let at = self.fleet.lanes[lane].anchored_at;
             if at.is_some_and(|at| now.saturating_sub(at) >= EVERY) {
@@ -129,7 +129,7 @@ impl<R: Recipe> Engine<'_, R> {
             let times = times.map(|one| (one.problem.clone(), one.p50_ns * ratio));
             self.fleet.lanes[lane].note_anchor(Some(number), times);
         }
-        if self.known.standing.objective_ns == evaluation.objective_ns {
+        if self.standing.objective_ns == evaluation.objective_ns {
             self.anchor_incumbent(number, sent);
         }
         if is_anchor { self.compare_lanes() } else { Ok(()) }
@@ -188,8 +188,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     fn has_passed(&self, number: Option<u64>) -> bool {
         let Some(number) = number else { return self.fleet.lanes.iter().any(LaneRecord::has_own_anchors) };
-        let position = self.ledger.index.get(&number);
-        position.is_some_and(|at| self.study.history.evaluations[*at].verdict.is_pass())
+        self.evaluation_of(number).is_some_and(|evaluation| evaluation.verdict.is_pass())
     }
 
     /// A lane refuses a variant that is known to be well. Somebody may have killed its worker, so that counts when it
@@ -252,16 +251,10 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Measures the best variants of lanes that are not pooled on the confirming lane, as many as may become finalists.
     pub(super) fn measure_apart(&mut self) -> Result<(), EngineError> {
-        let numbers: Vec<u64> = {
-            let is_apart = |number: &u64| {
-                let position = self.ledger.index.get(number);
-                position.is_some_and(|at| self.fleet.is_apart(&self.study.history.evaluations[*at]))
-            };
-            let most = 2 * self.options.finalists;
-            self.ranked().into_iter().filter(is_apart).take(most).collect()
-        };
-        for number in numbers {
-            if self.ending.is_early() || !self.time.wall.fits_finalist() {
+        let mut numbers = self.ranked();
+        numbers.retain(|number| self.evaluation_of(*number).is_some_and(|one| self.fleet.is_apart(one)));
+        for number in numbers.into_iter().take(2 * self.options.finalists) {
+            if self.ending.is_early() || !self.wall.fits_finalist() {
                 return Ok(());
             }
             let Some(rebuilt) = self.rebuilt(number, None)? else { continue };

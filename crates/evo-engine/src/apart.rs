@@ -55,13 +55,13 @@ mod tests {
     use evo_protocol::measurement::TimingMode;
     use evo_protocol::verdict::VerdictKind;
     use evo_search::registry::create;
-    use evo_search::strategy::{Outcome, Proposal, Strategy};
+    use evo_search::strategy::Strategy;
     use evo_search::{PerProblem, ProblemSearch};
     use evo_space::genome::Configuration;
     use evo_supervise::job::example::measurement;
 
     use super::*;
-    use crate::fake::{FakeJob, Script, TestStudy, lane_result};
+    use crate::fake::{FakeJob, Script, ScriptedStrategy, TestStudy, lane_result};
 
     fn timed(verdict: Verdict, times: &[(&str, f64, StopRule)]) -> Evaluation {
         let mut one = evaluation(0, Configuration::new(Vec::new()), "random", verdict);
@@ -150,10 +150,6 @@ mod tests {
         Box::new(PerProblem::new(vec![search(500.0), search(4000.0)], seed).unwrap())
     }
 
-    fn evaluations(bench: &TestStudy) -> Vec<Evaluation> {
-        bench.open().history.evaluations
-    }
-
     fn found(evaluations: &[Evaluation]) -> [f64; 2] {
         let own = |problem: usize| {
             evaluations.iter().map(move |one| times(&one.configuration.to_string())[problem])
@@ -166,7 +162,7 @@ mod tests {
     fn each_problem_finds_its_best_and_the_journal_says_what_was_aimed_at() {
         let bench = study(160, true);
         bench.run_strategy(strategy(&bench, 1, true), |_| two_problems()).unwrap();
-        let own = evaluations(&bench);
+        let own = bench.history().evaluations;
         let best = found(&own);
         assert!(best.iter().all(|factor| *factor < 1.07), "{best:?}");
         for problem in ["p", "q"] {
@@ -177,38 +173,16 @@ mod tests {
 
         let bench = study(20, false);
         bench.run_strategy(strategy(&bench, 1, false), |_| two_problems()).unwrap();
-        assert!(evaluations(&bench).iter().all(|one| one.aimed_at.is_none()));
-    }
-
-    struct Recorder<'a> {
-        inner: Box<dyn Strategy + 'a>,
-        told: Rc<RefCell<Vec<Outcome>>>,
-    }
-
-    impl Strategy for Recorder<'_> {
-        fn name(&self) -> &'static str {
-            "recorder"
-        }
-
-        fn ask(&mut self, n: usize) -> Vec<Proposal> {
-            self.inner.ask(n)
-        }
-
-        fn tell(&mut self, outcome: &Outcome) {
-            self.told.borrow_mut().push(outcome.clone());
-            self.inner.tell(outcome);
-        }
-
-        fn is_done(&self) -> bool {
-            self.inner.is_done()
-        }
+        assert!(bench.history().evaluations.iter().all(|one| one.aimed_at.is_none()));
     }
 
     #[test]
     fn a_resumed_run_tells_times_and_targets_again() {
         let run = |bench: &TestStudy| {
             let told = Rc::new(RefCell::new(Vec::new()));
-            let recorder = Recorder { inner: strategy(bench, 1, true), told: Rc::clone(&told) };
+            let mut recorder = ScriptedStrategy::new(strategy(bench, 1, true));
+            let outcomes = Rc::clone(&told);
+            recorder.tell = Box::new(move |outcome| outcomes.borrow_mut().push(outcome.clone()));
             bench.run_strategy(Box::new(recorder), |_| two_problems()).unwrap();
             told.take()
         };
@@ -230,14 +204,8 @@ mod tests {
         let mut bench = study(120, true);
         bench.options.finalists = 1;
         let ran = bench.run_strategy(strategy(&bench, 1, true), |_| two_problems()).unwrap();
-        let study = bench.open();
-        let confirmed: Vec<[f64; 2]> = study
-            .history
-            .confirmations
-            .iter()
-            .map(|one| times(&one.evaluation.configuration.to_string()))
-            .collect();
-        let best = found(&study.history.evaluations);
+        let confirmed: Vec<[f64; 2]> = bench.confirmed().iter().map(|name| times(name)).collect();
+        let best = found(&bench.history().evaluations);
         for (problem, least) in [(0, 1000.0), (1, 8000.0)] {
             let own = confirmed.iter().map(|own| own[problem] / least).fold(f64::INFINITY, f64::min);
             // Within 2 % of the fastest is served.

@@ -36,14 +36,10 @@ const JSON_MAX: u64 = 1 << 20;
 const NAMES: &[&str] = &["champion", "baseline", "previous"];
 
 #[derive(Clone, Debug)]
-pub enum ConfigurationChoice {
+pub enum ConfigurationChoice<'a> {
     Default,
     Words(Genome),
-    File(PathBuf),
-    Text {
-        name: String,
-        text: String,
-    },
+    Text(TextChoice<'a>),
     /// `@champion`, `@17`, `@3fa9c0`: the word with its `@`.
     Name(String),
 }
@@ -72,7 +68,7 @@ impl TextChoice<'_> {
 
 #[derive(Clone, Debug)]
 pub struct CandidateRequest<'a> {
-    pub configuration: ConfigurationChoice,
+    pub configuration: ConfigurationChoice<'a>,
     pub source: Option<TextChoice<'a>>,
     pub launch: Option<TextChoice<'a>>,
     pub out: &'a Path,
@@ -125,10 +121,9 @@ pub struct ResolvedCandidate {
 /// Why a command line names no candidate. Always the caller's to mend.
 #[derive(Debug, Error)]
 pub enum CandidateError {
+    /// With the file that cannot be used, where it is one.
     #[error("{text}")]
-    Refused { text: String, hint: Option<String> },
-    #[error("{text}")]
-    Unusable { file: PathBuf, text: String, hint: Option<String> },
+    Refused { file: Option<String>, text: String, hint: Option<String> },
     #[error(transparent)]
     File(#[from] LoadError),
     #[error(transparent)]
@@ -136,11 +131,11 @@ pub enum CandidateError {
 }
 
 fn refused(text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
-    CandidateError::Refused { text: text.into(), hint: Some(hint.into()) }
+    CandidateError::Refused { file: None, text: text.into(), hint: Some(hint.into()) }
 }
 
 fn unusable(file: &str, text: impl Into<String>, hint: impl Into<String>) -> CandidateError {
-    CandidateError::Unusable { file: file.into(), text: text.into(), hint: Some(hint.into()) }
+    CandidateError::Refused { file: Some(file.into()), text: text.into(), hint: Some(hint.into()) }
 }
 
 pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<ResolvedCandidate, CandidateError> {
@@ -157,8 +152,7 @@ pub fn resolve(file: SpaceFile, request: &CandidateRequest<'_>) -> Result<Resolv
     let configuration = file.space.configuration(&genome);
     let from = match (&request.configuration, request.source) {
         (_, Some(source)) => Some(source.name()),
-        (ConfigurationChoice::File(path), _) => Some(path.display().to_string()),
-        (ConfigurationChoice::Text { name, .. }, _) => Some(name.clone()),
+        (ConfigurationChoice::Text(given), _) => Some(given.name()),
         _ => named.as_ref().map(|own| own.study.clone()),
     };
     let mut candidate = ResolvedCandidate {
@@ -190,13 +184,15 @@ fn choose(
     match &request.configuration {
         ConfigurationChoice::Default => Ok(default()),
         ConfigurationChoice::Words(genome) => Ok((genome.clone(), CandidateKind::Configuration, None)),
-        ConfigurationChoice::File(path) => {
-            let text = read_text(path, "the configuration", JSON_MAX)?;
-            let genome = written(file, &path.display().to_string(), &text)?;
-            Ok((genome, CandidateKind::ConfigFile, None))
-        }
-        ConfigurationChoice::Text { name, text } => {
-            Ok((written(file, name, text)?, CandidateKind::Configuration, None))
+        ConfigurationChoice::Text(given) => {
+            let kind = match given {
+                TextChoice::File(_) => CandidateKind::ConfigFile,
+                TextChoice::Given { .. } => CandidateKind::Configuration,
+            };
+            let (name, text) = (given.name(), given.read("the configuration", JSON_MAX)?);
+            let written = configuration(&name, &text, file.space.parameters())?;
+            let genome = file.space.genome(&written);
+            Ok((genome.ok_or_else(|| stranger(&written, &file.space, &name))?, kind, None))
         }
         ConfigurationChoice::Name(word) => {
             let name = word.strip_prefix('@').unwrap_or(word);
@@ -210,11 +206,6 @@ fn choose(
             Ok((genome, kind, Some(own)))
         }
     }
-}
-
-fn written(file: &SpaceFile, name: &str, text: &str) -> Result<Genome, CandidateError> {
-    let own = configuration(name, text, file.space.parameters())?;
-    file.space.genome(&own).ok_or_else(|| stranger(&own, &file.space, name))
 }
 
 /// The members of the kernel's portfolio, the champion first: of the board in `out`, or of the study that is named.
@@ -416,7 +407,7 @@ fn own_text(
         };
         if let Some(error) = errors.first() {
             let text = format!("the template `{shown}` cannot be used: {error}");
-            return Err(CandidateError::Unusable { file: shown.into(), text, hint: error.hint.clone() });
+            return Err(CandidateError::Refused { file: Some(shown.into()), text, hint: error.hint.clone() });
         }
     }
     Ok(own)
@@ -516,23 +507,14 @@ pub struct RestoredFiles {
     pub notes: Vec<String>,
 }
 
-#[derive(Debug, Error)]
-pub enum RestoreError {
-    #[error("`{space}` describes a space without a kernel")]
-    NoKernel { space: String },
-    #[error("`{configuration}` is not a point of `{space}` any more")]
-    Stranger { space: String, configuration: Configuration },
-    #[error("`{configuration}` does not render: {message}")]
-    Unrendered { configuration: Configuration, message: String },
-}
-
-pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<RestoredFiles, RestoreError> {
+/// An error says why there is nothing to restore.
+pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<RestoredFiles, String> {
     let RestoreRequest { configuration, source, launch, source_hash, device } = *request;
-    let space = file.path.display().to_string();
-    let Some(kernel) = &file.kernel else { return Err(RestoreError::NoKernel { space }) };
-    let Some(genome) = file.space.genome(configuration) else {
-        return Err(RestoreError::Stranger { space, configuration: configuration.clone() });
-    };
+    let space = file.path.display();
+    let kernel = file.kernel.as_ref();
+    let kernel = kernel.ok_or_else(|| format!("`{space}` describes a space without a kernel"))?;
+    let genome = file.space.genome(configuration);
+    let genome = genome.ok_or_else(|| format!("`{configuration}` is not a point of `{space}` any more"))?;
     // In the space's own order and spelling, which decide the hash.
     let configuration = file.space.configuration(&genome);
     let launches = LaunchFile::of(kernel, &configuration);
@@ -548,9 +530,8 @@ pub fn restored(file: &SpaceFile, request: &RestoreRequest<'_>) -> Result<Restor
         Some(text) => (text.to_string(), false),
         None => {
             let search = SearchPath::of_environment(device, &Toolbox::from_env());
-            let (own, hash) = source_of(kernel, &configuration, &search).map_err(|verdict| {
-                RestoreError::Unrendered { configuration: configuration.clone(), message: verdict.message }
-            })?;
+            let (own, hash) = source_of(kernel, &configuration, &search)
+                .map_err(|verdict| format!("`{configuration}` does not render: {}", verdict.message))?;
             (own.text, source_hash.is_some_and(|measured| *measured != hash))
         }
     };

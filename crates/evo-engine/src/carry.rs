@@ -5,11 +5,13 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use evo_journal::record::StudyHeader;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::{Verdict, VerdictClass, VerdictKind};
 use evo_space::genome::ContentHash;
 
+use super::apart;
 use super::ports::Identity;
 use super::variant::code_and_plan;
 use evo_report::study::EarlierResult;
@@ -95,24 +97,22 @@ pub(super) fn is_still_too_slow(slow: &Evaluation, standing: &Standing) -> bool 
     on_problem && within(best, time / ratio)
 }
 
-/// The fastest that passed, as newcomers are measured against it; `standing` where none is faster.
-pub(super) fn best_of<'a>(
-    standing: &Standing,
-    evaluations: impl Iterator<Item = &'a Evaluation>,
-    ranking: RankingMode,
-) -> Standing {
-    let passing = evaluations.filter(|one| one.verdict.is_pass());
-    let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
-    match timed.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((objective, one)) if standing.objective_ns.is_none_or(|best| objective < best) => {
-            standing_of(one, objective, ranking)
-        }
-        _ => standing.clone(),
+/// What newcomers are measured against once there is this evaluation as well; whether it is the fastest.
+pub(super) fn improve(standing: &mut Standing, evaluation: &Evaluation, header: &StudyHeader) -> bool {
+    let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
+        return false;
+    };
+    let is_best = standing.objective_ns.is_none_or(|best| objective < best);
+    match header.per_problem {
+        true => apart::improve(standing, evaluation, header.ranking),
+        false if is_best => *standing = standing_of(evaluation, objective, header.ranking),
+        false => {}
     }
+    is_best
 }
 
 /// The times of one real variant, not the best of each problem, which no variant may reach together.
-pub(super) fn standing_of(one: &Evaluation, objective: f64, ranking: RankingMode) -> Standing {
+fn standing_of(one: &Evaluation, objective: f64, ranking: RankingMode) -> Standing {
     let ranked = one.measurements.iter().filter(|own| own.mode == ranking.timing());
     Standing::new(ranked.map(|own| (own.problem.clone(), own.p50_ns)).collect(), objective)
 }

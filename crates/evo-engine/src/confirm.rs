@@ -97,12 +97,11 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let baseline_number = self.baseline(&ranked).unwrap_or(*first);
         let finalists = ranked.iter().copied().take(wanted).filter(|number| *number != baseline_number);
-        self.announce_looks(finalists.chain([baseline_number]));
-        let others = ranked.iter().take(wanted).filter(|number| **number != baseline_number).count();
+        self.announce_looks(finalists.clone().chain([baseline_number]));
+        let others = finalists.clone().count();
         // Finalists of an earlier run are on the board already, and are not said to be left.
-        let finalists = ranked.iter().take(wanted).filter(|number| **number != baseline_number);
-        let known = finalists.filter(|number| self.is_confirmed(**number, baseline_number)).count();
-        if !self.time.wall.fits_confirmation() {
+        let known = finalists.filter(|number| self.is_confirmed(*number, baseline_number)).count();
+        if !self.wall.fits_confirmation() {
             self.undone.left_out = others.max(1).saturating_sub(known);
             return Ok(0);
         }
@@ -119,7 +118,7 @@ impl<R: Recipe> Engine<'_, R> {
         let noise_floor = self.noise_floor(&baseline)?;
         // Asked again, now that one evaluation and the noise floor show what this machine needs. A baseline
         // alone would rank as the champion, although faster variants were found.
-        if others > 0 && !self.ending.is_early() && !self.time.wall.fits_first_finalist() {
+        if others > 0 && !self.ending.is_early() && !self.wall.fits_first_finalist() {
             self.undone.left_out = others.saturating_sub(known);
             return Ok(0);
         }
@@ -148,8 +147,8 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(0);
         }
         self.undone.unsound.insert(number);
-        let next = self.baseline(&self.ranked()).and_then(|number| self.ledger.index.get(&number));
-        if let Some(next) = next.map(|at| self.study.history.evaluations[*at].configuration.clone()) {
+        let next = self.baseline(&self.ranked()).and_then(|number| self.evaluation_of(number));
+        if let Some(next) = next.map(|evaluation| evaluation.configuration.clone()) {
             self.notice(format!("finalists are compared with `{next}` instead, the first that passed"))?;
         }
         self.confirm_finalists()
@@ -171,8 +170,8 @@ impl<R: Recipe> Engine<'_, R> {
         loop {
             while confirmed < wanted && !self.ending.is_early() {
                 let fits = match confirmed > own {
-                    true => self.time.wall.fits_finalist(),
-                    false => self.time.wall.fits_first_finalist(),
+                    true => self.wall.fits_finalist(),
+                    false => self.wall.fits_first_finalist(),
                 };
                 if !fits {
                     self.undone.left_out = (wanted - confirmed).min(candidates.len()).saturating_sub(known);
@@ -208,7 +207,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     pub(super) fn tell_confirming(&mut self, finalist: usize, of: usize) {
         let left = if finalist == 0 { of } else { of + 1 - finalist };
-        let left_seconds = self.time.wall.confirmation(left, finalist == 0);
+        let left_seconds = self.wall.confirmation(left, finalist == 0);
         self.observer.observe(&Event::Confirming { finalist, of, left_seconds });
     }
 
@@ -216,7 +215,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// earlier run confirmed go last, so that a resumed study confirms the others.
     fn in_turn(&self, mut ranked: Vec<u64>, baseline: u64) -> Vec<u64> {
         let finalists = ranked.len().min(self.options.finalists);
-        if self.time.wall.left().is_some() {
+        if self.wall.left().is_some() {
             ranked[..finalists].sort_by_key(|number| self.is_confirmed(*number, baseline));
         }
         ranked
@@ -260,8 +259,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         order: Option<DeepOrder>,
     ) -> Result<Option<Rebuilt<R>>, EngineError> {
-        let Some(position) = self.ledger.index.get(&number).copied() else { return Ok(None) };
-        let screened = self.study.history.evaluations[position].clone();
+        let Some(screened) = self.evaluation_of(number).cloned() else { return Ok(None) };
         let configuration = screened.configuration.clone();
         let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
         let mut variant = Variant::new(number, genome, configuration, &screened.origin, false);
@@ -290,9 +288,9 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
     fn deep(&mut self, number: u64, is_baseline: bool) -> Result<Option<Deep<R>>, EngineError> {
-        let began = self.time.wall.elapsed();
-        let sampling_max = self.time.wall.sampling_max();
-        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.time.clock.search()) };
+        let began = self.wall.elapsed();
+        let sampling_max = self.wall.sampling_max();
+        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.clock.search()) };
         let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
         let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
@@ -314,7 +312,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
         let toolchain = variant.build.toolchain;
-        self.time.wall.costs.note_deep(self.time.wall.elapsed().saturating_sub(began), is_baseline);
+        self.wall.costs.note_deep(self.wall.elapsed().saturating_sub(began), is_baseline);
         Ok(Some(Deep { job, evaluation, attributes, work, toolchain }))
     }
 
@@ -335,7 +333,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
         let mut first: Option<Verdict> = None;
         loop {
-            let standing = self.known.standing.clone();
+            let standing = self.standing.clone();
             self.lanes.send(
                 self.fleet.confirming,
                 Task::Evaluate(LaneJob { number, job: Box::new(job.clone()), standing, avoid: None }),
@@ -414,16 +412,16 @@ impl<R: Recipe> Engine<'_, R> {
 
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
         let problems = baseline.work.len();
-        if self.ending.is_early() || problems == 0 || !self.time.wall.fits_floor() {
+        if self.ending.is_early() || problems == 0 || !self.wall.fits_floor() {
             return Ok(None);
         }
-        let began = self.time.wall.elapsed();
+        let began = self.wall.elapsed();
         self.lanes
             .send(self.fleet.confirming, Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
         match self.lane_answer()? {
             // The largest, so that no difference counts that could be noise on one of the problems.
             Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
-                self.time.wall.costs.note_floor(self.time.wall.elapsed().saturating_sub(began), problems);
+                self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
                 Ok(Some(floor))
             }
             Some(LaneAnswer::NoiseFloor(Err(message))) => {
@@ -446,33 +444,31 @@ impl<R: Recipe> Engine<'_, R> {
         baseline: &Deep<R>,
         floor: Option<f64>,
     ) -> Result<bool, EngineError> {
-        let mut own = if number == baseline.evaluation.number {
-            None
-        } else {
-            self.expect_pairs()?;
-            Some(self.deep(number, false)?)
+        let is_baseline = number == baseline.evaluation.number;
+        let deep = match is_baseline {
+            true => None,
+            false => {
+                self.expect_pairs()?;
+                let Some(mut deep) = self.deep(number, false)? else { return Ok(false) };
+                self.sanitize_finalist(&mut deep, false)?;
+                Some(deep)
+            }
         };
-        if let Some(Some(deep)) = &mut own {
-            self.sanitize_finalist(deep, false)?;
-        }
-        let finalist = match &own {
-            None => baseline,
-            Some(Some(deep)) => deep,
-            Some(None) => return Ok(false),
-        };
-        let is_good = finalist.evaluation.may_rank();
-        let passed = is_good && self.has_answer(&finalist.evaluation)?;
+        let finalist = deep.as_ref().unwrap_or(baseline);
+        let evaluation = &finalist.evaluation;
+        let is_good = evaluation.may_rank();
+        let passed = is_good && self.has_answer(evaluation)?;
         // The baseline has no rival, and a variant that failed a gate has no time worth comparing.
-        let pairs = match (&own, passed) {
-            (Some(_), true) => self.pairs(baseline, finalist, floor)?,
-            _ => Vec::new(),
+        let pairs = match passed && !is_baseline {
+            true => self.pairs(baseline, finalist, floor)?,
+            false => Vec::new(),
         };
         if !is_good {
             self.notice(format!(
                 "finalist `{}` does not pass at full depth: {} {}",
-                finalist.evaluation.configuration,
-                finalist.evaluation.verdict.label(),
-                finalist.evaluation.verdict.message
+                evaluation.configuration,
+                evaluation.verdict.label(),
+                evaluation.verdict.message
             ))?;
         }
         // An interrupted comparison lacks problems and must not be published as a confirmation.
@@ -480,36 +476,22 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(false);
         }
         let repeated = if pairs.is_empty() { None } else { self.repeated(baseline, finalist, floor)? };
-        let mut confirmation = self.confirmation(finalist, baseline.evaluation.number, pairs, floor);
-        confirmation.repeated = repeated;
-        self.study.confirm(confirmation)?;
-        Ok(passed)
-    }
-
-    fn confirmation(
-        &self,
-        finalist: &Deep<R>,
-        baseline: u64,
-        pairs: Vec<PairedProblem>,
-        noise_floor: Option<f64>,
-    ) -> Confirmation {
-        let number = finalist.evaluation.number;
-        let screened =
-            self.ledger.index.get(&number).map(|position| &self.study.history.evaluations[*position]);
-        Confirmation {
+        let screened_ns = self.evaluation_of(number).and_then(|screened| screened.objective_ns);
+        self.study.confirm(Confirmation {
             number,
-            baseline,
-            evaluation: finalist.evaluation.clone(),
+            baseline: baseline.evaluation.number,
+            evaluation: evaluation.clone(),
             pairs,
             work: finalist.work.clone(),
             attributes: finalist.attributes.clone(),
             toolchain: finalist.toolchain.clone(),
-            noise_floor,
-            repeated: None,
-            screened_ns: screened.and_then(|one| one.objective_ns),
+            noise_floor: floor,
+            repeated,
+            screened_ns,
             at: now(),
             at_ms: None,
-        }
+        })?;
+        Ok(passed)
     }
 
     /// The paired comparison on every timed problem, repeated where the baseline drifts by more than the noise and that
@@ -529,9 +511,9 @@ impl<R: Recipe> Engine<'_, R> {
             if problems.is_empty() || self.ending.is_early() {
                 break;
             }
-            let (began, within) = (self.time.wall.elapsed(), self.time.wall.left());
+            let (began, within) = (self.wall.elapsed(), self.wall.left());
             // Every comparison is made once; only a repetition needs room.
-            if !best.is_empty() && !self.time.wall.fits_pairs(problems.len(), within) {
+            if !best.is_empty() && !self.wall.fits_pairs(problems.len(), within) {
                 break;
             }
             let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
@@ -539,11 +521,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.lanes.send(self.fleet.confirming, Task::Pair(Box::new(rivals)));
             let Some(LaneAnswer::Paired(answers)) = self.lane_answer()? else { break };
             let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
-            self.time.wall.costs.note_pairs(
-                self.time.wall.elapsed().saturating_sub(began),
-                rounds,
-                answers.len(),
-            );
+            self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
                 match answer {
                     Ok(pair) => {
@@ -621,7 +599,7 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(next) = next.filter(|_| passed < most && !self.ending.is_early()) else {
                 break;
             };
-            if !self.time.wall.fits_finalist() {
+            if !self.wall.fits_finalist() {
                 self.undone.left_out += 1;
                 break;
             }
@@ -646,10 +624,8 @@ impl<R: Recipe> Engine<'_, R> {
         let header = self.study.header();
         let (problems, mode) = (&header.problems, header.ranking.timing());
         let times = |number: &u64| {
-            let position = *self.ledger.index.get(number)?;
-            let own = self.study.history.evaluations[position].measurements.iter();
-            let known: BTreeMap<&str, f64> =
-                own.filter(|one| one.mode == mode).map(|one| (one.problem.as_str(), one.p50_ns)).collect();
+            let own = self.evaluation_of(*number)?.measurements.iter().filter(|one| one.mode == mode);
+            let known: BTreeMap<&str, f64> = own.map(|one| (one.problem.as_str(), one.p50_ns)).collect();
             let all: Option<Vec<f64>> =
                 problems.iter().map(|name| known.get(name.as_str()).copied()).collect();
             Some((*number, all?))

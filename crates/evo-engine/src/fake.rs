@@ -15,8 +15,11 @@ use evo_journal::conditions::Conditions;
 use evo_journal::example::header;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::{JournalRecord, ProblemWork, StudyHeader};
+use evo_journal::replay::History;
+use evo_journal::writer::JournalWriter;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::{StopRule, TimingMode};
@@ -24,8 +27,8 @@ use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, Verdict
 use evo_report::event::{Event, Observer};
 use evo_report::study::{EarlierLimits, EarlierResults, Study, StudyError, StudyRequest, StudyWish};
 use evo_search::registry::create;
-use evo_search::strategy::Strategy;
-use evo_space::genome::{Configuration, ContentHash};
+use evo_search::strategy::{Outcome, Proposal, Strategy};
+use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use evo_supervise::job::{Judgement, Standing, example};
 use evo_supervise::renewal::Renewal;
@@ -130,7 +133,6 @@ pub(super) struct FakeCompilers {
     pub log: Arc<Mutex<Log>>,
     pub compiling: usize,
     pub trouble: Option<CompileTrouble>,
-    pub idle: bool,
 }
 
 /// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
@@ -185,11 +187,7 @@ impl Compilers<FakePrepared> for FakeCompilers {
     }
 
     fn jobs(&self) -> usize {
-        if self.idle { 12 } else { 2 }
-    }
-
-    fn disturb_timing(&self) -> bool {
-        !self.idle
+        2
     }
 
     fn busy_seconds(&self) -> f64 {
@@ -305,17 +303,42 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
         gates: gates.iter().map(report).collect(),
         measurements: if passed { vec![measurement] } else { Vec::new() },
         objective_ns: passed.then_some(time),
-        attributes: Vec::new(),
-        recovery: None,
         device_ms: 1.0,
-        lost: false,
-        second_look: None,
-        owes_worker: false,
+        ..Judgement::begin()
     }
 }
 
+pub(super) fn judging(kind: impl Fn(&FakeJob) -> VerdictKind + Send + Sync + 'static) -> Script {
+    Arc::new(move |job| lane_result(job, kind(job)))
+}
+
 pub(super) fn all_pass() -> Script {
-    Arc::new(|job| lane_result(job, VerdictKind::Pass))
+    judging(|_| VerdictKind::Pass)
+}
+
+/// Everything passes but what is hit.
+pub(super) fn failing(kind: VerdictKind, hits: impl Fn(&FakeJob) -> bool + Send + Sync + 'static) -> Script {
+    judging(move |job| if hits(job) { kind } else { VerdictKind::Pass })
+}
+
+/// `A=2` is wrong, and one variant hangs.
+pub(super) fn mixed() -> Script {
+    judging(mixed_kind)
+}
+
+pub(super) fn mixed_kind(job: &FakeJob) -> VerdictKind {
+    match job.label.as_str() {
+        label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
+        label if label.starts_with("A=3 B=1") => VerdictKind::Hang,
+        _ => VerdictKind::Pass,
+    }
+}
+
+/// The verdicts of a run in which everything passes.
+pub(super) fn undisturbed(space: &str) -> BTreeMap<String, String> {
+    let bench = TestStudy::new(space);
+    bench.run(all_pass());
+    bench.verdicts()
 }
 
 /// Keeps events as text, and checks at each verdict that the journal has it.
@@ -336,6 +359,56 @@ impl Observer for Watcher {
             assert_eq!(one.number, evaluation.number, "told before it was in the journal");
         }
         self.events.push(format!("{event:?}"));
+    }
+}
+
+pub(super) type Asked<'a> = Box<dyn FnMut(&mut dyn Strategy, usize) -> Vec<Proposal> + 'a>;
+
+/// Another strategy, of whose answers a test changes or watches some.
+pub(super) struct ScriptedStrategy<'a> {
+    pub inner: Box<dyn Strategy + 'a>,
+    pub ask: Asked<'a>,
+    pub tell: Box<dyn FnMut(&Outcome) + 'a>,
+    pub is_worth_compiling: Box<dyn FnMut(&Genome) -> bool + 'a>,
+    pub reconsider: Box<dyn FnMut(&Genome, &Facts) -> bool + 'a>,
+}
+
+impl<'a> ScriptedStrategy<'a> {
+    pub(super) fn new(inner: Box<dyn Strategy + 'a>) -> ScriptedStrategy<'a> {
+        ScriptedStrategy {
+            inner,
+            ask: Box::new(|inner, n| inner.ask(n)),
+            tell: Box::new(|_| {}),
+            is_worth_compiling: Box::new(|_| true),
+            reconsider: Box::new(|_, _| true),
+        }
+    }
+}
+
+impl Strategy for ScriptedStrategy<'_> {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<Proposal> {
+        (self.ask)(&mut *self.inner, n)
+    }
+
+    fn tell(&mut self, outcome: &Outcome) {
+        (self.tell)(outcome);
+        self.inner.tell(outcome);
+    }
+
+    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
+        (self.is_worth_compiling)(genome)
+    }
+
+    fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
+        (self.reconsider)(genome, facts)
+    }
+
+    fn is_done(&self) -> bool {
+        self.inner.is_done()
     }
 }
 
@@ -379,7 +452,6 @@ pub(super) struct TestStudy {
     /// How the baseline drifts in the first comparisons.
     pub drifts: Vec<f64>,
     pub trouble: Option<CompileTrouble>,
-    pub idle_compilers: bool,
     pub conditions: Conditions,
     pub name: String,
     pub played: Option<PlayedTime>,
@@ -399,6 +471,17 @@ pub(super) struct Ran {
     pub events: Vec<String>,
 }
 
+impl Ran {
+    pub(super) fn tells(&self, part: &str) -> bool {
+        self.events.iter().any(|event| event.contains(part))
+    }
+
+    #[track_caller]
+    pub(super) fn said(&self, part: &str) {
+        assert!(self.tells(part), "no `{part}` in {:#?}", self.events);
+    }
+}
+
 impl TestStudy {
     pub(super) fn new(space: &str) -> TestStudy {
         let space = SearchSpace::parse(space).unwrap();
@@ -413,21 +496,17 @@ impl TestStudy {
             remeasure: false,
             sanitize: SanitizePlan::default(),
         };
-        let (out, drifts) = (tempfile::tempdir().unwrap(), Vec::new());
-        let (name, conditions) = ("s".to_string(), Conditions::default());
-        let (trouble, played, sanitizer) = (None, None, None);
         TestStudy {
-            out,
+            out: tempfile::tempdir().unwrap(),
             space,
             strategy: "exhaustive",
             options,
-            drifts,
-            trouble,
-            idle_compilers: false,
-            conditions,
-            name,
-            played,
-            sanitizer,
+            drifts: Vec::new(),
+            trouble: None,
+            conditions: Conditions::default(),
+            name: "s".to_string(),
+            played: None,
+            sanitizer: None,
             more_lanes: Vec::new(),
             renew: None,
             anchors: false,
@@ -454,6 +533,30 @@ impl TestStudy {
 
     pub(super) fn open(&self) -> Study {
         self.try_open().unwrap()
+    }
+
+    pub(super) fn history(&self) -> History {
+        History::replay(evo_journal::reader::read(&self.journal()).unwrap())
+    }
+
+    pub(super) fn find(&self, name: &str) -> Evaluation {
+        let mut all = self.history().evaluations.into_iter();
+        all.find(|evaluation| evaluation.configuration.to_string() == name).unwrap()
+    }
+
+    pub(super) fn confirmed(&self) -> Vec<String> {
+        let all = self.history().confirmations;
+        all.iter().map(|confirmation| confirmation.evaluation.configuration.to_string()).collect()
+    }
+
+    pub(super) fn append(&self, record: &JournalRecord) {
+        let length = std::fs::metadata(self.journal()).unwrap().len();
+        JournalWriter::append_after(&self.folder(), length).unwrap().append(record).unwrap();
+    }
+
+    /// As a run leaves the journal that dies with a variant on the device.
+    pub(super) fn crash(&self, number: u64, configuration: Configuration) {
+        self.append(&JournalRecord::Started { number, configuration, lane: None, at_ms: None });
     }
 
     fn header(&self) -> StudyHeader {
@@ -499,16 +602,7 @@ impl TestStudy {
     where
         F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
     {
-        let strategy = create(self.strategy, &self.space, 1);
-        self.run_strategy(strategy.unwrap(), script)
-    }
-
-    pub(super) fn try_to_run<F>(&self, script: F) -> Result<Ran, EngineError>
-    where
-        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
-    {
-        let strategy = create(self.strategy, &self.space, 1);
-        self.run_in(&mut self.try_open()?, strategy.unwrap(), script)
+        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), script)
     }
 
     pub(super) fn run_strategy(
@@ -516,15 +610,7 @@ impl TestStudy {
         strategy: Box<dyn Strategy + '_>,
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
     ) -> Result<Ran, EngineError> {
-        self.run_in(&mut self.open(), strategy, script)
-    }
-
-    fn run_in(
-        &self,
-        study: &mut Study,
-        strategy: Box<dyn Strategy + '_>,
-        script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
-    ) -> Result<Ran, EngineError> {
+        let study = &mut self.try_open()?;
         let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
         let log = Arc::new(Mutex::new(log));
         let inbox = Inbox::new();
@@ -541,7 +627,6 @@ impl TestStudy {
                 log: Arc::clone(&log),
                 compiling: 0,
                 trouble: self.trouble.clone(),
-                idle: self.idle_compilers,
             }),
             lanes: self.lanes(script, &log),
             anchors: self.anchors.then(|| FakeJob { label: OWN_ANCHOR.into(), deep: false }),
@@ -580,10 +665,8 @@ impl TestStudy {
 }
 
 pub(super) fn verdicts_in(journal: &Path) -> BTreeMap<String, String> {
-    let journal = evo_journal::reader::read(journal).unwrap();
-    let history = evo_journal::replay::History::replay(journal);
-    let pair =
-        |one: &evo_protocol::evaluation::Evaluation| (one.configuration.to_string(), one.verdict.label());
+    let history = History::replay(evo_journal::reader::read(journal).unwrap());
+    let pair = |one: &Evaluation| (one.configuration.to_string(), one.verdict.label());
     let map: BTreeMap<_, _> = history.evaluations.iter().map(pair).collect();
     assert_eq!(map.len(), history.evaluations.len(), "a configuration was evaluated twice");
     map

@@ -10,11 +10,10 @@ use evo_journal::disk::faults;
 use evo_journal::error::JournalError;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::sample::seeded;
-use evo_supervise::job::Judgement;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::fake::{CompileTrouble, FakeJob, Script, TestStudy, lane_result};
+use crate::fake::{CompileTrouble, Script, TestStudy, lane_result, mixed, mixed_kind};
 use crate::trouble::EngineError;
 
 const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\nLATE = [0, 1]\n";
@@ -30,20 +29,11 @@ fn seeds() -> std::ops::Range<u64> {
     first..first + number("EVO_CASES", 25)
 }
 
-fn verdict_of(job: &FakeJob) -> Judgement {
-    let kind = match job.label.as_str() {
-        label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
-        label if label.starts_with("A=3 B=1") => VerdictKind::Hang,
-        _ => VerdictKind::Pass,
-    };
-    lane_result(job, kind)
-}
-
 fn failing_device(seed: u64, rate: f64) -> Script {
     let random = Mutex::new(seeded(seed));
     Arc::new(move |job| {
         let mut random = random.lock().unwrap();
-        let mut result = verdict_of(job);
+        let mut result = lane_result(job, mixed_kind(job));
         if random.random_bool(rate) {
             result = lane_result(job, VerdictKind::HarnessError);
             result.verdict = trouble(&mut random);
@@ -70,12 +60,6 @@ fn failing_compilers(seed: u64, rate: f64) -> CompileTrouble {
     })
 }
 
-fn undisturbed() -> BTreeMap<String, String> {
-    let bench = TestStudy::new(SPACE);
-    bench.run(Arc::new(verdict_of));
-    bench.verdicts()
-}
-
 fn play(seed: u64, expected: &BTreeMap<String, String>) -> usize {
     let mut bench = TestStudy::new(SPACE);
     let mut happened = 0;
@@ -84,7 +68,7 @@ fn play(seed: u64, expected: &BTreeMap<String, String>) -> usize {
         let own = seed * 1000 + run;
         bench.trouble = Some(failing_compilers(own, 0.15));
         faults::begin(own, 0.03);
-        let ran = bench.try_to_run(|_| failing_device(own, 0.1));
+        let ran = bench.try_run_with(|_| failing_device(own, 0.1));
         happened += faults::end().len();
         match ran {
             Ok(ran) => assert_ne!(ran.summary.end.reason, StopReason::Interrupted),
@@ -102,7 +86,7 @@ fn play(seed: u64, expected: &BTreeMap<String, String>) -> usize {
         before = now;
     }
     bench.trouble = None;
-    let ran = bench.run(Arc::new(verdict_of));
+    let ran = bench.run(mixed());
     assert_eq!(ran.summary.end.not_final, 0, "seed {seed}");
     assert_eq!(&bench.verdicts(), expected, "seed {seed}");
     happened
@@ -119,7 +103,9 @@ fn is_of_the_journal(error: &EngineError) -> bool {
 
 #[test]
 fn whatever_fails_a_resumed_study_comes_to_the_same_verdicts() {
-    let expected = undisturbed();
+    let bench = TestStudy::new(SPACE);
+    bench.run(mixed());
+    let expected = bench.verdicts();
     let happened: usize = seeds().map(|seed| play(seed, &expected)).sum();
     assert!(happened > 0, "nothing failed");
 }

@@ -100,10 +100,6 @@ struct LaneTask<J> {
 }
 
 impl<J> QueueState<J> {
-    fn live(&self) -> usize {
-        self.lanes.iter().filter(|lane| !lane.is_out).count()
-    }
-
     fn take(&mut self, lane: usize) -> Option<LaneTask<J>> {
         let ratio = self.lanes[lane].ratio;
         if let Some(task) = self.lanes[lane].own.pop_front() {
@@ -174,9 +170,7 @@ impl<J> SharedQueue<J> {
             self.changed.notify_all();
         }
     }
-}
 
-impl<J> SharedQueue<J> {
     fn is_renewing(&self, lane: usize) -> bool {
         self.lock().lanes[lane].renewing.is_some()
     }
@@ -268,7 +262,7 @@ impl<J: Send + 'static> LanePool<J> {
     }
 
     pub(crate) fn live(&self) -> usize {
-        self.shared.lock().live()
+        self.shared.lock().lanes.iter().filter(|lane| !lane.is_out).count()
     }
 
     pub(crate) fn is_out(&self, lane: usize) -> bool {

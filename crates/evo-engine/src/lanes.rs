@@ -128,7 +128,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn seconds(&self) -> f64 {
-        self.time.clock.started.elapsed().as_secs_f64()
+        self.clock.started.elapsed().as_secs_f64()
     }
 
     pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> Result<(), EngineError> {
@@ -201,9 +201,9 @@ impl<R: Recipe> Engine<'_, R> {
         let second = others
             .find(|(lane, own)| own.out.is_none() && own.identity.device_uuid != *first && is_ready(*lane));
         let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
-        let within = self.time.wall.left();
+        let within = self.wall.left();
         let problems: Vec<usize> = (0..finalist.work.len()).collect();
-        if problems.is_empty() || !self.time.wall.fits_pairs(problems.len(), within) {
+        if problems.is_empty() || !self.wall.fits_pairs(problems.len(), within) {
             return Ok(None);
         }
         let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
@@ -229,7 +229,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.fleet.is_several() {
             return;
         }
-        let wall = self.time.clock.started.elapsed().as_secs_f64();
+        let wall = self.clock.started.elapsed().as_secs_f64();
         let activity = |lane: usize| match &self.fleet.lanes[lane].out {
             Some(_) => LaneActivity::Out,
             None if self.lanes.is_renewing(lane) => LaneActivity::Waiting,
@@ -288,20 +288,14 @@ mod tests {
 
     use evo_journal::reader;
     use evo_journal::record::JournalRecord;
-    use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
+    use evo_protocol::evaluation::RecoveryLevel;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::fake::{FakeJob, OWN_ANCHOR, Ran, Script, TestStudy, all_pass, lane_result};
+    use crate::fake::{FakeJob, OWN_ANCHOR, Ran, Script, TestStudy, all_pass, lane_result, undisturbed};
 
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
-
-    fn undisturbed(space: &str) -> BTreeMap<String, String> {
-        let bench = TestStudy::new(space);
-        bench.run(all_pass());
-        bench.verdicts()
-    }
 
     fn lost(job: &FakeJob) -> Judgement {
         let mut result = lane_result(job, VerdictKind::DeviceLost);
@@ -358,20 +352,42 @@ mod tests {
         })
     }
 
-    fn evaluations(bench: &TestStudy) -> Vec<Evaluation> {
-        bench.open().history.evaluations.clone()
+    /// Everything passes but what is hit.
+    fn where_hit(hits: &'static str, answer: fn(&FakeJob) -> Judgement) -> Script {
+        Arc::new(move |job| if job.label == hits { answer(job) } else { lane_result(job, VerdictKind::Pass) })
+    }
+
+    fn no_lane_is_out(ran: &Ran) {
+        let lanes = &ran.summary.end.lanes;
+        assert!(lanes.iter().all(|lane| lane.out.is_none()), "{lanes:?}");
+    }
+
+    /// A run on the lanes of these scripts, the first one's first.
+    fn on_lanes(mut scripts: Vec<Script>) -> (TestStudy, Ran) {
+        let mut bench = TestStudy::new(PLAIN);
+        let first = scripts.remove(0);
+        bench.more_lanes = scripts;
+        let ran = bench.run(first);
+        (bench, ran)
+    }
+
+    fn undisturbed_on(scripts: Vec<Script>) -> (TestStudy, Ran) {
+        let (bench, ran) = on_lanes(scripts);
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        (bench, ran)
+    }
+
+    fn passing(verdicts: &BTreeMap<String, String>) -> usize {
+        verdicts.values().filter(|label| *label == "pass").count()
     }
 
     #[test]
     fn lanes_share_the_work_and_every_record_names_its_device() {
-        let mut bench = TestStudy::new(PLAIN);
         let calls = Calls::default();
         let second = counted(&calls, |_, job| lane_result(job, VerdictKind::Pass));
-        bench.more_lanes = vec![second, patient(&calls, 4)];
         // Two anchors and then variants.
-        let ran = bench.run(patient(&calls, 4));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let all = evaluations(&bench);
+        let (bench, ran) = undisturbed_on(vec![patient(&calls, 4), second, patient(&calls, 4)]);
+        let all = bench.history().evaluations;
         assert!(all.iter().all(|one| {
             let lane = one.lane.unwrap();
             one.device_uuid.as_deref() == Some(&format!("FAKE-{lane}")) && one.lane_ratio.is_none()
@@ -400,48 +416,38 @@ mod tests {
 
     #[test]
     fn a_lost_lane_takes_nothing_with_it() {
-        let mut bench = TestStudy::new(PLAIN);
         let calls = Calls::default();
-        bench.more_lanes = vec![counted(&calls, |call, job| match call {
+        let dies = counted(&calls, |call, job| match call {
             ..=2 => lane_result(job, VerdictKind::Pass),
             _ => lost(job),
-        })];
-        let ran = bench.run(patient(&calls, 3));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        });
+        let (_, ran) = undisturbed_on(vec![patient(&calls, 3), dies]);
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
         let lane = &ran.summary.end.lanes[1];
         assert_eq!(lane.out.as_deref(), Some("two new workers failed in a row"));
-        assert!(ran.events.iter().any(|event| event.contains("lane 1 (fake:1) is lost with `A=")));
+        ran.said("lane 1 (fake:1) is lost with `A=");
     }
 
     #[test]
     fn what_breaks_on_two_devices_is_the_variants_doing() {
-        let mut bench = TestStudy::new(PLAIN);
-        let bad = |job: &FakeJob| job.label == "A=2 B=1";
-        let script: Script =
-            Arc::new(move |job| if bad(job) { broken(job) } else { lane_result(job, VerdictKind::Pass) });
-        bench.more_lanes = vec![Arc::clone(&script), Arc::clone(&script)];
-        let ran = bench.run(script);
+        let (bench, ran) = on_lanes(vec![where_hit("A=2 B=1", broken); 3]);
         let verdicts = bench.verdicts();
         assert_eq!(verdicts["A=2 B=1"], "worker_died:exit_9");
-        assert_eq!(verdicts.values().filter(|label| *label == "pass").count(), verdicts.len() - 1);
+        assert_eq!(passing(&verdicts), verdicts.len() - 1);
         assert_eq!(ran.log.evaluated.iter().filter(|label| *label == "A=2 B=1").count(), 2);
-        let lanes = &ran.summary.end.lanes;
-        assert!(lanes.iter().all(|lane| lane.out.is_none()), "{lanes:?}");
-        assert_eq!(lanes.iter().map(|lane| lane.restarts).sum::<u64>(), 2);
+        no_lane_is_out(&ran);
+        assert_eq!(ran.summary.end.lanes.iter().map(|lane| lane.restarts).sum::<u64>(), 2);
     }
 
     #[test]
     fn a_lane_on_which_well_variants_break_is_put_out() {
-        let mut bench = TestStudy::new(PLAIN);
         let calls = Calls::default();
         // Its anchors are well, and every other variant breaks.
-        bench.more_lanes = vec![counted(&calls, |_, job| match job.label.as_str() {
+        let breaks = counted(&calls, |_, job| match job.label.as_str() {
             "A=0 B=0" => lane_result(job, VerdictKind::Pass),
             _ => broken(job),
-        })];
-        let ran = bench.run(patient(&calls, 3));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        });
+        let (_, ran) = undisturbed_on(vec![patient(&calls, 3), breaks]);
         let why = ran.summary.end.lanes[1].out.clone();
         if ran.summary.end.lanes[1].restarts >= 2 {
             assert_eq!(why.as_deref(), Some("two variants that broke on it were well on another device"));
@@ -450,13 +456,7 @@ mod tests {
 
     #[test]
     fn a_variant_that_costs_two_devices_is_not_tried_on_a_third() {
-        let mut bench = TestStudy::new(PLAIN);
-        let script: Script =
-            Arc::new(
-                |job| if job.label == "A=1 B=1" { lost(job) } else { lane_result(job, VerdictKind::Pass) },
-            );
-        bench.more_lanes = vec![Arc::clone(&script), Arc::clone(&script)];
-        let ran = bench.run(script);
+        let (bench, ran) = on_lanes(vec![where_hit("A=1 B=1", lost); 3]);
         let verdicts = bench.verdicts();
         assert_eq!(verdicts["A=1 B=1"], "worker_died:device_lost");
         assert_eq!(verdicts.len(), 24);
@@ -465,21 +465,16 @@ mod tests {
 
     #[test]
     fn without_lanes_the_run_stops_and_goes_on_with_another_number() {
-        let mut bench = TestStudy::new(PLAIN);
-        let dies = |after: usize| -> Script {
-            let calls = Calls::default();
-            counted(
-                &calls,
-                move |call, job| {
-                    if call > after { lost(job) } else { lane_result(job, VerdictKind::Pass) }
-                },
-            )
+        let dies = |after: usize| {
+            counted(&Calls::default(), move |call, job| match call > after {
+                true => lost(job),
+                false => lane_result(job, VerdictKind::Pass),
+            })
         };
-        bench.more_lanes = vec![dies(4)];
-        let ran = bench.run(dies(5));
+        let (mut bench, ran) = on_lanes(vec![dies(5), dies(4)]);
         assert_eq!(ran.summary.end.reason, StopReason::DeviceLost);
         assert!(ran.summary.end.evaluations < 24);
-        assert!(ran.events.iter().any(|event| event.contains("all 2 lanes are lost")));
+        ran.said("all 2 lanes are lost");
         bench.more_lanes = vec![all_pass(), all_pass()];
         let ran = bench.run(all_pass());
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
@@ -509,14 +504,11 @@ mod tests {
             bench.more_lanes = more.to_vec();
             let ran = bench.run(slower(factors[0], 0.0));
             assert!(ran.summary.confirmed >= 3, "{factors:?} {:#?}", ran.events);
-            let study = bench.open();
-            let best = study.history.evaluations.iter().filter(|one| one.objective_ns.is_some());
-            let best =
-                best.min_by(|a, b| a.objective_ns.unwrap().total_cmp(&b.objective_ns.unwrap())).unwrap();
+            let evaluations = bench.history().evaluations;
+            let timed = evaluations.iter().filter_map(|one| Some((one.objective_ns?, one)));
+            let (_, best) = timed.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
             assert!(best.configuration.to_string().starts_with("A=0"), "{factors:?} {best:?}");
-            let confirmed =
-                study.history.confirmations.iter().map(|one| one.evaluation.configuration.to_string());
-            assert!(confirmed.into_iter().any(|name| name == "A=0 B=0"), "{factors:?}");
+            assert!(bench.confirmed().contains(&"A=0 B=0".to_string()), "{factors:?}");
             for lane in &ran.summary.end.lanes {
                 let expected = factors[lane.lane as usize] / factors[0];
                 let seen = if (expected - 1.0).abs() <= 0.005 { 1.0 } else { expected };
@@ -536,9 +528,8 @@ mod tests {
             let mut card = || slower(chance.random_range(0.95..1.05), chance.random_range(-1e-4..1e-4));
             bench.more_lanes = (0..7).map(|_| card()).collect();
             bench.run(card());
-            let study = bench.open();
-            let mut confirmed =
-                study.history.confirmations.iter().filter(|one| !one.pairs.is_empty()).collect::<Vec<_>>();
+            let mut confirmed = bench.history().confirmations;
+            confirmed.retain(|one| !one.pairs.is_empty());
             confirmed.sort_by(|a, b| a.pairs[0].ratio.total_cmp(&b.pairs[0].ratio));
             assert_eq!(confirmed[0].evaluation.configuration.to_string(), "A=0 B=0", "{seed}");
         }
@@ -564,28 +555,17 @@ mod tests {
         if lane.pooled {
             return;
         }
-        let study = bench.open();
-        let confirmed: Vec<String> =
-            study.history.confirmations.iter().map(|one| one.evaluation.configuration.to_string()).collect();
-        assert!(confirmed.iter().any(|name| name == "A=0 B=0"), "{confirmed:?}");
-        assert!(ran.events.iter().any(|event| event.contains("is not pooled with the others")));
+        assert!(bench.confirmed().contains(&"A=0 B=0".to_string()), "{:?}", bench.confirmed());
+        ran.said("is not pooled with the others");
     }
 
     #[test]
     fn a_default_that_breaks_everywhere_puts_no_lane_out() {
-        let mut bench = TestStudy::new(PLAIN);
-        let script: Script =
-            Arc::new(
-                |job| {
-                    if job.label == "A=0 B=0" { broken(job) } else { lane_result(job, VerdictKind::Pass) }
-                },
-            );
-        bench.more_lanes = vec![Arc::clone(&script), Arc::clone(&script)];
-        let ran = bench.run(script);
+        let (bench, ran) = on_lanes(vec![where_hit("A=0 B=0", broken); 3]);
         let verdicts = bench.verdicts();
         assert_eq!(verdicts["A=0 B=0"], "worker_died:exit_9");
-        assert_eq!(verdicts.values().filter(|label| *label == "pass").count(), 23);
-        assert!(ran.summary.end.lanes.iter().all(|lane| lane.out.is_none()), "{:?}", ran.summary.end.lanes);
+        assert_eq!(passing(&verdicts), 23);
+        no_lane_is_out(&ran);
     }
 
     #[test]
@@ -609,8 +589,7 @@ mod tests {
             bench.run(Arc::new(|job| if job.deep { lost(job) } else { lane_result(job, VerdictKind::Pass) }));
         assert!(ran.summary.confirmed >= 2, "{:?}", ran.summary);
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
-        let study = bench.open();
-        assert!(study.history.confirmations.iter().all(|one| one.evaluation.lane == Some(1)));
+        assert!(bench.history().confirmations.iter().all(|one| one.evaluation.lane == Some(1)));
     }
 
     #[test]
@@ -619,9 +598,8 @@ mod tests {
         bench.options.finalists = 1;
         bench.more_lanes = vec![all_pass()];
         bench.run(all_pass());
-        let study = bench.open();
-        let repeated: Vec<_> =
-            study.history.confirmations.iter().filter_map(|one| one.repeated.as_ref()).collect();
+        let confirmations = bench.history().confirmations;
+        let repeated: Vec<_> = confirmations.iter().filter_map(|one| one.repeated.as_ref()).collect();
         assert_eq!(repeated.len(), 1, "the baseline has no rival");
         assert_eq!((repeated[0].lane, repeated[0].device_uuid.as_str()), (1, "FAKE-1"));
     }
@@ -653,28 +631,19 @@ mod tests {
         let lane = &ran.summary.end.lanes[1];
         assert!(!lane.pooled && lane.ratio == 1.0, "{lane:?}");
         assert!((lane.anchors["p"] - 1.1).abs() < 1e-9 && lane.anchors["default"] == 1.0, "{lane:?}");
-        assert!(
-            ran.events
-                .iter()
-                .any(|event| event.contains("depending on the variant (default 1.000, p 1.100)")),
-            "{:?}",
-            ran.events
-        );
+        ran.said("depending on the variant (default 1.000, p 1.100)");
     }
 
     #[test]
     fn anchors_that_break_everywhere_cost_no_lane_its_place() {
         let mut bench = TestStudy::new(PLAIN);
         bench.anchors = true;
-        let script: Script = Arc::new(|job| match job.label.as_str() {
-            OWN_ANCHOR => broken(job),
-            _ => lane_result(job, VerdictKind::Pass),
-        });
+        let script = where_hit(OWN_ANCHOR, broken);
         bench.more_lanes = vec![Arc::clone(&script)];
         let ran = bench.run(script);
         assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        assert!(ran.summary.end.lanes.iter().all(|lane| lane.out.is_none()), "{:?}", ran.summary.end.lanes);
-        assert!(ran.events.iter().any(|event| event.contains("evo's own anchors are measured no more")));
+        no_lane_is_out(&ran);
+        ran.said("evo's own anchors are measured no more");
     }
 
     /// Calls of the second lane before its worker dies: two anchors and a variant.
@@ -697,41 +666,29 @@ mod tests {
         result
     }
 
-    fn run_renewed(bench: &mut TestStudy) -> Ran {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::clone(&calls);
-        bench.more_lanes = vec![Arc::new(move |job| {
-            let call = calls.load(Ordering::SeqCst) + 1;
-            let result = if call == WELL + 1 { cut_off(job) } else { lane_result(job, VerdictKind::Pass) };
-            calls.fetch_add(1, Ordering::SeqCst);
-            result
+    /// The second lane of a study that all went well with, whose worker died and had this successor.
+    fn renewed(renew: impl Fn() -> Renewal + Send + Sync + 'static) -> (LaneAccount, Ran) {
+        let mut bench = TestStudy::new(PLAIN);
+        bench.renew = Some(Arc::new(renew));
+        let calls = Calls::default();
+        bench.more_lanes = vec![counted(&calls, |call, job| match call == WELL + 1 {
+            true => cut_off(job),
+            false => lane_result(job, VerdictKind::Pass),
         })];
         // The first lane leaves something to the second one until that happened.
-        let first: Script = Arc::new(move |job| {
-            while job.label != "A=0 B=0" && seen.load(Ordering::SeqCst) <= WELL {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            lane_result(job, VerdictKind::Pass)
-        });
-        bench.run(first)
-    }
-
-    fn second(ran: &Ran) -> &LaneAccount {
-        &ran.summary.end.lanes[1]
+        let ran = bench.run(patient(&calls, WELL + 1));
+        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
+        (ran.summary.end.lanes[1].clone(), ran)
     }
 
     #[test]
     fn a_lane_that_waits_for_its_next_worker_holds_nothing_up() {
-        let mut bench = TestStudy::new(PLAIN);
         let (ended, end) = channel::<()>();
         let end = Mutex::new(end);
-        bench.renew = Some(Arc::new(move || {
+        let (lane, _) = renewed(move || {
             let _ = end.lock().unwrap().recv();
             renewal(None, None)
-        }));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        });
         let why = Some("it was still without a new worker at the end");
         assert_eq!((lane.restarts, lane.given_back, lane.out.as_deref()), (0, 1, why), "{lane:?}");
         drop(ended);
@@ -739,11 +696,7 @@ mod tests {
 
     #[test]
     fn a_lane_goes_on_with_the_worker_that_came_and_says_where() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.renew = Some(Arc::new(|| renewal(None, Some("FAKE-7"))));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        let (lane, _) = renewed(|| renewal(None, Some("FAKE-7")));
         assert_eq!(lane.given_back, 1, "{lane:?}");
         // The study may be over before the news is read.
         if lane.restarts == 1 {
@@ -755,25 +708,16 @@ mod tests {
 
     #[test]
     fn a_lane_without_a_next_worker_is_lost_and_that_is_said() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.renew = Some(Arc::new(|| renewal(Some("no node is free"), None)));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        let (lane, ran) = renewed(|| renewal(Some("no node is free"), None));
         if lane.out.as_deref() == Some("no node is free") {
             assert_eq!(lane.given_back, 1);
-            let told = "lane 1 (fake:1) is lost: no node is free; 1 left";
-            assert!(ran.events.iter().any(|event| event.contains(told)), "{:?}", ran.events);
+            ran.said("lane 1 (fake:1) is lost: no node is free; 1 left");
         }
     }
 
     #[test]
     fn a_worker_that_came_to_the_device_of_another_lane_is_refused() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.renew = Some(Arc::new(|| renewal(None, Some("FAKE-0"))));
-        let ran = run_renewed(&mut bench);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        let lane = second(&ran);
+        let (lane, _) = renewed(|| renewal(None, Some("FAKE-0")));
         if lane.restarts == 1 {
             assert_eq!(lane.out.as_deref(), Some("its new worker has the device of lane 0 (fake:0)"));
         }

@@ -12,7 +12,6 @@ pub mod candidate;
 mod carry;
 mod confirm;
 mod fleet;
-mod guesses;
 mod lane;
 mod lanes;
 pub mod live;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use evo_compile::farm::CompileFarm;
 use evo_compile::variant_farm::VariantFarm;
-use evo_protocol::device::{DeviceKind, Telemetry};
+use evo_protocol::device::Telemetry;
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 use evo_supervise::job::{Job, Judgement, Standing};
@@ -49,10 +49,6 @@ impl Compilers<PreparedKernel> for VariantFarm {
 
     fn busy_seconds(&self) -> f64 {
         CompileFarm::busy_seconds(self)
-    }
-
-    fn disturb_timing(&self) -> bool {
-        CompileFarm::kind(self) == DeviceKind::Host
     }
 }
 

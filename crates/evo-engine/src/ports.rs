@@ -62,10 +62,6 @@ pub trait Compilers<P> {
     fn are_timed(&self) -> bool {
         true
     }
-    /// As on the host. Nothing is compiled on suspicion then.
-    fn disturb_timing(&self) -> bool {
-        true
-    }
 }
 
 pub trait Evaluate<J>: Send {

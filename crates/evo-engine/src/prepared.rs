@@ -16,47 +16,34 @@ use crate::ports::Refused;
 
 #[derive(Debug)]
 pub struct KernelDraft {
-    /// One for each set of constants; none where rendering failed.
-    pub sources: Vec<KernelSource>,
-    pub(super) text: Option<ContentHash>,
-    pub included: Option<ContentHash>,
-    pub tiny: TinyShapes,
-    pub checked: Vec<ProblemPlan>,
-    pub timed: Vec<ProblemPlan>,
+    /// Without sources where rendering failed.
+    pub kernel: PreparedKernel,
     /// The first reason why the device could not run it, whatever the compiler says.
     pub refused: Option<Refused>,
 }
 
 impl KernelDraft {
-    pub fn refused(gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
-        let refused = Some(Refused { gate, verdict });
-        let (tiny, none) = (TinyShapes::default(), Vec::new);
-        KernelDraft {
+    pub fn refused(configuration: Configuration, gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
+        let kernel = PreparedKernel {
+            configuration,
             sources: Vec::new(),
             text: None,
             included: None,
-            tiny,
-            checked: none(),
-            timed: none(),
-            refused,
-        }
-    }
-
-    /// The plans by which a variant may be refused, timed ones first.
-    pub fn plans(&self) -> impl Iterator<Item = &ProblemPlan> {
-        binding(&self.timed, &self.checked, &self.tiny)
+            tiny: TinyShapes::default(),
+            checked: Vec::new(),
+            timed: Vec::new(),
+        };
+        KernelDraft { kernel, refused: Some(Refused { gate, verdict }) }
     }
 
     /// Ready for the compilers, unless it is refused.
-    pub(super) fn ready(self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
-        let KernelDraft { sources, text, included, tiny, checked, timed, refused } = self;
-        match refused {
-            None if !sources.is_empty() => {
-                let configuration = configuration.clone();
-                Ok(PreparedKernel { configuration, sources, text, included, tiny, checked, timed })
-            }
+    pub(super) fn ready(self) -> Result<PreparedKernel, Refused> {
+        match self.refused {
             Some(refused) => Err(refused),
-            None => Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered")))),
+            None if self.kernel.sources.is_empty() => {
+                Err(refusal(Box::new(Verdict::new(VerdictKind::RenderError, "no source was rendered"))))
+            }
+            None => Ok(self.kernel),
         }
     }
 }
@@ -67,16 +54,6 @@ pub(super) fn refusal(verdict: Box<Verdict>) -> Refused {
         _ => Gate::StaticLimits,
     };
     Refused { gate, verdict }
-}
-
-/// Plans that the file asks for: a shape that evo derived refuses nothing before it runs.
-pub(super) fn binding<'a>(
-    timed: &'a [ProblemPlan],
-    checked: &'a [ProblemPlan],
-    tiny: &'a TinyShapes,
-) -> impl Iterator<Item = &'a ProblemPlan> {
-    let listed = if tiny.derived { &[][..] } else { &tiny.plans[..] };
-    timed.iter().chain(checked).chain(listed)
 }
 
 pub fn source_of(
@@ -126,6 +103,13 @@ pub struct PreparedKernel {
 }
 
 impl PreparedKernel {
+    /// The plans by which a variant may be refused, timed ones first: a shape that evo derived refuses nothing before it
+    /// runs.
+    pub fn plans(&self) -> impl Iterator<Item = &ProblemPlan> {
+        let listed = if self.tiny.derived { &[][..] } else { &self.tiny.plans[..] };
+        self.timed.iter().chain(&self.checked).chain(listed)
+    }
+
     /// The compiler's options, which no constant changes but by macros.
     pub(super) fn options(&self) -> &[String] {
         self.sources.first().map_or(&[], |source| &source.options)

@@ -11,7 +11,7 @@ use evo_kernel::render::{render, render_for};
 use evo_kernel::resolve::resolve;
 use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
 use evo_kernel::tiny::{self, DERIVED_HINT, TinyShapes};
-use evo_kernel::{compiler_options, limits, specialize};
+use evo_kernel::{limits, render, specialize};
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
@@ -23,7 +23,7 @@ use evo_space::genome::{Configuration, ContentHash};
 use evo_supervise::job::{Job, JobReach, TinyNotes};
 
 use crate::ports::{BuildRecord, CompileAnswer, Identity, JobOrder, Recipe, Refused};
-use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, binding, included, one_hash, refusal};
+use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, included, one_hash, refusal};
 
 #[derive(Debug)]
 pub struct KernelRecipe<'a> {
@@ -192,7 +192,9 @@ impl<'a> KernelRecipe<'a> {
         };
         let included = whole.as_ref().and_then(|source| included(&self.files, &self.search, source));
         let text = whole.map(|source| ContentHash::of(source.text.as_bytes()));
-        KernelDraft { sources, text, included, tiny, checked, timed, refused }
+        let configuration = configuration.clone();
+        let kernel = PreparedKernel { configuration, sources, text, included, tiny, checked, timed };
+        KernelDraft { kernel, refused }
     }
 
     fn constants(&self) -> Vec<Specialization> {
@@ -279,7 +281,7 @@ impl KernelRecipe<'_> {
     /// without them is judged twice.
     fn plan_hash(&self, prepared: &PreparedKernel) -> ContentHash {
         let plans = prepared.plan_hash();
-        let own = compiler_options::relaxations(prepared.options());
+        let own = render::relaxations(prepared.options());
         match own == (self.check.fast_math, self.check.flushes_subnormals) {
             true => plans,
             false => ContentHash::of_parts([plans.as_str().as_bytes(), &[u8::from(own.0), u8::from(own.1)]]),
@@ -349,7 +351,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
             outputs: outputs.iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         },
     };
-    let (fast_math, flushes_subnormals) = compiler_options::relaxations(&compiler_options::fixed(kernel));
+    let (fast_math, flushes_subnormals) = render::relaxations(&render::fixed(kernel));
     CheckPlan {
         reference,
         atol: check.atol,
@@ -389,7 +391,7 @@ impl Recipe for KernelRecipe<'_> {
     type Job = Job;
 
     fn prepare(&self, configuration: &Configuration) -> Result<PreparedKernel, Refused> {
-        self.draft(configuration).ready(configuration)
+        self.draft(configuration).ready()
     }
 
     fn identity(&self, prepared: &PreparedKernel) -> Identity {
@@ -421,9 +423,8 @@ impl Recipe for KernelRecipe<'_> {
         binaries: &Vec<Binary>,
         order: JobOrder,
     ) -> Result<Job, Refused> {
-        let plans = binding(&prepared.timed, &prepared.checked, &prepared.tiny);
         let built = prepared::built_codes(&prepared.sources, binaries);
-        self.check_compiled(plans, &built)?;
+        self.check_compiled(prepared.plans(), &built)?;
         let (tiny, tiny_notes) = self.launchable_shapes(&prepared.tiny, &built);
         let is_hint = self.reach == JobReach::Hint;
         // A hint has no finalists, so nothing is ever looked at in depth.
@@ -432,7 +433,7 @@ impl Recipe for KernelRecipe<'_> {
         let drawn =
             if order.deep.is_some() { self.drawn_shapes(&prepared.configuration) } else { Vec::new() };
         // Options may differ from variant to variant, and only a variant that declares them is judged by them.
-        let (fast_math, flushes_subnormals) = compiler_options::relaxations(prepared.options());
+        let (fast_math, flushes_subnormals) = render::relaxations(prepared.options());
         Ok(Job {
             number: order.number,
             candidate: Candidate {

@@ -64,7 +64,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// A variant that does not count leaves room for one more in the budget.
-    fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
             self.ending.stop = None;
         }
@@ -100,63 +100,45 @@ fn position_after(all: &[Evaluation], counted: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, HashSet};
-    use std::sync::{Arc, Mutex};
+    use std::cell::RefCell;
+    use std::collections::{BTreeMap, HashSet, VecDeque};
+    use std::rc::Rc;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use evo_protocol::facts::Facts;
     use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
     use evo_search::registry::create;
-    use evo_search::strategy::{Outcome, Proposal, Strategy};
+    use evo_search::strategy::{Proposal, Strategy};
     use evo_space::genome::Genome;
 
     use super::*;
-    use crate::fake::{Ran, Script, TestStudy, all_pass, lane_result};
+    use crate::fake::{Ran, Script, ScriptedStrategy, TestStudy, all_pass, judging, lane_result};
 
     /// Passes over what has at least `limit` registers, and checks what it is asked and told.
-    struct Picky<'a> {
-        inner: Box<dyn Strategy + 'a>,
-        limit: f64,
-        asked: HashSet<Genome>,
-        refused: HashSet<Genome>,
-    }
-
-    impl Strategy for Picky<'_> {
-        fn name(&self) -> &str {
-            self.inner.name()
-        }
-
-        fn ask(&mut self, n: usize) -> Vec<Proposal> {
-            self.inner.ask(n)
-        }
-
-        fn tell(&mut self, outcome: &Outcome) {
+    fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<ScriptedStrategy<'a>> {
+        let mut picky = ScriptedStrategy::new(inner);
+        let refused = Rc::new(RefCell::new(HashSet::new()));
+        let passed_over = Rc::clone(&refused);
+        picky.tell = Box::new(move |outcome| {
             let registers = outcome.facts.and_then(|facts| facts.registers);
             assert_eq!(registers.is_some(), outcome.class != VerdictClass::Compile, "{outcome:?}");
             if outcome.class == VerdictClass::PassedOver {
-                assert!(registers >= Some(self.limit) && outcome.objective_ns.is_none(), "{outcome:?}");
+                assert!(registers >= Some(limit) && outcome.objective_ns.is_none(), "{outcome:?}");
             } else {
-                assert!(!self.refused.contains(&outcome.genome), "passed over, yet {outcome:?}");
+                assert!(!passed_over.borrow().contains(&outcome.genome), "passed over, yet {outcome:?}");
             }
-            self.inner.tell(outcome);
-        }
-
-        fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
-            assert!(self.asked.insert(genome.clone()), "asked twice of {genome:?}");
-            let worth = facts.registers < Some(self.limit);
-            if !worth {
-                self.refused.insert(genome.clone());
+        });
+        let mut asked = HashSet::new();
+        picky.reconsider = Box::new(move |genome, facts| {
+            assert!(asked.insert(genome.clone()), "asked twice of {genome:?}");
+            let is_worth = facts.registers < Some(limit);
+            if !is_worth {
+                refused.borrow_mut().insert(genome.clone());
             }
-            worth
-        }
-
-        fn is_done(&self) -> bool {
-            self.inner.is_done()
-        }
-    }
-
-    fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<dyn Strategy + 'a> {
-        Box::new(Picky { inner, limit, asked: HashSet::new(), refused: HashSet::new() })
+            is_worth
+        });
+        Box::new(picky)
     }
 
     fn whole(bench: &TestStudy) -> Box<dyn Strategy + '_> {
@@ -169,8 +151,14 @@ mod tests {
     }
 
     fn run_backwards(bench: &TestStudy) -> Ran {
-        let inner = Box::new(Backwards { inner: whole(bench), rest: None });
-        bench.run_strategy(picky(inner, 13.0), |_| all_pass()).unwrap()
+        let mut backwards = picky(whole(bench), 13.0);
+        let mut rest = whole(bench).ask(1000);
+        backwards.ask = Box::new(move |inner, _| {
+            // It is done once nothing is left.
+            inner.ask(1);
+            rest.pop().into_iter().collect()
+        });
+        bench.run_strategy(backwards, |_| all_pass()).unwrap()
     }
 
     const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";
@@ -190,14 +178,12 @@ mod tests {
         assert!(
             verdicts.iter().all(|(name, verdict)| (name.as_str() >= "A=3") == (verdict == "passed_over"))
         );
-        let study = bench.open();
-        let mut evaluations = study.history.evaluations.iter();
-        let one = evaluations.find(|one| one.configuration.to_string() == "A=4 B=1").unwrap();
+        let one = bench.find("A=4 B=1");
         let state = |gate| one.gate(gate).unwrap().state;
         assert_eq!([state(Gate::Compile), state(Gate::Launch)], [GateState::Pass, GateState::NotRun]);
         assert_eq!((one.objective_ns, one.measurements.len(), one.device_ms), (None, 0, 0.0));
         assert_eq!(one.facts.unwrap().registers, Some(14.0));
-        assert_eq!(study.history.ends[0].passed_over, 9);
+        assert_eq!(bench.history().ends[0].passed_over, 9);
     }
 
     #[test]
@@ -212,30 +198,6 @@ mod tests {
             assert_eq!(ran.log.evaluated.len() as u64, expected);
             assert!(ran.summary.end.passed_over >= 9);
             assert!(!ran.summary.end.reason.is_early());
-        }
-    }
-
-    struct Backwards<'a> {
-        inner: Box<dyn Strategy + 'a>,
-        rest: Option<Vec<Proposal>>,
-    }
-
-    impl Strategy for Backwards<'_> {
-        fn name(&self) -> &str {
-            "backwards"
-        }
-
-        fn ask(&mut self, _n: usize) -> Vec<Proposal> {
-            let inner = &mut self.inner;
-            self.rest.get_or_insert_with(|| inner.ask(1000)).pop().into_iter().collect()
-        }
-
-        fn tell(&mut self, outcome: &Outcome) {
-            self.inner.tell(outcome);
-        }
-
-        fn is_done(&self) -> bool {
-            self.rest.as_ref().is_some_and(Vec::is_empty)
         }
     }
 
@@ -310,46 +272,11 @@ mod tests {
     fn facts_are_told_of_what_fails_after_compiling_too() {
         let bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n");
         // The strategy itself checks that all but what does not compile comes with facts.
-        let hangs: Script = Arc::new(|job| lane_result(job, VerdictKind::Hang));
-        bench.run_strategy(picky(whole(&bench), 13.0), |_| hangs).unwrap();
+        bench.run_strategy(picky(whole(&bench), 13.0), |_| judging(|_| VerdictKind::Hang)).unwrap();
         let verdicts = bench.verdicts();
         assert_eq!((count(&verdicts, "hang"), count(&verdicts, "compile_error")), (6, 2));
-        let history = bench.open().history;
-        let facts = |label: &str| {
-            let one = history.evaluations.iter().find(|one| one.configuration.to_string() == label);
-            one.and_then(|one| one.facts)
-        };
-        assert_eq!(facts("A=2 B=1"), Some(Facts { registers: Some(12.0), ..Facts::default() }));
-        assert_eq!(facts("A=6 B=0"), None);
-    }
-
-    /// Proposes points in a fixed order, and says of what waits for a compiler that it is pointless.
-    struct InOrder {
-        left: Vec<Genome>,
-        asked: Arc<Mutex<Vec<Genome>>>,
-    }
-
-    impl Strategy for InOrder {
-        fn name(&self) -> &str {
-            "in_order"
-        }
-
-        fn ask(&mut self, n: usize) -> Vec<Proposal> {
-            let taken = self.left.len().min(n);
-            let taken = self.left.drain(..taken);
-            taken.map(|genome| Proposal::new(genome, evo_search::Origin::Other("next"))).collect()
-        }
-
-        fn tell(&mut self, _outcome: &Outcome) {}
-
-        fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
-            self.asked.lock().unwrap().push(genome.clone());
-            false
-        }
-
-        fn is_done(&self) -> bool {
-            self.left.is_empty()
-        }
+        let facts = Facts { registers: Some(12.0), ..Facts::default() };
+        assert_eq!((bench.find("A=2 B=1").facts, bench.find("A=6 B=0").facts), (Some(facts), None));
     }
 
     /// Runs these values of `A` in order, on two compilers that hold three sources; gives the values that were asked about.
@@ -358,16 +285,28 @@ mod tests {
         let played = bench.play_time(0, 0);
         let genome =
             |value: &i64| bench.space.iter().find(|one| name(bench, one) == format!("A={value}")).unwrap();
-        let asked = Arc::default();
-        let strategy = InOrder { left: values.iter().map(genome).collect(), asked: Arc::clone(&asked) };
+        // Says of what waits for a compiler that it is pointless.
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let mut strategy = ScriptedStrategy::new(whole(bench));
+        let mut left: VecDeque<Genome> = values.iter().map(genome).collect();
+        strategy.ask = Box::new(move |inner, _| match left.pop_front() {
+            Some(genome) => vec![Proposal::new(genome, evo_search::Origin::Other("next"))],
+            None => {
+                inner.ask(1000);
+                Vec::new()
+            }
+        });
+        strategy.is_worth_compiling = Box::new(|genome| {
+            asked.borrow_mut().push(name(bench, genome));
+            false
+        });
         // What compiles for ever ends with the budget, which the first evaluations use up.
         let script: Script = Arc::new(move |job| {
             played.pass(40_000);
             lane_result(job, VerdictKind::Pass)
         });
         let ran = bench.run_strategy(Box::new(strategy), |_| script).unwrap();
-        let asked = asked.lock().unwrap().iter().map(|genome| name(bench, genome)).collect();
-        (ran, asked)
+        (ran, asked.take())
     }
 
     fn name(bench: &TestStudy, genome: &Genome) -> String {
@@ -382,9 +321,7 @@ mod tests {
         assert_eq!(asked, ["A=2"]);
         assert!(!ran.log.sources.iter().any(|source| source.starts_with("code 2 ")), "{:?}", ran.log.sources);
         assert_eq!((bench.verdicts()["A=2"].as_str(), ran.summary.end.passed_over), ("passed_over", 1));
-        let study = bench.open();
-        let one =
-            study.history.evaluations.iter().find(|one| one.configuration.to_string() == "A=2").unwrap();
+        let one = bench.find("A=2");
         let state = |gate| one.gate(gate).unwrap().state;
         assert_eq!([state(Gate::StaticLimits), state(Gate::Compile)], [GateState::Pass, GateState::NotRun]);
     }

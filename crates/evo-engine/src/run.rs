@@ -1,6 +1,6 @@
 //! The loop itself: when to propose, when to wait, when to end; the limits of a run, and its report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -10,9 +10,10 @@ use evo_journal::clock::CommandClock;
 use evo_journal::leaderboard::verdict_mix;
 use evo_journal::record::{RunEnd, SanitizeTally, now};
 use evo_protocol::device::{DeviceKind, Telemetry};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::Throughput;
 use evo_protocol::verdict::{Verdict, VerdictKind};
-use evo_report::event::{Earlier, Event, Observer};
+use evo_report::event::{Earlier, Event, LaneLoad, Observer};
 use evo_report::study::{EarlierResults, Study};
 use evo_search::insight::Insight;
 use evo_search::strategy::Strategy;
@@ -25,7 +26,7 @@ use crate::carry::Inheritance;
 use crate::fleet::Fleet;
 use crate::lane::{LanePool, Task};
 use crate::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
-use crate::state::{Ending, Flight, Guesses, Ledger, RunClock, Twins};
+use crate::state::{Ending, Flight, Ledger, RunClock, Twins};
 use crate::trouble::{EngineError, RunTrouble, Troubles};
 use crate::variant::Variant;
 use crate::wall::Wall;
@@ -56,19 +57,17 @@ pub struct Engine<'a, R: Recipe> {
     pub(super) flight: Flight<R>,
     pub(super) twins: Twins<R::Binary>,
     pub(super) ledger: Ledger,
-    pub(super) known: PriorKnowledge,
+    pub(super) earlier: EarlierResults,
+    pub(super) inheritance: Inheritance,
+    /// The incumbent's times: what newcomers are measured against.
+    pub(super) standing: Standing,
     pub(super) ending: Ending,
     pub(super) undone: Undone,
-    pub(super) time: TimeKeeping,
-    pub(super) speculation: Speculation,
-    pub(super) sanitizer: SanitizerWork,
-}
-
-pub(super) struct PriorKnowledge {
-    pub earlier: EarlierResults,
-    pub inheritance: Inheritance,
-    /// The incumbent's times: what newcomers are measured against.
-    pub standing: Standing,
+    pub(super) clock: RunClock,
+    pub(super) wall: Wall,
+    pub(super) ahead: Ahead,
+    pub(super) has_sanitizer: bool,
+    pub(super) looks: Option<SanitizeTally>,
 }
 
 #[derive(Default)]
@@ -77,23 +76,6 @@ pub(super) struct Undone {
     pub unwritten: Vec<u32>,
     pub unsound: BTreeSet<u64>,
     pub left_out: usize,
-}
-
-pub(super) struct TimeKeeping {
-    pub clock: RunClock,
-    pub wall: Wall,
-}
-
-/// Work that may turn out to be for nothing: variants ahead of the journal, sources ahead of proposals.
-#[derive(Default)]
-pub(super) struct Speculation {
-    pub ahead: Ahead,
-    pub guesses: Guesses,
-}
-
-pub(super) struct SanitizerWork {
-    pub is_there: bool,
-    pub tally: Option<SanitizeTally>,
 }
 
 pub struct Parts<'a, R: Recipe> {
@@ -139,18 +121,18 @@ impl<'a, R: Recipe> Engine<'a, R> {
             fleet,
             inbox: parts.inbox,
             flight: Flight::new(),
-            twins: Twins::new(),
+            twins: Twins { sources: HashMap::new(), codes: HashMap::new() },
             ledger,
-            known: PriorKnowledge {
-                earlier: parts.earlier,
-                inheritance: Inheritance::default(),
-                standing: Standing::default(),
-            },
+            earlier: parts.earlier,
+            inheritance: Inheritance::default(),
+            standing: Standing::default(),
             ending: Ending::default(),
             undone: Undone::default(),
-            time: TimeKeeping { clock: RunClock::new(device_at_start, utilization), wall },
-            speculation: Speculation::default(),
-            sanitizer: SanitizerWork { is_there: has_sanitizer, tally: None },
+            clock: RunClock::new(device_at_start, utilization),
+            wall,
+            ahead: Ahead::default(),
+            has_sanitizer,
+            looks: None,
         })
     }
 
@@ -160,7 +142,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.announce();
         self.calibrate()?;
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
-        self.time.clock.started = Instant::now();
+        self.clock.started = Instant::now();
         self.search()?;
         let now = self.seconds();
         for (at, lane) in self.fleet.lanes.iter_mut().enumerate() {
@@ -169,7 +151,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
             lane.waits_at_end = self.lanes.is_renewing(at);
             lane.searched = Some(self.lanes.busy_of(at).as_secs_f64());
         }
-        self.give_up_guesses();
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
         let mut confirmed = 0;
@@ -196,7 +177,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         loop {
             let proposed = self.propose()?;
             self.feed_lane()?;
-            self.guess();
             let is_idle = self.flight.variants.is_empty();
             // `proposed == 0` too, because proposals that are refused at once leave nothing in flight.
             if is_idle && proposed == 0 && self.ending.stop.is_some() {
@@ -216,8 +196,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     fn patience(&self) -> Duration {
         // A run that is ending waits for what is in flight, if need be with the time of the confirmation.
-        let left =
-            if self.ending.stop.is_some() { self.time.wall.left() } else { self.time.wall.left_to_search() };
+        let left = if self.ending.stop.is_some() { self.wall.left() } else { self.wall.left_to_search() };
         left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
     }
 
@@ -253,7 +232,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     pub(super) fn interrupted(&mut self, count: u32) {
-        self.time.wall.cut();
+        self.wall.cut();
         if count > 1 {
             self.ending.at_once = true;
         } else {
@@ -271,7 +250,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             self.tell_too_short(false)?;
         }
         let is_over = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
-        if is_over(self.time.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
+        if is_over(self.wall.left_to_search()) && !self.ending.stop.is_some_and(StopReason::is_cut) {
             let is_on_lane = |number: &u64| self.flight.on_lane.contains(number);
             // A run that only waits for the device keeps its reason: everything that it wanted was begun.
             if self.ending.stop.is_none() || !self.flight.variants.keys().all(is_on_lane) {
@@ -279,14 +258,14 @@ impl<'a, R: Recipe> Engine<'a, R> {
             }
         }
         // What is on the device cannot be taken back; the process that runs it ends with this one.
-        if is_over(self.time.wall.left()) && !self.flight.on_lane.is_empty() {
+        if is_over(self.wall.left()) && !self.flight.on_lane.is_empty() {
             self.leave_lane()?;
         }
         Ok(())
     }
 
     fn tell_too_short(&mut self, is_over: bool) -> Result<(), EngineError> {
-        let Some(enough) = self.time.wall.found_too_short(is_over) else { return Ok(()) };
+        let Some(enough) = self.wall.found_too_short(is_over) else { return Ok(()) };
         let seconds = enough.as_secs_f64().ceil();
         self.notice(format!(
             "the budget is too short to confirm anything: the default, one more evaluation and one confirmation take \
@@ -314,9 +293,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
     pub(super) fn abandon(&mut self, reason: StopReason) {
         self.ending.stop = Some(reason);
         // Compilers that went on would take the host's cores from the timings of the confirmation.
-        self.give_up_guesses();
         self.compilers.cancel();
-        self.speculation.ahead.cancelled();
+        self.ahead.cancelled();
         // The lane decides what has begun. Asking the engine's own list would race with the lane's thread.
         let cancelled = self.lanes.cancel_queued();
         self.fleet.lanes.iter_mut().for_each(|lane| lane.anchoring = 0);
@@ -380,6 +358,10 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.space.genome(configuration).filter(|genome| self.space.contains(genome))
     }
 
+    pub(super) fn evaluation_of(&self, number: u64) -> Option<&Evaluation> {
+        self.study.history.evaluations.get(*self.ledger.index.get(&number)?)
+    }
+
     fn remember(&mut self, position: usize) {
         let evaluation = self.study.history.evaluations[position].clone();
         self.ledger.index.insert(evaluation.number, position);
@@ -431,32 +413,32 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     fn tick(&mut self) {
-        if self.time.clock.ticked.elapsed() < TICK {
+        if self.clock.ticked.elapsed() < TICK {
             return;
         }
-        self.time.clock.ticked = Instant::now();
+        self.clock.ticked = Instant::now();
         self.anchor_when_due();
         self.tell_lanes();
-        let wall = self.time.clock.started.elapsed().as_secs_f64();
-        let event = Event::Lanes {
+        let wall = self.clock.started.elapsed().as_secs_f64();
+        let load = LaneLoad {
             compile_busy: self.compilers.busy_seconds() / (self.compilers.jobs().max(1) as f64 * wall),
             device_busy: self.lanes.busy().as_secs_f64() / wall,
             compile_queue: self.flight.compiling + self.flight.waiting.len(),
             device_queue: self.flight.ready.len() + self.flight.on_lane.len(),
             compile_jobs: self.compilers.jobs(),
-            confirm_seconds: self.time.wall.confirmation(self.options.finalists, true),
-            left_seconds: self.time.wall.left().map(|left| left.as_secs_f64()),
+            confirm_seconds: self.wall.confirmation(self.options.finalists, true),
+            left_seconds: self.wall.left().map(|left| left.as_secs_f64()),
         };
-        self.observer.observe(&event);
+        self.observer.observe(&Event::Lanes(load));
     }
 
     pub(super) fn note_verdict(&mut self) {
         let device = self.lanes.busy().as_secs_f64();
-        self.time.clock.note_verdict(device, self.compilers.busy_seconds());
+        self.clock.note_verdict(device, self.compilers.busy_seconds());
     }
 
     fn throughput(&self) -> Throughput {
-        self.time.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
+        self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
     }
 
     /// The device's state at the end. The lane is idle by then, unless the user did not want to wait.
@@ -466,7 +448,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         }
         self.lanes.send(self.fleet.confirming, Task::Telemetry);
         // A note in the journal: a run does not fail for lack of it, and nobody who is in a hurry waits for it.
-        let within = if self.time.wall.left().is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
+        let within = if self.wall.left().is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
         let until = Instant::now() + within;
         while let Ok(message) =
             self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
@@ -499,7 +481,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let evaluations = self.counted();
         let evaluations_this_run = evaluations - self.ledger.finished_before;
         let taken_over = self.taken_over();
-        let device_at_start = self.time.clock.device_at_start.take();
+        let device_at_start = self.clock.device_at_start.take();
         let device_at_end = self.device_at_end(reason);
         let end = RunEnd {
             at: now(),
@@ -510,7 +492,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
             taken_over,
             not_final: self.study.history.not_final.len() as u64,
             finalists_left: self.undone.left_out as u64,
-            sanitized: self.sanitizer.tally,
+            sanitized: self.looks,
             throughput,
             device_at_start,
             device_at_end,

@@ -15,11 +15,10 @@ use evo_supervise::job::{Judgement, Standing};
 
 use crate::ahead::{Ahead, Need, fixed, lane_depth};
 use crate::apart;
-use crate::carry::standing_of;
+use crate::carry::improve;
 use crate::lane::LaneJob;
 use crate::ports::{CompileAnswer, Message, Recipe, Refused};
 use crate::run::{Engine, TICK};
-use crate::state::is_guess;
 use crate::trouble::{EngineError, RunTrouble, Weight, weigh};
 use crate::variant::{Twin, Variant, code_and_plan};
 
@@ -56,14 +55,7 @@ impl<R: Recipe> Engine<'_, R> {
         let is_limited = self.options.evaluations_max().is_some();
         let lanes = self.lanes.live();
         let useful = self.strategy.useful_on_lanes(lanes);
-        self.speculation.ahead.target(Need {
-            jobs,
-            evaluated,
-            learns: self.strategy.learns(),
-            lanes,
-            is_limited,
-            useful,
-        })
+        self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), lanes, is_limited, useful })
     }
 
     /// As late as they can be busy all the same: what waits here may still be found pointless.
@@ -78,7 +70,7 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(variant) = self.flight.variants.get(&number) else { continue };
             let Some((prepared, _)) = &variant.prepared else { continue };
             self.flight.compiling += 1;
-            self.speculation.ahead.submitted(number, jobs, self.time.wall.elapsed());
+            self.ahead.submitted(number, jobs, self.wall.elapsed());
             let configuration = variant.configuration.clone();
             self.observer.observe(&Event::Compiling { number, configuration });
             self.compilers.submit(number, prepared);
@@ -150,10 +142,7 @@ impl<R: Recipe> Engine<'_, R> {
                 waiting.push(number);
                 self.flight.variants.insert(number, variant);
             }
-            Some(Twin::Known { owner, .. }) => {
-                if is_guess(*owner) {
-                    self.speculation.ahead.foreseen();
-                }
+            Some(Twin::Known { .. }) => {
                 self.flight.variants.insert(number, variant);
                 // In flight first, because `built` looks the variant up there.
                 self.built(number, &key)?;
@@ -188,12 +177,9 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         answer: CompileAnswer<R::Binary>,
     ) -> Result<(), EngineError> {
-        if is_guess(number) {
-            return self.guessed(number, answer);
-        }
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
-        self.speculation.ahead.answered(number, self.time.wall.elapsed());
+        self.ahead.answered(number, self.wall.elapsed());
         self.feed_compilers()?;
         // A full disk is not this variant's fault, and the next variants would fail in the same way.
         if let Some(message) = full_cache(&answer) {
@@ -223,11 +209,6 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
-        if let Some(Twin::Known { owner, .. }) = self.twins.sources.get_mut(key)
-            && is_guess(*owner)
-        {
-            *owner = number;
-        }
         let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.twins.sources.get(key) else {
             return Ok(());
         };
@@ -284,7 +265,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
         // Messages may come faster than the loop looks at the clock.
-        let has_time = self.time.wall.left_to_search().is_none_or(|left| !left.is_zero());
+        let has_time = self.wall.left_to_search().is_none_or(|left| !left.is_zero());
         let depth = lane_depth(self.lanes.live());
         while has_time && self.flight.on_lane.len() < depth {
             let Some((number, job)) = self.flight.ready.pop_first() else { break };
@@ -299,7 +280,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.flight.on_lane.push(number);
             self.observer.observe(&Event::Evaluating { number });
             // The task before it may still improve the standing; then this variant is screened more leniently.
-            let mut standing = self.known.standing.clone();
+            let mut standing = self.standing.clone();
             if variant.genome == self.space.default_genome() {
                 // What all others are compared with has to be measured: with compilers that are busy, a faster
                 // variant may be there before it, and beside that one it would only be `too_slow`.
@@ -349,15 +330,14 @@ impl<R: Recipe> Engine<'_, R> {
         let code = variant.code.clone();
         let mut evaluation = variant.judged(result);
         self.fleet.sign(lane, ratio, &mut evaluation);
-        match self.weigh(number, &evaluation.verdict) {
+        let weight = self.weigh(number, &evaluation.verdict);
+        if weight != Weight::Final {
+            self.fleet.sent.remove(&number);
+        }
+        match weight {
             Weight::Final => {}
-            weight => {
-                self.fleet.sent.remove(&number);
-                return match weight {
-                    Weight::NotFinal => self.give_up(evaluation),
-                    _ => self.try_again(number, evaluation.verdict),
-                };
-            }
+            Weight::NotFinal => return self.give_up(evaluation),
+            Weight::Again => return self.try_again(number, evaluation.verdict),
         }
         let several = self.fleet.is_several().then(|| evaluation.clone());
         // The original is settled before its twins, which copy their result from the history.
@@ -390,9 +370,9 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
-        let Some(position) = self.ledger.index.get(&original) else { return Ok(()) };
+        let Some(original) = self.evaluation_of(original) else { return Ok(()) };
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
-        let evaluation = variant.twin_of(&self.study.history.evaluations[*position]);
+        let evaluation = variant.twin_of(original);
         self.settle(evaluation)
     }
 
@@ -419,7 +399,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.undone.troubles.note_verdict();
         self.ledger.index.insert(evaluation.number, position);
         self.ledger.known.insert(genome.clone());
-        self.speculation.ahead.done(evaluation.device_ms / 1e3);
+        self.ahead.done(evaluation.device_ms / 1e3);
         self.teach(genome.clone(), &evaluation);
         let best = self.improve_standing(&evaluation);
         self.note_cost(&evaluation);
@@ -467,17 +447,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
-        let Some(objective) = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass()) else {
-            return false;
-        };
-        let is_best = self.known.standing.objective_ns.is_none_or(|best| objective < best);
-        let (ranking, is_apart) = (self.study.header().ranking, self.study.header().per_problem);
-        match is_apart {
-            true => apart::improve(&mut self.known.standing, evaluation, ranking),
-            false if is_best => self.known.standing = standing_of(evaluation, objective, ranking),
-            false => {}
-        }
-        is_best
+        improve(&mut self.standing, evaluation, self.study.header())
     }
 
     pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
@@ -503,7 +473,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.undone.unwritten.push(generation);
             self.warn_of_view(&error, "it is tried again at the end");
         }
-        let best_ns = self.known.standing.objective_ns;
+        let best_ns = self.standing.objective_ns;
         self.observer.observe(&Event::Generation { generation, best_ns });
     }
 
@@ -528,7 +498,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
         // What is begun after an interrupt is not waited for either.
         while !self.ending.is_early() {
-            let left = self.time.wall.left_with_grace();
+            let left = self.wall.left_with_grace();
             // At least a moment, so that what has arrived already is never left unread.
             let patience = left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1));
             match self.inbox.receiver.recv_timeout(patience) {
@@ -548,7 +518,7 @@ impl<R: Recipe> Engine<'_, R> {
         if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
             return;
         }
-        self.time.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
+        self.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
     }
 }
 
@@ -591,10 +561,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.ledger.known.insert(genome.clone());
         // Strategies take nothing from this class, and wait for no other answer.
         self.strategy.tell(&Outcome::new(genome.clone(), VerdictClass::Harness, None));
-        // Its place in the budget goes to another variant.
-        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.ending.stop = None;
-        }
+        self.make_room();
         let evaluated = self.counted() - self.ledger.finished_before;
         let stop = self.undone.troubles.note_trouble(&evaluation.verdict, evaluated);
         self.observer.observe(&Event::NotFinal { evaluation: Box::new(evaluation) });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::device::Telemetry;
 use evo_protocol::evaluation::Evaluation;
-use evo_space::genome::{ContentHash, Genome};
+use evo_space::genome::Genome;
 
 use super::ports::{Recipe, Utilization};
 use super::variant::{Codes, Sources, Variant};
@@ -63,28 +63,7 @@ pub(super) struct Twins<B> {
     pub codes: Codes,
 }
 
-impl<B> Twins<B> {
-    pub(super) fn new() -> Twins<B> {
-        Twins { sources: HashMap::new(), codes: HashMap::new() }
-    }
-}
-
-/// Tickets of guesses begin here; variants are numbered from 0.
-pub(super) const FIRST_TICKET: u64 = 1 << 63;
-
-#[derive(Debug, Default)]
-pub(super) struct Guesses {
-    /// Under way, by ticket: the source's key, and the hash compiled into the binary.
-    pub running: HashMap<u64, (ContentHash, ContentHash)>,
-    pub made: u64,
-    /// Outcomes known when the strategy was last asked; with no more it would say the same.
-    pub asked_at: Option<usize>,
-}
-
-pub(super) fn is_guess(ticket: u64) -> bool {
-    ticket >= FIRST_TICKET
-}
-
+#[derive(Default)]
 pub(super) struct Ledger {
     pub known: HashSet<Genome>,
     pub index: HashMap<u64, usize>,
@@ -99,15 +78,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new(evaluations: &[Evaluation]) -> Ledger {
-        let mut ledger = Ledger {
-            known: HashSet::new(),
-            index: HashMap::new(),
-            used_numbers: HashSet::new(),
-            next_number: 0,
-            finished_before: 0,
-            uncounted: 0,
-            passed_over_in_a_row: 0,
-        };
+        let mut ledger = Ledger::default();
         ledger.recount(evaluations);
         ledger
     }

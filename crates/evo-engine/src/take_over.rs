@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use evo_journal::budget::StopReason;
 use evo_journal::conditions::Conditions;
 use evo_journal::record::now;
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
@@ -23,7 +22,7 @@ use evo_supervise::job::Standing;
 use jiff::Timestamp;
 
 use crate::apart;
-use crate::carry::{Inheritance, best_of, is_lasting, is_still_too_slow, preference};
+use crate::carry::{Inheritance, improve, is_lasting, is_still_too_slow, preference};
 use crate::ports::Recipe;
 use crate::run::Engine;
 use crate::trouble::EngineError;
@@ -63,7 +62,7 @@ impl<R: Recipe> Engine<'_, R> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
         let standing = self.standing_with(held.iter().copied());
-        held.retain(|one| one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &standing));
+        held.retain(|one| self.holds_beside(one, &standing));
         // A twin whose original is gone would keep its machine code out of the confirmation.
         let numbers: HashSet<u64> = held.iter().map(|one| one.number).collect();
         held.retain(|one| one.duplicate_of.is_none_or(|original| numbers.contains(&original)));
@@ -89,7 +88,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// What is left is kept for variants whose machine code turns out to be the same.
     pub(super) fn take_over(&mut self) -> Result<(), EngineError> {
-        let mut earlier = std::mem::take(&mut self.known.earlier);
+        let mut earlier = std::mem::take(&mut self.earlier);
         for message in std::mem::take(&mut earlier.notices) {
             self.say_at_start(message)?;
         }
@@ -112,7 +111,7 @@ impl<R: Recipe> Engine<'_, R> {
             let message = format!("none of {count} earlier results of this kernel can be taken over: {why}");
             self.say_at_start(message)?;
         }
-        self.known.inheritance = Inheritance::new(earlier.results);
+        self.inheritance = Inheritance::new(earlier.results);
         Ok(())
     }
 
@@ -158,10 +157,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let passing = found.taken.iter().map(|one| &one.result.evaluation);
         let standing = self.standing_with(passing);
-        found.taken.retain(|taken| {
-            let one = &taken.result.evaluation;
-            one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &standing)
-        });
+        found.taken.retain(|taken| self.holds_beside(&taken.result.evaluation, &standing));
         let default = self.space.default_genome();
         found.taken.sort_by_cached_key(|taken| {
             let one = taken.result;
@@ -199,8 +195,7 @@ impl<R: Recipe> Engine<'_, R> {
             self.twins.codes.insert(code, Twin::Known { owner: evaluation.number, answer: () });
             return;
         };
-        let Some(position) = self.ledger.index.get(owner) else { return };
-        let original = &self.study.history.evaluations[*position];
+        let Some(original) = self.evaluation_of(*owner) else { return };
         evaluation.duplicate_of = Some(original.duplicate_of.unwrap_or(original.number));
         evaluation.verdict = original.verdict.clone();
         evaluation.gates.clone_from(&original.gates);
@@ -214,8 +209,7 @@ impl<R: Recipe> Engine<'_, R> {
         variant: Variant<R::Prepared>,
     ) -> Result<Option<Variant<R::Prepared>>, EngineError> {
         let identity = variant.prepared.as_ref().map(|(_, identity)| identity);
-        let found =
-            identity.and_then(|identity| Some((identity, self.known.inheritance.of_source(identity)?)));
+        let found = identity.and_then(|identity| Some((identity, self.inheritance.of_source(identity)?)));
         let Some((identity, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(Some(variant));
         };
@@ -230,35 +224,29 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn holds_now(&self, result: &EarlierResult) -> bool {
-        let one = &result.evaluation;
-        one.verdict.kind != VerdictKind::TooSlow || self.is_still_slow(one, &self.known.standing)
+        self.holds_beside(&result.evaluation, &self.standing)
     }
 
-    fn is_still_slow(&self, one: &Evaluation, standing: &Standing) -> bool {
+    fn holds_beside(&self, one: &Evaluation, standing: &Standing) -> bool {
         let header = self.study.header();
         match header.per_problem {
+            _ if one.verdict.kind != VerdictKind::TooSlow => true,
             true => apart::is_behind_everywhere(one, standing, header.ranking),
             false => is_still_too_slow(one, standing),
         }
     }
 
     fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
-        let header = self.study.header();
-        if !header.per_problem {
-            return best_of(&self.known.standing, evaluations, header.ranking);
+        let mut standing = self.standing.clone();
+        for evaluation in evaluations {
+            improve(&mut standing, evaluation, self.study.header());
         }
-        let mut standing = self.known.standing.clone();
-        evaluations
-            .filter(|one| one.verdict.is_pass())
-            .for_each(|one| apart::improve(&mut standing, one, header.ranking));
         standing
     }
 
     /// Ends a variant in flight that takes no place in the budget, as one that is passed over.
     fn settle_uncounted(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
-        if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
-            self.ending.stop = None;
-        }
+        self.make_room();
         self.settle(evaluation)
     }
 
@@ -267,7 +255,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         code: Option<&ContentHash>,
     ) -> Result<bool, EngineError> {
-        let found = code.and_then(|code| Some((code, self.known.inheritance.of_code(code)?)));
+        let found = code.and_then(|code| Some((code, self.inheritance.of_code(code)?)));
         let Some((code, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(false);
         };
@@ -388,9 +376,9 @@ pub(super) fn ago(at: &str, now: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use evo_journal::budget::StopReason;
     use evo_journal::record::{FORMAT_EDITED, FORMAT_UNEDITED, JournalRecord};
     use evo_journal::replay::History;
-    use evo_journal::writer::JournalWriter;
     use evo_journal::{line, reader};
     use evo_protocol::verdict::Verdict;
     use evo_report::study::{EarlierLimits, EarlierResults};
@@ -398,7 +386,7 @@ mod tests {
     use evo_space::space::SearchSpace;
 
     use super::*;
-    use crate::fake::{Ran, Script, TestStudy, all_pass, lane_result};
+    use crate::fake::{Ran, Script, TestStudy, all_pass, failing, lane_result};
 
     #[test]
     fn times_are_said_in_words() {
@@ -425,15 +413,6 @@ mod tests {
             self.name = name.to_string();
             self
         }
-
-        fn history(&self) -> History {
-            History::replay(reader::read(&self.journal()).unwrap())
-        }
-
-        fn find(&self, name: &str) -> Evaluation {
-            let mut all = self.history().evaluations.into_iter();
-            all.find(|one| one.configuration.to_string() == name).unwrap()
-        }
     }
 
     impl Ran {
@@ -442,22 +421,17 @@ mod tests {
             labels.sort_unstable();
             labels
         }
-
-        #[track_caller]
-        fn said(&self, part: &str) {
-            assert!(
-                self.events.iter().any(|event| event.contains(part)),
-                "no `{part}` in {:#?}",
-                self.events
-            );
-        }
     }
 
-    fn with_kind(kind: VerdictKind, label: &'static str) -> Script {
-        Arc::new(move |job| {
-            let kind = if job.label == label { kind } else { VerdictKind::Pass };
-            lane_result(job, kind)
-        })
+    /// A study in which everything of the space has passed.
+    fn measured(space: &str) -> TestStudy {
+        let bench = TestStudy::new(space);
+        bench.run(all_pass());
+        bench
+    }
+
+    fn one_is(kind: VerdictKind) -> Script {
+        failing(kind, |job| job.label == "A=1 B=0")
     }
 
     #[test]
@@ -491,8 +465,7 @@ mod tests {
 
     #[test]
     fn a_resumed_study_keeps_what_holds_after_an_edit() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         assert_eq!(bench.history().header.unwrap().format, FORMAT_UNEDITED);
         let before = bench.find("A=1 B=1");
         // One value more, one less.
@@ -510,7 +483,7 @@ mod tests {
         // Without a further edit nothing is said or asked again.
         let again = bench.run(all_pass());
         assert!(again.evaluated().is_empty());
-        assert!(!again.events.iter().any(|event| event.contains("hold after it")), "{:?}", again.events);
+        assert!(!again.tells("hold after it"), "{:?}", again.events);
         // Back to the first space: what was measured then holds again.
         let ran = bench.edit(FOUR).run(all_pass());
         assert!(ran.evaluated().is_empty(), "{:?}", ran.evaluated());
@@ -521,8 +494,7 @@ mod tests {
 
     #[test]
     fn kept_results_count_against_the_budget_and_taken_over_ones_do_not() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         bench.edit("[parameters]\nA = [0, 1, 2, 3]\nB = [0, 1]\n");
         bench.options.budget.evaluations = Some(6);
         let ran = bench.run(all_pass());
@@ -556,8 +528,7 @@ mod tests {
 
     #[test]
     fn equal_code_under_other_conditions_is_measured_again() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1]\nLATE = [0]\n");
         bench.conditions.add("check rtol", "0.01");
         let ran = bench.edit("[parameters]\nA = [0, 1]\nLATE = [1]\n").run(all_pass());
         assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (2, 0));
@@ -568,8 +539,7 @@ mod tests {
 
     #[test]
     fn another_plan_is_measured_again_and_other_text_with_the_same_code_is_not() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nGRID = [1]\nLATE = [0]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1]\nGRID = [1]\nLATE = [0]\n");
         bench.named("grid").edit("[parameters]\nA = [0, 1]\nGRID = [2]\nLATE = [0]\n");
         assert_eq!(bench.run(all_pass()).evaluated().len(), 2);
         // LATE is in the source, not in the machine code: compiled, and then known.
@@ -598,7 +568,7 @@ mod tests {
             (VerdictKind::HarnessError, true),
         ] {
             let mut bench = TestStudy::new(FOUR);
-            bench.run(with_kind(kind, "A=1 B=0"));
+            bench.run(one_is(kind));
             let ran = bench.named("t").run(all_pass());
             let expected: &[&str] = if again { &["A=1 B=0"] } else { &[] };
             assert_eq!(ran.evaluated(), expected, "{kind}");
@@ -610,7 +580,7 @@ mod tests {
     #[test]
     fn a_refusal_stands_against_a_later_pass() {
         let mut bench = TestStudy::new(FOUR);
-        bench.run(with_kind(VerdictKind::WrongAnswer, "A=1 B=0"));
+        bench.run(one_is(VerdictKind::WrongAnswer));
         bench.named("t").options.remeasure = true;
         let ran = bench.run(all_pass());
         assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (4, 0));
@@ -658,8 +628,7 @@ mod tests {
 
     #[test]
     fn a_twin_whose_original_is_gone_speaks_for_itself() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n");
         assert!(bench.find("A=1 DEAD=1").duplicate_of.is_some());
         let ran = bench.edit("[parameters]\nA = [0, 1]\nDEAD = [1]\n").run(all_pass());
         assert!(ran.evaluated().is_empty());
@@ -673,8 +642,7 @@ mod tests {
 
     #[test]
     fn another_default_is_found_by_its_origin() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2]\n");
-        bench.run(all_pass());
+        let mut bench = measured("[parameters]\nA = [0, 1, 2]\n");
         bench.edit("[parameters]\nA = { values = [0, 1, 2], default = 2 }\n");
         for name in ["s", "t"] {
             assert!(bench.named(name).run(all_pass()).evaluated().is_empty());
@@ -691,8 +659,7 @@ mod tests {
 
     #[test]
     fn remeasure_takes_nothing_over() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         bench.named("t").options.remeasure = true;
         assert_eq!(bench.run(all_pass()).evaluated().len(), 4);
         let ran = bench.named("s").edit(SIX).run(all_pass());
@@ -702,8 +669,7 @@ mod tests {
 
     #[test]
     fn a_run_that_died_before_it_settled_an_edit_is_settled_by_the_next() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         // Opened after the edit, and killed at once.
         drop(bench.edit(SIX).open());
         assert!(bench.history().evaluations.is_empty() && bench.history().is_unsettled);
@@ -749,8 +715,7 @@ mod tests {
 
     #[test]
     fn a_run_that_died_while_it_took_over_takes_over_the_rest() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         bench.named("t").edit(SIX).run(all_pass());
         let (expected, bytes) = (bench.verdicts(), std::fs::read(bench.journal()).unwrap());
         for step in 0..12 {
@@ -765,8 +730,7 @@ mod tests {
 
     #[test]
     fn older_and_foreign_and_damaged_studies_stop_nothing() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         let journal = std::fs::read_to_string(bench.journal()).unwrap();
         let place = |name: &str, text: &str| {
             let folder = bench.out.path().join(name);
@@ -791,8 +755,7 @@ mod tests {
 
     #[test]
     fn reading_is_bounded() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         let own = bench.named("t").open();
         let size = std::fs::metadata(bench.out.path().join("s/journal.jsonl")).unwrap().len();
         let read = |bytes, folders| {
@@ -813,8 +776,7 @@ mod tests {
 
     #[test]
     fn results_of_before_keys_were_kept_are_measured_again() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(all_pass());
+        let mut bench = measured(FOUR);
         let records =
             reader::read(&bench.journal()).unwrap().records.into_iter().map(|record| match record {
                 JournalRecord::Evaluation(one) => {
@@ -844,13 +806,8 @@ mod tests {
         drop(bench.open());
         let configuration = Configuration::new(vec![("A".into(), 1.into()), ("B".into(), 1.into())]);
         let gone = Configuration::new(vec![("A".into(), 9.into()), ("B".into(), 1.into())]);
-        let length = std::fs::metadata(bench.journal()).unwrap().len();
-        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-        for (number, configuration) in [(0, configuration), (1, gone)] {
-            writer
-                .append(&JournalRecord::Started { number, configuration, lane: None, at_ms: None })
-                .unwrap();
-        }
+        bench.crash(0, configuration);
+        bench.crash(1, gone);
         let ran = bench.edit(SIX).run(all_pass());
         assert_eq!(ran.evaluated().len(), 6);
         assert_eq!(bench.find("A=1 B=1").number, 0);

@@ -7,30 +7,19 @@ use std::time::Duration;
 use evo_journal::budget::StopReason;
 use evo_journal::record::{JournalRecord, RunEnd};
 use evo_journal::replay::History;
-use evo_journal::writer::JournalWriter;
 use evo_journal::{leaderboard, line, reader};
 use evo_protocol::verdict::{Cause, Gate, Verdict, VerdictKind};
 use evo_search::registry::create;
-use evo_search::strategy::{Expectation, Outcome, Proposal, Strategy};
+use evo_search::strategy::Expectation;
 
 use crate::fake::{
-    FakeBinary, FakeJob, Ran, Script, TestStudy, all_pass, lane_result, objective_of, verdicts_in,
+    FakeBinary, FakeJob, Ran, ScriptedStrategy, TestStudy, all_pass, failing, lane_result, mixed,
+    objective_of, verdicts_in,
 };
 use crate::ports::{Message, NoSanitizer};
 use crate::run::SanitizePlan;
 
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
-
-fn mixed() -> Script {
-    Arc::new(|job| {
-        let kind = match job.label.as_str() {
-            label if label.starts_with("A=2") => VerdictKind::WrongAnswer,
-            label if label.starts_with("A=3 B=1") => VerdictKind::Hang,
-            _ => VerdictKind::Pass,
-        };
-        lane_result(job, kind)
-    })
-}
 
 #[test]
 fn the_whole_space_is_evaluated_and_failures_change_nothing() {
@@ -76,22 +65,14 @@ fn a_run_says_how_warm_the_device_was_before_and_after() {
 fn gates_not_reached_are_not_run() {
     let bench = TestStudy::new(PLAIN);
     bench.run(mixed());
-    let study = bench.open();
-    let find = |text: &str| {
-        study.history.evaluations.iter().find(|one| one.configuration.to_string() == text).unwrap()
-    };
-    let text = |name: &str| {
-        let states: Vec<String> = find(name)
-            .gates
-            .iter()
-            .map(|one| format!("{:?}", one.state).chars().next().unwrap().into())
-            .collect();
-        states.concat()
+    let text = |name: &str| -> String {
+        let gates = bench.find(name).gates;
+        gates.iter().filter_map(|report| format!("{:?}", report.state).chars().next()).collect()
     };
     assert_eq!(text("A=7 B=0"), "FNNNNNNNNN");
     assert_eq!(text("A=6 B=0"), "PFNNNNNNNN");
     assert_eq!(text("A=0 B=0"), "PPPPPPPPNN");
-    assert!(find("A=0 B=0").passed_through(Gate::Honesty));
+    assert!(bench.find("A=0 B=0").passed_through(Gate::Honesty));
 }
 
 #[test]
@@ -232,16 +213,12 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
 fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
     let mut bench = TestStudy::new(PLAIN);
     bench.options.finalists = 2;
-    let ran = bench.run(Arc::new(|job| {
-        let fails = job.deep && job.label == "A=0 B=0";
-        lane_result(job, if fails { VerdictKind::WrongAnswer } else { VerdictKind::Pass })
-    }));
-    let first =
-        bench.open().history.evaluations.iter().find(|one| one.is_timed() && !one.is_default()).cloned();
-    let first = first.unwrap().configuration.to_string();
-    let told = |part: &str| ran.events.iter().any(|event| event.contains(part));
-    assert!(told("finalist `A=0 B=0` does not pass at full depth: wrong_answer"), "{:?}", ran.events);
-    assert!(told(&format!("compared with `{first}` instead, the first that passed")), "{:?}", ran.events);
+    let ran = bench.run(failing(VerdictKind::WrongAnswer, |job| job.deep && job.label == "A=0 B=0"));
+    let evaluations = bench.history().evaluations;
+    let first = evaluations.iter().find(|one| one.is_timed() && !one.is_default()).unwrap();
+    let first = first.configuration.to_string();
+    ran.said("finalist `A=0 B=0` does not pass at full depth: wrong_answer");
+    ran.said(&format!("compared with `{first}` instead, the first that passed"));
     assert_eq!(ran.log.deep[..2], ["A=0 B=0".to_string(), first]);
     let board = leaderboard::section(&bench.open().history).unwrap();
     assert!(!board.baseline.is_default && board.entries().all(|own| own.number != 0));
@@ -350,11 +327,11 @@ fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
     std::fs::write(bench.journal(), damaged).unwrap();
     bench.options.budget.evaluations = Some(3);
     for tells in [true, false, false] {
-        let events = bench.run(mixed()).events;
+        let ran = bench.run(mixed());
         for part in ["total: Some(18)", "evaluations: 18", "best: Some((1000.0", "\"wrong_answer\": 3"] {
-            assert!(events[0].contains(part), "no `{part}` in {}", events[0]);
+            assert!(ran.events[0].contains(part), "no `{part}` in {}", ran.events[0]);
         }
-        assert_eq!(events.iter().any(|event| event.contains("damaged line")), tells, "{events:?}");
+        assert_eq!(ran.tells("damaged line"), tells, "{:?}", ran.events);
     }
 }
 
@@ -364,17 +341,8 @@ fn what_was_in_flight_at_three_crashes_is_given_up() {
     drop(bench.open());
     let configuration = bench.space.configuration(&bench.space.default_genome());
     for crash in 1..=3 {
-        let length = std::fs::metadata(bench.journal()).unwrap().len();
-        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-        let started = JournalRecord::Started {
-            number: 0,
-            configuration: configuration.clone(),
-            lane: None,
-            at_ms: None,
-        };
-        writer.append(&started).unwrap();
-        let study = bench.open();
-        assert_eq!(study.history.struck[0].strikes, crash);
+        bench.crash(0, configuration.clone());
+        assert_eq!(bench.open().history.struck[0].strikes, crash);
     }
     let ran = bench.run(all_pass());
     assert_eq!(bench.verdicts()["A=0 B=0"], "interrupted");
@@ -389,15 +357,7 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
         drop(bench.open());
         let configuration = bench.space.configuration(&bench.space.genome_at(2).unwrap());
         for _ in 0..crashes {
-            let length = std::fs::metadata(bench.journal()).unwrap().len();
-            let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-            let started = JournalRecord::Started {
-                number: 5,
-                configuration: configuration.clone(),
-                lane: None,
-                at_ms: None,
-            };
-            writer.append(&started).unwrap();
+            bench.crash(5, configuration.clone());
             drop(bench.open());
         }
         let ran = bench.run(all_pass());
@@ -410,10 +370,7 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
 fn finalists_are_confirmed_and_those_that_fail_make_room() {
     let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n");
     bench.options.finalists = 2;
-    let ran = bench.run(Arc::new(|job| {
-        let lucky = job.deep && job.label == "A=0 B=0";
-        lane_result(job, if lucky { VerdictKind::Nondeterministic } else { VerdictKind::Pass })
-    }));
+    let ran = bench.run(failing(VerdictKind::Nondeterministic, |job| job.deep && job.label == "A=0 B=0"));
     assert_eq!(ran.summary.confirmed, 3, "two finalists and the baseline");
     assert_eq!(ran.log.deep, ["A=3 B=0", "A=0 B=0", "A=0 B=1", "A=1 B=0"]);
     let study = bench.open();
@@ -509,43 +466,24 @@ fn a_full_cache_stops_the_run_and_blames_no_variant() {
     assert!(bench.verdicts().values().all(|verdict| verdict == "pass"), "{:?}", bench.verdicts());
 }
 
-/// Expects `1000 ns` of everything but the second proposal, of which it expects nothing that a file can hold.
-struct Oracle<'a> {
-    inner: Box<dyn Strategy + 'a>,
-    asked: usize,
-}
-
-impl Strategy for Oracle<'_> {
-    fn name(&self) -> &'static str {
-        "oracle"
-    }
-
-    fn ask(&mut self, n: usize) -> Vec<Proposal> {
-        let mut proposals = self.inner.ask(n);
-        for proposal in &mut proposals {
-            self.asked += 1;
-            let objective_ns = if self.asked == 2 { f64::NAN } else { 1000.0 };
-            let expected = Expectation { objective_ns, low_ns: 900.0, high_ns: 1100.0, risk: 0.25 };
-            proposal.expected = Some(expected);
-        }
-        proposals
-    }
-
-    fn tell(&mut self, outcome: &Outcome) {
-        self.inner.tell(outcome);
-    }
-
-    fn is_done(&self) -> bool {
-        self.inner.is_done()
-    }
-}
-
 #[test]
 fn what_was_expected_is_journaled_beside_what_came() {
     // `A=6` does not compile and `A=7` is refused before: both say what was expected all the same.
     let bench = TestStudy::new("[parameters]\nA = [0, 1, 6, 7]\n");
-    let inner = create("exhaustive", &bench.space, 1).unwrap();
-    bench.run_strategy(Box::new(Oracle { inner, asked: 0 }), |_| all_pass()).unwrap();
+    let mut oracle = ScriptedStrategy::new(create("exhaustive", &bench.space, 1).unwrap());
+    let mut asked = 0;
+    // Expects `1000 ns` of everything but the second proposal, of which it expects nothing that a file can hold.
+    oracle.ask = Box::new(move |inner, n| {
+        let mut proposals = inner.ask(n);
+        for proposal in &mut proposals {
+            asked += 1;
+            let objective_ns = if asked == 2 { f64::NAN } else { 1000.0 };
+            let expected = Expectation { objective_ns, low_ns: 900.0, high_ns: 1100.0, risk: 0.25 };
+            proposal.expected = Some(expected);
+        }
+        proposals
+    });
+    bench.run_strategy(Box::new(oracle), |_| all_pass()).unwrap();
     let journal = reader::read(&bench.journal()).unwrap();
     assert!(journal.rejected.is_empty(), "{:?}", journal.rejected);
     let evaluations = History::replay(journal).evaluations;

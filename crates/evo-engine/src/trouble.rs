@@ -149,11 +149,10 @@ mod tests {
 
     use evo_journal::budget::StopReason;
     use evo_journal::record::JournalRecord;
-    use evo_journal::writer::JournalWriter;
     use evo_protocol::verdict::VerdictKind;
 
     use super::*;
-    use crate::fake::{Script, TestStudy, all_pass, lane_result};
+    use crate::fake::{Script, TestStudy, all_pass, failing, lane_result, undisturbed};
 
     fn trouble(message: &str) -> Verdict {
         Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
@@ -212,28 +211,13 @@ mod tests {
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
 
     fn killed() -> Verdict {
-        let message = "the C++ compiler was killed by SIGKILL";
-        Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
+        trouble("the C++ compiler was killed by SIGKILL")
     }
 
-    fn undisturbed(space: &str) -> BTreeMap<String, String> {
-        let bench = TestStudy::new(space);
-        bench.run(all_pass());
-        bench.verdicts()
-    }
-
-    fn failing(times: usize, hits: fn(&str) -> bool) -> Script {
-        let left = AtomicUsize::new(times);
-        Arc::new(move |job| {
-            let fails = hits(&job.label)
-                && left
-                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                    .is_ok();
-            let mut result =
-                lane_result(job, if fails { VerdictKind::HarnessError } else { VerdictKind::Pass });
-            result.verdict.message =
-                if fails { "the device worker was killed".into() } else { String::new() };
-            result
+    fn failing_first(times: usize, hits: fn(&str) -> bool) -> Script {
+        let tries = AtomicUsize::new(0);
+        failing(VerdictKind::HarnessError, move |job| {
+            hits(&job.label) && tries.fetch_add(1, Ordering::Relaxed) < times
         })
     }
 
@@ -243,10 +227,10 @@ mod tests {
         // Every source but one fails at its first compilation, and that one at its first evaluation.
         bench.trouble =
             Some(Arc::new(|source, tries| (tries == 1 && !source.starts_with("code 1 1 ")).then(killed)));
-        let ran = bench.run(failing(1, |label| label == "A=1 B=1"));
+        let ran = bench.run(failing_first(1, |label| label == "A=1 B=1"));
         assert_eq!(bench.verdicts(), undisturbed(PLAIN));
         assert_eq!((ran.summary.end.not_final, ran.summary.end.reason), (0, StopReason::SpaceExhausted));
-        assert!(ran.events.iter().any(|event| event.contains("is tried again")));
+        ran.said("is tried again");
     }
 
     #[test]
@@ -255,7 +239,7 @@ mod tests {
         let ran = bench.run(all_pass());
         assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (2, 2));
         assert!(bench.verdicts().keys().all(|name| name.starts_with("A=0")), "{:?}", bench.verdicts());
-        assert!(ran.events.iter().any(|event| event.contains("is tried again")));
+        ran.said("is tried again");
     }
 
     #[test]
@@ -266,19 +250,15 @@ mod tests {
         let ran = bench.run(all_pass());
         assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (7, 1));
         assert_eq!(ran.summary.end.reason, StopReason::Evaluations);
-        let study = bench.open();
-        let number = study.history.not_final[0].number;
-        assert_eq!(study.history.not_final[0].configuration.to_string(), "A=0 B=2");
+        let not_final = &bench.history().not_final[0];
+        assert_eq!(not_final.configuration.to_string(), "A=0 B=2");
         assert!(!bench.verdicts().contains_key("A=0 B=2"));
-        drop(study);
         // A resume judges it under its own number although the budget is used up.
         bench.trouble = None;
         let ran = bench.run(all_pass());
         assert_eq!((ran.summary.end.evaluations, ran.summary.end.not_final), (8, 0));
         assert_eq!(ran.log.evaluated, ["A=0 B=2"]);
-        let study = bench.open();
-        assert_eq!(study.history.evaluations.last().unwrap().number, number);
-        drop(study);
+        assert_eq!(bench.find("A=0 B=2").number, not_final.number);
         bench.options.budget.evaluations = None;
         bench.run(all_pass());
         assert_eq!(bench.verdicts(), undisturbed(PLAIN));
@@ -308,7 +288,7 @@ mod tests {
         {
             let bench = TestStudy::new(space);
             // The first variant fails for good: twice in the engine's eyes.
-            let ran = bench.run(failing(2, |label| label.starts_with("A=0")));
+            let ran = bench.run(failing_first(2, |label| label.starts_with("A=0")));
             assert_eq!(ran.summary.end.evaluations + ran.summary.end.not_final, 6, "{space}");
             assert!(ran.summary.end.not_final <= 1, "{space}");
             bench.run(all_pass());
@@ -359,20 +339,15 @@ mod tests {
     fn journals_in_which_trouble_is_a_verdict_are_repaired() {
         let bench = TestStudy::new(PLAIN);
         bench.run(all_pass());
-        let study = bench.open();
-        let passed = study.history.evaluations.iter().rfind(|one| one.verdict.is_pass());
-        let mut older = passed.unwrap().clone();
-        drop(study);
+        let evaluations = bench.history().evaluations;
+        let mut older = evaluations.into_iter().rfind(|one| one.verdict.is_pass()).unwrap();
         // As an earlier evo wrote it: the last verdict of the study is trouble.
         let text = std::fs::read_to_string(bench.journal()).unwrap();
         let own = format!("\"number\":{},", older.number);
         let kept: Vec<&str> = text.lines().filter(|line| !line.contains(&own)).collect();
         std::fs::write(bench.journal(), kept.join("\n") + "\n").unwrap();
         older.verdict = killed();
-        let length = std::fs::metadata(bench.journal()).unwrap().len();
-        let mut writer = JournalWriter::append_after(&bench.folder(), length).unwrap();
-        writer.append(&JournalRecord::Evaluation(Box::new(older))).unwrap();
-        drop(writer);
+        bench.append(&JournalRecord::Evaluation(Box::new(older)));
         assert_eq!(bench.verdicts().len(), 17);
         let ran = bench.run(all_pass());
         assert_eq!((ran.log.evaluated.len(), ran.summary.end.not_final), (1, 0));
@@ -385,16 +360,14 @@ mod tests {
         bench.options.finalists = 1;
         let deep = AtomicUsize::new(0);
         // The second deep evaluation fails once, and is made again.
-        let ran = bench.run(Arc::new(move |job| {
-            let fails = job.deep && deep.fetch_add(1, Ordering::Relaxed) == 1;
-            lane_result(job, if fails { VerdictKind::HarnessError } else { VerdictKind::Pass })
-        }));
+        let second = failing(VerdictKind::HarnessError, move |job| {
+            job.deep && deep.fetch_add(1, Ordering::Relaxed) == 1
+        });
+        let ran = bench.run(second);
         assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (2, 3));
-        let ran = bench.run(Arc::new(|job| {
-            lane_result(job, if job.deep { VerdictKind::HarnessError } else { VerdictKind::Pass })
-        }));
+        let ran = bench.run(failing(VerdictKind::HarnessError, |job| job.deep));
         assert_eq!(ran.summary.confirmed, 0);
-        assert!(bench.open().history.confirmations.iter().all(|one| one.evaluation.verdict.is_pass()));
+        assert!(bench.history().confirmations.iter().all(|one| one.evaluation.verdict.is_pass()));
     }
 
     #[test]
@@ -412,11 +385,7 @@ mod tests {
             lane_result(job, VerdictKind::Pass)
         }));
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
-        assert!(
-            ran.events.iter().any(|event| event.contains("it is tried again at the end")),
-            "{:#?}",
-            ran.events
-        );
+        ran.said("it is tried again at the end");
         assert!(place.is_file());
     }
 

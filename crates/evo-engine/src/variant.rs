@@ -166,33 +166,19 @@ impl<P> Variant<P> {
 
     pub(crate) fn evaluation(&self, verdict: Verdict, reports: Vec<GateReport>) -> Evaluation {
         let build = &self.build;
+        let identity = self.prepared.as_ref().map(|(_, identity)| identity);
         Evaluation {
-            number: self.number,
-            generation: 0,
-            configuration: self.configuration.clone(),
-            configuration_hash: self.configuration.hash(),
-            origin: self.origin.clone(),
             expected: self.expected,
             aimed_at: self.aimed_at.clone(),
-            verdict,
             gates: complete(reports),
-            measurements: Vec::new(),
-            objective_ns: None,
             resources: build.resources.clone(),
-            source_hash: self.prepared.as_ref().and_then(|(_, identity)| identity.text.clone()),
+            source_hash: identity.and_then(|identity| identity.text.clone()),
             binary_hash: build.binary_hash.clone(),
             code_hash: build.code_hash.clone(),
             facts: build.facts,
-            duplicate_of: None,
-            key: self.prepared.as_ref().and_then(|(_, identity)| identity.key()),
-            taken_over_from: None,
+            key: identity.and_then(Identity::key),
             compile_ms: build.compile_ms,
-            device_ms: 0.0,
-            recovery: None,
-            lane: None,
-            device_uuid: None,
-            lane_ratio: None,
-            at_ms: None,
+            ..Evaluation::new(self.number, self.configuration.clone(), &self.origin, verdict)
         }
     }
 

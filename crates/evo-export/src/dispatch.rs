@@ -5,11 +5,9 @@ use evo_space::genome::Configuration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::ExportError;
-use crate::files::ExportFile;
-use crate::formula::{ExportFormula, FormulaNames, Truth};
-use crate::names::Identifiers;
-use crate::templates::{EXACT_HPP, EXACT_PY, render};
+use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
+use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth};
+use crate::model::identifiers;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
@@ -25,10 +23,9 @@ pub struct DispatchRule {
     pub variant: usize,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dispatch {
     pub kernel: String,
-    /// Names of sizes.
     pub sizes: Vec<String>,
     pub variants: Vec<DispatchVariant>,
     pub rules: Vec<DispatchRule>,
@@ -43,7 +40,7 @@ pub struct Dispatch {
 }
 
 pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
-    let mut identifiers = Identifiers::default();
+    let mut identifiers = identifiers();
     let ident = identifiers.take(&dispatch.kernel);
     let sizes: Vec<(String, String)> =
         dispatch.sizes.iter().map(|name| (name.clone(), identifiers.take(name))).collect();
@@ -69,18 +66,15 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
         "rules": rules.iter().map(shown).collect::<Vec<Value>>(),
         "worst": dispatch.worst_factor.map(|factor| format!("{:.1} %", 100.0 * factor)),
     });
-    let file = |path: &str, contents: String, about| ExportFile {
-        path: path.into(),
-        contents: contents.into_bytes(),
-        about,
-    };
     let about = "which variant to call, by sizes";
+    let cpp = render("dispatch.hpp", include_str!("../templates/dispatch.hpp.j2"), &context)?;
+    let python = render("dispatch.py", include_str!("../templates/dispatch.py.j2"), &context)?;
     Ok(vec![
-        file("dispatch.json", format!("{:#}\n", object(dispatch, evo)), about),
-        file("dispatch.hpp", render("dispatch.hpp", &context)?, about),
-        file("exact.hpp", EXACT_HPP.to_string(), "arithmetic of sizes, for dispatch.hpp"),
-        file("exact.py", EXACT_PY.to_string(), "arithmetic of sizes, for dispatch.py"),
-        file("dispatch.py", render("dispatch.py", &context)?, about),
+        ExportFile::of("dispatch.json", format!("{:#}\n", object(dispatch, evo)), about),
+        ExportFile::of("dispatch.hpp", cpp, about),
+        ExportFile::of("exact.hpp", EXACT_HPP, "arithmetic of sizes, for dispatch.hpp"),
+        ExportFile::of("exact.py", EXACT_PY, "arithmetic of sizes, for dispatch.py"),
+        ExportFile::of("dispatch.py", python, about),
     ])
 }
 

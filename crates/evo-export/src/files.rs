@@ -1,16 +1,23 @@
 //! The files of one variant.
 
+use evo_kernel::template;
 use evo_protocol::plan::Role;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use crate::error::ExportError;
 use crate::format::ExportFormat;
-use crate::model::{BufferArgument, ExportModel, PassedArgument};
-use crate::source::PlainSource;
-use crate::templates::{DRIVER_PY, EXACT_HPP, EXACT_PY, render};
+use crate::formula::ExportError;
+use crate::model::{ExportModel, PassedArgument};
+use crate::source::{PlainSource, one_line};
+use crate::translate::{Language, quoted};
 
-pub const TORCH_LIBRARY: &str = "evo_export";
+pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
+pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
+const DRIVER_PY: &str = include_str!("../templates/driver.py");
+/// A peer that calls the exported files; it needs `evo_peer.py` beside it.
+pub const VERIFY_PEER: &str = include_str!("../templates/verify_peer.py");
+/// What times and checks exported files with other people's tools; it needs the two beside it.
+pub const CROSSCHECK: &str = include_str!("../templates/crosscheck.py");
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportFile {
@@ -18,6 +25,12 @@ pub struct ExportFile {
     pub path: String,
     pub contents: Vec<u8>,
     pub about: &'static str,
+}
+
+impl ExportFile {
+    pub fn of(path: &str, contents: impl Into<Vec<u8>>, about: &'static str) -> ExportFile {
+        ExportFile { path: path.to_string(), contents: contents.into(), about }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -34,180 +47,132 @@ pub struct ExportUnit<'a> {
     pub evo: &'a str,
 }
 
-pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<ExportFile>, ExportError> {
-    let context = context(unit);
-    let mut files = Files { context: &context, found: Vec::new() };
-    let has = |format: ExportFormat| formats.contains(&format);
-    if has(ExportFormat::Cu) || has(ExportFormat::Torch) {
-        files.fixed("kernel.cu", unit.source.text.as_bytes(), "the kernel, with its parameters written in");
-        for (name, text) in unit.headers {
-            files.fixed(name, text.as_bytes(), "a header that the kernel includes");
-        }
-    }
-    if has(ExportFormat::Cu) || has(ExportFormat::Torch) || has(ExportFormat::TvmFfi) {
-        files.rendered("launch.hpp", "grid, block, shared memory and every launch of a call, for C++17")?;
-        files.fixed("exact.hpp", EXACT_HPP.as_bytes(), "arithmetic of sizes, for launch.hpp");
-    }
-    if let Some((arch, image)) = unit.cubin.filter(|_| formats.iter().any(|own| own.needs_cubin())) {
-        files.fixed(&cubin_name(arch), image, "the compiled kernel");
-    }
-    if formats.iter().any(|own| !matches!(own, ExportFormat::Cu | ExportFormat::Cubin)) {
-        files.rendered("launch_plan.py", "shapes and launches of a call, for Python")?;
-        files.fixed("exact.py", EXACT_PY.as_bytes(), "arithmetic of sizes, for launch_plan.py");
-    }
-    if has(ExportFormat::TorchOp) {
-        files.rendered("torch_op.py", "an operator of PyTorch")?;
-    }
-    let needs_driver = uses_maps(unit.model) && (has(ExportFormat::Cupy) || has(ExportFormat::CudaCore));
-    if has(ExportFormat::TorchOp) || needs_driver {
-        files.fixed("driver.py", DRIVER_PY.as_bytes(), "launches the cubin, for the other Python files");
-    }
-    if has(ExportFormat::Torch) {
-        for name in ["torch_ext/binding.cpp", "torch_ext/launch.cu", "torch_ext/load.py"] {
-            files.rendered(name, "an extension of PyTorch that nvcc compiles")?;
-        }
-    }
-    if has(ExportFormat::TvmFfi) {
-        for name in ["tvm_ffi/binding.cc", "tvm_ffi/load.py"] {
-            files.rendered(name, "the cubin behind DLPack, by tvm-ffi")?;
-        }
-    }
-    if has(ExportFormat::Cupy) {
-        files.rendered("cupy_example.py", "the cubin through CuPy")?;
-    }
-    if has(ExportFormat::CudaCore) {
-        files.rendered("cuda_core_example.py", "the cubin through cuda.core")?;
-    }
-    let listed: Vec<Value> = files.found.iter().map(|own| json!([own.path, own.about])).collect();
-    let mut with_list = context.clone();
-    with_list["listed"] = listed.into();
-    let readme = render("README.md", &with_list)?;
-    let mut found = files.found;
-    found.push(ExportFile { path: "README.md".into(), contents: readme.into_bytes(), about: "what is here" });
-    Ok(found)
+/// Where a file's contents come from.
+enum Contents {
+    /// The kernel's source, and the headers that it includes.
+    Source,
+    Cubin,
+    Text(&'static str),
+    Template(&'static str),
 }
 
-pub fn cubin_name(arch: &str) -> String {
+/// A file with its contents, what it is, and the formats that have it.
+type FileRow = ((&'static str, Contents), &'static str, &'static [ExportFormat]);
+
+/// The files, in the order in which they are listed.
+const FILES: &[FileRow] = {
+    use Contents::{Cubin as CubinFile, Source, Template, Text};
+    use ExportFormat::*;
+    const WITH_SOURCE: &[ExportFormat] = &[Cu, Torch];
+    const IN_CPP: &[ExportFormat] = &[Cu, Torch, TvmFfi];
+    const WITH_CUBIN: &[ExportFormat] = &[Cubin, TorchOp, TvmFfi, Cupy, CudaCore];
+    const IN_PYTHON: &[ExportFormat] = &[Torch, TorchOp, TvmFfi, Cupy, CudaCore, Dispatch];
+    const WITH_DRIVER: &[ExportFormat] = &[TorchOp, Cupy, CudaCore];
+    const EXTENSION: &str = "an extension of PyTorch that nvcc compiles";
+    const DLPACK: &str = "the cubin behind DLPack, by tvm-ffi";
+    macro_rules! template {
+        ($path:literal) => {
+            template!($path, $path)
+        };
+        ($path:literal, $name:literal) => {
+            ($path, Template(include_str!(concat!("../templates/", $name, ".j2"))))
+        };
+    }
+    &[
+        (("kernel.cu", Source), "the kernel, with its parameters written in", WITH_SOURCE),
+        (template!("launch.hpp"), "grid, block, shared memory and every launch of a call, for C++17", IN_CPP),
+        (("exact.hpp", Text(EXACT_HPP)), "arithmetic of sizes, for launch.hpp", IN_CPP),
+        (("kernel.cubin", CubinFile), "the compiled kernel", WITH_CUBIN),
+        (template!("launch_plan.py"), "shapes and launches of a call, for Python", IN_PYTHON),
+        (("exact.py", Text(EXACT_PY)), "arithmetic of sizes, for launch_plan.py", IN_PYTHON),
+        (template!("torch_op.py"), "an operator of PyTorch", &[TorchOp]),
+        ((DRIVER, Text(DRIVER_PY)), "launches the cubin, for the other Python files", WITH_DRIVER),
+        (template!("torch_ext/binding.cpp", "torch_ext_binding.cpp"), EXTENSION, &[Torch]),
+        (template!("torch_ext/launch.cu", "torch_ext_launch.cu"), EXTENSION, &[Torch]),
+        (template!("torch_ext/load.py", "torch_ext_load.py"), EXTENSION, &[Torch]),
+        (template!("tvm_ffi/binding.cc", "tvm_ffi_binding.cc"), DLPACK, &[TvmFfi]),
+        (template!("tvm_ffi/load.py", "tvm_ffi_load.py"), DLPACK, &[TvmFfi]),
+        (template!("cupy_example.py"), "the cubin through CuPy", &[Cupy]),
+        (template!("cuda_core_example.py"), "the cubin through cuda.core", &[CudaCore]),
+    ]
+};
+
+/// CuPy and cuda.core launch by themselves what has no tensor maps.
+const DRIVER: &str = "driver.py";
+
+pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<ExportFile>, ExportError> {
+    let mut context = context(unit);
+    let needs_driver = uses_maps(unit.model) || formats.contains(&ExportFormat::TorchOp);
+    let mut files = Vec::new();
+    for ((path, contents), about, wanted) in FILES {
+        if !wanted.iter().any(|format| formats.contains(format)) || *path == DRIVER && !needs_driver {
+            continue;
+        }
+        match contents {
+            Contents::Source => {
+                files.push(ExportFile::of(path, unit.source.text.as_str(), about));
+                let header = |(name, text): &(String, String)| {
+                    ExportFile::of(name, text.as_str(), "a header that the kernel includes")
+                };
+                files.extend(unit.headers.iter().map(header));
+            }
+            Contents::Cubin => {
+                let cubin = unit.cubin.map(|(arch, image)| ExportFile::of(&cubin_name(arch), image, about));
+                files.extend(cubin);
+            }
+            Contents::Text(text) => files.push(ExportFile::of(path, *text, about)),
+            Contents::Template(text) => {
+                files.push(ExportFile::of(path, render(path, text, &context)?, about));
+            }
+        }
+    }
+    context["listed"] = files.iter().map(|file| json!([file.path, file.about])).collect();
+    let readme = render("README.md", include_str!("../templates/README.md.j2"), &context)?;
+    files.push(ExportFile::of("README.md", readme, "what is here"));
+    Ok(files)
+}
+
+fn cubin_name(arch: &str) -> String {
     format!("kernel.{arch}.cubin")
 }
 
-struct Files<'a> {
-    context: &'a Value,
-    found: Vec<ExportFile>,
-}
-
-impl Files<'_> {
-    fn fixed(&mut self, path: &str, contents: &[u8], about: &'static str) {
-        self.found.push(ExportFile { path: path.to_string(), contents: contents.to_vec(), about });
-    }
-
-    fn rendered(&mut self, path: &str, about: &'static str) -> Result<(), ExportError> {
-        let text = render(path, self.context)?;
-        self.fixed(path, text.as_bytes(), about);
-        Ok(())
-    }
-}
-
-fn uses_maps(model: &ExportModel) -> bool {
-    let mut arguments = model.steps.iter().flat_map(|step| &step.launches).flat_map(|own| &own.arguments);
-    arguments.any(|own| matches!(own, PassedArgument::TensorMap(_)))
+pub(crate) fn uses_maps(model: &ExportModel) -> bool {
+    let mut arguments =
+        model.steps.iter().flat_map(|step| &step.launches).flat_map(|launch| &launch.arguments);
+    arguments.any(|argument| matches!(argument, PassedArgument::TensorMap(_)))
 }
 
 fn context(unit: &ExportUnit<'_>) -> Value {
     let model = unit.model;
-    let mut m = json!(model);
-    for (at, buffer) in model.buffers.iter().enumerate() {
-        m["buffers"][at]["torch_type"] = torch_type(buffer.dtype).into();
-        m["buffers"][at]["dl_code"] = dl_code(buffer.dtype).into();
-    }
-    let uses = |dtype: &str| model.buffers.iter().any(|own| own.dtype == dtype);
-    let idents = |wanted: &dyn Fn(&BufferArgument) -> bool| {
-        model.buffers.iter().filter(|own| wanted(own)).cloned().collect::<Vec<BufferArgument>>()
-    };
-    let given = idents(&|own| own.role != Role::Scratch);
-    let outputs = idents(&|own| own.role == Role::Output);
-    let read = idents(&|own| !matches!(own.role, Role::Scratch | Role::Output));
-    let joined = |list: &[BufferArgument], end: &str| {
-        list.iter().map(|own| format!("{}{end}", own.ident)).collect::<Vec<_>>().join(", ")
-    };
     // Sizes that no input has as an extent are arguments of an operator.
-    let is_open =
-        |found: Option<(usize, usize)>| found.is_none_or(|(at, _)| model.buffers[at].role == Role::Output);
-    let open: Vec<&String> =
-        model.sizes.iter().filter(|own| is_open(own.found_in)).map(|own| &own.ident).collect();
-    let each = |form: &dyn Fn(&str) -> String| open.iter().map(|own| form(own)).collect::<String>();
-    let example: Vec<String> = model
-        .sizes
-        .iter()
-        .map(|size| {
-            let value =
-                unit.example.iter().find(|(name, _)| *name == size.name).map_or(1, |(_, value)| *value);
-            format!("\"{}\": {value}", size.ident)
-        })
-        .collect();
-    let ns = format!("{}_export", model.ident);
+    let is_open = |found: Option<(usize, usize)>| {
+        found.is_none_or(|(buffer, _)| model.buffers[buffer].role == Role::Output)
+    };
+    let open = model.sizes.iter().filter(|size| is_open(size.found_in)).map(|size| &size.ident);
+    let example: serde_json::Map<String, Value> =
+        unit.example.iter().map(|(name, size)| (name.clone(), json!(size))).collect();
     json!({
-        "m": m,
-        "ns": ns,
+        "m": model,
+        "ns": format!("{}_export", model.ident),
         "label": unit.label,
         "evo": unit.evo,
         "options": unit.source.options,
-        "uses_half": uses("f16"),
-        "uses_bf16": uses("bf16"),
         "uses_maps": uses_maps(model),
         "arch": unit.cubin.map(|(arch, _)| arch),
-        "own_arch": unit.cubin.and_then(|(arch, _)| own_arch(arch)),
         "cubin": unit.cubin.map(|(arch, _)| cubin_name(arch)),
-        "size_idents": model.sizes.iter().map(|own| own.ident.as_str()).collect::<Vec<_>>().join(", "),
-        "example_sizes": format!("{{{}}}", example.join(", ")),
-        "library": TORCH_LIBRARY,
+        "example": example,
+        "library": "evo_export",
         "op": format!("{}_{}", model.ident, unit.hash.short()),
-        "given": given,
-        "outputs": outputs,
-        "read": read,
-        "tensor_parameters": joined(&given, ": torch.Tensor"),
-        "read_parameters": joined(&read, ": torch.Tensor"),
-        "read_arguments": joined(&read, ""),
-        "size_parameters": each(&|own| format!(", {own}: int")),
-        "size_arguments": each(&|own| format!(", {own}")),
-        "size_keywords": each(&|own| format!(", {own}={own}")),
-        "device_of": read.first().map_or("torch.device(\"cuda\")".to_string(), |own| format!("{}.device", own.ident)),
-        "output_names": joined(&outputs, ""),
-        "output_type": match outputs.len() {
-            1 => "torch.Tensor".to_string(),
-            count => format!("tuple[{}]", vec!["torch.Tensor"; count].join(", ")),
-        },
+        "open": open.collect::<Vec<_>>(),
     })
 }
 
-/// The number of an architecture whose binaries run on no other one: `90a` of `sm_90a`. Compilers leave out its own
-/// instructions where they are not asked for it by name.
-fn own_arch(arch: &str) -> Option<&str> {
-    arch.strip_prefix("sm_").filter(|number| number.ends_with(['a', 'f']))
-}
-
-fn torch_type(dtype: &str) -> &'static str {
-    match dtype {
-        "f16" => "at::kHalf",
-        "bf16" => "at::kBFloat16",
-        "f32" => "at::kFloat",
-        "f64" => "at::kDouble",
-        "i8" => "at::kChar",
-        "i16" => "at::kShort",
-        "i32" => "at::kInt",
-        "i64" => "at::kLong",
-        "u8" => "at::kByte",
-        "u16" => "at::kUInt16",
-        "u32" => "at::kUInt32",
-        _ => "at::kUInt64",
-    }
-}
-
-fn dl_code(dtype: &str) -> &'static str {
-    match dtype {
-        "bf16" => "kDLBfloat",
-        _ if dtype.starts_with('f') => "kDLFloat",
-        _ if dtype.starts_with('u') => "kDLUInt",
-        _ => "kDLInt",
-    }
+pub(crate) fn render(name: &str, text: &str, context: &Value) -> Result<String, ExportError> {
+    let fault =
+        |why: minijinja::Error| ExportError::Template { name: name.to_string(), why: format!("{why:#}") };
+    let mut environment = template::plain_environment();
+    environment.add_filter("comment", |text: String| one_line(&text));
+    environment.add_filter("cpp", |text: String| quoted(Language::Cpp, &text));
+    environment.add_filter("py", |text: String| quoted(Language::Python, &text));
+    environment.render_named_str(name, text, template::json_value(context)).map_err(fault)
 }

@@ -1,8 +1,10 @@
 //! The forms in which a candidate is exported.
 
 use evo_space::diagnostic::nearest;
+use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ExportFormat {
     Cu,
     Cubin,
@@ -19,17 +21,11 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [ExportFormat; 8] = [
-        ExportFormat::Cu,
-        ExportFormat::Cubin,
-        ExportFormat::Torch,
-        ExportFormat::TorchOp,
-        ExportFormat::TvmFfi,
-        ExportFormat::Cupy,
-        ExportFormat::CudaCore,
-        ExportFormat::Dispatch,
-    ];
+    /// In the order in which they are told.
+    pub const ALL: [ExportFormat; 8] = {
+        use ExportFormat::*;
+        [Cu, Cubin, Torch, TorchOp, TvmFfi, Cupy, CudaCore, Dispatch]
+    };
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,20 +44,29 @@ impl ExportFormat {
         !matches!(self, ExportFormat::Cu | ExportFormat::Torch | ExportFormat::Dispatch)
     }
 
+    /// Whether a peer in Python verifies it: `verify_peer.py` has a function for it.
+    pub fn has_peer(self) -> bool {
+        !matches!(self, ExportFormat::Cu | ExportFormat::Cubin | ExportFormat::Dispatch)
+    }
+
+    /// Whether its launches are those of `launch_plan.py`.
+    pub fn is_planned_in_python(self) -> bool {
+        matches!(self, ExportFormat::TorchOp | ExportFormat::Cupy | ExportFormat::CudaCore)
+    }
+
     /// Reads a list of names; `all` stands for every form.
     pub fn parse_list(names: &[String]) -> Result<Vec<ExportFormat>, String> {
-        let mut found: Vec<ExportFormat> = Vec::new();
-        for name in names.iter().map(|own| own.trim()) {
-            if name == "all" {
-                found.extend(ExportFormat::ALL);
-                continue;
+        let mut formats: Vec<ExportFormat> = Vec::new();
+        for name in names.iter().map(|name| name.trim()) {
+            match ExportFormat::ALL.into_iter().find(|format| format.as_str() == name) {
+                Some(format) => formats.push(format),
+                None if name == "all" => formats.extend(ExportFormat::ALL),
+                None => return Err(unknown(name)),
             }
-            let known = ExportFormat::ALL.into_iter().find(|own| own.as_str() == name);
-            found.push(known.ok_or_else(|| unknown(name))?);
         }
-        found.sort();
-        found.dedup();
-        Ok(found)
+        formats.sort();
+        formats.dedup();
+        Ok(formats)
     }
 }
 
@@ -79,12 +84,13 @@ mod tests {
 
     #[test]
     fn names_are_read_and_near_ones_offered() {
-        let parse = |text: &str| {
+        let parse = |text: &str| -> Result<Vec<&str>, String> {
             let names: Vec<String> = text.split(',').map(String::from).collect();
-            ExportFormat::parse_list(&names).map(|own| own.iter().map(|one| one.as_str()).collect::<Vec<_>>())
+            ExportFormat::parse_list(&names)
+                .map(|formats| formats.into_iter().map(ExportFormat::as_str).collect())
         };
         assert_eq!(parse("torch-op, cu,cu"), Ok(vec!["cu", "torch-op"]));
-        assert_eq!(parse("all").map(|own| own.len()), Ok(8));
+        assert_eq!(parse("all").map(|names| names.len()), Ok(8));
         assert_eq!(parse("torch_op").unwrap_err(), "there is no format `torch_op`; did you mean `torch-op`?");
         assert!(parse("xyzzy").unwrap_err().contains("there are cu, cubin, torch"));
     }

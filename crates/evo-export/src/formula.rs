@@ -6,7 +6,6 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::error::ExportError;
 use crate::translate::{Language, Meaning, bare, translate};
 
 /// A formula over sizes. The texts compute a whole number, a fraction or a truth, as the place needs it.
@@ -19,6 +18,14 @@ pub struct ExportFormula {
     pub known: Option<i64>,
 }
 
+impl ExportFormula {
+    pub(crate) fn fixed(value: i64) -> ExportFormula {
+        let text = value.to_string();
+        ExportFormula { source: text.clone(), cpp: text.clone(), python: text, known: Some(value) }
+    }
+}
+
+#[derive(Clone)]
 pub(crate) struct FormulaNames<'a> {
     pub configuration: &'a Configuration,
     pub constants: &'a [(String, i64)],
@@ -69,7 +76,15 @@ impl FormulaNames<'_> {
             let text = format!("{place} = `{source}` is {value}, not a whole number");
             return Err(ExportError::not_exportable(text));
         };
-        Ok(ExportFormula { source, cpp: whole.to_string(), python: whole.to_string(), known: Some(whole) })
+        Ok(ExportFormula { source, ..ExportFormula::fixed(whole) })
+    }
+
+    pub(crate) fn wholes(
+        &self,
+        list: &[Expr],
+        place: impl Fn(usize) -> String,
+    ) -> Result<Vec<ExportFormula>, ExportError> {
+        list.iter().enumerate().map(|(axis, expr)| self.whole(expr, &place(axis))).collect()
     }
 
     /// What a formula gives; nothing where it reads a size.
@@ -111,4 +126,20 @@ pub(crate) enum Truth {
 /// How messages call a key of a launch.
 pub(crate) fn place(key: &str, launch: &LaunchSpec) -> String {
     format!("{key} of launch `{}`", launch.entry)
+}
+
+/// Why a candidate cannot be exported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    #[error("{0}")]
+    NotExportable(String),
+    /// A template of evo's own fails: a mistake in evo.
+    #[error("the template `{name}` fails: {why}")]
+    Template { name: String, why: String },
+}
+
+impl ExportError {
+    pub(crate) fn not_exportable(text: impl Into<String>) -> ExportError {
+        ExportError::NotExportable(text.into())
+    }
 }

@@ -3,19 +3,13 @@
 //! Everything here is pure: nothing reads or writes a file, knows a device or runs a program.
 
 pub mod dispatch;
-pub mod error;
 pub mod files;
 pub mod format;
 pub mod formula;
-mod language;
-mod literal;
 pub mod model;
-mod names;
 pub mod record;
 pub mod results;
 pub mod source;
-mod templates;
-pub mod tensor_map;
 pub mod translate;
 
-pub use templates::{CROSSCHECK, VERIFY_PEER};
+pub use files::{CROSSCHECK, VERIFY_PEER};

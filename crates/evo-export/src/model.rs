@@ -3,21 +3,22 @@
 //! The launches are those that evo resolves for each problem, before sizes are known: loops stay loops. What the files
 //! could not say is refused here, by its name in the space file.
 
+use evo_kernel::identifiers::Identifiers;
 use evo_kernel::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, TensorMapSpec,
-    TinySpec,
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, SwizzleSpec,
+    TensorMapSpec, TinySpec,
 };
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::EntryName;
 use evo_protocol::plan::{Fill, Role};
 use evo_protocol::specialization::Specialization;
+use evo_protocol::tensor_map::{OutsideFill, Swizzle};
+use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
+use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::error::ExportError;
-use crate::formula::{ExportFormula, FormulaNames, Truth, place};
-use crate::names::Identifiers;
-use crate::tensor_map::{DescribedBuffer, TensorMapArgument};
+use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth, place};
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
@@ -25,8 +26,20 @@ pub const ALIGNMENT: u64 = 32;
 /// What the code of a launch calls the parts of a tensor map, after its identifier.
 const MAP_PARTS: &[&str] = &["_dims", "_strides", "_box"];
 
+/// Words of the templates, and what further functions they use have for names.
+const TAKEN: &str = "tensor_map map_encoder main std as assert async await def del elif except finally from global import \
+    nonlocal pass raise with yield self print torch len list dict tuple range type exact Exact NoValue no_value \
+    ceil_div floor_div floor_mod power absolute smallest largest is_true is_one_of first_false first_true to_whole \
+    to_number value_of order sizes buffers launch launches shapes check result failure stream arguments given own \
+    detail turn times address call evo_export bytes offset planned device counted";
+
+/// Identifiers that the templates leave free.
+pub(crate) fn identifiers() -> Identifiers {
+    Identifiers::new(TAKEN)
+}
+
 /// Here and below a `name` is one of the space file and an `ident` one of the files.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExportModel {
     pub kernel: String,
     pub ident: String,
@@ -52,8 +65,7 @@ pub struct SizeArgument {
 pub struct BufferArgument {
     pub name: String,
     pub ident: String,
-    /// `f32`.
-    pub dtype: &'static str,
+    pub dtype: DType,
     pub cpp_type: &'static str,
     pub element_bytes: u64,
     /// Extents, outermost first.
@@ -68,7 +80,7 @@ pub struct BufferArgument {
 pub struct ScalarArgument {
     pub name: String,
     pub ident: String,
-    pub dtype: &'static str,
+    pub dtype: DType,
     pub cpp_type: &'static str,
     pub is_float: bool,
     pub value: ExportFormula,
@@ -116,14 +128,13 @@ pub struct Flag {
     pub is_never: bool,
 }
 
-/// What a kernel receives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PassedArgument {
     /// A buffer, by its identifier.
     Buffer { ident: String },
     /// One of the scalars, by its identifier.
-    Scalar { ident: String, dtype: &'static str },
+    Scalar { ident: String, dtype: DType },
     /// A number of this launch alone.
     Literal(ScalarArgument),
     /// A layout that the driver encodes for the address of a buffer.
@@ -139,80 +150,63 @@ pub struct ExportConditions {
     pub only: Option<Vec<Vec<i64>>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct ModelRequest<'a> {
-    pub kernel: &'a KernelSpec,
-    pub configuration: &'a Configuration,
-    pub constants: &'a Specialization,
-    pub symbols: &'a dyn Symbols,
-}
-
-pub trait Symbols: std::fmt::Debug {
-    /// The symbol; `None` for that of the entry's own name.
-    fn symbol_of(&self, entry: &str) -> Option<String>;
-}
-
-pub fn model(request: &ModelRequest<'_>) -> Result<ExportModel, ExportError> {
-    let kernel = request.kernel;
-    refuse_whole(kernel)?;
-    let mut identifiers = Identifiers::default();
-    let ident = identifiers.take(&kernel.name);
-    let size_names: Vec<String> =
-        kernel.problems.first().map(|own| own.sizes.keys().cloned().collect()).unwrap_or_default();
-    let sizes: Vec<(String, String)> =
-        size_names.into_iter().map(|name| (name.clone(), identifiers.take(&name))).collect();
-    let constants: Vec<(String, i64)> =
-        request.constants.iter().map(|(name, value)| (name.to_string(), value)).collect();
-    let names = FormulaNames {
-        configuration: request.configuration,
-        constants: &constants,
-        sizes: &sizes,
-        turn: None,
-    };
-    let mut builder = Builder {
-        request,
-        names,
-        identifiers,
-        buffers: Vec::new(),
-        scalars: Vec::new(),
-        maps: Vec::new(),
-        entries: Vec::new(),
-    };
-    builder.arguments()?;
-    let steps = builder.steps()?;
-    let conditions = builder.conditions()?;
-    let Builder { buffers, scalars, entries, .. } = builder;
-    let found_in = |name: &str| {
-        let place = |(at, own): (usize, &BufferArgument)| {
-            own.shape.iter().position(|extent| extent.source.trim() == name).map(|axis| (at, axis))
-        };
-        buffers.iter().enumerate().filter(|(_, own)| own.role != Role::Scratch).find_map(place)
-    };
-    let sizes = sizes.iter().map(|(name, ident)| SizeArgument {
-        name: name.clone(),
-        ident: ident.clone(),
-        found_in: found_in(name),
-    });
-    let sizes = sizes.collect();
-    Ok(ExportModel {
-        kernel: kernel.name.clone(),
-        ident,
-        sizes,
-        buffers,
-        scalars,
-        entries,
-        steps,
-        conditions,
-        alignment: ALIGNMENT,
-    })
-}
-
-fn refuse_whole(kernel: &KernelSpec) -> Result<(), ExportError> {
+/// `symbol_of` gives an entry's symbol in the compiled kernel, `None` for that of its own name.
+pub fn model(
+    kernel: &KernelSpec,
+    configuration: &Configuration,
+    constants: &Specialization,
+    symbol_of: &dyn Fn(&str) -> Option<String>,
+) -> Result<ExportModel, ExportError> {
     if kernel.prepare.is_some() {
         let text = "`[prepare]` derives inputs by launches of the task's own, which an export does not carry";
         return Err(ExportError::not_exportable(text));
     }
+    let mut identifiers = identifiers();
+    let ident = identifiers.take(&kernel.name);
+    let sizes = kernel.problems.first().into_iter().flat_map(|problem| problem.sizes.keys());
+    let sizes: Vec<(String, String)> = sizes.map(|name| (name.clone(), identifiers.take(name))).collect();
+    let constants: Vec<(String, i64)> =
+        constants.iter().map(|(name, value)| (name.to_string(), value)).collect();
+    let names = FormulaNames { configuration, constants: &constants, sizes: &sizes, turn: None };
+    let model =
+        ExportModel { kernel: kernel.name.clone(), ident, alignment: ALIGNMENT, ..ExportModel::default() };
+    let mut builder = Builder { kernel, symbol_of, names, identifiers, maps: Vec::new(), model };
     for argument in &kernel.arguments {
+        builder.argument(argument)?;
+    }
+    builder.steps()?;
+    builder.conditions()?;
+    let mut model = builder.model;
+    let found_in = |name: &str| {
+        let place = |(at, buffer): (usize, &BufferArgument)| {
+            let axis = buffer.shape.iter().position(|extent| extent.source.trim() == name)?;
+            (buffer.role != Role::Scratch).then_some((at, axis))
+        };
+        model.buffers.iter().enumerate().find_map(place)
+    };
+    model.sizes = sizes
+        .iter()
+        .map(|(name, ident)| SizeArgument {
+            name: name.clone(),
+            ident: ident.clone(),
+            found_in: found_in(name),
+        })
+        .collect();
+    Ok(model)
+}
+
+struct Builder<'a> {
+    kernel: &'a KernelSpec,
+    symbol_of: &'a dyn Fn(&str) -> Option<String>,
+    names: FormulaNames<'a>,
+    identifiers: Identifiers,
+    /// Name and identifier of each tensor map.
+    maps: Vec<(String, String)>,
+    model: ExportModel,
+}
+
+impl Builder<'_> {
+    fn argument(&mut self, argument: &ArgumentSpec) -> Result<(), ExportError> {
         match argument {
             ArgumentSpec::Buffer(BufferSpec { name, symbol: Some(symbol), .. }) => {
                 return Err(ExportError::not_exportable(format!(
@@ -220,176 +214,115 @@ fn refuse_whole(kernel: &KernelSpec) -> Result<(), ExportError> {
                      passes arguments only"
                 )));
             }
-            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => {}
-        }
-    }
-    Ok(())
-}
-
-struct Builder<'a> {
-    request: &'a ModelRequest<'a>,
-    names: FormulaNames<'a>,
-    identifiers: Identifiers,
-    buffers: Vec<BufferArgument>,
-    scalars: Vec<ScalarArgument>,
-    /// Name and identifier of each tensor map.
-    maps: Vec<(String, String)>,
-    entries: Vec<EntryPoint>,
-}
-
-impl Builder<'_> {
-    fn arguments(&mut self) -> Result<(), ExportError> {
-        for argument in &self.request.kernel.arguments {
-            match argument {
-                ArgumentSpec::Buffer(own) => {
-                    let buffer = self.buffer(own)?;
-                    self.buffers.push(buffer);
-                }
-                ArgumentSpec::Scalar(own) => {
-                    let ident = self.identifiers.take(&own.name);
-                    let scalar = self.scalar(own, ident, &self.names)?;
-                    self.scalars.push(scalar);
-                }
-                ArgumentSpec::TensorMap(own) => {
-                    let ident = self.identifiers.take_with(&own.name, MAP_PARTS);
-                    self.maps.push((own.name.clone(), ident));
-                }
+            ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role, fill, .. }) => {
+                let constant = match fill {
+                    FillSpec::Fixed(Fill::Constant { value }) if !role.is_read() => Some(*value),
+                    _ => None,
+                };
+                let buffer = BufferArgument {
+                    name: name.clone(),
+                    ident: self.identifiers.take(name),
+                    dtype: *dtype,
+                    cpp_type: cpp_type(*dtype),
+                    element_bytes: dtype.bytes(),
+                    shape: self.names.wholes(shape, |axis| format!("shape[{axis}] of argument `{name}`"))?,
+                    role: *role,
+                    is_written: *role != Role::Input,
+                    constant,
+                };
+                self.model.buffers.push(buffer);
+            }
+            ArgumentSpec::Scalar(spec) => {
+                let ident = self.identifiers.take(&spec.name);
+                let scalar = scalar(spec, ident, &self.names)?;
+                self.model.scalars.push(scalar);
+            }
+            ArgumentSpec::TensorMap(map) => {
+                let ident = self.identifiers.take_with(&map.name, MAP_PARTS);
+                self.maps.push((map.name.clone(), ident));
             }
         }
         Ok(())
     }
 
-    fn buffer(&mut self, own: &BufferSpec) -> Result<BufferArgument, ExportError> {
-        let extent =
-            |(axis, expr)| self.names.whole(expr, &format!("shape[{axis}] of argument `{}`", own.name));
-        let shape =
-            own.shape.iter().enumerate().map(extent).collect::<Result<Vec<ExportFormula>, ExportError>>()?;
-        let constant = match own.fill {
-            FillSpec::Fixed(Fill::Constant { value }) if !own.role.is_read() => Some(value),
-            _ => None,
-        };
-        Ok(BufferArgument {
-            name: own.name.clone(),
-            ident: self.identifiers.take(&own.name),
-            dtype: own.dtype.as_str(),
-            cpp_type: cpp_type(own.dtype),
-            element_bytes: own.dtype.bytes(),
-            shape,
-            role: own.role,
-            is_written: own.role != Role::Input,
-            constant,
-        })
-    }
-
-    fn scalar(
-        &self,
-        own: &ScalarSpec,
-        ident: String,
-        names: &FormulaNames<'_>,
-    ) -> Result<ScalarArgument, ExportError> {
-        if matches!(own.dtype, DType::F16 | DType::Bf16) {
-            return Err(ExportError::not_exportable(format!(
-                "the scalar `{}` is passed as `{}`, and exports pass whole numbers, f32 and f64",
-                own.name,
-                own.dtype.as_str()
-            )));
-        }
-        let place = format!("value of argument `{}`", own.name);
-        let is_float = own.dtype.is_float();
-        let value =
-            if is_float { names.number(&own.value, &place) } else { names.whole(&own.value, &place) }?;
-        let (dtype, cpp_type) = (own.dtype.as_str(), cpp_type(own.dtype));
-        Ok(ScalarArgument { name: own.name.clone(), ident, dtype, cpp_type, is_float, value })
-    }
-
-    fn steps(&mut self) -> Result<Vec<ExportStep>, ExportError> {
-        let kernel = self.request.kernel;
-        let mut steps = Vec::new();
+    fn steps(&mut self) -> Result<(), ExportError> {
+        let kernel = self.kernel;
         let bodies = kernel.launches.chunk_by(|a, b| a.in_loop.is_some() && a.in_loop == b.in_loop);
         for body in bodies {
-            let own = body[0].in_loop.and_then(|at| kernel.loops.get(at));
-            let index = own.and_then(|own| own.index.clone()).map(|name| {
-                let ident = self.identifiers.take(&name);
-                (name, ident)
-            });
-            let times =
-                own.map(|own| self.names.whole(&own.times, &place("repeat", &body[0]))).transpose()?;
-            let FormulaNames { configuration, constants, sizes, .. } = self.names;
-            let names = FormulaNames { configuration, constants, sizes, turn: index.clone() };
+            let turns = body[0].in_loop.and_then(|at| kernel.loops.get(at));
+            let index = turns.and_then(|turns| turns.index.as_ref());
+            let turn = index.map(|name| (name.clone(), self.identifiers.take(name)));
+            let times = turns.map(|turns| self.names.whole(&turns.times, &place("repeat", &body[0])));
+            let times = times.transpose()?;
+            let names = FormulaNames { turn: turn.clone(), ..self.names.clone() };
             let mut launches = Vec::new();
             for launch in body {
                 launches.extend(self.launch(launch, &names)?);
             }
-            let swap =
-                own.map(|own| own.swap.iter().map(|pair| self.pair(pair)).collect()).unwrap_or_default();
-            if !launches.is_empty() || own.is_some() {
-                steps.push(ExportStep { times, index: index.map(|(_, ident)| ident), swap, launches });
+            let ident = |name: &String| self.buffer(name).map_or(name, |buffer| &buffer.ident).clone();
+            let swap = turns.iter().flat_map(|turns| &turns.swap);
+            let swap = swap.map(|pair| pair.each_ref().map(ident)).collect();
+            if !launches.is_empty() || turns.is_some() {
+                let index = turn.map(|(_, ident)| ident);
+                self.model.steps.push(ExportStep { times, index, swap, launches });
             }
         }
-        Ok(steps)
+        Ok(())
     }
 
-    fn pair(&self, pair: &[String; 2]) -> [String; 2] {
-        pair.clone().map(|name| self.ident_of(&name).unwrap_or(name))
-    }
-
-    fn ident_of(&self, name: &str) -> Option<String> {
-        self.buffers.iter().find(|own| own.name == name).map(|own| own.ident.clone())
+    fn buffer(&self, name: &str) -> Option<&BufferArgument> {
+        self.model.buffers.iter().find(|buffer| buffer.name == name)
     }
 
     fn launch(
         &mut self,
-        own: &LaunchSpec,
+        launch: &LaunchSpec,
         names: &FormulaNames<'_>,
     ) -> Result<Option<ExportLaunch>, ExportError> {
-        let when = match names.condition(own.when.as_ref(), &place("when", own))? {
+        let when = match names.condition(launch.when.as_ref(), &place("when", launch))? {
             Truth::Never => return Ok(None),
             Truth::Always => None,
             Truth::Sometimes(formula) => Some(formula),
         };
-        if let Some(window) = &own.l2_persist {
-            let ratio = names.whole(&window.ratio, &place("ratio of `l2_persist`", own));
-            if ratio.ok().and_then(|own| own.known) != Some(0) {
+        if let Some(window) = &launch.l2_persist {
+            let ratio = names.whole(&window.ratio, &place("ratio of `l2_persist`", launch));
+            if ratio.ok().and_then(|ratio| ratio.known) != Some(0) {
                 let text = format!(
                     "{} keeps `{}` in the L2 cache, which an export does not ask for",
-                    place("`l2_persist`", own),
+                    place("`l2_persist`", launch),
                     window.argument
                 );
                 return Err(ExportError::not_exportable(text));
             }
         }
-        let extents = |list: &[evo_space::Expr], key: &str| {
-            let one = |(axis, expr)| names.whole(expr, &place(&format!("{key}[{axis}]"), own));
-            let mut found = list
-                .iter()
-                .take(3)
-                .enumerate()
-                .map(one)
-                .collect::<Result<Vec<ExportFormula>, ExportError>>()?;
-            while found.len() < 3 {
-                found.push(one_of(1));
-            }
-            Ok::<Vec<ExportFormula>, ExportError>(found)
+        let extents = |list: &[Expr], key: &str| {
+            let list = &list[..list.len().min(3)];
+            let mut extents = names.wholes(list, |axis| place(&format!("{key}[{axis}]"), launch))?;
+            extents.resize(3, ExportFormula::fixed(1));
+            Ok::<Vec<ExportFormula>, ExportError>(extents)
         };
-        let flag = |expr: &Option<evo_space::Expr>, key: &str| {
+        let flag = |expr: &Option<Expr>, key: &str| {
             let Some(expr) = expr else { return Ok(Flag::fixed(false)) };
-            Ok(match names.condition(Some(expr), &place(key, own))? {
+            Ok(match names.condition(Some(expr), &place(key, launch))? {
                 Truth::Always => Flag::fixed(true),
                 Truth::Never => Flag::fixed(false),
-                Truth::Sometimes(own) => Flag { cpp: own.cpp, python: own.python, is_never: false },
+                Truth::Sometimes(formula) => {
+                    Flag { cpp: formula.cpp, python: formula.python, is_never: false }
+                }
             })
         };
-        let shared = own.shared_bytes.as_ref().map(|expr| names.whole(expr, &place("shared_bytes", own)));
+        let shared =
+            launch.shared_bytes.as_ref().map(|expr| names.whole(expr, &place("shared_bytes", launch)));
         Ok(Some(ExportLaunch {
             when,
-            grid: extents(&own.grid, "grid")?,
-            block: extents(&own.block, "block")?,
-            shared_bytes: shared.transpose()?.unwrap_or_else(|| one_of(0)),
-            cluster: own.cluster.as_ref().map(|list| extents(list, "cluster")).transpose()?,
-            cooperative: flag(&own.cooperative, "cooperative")?,
-            programmatic: flag(&own.programmatic, "programmatic")?,
-            arguments: self.passed(own, names)?,
-            entry: self.entry(&own.entry)?,
+            grid: extents(&launch.grid, "grid")?,
+            block: extents(&launch.block, "block")?,
+            shared_bytes: shared.transpose()?.unwrap_or_else(|| ExportFormula::fixed(0)),
+            cluster: launch.cluster.as_ref().map(|list| extents(list, "cluster")).transpose()?,
+            cooperative: flag(&launch.cooperative, "cooperative")?,
+            programmatic: flag(&launch.programmatic, "programmatic")?,
+            arguments: self.passed(launch, names)?,
+            entry: self.entry(&launch.entry)?,
         }))
     }
 
@@ -398,64 +331,56 @@ impl Builder<'_> {
         launch: &LaunchSpec,
         names: &FormulaNames<'_>,
     ) -> Result<Vec<PassedArgument>, ExportError> {
-        let kernel = self.request.kernel;
-        let Some(passed) = &launch.arguments else {
-            let all = kernel.arguments.iter();
-            let all = all.filter_map(|own| self.named(own.name()).transpose());
-            return all.collect();
+        let mut passed: Vec<PassedArgument> = Vec::new();
+        let Some(given) = &launch.arguments else {
+            for argument in &self.kernel.arguments {
+                passed.extend(self.named(argument.name())?);
+            }
+            return Ok(passed);
         };
-        let mut found = Vec::new();
-        for (at, own) in passed.iter().enumerate() {
-            match own {
+        for (at, spec) in given.iter().enumerate() {
+            match spec {
                 PassedSpec::Named(name) => {
-                    let mut own = self.named(name)?;
-                    if let Some(PassedArgument::TensorMap(map)) = &mut own {
+                    let mut argument = self.named(name)?;
+                    if let Some(PassedArgument::TensorMap(map)) = &mut argument {
                         // Its variables stand before the launch once.
-                        map.is_again = found.iter().any(|other| is_map(other, &map.ident));
+                        map.is_again = passed.iter().any(
+                            |other| matches!(other, PassedArgument::TensorMap(other) if other.ident == map.ident),
+                        );
                     }
-                    found.extend(own);
+                    passed.extend(argument);
                 }
-                PassedSpec::Literal(scalar) => {
-                    found.push(PassedArgument::Literal(self.scalar(
-                        scalar,
-                        format!("literal_{at}"),
-                        names,
-                    )?));
+                PassedSpec::Literal(spec) => {
+                    passed.push(PassedArgument::Literal(scalar(spec, format!("literal_{at}"), names)?));
                 }
             }
         }
-        Ok(found)
+        Ok(passed)
     }
 
     fn named(&self, name: &str) -> Result<Option<PassedArgument>, ExportError> {
-        if let Some(ident) = self.ident_of(name) {
-            return Ok(Some(PassedArgument::Buffer { ident }));
+        if let Some(buffer) = self.buffer(name) {
+            return Ok(Some(PassedArgument::Buffer { ident: buffer.ident.clone() }));
         }
-        let maps = self.request.kernel.arguments.iter().filter_map(|own| match own {
-            ArgumentSpec::TensorMap(map) => Some(map),
-            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
+        if let Some(scalar) = self.model.scalars.iter().find(|scalar| scalar.name == name) {
+            return Ok(Some(PassedArgument::Scalar { ident: scalar.ident.clone(), dtype: scalar.dtype }));
+        }
+        let map = self.kernel.arguments.iter().find_map(|argument| match argument {
+            ArgumentSpec::TensorMap(map) if map.name == name => Some(map),
+            _ => None,
         });
-        if let Some(map) = maps.into_iter().find(|own| own.name == name) {
-            return self.tensor_map(map).map(Some);
-        }
-        let scalar = self.scalars.iter().find(|own| own.name == name);
-        Ok(scalar.map(|own| PassedArgument::Scalar { ident: own.ident.clone(), dtype: own.dtype }))
-    }
-
-    fn tensor_map(&self, map: &TensorMapSpec) -> Result<PassedArgument, ExportError> {
-        let ident = self.maps.iter().find(|(name, _)| *name == map.name).map(|(_, ident)| ident.clone());
-        let buffer = self.buffers.iter().find(|own| own.name == map.of);
-        let buffer = buffer.ok_or_else(|| {
-            ExportError::not_exportable(format!("`{}` is a tensor map of no known buffer", map.name))
+        let Some(map) = map else { return Ok(None) };
+        let ident = self.maps.iter().find(|(own, _)| own == name).map(|(_, ident)| ident.clone());
+        let buffer = self.buffer(&map.of).ok_or_else(|| {
+            ExportError::not_exportable(format!("`{name}` is a tensor map of no known buffer"))
         })?;
-        let BufferArgument { ident: of, dtype, element_bytes, .. } = buffer;
-        let buffer = DescribedBuffer { ident: of, dtype, element_bytes: *element_bytes };
-        TensorMapArgument::of(map, ident.unwrap_or_default(), &buffer, &self.names)
-            .map(PassedArgument::TensorMap)
+        TensorMapArgument::of(map, ident.unwrap_or_default(), buffer, &self.names)
+            .map(|map| Some(PassedArgument::TensorMap(map)))
     }
 
     fn entry(&mut self, name: &str) -> Result<usize, ExportError> {
-        if let Some(at) = self.entries.iter().position(|own| own.name == name) {
+        let entries = &mut self.model.entries;
+        if let Some(at) = entries.iter().position(|entry| entry.name == name) {
             return Ok(at);
         }
         let Some(parsed) = EntryName::parse(name) else {
@@ -463,51 +388,58 @@ impl Builder<'_> {
         };
         let function = format!("::{}", parsed.function.trim_start_matches("::"));
         let address = EntryName { function: &function, ..parsed }.expression();
-        let symbol = self.request.symbols.symbol_of(name).unwrap_or_else(|| name.to_string());
-        self.entries.push(EntryPoint { name: name.to_string(), address, symbol });
-        Ok(self.entries.len() - 1)
+        let symbol = (self.symbol_of)(name).unwrap_or_else(|| name.to_string());
+        entries.push(EntryPoint { name: name.to_string(), address, symbol });
+        Ok(entries.len() - 1)
     }
 
-    fn conditions(&self) -> Result<ExportConditions, ExportError> {
-        let check = &self.request.kernel.check;
-        let ident =
-            |name: &str| self.names.sizes.iter().find(|(own, _)| own == name).map(|(_, ident)| ident.clone());
+    fn conditions(&mut self) -> Result<(), ExportError> {
+        let ident = |name: &str| {
+            self.names.sizes.iter().find(|(size, _)| size == name).map(|(_, ident)| ident.clone())
+        };
         let constants = self.names.constants.iter().filter_map(|(name, value)| Some((ident(name)?, *value)));
         let mut multiples = Vec::new();
-        for (name, expr) in &check.multiple_of {
+        for (name, expr) in &self.kernel.check.multiple_of {
             let Some(ident) = ident(name) else { continue };
             multiples.push((ident, self.names.whole(expr, &format!("multiple_of.{name}"))?));
         }
-        let only = matches!(check.tiny, TinySpec::None).then(|| {
-            let problems = self.request.kernel.problems.iter();
-            let mut all: Vec<Vec<i64>> = problems
-                .map(|own| own.sizes.values().map(|value| value.as_int().unwrap_or(0)).collect())
+        let only = matches!(self.kernel.check.tiny, TinySpec::None).then(|| {
+            let problems = self.kernel.problems.iter();
+            let sizes: std::collections::BTreeSet<Vec<i64>> = problems
+                .map(|problem| problem.sizes.values().map(|size| size.as_int().unwrap_or(0)).collect())
                 .collect();
-            all.sort();
-            all.dedup();
-            all
+            sizes.into_iter().collect()
         });
-        Ok(ExportConditions { constants: constants.collect(), multiples, only })
+        self.model.conditions = ExportConditions { constants: constants.collect(), multiples, only };
+        Ok(())
     }
+}
+
+fn scalar(spec: &ScalarSpec, ident: String, names: &FormulaNames<'_>) -> Result<ScalarArgument, ExportError> {
+    let ScalarSpec { name, dtype, value, .. } = spec;
+    if matches!(dtype, DType::F16 | DType::Bf16) {
+        return Err(ExportError::not_exportable(format!(
+            "the scalar `{name}` is passed as `{}`, and exports pass whole numbers, f32 and f64",
+            dtype.as_str()
+        )));
+    }
+    let place = format!("value of argument `{name}`");
+    let is_float = dtype.is_float();
+    let value = if is_float { names.number(value, &place) } else { names.whole(value, &place) }?;
+    Ok(ScalarArgument {
+        name: name.clone(),
+        ident,
+        dtype: *dtype,
+        cpp_type: cpp_type(*dtype),
+        is_float,
+        value,
+    })
 }
 
 impl Flag {
     fn fixed(value: bool) -> Flag {
         let python = if value { "True" } else { "False" };
         Flag { cpp: value.to_string(), python: python.to_string(), is_never: !value }
-    }
-}
-
-fn is_map(own: &PassedArgument, ident: &str) -> bool {
-    matches!(own, PassedArgument::TensorMap(map) if map.ident == ident)
-}
-
-fn one_of(value: i64) -> ExportFormula {
-    ExportFormula {
-        source: value.to_string(),
-        cpp: value.to_string(),
-        python: value.to_string(),
-        known: Some(value),
     }
 }
 
@@ -525,5 +457,93 @@ fn cpp_type(dtype: DType) -> &'static str {
         DType::U16 => "uint16_t",
         DType::U32 => "uint32_t",
         DType::U64 => "uint64_t",
+    }
+}
+
+/// The descriptor of a GPU's copy engine (TMA), which the driver encodes for the address that a buffer has in a call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TensorMapArgument {
+    pub name: String,
+    pub ident: String,
+    /// The same launch has received it before.
+    pub is_again: bool,
+    pub of: String,
+    /// The driver's number of the element type (`CUtensorMapDataType`).
+    pub data_type: u32,
+    pub element_bytes: u64,
+    /// Extents of the tensor in elements, innermost first.
+    pub dims: Vec<ExportFormula>,
+    /// Distances in elements, of each dimension but the first; dense where absent.
+    pub strides: Option<Vec<ExportFormula>>,
+    pub extents: Vec<ExportFormula>,
+    /// The driver's number of the swizzle (`CUtensorMapSwizzle`).
+    pub swizzle: u32,
+    /// Most bytes of a box in the inner dimension; 0 for any number.
+    pub span: i64,
+    /// The driver's number of what is read outside (`CUtensorMapFloatOOBfill`).
+    pub fill: u32,
+}
+
+impl TensorMapArgument {
+    pub(crate) fn of(
+        map: &TensorMapSpec,
+        ident: String,
+        buffer: &BufferArgument,
+        names: &FormulaNames<'_>,
+    ) -> Result<TensorMapArgument, ExportError> {
+        let list = |key: &str, list: &[Expr]| {
+            names.wholes(list, |axis| format!("{key}[{axis}] of argument `{}`", map.name))
+        };
+        let swizzle = swizzle(map, names)?;
+        Ok(TensorMapArgument {
+            name: map.name.clone(),
+            ident,
+            is_again: false,
+            of: buffer.ident.clone(),
+            data_type: data_type(buffer.dtype),
+            element_bytes: buffer.element_bytes,
+            dims: list("dims", &map.dims)?,
+            strides: map.strides.as_ref().map(|strides| list("strides", strides)).transpose()?,
+            extents: list("box", &map.extents)?,
+            swizzle: swizzle as u32,
+            span: swizzle.span(),
+            fill: u32::from(map.fill == OutsideFill::Nan),
+        })
+    }
+}
+
+fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<Swizzle, ExportError> {
+    let expr = match &map.swizzle {
+        SwizzleSpec::Fixed(swizzle) => return Ok(*swizzle),
+        SwizzleSpec::Chosen(expr) => expr,
+    };
+    let known = names.known(expr, &format!("swizzle of argument `{}`", map.name))?;
+    let is = |swizzle: &Swizzle, value: &Value| match value {
+        Value::Text(text) => **text == *swizzle.as_str(),
+        other => other.as_int() == Some(swizzle.span()),
+    };
+    let found = known.and_then(|value| Swizzle::ALL.into_iter().find(|swizzle| is(swizzle, &value)));
+    found.ok_or_else(|| {
+        ExportError::not_exportable(format!(
+            "the swizzle of the tensor map `{}` depends on sizes, and an export has one for all of them",
+            map.name
+        ))
+    })
+}
+
+/// `CUtensorMapDataType` (CUDA driver API). It has none for signed integers of 8 and 16 bits, whose bits a copy moves as
+/// those of unsigned ones.
+pub(crate) fn data_type(dtype: DType) -> u32 {
+    match dtype {
+        DType::U8 | DType::I8 => 0,
+        DType::U16 | DType::I16 => 1,
+        DType::U32 => 2,
+        DType::I32 => 3,
+        DType::U64 => 4,
+        DType::I64 => 5,
+        DType::F16 => 6,
+        DType::F32 => 7,
+        DType::F64 => 8,
+        DType::Bf16 => 9,
     }
 }

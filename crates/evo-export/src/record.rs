@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, LaunchPlan, ProblemPlan, ScalarPlan};
-use evo_protocol::tensor_map::{OutsideFill, Swizzle, TENSOR_MAP_BYTES, TensorMap, TensorMapPlan};
+use evo_protocol::tensor_map::{OutsideFill, TENSOR_MAP_BYTES, TensorMap, TensorMapPlan};
 use serde_json::json;
 
-use crate::error::ExportError;
-use crate::files::ExportFile;
+use crate::files::{ExportFile, render, uses_maps};
+use crate::formula::ExportError;
 use crate::model::{ExportModel, PassedArgument};
-use crate::templates::{RECORD_DRIVER, RECORD_RUNTIME, render};
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
@@ -20,40 +19,36 @@ pub fn programs(
     problems: &[BTreeMap<String, i64>],
 ) -> Result<Vec<ExportFile>, ExportError> {
     let row = |sizes: &BTreeMap<String, i64>| {
-        model.sizes.iter().map(|own| sizes.get(&own.name).copied().unwrap_or(0)).collect::<Vec<i64>>()
+        model.sizes.iter().map(|size| sizes.get(&size.name).copied().unwrap_or(0)).collect::<Vec<i64>>()
     };
     let problems: Vec<Vec<i64>> = problems.iter().map(row).collect();
     let signature = |at: usize| {
         let launches = model.steps.iter().flat_map(|step| &step.launches);
-        let first = launches.into_iter().find(|own| own.entry == at);
-        first.map(|own| own.arguments.iter().map(bytes_of).collect()).unwrap_or_default()
+        let first = launches.into_iter().find(|launch| launch.entry == at);
+        first.map(|launch| launch.arguments.iter().map(bytes_of).collect()).unwrap_or_default()
     };
     let signatures: Vec<Vec<u64>> = (0..model.entries.len()).map(signature).collect();
     let ns = format!("{}_export", model.ident);
     let context = json!({ "m": model, "ns": ns, "problems": problems, "signatures": signatures,
-        "uses_maps": signatures.iter().flatten().any(|bytes| *bytes == TENSOR_MAP_BYTES as u64) });
-    let file =
-        |path: &str, text: String| ExportFile { path: path.into(), contents: text.into_bytes(), about: "" };
+        "uses_maps": uses_maps(model) });
+    let runtime = include_str!("../templates/record_runtime.hpp");
+    let driver = include_str!("../templates/record_driver.hpp");
+    let cpp = render("record.cpp", include_str!("../templates/record.cpp.j2"), &context)?;
+    let python = render("record.py", include_str!("../templates/record.py.j2"), &context)?;
     Ok(vec![
-        file("cuda_runtime.h", RECORD_RUNTIME.to_string()),
-        file("cuda.h", RECORD_DRIVER.to_string()),
-        file("record.cpp", render("record.cpp", &context)?),
-        file("record.py", render("record.py", &context)?),
+        ExportFile::of("cuda_runtime.h", runtime, ""),
+        ExportFile::of("cuda.h", driver, ""),
+        ExportFile::of("record.cpp", cpp, ""),
+        ExportFile::of("record.py", python, ""),
     ])
 }
 
 fn bytes_of(argument: &PassedArgument) -> u64 {
-    let dtype = match argument {
-        PassedArgument::Buffer { .. } => return 0,
-        PassedArgument::Scalar { dtype, .. } => dtype,
-        PassedArgument::Literal(own) => own.dtype,
-        PassedArgument::TensorMap(_) => return TENSOR_MAP_BYTES as u64,
-    };
-    match dtype {
-        "i8" | "u8" => 1,
-        "i16" | "u16" => 2,
-        "f32" | "i32" | "u32" => 4,
-        _ => 8,
+    match argument {
+        PassedArgument::Buffer { .. } => 0,
+        PassedArgument::Scalar { dtype, .. } => dtype.bytes(),
+        PassedArgument::Literal(scalar) => scalar.dtype.bytes(),
+        PassedArgument::TensorMap(_) => TENSOR_MAP_BYTES as u64,
     }
 }
 
@@ -61,11 +56,11 @@ pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Res
     let mut problems = printed.split("problem\n");
     problems.next();
     for plan in plans {
-        let Some(own) = problems.next() else {
+        let Some(lines) = problems.next() else {
             return Err(format!("nothing was printed for the problem `{}`", plan.name));
         };
         let expected = expected(model, plan);
-        let found: Vec<&str> = own.lines().collect();
+        let found: Vec<&str> = lines.lines().collect();
         let differs =
             |(at, line): (usize, &String)| (found.get(at).copied() != Some(line.as_str())).then_some(at);
         let different = expected.iter().enumerate().find_map(differs);
@@ -84,19 +79,19 @@ pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Res
 }
 
 fn expected(model: &ExportModel, plan: &ProblemPlan) -> Vec<String> {
-    let bytes: Vec<String> = plan.buffers.iter().map(|own| own.bytes().to_string()).collect();
+    let bytes: Vec<String> = plan.buffers.iter().map(|buffer| buffer.bytes().to_string()).collect();
     let mut lines = vec![format!("bytes {}", bytes.join(" "))];
-    lines.extend(plan.launches.iter().map(|own| launch(model, plan, own)));
+    lines.extend(plan.launches.iter().map(|launch_plan| launch(model, plan, launch_plan)));
     lines
 }
 
-fn launch(model: &ExportModel, plan: &ProblemPlan, own: &LaunchPlan) -> String {
-    let entry = model.entries.iter().position(|entry| entry.name == own.entry);
+fn launch(model: &ExportModel, plan: &ProblemPlan, launch: &LaunchPlan) -> String {
+    let entry = model.entries.iter().position(|entry| entry.name == launch.entry);
     let mut words = vec!["launch".to_string(), entry.map_or("?".to_string(), |at| at.to_string())];
-    let numbers = own.grid.iter().chain(&own.block).chain([&own.shared_bytes]);
-    words.extend(numbers.chain(&own.cluster.unwrap_or([0; 3])).map(ToString::to_string));
-    words.extend([own.cooperative, own.programmatic].map(|flag| u8::from(flag).to_string()));
-    words.extend(own.arguments.iter().map(|argument| match argument {
+    let numbers = launch.grid.iter().chain(&launch.block).chain([&launch.shared_bytes]);
+    words.extend(numbers.chain(&launch.cluster.unwrap_or([0; 3])).map(ToString::to_string));
+    words.extend([launch.cooperative, launch.programmatic].map(|flag| u8::from(flag).to_string()));
+    words.extend(launch.arguments.iter().map(|argument| match argument {
         ArgumentRef::Buffer(at) => format!("b{at}"),
         ArgumentRef::Scalar(at) => plan.scalars.get(*at).map_or("?".to_string(), scalar),
         ArgumentRef::Literal(at) => plan.literals.get(*at).map_or("?".to_string(), scalar),
@@ -106,22 +101,21 @@ fn launch(model: &ExportModel, plan: &ProblemPlan, own: &LaunchPlan) -> String {
 }
 
 /// Whose map it is, and what the driver is asked for.
-fn tensor_map(own: &TensorMapPlan) -> String {
-    let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &own.map;
-    let data_type = crate::tensor_map::data_type(dtype.as_str());
-    let swizzle = Swizzle::ALL.iter().position(|one| one == swizzle).unwrap_or_default();
+fn tensor_map(plan: &TensorMapPlan) -> String {
+    let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &plan.map;
+    let data_type = crate::model::data_type(*dtype);
     let fill = u8::from(*fill == OutsideFill::Nan);
     let list = |all: &[i64]| all.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
     let (dims, strides, extents) = (list(dims), list(strides), list(extents));
-    format!("m{}:{data_type}:{dims}:{strides}:{extents}:{swizzle}:{fill}", own.of)
+    format!("m{}:{data_type}:{dims}:{strides}:{extents}:{}:{fill}", plan.of, *swizzle as u32)
 }
 
-fn scalar(own: &ScalarPlan) -> String {
-    let bytes = match own.dtype {
-        DType::F32 => (own.value as f32).to_le_bytes().to_vec(),
-        DType::F64 => own.value.to_le_bytes().to_vec(),
+fn scalar(scalar: &ScalarPlan) -> String {
+    let bytes = match scalar.dtype {
+        DType::F32 => (scalar.value as f32).to_le_bytes().to_vec(),
+        DType::F64 => scalar.value.to_le_bytes().to_vec(),
         dtype => {
-            let all = own.integer.unwrap_or_default().to_le_bytes();
+            let all = scalar.integer.unwrap_or_default().to_le_bytes();
             all[..usize::try_from(dtype.bytes()).unwrap_or(8)].to_vec()
         }
     };

@@ -109,19 +109,18 @@ pub fn kernel_tuner(results: &StudyResults<'_>) -> Json {
         let values: Vec<String> = own.configuration.iter().map(|(_, value)| shown(value)).collect();
         let mut row: Map<String, Json> =
             own.configuration.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-        row.insert("time".into(), time);
-        row.insert("times".into(), json!(runtimes_ms(own)));
-        for (name, value) in [
-            ("compile_time", own.compile_ms),
-            ("verification_time", 0.0),
-            ("benchmark_time", own.device_ms),
-            ("strategy_time", 0.0),
-            ("framework_time", 0.0),
-        ] {
-            row.insert(name.into(), json!(value));
-        }
-        row.insert("timestamp".into(), results.began.into());
-        row.insert("evo_verdict".into(), own.verdict.label().into());
+        let facts = json!({
+            "time": time,
+            "times": runtimes_ms(own),
+            "compile_time": own.compile_ms,
+            "verification_time": 0.0,
+            "benchmark_time": own.device_ms,
+            "strategy_time": 0.0,
+            "framework_time": 0.0,
+            "timestamp": results.began,
+            "evo_verdict": own.verdict.label(),
+        });
+        row.extend(facts.as_object().cloned().unwrap_or_default());
         cache.insert(values.join(","), Json::Object(row));
     }
     json!({

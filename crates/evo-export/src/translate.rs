@@ -9,20 +9,18 @@ use evo_space::expr::Expr;
 use evo_space::expr::tree::{Function, Kind, Relation, Tree};
 use evo_space::value::{Operator, Value};
 
-pub use crate::language::Language;
-use crate::literal;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C++17, with `exact.hpp`.
+    Cpp,
+    /// Python 3.9, with `exact.py`.
+    Python,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
     Known(Value),
     Variable(String),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct TranslatedCode {
-    /// The text. As an operand it needs brackets unless it is a literal or a name.
-    pub text: String,
-    pub known: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +32,18 @@ enum Form {
     Open,
 }
 
-struct TranslatedPart {
-    text: String,
+#[derive(Clone, Debug, PartialEq)]
+pub struct TranslatedPart {
+    /// As an operand it needs brackets unless it is a literal or a name.
+    pub text: String,
+    pub known: Option<Value>,
     form: Form,
-    known: Option<Value>,
+}
+
+impl TranslatedPart {
+    fn of(form: Form, text: String) -> TranslatedPart {
+        TranslatedPart { text, known: None, form }
+    }
 }
 
 /// Translates an expression; `meaning` is asked for each of its names.
@@ -45,20 +51,36 @@ pub fn translate(
     expr: &Expr,
     language: Language,
     meaning: &dyn Fn(&str) -> Option<Meaning>,
-) -> Result<TranslatedCode, String> {
+) -> Result<TranslatedPart, String> {
     let names = expr.distinct_names();
     let meanings: Result<Vec<Meaning>, String> =
         names.iter().map(|name| meaning(name).ok_or_else(|| name.to_string())).collect();
-    let translator = Translator { text: expr.text(), names, meanings: meanings?, language };
-    let part = translator.part(expr.tree());
-    Ok(TranslatedCode { text: part.text, known: part.known })
+    let syntax = if language == Language::Cpp { CPP } else { PYTHON };
+    let translator = Translator { text: expr.text(), names, meanings: meanings?, language, syntax };
+    Ok(translator.part(expr.tree()))
 }
+
+/// What differs between the languages in a word.
+struct Syntax {
+    number: &'static str,
+    not: &'static str,
+    and: &'static str,
+    or: &'static str,
+    absolute: &'static str,
+    list: [char; 2],
+}
+
+const CPP: Syntax =
+    Syntax { number: "exact", not: "!", and: " && ", or: " || ", absolute: "absolute", list: ['{', '}'] };
+const PYTHON: Syntax =
+    Syntax { number: "Exact", not: "not ", and: " and ", or: " or ", absolute: "abs", list: ['[', ']'] };
 
 struct Translator<'a> {
     text: &'a str,
     names: &'a [std::sync::Arc<str>],
     meanings: Vec<Meaning>,
     language: Language,
+    syntax: Syntax,
 }
 
 impl Translator<'_> {
@@ -85,11 +107,10 @@ impl Translator<'_> {
         };
         Some(match own.evaluate(&scope) {
             Ok(value) => self.literal(value),
-            Err(error) => TranslatedPart {
-                text: format!("no_value({})", literal::text(self.language, &error.message)),
-                form: Form::Exact,
-                known: None,
-            },
+            Err(error) => {
+                let text = format!("no_value({})", quoted(self.language, &error.message));
+                TranslatedPart::of(Form::Exact, text)
+            }
         })
     }
 
@@ -103,19 +124,7 @@ impl Translator<'_> {
     }
 
     fn literal(&self, value: Value) -> TranslatedPart {
-        TranslatedPart {
-            text: literal::value(self.language, &value),
-            form: Form::Literal,
-            known: Some(value),
-        }
-    }
-
-    fn exact(&self, text: String) -> TranslatedPart {
-        TranslatedPart { text, form: Form::Exact, known: None }
-    }
-
-    fn truth(&self, text: String) -> TranslatedPart {
-        TranslatedPart { text, form: Form::Truth, known: None }
+        TranslatedPart { text: literal(self.language, &value), form: Form::Literal, known: Some(value) }
     }
 
     fn open(&self, tree: &Tree) -> TranslatedPart {
@@ -123,18 +132,15 @@ impl Translator<'_> {
             Kind::Literal(value) => self.literal(value.clone()),
             Kind::Name(slot) => match &self.meanings[*slot] {
                 Meaning::Known(value) => self.literal(value.clone()),
-                Meaning::Variable(name) => self.exact(name.clone()),
+                Meaning::Variable(name) => TranslatedPart::of(Form::Exact, name.clone()),
             },
-            Kind::List(items) => self.truth(self.list(items)),
+            Kind::List(items) => TranslatedPart::of(Form::Truth, self.list(items)),
             Kind::Not(operand) => {
-                let operand = self.condition(operand);
-                let text = match self.language {
-                    Language::Cpp => format!("(!{operand})"),
-                    Language::Python => format!("(not {operand})"),
-                };
-                self.truth(text)
+                TranslatedPart::of(Form::Truth, format!("({}{})", self.syntax.not, self.condition(operand)))
             }
-            Kind::Negate(operand) => self.exact(format!("(-{})", self.number(operand, true))),
+            Kind::Negate(operand) => {
+                TranslatedPart::of(Form::Exact, format!("(-{})", self.number(operand, true)))
+            }
             Kind::Chain(first, rest) => self.chain(first, rest),
             Kind::Compare(first, rest) => self.compare(first, rest),
             Kind::All(operands) => self.joined(operands, true),
@@ -149,7 +155,7 @@ impl Translator<'_> {
                     Language::Cpp => format!("({condition} ? {then} : {otherwise})"),
                     Language::Python => format!("({then} if {condition} else {otherwise})"),
                 };
-                TranslatedPart { text, form: Form::Open, known: None }
+                TranslatedPart::of(Form::Open, text)
             }
             Kind::Call(function, arguments) => self.call(*function, arguments),
         }
@@ -158,21 +164,10 @@ impl Translator<'_> {
     /// An operand of arithmetic; `alone` if no operand beside it is of the number type for sure.
     fn number(&self, tree: &Tree, alone: bool) -> String {
         let part = self.part(tree);
-        self.as_number(part, alone)
-    }
-
-    fn as_number(&self, part: TranslatedPart, alone: bool) -> String {
         match part.form {
             Form::Exact => part.text,
             Form::Literal if !alone && !matches!(part.known, Some(Value::Text(_))) => part.text,
-            _ => format!("{}({})", self.type_name(), part.text),
-        }
-    }
-
-    fn type_name(&self) -> &'static str {
-        match self.language {
-            Language::Cpp => "exact",
-            Language::Python => "Exact",
+            _ => format!("{}({})", self.syntax.number, part.text),
         }
     }
 
@@ -181,7 +176,7 @@ impl Translator<'_> {
         let part = self.part(tree);
         match (self.language, part.form) {
             (Language::Python, _) | (_, Form::Exact | Form::Open) => part.text,
-            _ => format!("{}({})", self.type_name(), part.text),
+            _ => format!("{}({})", self.syntax.number, part.text),
         }
     }
 
@@ -213,26 +208,26 @@ impl Translator<'_> {
                 None => format!("{text} {} {operand}", operator.as_str()),
             };
         }
-        self.exact(if is_infix { format!("({text})") } else { text })
+        TranslatedPart::of(Form::Exact, if is_infix { format!("({text})") } else { text })
     }
 
     fn compare(&self, first: &Tree, rest: &[(Relation, Tree)]) -> TranslatedPart {
         let links = rest.iter().filter(|(_, tree)| !matches!(tree.kind, Kind::List(_))).count();
         if rest.len() == 1 {
             let left = self.wrapped(first);
-            return self.truth(self.link(&left, rest[0].0, &rest[0].1));
+            return TranslatedPart::of(Form::Truth, self.link(&left, rest[0].0, &rest[0].1));
         }
         match self.language {
             Language::Python => {
-                let mut text = format!("({}", self.compared(first));
+                let mut text = format!("({}", self.part(first).text);
                 for (relation, right) in rest {
                     let right = match &right.kind {
                         Kind::List(items) => self.list(items),
-                        _ => self.compared(right),
+                        _ => self.part(right).text,
                     };
                     text.push_str(&format!(" {} {right}", relation.as_str()));
                 }
-                self.truth(text + ")")
+                TranslatedPart::of(Form::Truth, text + ")")
             }
             // Each operand once, and none behind a link that does not hold.
             Language::Cpp => {
@@ -247,14 +242,9 @@ impl Translator<'_> {
                     text.push_str(&format!("exact {next} = {}; ", self.wrapped(right)));
                     text.push_str(&format!("if (!({left} {} {next})) return false; ", relation.as_str()));
                 }
-                self.truth(text)
+                TranslatedPart::of(Form::Truth, text)
             }
         }
-    }
-
-    /// An operand of a comparison in Python, where a number of the language would do but for a text beside it.
-    fn compared(&self, tree: &Tree) -> String {
-        self.part(tree).text
     }
 
     fn link(&self, left: &str, relation: Relation, right: &Tree) -> String {
@@ -272,10 +262,8 @@ impl Translator<'_> {
 
     fn list(&self, items: &[Tree]) -> String {
         let items: Vec<String> = items.iter().map(|item| bare(&self.wrapped(item)).to_string()).collect();
-        match self.language {
-            Language::Cpp => format!("{{{}}}", items.join(", ")),
-            Language::Python => format!("[{}]", items.join(", ")),
-        }
+        let [open, close] = self.syntax.list;
+        format!("{open}{}{close}", items.join(", "))
     }
 
     /// `and` (`all`) or `or`: the first operand that decides, else the last.
@@ -283,36 +271,31 @@ impl Translator<'_> {
         let parts: Vec<TranslatedPart> = operands.iter().map(|operand| self.part(operand)).collect();
         let is_truth = parts.iter().all(|part| part.form == Form::Truth);
         if self.language == Language::Python || is_truth {
-            let word = match (self.language, all) {
-                (Language::Cpp, true) => " && ",
-                (Language::Cpp, false) => " || ",
-                (Language::Python, true) => " and ",
-                (Language::Python, false) => " or ",
-            };
+            let word = if all { self.syntax.and } else { self.syntax.or };
             let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
             let form = if is_truth { Form::Truth } else { Form::Open };
-            return TranslatedPart { text: format!("({})", texts.join(word)), form, known: None };
+            return TranslatedPart::of(form, format!("({})", texts.join(word)));
         }
         let lazy: Vec<String> =
             operands.iter().map(|operand| format!("[&] {{ return {}; }}", self.wrapped(operand))).collect();
         let function = if all { "first_false" } else { "first_true" };
-        TranslatedPart { text: format!("{function}({})", lazy.join(", ")), form: Form::Open, known: None }
+        TranslatedPart::of(Form::Open, format!("{function}({})", lazy.join(", ")))
     }
 
     fn call(&self, function: Function, arguments: &[Tree]) -> TranslatedPart {
         match function {
-            Function::Abs => match self.language {
-                Language::Cpp => self.exact(format!("absolute({})", bare(&self.number(&arguments[0], true)))),
-                Language::Python => self.exact(format!("abs({})", bare(&self.number(&arguments[0], true)))),
-            },
+            Function::Abs => {
+                let operand = self.number(&arguments[0], true);
+                TranslatedPart::of(Form::Exact, format!("{}({})", self.syntax.absolute, bare(&operand)))
+            }
             Function::CeilDiv => {
                 let (a, b) = (self.number(&arguments[0], true), self.number(&arguments[1], false));
-                self.exact(format!("ceil_div({}, {})", bare(&a), bare(&b)))
+                TranslatedPart::of(Form::Exact, format!("ceil_div({}, {})", bare(&a), bare(&b)))
             }
             Function::Min | Function::Max => {
                 let list = self.list(arguments);
                 let name = if function == Function::Min { "smallest" } else { "largest" };
-                TranslatedPart { text: format!("{name}({list})"), form: Form::Open, known: None }
+                TranslatedPart::of(Form::Open, format!("{name}({list})"))
             }
         }
     }
@@ -340,4 +323,61 @@ fn is_balanced(text: &str) -> bool {
         }
     }
     depth == 0
+}
+
+/// A value as a literal. Negative numbers stand in brackets.
+fn literal(language: Language, value: &Value) -> String {
+    match value {
+        Value::Bool(own) => match (language, own) {
+            (Language::Cpp, own) => own.to_string(),
+            (Language::Python, true) => "True".to_string(),
+            (Language::Python, false) => "False".to_string(),
+        },
+        // C++ has no literal of its own for the least number: `-9223372036854775808` negates one that does not fit.
+        Value::Int(i64::MIN) if language == Language::Cpp => "INT64_MIN".to_string(),
+        Value::Int(own) if *own < 0 => format!("({own})"),
+        Value::Int(own) => own.to_string(),
+        // `Debug` writes the shortest text that is read back as the same number, and keeps `4.0` a float.
+        Value::Float(own) if own.is_sign_negative() => format!("({own:?})"),
+        Value::Float(own) => format!("{own:?}"),
+        Value::Text(own) => match language {
+            Language::Cpp => format!("std::string_view({}, {})", quoted(language, own), own.len()),
+            Language::Python => quoted(language, own),
+        },
+    }
+}
+
+pub(crate) fn quoted(language: Language, text: &str) -> String {
+    let mut literal = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => literal.extend(['\\', letter]),
+            // `?` could begin a trigraph.
+            ' '..='~' if letter != '?' || language == Language::Python => literal.push(letter),
+            _ if language == Language::Cpp => {
+                let mut bytes = [0; 4];
+                let bytes = letter.encode_utf8(&mut bytes).bytes();
+                bytes.for_each(|byte| literal.push_str(&format!("\\{byte:03o}")));
+            }
+            _ => literal.push_str(&format!("\\U{:08x}", u32::from(letter))),
+        }
+    }
+    literal.push('"');
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_ascii_and_end_where_they_should() {
+        assert_eq!(quoted(Language::Cpp, "a\"b\\ é?\n"), r#""a\"b\\ \303\251\077\012""#);
+        assert_eq!(quoted(Language::Python, "a\"b\\ é?\n"), r#""a\"b\\ \U000000e9?\U0000000a""#);
+        assert_eq!(literal(Language::Cpp, &Value::text("a\0b")), r#"std::string_view("a\000b", 3)"#);
+        assert_eq!(literal(Language::Cpp, &Value::Int(i64::MIN)), "INT64_MIN");
+        assert_eq!(literal(Language::Python, &Value::Bool(true)), "True");
+        assert_eq!(literal(Language::Python, &Value::Float(4.0)), "4.0");
+        assert_eq!(literal(Language::Cpp, &Value::Float(-0.5)), "(-0.5)");
+    }
 }

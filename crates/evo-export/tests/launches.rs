@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
-use evo_export::error::ExportError;
 use evo_export::files::{ExportFile, ExportUnit, files};
 use evo_export::format::ExportFormat;
-use evo_export::model::{ExportModel, ModelRequest, Symbols, model};
+use evo_export::formula::ExportError;
+use evo_export::model::{ExportModel, model};
 use evo_export::record;
 use evo_export::source::plain;
 use evo_kernel::access::SpaceAccess;
@@ -21,22 +20,9 @@ use evo_kernel::specialize::constants_of;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::specialization::Specialization;
 
-#[derive(Debug)]
-struct OwnNames;
+use crate::support::{is_there, printed};
 
-impl Symbols for OwnNames {
-    fn symbol_of(&self, _: &str) -> Option<String> {
-        None
-    }
-}
-
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|own| own.status.success());
-    if !found {
-        eprintln!("SKIPPED: there is no `{program}`");
-    }
-    found
-}
+mod support;
 
 /// A space of the test's own.
 fn space(text: &str, source: &str) -> (tempfile::TempDir, SpaceFile) {
@@ -52,7 +38,7 @@ fn space(text: &str, source: &str) -> (tempfile::TempDir, SpaceFile) {
 fn model_of(file: &SpaceFile, constants: &Specialization) -> Result<ExportModel, ExportError> {
     let configuration = file.space.configuration(&file.space.default_genome());
     let kernel = file.kernel.as_ref().unwrap();
-    model(&ModelRequest { kernel, configuration: &configuration, constants, symbols: &OwnNames })
+    model(kernel, &configuration, constants, &|_| None)
 }
 
 fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<ExportFile>) {
@@ -84,11 +70,6 @@ fn write(folder: &Path, files: &[ExportFile]) {
     }
 }
 
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 /// Runs both programs of an export at the plans' sizes and at some that have none.
 fn check(file: &SpaceFile, constants: &Specialization, refused: &[&[(&str, i64)]]) {
     let kernel = file.kernel.as_ref().unwrap();
@@ -103,19 +84,17 @@ fn check(file: &SpaceFile, constants: &Specialization, refused: &[&[(&str, i64)]
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &files);
     write(folder.path(), &record::programs(&own, &sizes).unwrap());
-    if is_there("python3") {
-        let ran = Command::new("python3").arg("record.py").current_dir(folder.path()).output().unwrap();
-        let printed = text(&ran);
-        let (good, bad) = split(&printed, plans.len());
-        record::compare(&own, &good, &plans).unwrap_or_else(|why| panic!("Python: {why}"));
-        assert!(bad.iter().all(|own| own.contains("refused")), "{bad:?}");
-    }
-    if is_there("g++") {
-        let arguments = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-I.", "-o", "record", "record.cpp"];
-        text(&Command::new("g++").args(arguments).current_dir(folder.path()).output().unwrap());
-        let printed = text(&Command::new(folder.path().join("record")).output().unwrap());
-        let (good, bad) = split(&printed, plans.len());
-        record::compare(&own, &good, &plans).unwrap_or_else(|why| panic!("C++: {why}"));
+    let programs = [
+        ("python3", "python3 record.py", ""),
+        ("g++", "g++ -std=c++17 -Wall -Wextra -Werror -I. -o record record.cpp", "./record"),
+    ];
+    for (program, first, then) in programs.into_iter().filter(|(program, ..)| is_there(program)) {
+        let mut output = printed(folder.path(), first);
+        if !then.is_empty() {
+            output = printed(folder.path(), then);
+        }
+        let (good, bad) = split(&output, plans.len());
+        record::compare(&own, &good, &plans).unwrap_or_else(|why| panic!("{program}: {why}"));
         assert!(bad.iter().all(|own| own.contains("refused")), "{bad:?}");
     }
 }
@@ -127,83 +106,7 @@ fn split(printed: &str, count: usize) -> (String, Vec<String>) {
     (good, all[count..].to_vec())
 }
 
-const EVERYTHING: &str = r#"
-[kernel]
-name = "every-thing"
-source = "k.cu"
-
-[parameters]
-BLOCK = [64, 128]
-KEEP = [0, 1]
-MODE = ["plain", "fast"]
-
-[[arguments]]
-name = "u"
-dtype = "f32"
-shape = ["N", "class"]
-role = "inout"
-
-[[arguments]]
-name = "u.other"
-dtype = "f32"
-shape = ["N", "class"]
-role = "inout"
-
-[[arguments]]
-name = "part"
-dtype = "f64"
-shape = ["ceil_div(N, BLOCK) * 2"]
-role = "scratch"
-fill = { constant = 0 }
-
-[[arguments]]
-name = "n"
-dtype = "u32"
-value = "N"
-
-[[arguments]]
-name = "factor"
-dtype = "f32"
-value = "1 / (N + 1)"
-
-[[launches]]
-repeat = "STEPS"
-index = "t"
-swap = ["u", "u.other"]
-body = [
-    { entry = "ns::smooth<float, 4>", grid = ["ceil_div(N, BLOCK)", "class"], block = "BLOCK", arguments = ["u", "u.other", "n", { value = "0.5 / (t + 1)", dtype = "f32" }, { value = "t - 3", dtype = "i64" }] },
-    { entry = "decay(float*, unsigned)", grid = "max(N // BLOCK, 1)", block = ["BLOCK // 2", 2], when = "t % 2 == 1 and N > 5", arguments = ["u", "n"] },
-]
-
-[[launches]]
-entry = "combine"
-grid = ["N if N > 3 else 4", 2]
-block = ["32"]
-shared_bytes = "4 * N if MODE == 'plain' else 0"
-cluster = [2]
-cooperative = "N >= 100"
-programmatic = true
-l2_persist = { argument = "u", ratio = "KEEP / 4" }
-
-[[launches]]
-entry = "never"
-grid = "N"
-block = 32
-when = "MODE == 'fast'"
-
-[[problems]]
-name = "one"
-sizes = { N = 1000, class = 3, STEPS = 5 }
-
-[[problems]]
-name = "two"
-sizes = { N = 4, class = 1, STEPS = 0 }
-
-[check]
-reference = { source = "k.cu", entry = "combine", grid = 1, block = 1 }
-multiple_of = { N = "2" }
-tiny = [{ N = 2 }]
-"#;
+const EVERYTHING: &str = include_str!("spaces/everything.toml");
 
 #[test]
 fn a_plan_with_everything_is_launched_as_it_is_resolved() {
@@ -247,53 +150,7 @@ fn kernels_of_the_copy_engine_are_launched_as_they_are_resolved() {
 }
 
 /// Rows in boxes, and the same elements in one line.
-const BOXES: &str = r#"
-[kernel]
-name = "boxes"
-source = "k.cu"
-[parameters]
-BOX = [8, 16]
-SPAN = ["none", "32B"]
-[[arguments]]
-name = "x"
-dtype = "i16"
-shape = ["N", "M"]
-role = "input"
-[[arguments]]
-name = "x_map"
-kind = "tensor_map"
-of = "x"
-dims = ["M", "N"]
-box = ["BOX", 4]
-swizzle = "SPAN"
-fill = "zero"
-[[arguments]]
-name = "line"
-kind = "tensor_map"
-of = "x"
-dims = ["N * M"]
-box = ["2 * BOX"]
-[[arguments]]
-name = "y"
-dtype = "i16"
-shape = ["N", "M"]
-role = "output"
-[[launches]]
-entry = "boxes"
-grid = "N"
-block = 32
-[[launches]]
-entry = "lines"
-grid = 1
-block = 32
-arguments = ["line", "y"]
-[[problems]]
-name = "p"
-sizes = { N = 12, M = 32 }
-[check]
-reference = { source = "k.cu", entry = "boxes", grid = 1, block = 1, arguments = ["x", "y"] }
-tiny = [{ N = 4, M = 16 }]
-"#;
+const BOXES: &str = include_str!("spaces/boxes.toml");
 
 #[test]
 fn maps_that_evo_refuses_are_refused_by_an_export() {
@@ -346,12 +203,7 @@ fn python_files_compile() {
         let (_, files) = exported(&file, &Specialization::default());
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &files);
-        let ran = Command::new("python3")
-            .args(["-m", "compileall", "-q", "."])
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        text(&ran);
+        printed(folder.path(), "python3 -m compileall -q .");
     }
 }
 

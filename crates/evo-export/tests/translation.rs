@@ -3,8 +3,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use evo_export::translate::{Language, Meaning, translate};
 use evo_space::expr::Expr;
@@ -12,6 +10,10 @@ use evo_space::value::Value;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::support::{is_there, printed};
+
+mod support;
 
 /// Expressions; compiled in one file, which takes g++ some seconds.
 const COUNT: usize = 500;
@@ -42,24 +44,10 @@ fn known(name: &str) -> Option<Value> {
 
 fn leaf() -> impl Strategy<Value = String> {
     let names = ["N", "M", "N", "M", "N", "A", "B", "ZERO", "BIG", "F", "T", "YES"];
-    let literals = [
-        "0",
-        "1",
-        "2",
-        "3",
-        "64",
-        "7",
-        "0.5",
-        "4.0",
-        "1e300",
-        "9007199254740993",
-        "'xor'",
-        "'a\u{e9}?'",
-        "True",
-    ];
+    let literals = "0 1 2 3 64 7 0.5 4.0 1e300 9007199254740993 'xor' 'a\u{e9}?' True";
     prop_oneof![
         4 => prop::sample::select(names.to_vec()).prop_map(String::from),
-        2 => prop::sample::select(literals.to_vec()).prop_map(String::from),
+        2 => prop::sample::select(literals.split(' ').collect::<Vec<_>>()).prop_map(String::from),
     ]
 }
 
@@ -167,18 +155,6 @@ fn compare(cases: &[Case], language: &str, printed: &str, code: impl Fn(&Case) -
     }
 }
 
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|own| own.status.success());
-    if !found {
-        eprintln!("SKIPPED: there is no `{program}`");
-    }
-    found
-}
-
-fn template(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("templates").join(name)).unwrap()
-}
-
 #[test]
 fn expressions_mean_the_same_in_cpp() {
     if !is_there("g++") {
@@ -186,22 +162,10 @@ fn expressions_mean_the_same_in_cpp() {
     }
     let cases = cases();
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("exact.hpp"), template("exact.hpp")).unwrap();
-    let mut text = String::from(
-        "#include <cstdio>\n#include <cstring>\n#include \"exact.hpp\"\nusing namespace evo_export;\n\
-         static void show(exact (*f)(exact, exact), exact N, exact M) {\n  try {\n    const exact a = f(N, M);\n    \
-         if (a.is_text()) std::printf(\"text %zu\\n\", a.text().size());\n    else if (a.is_whole()) \
-         std::printf(\"whole %lld\\n\", (long long)a.whole());\n    else { double d = a.number() + 0.0; unsigned long \
-         long b; std::memcpy(&b, &d, 8); std::printf(\"fraction %llu\\n\", b); }\n  } catch (const no_value_error&) { \
-         std::printf(\"none\\n\"); }\n}\n",
-    );
+    fs::write(folder.path().join("exact.hpp"), include_str!("../templates/exact.hpp")).unwrap();
+    let mut text = include_str!("translation/main.cpp").to_string();
     for (at, case) in cases.iter().enumerate() {
-        writeln!(
-            text,
-            "static exact f{at}([[maybe_unused]] exact N, [[maybe_unused]] exact M) {{ return {}; }}",
-            case.cpp
-        )
-        .unwrap();
+        writeln!(text, "static exact f{at}(exact N, exact M) {{ return {}; }}", case.cpp).unwrap();
     }
     text.push_str("int main() {\n");
     for at in 0..cases.len() {
@@ -212,14 +176,8 @@ fn expressions_mean_the_same_in_cpp() {
     }
     text.push_str("}\n");
     fs::write(folder.path().join("main.cpp"), text).unwrap();
-    let compiled = Command::new("g++")
-        .args(["-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-o", "main", "main.cpp"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let ran = Command::new(folder.path().join("main")).output().unwrap();
-    compare(&cases, "C++", &String::from_utf8_lossy(&ran.stdout), |case| &case.cpp);
+    printed(folder.path(), "g++ -std=c++17 -O0 -Wall -Wno-unused-function -o main main.cpp");
+    compare(&cases, "C++", &printed(folder.path(), "./main"), |case| &case.cpp);
 }
 
 #[test]
@@ -229,13 +187,8 @@ fn expressions_mean_the_same_in_python() {
     }
     let cases = cases();
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("exact.py"), template("exact.py")).unwrap();
-    let mut text = String::from(
-        "import struct\nfrom exact import *\n\ndef show(f, N, M):\n    try:\n        a = value_of(lambda: f(Exact(N), \
-         Exact(M)))\n    except NoValue:\n        return print('none')\n    if isinstance(a, str):\n        return \
-         print('text', len(a.encode()))\n    a = Exact(a).n\n    if isinstance(a, int):\n        return print('whole', \
-         a)\n    print('fraction', struct.unpack('<Q', struct.pack('<d', a + 0.0))[0])\n\n",
-    );
+    fs::write(folder.path().join("exact.py"), include_str!("../templates/exact.py")).unwrap();
+    let mut text = include_str!("translation/main.py").to_string();
     for case in &cases {
         writeln!(text, "f = lambda N, M: {}", case.python).unwrap();
         for (n, m) in SIZES {
@@ -243,7 +196,5 @@ fn expressions_mean_the_same_in_python() {
         }
     }
     fs::write(folder.path().join("main.py"), text).unwrap();
-    let ran = Command::new("python3").arg("main.py").current_dir(folder.path()).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    compare(&cases, "Python", &String::from_utf8_lossy(&ran.stdout), |case| &case.python);
+    compare(&cases, "Python", &printed(folder.path(), "python3 main.py"), |case| &case.python);
 }

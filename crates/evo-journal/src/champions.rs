@@ -23,10 +23,7 @@ pub struct StudySections {
 /// A damaged line is left out and noted, as is a link.
 pub fn sections_in(out: &OwnFolder) -> Result<StudySections, JournalError> {
     let mut found = StudySections::default();
-    let mut names = out.names().map_err(|error| JournalError::io("read", out.path(), error))?;
-    // A folder has no order of its own, and what is computed must not depend on one.
-    names.sort();
-    for name in names {
+    for name in out.names().map_err(|error| JournalError::io("read", out.path(), error))? {
         let Some(study) = study(out, &name, &mut found.notes) else { continue };
         found.studies += 1;
         let journal = reader::read_in(&study)?;

@@ -56,32 +56,6 @@ pub fn header() -> StudyHeader {
 }
 
 pub fn evaluation(number: u64, configuration: Configuration, origin: &str, verdict: Verdict) -> Evaluation {
-    Evaluation {
-        number,
-        generation: 0,
-        configuration_hash: configuration.hash(),
-        configuration,
-        origin: origin.into(),
-        expected: None,
-        aimed_at: None,
-        verdict,
-        gates: Gate::ALL.iter().map(|gate| GateReport::not_run(*gate, "not reached")).collect(),
-        measurements: Vec::new(),
-        objective_ns: None,
-        resources: Vec::new(),
-        source_hash: None,
-        binary_hash: None,
-        code_hash: None,
-        facts: None,
-        duplicate_of: None,
-        key: None,
-        taken_over_from: None,
-        compile_ms: 0.0,
-        device_ms: 0.0,
-        recovery: None,
-        lane: None,
-        device_uuid: None,
-        lane_ratio: None,
-        at_ms: None,
-    }
+    let gates = Gate::ALL.iter().map(|gate| GateReport::not_run(*gate, "not reached")).collect();
+    Evaluation { gates, ..Evaluation::new(number, configuration, origin, verdict) }
 }

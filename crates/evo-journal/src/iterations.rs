@@ -6,13 +6,14 @@ use std::fs::File;
 use std::io;
 
 use evo_space::genome::{Configuration, ContentHash};
+use evo_timing::acceptance::RivalDecision;
 use serde::{Deserialize, Serialize};
 
 use super::error::JournalError;
-use super::lock::DeviceTurn;
-use super::numbered::{self, NumberedLine, NumberedLines};
+use super::lock::{DeviceTurn, lock_file};
+use super::numbered;
+use super::numbered::{NumberedLine, NumberedLines};
 use super::own_folder::OwnFolder;
-use evo_timing::acceptance::RivalDecision;
 
 pub const ITERATIONS: &str = "iterations.jsonl";
 pub const INCUMBENT: &str = "incumbent.json";
@@ -116,10 +117,8 @@ pub struct IterationLog {
 impl IterationLog {
     /// Waits for whoever holds the folder.
     pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
-        let path = folder.place(LOCK);
-        JournalError::refuse_irregular(&folder, LOCK)?;
-        let file = folder.edit_or_create(LOCK).map_err(|error| JournalError::io("open", &path, error))?;
-        file.lock().map_err(|error| JournalError::io("lock", &path, error))?;
+        let file = lock_file(&folder, LOCK)?;
+        file.lock().map_err(|error| JournalError::io("lock", &folder.place(LOCK), error))?;
         Ok(IterationLog { folder, _lock: file, _turn: None })
     }
 
@@ -194,7 +193,6 @@ impl IterationLog {
     }
 }
 
-/// A line that cannot be read is skipped and noted.
 pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError> {
     numbered::read(folder)
 }
@@ -226,6 +224,70 @@ pub fn incumbent(folder: &OwnFolder) -> Result<Option<Incumbent>, String> {
         Ok(own) if own.format > FORMAT => Err(format!("`{}` was written by a newer evo", path.display())),
         Ok(own) => Ok(Some(own)),
         Err(error) => Err(format!("`{}` is not an incumbent: {error}", path.display())),
+    }
+}
+
+pub const GATES: &str = "gates.jsonl";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateRun {
+    pub format: u32,
+    /// From 1, in the order of the lines.
+    pub number: u64,
+    /// UTC, RFC 3339.
+    pub at: String,
+    pub kernel: String,
+    pub space: String,
+    pub device: String,
+    /// The baseline's file as the command line names it, and the hash of its source.
+    pub baseline: String,
+    pub baseline_source_hash: Option<ContentHash>,
+    pub candidate: IterationCandidate,
+    /// The slowdown above which a problem regresses, as a share.
+    pub threshold: f64,
+    /// `pass`, `fail`, `noisy` or `not_run`.
+    pub decision: String,
+    pub why: String,
+    pub problems: Vec<GateRunProblem>,
+    pub git_commit: Option<String>,
+    pub git_dirty: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateRunProblem {
+    pub problem: String,
+    /// Times of this run, nanoseconds.
+    pub baseline_p50_ns: Option<f64>,
+    pub candidate_p50_ns: Option<f64>,
+    /// Candidate's time over the baseline's, paired.
+    pub ratio: Option<f64>,
+    pub decision: String,
+}
+
+impl GateRun {
+    /// None where a problem has none.
+    pub fn ratio(&self) -> Option<f64> {
+        let logs: Option<Vec<f64>> = self.problems.iter().map(|one| one.ratio.map(f64::ln)).collect();
+        let logs = logs.filter(|logs| !logs.is_empty())?;
+        Some((logs.iter().sum::<f64>() / logs.len() as f64).exp()).filter(|ratio| ratio.is_finite())
+    }
+}
+
+impl NumberedLine for GateRun {
+    const FILE: &'static str = GATES;
+    const FORMAT: u32 = 1;
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn stamp(&mut self, format: u32, number: u64) {
+        self.format = format;
+        self.number = number;
     }
 }
 

@@ -10,15 +10,15 @@ use evo_space::genome::{Configuration, ContentHash};
 use super::champion::{self, Succession};
 use super::champions::{output_folder, sections_in};
 use super::error::JournalError;
-use super::gates::{GATES, GateRun};
-use super::iterations::{ITERATIONS, Incumbent, Iteration, incumbent, incumbents};
+use super::iterations::{GATES, GateRun, ITERATIONS, Incumbent, Iteration, incumbent, incumbents};
 use super::numbered;
 use super::own_folder::OwnFolder;
 use super::record::now;
 use evo_timing::acceptance::RivalDecision;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepKind {
+    #[default]
     Champion,
     Evaluation,
     Gate,
@@ -34,7 +34,7 @@ impl StepKind {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LadderStep {
     pub kind: StepKind,
     pub number: u64,
@@ -59,7 +59,7 @@ pub struct LadderStep {
     pub is_best: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rung {
     pub kernel: String,
     pub device_kind: String,
@@ -73,19 +73,6 @@ pub struct Rung {
 }
 
 impl Rung {
-    fn new(kernel: &str, device_kind: &str) -> Rung {
-        Rung {
-            kernel: kernel.to_string(),
-            device_kind: device_kind.to_string(),
-            device: String::new(),
-            steps: Vec::new(),
-            iterations: Vec::new(),
-            incumbent: None,
-            gates: Vec::new(),
-            section: None,
-        }
-    }
-
     /// What `@champion` means everywhere.
     pub fn champion(&self) -> Option<&LadderStep> {
         self.steps.iter().rev().find(|step| step.kind == StepKind::Champion && step.decision == "champion")
@@ -144,9 +131,7 @@ impl Ladder {
         let mut ladder = Ladder::default();
         let Some(out) = output_folder(out)? else { return Ok(ladder) };
         ladder.read_champions(&out)?;
-        let mut names = out.names().map_err(|error| JournalError::io("read", out.path(), error))?;
-        names.sort();
-        for name in names {
+        for name in out.names().map_err(|error| JournalError::io("read", out.path(), error))? {
             let Ok(folder) = out.folder(&name) else { continue };
             if folder.exists(ITERATIONS) || folder.exists(GATES) {
                 ladder.read_lines(&folder, &name)?;
@@ -168,7 +153,7 @@ impl Ladder {
         let found = self.rungs.iter().position(|own| own.kernel == kernel && own.device_kind == kind);
         let at = found.unwrap_or(self.rungs.len());
         if found.is_none() {
-            self.rungs.push(Rung::new(kernel, kind));
+            self.rungs.push(Rung { kernel: kernel.into(), device_kind: kind.into(), ..Rung::default() });
         }
         &mut self.rungs[at]
     }
@@ -239,16 +224,12 @@ fn champion_step(section: &LeaderboardSection) -> LadderStep {
         study: Some(section.study.name.clone()),
         git_commit: section.environment.git_commit.clone(),
         git_dirty: section.environment.git_dirty,
-        hypothesis: None,
         configuration: configuration.clone(),
         source_hash: source_hash.clone(),
-        has_own_source: false,
         p50_ns,
-        change_ratio: None,
         against: "the champion before it".into(),
-        decision: String::new(),
         why: format!("the champion of study `{}`", section.study.name),
-        is_best: false,
+        ..LadderStep::default()
     }
 }
 
@@ -261,7 +242,6 @@ fn evaluation_step(one: &Iteration) -> LadderStep {
         kind: StepKind::Evaluation,
         number: one.number,
         at: one.at.clone(),
-        study: None,
         git_commit: one.git_commit.clone(),
         git_dirty: one.git_dirty,
         hypothesis: one.hypothesis.clone(),
@@ -273,7 +253,7 @@ fn evaluation_step(one: &Iteration) -> LadderStep {
         against: one.against.clone(),
         decision: one.decision.to_string(),
         why,
-        is_best: false,
+        ..LadderStep::default()
     }
 }
 
@@ -282,10 +262,8 @@ fn gate_step(one: &GateRun) -> LadderStep {
         kind: StepKind::Gate,
         number: one.number,
         at: one.at.clone(),
-        study: None,
         git_commit: one.git_commit.clone(),
         git_dirty: one.git_dirty,
-        hypothesis: None,
         configuration: one.candidate.configuration.clone(),
         source_hash: one.candidate.source_hash.clone(),
         has_own_source: one.candidate.source.is_some(),
@@ -294,6 +272,6 @@ fn gate_step(one: &GateRun) -> LadderStep {
         against: one.baseline.clone(),
         decision: one.decision.clone(),
         why: one.why.clone(),
-        is_best: false,
+        ..LadderStep::default()
     }
 }

@@ -13,7 +13,6 @@ pub mod disk;
 pub mod error;
 #[doc(hidden)]
 pub mod example;
-pub mod gates;
 pub mod iterations;
 pub mod ladder;
 pub mod leaderboard;

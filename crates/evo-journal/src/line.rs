@@ -6,8 +6,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::record::JournalRecord;
-
 #[derive(Serialize, Deserialize)]
 struct Envelope<'a> {
     crc: &'a str,
@@ -16,12 +14,7 @@ struct Envelope<'a> {
 }
 
 /// With its newline.
-pub fn encode(record: &JournalRecord) -> serde_json::Result<String> {
-    encode_any(record)
-}
-
-/// With its newline.
-pub fn encode_any(record: &impl Serialize) -> serde_json::Result<String> {
+pub fn encode(record: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::value::to_raw_value(record)?;
     let mut line = serde_json::to_string(&Envelope { crc: &checksum(text.get()), record: &text })?;
     line.push('\n');
@@ -29,12 +22,7 @@ pub fn encode_any(record: &impl Serialize) -> serde_json::Result<String> {
 }
 
 /// `line` has no newline.
-pub fn decode(line: &[u8]) -> Result<JournalRecord, String> {
-    decode_any(line)
-}
-
-/// `line` has no newline.
-pub fn decode_any<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+pub fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| format!("not a record: {error}"))?;

@@ -15,10 +15,8 @@ pub struct StudyLock {
 impl StudyLock {
     pub fn take(folder: &OwnFolder) -> Result<StudyLock, JournalError> {
         let path = folder.place("lock");
-        JournalError::refuse_irregular(folder, "lock")?;
         // Not truncated: until the lock is ours, the number in the file is somebody else's.
-        let open = folder.edit_or_create("lock");
-        let mut file = open.map_err(|error| JournalError::io("open", &path, error))?;
+        let mut file = lock_file(folder, "lock")?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -38,6 +36,12 @@ impl StudyLock {
     }
 }
 
+/// Opens the file that a lock is on; nobody reads it.
+pub(crate) fn lock_file(folder: &OwnFolder, name: &str) -> Result<File, JournalError> {
+    JournalError::refuse_irregular(folder, name)?;
+    folder.edit_or_create(name).map_err(|error| JournalError::io("open", &folder.place(name), error))
+}
+
 /// For commands that time candidates, whatever their kernel: two at once would disturb each other's times.
 #[derive(Debug)]
 pub struct DeviceTurn {
@@ -50,9 +54,7 @@ impl DeviceTurn {
     pub fn take(out: &OwnFolder, device: &str, on_wait: impl FnOnce()) -> Result<DeviceTurn, JournalError> {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name = format!(".device-{}.lock", device.chars().map(plain).collect::<String>());
-        let path = out.place(&name);
-        JournalError::refuse_irregular(out, &name)?;
-        let file = out.edit_or_create(&name).map_err(|error| JournalError::io("open", &path, error))?;
+        let file = lock_file(out, &name)?;
         let taken = match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 on_wait();
@@ -61,7 +63,7 @@ impl DeviceTurn {
             Err(TryLockError::Error(error)) => Err(error),
             Ok(()) => Ok(()),
         };
-        taken.map_err(|error| JournalError::io("lock", &path, error))?;
+        taken.map_err(|error| JournalError::io("lock", &out.place(&name), error))?;
         Ok(DeviceTurn { _file: file })
     }
 }

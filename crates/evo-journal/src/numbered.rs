@@ -18,7 +18,6 @@ pub trait NumberedLine: Serialize + DeserializeOwned {
 
     fn format(&self) -> u32;
 
-    /// From 1, in the order of the lines.
     fn number(&self) -> u64;
 
     fn stamp(&mut self, format: u32, number: u64);
@@ -44,7 +43,7 @@ pub fn read<T: NumberedLine>(folder: &OwnFolder) -> Result<NumberedLines<T>, Jou
     };
     for (at, chunk) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let whole = chunk.strip_suffix(b"\n");
-        match (line::decode_any::<T>(whole.unwrap_or(chunk)), whole) {
+        match (line::decode::<T>(whole.unwrap_or(chunk)), whole) {
             (Ok(one), _) if one.format() > T::FORMAT => {
                 return Err(JournalError::Newer { path, found: one.format(), known: T::FORMAT });
             }
@@ -69,7 +68,7 @@ pub fn append<T: NumberedLine>(folder: &OwnFolder, mut one: T) -> Result<T, Jour
     one.stamp(T::FORMAT, before.lines.iter().map(T::number).max().unwrap_or(0).saturating_add(1));
     let path = folder.place(T::FILE);
     let fail = |error: io::Error| JournalError::io("write", &path, error);
-    let line = line::encode_any(&one).map_err(|error| fail(error.into()))?;
+    let line = line::encode(&one).map_err(|error| fail(error.into()))?;
     let line = if before.is_open { format!("\n{line}") } else { line };
     let mut file = folder.edit_or_create(T::FILE).map_err(fail)?;
     file.set_len(before.length).and_then(|()| file.seek(SeekFrom::End(0))).map_err(fail)?;

@@ -65,12 +65,15 @@ impl OwnFolder {
         self.folder(name)
     }
 
-    /// In no order; names that are not text are none of evo's.
+    /// In their order, since a folder has none of its own and what is computed must not depend on one. Names that are not
+    /// text are none of evo's.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let entries = Dir::read_from(&self.handle)?;
         let name = |entry: rustix::fs::DirEntry| entry.file_name().to_str().ok().map(String::from);
         let names = entries.filter_map(|entry| entry.map(name).transpose()).collect::<Result<Vec<_>, _>>()?;
-        Ok(names.into_iter().filter(|name| name != "." && name != "..").collect())
+        let mut names: Vec<String> = names.into_iter().filter(|name| name != "." && name != "..").collect();
+        names.sort();
+        Ok(names)
     }
 
     pub fn exists(&self, name: &str) -> bool {

@@ -60,13 +60,9 @@ const READS: usize = 5;
 
 pub fn parse(bytes: &[u8]) -> Journal {
     let mut journal = Journal::default();
-    let mut start = 0;
-    let mut number = 0;
-    while start < bytes.len() {
-        number += 1;
-        let end = bytes[start..].iter().position(|byte| *byte == b'\n').map(|offset| start + offset);
-        let line = &bytes[start..end.unwrap_or(bytes.len())];
-        match (line::decode(line), end) {
+    for (at, chunk) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let whole = chunk.strip_suffix(b"\n");
+        match (line::decode(whole.unwrap_or(chunk)), whole) {
             // A last line that lost only its newline passes its checksum, so it counts; the writer adds the
             // newline.
             (Ok(record), _) => journal.records.push(record),
@@ -78,12 +74,11 @@ pub fn parse(bytes: &[u8]) -> Journal {
             }
             // One damaged line must not cost a study: the lines after it are whole and have checksums of
             // their own.
-            (Err(reason), Some(_)) => {
-                journal.rejected.push(Rejected { line: number, reason, bytes: line.to_vec() });
+            (Err(reason), Some(line)) => {
+                journal.rejected.push(Rejected { line: at + 1, reason, bytes: line.to_vec() });
             }
         }
-        start = end.map_or(bytes.len(), |end| end + 1);
-        journal.length = start as u64;
+        journal.length += chunk.len() as u64;
     }
     journal
 }

@@ -45,7 +45,6 @@ pub enum JournalRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_ms: Option<u64>,
     },
-    /// A verdict.
     Evaluation(Box<Evaluation>),
     /// A variant without a verdict: what its two tries met was not its doing. Its number is free for the
     /// verdict that a later run finds.
@@ -57,8 +56,9 @@ pub enum JournalRecord {
     /// A variant that `evo invert` harmed on purpose. Earlier versions wrote it; nothing reads what it says.
     Diagnostic,
     /// Evaluations of before the header above that hold under it too. Without it none of them does.
-    Kept { numbers: Vec<u64> },
-    /// Something a person should know.
+    Kept {
+        numbers: Vec<u64>,
+    },
     Note {
         at: String,
         message: String,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::template::{self, TemplateError};
 use evo_system::process::{
     self, CappedLog, Conversation, DeathCause, Orphaned, ParentLink, ProcessDeath, ProcessGroup,
-    RequestHandler, ResourceLimits,
+    ResourceLimits,
 };
 
 const VERSION: u32 = 1;
@@ -57,6 +57,7 @@ enum RenderTask {
     Check(Vec<String>),
 }
 
+/// What was rendered; nothing of a template that is sound.
 type RenderAnswer = Result<String, Vec<TemplateError>>;
 
 #[derive(Debug)]
@@ -152,13 +153,7 @@ fn start() -> io::Result<Talk> {
 
 fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
     let template = |message: String, hint: &str| {
-        RenderFailure::Template(TemplateError {
-            file: template::file_name(&order.path),
-            line: None,
-            message,
-            hint: Some(hint.to_string()),
-            name: None,
-        })
+        RenderFailure::Template(TemplateError::of(&template::file_name(&order.path), message, hint))
     };
     let grows = "look for a text or a list that grows in a loop";
     let signal = match &death.cause {
@@ -193,25 +188,7 @@ fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
 const OUT_OF_MEMORY: &str = "memory allocation of";
 
 pub fn serve() -> io::Result<()> {
-    let link = ParentLink::take_over(VERSION, Orphaned::Exits)?;
-    process::serve(&mut RenderWorker { link })
-}
-
-struct RenderWorker {
-    link: ParentLink<RenderOrder, RenderAnswer>,
-}
-
-impl RequestHandler for RenderWorker {
-    type Request = RenderOrder;
-    type Response = RenderAnswer;
-
-    fn link(&mut self) -> &mut ParentLink<RenderOrder, RenderAnswer> {
-        &mut self.link
-    }
-
-    fn answer(&mut self, order: RenderOrder) -> Option<RenderAnswer> {
-        Some(order.follow())
-    }
+    ParentLink::take_over(VERSION, Orphaned::Exits)?.serve(|order: RenderOrder| Some(order.follow()))
 }
 
 #[cfg(test)]

@@ -40,7 +40,6 @@ pub fn parsed(text: &str, lead: &str, hint: &str) -> Read<Value> {
 /// Letters of a file's text that a message shows.
 const SHOWN: usize = 80;
 
-/// A text of a file, fit for a message.
 pub fn shown(text: &str) -> String {
     printable(&shortened(text, SHOWN)).into_owned()
 }
@@ -92,18 +91,28 @@ impl<'v> ForeignNode<'v> {
     }
 
     /// The entries of an object, in the file's order.
-    pub fn entries(&self) -> Result<Vec<(&'v str, ForeignNode<'v>)>, ForeignError> {
+    pub fn entries(&self) -> Read<Vec<(&'v str, ForeignNode<'v>)>> {
         let all = self.value.as_object().ok_or_else(|| self.wrong("it is not an object"))?;
         Ok(all.iter().map(|(key, value)| (key.as_str(), self.beneath(key, value))).collect())
     }
 
-    pub fn items(&self) -> Result<Vec<ForeignNode<'v>>, ForeignError> {
+    pub fn items(&self) -> Read<Vec<ForeignNode<'v>>> {
         let all = self.value.as_array().ok_or_else(|| self.wrong("it is not a list"))?;
         Ok(all
             .iter()
             .enumerate()
             .map(|(at, value)| self.at(format!("{}[{at}]", self.place), value))
             .collect())
+    }
+
+    /// The items of a field; none where it is absent.
+    pub fn list(&self, key: &str) -> Read<Vec<ForeignNode<'v>>> {
+        self.find(key).map_or(Ok(Vec::new()), |list| list.items())
+    }
+
+    /// The text of a field that may be absent.
+    pub fn word(&self, key: &str) -> Read<Option<&'v str>> {
+        self.find(key).map(|word| word.text()).transpose()
     }
 
     pub fn text(&self) -> Read<&'v str> {
@@ -121,7 +130,6 @@ impl<'v> ForeignNode<'v> {
         value.ok_or_else(|| self.wrong("it is not a number"))
     }
 
-    /// Something of the wrong kind.
     pub fn wrong(&self, what: &str) -> ForeignError {
         let hint =
             self.format.map_or_else(|| format!("it is {}", shown(&self.value.to_string())), str::to_string);

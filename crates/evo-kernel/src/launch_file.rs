@@ -10,7 +10,7 @@ use super::spec::{KernelSpec, LaunchSpec};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchFile {
-    /// `{"ENTRY": {"grid": […], "block": […], "shared_bytes": …}}`
+    /// `{"ENTRY": {"grid": […], "block": […], "shared_bytes": …}}`; `--launch` refuses one that gives nothing.
     pub object: Json,
     /// Entries that are launched several times, each time in another way: those of the space stay.
     pub left_out: Vec<String>,
@@ -21,13 +21,11 @@ impl LaunchFile {
         let mut object = Map::new();
         let mut left_out: Vec<String> = Vec::new();
         for launch in &kernel.launches {
-            let own = geometry(launch, configuration);
-            if object.get(&launch.entry).is_some_and(|before| *before != own)
-                && !left_out.contains(&launch.entry)
-            {
+            let geometry = geometry(launch, configuration);
+            let before = object.insert(launch.entry.clone(), geometry.clone());
+            if before.is_some_and(|before| before != geometry) && !left_out.contains(&launch.entry) {
                 left_out.push(launch.entry.clone());
             }
-            object.insert(launch.entry.clone(), own);
         }
         left_out.iter().for_each(|entry| drop(object.remove(entry)));
         LaunchFile { object: object.into(), left_out }
@@ -37,7 +35,6 @@ impl LaunchFile {
         format!("{:#}\n", self.object)
     }
 
-    /// Whether `--launch` would take the file: it refuses one that gives nothing.
     pub fn is_usable(&self) -> bool {
         self.object.as_object().is_some_and(|entries| !entries.is_empty())
     }
@@ -53,16 +50,7 @@ fn geometry(launch: &LaunchSpec, configuration: &Configuration) -> Json {
 }
 
 fn with_values(expression: &Expr, configuration: &Configuration) -> String {
-    let mut text = expression.text().to_string();
-    // From the end, so that the places before stay where they are.
-    let mut names = expression.names();
-    names.sort_by_key(|(_, span)| std::cmp::Reverse(span.start));
-    for (name, span) in names {
-        if let Some(value) = configuration.get(&name) {
-            text.replace_range(span, &literal(value));
-        }
-    }
-    text
+    expression.with_words(|name| configuration.get(name).map(literal))
 }
 
 fn literal(value: &Value) -> String {

@@ -7,22 +7,23 @@ use evo_protocol::worker::SpecialValues;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use crate::resolve::{self, whole};
-use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec};
-use crate::{specialize, tiny};
+use crate::resolve;
+use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec, whole};
+use crate::specialize;
+use crate::tiny::{self, TinyShapes};
 
 /// Every remark, in the order of the file's sections. `configuration` is the default one.
 pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
+    let shapes = tiny::shapes(kernel, configuration, &specialize::of_kernel(kernel), &|_| true).ok();
+    let met = met_values(kernel, shapes.as_ref());
     let mut warnings: Vec<String> =
-        buffers(kernel).filter_map(|buffer| open_integers(kernel, buffer)).collect();
-    warnings.extend(
-        square_problems(kernel).map_or_else(|| equal_extents(kernel, configuration), |own| vec![own]),
-    );
-    warnings.extend(batches_of_one(kernel, configuration));
+        kernel.buffers().filter_map(|buffer| open_integers(kernel, buffer)).collect();
+    warnings.extend(square_problems(kernel).map_or_else(|| equal_extents(&met), |warning| vec![warning]));
+    warnings.extend(batches_of_one(&met));
     warnings.extend(built_in_values(kernel));
-    warnings.extend(buffers(kernel).filter_map(resolve::remark));
+    warnings.extend(kernel.buffers().filter_map(resolve::remark));
     warnings.extend(untried_values(kernel));
-    warnings.extend(untested_tails(kernel, configuration));
+    warnings.extend(shapes.iter().flat_map(|shapes| untested_tails(kernel, configuration, shapes)));
     warnings
 }
 
@@ -56,22 +57,23 @@ fn square_problems(kernel: &KernelSpec) -> Option<String> {
     ))
 }
 
-fn met_values(kernel: &KernelSpec, configuration: &Configuration, name: &str) -> Vec<i64> {
-    let used = kernel.problems.iter().filter(|one| one.timed || one.checked);
-    let own = used.filter_map(|problem| whole(problem.sizes.get(name)?).ok());
-    let small =
-        tiny::shapes(kernel, configuration, &specialize::of_kernel(kernel), &|_| true).unwrap_or_default();
-    own.chain(small.plans.iter().filter_map(|plan| plan.sizes.get(name).copied())).collect()
+/// The values that each extent has in problems and small shapes.
+fn met_values(kernel: &KernelSpec, shapes: Option<&TinyShapes>) -> BTreeMap<String, Vec<i64>> {
+    let values = |name: String| {
+        let used = kernel.problems.iter().filter(|problem| problem.timed || problem.checked);
+        let of_problems = used.filter_map(|problem| whole(problem.sizes.get(&name)?).ok());
+        let plans = shapes.iter().flat_map(|shapes| &shapes.plans);
+        let all = of_problems.chain(plans.filter_map(|plan| plan.sizes.get(&name).copied())).collect();
+        (name, all)
+    };
+    extents(kernel).into_iter().map(values).collect()
 }
 
 /// Extents that are equal in every problem and every small shape: swapped, they give the same answer.
-fn equal_extents(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
-    let mut alike: BTreeMap<Vec<i64>, Vec<String>> = BTreeMap::new();
-    for name in extents(kernel) {
-        let values = met_values(kernel, configuration, &name);
-        if values.iter().any(|value| *value > 1) {
-            alike.entry(values).or_default().push(format!("`{name}`"));
-        }
+fn equal_extents(met: &BTreeMap<String, Vec<i64>>) -> Vec<String> {
+    let mut alike: BTreeMap<&[i64], Vec<String>> = BTreeMap::new();
+    for (name, values) in met.iter().filter(|(_, values)| values.iter().any(|value| *value > 1)) {
+        alike.entry(values).or_default().push(format!("`{name}`"));
     }
     let warn = |names: Vec<String>| {
         let names = names.join(", ");
@@ -84,18 +86,15 @@ fn equal_extents(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Stri
 }
 
 /// Extents that are 1 wherever the kernel runs: one that ignores them passes.
-fn batches_of_one(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
-    let alone = |name: &String| {
-        let values = met_values(kernel, configuration, name);
-        !values.is_empty() && values.iter().all(|value| *value == 1)
-    };
-    let warn = |name: String| {
+fn batches_of_one(met: &BTreeMap<String, Vec<i64>>) -> Vec<String> {
+    let alone = |values: &[i64]| !values.is_empty() && values.iter().all(|value| *value == 1);
+    let warn = |(name, _): (&String, _)| {
         format!(
             "`{name}` is 1 in every problem and small shape, so a kernel that ignores it passes: add a problem with \
              timed = false in which it is 2"
         )
     };
-    extents(kernel).into_iter().filter(alone).map(warn).collect()
+    met.iter().filter(|(_, values)| alone(values)).map(warn).collect()
 }
 
 /// Scalars and constant inputs that never change: a kernel may have their value built in.
@@ -128,7 +127,7 @@ fn untried_values(kernel: &KernelSpec) -> Option<String> {
 }
 
 fn extents(kernel: &KernelSpec) -> BTreeSet<String> {
-    let shapes = buffers(kernel).flat_map(|buffer| &buffer.shape);
+    let shapes = kernel.buffers().flat_map(|buffer| &buffer.shape);
     let names: BTreeSet<String> =
         shapes.flat_map(|extent| extent.distinct_names()).map(ToString::to_string).collect();
     let first = kernel.problems.first();
@@ -141,12 +140,9 @@ fn is_square(problem: &ProblemSpec, extents: &BTreeSet<String>) -> bool {
 }
 
 /// Listed shapes that leave no partial tile, and kernels whose tails nothing checks.
-fn untested_tails(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
-    let Ok(shapes) = tiny::shapes(kernel, configuration, &specialize::of_kernel(kernel), &|_| true) else {
-        return Vec::new();
-    };
+fn untested_tails(kernel: &KernelSpec, configuration: &Configuration, shapes: &TinyShapes) -> Vec<String> {
     if !shapes.absent.is_empty() {
-        return vec![shapes.absent];
+        return vec![shapes.absent.clone()];
     }
     if shapes.derived {
         let warn = |(name, tile): (String, i64)| {
@@ -165,11 +161,4 @@ fn untested_tails(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Str
         )
     };
     untouched.into_iter().map(warn).collect()
-}
-
-fn buffers(kernel: &KernelSpec) -> impl Iterator<Item = &BufferSpec> {
-    kernel.arguments.iter().filter_map(|argument| match argument {
-        ArgumentSpec::Buffer(buffer) => Some(buffer),
-        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
-    })
 }

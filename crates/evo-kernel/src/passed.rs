@@ -19,12 +19,7 @@ pub fn kernel_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
 /// The same for a launch of the reference kernel, which takes no tensor maps. An argument that lies in a variable of the
 /// variant's lies in one of the reference's if that has one of the name, and else is passed.
 pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
-    let is_given = |own: &ArgumentSpec| match own {
-        ArgumentSpec::TensorMap(_) => false,
-        // It computes from what others are prepared from.
-        ArgumentSpec::Buffer(buffer) if buffer.is_prepared() => false,
-        _ => !has_variable(kernel, own),
-    };
+    let is_given = |own: &ArgumentSpec| own.is_for_reference() && !has_variable(kernel, own);
     positions(kernel).filter(|(own, _)| is_given(own)).map(|(_, place)| place).collect()
 }
 
@@ -43,12 +38,7 @@ pub fn given_to_reference<'k>(kernel: &'k KernelSpec, launch: &LaunchSpec) -> Op
 
 /// The same for a launch of the task's own that prepares inputs: inputs and scalars.
 pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
-    let is_there = |own: &ArgumentSpec| match own {
-        ArgumentSpec::Buffer(own) => own.role.is_read(),
-        ArgumentSpec::Scalar(_) => true,
-        ArgumentSpec::TensorMap(_) => false,
-    };
-    positions(kernel).filter(|(own, _)| is_there(own)).map(|(_, place)| place).collect()
+    positions(kernel).filter(|(own, _)| own.is_for_prepare()).map(|(_, place)| place).collect()
 }
 
 pub fn reference_variables(kernel: &KernelSpec) -> Vec<usize> {

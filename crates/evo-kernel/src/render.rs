@@ -6,20 +6,19 @@
 
 use std::collections::BTreeMap;
 
+use evo_compile::search_path::SearchPath;
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::plan::SIZE_VARIABLE;
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_space::expr::Expr;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
 use super::apart::RenderFailure;
-use super::compiler_options;
-use super::resolve::Names;
+use super::resolve::{Names, Resolver};
 use super::spec::{KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
-use super::specialize;
-use super::template;
-use evo_compile::search_path::SearchPath;
+use super::{spec, specialize, template};
 
 /// The symbol that holds the configuration's hash as a zero-terminated text of 32 digits.
 pub const HASH_SYMBOL: &str = "evo_variant_hash";
@@ -40,12 +39,8 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     }
     let options = own.options.into_iter().filter(|option| !defines_constant(kernel, option)).collect();
     let mut entries = own.entries;
-    let hash = configuration.hash();
-    let mut text = header(&header_lines(kernel, configuration), &hash);
-    match kernel.source.kind {
-        SourceKind::Plain | SourceKind::Given => {
-            text.push_str(&with_line(1, &kernel.source, &kernel.source.text));
-        }
+    let body = match kernel.source.kind {
+        SourceKind::Plain | SourceKind::Given => kernel.source.text.clone(),
         SourceKind::Template => {
             let mut body = String::new();
             for (position, constants) in sets.iter().enumerate() {
@@ -57,20 +52,14 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
                 body.push('\n');
             }
             body.push_str("#else\n#error \"no problem of the space has these constants\"\n#endif\n");
-            let line = text.matches('\n').count() + 2;
-            text.push_str(&with_line(line, &kernel.source, &body));
+            body
         }
-    }
+    };
     entries.sort();
     entries.dedup();
-    Ok(KernelSource {
-        text,
-        options,
-        entries,
-        variant_hash: hash,
-        constants: Specialization::default(),
-        ..own
-    })
+    let variant_hash = configuration.hash();
+    let text = with_header(&header_lines(kernel, configuration), &variant_hash, &kernel.source, &body);
+    Ok(KernelSource { text, options, entries, variant_hash, constants: Specialization::default(), ..own })
 }
 
 /// The text that the compiler gets for problems with these constants, which reach it as parameters do. A candidate's
@@ -81,7 +70,7 @@ pub fn render_for(
     constants: &Specialization,
 ) -> Result<KernelSource, Box<Verdict>> {
     let hash = constants.variant_hash(&configuration.hash());
-    let own = compiler_options::options_at(kernel, configuration)?;
+    let own = options_at(kernel, configuration)?;
     let known = with_constants(configuration, constants);
     let (body, options) = match kernel.source.kind {
         SourceKind::Template => (template_body(kernel, &known)?, own),
@@ -141,58 +130,39 @@ pub fn render_single_reference(kernel: &KernelSpec) -> Option<KernelSource> {
 fn reference_with(kernel: &KernelSpec, real: Option<&str>) -> Option<KernelSource> {
     let ReferenceSpec::Kernel { source, launches, sizes, .. } = &kernel.check.reference else { return None };
     let sizes: Vec<&String> = sizes.iter().chain(&kernel.check.reference_parameters).collect();
-    let hash = ContentHash::of(source.text.as_bytes());
-    let lines = [format!("evo: reference of {}", kernel.name)];
     let variable = |name: &&String| format!("{SIZE_VARIABLE}{name}");
     let declared =
         sizes.iter().map(|name| format!("extern \"C\" {{ __constant__ int {}; }}\n", variable(name)));
     let macros = sizes.iter().map(|name| format!("-D{name}={}", variable(name)));
-    let mut text = header(&lines, &hash);
-    text.extend(declared);
-    text.push_str(&with_line(1, source, &source.text));
-    Some(KernelSource {
-        text,
-        options: include_folders(kernel)
-            .chain(real.map(|real| format!("-DREAL={real}")))
-            .chain(macros)
-            .collect(),
-        entries: each_entry(launches),
-        file_name: source_name(source),
-        variant_hash: hash,
-        instrumented: false,
-        constants: Specialization::default(),
-    })
+    let options = real.map(|real| format!("-DREAL={real}")).into_iter().chain(macros);
+    Some(beside(kernel, "reference", source, launches, &declared.collect::<String>(), options.collect()))
 }
 
-/// Like a reference it gets no parameter as a macro.
 pub fn render_prepare(kernel: &KernelSpec) -> Option<KernelSource> {
     let PrepareSpec { source, launches, .. } = kernel.prepare.as_ref()?;
+    Some(beside(kernel, "inputs", source, launches, "", Vec::new()))
+}
+
+/// A source of the task's own, which knows the include folders and no parameter.
+fn beside(
+    kernel: &KernelSpec,
+    what: &str,
+    source: &KernelText,
+    launches: &[LaunchSpec],
+    declared: &str,
+    options: Vec<String>,
+) -> KernelSource {
+    let fixed = fixed(kernel);
+    let search = SearchPath::default().with_options(fixed.iter().map(String::as_str));
+    let folders = search.folders.into_iter().map(|folder| format!("-I{}", folder.display()));
     let hash = ContentHash::of(source.text.as_bytes());
-    Some(KernelSource {
-        text: with_header(&[format!("evo: inputs of {}", kernel.name)], &hash, source, &source.text),
-        options: include_folders(kernel).collect(),
-        entries: each_entry(launches),
-        file_name: source_name(source),
+    let header = header(&[format!("evo: {what} of {}", kernel.name)], &hash);
+    let text = format!("{header}{declared}{}", with_line(1, source, &source.text));
+    KernelSource {
+        options: folders.chain(options).collect(),
         variant_hash: hash,
-        instrumented: false,
-        constants: Specialization::default(),
-    })
-}
-
-fn include_folders(kernel: &KernelSpec) -> impl Iterator<Item = String> {
-    let options = compiler_options::fixed(kernel);
-    let search = SearchPath::default().with_options(options.iter().map(String::as_str));
-    search.folders.into_iter().map(|folder| format!("-I{}", folder.display()))
-}
-
-fn each_entry(launches: &[LaunchSpec]) -> Vec<String> {
-    let mut entries: Vec<String> = Vec::new();
-    for launch in launches {
-        if !entries.contains(&launch.entry) {
-            entries.push(launch.entry.clone());
-        }
+        ..KernelSource::plain(&source_name(source), text, spec::entries(launches))
     }
-    entries
 }
 
 fn with_constants(configuration: &Configuration, constants: &Specialization) -> Configuration {
@@ -236,17 +206,8 @@ fn macros(configuration: &Configuration) -> Vec<String> {
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     let sizes = BTreeMap::new();
     let names = Names::new(configuration, &sizes);
-    let mut entries: Vec<String> = Vec::new();
-    for launch in &kernel.launches {
-        let refused = launch
-            .when
-            .as_ref()
-            .is_some_and(|when| when.evaluate(&names).is_ok_and(|value| !value.is_true()));
-        if !refused && !entries.contains(&launch.entry) {
-            entries.push(launch.entry.clone());
-        }
-    }
-    entries
+    let is_refused = |when: &Expr| when.evaluate(&names).is_ok_and(|value| !value.is_true());
+    spec::entries(kernel.launches.iter().filter(|launch| !launch.when.as_ref().is_some_and(is_refused)))
 }
 
 /// With a `#line` that makes the compiler's messages useful: lines of a plain source are the user's own; those of a
@@ -296,5 +257,87 @@ fn source_name(text: &KernelText) -> String {
     match text.kind {
         SourceKind::Template => name.strip_suffix(".j2").unwrap_or(&name).to_string(),
         SourceKind::Plain | SourceKind::Given => name,
+    }
+}
+
+const FAST_MATH: [&str; 2] = ["--use_fast_math", "-use_fast_math"];
+const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
+
+/// In the order of the file. `static_reject:expression` for an expression without a value, or with one that cannot be
+/// an option's.
+pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
+    let sizes = BTreeMap::new();
+    let resolver = Resolver::without_problem(Names::new(configuration, &sizes));
+    let mut options = Vec::new();
+    for option in &kernel.options {
+        let place = |key: &str| format!("`{key}` of option `{}`", option.text);
+        if !resolver.truth(&option.when, &place("when"), true)? {
+            continue;
+        }
+        options.push(match &option.value {
+            None => option.text.clone(),
+            Some(expr) => {
+                let value = resolver.value(expr, &place("value"))?;
+                let text = shown(&value).ok_or_else(|| {
+                    resolver.refuse(expr, &place("value"), &format!("is `{value}`, which no option can have"))
+                })?;
+                format!("{}={text}", option.text)
+            }
+        });
+    }
+    Ok(options)
+}
+
+/// A value as an option has it: `4.0` is 4, and a text holds no blanks.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Int(value) => Some(value.to_string()),
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < 1e15 => {
+            Some((*value as i64).to_string())
+        }
+        Value::Float(value) if value.is_finite() => Some(value.to_string()),
+        Value::Text(text) if !text.is_empty() && !text.contains(char::is_whitespace) => {
+            Some(text.to_string())
+        }
+        _ => None,
+    }
+}
+
+pub fn fixed(kernel: &KernelSpec) -> Vec<String> {
+    let fixed = kernel.options.iter().filter(|option| option.value.is_none() && option.when.is_none());
+    fixed.map(|option| option.text.clone()).collect()
+}
+
+/// Whether options ask for fast mathematics, and whether they flush subnormal numbers.
+pub fn relaxations(options: &[String]) -> (bool, bool) {
+    let has = |words: &[&str]| options.iter().any(|option| words.contains(&option.as_str()));
+    let fast_math = has(&FAST_MATH);
+    (fast_math, fast_math || has(&FLUSH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_become_options_as_a_compiler_reads_them() {
+        let check = |value: Value, expected: Option<&str>| assert_eq!(shown(&value).as_deref(), expected);
+        check(Value::Int(64), Some("64"));
+        check(Value::Float(64.0), Some("64"));
+        check(Value::Float(0.5), Some("0.5"));
+        check(Value::Bool(false), Some("false"));
+        check(Value::text("fast"), Some("fast"));
+        check(Value::text("a b"), None);
+        check(Value::text(""), None);
+        check(Value::Float(f64::NAN), None);
+    }
+
+    #[test]
+    fn fast_mathematics_flushes_too() {
+        let of = |options: &[&str]| relaxations(&options.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(of(&["-O3"]), (false, false));
+        assert_eq!(of(&["-ftz=true"]), (false, true));
+        assert_eq!(of(&["-lineinfo", "--use_fast_math"]), (true, true));
     }
 }

@@ -17,7 +17,7 @@ use crate::passed::{self, Stream, Swapped};
 use crate::range::{self, End};
 use crate::spec::{
     ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, PrepareSpec,
-    ProblemSpec, RangeSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec,
+    ProblemSpec, RangeSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, shown, whole,
 };
 
 /// Most launches of a call. Each is a line of the plan, which goes to the worker with every request.
@@ -30,8 +30,7 @@ pub fn resolve(
     configuration: &Configuration,
     problem: &ProblemSpec,
 ) -> Result<ProblemPlan, Box<Verdict>> {
-    let names = Names::new(configuration, &problem.sizes);
-    let resolver = Resolver { names, problem: &problem.name };
+    let resolver = Resolver::of(configuration, problem);
     let mut buffers = Vec::new();
     let mut scalars = Vec::new();
     for argument in &kernel.arguments {
@@ -43,9 +42,20 @@ pub fn resolve(
         }
     }
     let mut literals = Vec::new();
-    let own =
+    let stream =
         Stream { launches: &kernel.launches, loops: &kernel.loops, passed: passed::kernel_arguments(kernel) };
-    let mut launches = resolver.stream(kernel, &own, &mut literals)?;
+    let mut launches = resolver.stream(kernel, &stream, &mut literals)?;
+    let reference = match &kernel.check.reference {
+        ReferenceSpec::Kernel { launches, loops, .. } => {
+            Some(Stream { launches, loops, passed: passed::reference_arguments(kernel) })
+        }
+        _ => None,
+    };
+    let prepare = kernel.prepare.as_ref().map(|PrepareSpec { launches, loops, .. }| Stream {
+        launches,
+        loops,
+        passed: passed::prepare_arguments(kernel),
+    });
     let tensor_maps = resolver.tensor_maps(kernel, &buffers, &mut launches)?;
     Ok(ProblemPlan {
         name: problem.name.clone(),
@@ -55,8 +65,8 @@ pub fn resolve(
         scalars,
         tensor_maps,
         launches,
-        reference_launches: resolver.reference_launches(kernel, &mut literals)?,
-        prepare_launches: resolver.prepare_launches(kernel, &mut literals)?,
+        reference_launches: resolver.launches_beside(kernel, reference, &mut literals)?,
+        prepare_launches: resolver.launches_beside(kernel, prepare, &mut literals)?,
         reference_variables: passed::reference_variables(kernel),
         reference_sizes: resolver.reference_sizes(kernel)?,
         reference_parameters: resolver.reference_parameters(kernel),
@@ -89,25 +99,45 @@ impl Scope for Names<'_> {
 }
 
 pub(super) struct Resolver<'a> {
-    pub(super) names: Names<'a>,
-    pub(super) problem: &'a str,
+    names: Names<'a>,
+    /// Nothing where no problem is meant: for what is compiled once for all of them.
+    problem: Option<&'a str>,
 }
 
-impl Resolver<'_> {
-    fn refuse(&self, expr: &Expr, place: &str, what: &str) -> Box<Verdict> {
-        let message = format!("{place} = `{}` {what}, in problem `{}`", expr.text(), self.problem);
-        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("expression");
-        let verdict = verdict.with("expression", expr.text()).with("place", place);
-        Box::new(verdict.with("problem", self.problem))
+impl<'a> Resolver<'a> {
+    pub(super) fn of(configuration: &'a Configuration, problem: &'a ProblemSpec) -> Resolver<'a> {
+        let names = Names::new(configuration, &problem.sizes);
+        Resolver { names, problem: Some(&problem.name) }
+    }
+
+    pub(super) fn without_problem(names: Names<'a>) -> Resolver<'a> {
+        Resolver { names, problem: None }
+    }
+
+    fn reject(&self, cause: &str, message: String, evidence: &[(&str, &str)]) -> Box<Verdict> {
+        let within = self.problem.map_or(String::new(), |problem| format!(", in problem `{problem}`"));
+        let refused = Verdict::new(VerdictKind::StaticReject, message + &within).with_cause(cause);
+        let problem = self.problem.map(|problem| ("problem", problem));
+        let evidence = evidence.iter().copied().chain(problem);
+        Box::new(evidence.fold(refused, |verdict, (name, value)| verdict.with(name, value)))
+    }
+
+    pub(super) fn refuse(&self, expr: &Expr, place: &str, what: &str) -> Box<Verdict> {
+        let message = format!("{place} = `{}` {what}", expr.text());
+        self.reject("expression", message, &[("expression", expr.text()), ("place", place)])
+    }
+
+    fn refuse_size(&self, name: &str, what: &str) -> Box<Verdict> {
+        let message = format!("size `{name}` of problem `{}` {what}", self.problem.unwrap_or_default());
+        Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression"))
     }
 
     fn refuse_shape(&self, buffer: &BufferSpec, what: &str) -> Box<Verdict> {
-        let message = format!("argument `{}` {what}, in problem `{}`", buffer.name, self.problem);
-        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("shape");
-        Box::new(verdict.with("argument", buffer.name.clone()).with("problem", self.problem))
+        let message = format!("argument `{}` {what}", buffer.name);
+        self.reject("shape", message, &[("argument", &buffer.name)])
     }
 
-    fn value(&self, expr: &Expr, place: &str) -> Result<Value, Box<Verdict>> {
+    pub(super) fn value(&self, expr: &Expr, place: &str) -> Result<Value, Box<Verdict>> {
         expr.evaluate(&self.names).map_err(|error| {
             let hint = error.hint.map_or(String::new(), |hint| format!(" ({hint})"));
             self.refuse(expr, place, &format!("has no value: {}{hint}", error.message))
@@ -132,7 +162,7 @@ impl Resolver<'_> {
         expr.as_ref().map(|expr| self.number(expr, place)).transpose()
     }
 
-    fn truth(&self, expr: &Option<Expr>, place: &str, absent: bool) -> Result<bool, Box<Verdict>> {
+    pub(super) fn truth(&self, expr: &Option<Expr>, place: &str, absent: bool) -> Result<bool, Box<Verdict>> {
         match expr {
             Some(expr) => Ok(self.value(expr, place)?.is_true()),
             None => Ok(absent),
@@ -150,10 +180,7 @@ impl Resolver<'_> {
     fn sizes(&self) -> Result<BTreeMap<String, i64>, Box<Verdict>> {
         let mut sizes = BTreeMap::new();
         for (name, value) in self.names.sizes {
-            let value = whole(value).map_err(|why| {
-                let message = format!("size `{name}` of problem `{}` {why}", self.problem);
-                Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression"))
-            })?;
+            let value = whole(value).map_err(|why| self.refuse_size(name, &why))?;
             sizes.insert(name.clone(), value);
         }
         Ok(sizes)
@@ -173,7 +200,7 @@ impl Resolver<'_> {
             return Err(self.refuse_shape(buffer, "has more than 2^63 bytes"));
         }
         let fill = self.fill(buffer, elements == Some(0))?;
-        let view = view_of(buffer, &shape, self.problem, &|expr, place| self.integer(expr, place))?;
+        let view = self.view(buffer, &shape)?;
         let (name, symbol) = (buffer.name.clone(), buffer.symbol.clone());
         Ok(BufferPlan { name, dtype: buffer.dtype, shape, role: buffer.role, fill, symbol, view })
     }
@@ -327,20 +354,21 @@ impl Resolver<'_> {
             let refused = *self.refuse(&window.ratio, &place, &format!("is {ratio}, expected 0 to 1"));
             return Err(Box::new(refused.with_cause("l2_persist").with("entry", launch.entry.clone())));
         }
-        let buffers = kernel.arguments.iter().filter(|own| matches!(own, ArgumentSpec::Buffer(_)));
-        let buffer = buffers.into_iter().position(|own| own.name() == window.argument);
+        let buffer = kernel.buffers().position(|buffer| buffer.name == window.argument);
         // The loader has refused a name that is not a buffer's.
         Ok(buffer.filter(|_| ratio > 0.0).map(|buffer| L2Persist { buffer, ratio }))
     }
 
-    fn prepare_launches(
+    /// Launches of the reference and of what prepares inputs. At a size of 0 there is nothing to compute; a launch of
+    /// no blocks is an error.
+    fn launches_beside(
         &self,
         kernel: &KernelSpec,
+        stream: Option<Stream<'_>>,
         literals: &mut Vec<ScalarPlan>,
     ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
-        let Some(PrepareSpec { launches, loops, .. }) = &kernel.prepare else { return Ok(Vec::new()) };
-        let own = Stream { launches, loops, passed: passed::prepare_arguments(kernel) };
-        let mut launches = self.stream(kernel, &own, literals)?;
+        let Some(stream) = stream else { return Ok(Vec::new()) };
+        let mut launches = self.stream(kernel, &stream, literals)?;
         launches.retain(|launch| !launch.grid.contains(&0));
         Ok(launches)
     }
@@ -350,13 +378,7 @@ impl Resolver<'_> {
         let all = self.sizes()?;
         let large = sizes.iter().find(|name| all.get(*name).is_some_and(|own| i32::try_from(*own).is_err()));
         match large {
-            Some(name) => {
-                let message = format!(
-                    "size `{name}` of problem `{}` does not fit the `int` that the reference takes",
-                    self.problem
-                );
-                Err(Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("expression")))
-            }
+            Some(name) => Err(self.refuse_size(name, "does not fit the `int` that the reference takes")),
             None => Ok(sizes.clone()),
         }
     }
@@ -366,21 +388,6 @@ impl Resolver<'_> {
         kernel.check.reference_parameters.iter().filter_map(seen).collect()
     }
 
-    fn reference_launches(
-        &self,
-        kernel: &KernelSpec,
-        literals: &mut Vec<ScalarPlan>,
-    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
-        let ReferenceSpec::Kernel { launches, loops, .. } = &kernel.check.reference else {
-            return Ok(Vec::new());
-        };
-        let own = Stream { launches, loops, passed: passed::reference_arguments(kernel) };
-        let mut launches = self.stream(kernel, &own, literals)?;
-        // At a size of 0 there is nothing to compute; a launch of no blocks is an error.
-        launches.retain(|launch| !launch.grid.contains(&0));
-        Ok(launches)
-    }
-
     /// The maps that launches receive, which are renumbered to their places in the list.
     fn tensor_maps(
         &self,
@@ -388,12 +395,8 @@ impl Resolver<'_> {
         buffers: &[BufferPlan],
         launches: &mut [LaunchPlan],
     ) -> Result<Vec<TensorMapPlan>, Box<Verdict>> {
-        let maps = kernel.arguments.iter().filter_map(|argument| match argument {
-            ArgumentSpec::TensorMap(map) => Some(map),
-            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
-        });
         let mut plans = Vec::new();
-        for (position, map) in maps.enumerate() {
+        for (position, map) in kernel.tensor_maps().enumerate() {
             let own = ArgumentRef::TensorMap(position);
             let uses =
                 launches.iter_mut().flat_map(|launch| &mut launch.arguments).filter(|one| **one == own);
@@ -414,8 +417,7 @@ impl Resolver<'_> {
                 |(place, expr): (usize, &Expr)| self.integer(expr, &format!("{key}[{place}] of {owner}"));
             list.iter().enumerate().map(one).collect()
         };
-        let of = buffers.iter().position(|buffer| buffer.name == map.of);
-        let of = of.unwrap_or_default();
+        let of = buffers.iter().position(|buffer| buffer.name == map.of).unwrap_or_default();
         let (dtype, bytes) = (buffers[of].dtype, buffers[of].bytes());
         let dims = list("dims", &map.dims)?;
         let strides = match &map.strides {
@@ -451,12 +453,51 @@ impl Resolver<'_> {
         });
         found.ok_or_else(|| {
             let words = Swizzle::ALL.map(Swizzle::as_str).join(", ");
-            self.refuse(
-                expr,
-                &place,
-                &format!("is {}, expected one of {words}, or the span in bytes", shown(&value)),
-            )
+            let what = format!("is {}, expected one of {words}, or the span in bytes", shown(&value));
+            self.refuse(expr, &place, &what)
         })
+    }
+
+    fn view(&self, buffer: &BufferSpec, shape: &[u64]) -> Result<Option<OutputView>, Box<Verdict>> {
+        let Some(view) = &buffer.view else { return Ok(None) };
+        let mut region = Vec::new();
+        for (axis, extent) in shape.iter().enumerate() {
+            region.push(match view.region.as_ref().and_then(|ranges| ranges.get(axis)) {
+                Some(range) => self.axis_range(buffer, range, axis, *extent as i64)?,
+                None => AxisRange::all(*extent),
+            });
+        }
+        Ok(Some(OutputView { region, form: view.form, axis: view.axis }))
+    }
+
+    fn axis_range(
+        &self,
+        buffer: &BufferSpec,
+        range: &RangeSpec,
+        axis: usize,
+        extent: i64,
+    ) -> Result<AxisRange, Box<Verdict>> {
+        let place = format!("region[{axis}] of `check` of argument `{}`", buffer.name);
+        let refuse = |what: String| {
+            Err(self.reject("region", format!("{place} {what}"), &[("check_of", &buffer.name)]))
+        };
+        let value = |expr: &Option<Expr>, absent: i64| match expr {
+            Some(expr) => self.integer(expr, &place),
+            None => Ok(absent),
+        };
+        let (first, stop) = (value(&range.first, 0)?, value(&range.stop, extent)?);
+        let step = value(&range.step, 1)?;
+        if step < 1 {
+            return refuse(format!("has the step {step}, expected 1 or more"));
+        }
+        if first < 0 || stop > extent {
+            return refuse(format!("is {first}:{stop}, and the extent is {extent}"));
+        }
+        let count = (stop - first).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+        if count == 0 && extent > 0 {
+            return refuse(format!("is {first}:{stop}, which is empty: nothing would be compared"));
+        }
+        Ok(AxisRange { first: first as u64, count, step: step as u64 })
     }
 
     fn broken(&self, map: &TensorMapSpec, rule: &BrokenRule) -> Box<Verdict> {
@@ -486,79 +527,6 @@ fn dense(dims: &[i64]) -> Vec<i64> {
             stride
         })
         .collect()
-}
-
-pub(super) fn whole(value: &Value) -> Result<i64, String> {
-    match value {
-        Value::Int(value) => Ok(*value),
-        Value::Bool(value) => Ok(i64::from(*value)),
-        // 2^63 is exact as a float; what lies below it in size fits.
-        Value::Float(float) if float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0 => {
-            Ok(*float as i64)
-        }
-        Value::Float(float) if float.is_finite() && float.fract() != 0.0 => {
-            Err(format!("is {float}, not a whole number (hint: `//` divides whole numbers)"))
-        }
-        other => Err(format!("is {}, not a whole number of 64 bits", shown(other))),
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Text(text) => format!("the text `{text}`"),
-        other => other.to_string(),
-    }
-}
-
-type Integer<'a> = dyn Fn(&Expr, &str) -> Result<i64, Box<Verdict>> + 'a;
-
-pub(crate) fn view_of(
-    buffer: &BufferSpec,
-    shape: &[u64],
-    problem: &str,
-    integer: &Integer<'_>,
-) -> Result<Option<OutputView>, Box<Verdict>> {
-    let Some(view) = &buffer.view else { return Ok(None) };
-    let refuse = |what: String| {
-        let verdict = Verdict::new(VerdictKind::StaticReject, format!("{what}, in problem `{problem}`"));
-        let verdict = verdict.with_cause("region").with("check_of", buffer.name.clone());
-        Box::new(verdict.with("problem", problem))
-    };
-    let mut region = Vec::new();
-    for (axis, extent) in shape.iter().enumerate() {
-        let place = format!("region[{axis}] of `check` of argument `{}`", buffer.name);
-        region.push(match view.region.as_ref().and_then(|own| own.get(axis)) {
-            Some(spec) => axis_range(spec, (*extent, &place), integer, &refuse)?,
-            None => AxisRange::all(*extent),
-        });
-    }
-    Ok(Some(OutputView { region, form: view.form, axis: view.axis }))
-}
-
-fn axis_range(
-    spec: &RangeSpec,
-    (extent, place): (u64, &str),
-    integer: &Integer<'_>,
-    refuse: &dyn Fn(String) -> Box<Verdict>,
-) -> Result<AxisRange, Box<Verdict>> {
-    let value = |expr: &Option<Expr>, absent: i64| match expr {
-        Some(expr) => integer(expr, place),
-        None => Ok(absent),
-    };
-    let extent = extent as i64;
-    let (first, stop, step) = (value(&spec.first, 0)?, value(&spec.stop, extent)?, value(&spec.step, 1)?);
-    if step < 1 {
-        return Err(refuse(format!("{place} has the step {step}, expected 1 or more")));
-    }
-    if first < 0 || stop > extent {
-        return Err(refuse(format!("{place} is {first}:{stop}, and the extent is {extent}")));
-    }
-    let count = (stop - first).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
-    if count == 0 && extent > 0 {
-        let what = format!("{place} is {first}:{stop}, which is empty: nothing would be compared");
-        return Err(refuse(what));
-    }
-    Ok(AxisRange { first: first as u64, count, step: step as u64 })
 }
 
 pub(crate) fn remark(buffer: &BufferSpec) -> Option<String> {

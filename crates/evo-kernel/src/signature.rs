@@ -8,7 +8,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::base;
 
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, PassedSpec, ScalarSpec, TensorMapSpec};
-use super::words::{tokens, uses_identifier};
+use super::words::{is_name, is_one_of, tokens, uses_identifier};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceEntry {
@@ -41,8 +41,8 @@ pub fn find(source: &str, entry: &str) -> SourceEntry {
     }
     let tokens = tokens(source);
     let mut found = Vec::new();
-    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
-        let Some(inside) = parameters_of(&tokens[at + 1..], entry) else { continue };
+    for function in functions(&tokens) {
+        let Some((_, inside, _)) = heads(function).find(|(name, ..)| *name == entry) else { continue };
         match split(inside) {
             Some(parameters) => found.push(parameters),
             None => return SourceEntry::Unreadable,
@@ -52,26 +52,8 @@ pub fn find(source: &str, entry: &str) -> SourceEntry {
 }
 
 /// Headers that define no kernel, by the start of their names.
-const LIBRARIES: &[&str] = &[
-    "cuda",
-    "cooperative_groups",
-    "mma.h",
-    "math",
-    "cmath",
-    "cstd",
-    "std",
-    "type_traits",
-    "limits",
-    "cfloat",
-    "float.h",
-    "device_",
-    "vector_",
-    "cub/",
-    "thrust/",
-    "utility",
-    "array",
-    "tuple",
-];
+const LIBRARIES: &str = "cuda cooperative_groups mma.h math cmath cstd std type_traits limits cfloat float.h device_ \
+    vector_ cub/ thrust/ utility array tuple";
 
 /// Whether every name of a source stands in its text: none is pasted together, or comes from a header of somebody's.
 fn is_whole(source: &str) -> bool {
@@ -79,7 +61,7 @@ fn is_whole(source: &str) -> bool {
         let Some(rest) = line.trim_start().strip_prefix('#') else { return false };
         let Some(name) = rest.trim_start().strip_prefix("include") else { return false };
         let name = name.trim_start_matches([' ', '\t', '<', '"']);
-        !LIBRARIES.iter().any(|own| name.starts_with(own))
+        !LIBRARIES.split(' ').any(|library| name.starts_with(library))
     };
     !source.contains("##") && !source.contains("%:") && !source.lines().any(foreign)
 }
@@ -87,27 +69,30 @@ fn is_whole(source: &str) -> bool {
 pub fn names(source: &str) -> Vec<String> {
     let tokens = tokens(source);
     let mut names: Vec<String> = Vec::new();
-    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
-        let head = heads(&tokens[at + 1..]).last();
-        if let Some((name, _)) = head.filter(|(name, _)| !names.iter().any(|own| own == name)) {
+    for (name, ..) in functions(&tokens).filter_map(|function| heads(function).last()) {
+        if !names.iter().any(|other| other == name) {
             names.push(name.to_string());
         }
     }
     names
 }
 
-/// The words directly before a parenthesis up to the function's body, with what comes behind the parenthesis: its
-/// attributes, then its name.
-fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&'s str])> {
+/// The tokens behind each `__global__`, up to the next: so no source makes anybody look at its end again and again.
+fn functions<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = &'t [&'s str]> {
+    tokens.split(|token| *token == "__global__").skip(1)
+}
+
+/// The words directly before a parenthesis up to the function's body: its attributes, then its name. With what stands in
+/// the parenthesis, and behind it.
+fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&'s str], &'t [&'s str])> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}" | "__global__") {
-            let is_head = is_word(tokens[at]) && tokens.get(at + 1) == Some(&"(");
-            let own = at;
+        while at < tokens.len() && !matches!(tokens[at], "{" | ";" | "}") {
+            let head = at;
             at += 1;
-            if is_head {
-                at = own + 1 + closed(&tokens[own + 1..])?;
-                return Some((tokens[own], &tokens[own + 2..at - 1]));
+            if is_name(tokens[head]) && tokens.get(at) == Some(&"(") {
+                at += closed(&tokens[at..])?;
+                return Some((tokens[head], &tokens[head + 2..at - 1], &tokens[at..]));
             }
         }
         None
@@ -117,69 +102,49 @@ fn heads<'t, 's>(tokens: &'t [&'s str]) -> impl Iterator<Item = (&'s str, &'t [&
 /// Where the bodies of all `__global__` functions begin that can be read: the byte behind each opening brace.
 pub(super) fn bodies(source: &str) -> Vec<usize> {
     let tokens = tokens(source);
-    let mut found = Vec::new();
-    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
-        let (mut depth, mut own) = (0, at + 1);
-        while own < tokens.len() && !matches!(tokens[own], ";" | "__global__") {
-            depth += i32::from(tokens[own] == "(") - i32::from(tokens[own] == ")");
-            // Braces of a template stand in pairs, or with a percent sign.
-            let is_brace = tokens[own] == "{" && !matches!(tokens.get(own + 1), Some(&"{" | &"%"));
-            if is_brace && depth == 0 && tokens[own - 1] == ")" {
-                // Tokens are parts of the source.
-                found.push(tokens[own].as_ptr() as usize - source.as_ptr() as usize + 1);
-                break;
+    let body = |function: &[&str]| {
+        let mut depth = 0;
+        for (at, token) in function.iter().enumerate() {
+            if *token == ";" {
+                return None;
             }
-            own += 1;
+            depth += i32::from(*token == "(") - i32::from(*token == ")");
+            // Braces of a template stand in pairs, or with a percent sign.
+            let is_brace = *token == "{" && !matches!(function.get(at + 1), Some(&"{" | &"%"));
+            if is_brace && depth == 0 && at > 0 && function[at - 1] == ")" {
+                // Tokens are parts of the source.
+                return Some(token.as_ptr() as usize - source.as_ptr() as usize + 1);
+            }
         }
-    }
-    found
+        None
+    };
+    functions(&tokens).filter_map(body).collect()
 }
 
 pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s str] {
     let entry = base(entry);
-    for at in (0..tokens.len()).filter(|at| tokens[*at] == "__global__") {
-        let mut named = (at + 1..tokens.len().saturating_sub(1))
-            .take_while(|at| !matches!(tokens[*at], "{" | ";" | "}" | "__global__"))
-            .filter(|at| tokens[*at] == entry && tokens[at + 1] == "(");
-        let Some(open) = named.next().map(|at| at + 1) else { continue };
-        let Some(begin) = closed(&tokens[open..]).map(|length| open + length) else { continue };
-        if tokens.get(begin) != Some(&"{") {
-            continue;
-        }
-        let mut depth = 0;
-        let inside = tokens[begin..].iter().take_while(|token| {
-            depth += i32::from(**token == "{") - i32::from(**token == "}");
-            depth > 0
-        });
-        return &tokens[begin + 1..(begin + inside.count()).max(begin + 1)];
-    }
-    &[]
+    let named = functions(tokens).filter_map(|function| heads(function).find(|(name, ..)| *name == entry));
+    let Some((.., body)) = named.into_iter().find(|(.., behind)| behind.first() == Some(&"{")) else {
+        return &[];
+    };
+    let mut depth = 0;
+    let inside = body.iter().take_while(|token| {
+        depth += i32::from(**token == "{") - i32::from(**token == "}");
+        depth > 0
+    });
+    &body[1..inside.count().max(1)]
 }
 
-fn parameters_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> Option<&'t [&'s str]> {
-    heads(tokens).find(|(name, _)| *name == entry).map(|(_, inside)| inside)
-}
-
-/// Tokens from an opening parenthesis to its end, both included. The next function ends the search, so that no source
-/// makes this look at its end again and again.
+/// Tokens from an opening parenthesis to its end, both included.
 fn closed(tokens: &[&str]) -> Option<usize> {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
-        match *token {
-            "(" => depth += 1,
-            ")" => depth -= 1,
-            "__global__" => return None,
-            _ => {}
-        }
+        depth += i32::from(*token == "(") - i32::from(*token == ")");
         if depth == 0 {
             return Some(at + 1);
         }
     }
     None
-}
-
-fn is_word(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
 fn split(tokens: &[&str]) -> Option<Vec<SourceParameter>> {
@@ -233,10 +198,10 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     let plain = ["const", "volatile", "register", "__grid_constant__"];
     let mut words: Vec<&str> = outside.into_iter().filter(|word| !plain.contains(word)).collect();
     // The last word is the name, unless there is none.
-    if bytes_of(&words).is_none() {
+    if number(&words).is_none() {
         words.pop();
     }
-    bytes_of(&words).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
+    number(&words).map_or(ParameterKind::Unknown, |dtype| ParameterKind::Scalar(dtype.bytes()))
 }
 
 const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
@@ -249,31 +214,42 @@ fn is_tensor_map(words: &[&str]) -> bool {
     })
 }
 
-fn bytes_of(words: &[&str]) -> Option<u64> {
-    let builtin = ["unsigned", "signed", "int", "long", "short", "char"];
-    if !words.is_empty() && words.iter().all(|word| builtin.contains(word)) {
-        let longs = words.iter().filter(|word| **word == "long").count();
-        return Some(match () {
-            () if words.contains(&"char") => 1,
-            () if words.contains(&"short") => 2,
-            () if longs > 0 => 8,
-            () => 4,
-        });
+/// Types of numbers that are one word, some of C's library and some of CUDA's.
+const NUMBERS: [(&str, DType); 12] = [
+    ("float", DType::F32),
+    ("double", DType::F64),
+    ("half __half", DType::F16),
+    ("nv_bfloat16 __nv_bfloat16", DType::Bf16),
+    ("int8_t", DType::I8),
+    ("uint8_t uchar bool", DType::U8),
+    ("int16_t", DType::I16),
+    ("uint16_t ushort", DType::U16),
+    ("int32_t", DType::I32),
+    ("uint32_t uint", DType::U32),
+    ("int64_t ptrdiff_t ssize_t intptr_t", DType::I64),
+    ("uint64_t size_t uintptr_t", DType::U64),
+];
+
+/// The number that a type's words mean.
+pub(super) fn number(words: &[&str]) -> Option<DType> {
+    let has = |word: &str| words.contains(&word);
+    if !words.is_empty() && words.iter().all(|word| is_one_of(word, "unsigned signed int long short char")) {
+        let (signed, unsigned) = match () {
+            () if has("char") => (DType::I8, DType::U8),
+            () if has("short") => (DType::I16, DType::U16),
+            () if has("long") => (DType::I64, DType::U64),
+            () => (DType::I32, DType::U32),
+        };
+        return Some(if has("unsigned") { unsigned } else { signed });
     }
     let [word] = words else { return None };
-    let sizes: [(&[&str], u64); 4] = [
-        (&["bool", "int8_t", "uint8_t"], 1),
-        (&["half", "__half", "__nv_bfloat16", "nv_bfloat16", "int16_t", "uint16_t"], 2),
-        (&["float", "int32_t", "uint32_t"], 4),
-        (&["double", "int64_t", "uint64_t", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t"], 8),
-    ];
-    sizes.iter().find(|(names, _)| names.contains(word)).map(|(_, bytes)| *bytes)
+    NUMBERS.iter().find(|(names, _)| is_one_of(word, names)).map(|(_, dtype)| *dtype)
 }
 
 fn spelled(tokens: &[&str]) -> String {
     let mut text = String::new();
     for token in tokens {
-        let word = is_word(token) || *token == "*";
+        let word = is_name(token) || *token == "*";
         if !text.is_empty() && word && !text.ends_with(['*', '<', ':']) {
             text.push(' ');
         }
@@ -299,27 +275,33 @@ pub fn declared<'k>(kernel: &'k KernelSpec, entry: &str) -> Option<Vec<&'k Argum
 
 pub fn fits(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
     declared.len() == parameters.len()
-        && declared.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind))
+        && declared.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind, true))
 }
 
 /// It may leave the last ones out, and its numbers may have another precision.
 pub fn reference_fits(given: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
-    let takes = |(argument, own): (&&ArgumentSpec, &SourceParameter)| match (argument, own.kind) {
-        (_, ParameterKind::Unknown) => true,
-        (ArgumentSpec::Buffer(_), kind) => kind == ParameterKind::Pointer,
-        (ArgumentSpec::Scalar(_), kind) => matches!(kind, ParameterKind::Scalar(_)),
-        (ArgumentSpec::TensorMap(_), kind) => kind == ParameterKind::TensorMap,
-    };
-    parameters.len() <= given.len() && given.iter().zip(parameters).all(takes)
+    parameters.len() <= given.len()
+        && given.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind, false))
 }
 
-fn takes(argument: &ArgumentSpec, kind: ParameterKind) -> bool {
+fn takes(argument: &ArgumentSpec, kind: ParameterKind, to_the_byte: bool) -> bool {
     match (argument, kind) {
         (_, ParameterKind::Unknown) | (ArgumentSpec::Buffer(_), ParameterKind::Pointer) => true,
-        (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(bytes)) => scalar.dtype.bytes() == bytes,
+        (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(bytes)) => {
+            !to_the_byte || scalar.dtype.bytes() == bytes
+        }
         (ArgumentSpec::TensorMap(_), ParameterKind::TensorMap) => true,
         _ => false,
     }
+}
+
+/// The names in the `#include` lines of a text, also in lines that a preprocessor or a template would leave out.
+pub fn included(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let word = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let end = if word.starts_with('<') { '>' } else { '"' };
+        word.strip_prefix(['<', '"'])?.split(end).next()
+    })
 }
 
 const ROWS: usize = 14;
@@ -330,7 +312,7 @@ pub fn side_by_side(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) 
     let left = |at: usize| declared.get(at).map_or("(nothing)".to_string(), |own| shown(own));
     let right = |at: usize| parameters.get(at).map_or("(nothing)", |own| own.text.as_str());
     let differs = |at: usize| match (declared.get(at), parameters.get(at)) {
-        (Some(argument), Some(own)) => !takes(argument, own.kind),
+        (Some(argument), Some(own)) => !takes(argument, own.kind, true),
         _ => true,
     };
     // The first difference is among the rows that are shown.
@@ -366,17 +348,13 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, expected: &[&[(&str, ParameterKind)]]) {
-        let expected: Vec<Vec<SourceParameter>> = expected
-            .iter()
-            .map(|list| {
-                let one = |(text, kind): &(&str, ParameterKind)| SourceParameter {
-                    text: text.to_string(),
-                    kind: *kind,
-                };
-                list.iter().map(one).collect()
-            })
-            .collect();
-        assert_eq!(find(source, "k"), SourceEntry::Read(expected), "{source}");
+        let SourceEntry::Read(found) = find(source, "k") else { panic!("{source}") };
+        let pair = |parameter: &SourceParameter| (parameter.text.clone(), parameter.kind);
+        let found: Vec<Vec<_>> = found.iter().map(|list| list.iter().map(pair).collect()).collect();
+        let plain = |list: &&[(&str, ParameterKind)]| {
+            list.iter().map(|(text, kind)| (text.to_string(), *kind)).collect()
+        };
+        assert_eq!(found, expected.iter().map(plain).collect::<Vec<Vec<_>>>(), "{source}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub struct DiagnoseDose {
     pub define: Vec<(String, String)>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerSpec {
     pub name: String,
     /// Program and arguments; empty for a peer that comes with evo.
@@ -143,10 +143,68 @@ pub enum ArgumentSpec {
     TensorMap(TensorMapSpec),
 }
 
+impl KernelSpec {
+    pub fn buffers(&self) -> impl Iterator<Item = &BufferSpec> {
+        self.arguments.iter().filter_map(ArgumentSpec::buffer)
+    }
+
+    pub fn scalars(&self) -> impl Iterator<Item = &ScalarSpec> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            ArgumentSpec::Scalar(scalar) => Some(scalar),
+            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
+        })
+    }
+
+    pub fn tensor_maps(&self) -> impl Iterator<Item = &TensorMapSpec> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            ArgumentSpec::TensorMap(map) => Some(map),
+            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
+        })
+    }
+}
+
+/// The names of entry points, each once, in order of first use.
+pub(crate) fn entries<'l>(launches: impl IntoIterator<Item = &'l LaunchSpec>) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for launch in launches {
+        if !entries.contains(&launch.entry) {
+            entries.push(launch.entry.clone());
+        }
+    }
+    entries
+}
+
 impl ArgumentSpec {
+    pub fn buffer(&self) -> Option<&BufferSpec> {
+        match self {
+            ArgumentSpec::Buffer(buffer) => Some(buffer),
+            ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
+        }
+    }
+
     /// Whether entry points take it: a buffer that lies in a variable of the module is not passed.
     pub fn is_passed(&self) -> bool {
         !matches!(self, ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. }))
+    }
+
+    /// Whether a reference kernel may take it: no tensor map, whose buffer it has, and nothing that is prepared from what
+    /// it has.
+    pub(crate) fn is_for_reference(&self) -> bool {
+        match self {
+            ArgumentSpec::Buffer(buffer) => !buffer.is_prepared(),
+            ArgumentSpec::Scalar(_) => true,
+            ArgumentSpec::TensorMap(_) => false,
+        }
+    }
+
+    /// Whether launches that prepare inputs may take it. Outputs and workspace hold nothing yet, and a tensor map describes
+    /// what may not be there.
+    pub(crate) fn is_for_prepare(&self) -> bool {
+        match self {
+            ArgumentSpec::Buffer(buffer) => buffer.role.is_read(),
+            ArgumentSpec::Scalar(_) => true,
+            ArgumentSpec::TensorMap(_) => false,
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -299,6 +357,27 @@ pub struct ProblemSpec {
     pub device: Option<String>,
     /// Whether only a command that names it runs it.
     pub on_request: bool,
+}
+
+impl ProblemSpec {
+    /// A shape beside the problems of the file: checked, on any device, and never timed.
+    pub(crate) fn small(name: String, sizes: BTreeMap<String, Value>) -> ProblemSpec {
+        ProblemSpec {
+            name,
+            sizes,
+            weight: 1.0,
+            timed: false,
+            canonical: false,
+            checked: true,
+            device: None,
+            on_request: false,
+        }
+    }
+
+    /// The loader has refused sizes that are not whole.
+    pub fn whole_sizes(&self) -> BTreeMap<String, i64> {
+        self.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?))).collect()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -462,6 +541,28 @@ impl ReplacedDefault {
             violated.join(" and "),
             changed.join(", ")
         )
+    }
+}
+
+pub(super) fn whole(value: &Value) -> Result<i64, String> {
+    match value {
+        Value::Int(value) => Ok(*value),
+        Value::Bool(value) => Ok(i64::from(*value)),
+        // 2^63 is exact as a float; what lies below it in size fits.
+        Value::Float(float) if float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0 => {
+            Ok(*float as i64)
+        }
+        Value::Float(float) if float.is_finite() && float.fract() != 0.0 => {
+            Err(format!("is {float}, not a whole number (hint: `//` divides whole numbers)"))
+        }
+        other => Err(format!("is {}, not a whole number of 64 bits", shown(other))),
+    }
+}
+
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) => format!("the text `{text}`"),
+        other => other.to_string(),
     }
 }
 

@@ -5,17 +5,13 @@
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
-use super::resolve::whole;
 use super::spec::{KernelSpec, ProblemSpec, TinySpec};
 
 /// Most sets of values: each is a compilation of every variant, and each is judged by every gate.
 pub const CONSTANTS_MAX: usize = 16;
 
 pub fn constants_of(names: &[String], problem: &ProblemSpec) -> Specialization {
-    let sizes = problem.sizes.iter();
-    // The loader has refused sizes that are not whole.
-    let sizes = sizes.filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?))).collect();
-    Specialization::of(names, &sizes)
+    Specialization::of(names, &problem.whole_sizes())
 }
 
 pub fn distinct(all: impl IntoIterator<Item = Specialization>) -> Vec<Specialization> {

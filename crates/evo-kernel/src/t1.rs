@@ -4,23 +4,77 @@
 //! Kernel Tuner's as `ProblemSize` with `GridDivX`, `GridDivY` and `GridDivZ`, defaults and constant memory. Whatever has no
 //! counterpart here is refused by its name and place; nothing is left out silently.
 
-use std::fmt::Write;
-
 use evo_protocol::dtype::DType;
 use serde_json::Value;
 
 use crate::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
-use crate::sketch::write::{self, REFERENCE_NOTE, is_plain, list, quoted};
-use crate::sketch::{KernelSketch, SketchGuess};
+use crate::sketch::write::{self, REFERENCE_NOTE, SpaceText, is_plain, list, quoted};
+use crate::sketch::{KernelSketch, SketchLaunch, guessed};
+use crate::words::is_c_name;
 
-/// A T1 file's text as a space file. `kernel` is its name on the leaderboard; sources are named from the file's folder.
-pub fn space_of(text: &str, kernel: &str) -> Read<KernelSketch> {
+/// A T1 file's text as a space file. `name` is the kernel's on the leaderboard; sources are named from the file's folder.
+pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
     let value = parsed(text, "", "name a T1 file, as Kernel Tuner and KTT read them")?;
     let missing = "version 1.0.0 of the format demands it";
     let root = Node::root(&value, "", missing, Some("github.com/odgaard/TuningSchema has the format"));
     let parameters = parameters(&root)?;
-    let arguments = read_arguments(&root, &parameters)?;
-    space(&root, kernel, &parameters, &arguments)
+    let kernel = root.need("KernelSpecification")?;
+    let language = kernel.need("Language")?;
+    if language.text()? != "CUDA" {
+        return Err(
+            language.unsupported(&format!("`{}`", shown(language.text()?)), "evo tunes kernels in CUDA")
+        );
+    }
+    let entry = plain(&kernel.need("KernelName")?)?;
+    let source = plain(&kernel.need("KernelFile")?)?;
+    let head = format!(
+        "# `{entry}`, taken over from a T1 file by `evo import t1`. docs/space_files.md explains every key.\n"
+    );
+    let mut text = SpaceText::new(&head, name, source);
+    let options = options(&kernel)?;
+    if !options.is_empty() {
+        text.key("options", list(&options));
+    }
+    text.table("[parameters]");
+    for parameter in &parameters {
+        text.parameter(&parameter.name, &parameter.values, &parameter.default);
+    }
+    for condition in root.need("ConfigurationSpace")?.list("Conditions")? {
+        let expression = spelled(condition.need("Expression")?.text()?);
+        text.table("[[constraints]]").key("require", quoted(&expression));
+    }
+    let symbols = arguments(&kernel, &parameters, &mut text)?;
+    let launch = launch(&kernel)?;
+    text.launch(entry, &launch, None);
+    text.table("[[problems]]").key("name", "\"t1\"").key("sizes", "{}").note("the file's sizes are numbers");
+    let macros: Vec<_> = parameters.iter().map(|own| (own.name.clone(), own.as_macro())).collect();
+    let (file, mut reference) = write::reference("evo import t1", source, &macros);
+    for symbol in symbols {
+        // evo fills a variable whose name stands in this text.
+        reference += &format!("static_assert(sizeof({symbol}) > 0, \"{symbol}\");\n");
+    }
+    let default = |name: &str| macros.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+    let launches = launch.at_values(entry, &default);
+    text.table(&format!("{REFERENCE_NOTE}[check]")).key("tiny", "\"none\"");
+    text.key("reference", format!("{{ source = {}, launches = {launches} }}", quoted(&file)));
+    let mut guesses = Vec::new();
+    guessed(
+        &mut guesses,
+        "the reference is the kernel itself at its defaults",
+        "evo has no other answer to compare with",
+    );
+    guessed(&mut guesses, "small and odd shapes are not tried", "a T1 file has one size of each array");
+    if let Some(answers) = kernel.find("ReferenceArguments") {
+        let why =
+            "the space file's own reference stands in its place; `{ npy = { … } }` reads answers from files";
+        guessed(&mut guesses, format!("{} is not taken over", answers.place), why);
+    }
+    for section in ["Search", "General", "Budget"].iter().filter_map(|key| root.find(key)) {
+        let what = format!("{} is not taken over", section.place);
+        guessed(&mut guesses, what, "`evo sweep` has options for it");
+    }
+    let beside = vec![(file, reference)];
+    Ok(KernelSketch { space: text.end(), beside, entry: entry.to_string(), guesses })
 }
 
 type Node<'v> = ForeignNode<'v>;
@@ -37,14 +91,12 @@ fn plain<'v>(node: &Node<'v>) -> Read<&'v str> {
 /// A name of C, as macros, variables and keys of a space file have it.
 fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
     let text = node.text()?;
-    let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match is_word && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
+    match is_c_name(text) {
         true => Ok(text),
         false => Err(node.wrong("it is not a name of letters, digits and `_`")),
     }
 }
 
-/// A text, or a number as one.
 fn expression(node: &Node<'_>) -> Read<String> {
     match node.value {
         Value::String(text) => Ok(spelled(text)),
@@ -128,19 +180,9 @@ fn list_of(text: &str) -> Option<Vec<Value>> {
     }
     let inside = text.strip_prefix('[').or_else(|| text.strip_prefix('('))?;
     let inside = inside.strip_suffix([']', ')'])?.trim().trim_end_matches(',');
-    inside.split(',').map(|own| element(own.trim())).collect()
-}
-
-fn element(text: &str) -> Option<Value> {
-    let quoted = |sign: char| text.strip_prefix(sign).and_then(|rest| rest.strip_suffix(sign));
-    match text {
-        "True" | "true" => Some(true.into()),
-        "False" | "false" => Some(false.into()),
-        _ => quoted('\'').or_else(|| quoted('"')).map(Value::from).or_else(|| {
-            let number: Value = serde_json::from_str(text).ok()?;
-            number.is_number().then_some(number)
-        }),
-    }
+    // What is left of Python's words; JSON has the rest.
+    let json = inside.replace("True", "true").replace("False", "false").replace('\'', "\"");
+    serde_json::from_str(&format!("[{json}]")).ok()
 }
 
 impl T1Parameter {
@@ -157,27 +199,6 @@ impl T1Parameter {
             other => other.to_string(),
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct T1Argument {
-    name: String,
-    dtype: DType,
-    kind: T1Kind,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum T1Kind {
-    Scalar(Value),
-    /// An array of so many elements.
-    Vector {
-        elements: String,
-        role: &'static str,
-        /// The value of `fill`, as TOML has it.
-        fill: Option<String>,
-        /// It is a variable of the module, and not passed.
-        symbol: bool,
-    },
 }
 
 const ARGUMENTS_MAX: usize = 256;
@@ -203,30 +224,37 @@ const TYPES: &[(&str, DType, u64)] = &[
     ("double4", DType::F64, 4),
 ];
 
-/// Reads `KernelSpecification.Arguments`.
-fn read_arguments(root: &Node<'_>, parameters: &[T1Parameter]) -> Read<Vec<T1Argument>> {
-    let kernel = root.need("KernelSpecification")?;
+/// Reads and writes `KernelSpecification.Arguments`: the names of variables of the module, which are not passed.
+fn arguments(kernel: &Node<'_>, parameters: &[T1Parameter], text: &mut SpaceText) -> Read<Vec<String>> {
     let Some(list) = kernel.find("Arguments") else {
         return Err(
             kernel.unsupported("a kernel without `Arguments`", "state what the kernel takes, in order")
         );
     };
-    let sizes = kernel.find("ProblemSize").map(|own| own.items()).transpose()?.unwrap_or_default();
+    let sizes = kernel.list("ProblemSize")?;
     let items = list.items()?;
     if items.len() > ARGUMENTS_MAX {
         let count = items.len();
         return Err(list.wrong(&format!("it has {count} arguments, and at most {ARGUMENTS_MAX} are read")));
     }
-    items.iter().enumerate().map(|(at, own)| argument(own, at, parameters, &sizes)).collect()
+    let mut symbols = Vec::new();
+    for (at, node) in items.iter().enumerate() {
+        symbols.extend(argument(node, at, parameters, &sizes, text)?);
+    }
+    Ok(symbols)
 }
 
-fn argument(own: &Node<'_>, at: usize, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> Read<T1Argument> {
-    let name = own
-        .find("Name")
-        .map(|own| c_name(&own))
-        .transpose()?
-        .map_or(format!("argument_{at}"), str::to_string);
-    let type_node = own.need("Type")?;
+/// Its name, where it is a variable of the module.
+fn argument(
+    node: &Node<'_>,
+    at: usize,
+    parameters: &[T1Parameter],
+    sizes: &[Node<'_>],
+    text: &mut SpaceText,
+) -> Read<Option<String>> {
+    let name = node.find("Name").map(|name| c_name(&name)).transpose()?;
+    let name = name.map_or(format!("argument_{at}"), str::to_string);
+    let type_node = node.need("Type")?;
     let word = type_node.text()?;
     let (_, dtype, lanes) = *TYPES.iter().find(|(known, ..)| *known == word).ok_or_else(|| {
         type_node.unsupported(
@@ -234,20 +262,48 @@ fn argument(own: &Node<'_>, at: usize, parameters: &[T1Parameter], sizes: &[Node
             "pass a structure's fields as arguments of their own",
         )
     })?;
-    let memory = own.need("MemoryType")?;
-    let kind = match memory.text()? {
-        "Scalar" if lanes == 1 => T1Kind::Scalar(scalar(own, dtype)?),
+    text.argument(&name, dtype);
+    let memory = node.need("MemoryType")?;
+    match memory.text()? {
+        "Scalar" if lanes == 1 => {
+            text.key("value", scalar(node, dtype)?);
+            return Ok(None);
+        }
         "Scalar" => {
             return Err(type_node.unsupported("a vector type by value", "pass its elements one by one"));
         }
-        "Vector" | "Symbol" => vector(own, memory.text()? == "Symbol", (dtype, lanes), parameters, sizes)?,
+        "Vector" | "Symbol" => {}
         "Local" => {
             let hint = "state the bytes as `SharedMemory`; a kernel in CUDA takes no argument for them";
             return Err(memory.unsupported("`Local`", hint));
         }
         other => return Err(memory.wrong(&format!("`{other}` is none of Scalar, Vector, Local and Symbol"))),
+    }
+    let mut elements = elements(&node.need("Size")?, parameters, sizes)?;
+    if lanes > 1 {
+        elements = format!("{lanes} * ({elements})");
+    }
+    let is_output = node.find("Output").is_some_and(|output| output.value.as_i64() == Some(1));
+    let role = match node.word("AccessType")? {
+        Some("ReadOnly") => "input",
+        Some("WriteOnly") => "output",
+        Some("ReadWrite") => "inout",
+        None if is_output => "output",
+        _ => return Err(node.wrong("it has no `AccessType` of ReadOnly, WriteOnly and ReadWrite")),
     };
-    Ok(T1Argument { name, dtype, kind })
+    text.key("shape", format!("[{}]", quoted(&elements))).key("role", quoted(role));
+    if role != "output"
+        && let Some(fill) = fill(node, dtype)?
+    {
+        text.key("fill", fill);
+    }
+    // Kernel Tuner's word for constant memory.
+    let is_constant = node.word("MemType")? == Some("Constant");
+    if memory.text()? == "Vector" && !is_constant {
+        return Ok(None);
+    }
+    text.key("symbol", quoted(&name));
+    Ok(Some(name))
 }
 
 fn scalar(own: &Node<'_>, dtype: DType) -> Read<Value> {
@@ -261,31 +317,6 @@ fn scalar(own: &Node<'_>, dtype: DType) -> Read<Value> {
         (false, Value::Bool(own)) => Ok(u8::from(*own).into()),
         _ => Err(value.wrong("it is not a number")),
     }
-}
-
-fn vector(
-    own: &Node<'_>,
-    symbol: bool,
-    (dtype, lanes): (DType, u64),
-    parameters: &[T1Parameter],
-    sizes: &[Node<'_>],
-) -> Read<T1Kind> {
-    let elements = elements(&own.need("Size")?, parameters, sizes)?;
-    let elements = if lanes > 1 { format!("{lanes} * ({elements})") } else { elements };
-    let written = own.find("Output").is_some_and(|own| own.value.as_i64() == Some(1));
-    let role = match own.find("AccessType").map(|own| own.text()).transpose()? {
-        Some("ReadOnly") => "input",
-        Some("WriteOnly") => "output",
-        Some("ReadWrite") => "inout",
-        None if written => "output",
-        _ => {
-            return Err(own.wrong("it has no `AccessType` of ReadOnly, WriteOnly and ReadWrite"));
-        }
-    };
-    // Kernel Tuner's word for constant memory.
-    let constant = own.find("MemType").map(|own| own.text()).transpose()? == Some("Constant");
-    let fill = if role == "output" { None } else { fill(own, dtype)? };
-    Ok(T1Kind::Vector { elements, role, fill, symbol: symbol || constant })
 }
 
 fn fill(own: &Node<'_>, dtype: DType) -> Read<Option<String>> {
@@ -339,134 +370,20 @@ fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> 
 
 const AXES: [&str; 3] = ["X", "Y", "Z"];
 
-struct T1Launch {
-    grid: Vec<String>,
-    block: Vec<String>,
-    shared_bytes: Option<String>,
-}
-
-fn space(
-    root: &Node<'_>,
-    name: &str,
-    parameters: &[T1Parameter],
-    arguments: &[T1Argument],
-) -> Read<KernelSketch> {
-    let kernel = root.need("KernelSpecification")?;
-    let language = kernel.need("Language")?;
-    if language.text()? != "CUDA" {
-        return Err(
-            language.unsupported(&format!("`{}`", shown(language.text()?)), "evo tunes kernels in CUDA")
-        );
-    }
-    let entry = plain(&kernel.need("KernelName")?)?;
-    let source = plain(&kernel.need("KernelFile")?)?;
-    let launch = launch(&kernel)?;
-    let mut guesses = Vec::new();
-    let mut text = format!(
-        "# `{entry}`, taken over from a T1 file by `evo import t1`. docs/space_files.md explains every key.\n\n\
-         [kernel]\nname = {}\nsource = {}\n",
-        quoted(name),
-        quoted(source)
-    );
-    let options = options(&kernel)?;
-    if !options.is_empty() {
-        let _ = writeln!(text, "options = [{}]", list(&options));
-    }
-    text.push_str("\n[parameters]\n");
-    for own in parameters {
-        let values: Vec<String> = own.values.iter().map(Value::to_string).collect();
-        let _ = writeln!(
-            text,
-            "{} = {{ values = [{}], default = {} }}",
-            own.name,
-            values.join(", "),
-            own.default
-        );
-    }
-    text.push('\n');
-    conditions(root, &mut text)?;
-    arguments_text(arguments, &mut text);
-    launch_text(entry, &launch, &mut text);
-    text.push_str("[[problems]]\nname = \"t1\"\nsizes = {}  # the file's sizes are numbers\n\n");
-    let reference = reference(source, parameters, arguments);
-    check_text(entry, &launch, &reference.0, parameters, &mut text);
-    guess(
-        &mut guesses,
-        "the reference is the kernel itself at its defaults",
-        "evo has no other answer to compare with",
-    );
-    guess(&mut guesses, "small and odd shapes are not tried", "a T1 file has one size of each array");
-    if let Some(own) = kernel.find("ReferenceArguments") {
-        let why =
-            "the space file's own reference stands in its place; `{ npy = { … } }` reads answers from files";
-        guess(&mut guesses, format!("{} is not taken over", own.place), why);
-    }
-    for key in ["Search", "General", "Budget"] {
-        if let Some(own) = root.find(key) {
-            guess(&mut guesses, format!("{} is not taken over", own.place), "`evo sweep` has options for it");
-        }
-    }
-    Ok(KernelSketch { space: text, reference: Some(reference), entry: entry.to_string(), guesses })
-}
-
-fn guess(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: &str) {
-    guesses.push(SketchGuess { what: what.into(), why: why.to_string() });
-}
-
 /// Compiler options; tools of before wrote some with one hyphen.
 fn options(kernel: &Node<'_>) -> Read<Vec<String>> {
-    let Some(all) = kernel.find("CompilerOptions") else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for own in all.items()? {
-        match own.text()?.trim() {
-            "" => {}
-            "-use_fast_math" => found.push("--use_fast_math".to_string()),
-            other => found.push(other.to_string()),
-        }
-    }
-    Ok(found)
-}
-
-fn conditions(root: &Node<'_>, text: &mut String) -> Read<()> {
-    let Some(all) = root.need("ConfigurationSpace")?.find("Conditions") else { return Ok(()) };
-    for own in all.items()? {
-        let _ = writeln!(
-            text,
-            "[[constraints]]\nrequire = {}\n",
-            quoted(&spelled(own.need("Expression")?.text()?))
-        );
-    }
-    Ok(())
-}
-
-fn arguments_text(arguments: &[T1Argument], text: &mut String) {
-    for own in arguments {
-        let _ = writeln!(
-            text,
-            "[[arguments]]\nname = {}\ndtype = {}",
-            quoted(&own.name),
-            quoted(own.dtype.as_str())
-        );
-        match &own.kind {
-            T1Kind::Scalar(value) => {
-                let _ = writeln!(text, "value = {value}\n");
-            }
-            T1Kind::Vector { elements, role, fill, symbol } => {
-                let _ = writeln!(text, "shape = [{}]\nrole = {}", quoted(elements), quoted(role));
-                if let Some(fill) = fill {
-                    let _ = writeln!(text, "fill = {fill}");
-                }
-                if *symbol {
-                    let _ = writeln!(text, "symbol = {}", quoted(&own.name));
-                }
-                text.push('\n');
-            }
-        }
-    }
+    let option = |option: &Node<'_>| {
+        Ok(match option.text()?.trim() {
+            "-use_fast_math" => "--use_fast_math".to_string(),
+            other => other.to_string(),
+        })
+    };
+    let options: Vec<String> = kernel.list("CompilerOptions")?.iter().map(option).collect::<Read<_>>()?;
+    Ok(options.into_iter().filter(|option| !option.is_empty()).collect())
 }
 
 /// Grid and block from either dialect.
-fn launch(kernel: &Node<'_>) -> Read<T1Launch> {
+fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
     let local = kernel.need("LocalSize")?;
     let axes = |node: &Node<'_>| -> Read<Vec<String>> {
         AXES.iter().map(|axis| node.find(axis).map_or(Ok("1".to_string()), |own| expression(&own))).collect()
@@ -476,8 +393,7 @@ fn launch(kernel: &Node<'_>) -> Read<T1Launch> {
         Some(sizes) => by_problem(kernel, &sizes, &block)?,
         None => {
             let global = axes(&kernel.need("GlobalSize")?)?;
-            let kind = kernel.find("GlobalSizeType");
-            match kind.as_ref().map(|own| own.text()).transpose()? {
+            match kernel.word("GlobalSizeType")? {
                 // A count of threads; the others count blocks.
                 Some("OpenCL") => global
                     .iter()
@@ -489,7 +405,7 @@ fn launch(kernel: &Node<'_>) -> Read<T1Launch> {
         }
     };
     let shared = kernel.find("SharedMemory").map(|own| expression(&own)).transpose()?;
-    Ok(T1Launch { grid, block, shared_bytes: shared.filter(|own| own != "0") })
+    Ok(SketchLaunch { grid, block, shared_bytes: shared.filter(|own| own != "0") })
 }
 
 /// Kernel Tuner's rule: each size over the product of its divisors, rounded up; the block's extent where none are named.
@@ -519,54 +435,12 @@ fn by_problem(kernel: &Node<'_>, sizes: &Node<'_>, block: &[String]) -> Read<Vec
     Ok(grid)
 }
 
-fn launch_text(entry: &str, launch: &T1Launch, text: &mut String) {
-    let _ = writeln!(text, "[[launches]]\nentry = {}", quoted(entry));
-    let _ = writeln!(text, "grid = [{}]\nblock = [{}]", list(&launch.grid), list(&launch.block));
-    if let Some(bytes) = &launch.shared_bytes {
-        let _ = writeln!(text, "shared_bytes = {}", quoted(bytes));
-    }
-    text.push('\n');
-}
-
-fn check_text(entry: &str, launch: &T1Launch, source: &str, parameters: &[T1Parameter], text: &mut String) {
-    let fixed =
-        |all: &[String]| list(&all.iter().map(|own| at_defaults(own, parameters)).collect::<Vec<_>>());
-    let shared = launch
-        .shared_bytes
-        .as_ref()
-        .map_or(String::new(), |own| format!(", shared_bytes = {}", quoted(&at_defaults(own, parameters))));
-    let _ = write!(
-        text,
-        "{REFERENCE_NOTE}\
-         [check]\ntiny = \"none\"\nreference = {{ source = {}, launches = [{{ entry = {}, grid = [{}], block = [{}]{shared} }}] }}\n",
-        quoted(source),
-        quoted(entry),
-        fixed(&launch.grid),
-        fixed(&launch.block)
-    );
-}
-
-fn at_defaults(expression: &str, parameters: &[T1Parameter]) -> String {
-    let default = |name: &str| parameters.iter().find(|own| own.name == name).map(T1Parameter::as_macro);
-    write::at_values(expression, &default)
-}
-
-fn reference(path: &str, parameters: &[T1Parameter], arguments: &[T1Argument]) -> (String, String) {
-    let macros: Vec<_> = parameters.iter().map(|own| (own.name.clone(), own.as_macro())).collect();
-    let (name, mut text) = write::reference("evo import t1", path, &macros);
-    let is_symbol = |own: &&T1Argument| matches!(own.kind, T1Kind::Vector { symbol: true, .. });
-    for own in arguments.iter().filter(is_symbol) {
-        // evo fills a variable whose name stands in this text.
-        let _ = writeln!(text, "static_assert(sizeof({0}) > 0, \"{0}\");", own.name);
-    }
-    (name, text)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::sketch::tests::check_drawn;
 
     #[test]
     fn lists_are_read_as_python_writes_them() {
@@ -591,126 +465,56 @@ mod tests {
         }
     }
 
-    fn ktt() -> Value {
-        json!({
-            "ConfigurationSpace": {
-                "TuningParameters": [
-                    { "Name": "BX", "Type": "uint", "Values": "[32, 64]" },
-                    { "Name": "SOA", "Type": "bool", "Values": "[False, True]" },
-                ],
-                "Conditions": [{ "Parameters": ["BX", "SOA"], "Expression": "BX > 32 || SOA == 0" }],
-            },
-            "General": { "OutputFormat": "JSON" },
-            "KernelSpecification": {
-                "Language": "CUDA", "KernelName": "add", "KernelFile": "add.cu", "SharedMemory": 0,
-                "CompilerOptions": ["-use_fast_math", ""],
-                "GlobalSize": { "X": "4096 // BX" }, "LocalSize": { "X": "BX" },
-                "Arguments": [
-                    { "Name": "x", "Type": "float4", "Size": 1024, "FillType": "Random", "FillValue": 20.0,
-                      "AccessType": "ReadOnly", "MemoryType": "Vector" },
-                    { "Name": "y", "Type": "float", "Size": 4096, "FillType": "Constant", "FillValue": 0.0,
-                      "AccessType": "WriteOnly", "MemoryType": "Vector" },
-                    { "Name": "n", "Type": "int32", "FillValue": 4096, "MemoryType": "Scalar" },
-                    { "Name": "a", "Type": "float", "FillValue": 3, "MemoryType": "Scalar" },
-                ],
-            },
-        })
-    }
-
-    #[track_caller]
-    fn has(text: &str, lines: &[&str]) {
-        for line in lines {
-            assert!(text.contains(line), "no `{line}` in\n{text}");
-        }
-    }
+    const KTT: &str = include_str!("../tests/drawn/ktt.json");
 
     #[test]
-    fn the_dialect_of_ktt() {
-        let drawn = space_of(&ktt().to_string(), "add").unwrap();
-        has(
-            &drawn.space,
-            &[
-                "options = [\"--use_fast_math\"]",
-                "BX = { values = [32, 64], default = 32 }",
-                "SOA = { values = [false, true], default = false }",
-                "require = \"BX > 32  or  SOA == 0\"",
-                "name = \"x\"\ndtype = \"f32\"\nshape = [\"4 * (1024)\"]\nrole = \"input\"\nfill = { uniform = [0.0, 20.0] }",
-                "name = \"n\"\ndtype = \"i32\"\nvalue = 4096",
-                "name = \"a\"\ndtype = \"f32\"\nvalue = 3.0",
-                "grid = [\"4096 // BX\", \"1\", \"1\"]\nblock = [\"BX\", \"1\", \"1\"]",
-                "grid = [\"4096 // 32\", \"1\", \"1\"]",
-            ],
-        );
-        let (name, text) = drawn.reference.unwrap();
-        assert_eq!(name, "add_reference.cu");
-        assert!(text.ends_with("#define BX 32\n#define SOA 0\n#include \"add.cu\"\n"), "{text}");
-        let mut threads = ktt();
-        threads["KernelSpecification"]["GlobalSizeType"] = "OpenCL".into();
-        has(
-            &space_of(&threads.to_string(), "add").unwrap().space,
-            &["grid = [\"ceil_div(4096 // BX, BX)\", \"ceil_div(1, 1)\""],
-        );
-    }
-
-    #[test]
-    fn the_dialect_of_kernel_tuner() {
-        let mut file = ktt();
-        let kernel = &mut file["KernelSpecification"];
-        kernel["ProblemSize"] = json!([4096, 64]);
-        kernel["GridDivX"] = json!(["BX", "SOA"]);
-        kernel["Arguments"][1] = json!({ "Name": "y", "Type": "float", "Size": "ProblemSize[0]+max(BX)-1", "Output": 1,
-            "FillType": "Constant", "FillValue": 0, "MemoryType": "Vector" });
-        kernel["Arguments"][0]["MemType"] = "Constant".into();
-        file["ConfigurationSpace"]["TuningParameters"][0]["Default"] = 64.into();
-        let drawn = space_of(&file.to_string(), "add").unwrap();
-        has(
-            &drawn.space,
-            &[
-                "default = 64",
-                "grid = [\"ceil_div(4096, BX * SOA)\", \"ceil_div(64, 1)\", \"1\"]",
-                "shape = [\"4096+64-1\"]\nrole = \"output\"",
-                "symbol = \"x\"",
-            ],
-        );
+    fn both_dialects_become_space_files() {
+        check_drawn("ktt", &space_of(KTT, "add").unwrap());
+        let text = include_str!("../tests/drawn/kernel_tuner.json");
+        check_drawn("kernel_tuner", &space_of(text, "add").unwrap());
+        let threads = KTT.replace("\"GlobalSize\"", "\"GlobalSizeType\": \"OpenCL\", \"GlobalSize\"");
+        let space = space_of(&threads, "add").unwrap().space;
+        assert!(space.contains("grid = [\"ceil_div(4096 // BX, BX)\", \"ceil_div(1, 1)\""), "{space}");
     }
 
     #[test]
     fn what_has_no_counterpart_is_refused_by_name_and_place() {
-        let refused = |change: &dyn Fn(&mut Value), expected: &str| {
-            let mut file = ktt();
-            change(&mut file);
+        for (place, value, expected) in [
+            (
+                "KernelSpecification/Language",
+                json!("OpenCL"),
+                "KernelSpecification.Language: `OpenCL` is not supported",
+            ),
+            (
+                "KernelSpecification/Arguments/0/FillType",
+                json!("Generator"),
+                "KernelSpecification.Arguments[0].FillType: `Generator` is not supported",
+            ),
+            (
+                "KernelSpecification/Arguments/0/Type",
+                json!("custom"),
+                "KernelSpecification.Arguments[0].Type: the type `custom` is not supported",
+            ),
+            (
+                "KernelSpecification/Arguments/0/MemoryType",
+                json!("Local"),
+                "KernelSpecification.Arguments[0].MemoryType: `Local` is not supported",
+            ),
+            (
+                "ConfigurationSpace/TuningParameters/0/Values",
+                json!("[2**i for i in range(3)]"),
+                "ConfigurationSpace.TuningParameters[0].Values: `[2**i for i in range(3)]` is not supported",
+            ),
+            ("KernelSpecification/KernelFile", Value::Null, "KernelSpecification: it has no `KernelFile`"),
+            ("", json!([]), "the file: it has no `ConfigurationSpace`"),
+        ] {
+            let mut file: Value = serde_json::from_str(KTT).unwrap();
+            let pointer = if place.is_empty() { String::new() } else { format!("/{place}") };
+            *file.pointer_mut(&pointer).unwrap() = value;
             let error = space_of(&file.to_string(), "add").unwrap_err();
             assert_eq!(error.to_string(), expected);
             assert!(!error.hint.is_empty());
-        };
-        let argument = "KernelSpecification.Arguments[0]";
-        refused(
-            &|own| own["KernelSpecification"]["Language"] = "OpenCL".into(),
-            "KernelSpecification.Language: `OpenCL` is not supported",
-        );
-        refused(
-            &|own| own["KernelSpecification"]["Arguments"][0]["FillType"] = "Generator".into(),
-            &format!("{argument}.FillType: `Generator` is not supported"),
-        );
-        refused(
-            &|own| own["KernelSpecification"]["Arguments"][0]["Type"] = "custom".into(),
-            &format!("{argument}.Type: the type `custom` is not supported"),
-        );
-        refused(
-            &|own| own["KernelSpecification"]["Arguments"][0]["MemoryType"] = "Local".into(),
-            &format!("{argument}.MemoryType: `Local` is not supported"),
-        );
-        refused(
-            &|own| {
-                own["ConfigurationSpace"]["TuningParameters"][0]["Values"] = "[2**i for i in range(3)]".into()
-            },
-            "ConfigurationSpace.TuningParameters[0].Values: `[2**i for i in range(3)]` is not supported",
-        );
-        refused(
-            &|own| own["KernelSpecification"]["KernelFile"] = Value::Null,
-            "KernelSpecification: it has no `KernelFile`",
-        );
-        refused(&|own| *own = json!([]), "the file: it has no `ConfigurationSpace`");
+        }
         assert!(
             space_of("{", "add").unwrap_err().to_string().starts_with("line 1, column 1: it is not JSON")
         );

@@ -16,7 +16,10 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use thiserror::Error;
+
+use crate::words::is_c_name;
 
 /// Instructions of one rendering: a second or two of work, and a thousand times what the largest template here takes.
 const FUEL: u64 = 20_000_000;
@@ -39,6 +42,12 @@ pub struct TemplateError {
     pub name: Option<String>,
 }
 
+impl TemplateError {
+    pub(super) fn of(file: &str, message: String, hint: &str) -> TemplateError {
+        TemplateError { file: file.into(), line: None, message, hint: Some(hint.into()), name: None }
+    }
+}
+
 /// In this process; `path` names the template in messages.
 pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<String, TemplateError> {
     let known: Vec<&str> = configuration.iter().map(|(name, _)| name).collect();
@@ -49,25 +58,16 @@ pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<
     let mut rendered = CappedText::default();
     let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
     if rendered.is_over {
-        return Err(too_much(&file, result.err().and_then(|error| error.line())));
+        let message = format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20);
+        let hint =
+            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often";
+        let line = result.err().and_then(|error| error.line());
+        return Err(TemplateError { line, ..TemplateError::of(&file, message, hint) });
     }
     result.map_err(fault)?;
     // Only whole texts are written to it; this does not copy them.
     Ok(String::from_utf8(rendered.bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-}
-
-fn too_much(file: &str, line: Option<usize>) -> TemplateError {
-    TemplateError {
-        file: file.to_string(),
-        line,
-        message: format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20),
-        hint: Some(
-            "the longest kernels in use have some hundred kilobytes; look for a loop that runs too often"
-                .into(),
-        ),
-        name: None,
-    }
 }
 
 #[derive(Default)]
@@ -135,14 +135,36 @@ fn template_value(value: &Value) -> TemplateValue {
     }
 }
 
-fn environment() -> Environment<'static> {
+/// The environment of texts that evo writes itself: the same syntax and strictness, and Python's ways to print.
+pub fn plain_environment() -> Environment<'static> {
     let mut environment = Environment::new();
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(RECURSION);
     environment.set_syntax(syntax());
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    // The output is C++, which the escaping of HTML would damage.
+    // The output is code, which the escaping of HTML would damage.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment
+}
+
+/// An object as the variables of a template.
+pub fn json_value(json: &Json) -> TemplateValue {
+    match json {
+        Json::Null => TemplateValue::from(()),
+        Json::Bool(value) => TemplateValue::from(*value),
+        Json::Number(number) => {
+            number.as_i64().map_or_else(|| TemplateValue::from(number.as_f64()), TemplateValue::from)
+        }
+        Json::String(text) => TemplateValue::from(text.as_str()),
+        Json::Array(items) => TemplateValue::from(items.iter().map(json_value).collect::<Vec<_>>()),
+        Json::Object(entries) => {
+            TemplateValue::from_pairs(entries.iter().map(|(key, value)| (key.as_str(), json_value(value))))
+        }
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = plain_environment();
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(RECURSION);
     environment.set_formatter(print);
     environment.set_debug(true);
     environment.add_function("ceil_div", ceil_div);
@@ -156,7 +178,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-pub fn syntax() -> SyntaxConfig {
+fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder()
         .block_delimiters("<%", "%>")
         .variable_delimiters("<{", "}>")
@@ -203,14 +225,14 @@ fn overflow(name: &str) -> Error {
 fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> TemplateError {
     let snippet = error.range().and_then(|range| text.get(range)).map(str::trim);
     if error.kind() == ErrorKind::UndefinedError
-        && let Some(name) = snippet.filter(|name| is_name(name) && !known.contains(name))
+        && let Some(name) = snippet.filter(|name| is_c_name(name) && !known.contains(name))
     {
         return TemplateError { line: error.line(), ..unknown_name(file, text, known, name) };
     }
     if error.kind() == ErrorKind::OutOfFuel {
-        let hint = Some("look for a loop that runs too often".to_string());
         let message = "the template takes too long to render".to_string();
-        return TemplateError { file: file.to_string(), line: error.line(), message, hint, name: None };
+        let error_of_fuel = TemplateError::of(file, message, "look for a loop that runs too often");
+        return TemplateError { line: error.line(), ..error_of_fuel };
     }
     let cause = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
     let adds = |snippet: &&str| !snippet.is_empty() && !snippet.contains('\n') && !cause.contains(*snippet);
@@ -223,22 +245,13 @@ fn template_error(file: &str, text: &str, known: &[&str], error: &Error) -> Temp
 
 fn unknown_name(file: &str, text: &str, known: &[&str], name: &str) -> TemplateError {
     let near = nearest(name, known.iter().copied().chain(FUNCTIONS.iter().copied()));
-    TemplateError {
-        file: file.to_string(),
-        line: line_of_name(text, name),
-        message: format!("the template reads `{name}`, which is not a parameter"),
-        hint: Some(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", known.join(", ")),
-        }),
-        name: Some(name.to_string()),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    let message = format!("the template reads `{name}`, which is not a parameter");
+    let (line, name) = (line_of_name(text, name), Some(name.to_string()));
+    TemplateError { line, name, ..TemplateError::of(file, message, &hint) }
 }
 
 /// The first line that has `name` as a whole word inside `<{ }>` or `<% %>`.

@@ -1,107 +1,58 @@
 //! Words of a C++ source, as far as evo needs to know them without a compiler.
 
+use evo_compile::{CudaTokenKind, SourceLines, tokenize};
+
 /// Whether a source uses an identifier outside comments and literals.
 pub(super) fn uses_identifier(source: &str, name: &str) -> bool {
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else if first == '"' || first == '\'' {
-            literal_length(rest, first)
-        } else if first.is_ascii_digit() {
-            // A number may contain quotes: 1'000.
-            rest.find(|c| !is_word(c) && c != '\'').unwrap_or(rest.len())
-        } else if is_word(first) {
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            if &rest[..end] == name {
-                return true;
-            }
-            end
-        } else {
-            first.len_utf8()
-        };
-        rest = &rest[length..];
-    }
-    false
+    tokenize(source).iter().any(|token| token.kind == CudaTokenKind::Word && token.text(source) == name)
 }
 
 /// Words, numbers and signs of a source, without comments, literals and lines of the preprocessor.
 pub(super) fn tokens(source: &str) -> Vec<&str> {
-    pieces(source).0
+    let lines = SourceLines::likely(source);
+    let code = lines.tokens.iter().filter(|token| token.kind != CudaTokenKind::Text);
+    code.map(|token| token.text(source)).collect()
 }
 
 /// Lines of the preprocessor, joined lines included, outside comments and literals.
 pub(super) fn directives(source: &str) -> Vec<&str> {
-    pieces(source).1
+    let lines = SourceLines::likely(source);
+    lines.directives.into_iter().map(|directive| source[directive.range].trim_end()).collect()
 }
 
-/// Tokens and directives.
-fn pieces(source: &str) -> (Vec<&str>, Vec<&str>) {
-    let (mut found, mut directives) = (Vec::new(), Vec::new());
-    let (mut rest, mut begins_line) = (source, true);
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            comment.find("*/").map_or(rest.len(), |end| end + 4)
-        } else if first == '#' && begins_line {
-            let length = directive_length(rest);
-            directives.push(&rest[..length]);
-            length
-        } else if first == '"' || first == '\'' {
-            literal_length(rest, first)
-        } else if first.is_whitespace() {
-            first.len_utf8()
-        } else {
-            let word = |c: char| is_word(c) || (first.is_ascii_digit() && c == '\'');
-            let end = match is_word(first) {
-                true => rest.find(|c| !word(c)).unwrap_or(rest.len()),
-                false => first.len_utf8(),
-            };
-            found.push(&rest[..end]);
-            end
-        };
-        begins_line = match first {
-            '\n' => true,
-            _ => begins_line && (first.is_whitespace() || rest.starts_with("/*")),
-        };
-        rest = &rest[length..];
-    }
-    (found, directives)
-}
-
-/// Bytes of a line of the preprocessor, joined lines included, without its end.
-fn directive_length(text: &str) -> usize {
-    let mut length = 0;
-    for line in text.split_inclusive('\n') {
-        length += line.len();
-        let own = line.trim_end_matches(['\n', '\r']);
-        if !own.ends_with('\\') {
-            return length - (line.len() - own.len());
+/// For each opening bracket the place behind the one that closes it, for each closing one the place of the one that opens
+/// it; the end and the start where there is none. Looked up rather than searched for, so that no source makes anybody
+/// look at its end again and again.
+pub(super) fn brackets(tokens: &[&str]) -> Vec<usize> {
+    let alone = |token: &&str| if matches!(*token, ")" | "]") { 0 } else { tokens.len() };
+    let mut brackets: Vec<usize> = tokens.iter().map(alone).collect();
+    for [open, close] in [["(", ")"], ["[", "]"]] {
+        let mut opened = Vec::new();
+        for (at, token) in tokens.iter().enumerate() {
+            if *token == open {
+                opened.push(at);
+            } else if *token == close
+                && let Some(from) = opened.pop()
+            {
+                (brackets[from], brackets[at]) = (at + 1, from);
+            }
         }
     }
-    length
+    brackets
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+pub(super) fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Bytes of a literal with its quotes; one that does not end takes its line.
-fn literal_length(text: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            '\n' => return at,
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
+/// Whether a word stands in a list with blanks between its words.
+pub(super) fn is_one_of(word: &str, list: &str) -> bool {
+    list.split(' ').any(|listed| listed == word)
+}
+
+pub(super) fn is_c_name(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.chars().all(is_word) && text.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -119,5 +70,7 @@ mod tests {
         assert!(!uses("/* REAL"));
         assert!(!uses("\"a \\\" REAL\" SURREAL REAL_T é"));
         assert!(!uses("'REAL"));
+        assert!(uses("  #define T REAL // double"));
+        assert!(!uses("#define T float // REAL"));
     }
 }

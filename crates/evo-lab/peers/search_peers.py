@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="peers side by side")
     parser.add_argument("--strategies", help="names of peers' strategies, by default all that are there")
-    parser.add_argument("--ours", default="evolve,genetic,random", help="names of evo's strategies")
+    parser.add_argument("--ours", default="evolve,random", help="names of evo's strategies")
     parser.add_argument("--only", default="", help="names of spaces")
     parser.add_argument("--python", help="an interpreter that has the peers")
     parser.add_argument("--lab", help="the `evo-lab` program, by default built here in release")

@@ -6,7 +6,6 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::LabError;
-use crate::strategies;
 
 /// Measures how good evo's search strategies are, without a GPU.
 #[derive(Debug, Parser)]
@@ -23,12 +22,10 @@ pub enum LabCommand {
     #[command(
         name = "bench-search",
         override_usage = "evo-lab bench-search --strategy <NAME>... --data <DIR|FILE>... [OPTIONS]\n       \
-                          evo-lab bench-search --strategy <NAME>... --synthetic [<NAME>...] [OPTIONS]\n       \
                           evo-lab bench-search --judge <FILE>... --data <DIR|FILE>... [OPTIONS]",
-        after_help = "Example: evo-lab bench-search --data recordings/ --strategy genetic,random --runs 100\n         \
-                      evo-lab bench-search --data conv__A100.json.gz --strategy genetic --trace genetic.jsonl.gz\n         \
-                      evo-lab bench-search --data recordings/ --strategy genetic --judge other-tool.jsonl.gz\n         \
-                      evo-lab bench-search --synthetic --evaluations 300 --strategy genetic"
+        after_help = "Example: evo-lab bench-search --data recordings/ --strategy evolve,random --runs 100\n         \
+                      evo-lab bench-search --data conv__A100.json.gz --strategy evolve --trace evolve.jsonl.gz\n         \
+                      evo-lab bench-search --data recordings/ --strategy evolve --judge other-tool.jsonl.gz"
     )]
     BenchSearch(BenchSearchArgs),
 }
@@ -40,19 +37,10 @@ fn small_count() -> impl TypedValueParser<Value = usize> {
 
 /// `evo-lab bench-search`
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("spaces").args(["data", "synthetic"]).required(true))]
 pub struct BenchSearchArgs {
-    /// Recordings of whole spaces (`tuning-data/1`), or folders of them; needed unless `--synthetic` is given
-    #[arg(long, value_name = "DIR|FILE", num_args = 1..)]
+    /// Recordings of whole spaces (`tuning-data/1`), or folders of them
+    #[arg(long, value_name = "DIR|FILE", num_args = 1.., required = true)]
     pub data: Vec<PathBuf>,
-    /// Instead: synthetic spaces beyond listing whose optimum is known, all or those named
-    #[arg(long, value_name = "NAME", num_args = 0.., value_delimiter = ',',
-          conflicts_with_all = ["trace", "judge"])]
-    pub synthetic: Option<Vec<String>>,
-    /// Evaluations of each run on a synthetic space
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 300, requires = "synthetic",
-          value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
-    pub evaluations: u32,
     /// Strategies to compare, by name; needed unless `--judge` is given
     #[arg(long = "strategy", value_name = "NAME", num_args = 1.., value_delimiter = ',',
           required_unless_present = "judge")]
@@ -79,17 +67,8 @@ pub struct BenchSearchArgs {
     /// Instead: at most this many, fewer while the strategy cannot use more; outcomes come in the order in
     /// which a compiler for each and one device, with the recorded times, are done with them
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = small_count(),
-          conflicts_with_all = ["batch", "synthetic"])]
+          conflicts_with = "batch")]
     pub in_flight: Option<usize>,
-    /// Instead: on so many lanes, each of which compiles and runs one after the other for the recorded times. The
-    /// strategy's own processor time passes on their clock; scores count what all of them have worked
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = small_count(),
-          conflicts_with_all = ["batch", "in_flight", "synthetic", "trace"])]
-    pub lanes: Option<usize>,
-    /// Seconds of the lanes' clock for each second of the strategy's own time
-    #[arg(long, value_name = "X", allow_negative_numbers = true, default_value = "1", requires = "lanes",
-          value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub pace: u16,
     /// Do not count the strategies' own time: the same result on every machine
     #[arg(long)]
     pub no_overhead: bool,
@@ -106,7 +85,8 @@ impl BenchSearchArgs {
     pub(crate) fn known_strategies(&self) -> Result<Vec<&str>, LabError> {
         let mut known: Vec<&str> = Vec::new();
         for name in &self.strategies {
-            strategies::check(name).map_err(|error| LabError::bad_input(&error, Some(error.hint())))?;
+            evo_search::registry::check(name)
+                .map_err(|error| LabError::bad_input(&error, Some(error.hint())))?;
             if !known.contains(&name.as_str()) {
                 known.push(name);
             }

@@ -3,24 +3,16 @@
 use std::error::Error;
 use std::fmt::Display;
 
-/// Why a command did not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The command line or an input file is wrong.
     #[error("{said}{}", hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default())]
-    Usage {
-        /// What is wrong.
-        said: String,
-        /// What a person can do about it.
-        hint: Option<String>,
-    },
+    Usage { said: String, hint: Option<String> },
     /// A strategy or the laboratory itself is wrong.
     #[error("{0}")]
     Internal(String),
 }
 
 impl LabError {
-    /// A mistake of the user's.
     pub fn usage(said: impl Display) -> LabError {
         LabError::Usage { said: said.to_string(), hint: None }
     }
@@ -40,7 +32,6 @@ impl LabError {
         LabError::Usage { said, hint: hint.map(str::to_string) }
     }
 
-    /// The same with what a person can do about it.
     pub fn with_hint(self, text: impl Into<String>) -> LabError {
         match self {
             LabError::Usage { said, .. } => LabError::Usage { said, hint: Some(text.into()) },
@@ -48,12 +39,10 @@ impl LabError {
         }
     }
 
-    /// A fault of our own, with the message of another error.
     pub fn internal(error: impl Display) -> LabError {
         LabError::Internal(error.to_string())
     }
 
-    /// The process's exit code, the same as `evo` gives.
     pub fn exit_code(&self) -> u8 {
         match self {
             LabError::Usage { .. } => 2,

@@ -1,23 +1,18 @@
 //! The laboratory: how good evo's search strategies are, measured without a GPU.
 //!
-//! A strategy is judged on spaces where the best possible result is known. Recorded spaces hold a
-//! measurement of every configuration: `simulate` replays a search on one with a virtual clock, `trace` and
-//! `trace_reader` write and read what searches asked for, and `score` compares runs with random search.
-//! Synthetic spaces (`synthetic`) are too large to record; formulas with a planted optimum stand in for the
-//! device. `bench_search` is the command that does all of this and prints tables.
+//! A strategy is judged on recordings, which hold a measurement of every configuration of a space, so that the best
+//! possible result is known. `simulate` replays a search on one with a virtual clock, `traces` writes and reads
+//! what searches asked for, and `score` compares runs with random search. `bench_search` is the command that does all of
+//! this and prints tables.
 //!
 //! The product does not depend on this crate, and this crate is not published.
 
 pub mod args;
 pub mod bench_search;
 pub mod error;
-mod genetic;
 pub mod score;
 pub mod simulate;
-mod strategies;
-pub mod synthetic;
-pub mod trace;
-pub mod trace_reader;
+pub mod traces;
 
 use std::process::ExitCode;
 
@@ -28,7 +23,6 @@ use crate::args::{LabCli, LabCommand};
 /// The exit code of a wrong command line, as for `evo`.
 const USAGE: u8 = 2;
 
-/// Parses the command line, runs the command and gives the process's exit code.
 pub fn main() -> ExitCode {
     let cli = match LabCli::try_parse() {
         Ok(cli) => cli,

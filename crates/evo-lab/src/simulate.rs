@@ -5,46 +5,25 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use evo_engine::replay::{Recording, Row};
-use evo_search::registry::UnknownStrategy;
+use evo_search::registry::{self, UnknownStrategy};
 use evo_search::strategy::{Outcome, PriorStudy, Proposal, Strategy};
 use evo_space::genome::Genome;
 use thiserror::Error;
 
-use crate::strategies;
-
 /// The evaluations of one search, in the order in which it was told of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedRun {
-    /// Row numbers.
     pub evaluations: Vec<u32>,
-    /// The strategy's own time before each of them, milliseconds; empty if it is not counted. On lanes, what the clock
-    /// that scores passed before each beyond its costs, which may be less than nothing.
+    /// The strategy's own time before each of them, milliseconds; empty if it is not counted.
     pub overhead_ms: Vec<f64>,
-    /// What several lanes did, if there were any.
-    pub lanes: Option<LanesPlayed>,
 }
 
-/// What the lanes of a run did.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LanesPlayed {
-    /// The share of their time in which they evaluated.
-    pub busy: f64,
-    /// What the run took on them, milliseconds.
-    pub simulated_ms: f64,
-    /// The strategy's own processor time, milliseconds; 0 if it is not counted.
-    pub own_ms: f64,
-}
-
-/// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulationOptions {
     pub seed: u64,
     pub flight: PlayedFlight,
     /// Whether the strategy's own time is measured and passes on the clock.
     pub overhead: bool,
-    /// How much faster than the strategy lanes are: what it works for a second takes this many seconds of theirs.
-    pub pace: f64,
-    /// The run ends when the clock has passed this, milliseconds.
     pub until_ms: f64,
 }
 
@@ -57,29 +36,20 @@ pub enum PlayedFlight {
     /// At most this many, and no more than the strategy makes good use of: each compiles by itself for its
     /// recorded time, and one device runs them in the order in which they are compiled.
     Pipeline(usize),
-    /// Each of so many lanes compiles and runs one after the other. All of them work but at the very beginning, where
-    /// the strategy makes good use of fewer (`Strategy::useful_on_lanes`). The strategy's own time is processor time
-    /// and passes on the lanes' clock, not on the one that scores: that one adds up what all lanes have worked. Costs of
-    /// what has ended would leave out the slow ones, which end last.
-    Lanes(usize),
 }
 
 impl PlayedFlight {
-    /// How many may be in flight now.
     fn most(self, search: &dyn Strategy) -> usize {
         match self {
             PlayedFlight::Batch(most) => most,
             PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight()),
-            PlayedFlight::Lanes(lanes) => lanes.min(search.useful_on_lanes(lanes)),
         }
         .max(1)
     }
 }
 
-/// Why a run cannot continue.
 #[derive(Debug, Error)]
 pub enum SimulationError {
-    /// No strategy has this name.
     #[error(transparent)]
     Strategy(#[from] UnknownStrategy),
     /// The strategy proposed a point that was not recorded, which is its mistake.
@@ -95,25 +65,20 @@ pub fn run(
     prior: &[PriorStudy],
     options: SimulationOptions,
 ) -> Result<SimulatedRun, SimulationError> {
-    let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0, all_ms: 0.0 };
+    let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
     // Making a strategy may count a pool or build models, which is time of its own as well.
-    let mut search = clock.time(|| strategies::create(strategy, &recording.space, options.seed))?;
+    let mut search = clock.time(|| registry::create(strategy, &recording.space, options.seed))?;
     if !prior.is_empty() {
         clock.time(|| search.inherit(prior));
     }
     let (mut run, mut pipeline) = (SimulatedRun::default(), Pipeline::default());
     // Asking again for a failure costs no time, so a strategy that did only that would never reach the limit.
     let most = recording.rows().len().saturating_mul(2);
-    let is_on_lanes = matches!(options.flight, PlayedFlight::Lanes(_));
     while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
-        // Before a strategy that lags behind its lanes is asked, it hears of all that ended meanwhile.
-        while !pipeline.has_ended() {
+        // While the device has what it needs, the next proposal can wait for one more outcome.
+        if !pipeline.has_compiled() {
             let room = options.flight.most(&*search).saturating_sub(pipeline.flying.len());
-            // A lane works as soon as it has a proposal, so proposals for lanes come one by one.
-            let proposals = clock.time(|| search.ask(if is_on_lanes { room.min(1) } else { room }));
-            pipeline.work(clock.take_own(is_on_lanes));
-            let is_enough = !is_on_lanes || room <= 1 || proposals.is_empty();
-            for Proposal { genome, .. } in proposals {
+            for Proposal { genome, .. } in clock.time(|| search.ask(room)) {
                 let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
                     strategy: strategy.to_string(),
                     configuration: recording.space.configuration(&genome).to_string(),
@@ -121,34 +86,21 @@ pub fn run(
                 })?;
                 pipeline.launch(genome, row, options.flight);
             }
-            if is_enough {
-                break;
-            }
         }
-        let Some((genome, row)) = pipeline.next(is_on_lanes) else { break };
-        clock.evaluate(row, is_on_lanes.then(|| pipeline.lanes_worked_ms()), &mut run);
+        let Some((genome, row)) = pipeline.next() else { break };
+        clock.evaluate(row, &mut run);
         let outcome = Outcome::new(genome, row.class, row.objective_ns);
         clock.time(|| search.tell(&outcome));
-        pipeline.work(clock.take_own(is_on_lanes));
-    }
-    if let PlayedFlight::Lanes(lanes) = options.flight {
-        run.lanes = Some(pipeline.played(lanes, clock.all_ms));
     }
     Ok(run)
 }
 
-/// Proposals on their way through compilers and one device, or through lanes.
 #[derive(Default)]
 struct Pipeline<'r> {
-    /// When each is compiled, or done on its lane, milliseconds; oldest first.
+    /// When each is compiled, milliseconds; oldest first.
     flying: Vec<(f64, Genome, &'r Row)>,
-    /// When the device is free, or the last lane became free, which is also the present: proposals come right after
-    /// outcomes.
+    /// When the device is free, which is also the present: proposals come right after outcomes.
     free_ms: f64,
-    /// When the strategy is done with its work for lanes.
-    worked_ms: f64,
-    /// What all lanes worked or are going to.
-    lanes_ms: f64,
 }
 
 impl<'r> Pipeline<'r> {
@@ -156,91 +108,41 @@ impl<'r> Pipeline<'r> {
         let ready_ms = match flight {
             PlayedFlight::Batch(_) => 0.0,
             PlayedFlight::Pipeline(_) => self.free_ms + row.cost.compile_ms,
-            PlayedFlight::Lanes(_) => self.worked_ms.max(self.free_ms) + row.cost.total_ms(),
         };
-        self.lanes_ms += row.cost.total_ms();
         self.flying.push((ready_ms, genome, row));
     }
 
-    /// The strategy worked for so long, since the last outcome.
-    fn work(&mut self, own_ms: f64) {
-        self.worked_ms = self.worked_ms.max(self.free_ms) + own_ms;
-    }
-
-    /// Whether a lane is done while the strategy worked.
-    fn has_ended(&self) -> bool {
-        self.flying.iter().any(|(ready_ms, ..)| (f64::MIN_POSITIVE..=self.worked_ms).contains(ready_ms))
+    fn has_compiled(&self) -> bool {
+        self.flying.iter().any(|(ready_ms, ..)| (f64::MIN_POSITIVE..=self.free_ms).contains(ready_ms))
     }
 
     /// The next one that the device is done with: the first compiled, of equals the oldest. A variant that does
-    /// not compile waits for its turn and takes no time. A lane is done with what is ready.
-    fn next(&mut self, is_on_lanes: bool) -> Option<(Genome, &'r Row)> {
+    /// not compile waits for its turn and takes no time.
+    fn next(&mut self) -> Option<(Genome, &'r Row)> {
         let first = (0..self.flying.len()).min_by(|a, b| self.flying[*a].0.total_cmp(&self.flying[*b].0))?;
         let (ready_ms, genome, row) = self.flying.remove(first);
-        let runs_ms = if is_on_lanes { 0.0 } else { row.cost.validate_ms + row.cost.runs_ms };
-        self.free_ms = self.free_ms.max(ready_ms) + runs_ms;
+        self.free_ms = self.free_ms.max(ready_ms) + row.cost.validate_ms + row.cost.runs_ms;
         Some((genome, row))
-    }
-
-    /// What all lanes have worked until now.
-    fn lanes_worked_ms(&self) -> f64 {
-        let rest = self.flying.iter().map(|(ready_ms, ..)| ready_ms - self.free_ms);
-        self.lanes_ms - rest.sum::<f64>()
-    }
-
-    /// What so many lanes did until now.
-    fn played(&self, lanes: usize, own_ms: f64) -> LanesPlayed {
-        let busy = self.lanes_worked_ms() / (lanes as f64 * self.free_ms);
-        LanesPlayed { busy, simulated_ms: self.free_ms, own_ms }
     }
 }
 
-/// The virtual clock of a run.
 struct Clock {
     options: SimulationOptions,
     seen: HashSet<usize>,
     now_ms: f64,
     /// The strategy's own time since the last evaluation.
     own_ms: f64,
-    /// All of it for lanes.
-    all_ms: f64,
 }
 
 impl Clock {
-    /// Runs the strategy's code and adds its time.
     fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        if !self.options.overhead {
-            return work();
-        }
-        if matches!(self.options.flight, PlayedFlight::Lanes(_)) {
-            let start = processor_ms();
-            let result = work();
-            self.own_ms += processor_ms() - start;
-            return result;
-        }
         let start = Instant::now();
         let result = work();
         self.own_ms += start.elapsed().as_secs_f64() * 1e3;
         result
     }
 
-    /// The strategy's own time since the last call, as it passes on lanes.
-    fn take_own(&mut self, is_on_lanes: bool) -> f64 {
-        if !is_on_lanes {
-            return 0.0;
-        }
-        let own_ms = std::mem::take(&mut self.own_ms);
-        self.all_ms += own_ms;
-        own_ms * self.options.pace
-    }
-
-    fn evaluate(&mut self, row: &Row, lanes_worked_ms: Option<f64>, run: &mut SimulatedRun) {
-        if let Some(worked_ms) = lanes_worked_ms {
-            run.evaluations.push(row.number as u32);
-            run.overhead_ms.push(worked_ms - self.now_ms - row.cost.total_ms());
-            self.now_ms = worked_ms;
-            return;
-        }
+    fn evaluate(&mut self, row: &Row, run: &mut SimulatedRun) {
         let fresh = self.seen.insert(row.number);
         self.now_ms += if fresh { row.cost.total_ms() } else { row.cost.runs_ms };
         run.evaluations.push(row.number as u32);
@@ -253,12 +155,6 @@ impl Clock {
             self.own_ms = 0.0;
         }
     }
-}
-
-/// The processor time of this thread: a strategy has one thread here, and whatever else a machine does is not its own.
-fn processor_ms() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 * 1e-6
 }
 
 #[cfg(test)]
@@ -275,7 +171,7 @@ mod tests {
 
     fn options(until_ms: f64, batch: usize) -> SimulationOptions {
         let flight = PlayedFlight::Batch(batch);
-        SimulationOptions { seed: 3, flight, overhead: false, pace: 1.0, until_ms }
+        SimulationOptions { seed: 3, flight, overhead: false, until_ms }
     }
 
     fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
@@ -285,15 +181,15 @@ mod tests {
     #[test]
     fn a_run_ends_with_the_evaluation_that_passes_the_limit() {
         let recording = invented();
-        let run = check("genetic", options(50_000.0, 1));
+        let run = check("evolve", options(50_000.0, 1));
         let cost = |rows: &[u32]| -> f64 {
             rows.iter().map(|row| recording.rows()[*row as usize].cost.total_ms()).sum()
         };
         let (_, before) = run.evaluations.split_last().unwrap();
         assert!(cost(before) <= 50_000.0 && cost(&run.evaluations) > 50_000.0);
         assert!(run.overhead_ms.is_empty());
-        assert_eq!(check("genetic", options(50_000.0, 1)), run);
-        assert_eq!(check("genetic", options(0.0, 1)).evaluations.len(), 1);
+        assert_eq!(check("evolve", options(50_000.0, 1)), run);
+        assert_eq!(check("evolve", options(0.0, 1)).evaluations.len(), 1);
     }
 
     #[test]
@@ -307,7 +203,7 @@ mod tests {
     fn what_is_in_flight_changes_when_a_strategy_learns_not_what_is_answered() {
         let [one, four] = [1, 4].map(|batch| check("random", options(50_000.0, batch)));
         assert_eq!(one, four);
-        let [one, four] = [1, 4].map(|batch| check("genetic", options(50_000.0, batch)));
+        let [one, four] = [1, 4].map(|batch| check("evolve", options(50_000.0, batch)));
         assert_ne!(one, four);
     }
 
@@ -331,30 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn lanes_work_at_the_same_time_and_wait_for_a_strategy_that_is_slow() {
-        let on = |strategy, lanes, overhead, pace| {
-            let flight = PlayedFlight::Lanes(lanes);
-            check(strategy, SimulationOptions { flight, overhead, pace, ..options(50_000.0, 1) })
-        };
-        let one = on("random", 1, false, 1.0);
-        assert_eq!(one.evaluations, check("random", options(50_000.0, 1)).evaluations);
-        let played = one.lanes.unwrap();
-        assert!((played.busy - 1.0).abs() < 1e-9 && played.simulated_ms > 50_000.0 && played.own_ms == 0.0);
-        let eight = on("random", 8, false, 1.0).lanes.unwrap();
-        assert!(
-            eight.busy > 0.999 && (0.9..1.1).contains(&(8.0 * eight.simulated_ms / 50_000.0)),
-            "{eight:?}"
-        );
-        let [quick, slow] = [1.0, 1e6].map(|pace| on("random", 8, true, pace).lanes.unwrap());
-        assert!(quick.own_ms > 0.0 && quick.busy > 0.9 && slow.busy < 0.5, "{quick:?} {slow:?}");
-        // The default strategy leaves lanes free at first, and none later.
-        let held = on("evolve", 64, false, 1.0).lanes.unwrap();
-        assert!(held.busy < 0.97, "{held:?}");
-    }
-
-    #[test]
     fn the_own_time_of_a_strategy_passes_on_the_clock() {
-        let run = check("genetic", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
+        let run = check("evolve", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
         assert_eq!(run.overhead_ms.len(), run.evaluations.len());
         assert!(run.overhead_ms.iter().all(|time| *time >= 0.0) && run.overhead_ms.iter().sum::<f64>() > 0.0);
     }

@@ -8,18 +8,15 @@ use serde::Serialize;
 
 use crate::leaderboard::PairedDecision;
 use crate::measurement::TimingMode;
+use crate::words::words;
 
-/// The file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BenchReport {
     /// `evo.bench-rows`.
     pub schema: &'static str,
-    /// 1.
     pub version: u32,
-    /// What was asked for.
     #[serde(flatten)]
     pub run: BenchRun,
-    /// The device's own name.
     pub device: String,
     /// When it began: UTC, RFC 3339.
     pub at: String,
@@ -27,30 +24,23 @@ pub struct BenchReport {
     pub command: String,
     /// `unfinished`, `pass`, `fail` or `not_run`.
     pub status: &'static str,
-    /// Why it is not `pass`.
     pub why: Vec<String>,
-    /// Candidates and what peers have.
     pub implementations: Vec<Implementation>,
-    /// The finished rows, in the order of problems.
     pub rows: Vec<BenchRow>,
     /// What all problems say together.
     pub summary: Vec<MeanRatio>,
 }
 
-/// What was asked for.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BenchRun {
-    /// Its name.
     pub name: String,
     /// The space as the command line names it.
     pub space: String,
-    /// The kernel's name.
     pub kernel: String,
     /// Of the inputs.
     pub seed: u64,
     /// Whether canonical problems and one mode were enough.
     pub quick: bool,
-    /// How everything is timed.
     pub modes: Vec<TimingMode>,
     /// The mode that rates and ratios are of.
     pub ranking_mode: TimingMode,
@@ -58,7 +48,6 @@ pub struct BenchRun {
     pub rounds: u32,
 }
 
-/// Whose an implementation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImplementationKind {
@@ -68,80 +57,52 @@ pub enum ImplementationKind {
     Peer,
 }
 
-/// Somebody who answers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Implementation {
-    /// Its name.
     pub name: String,
-    /// Whose it is.
     pub kind: ImplementationKind,
     /// As it says itself, or the hash of a source.
     pub version: Option<String>,
 }
 
-/// What became of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RowStatus {
-    /// Its answer is right, and it was timed in every mode.
-    Pass,
-    /// Its answer is wrong, or it broke a rule while it was timed.
-    Fail,
-    /// It says, or evo knows beforehand, that it cannot run this problem.
-    Skipped,
-    /// It should have run and did not.
-    #[default]
-    NotRun,
-}
-
-impl RowStatus {
-    /// All of them.
-    pub const ALL: [RowStatus; 4] = [RowStatus::Pass, RowStatus::Fail, RowStatus::Skipped, RowStatus::NotRun];
-
-    /// The word in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RowStatus::Pass => "pass",
-            RowStatus::Fail => "fail",
-            RowStatus::Skipped => "skipped",
-            RowStatus::NotRun => "not_run",
-        }
+words! {
+    #[derive(Default, JsonSchema)]
+    RowStatus {
+        /// Its answer is right, and it was timed in every mode.
+        Pass = "pass",
+        /// Its answer is wrong, or it broke a rule while it was timed.
+        Fail = "fail",
+        /// It says, or evo knows beforehand, that it cannot run this problem.
+        Skipped = "skipped",
+        /// It should have run and did not.
+        #[default]
+        NotRun = "not_run",
     }
 }
 
 /// Times of one mode, nanoseconds a call.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RowTimes {
-    /// The median.
     pub p50_ns: f64,
-    /// The 90th percentile.
     pub p90_ns: f64,
     /// The 95 % interval of the median.
     pub ci_low_ns: f64,
-    /// Its upper end.
     pub ci_high_ns: f64,
-    /// Samples of all blocks.
     pub samples: u64,
 }
 
-/// One implementation on one problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BenchRow {
-    /// The problem's name.
     pub problem: String,
-    /// Its sizes, by name.
     pub sizes: BTreeMap<String, i64>,
     /// Whether a quick run has it too.
     pub canonical: bool,
     /// Of the first output.
     pub dtype: Option<String>,
-    /// The implementation's name.
     pub implementation: String,
     /// As it says itself, or the hash of a source.
     pub version: Option<String>,
-    /// What became of it.
     pub status: RowStatus,
-    /// Why it is not `pass`.
     pub reason: Option<String>,
     /// Unknown where it never answered.
     pub correct: Option<bool>,
@@ -165,7 +126,6 @@ pub struct BenchRow {
     pub ratio_to_best_peer: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
     /// What the interval says, with the noise.
     pub decision: Option<PairedDecision>,
@@ -175,7 +135,6 @@ pub struct BenchRow {
     pub few_ctas: Option<bool>,
     /// Whether it costs far more than a smaller shape beside it predicts.
     pub scales_badly: Option<bool>,
-    /// Why fields are null.
     pub reasons: BTreeMap<String, String>,
 }
 
@@ -187,19 +146,16 @@ impl BenchRow {
     }
 }
 
-/// A geometric mean over problems.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MeanRatio {
     /// The candidate; null for the fastest of each problem.
     pub implementation: Option<String>,
     /// Problems that it was compared on, of those of the run.
     pub problems: usize,
-    /// Problems of the run.
     pub of: usize,
     /// Its time over the best right peer's: below 1 it is faster.
     pub ratio: f64,
     /// The largest of these ratios, and its problem.
     pub worst_ratio: f64,
-    /// Where that was.
     pub worst_problem: String,
 }

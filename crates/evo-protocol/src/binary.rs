@@ -12,11 +12,9 @@ use crate::verdict::Verdict;
 /// The source that a compiler gets, with everything that decides its binary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelSource {
-    /// The full text, its header comment included.
     pub text: String,
     /// `-D` and other options, in order.
     pub options: Vec<String>,
-    /// Names of the entry points that launches use.
     pub entries: Vec<String>,
     /// A name for messages and logs, such as `attention_simt.cu`.
     pub file_name: String,
@@ -31,6 +29,24 @@ pub struct KernelSource {
 }
 
 impl KernelSource {
+    /// A source that no configuration decides: without options, and known by the hash of its text.
+    pub fn plain<E: Into<String>>(
+        file_name: &str,
+        text: impl Into<String>,
+        entries: impl IntoIterator<Item = E>,
+    ) -> KernelSource {
+        let text = text.into();
+        KernelSource {
+            variant_hash: ContentHash::of(text.as_bytes()),
+            text,
+            options: Vec::new(),
+            entries: entries.into_iter().map(Into::into).collect(),
+            file_name: file_name.to_string(),
+            instrumented: false,
+            constants: Specialization::default(),
+        }
+    }
+
     /// Hash of what matters to the machine code: text below the header, options, entries. Two
     /// configurations with equal hashes differ only in parameters that the source never uses.
     pub fn code_hash(&self) -> ContentHash {
@@ -49,25 +65,20 @@ impl KernelSource {
 /// Last line of the header that names configuration and hash.
 pub const HEADER_END: &str = "// ---- end of evo header ----\n";
 
-/// A compiled variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binary {
     /// Hash of the file: its name in the cache and in the worker protocol.
     pub hash: ContentHash,
     /// Hash of the code sections alone: equal for configurations that compile to the same code.
     pub code_hash: ContentHash,
-    /// The file in the cache.
     pub path: PathBuf,
-    /// Resources of every entry, from the compiler.
     pub resources: Vec<EntryResources>,
     /// Compiler and version: `nvrtc 13.0`, `g++ 12.2.0`.
     pub toolchain: String,
     /// Time the compiler took, milliseconds (as first measured, when cached).
     pub compile_ms: f64,
-    /// Whether it came from the cache.
     #[serde(default)]
     pub cached: bool,
-    /// Warnings, capped.
     #[serde(default)]
     pub log: String,
 }
@@ -75,9 +86,7 @@ pub struct Binary {
 /// What one entry point uses, as the compiler reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryResources {
-    /// Name of the entry point.
     pub entry: String,
-    /// Registers per thread.
     pub registers: Option<u32>,
     /// Stack frame per thread, bytes.
     pub stack_bytes: Option<u64>,

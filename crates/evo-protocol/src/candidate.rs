@@ -27,7 +27,6 @@ pub struct Candidate {
     /// The task's kernels that derive inputs from inputs, and their entry points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<(BinaryRef, Vec<String>)>,
-    /// How its answers are judged.
     pub check: CheckPlan,
 }
 
@@ -59,17 +58,13 @@ impl Candidate {
     }
 }
 
-/// One binary of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateBuild {
-    /// The problems that it serves.
     #[serde(default, skip_serializing_if = "Specialization::is_empty")]
     pub constants: Specialization,
     /// Must be echoed by the module.
     pub variant_hash: ContentHash,
-    /// The compiled code.
     pub binary: BinaryRef,
-    /// Entry points that launches use.
     pub entries: Vec<String>,
     /// A second build in which the device sees every access, for variants that could enter the leaderboard.
     #[serde(default)]
@@ -96,16 +91,12 @@ pub enum InstrumentedBuild {
     /// It compiled.
     Binary(BinaryRef),
     /// It did not compile, which is not the variant's fault: the variant itself did.
-    Failed {
-        /// What the compiler said.
-        why: String,
-    },
+    Failed { why: String },
 }
 
 /// A binary by hash, with the path under which a local worker finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BinaryRef {
-    /// Hash of its bytes.
     pub hash: ContentHash,
     /// Where the parent keeps it.
     pub path: Option<PathBuf>,
@@ -118,14 +109,11 @@ impl BinaryRef {
     }
 }
 
-/// How answers are judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
-    /// Where expected outputs come from.
     pub reference: ReferencePlan,
     /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
     pub atol: Option<f64>,
-    /// The file's own relative tolerance.
     pub rtol: Option<f64>,
     /// How many times a trusted computation's error is allowed; 0 allows any.
     pub trusted_factor: f64,
@@ -170,7 +158,6 @@ pub struct CheckPlan {
 /// `atol + rtol * |expected|`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskTolerance {
-    /// Absolute.
     pub atol: f64,
     /// Relative to the expected element.
     pub rtol: f64,
@@ -198,15 +185,11 @@ pub enum SpecialValues {
     Ignore,
 }
 
-/// Where expected outputs come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferencePlan {
     /// A built-in fp64 function.
-    Builtin {
-        /// Its name.
-        name: String,
-    },
+    Builtin { name: String },
     /// `ProblemPlan::reference_launches` in the reference binary.
     Kernel,
     /// A command of the task's, which answers for any inputs.
@@ -228,7 +211,6 @@ impl ReferencePlan {
 /// A command that computes expected outputs: trusted code of the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandReference {
-    /// The program and its arguments.
     pub command: Vec<String>,
     /// Where it runs: the space file's folder.
     pub folder: PathBuf,

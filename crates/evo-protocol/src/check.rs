@@ -9,24 +9,20 @@ use crate::verdict::Gate;
 
 macro_rules! gate_checks {
     ($($variant:ident $name:literal $gate:ident $text:literal)*) => {
-        /// One check inside a gate.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum GateCheck {
             $(#[doc = $text] #[serde(rename = $name)] $variant,)*
         }
 
         impl GateCheck {
-            /// Every check, in the order of the gates.
             pub const ALL: &'static [GateCheck] = &[$(GateCheck::$variant),*];
 
-            /// The name in tables and on the command line.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(GateCheck::$variant => $name,)*
                 }
             }
 
-            /// The gate that it belongs to.
             pub fn gate(self) -> Gate {
                 match self {
                     $(GateCheck::$variant => Gate::$gate,)*
@@ -155,17 +151,14 @@ impl CheckSet {
         CheckSet { without: [Some(check), another] }
     }
 
-    /// Whether this check judges.
     pub fn include(&self, check: GateCheck) -> bool {
         !self.without.contains(&Some(check))
     }
 
-    /// Whether every check judges.
     pub fn are_all(&self) -> bool {
         self.left_out().next().is_none()
     }
 
-    /// The checks that do not judge.
     pub fn left_out(&self) -> impl Iterator<Item = GateCheck> {
         self.without.into_iter().flatten()
     }

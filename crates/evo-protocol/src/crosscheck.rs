@@ -22,14 +22,12 @@ pub const SPREAD_MAX: f64 = 0.25;
 /// What a reason begins with where a harness did not time a problem.
 pub const NOT_RUN: &str = "not run: ";
 
-/// One harness on one problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrosscheckRow {
     /// `nvbench`, `torch`, `kernelbench`, `cutlass` or `command`.
     pub harness: String,
     /// As the harness names it; null where it did not.
     pub version: Option<String>,
-    /// The problem's name.
     pub problem: String,
     /// How the harness took its samples; null where it took none.
     pub mode: Option<TimingMode>,
@@ -39,7 +37,6 @@ pub struct CrosscheckRow {
     pub spread_ratio: Option<f64>,
     /// evo's median in the same mode, nanoseconds.
     pub evo_ns: Option<f64>,
-    /// The harness's time / evo's time.
     pub ratio: Option<f64>,
     /// Whether both times are the same within 5 % or the larger noise; null where nothing was compared.
     pub agrees: Option<bool>,
@@ -60,17 +57,14 @@ pub struct CrosscheckRow {
 /// What a harness is asked: one kernel on several problems. It is a file, whose path is the harness's last argument.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CrosscheckRequest {
-    /// `evo.crosscheck.request`.
     pub schema: String,
     /// 1; raised by changes that an older harness would misread.
     pub version: u32,
-    /// The harness that is asked.
     pub harness: String,
     /// `candidate` or `baseline`: each is asked about in a call of its own.
     pub role: String,
     /// `host` or `cuda:0`.
     pub device: String,
-    /// The kernel's name.
     pub kernel: String,
     /// The built-in reference that says what is computed: `attention`, `gemm`; null where the task has another one.
     pub operator: Option<String>,
@@ -82,45 +76,35 @@ pub struct CrosscheckRequest {
     pub problems: Vec<CrosscheckProblem>,
 }
 
-/// A problem as a harness sees it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CrosscheckProblem {
     /// Its name, which the line repeats.
     pub problem: String,
-    /// Sizes, by name.
     pub sizes: BTreeMap<String, i64>,
-    /// Scalars that the kernel takes, by name.
     pub scalars: BTreeMap<String, Value>,
     /// The folder with the exported files for these sizes, as `evo export` writes them; `manifest.json` lists them.
     pub folder: PathBuf,
-    /// Files with the inputs.
     pub inputs: BTreeMap<String, CrosscheckArray>,
     /// Files with the answers of evo's reference: what the outputs should be.
     pub expected: BTreeMap<String, CrosscheckArray>,
 }
 
-/// An array in a `.npy` file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CrosscheckArray {
-    /// The file.
     pub path: PathBuf,
     /// The element type that the kernel has: `bf16`.
     pub dtype: String,
     /// The element type in the file: `<f4`, because NumPy has no bf16 and answers are wider than outputs.
     pub npy: String,
-    /// Its extents.
     pub shape: Vec<u64>,
 }
 
 /// What a harness prints of one problem, a line of JSON on stdout. Fields that it does not know are left out or null.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct CrosscheckLine {
-    /// The problem's name.
     pub problem: String,
-    /// The harness's own version.
     #[serde(default)]
     pub version: Option<String>,
-    /// How samples were taken.
     #[serde(default)]
     pub mode: Option<TimingMode>,
     /// The middle of the samples, nanoseconds a call.
@@ -172,20 +156,27 @@ fn are_opposite(theirs: PairedDecision, ours: PairedDecision) -> bool {
     matches!((theirs, ours), (Faster, Slower) | (Slower, Faster))
 }
 
+/// What can be what a clock says of a call.
+#[derive(Clone, Copy)]
+struct ClockTime {
+    ns: f64,
+    spread: f64,
+    mode: TimingMode,
+}
+
 impl CrosscheckLine {
-    /// The time and its spread, if they can be what a clock says.
-    fn timed(&self) -> Result<(f64, f64, TimingMode), String> {
+    fn timed(&self) -> Result<ClockTime, String> {
         let none = || self.reason.clone().unwrap_or_else(|| "it gave no time".to_string());
-        let time = self.time_ns.ok_or_else(none)?;
-        if !(time.is_finite() && time > 0.0) {
-            return Err(format!("it reported a time of {time} ns"));
+        let ns = self.time_ns.ok_or_else(none)?;
+        if !(ns.is_finite() && ns > 0.0) {
+            return Err(format!("it reported a time of {ns} ns"));
         }
         let mode = self.mode.ok_or("it gave a time without a mode")?;
         let spread = self.spread_ratio.ok_or("it gave a time without a spread")?;
         match spread.is_finite() && spread >= 0.0 {
             false => Err(format!("it reported a spread of {spread}")),
             true if spread > SPREAD_MAX => Err(format!("its samples spread by {:.0} %", 100.0 * spread)),
-            true => Ok((time, spread, mode)),
+            true => Ok(ClockTime { ns, spread, mode }),
         }
     }
 }
@@ -223,15 +214,22 @@ impl CrosscheckRow {
             remarks.push(format!("it says that the answers are {theirs}, evo {ours}"));
         }
         match line.timed() {
-            Ok(timed) if is_reference => {
-                let ours = row.place(timed, line, own);
-                row.faster_than_peer = ours.map(|ours| ours.p50_ns < timed.0);
-                remarks.push(line.reason.clone().unwrap_or_else(|| "the time of another kernel".to_string()));
-            }
-            Ok(timed) => {
-                remarks.extend(row.compare(timed, line, own));
-                remarks.extend(row.direct(timed, line, baseline, own));
-                remarks.extend(line.reason.clone());
+            Ok(time) => {
+                (row.time_ns, row.spread_ratio, row.mode) =
+                    (Some(time.ns), Some(time.spread), Some(time.mode));
+                let is_it = |found: &&Measurement| found.problem == line.problem && found.mode == time.mode;
+                let ours = own.measurements.iter().find(is_it);
+                row.evo_ns = ours.map(|ours| ours.p50_ns);
+                row.ratio = ours.map(|ours| time.ns / ours.p50_ns);
+                if is_reference {
+                    row.faster_than_peer = row.ratio.map(|ratio| ratio > 1.0);
+                    let other = || "the time of another kernel".to_string();
+                    remarks.push(line.reason.clone().unwrap_or_else(other));
+                } else {
+                    remarks.extend(row.compare(time, line, ours, own.noise_floor));
+                    remarks.extend(row.direct(time, line, baseline, own));
+                    remarks.extend(line.reason.clone());
+                }
             }
             // A wrong kernel need not be timed.
             Err(why) if row.correct.is_some() => remarks.push(why),
@@ -241,36 +239,21 @@ impl CrosscheckRow {
         row
     }
 
-    /// Their time, and ours in the same mode, which it gives back.
-    fn place<'a>(
-        &mut self,
-        (time, spread, mode): (f64, f64, TimingMode),
-        line: &CrosscheckLine,
-        own: &OwnFinding<'a>,
-    ) -> Option<&'a Measurement> {
-        (self.time_ns, self.spread_ratio, self.mode) = (Some(time), Some(spread), Some(mode));
-        let is_it = |found: &&Measurement| found.problem == line.problem && found.mode == mode;
-        let ours = own.measurements.iter().find(is_it)?;
-        (self.evo_ns, self.ratio) = (Some(ours.p50_ns), Some(time / ours.p50_ns));
-        Some(ours)
-    }
-
-    /// Their time beside ours; what is to be said of it.
     fn compare(
         &mut self,
-        timed: (f64, f64, TimingMode),
+        time: ClockTime,
         line: &CrosscheckLine,
-        own: &OwnFinding<'_>,
+        ours: Option<&Measurement>,
+        noise_floor: Option<f64>,
     ) -> Option<String> {
-        let (time, spread, mode) = timed;
-        let Some(ours) = self.place(timed, line, own) else {
-            return Some(format!("evo has no time of it in the mode `{}`", mode.as_str()));
+        let Some(ours) = ours else {
+            return Some(format!("evo has no time of it in the mode `{}`", time.mode.as_str()));
         };
-        let ratio = time / ours.p50_ns;
+        let ratio = time.ns / ours.p50_ns;
         // The same factor makes a deviation that few samples exceed comparable with a standard deviation.
-        let noise = (1.4826 * ours.mad_ns / ours.p50_ns).max(own.noise_floor.unwrap_or(0.0));
+        let noise = (1.4826 * ours.mad_ns / ours.p50_ns).max(noise_floor.unwrap_or(0.0));
         // Capped as theirs is: with more noise every other clock would agree.
-        let within = AGREES_WITHIN.max(spread).max(noise.min(SPREAD_MAX));
+        let within = AGREES_WITHIN.max(time.spread).max(noise.min(SPREAD_MAX));
         let overhead = line.overhead_ns.filter(|own| own.is_finite() && *own > 0.0).unwrap_or(0.0);
         if overhead > ours.p50_ns {
             return Some(format!(
@@ -280,7 +263,7 @@ impl CrosscheckRow {
         }
         let low = ours.p50_ns * (1.0 - within);
         let high = ours.p50_ns * (1.0 + within) + overhead;
-        let agrees = (low..=high).contains(&time);
+        let agrees = (low..=high).contains(&time.ns);
         self.agrees = Some(agrees);
         (!agrees).then(|| format!("its time is {ratio:.3} of evo's, beyond {:.1} %", 100.0 * within))
     }
@@ -288,22 +271,22 @@ impl CrosscheckRow {
     /// Which way comparisons point, and whether evo's point there too; what is to be said of it.
     fn direct(
         &mut self,
-        (time, spread, mode): (f64, f64, TimingMode),
+        time: ClockTime,
         line: &CrosscheckLine,
         baseline: Option<&CrosscheckLine>,
         own: &OwnFinding<'_>,
     ) -> Option<String> {
         let mut kept = Vec::new();
-        let base = baseline.and_then(|own| own.timed().ok()).filter(|(_, _, other)| *other == mode);
-        if let Some((base, base_spread, _)) = base {
-            self.faster_than_baseline = Some(time < base);
-            let theirs = direction(time / base, spread.max(base_spread));
+        let base = baseline.and_then(|line| line.timed().ok()).filter(|base| base.mode == time.mode);
+        if let Some(base) = base {
+            self.faster_than_baseline = Some(time.ns < base.ns);
+            let theirs = direction(time.ns / base.ns, time.spread.max(base.spread));
             let ours = own.against_baseline.map(|pair| pair.decision);
             kept.extend(ours.map(|ours| ("the default configuration", !are_opposite(theirs, ours))));
         }
         if let Some(peer) = line.peer_ns.filter(|own| own.is_finite() && *own > 0.0) {
-            self.faster_than_peer = Some(time < peer);
-            let theirs = direction(time / peer, spread.max(AGREES_WITHIN));
+            self.faster_than_peer = Some(time.ns < peer);
+            let theirs = direction(time.ns / peer, time.spread.max(AGREES_WITHIN));
             let ours = own.against_peer.map(|ratio| direction(ratio, AGREES_WITHIN));
             kept.extend(ours.map(|ours| ("the peer", !are_opposite(theirs, ours))));
         }
@@ -319,7 +302,6 @@ impl CrosscheckRow {
         self.correct.zip(self.evo_correct).is_some_and(|(theirs, ours)| theirs != ours)
     }
 
-    /// Whether anything disagrees.
     pub fn disagrees(&self) -> bool {
         self.differs_in_answers() || self.agrees == Some(false) || self.sign_kept == Some(false)
     }
@@ -358,15 +340,14 @@ mod tests {
         }
     }
 
-    fn own<'a>(measurements: &'a [Measurement], pair: Option<&'a PairedProblem>) -> OwnFinding<'a> {
-        let correct = Some(true);
-        OwnFinding {
-            correct,
-            measurements,
-            noise_floor: Some(0.01),
-            against_baseline: pair,
-            against_peer: None,
-        }
+    fn own(measurements: &[Measurement]) -> OwnFinding<'_> {
+        let (correct, noise_floor) = (Some(true), Some(0.01));
+        OwnFinding { correct, measurements, noise_floor, against_baseline: None, against_peer: None }
+    }
+
+    /// What is said of a line about a kernel that evo finds right and measured at 1000 ns.
+    fn judged(line: &CrosscheckLine) -> CrosscheckRow {
+        CrosscheckRow::judged("torch", line, None, &own(&measured(1000.0)), false)
     }
 
     fn pair(ratio: f64, decision: PairedDecision) -> PairedProblem {
@@ -385,7 +366,7 @@ mod tests {
     }
 
     fn agrees(line: &CrosscheckLine) -> Option<bool> {
-        CrosscheckRow::judged("torch", line, None, &own(&measured(1000.0), None), false).agrees
+        judged(line).agrees
     }
 
     #[test]
@@ -399,10 +380,10 @@ mod tests {
         let slow_clock = |time| CrosscheckLine { overhead_ns: Some(500.0), ..line(time) };
         assert_eq!((agrees(&slow_clock(1540.0)), agrees(&slow_clock(940.0))), (Some(true), Some(false)));
         let blind = CrosscheckLine { overhead_ns: Some(1001.0), ..line(1540.0) };
-        let row = CrosscheckRow::judged("torch", &blind, None, &own(&measured(1000.0), None), false);
+        let row = judged(&blind);
         assert_eq!((row.agrees, row.is_complete(false)), (None, false));
         let cold = CrosscheckLine { mode: Some(TimingMode::Cold), ..line(1000.0) };
-        let row = CrosscheckRow::judged("torch", &cold, None, &own(&measured(1000.0), None), false);
+        let row = judged(&cold);
         assert_eq!((row.agrees, row.evo_ns), (None, None));
         assert_eq!(row.reason.as_deref(), Some("evo has no time of it in the mode `cold`"));
     }
@@ -410,8 +391,7 @@ mod tests {
     #[test]
     fn what_no_clock_says_is_not_a_time() {
         let reason = |line: CrosscheckLine| {
-            let line = CrosscheckLine { correct: None, ..line };
-            let row = CrosscheckRow::judged("torch", &line, None, &own(&measured(1000.0), None), false);
+            let row = judged(&CrosscheckLine { correct: None, ..line });
             assert_eq!((row.time_ns, row.agrees, row.is_complete(false)), (None, None, false));
             row.reason.unwrap()
         };
@@ -432,7 +412,7 @@ mod tests {
         let measurements = measured(1000.0);
         let says = |theirs, ours| {
             let line = CrosscheckLine { correct: theirs, ..line(1000.0) };
-            let own = OwnFinding { correct: ours, ..own(&measurements, None) };
+            let own = OwnFinding { correct: ours, ..own(&measurements) };
             CrosscheckRow::judged("torch", &line, None, &own, false)
         };
         let wrong = says(Some(false), Some(true));
@@ -447,14 +427,9 @@ mod tests {
     #[test]
     fn only_opposite_signs_beyond_both_noises_are_lost() {
         let kept = |base: f64, ratio, decision| {
-            let pair = pair(ratio, decision);
-            let row = CrosscheckRow::judged(
-                "torch",
-                &line(1000.0),
-                Some(&line(base)),
-                &own(&measured(1000.0), Some(&pair)),
-                false,
-            );
+            let (pair, measurements) = (pair(ratio, decision), measured(1000.0));
+            let own = OwnFinding { against_baseline: Some(&pair), ..own(&measurements) };
+            let row = CrosscheckRow::judged("torch", &line(1000.0), Some(&line(base)), &own, false);
             (row.faster_than_baseline, row.sign_kept)
         };
         assert_eq!(kept(1200.0, 0.8, PairedDecision::Faster), (Some(true), Some(true)));
@@ -465,14 +440,14 @@ mod tests {
         assert_eq!(kept(900.0, 0.999, PairedDecision::Same), (Some(false), Some(true)));
         let peer = CrosscheckLine { peer_ns: Some(500.0), ..line(1000.0) };
         let measurements = measured(1000.0);
-        let own = OwnFinding { against_peer: Some(0.5), ..own(&measurements, None) };
+        let own = OwnFinding { against_peer: Some(0.5), ..own(&measurements) };
         let row = CrosscheckRow::judged("torch", &peer, None, &own, false);
         assert_eq!((row.faster_than_peer, row.sign_kept), (Some(false), Some(false)));
     }
 
     #[test]
     fn another_kernel_is_a_point_of_reference() {
-        let row = CrosscheckRow::judged("cutlass", &line(1300.0), None, &own(&measured(1000.0), None), true);
+        let row = CrosscheckRow::judged("cutlass", &line(1300.0), None, &own(&measured(1000.0)), true);
         assert_eq!((row.agrees, row.correct, row.faster_than_peer), (None, None, Some(true)));
         assert!(!row.disagrees() && row.is_complete(true) && !row.is_complete(false));
     }
@@ -481,7 +456,7 @@ mod tests {
     fn noise_of_our_own_does_not_make_every_clock_agree() {
         let noisy = Measurement { mad_ns: 900.0, ..measured(1000.0)[0].clone() };
         let says = |time| {
-            CrosscheckRow::judged("torch", &line(time), None, &own(std::slice::from_ref(&noisy), None), false)
+            CrosscheckRow::judged("torch", &line(time), None, &own(std::slice::from_ref(&noisy)), false)
                 .agrees
         };
         assert_eq!((says(1240.0), says(1260.0), says(1.0)), (Some(true), Some(false), Some(false)));

@@ -5,34 +5,20 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::verdict::{Verdict, VerdictKind};
+use crate::words::words;
 
-/// Which kind of device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceKind {
-    /// This machine's processor.
-    Host,
-    /// An NVIDIA GPU.
-    Cuda,
-    /// A recording that answers in a device's place; nothing is compiled, run or measured.
-    Replay,
-}
-
-impl DeviceKind {
-    /// The name in files and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeviceKind::Host => "host",
-            DeviceKind::Cuda => "cuda",
-            DeviceKind::Replay => "replay",
-        }
+words! {
+    #[derive(Hash, JsonSchema)]
+    DeviceKind {
+        Host = "host",
+        Cuda = "cuda",
+        /// A recording that answers in a device's place; nothing is compiled, run or measured.
+        Replay = "replay",
     }
 }
 
-/// What a device is and what it allows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
-    /// Which kind of device.
     pub kind: DeviceKind,
     /// `NVIDIA H200`, or the processor's model.
     pub name: String,
@@ -44,11 +30,9 @@ pub struct DeviceInfo {
     pub driver: String,
     /// Multiprocessors, or cores.
     pub multiprocessors: u32,
-    /// Launch limits.
     pub limits: DeviceLimits,
     /// Bytes of L2 (host: last-level) cache.
     pub l2_bytes: u64,
-    /// Bytes of device memory.
     pub memory_bytes: u64,
     /// Peak device memory bandwidth in bytes per second, if known.
     pub bandwidth: Option<f64>,
@@ -58,16 +42,19 @@ pub struct DeviceInfo {
     pub flops_f16: Option<f64>,
 }
 
+/// The number of a target: 90 of `sm_90a`; none of the host's.
+pub fn capability(arch: &str) -> Option<u32> {
+    arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()
+}
+
 /// Launch limits, checked before compiling and again at launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLimits {
-    /// Most threads in a block.
     pub threads_per_block: u32,
     /// Most threads of a block in x, y, z.
     pub block: [u32; 3],
     /// Most blocks of a grid in x, y, z.
     pub grid: [u32; 3],
-    /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
     /// Shared memory per block after opting in, bytes.
     pub shared_optin_bytes: u64,
@@ -84,7 +71,7 @@ impl DeviceLimits {
     /// CUDA programming guide's table of technical specifications gives them.
     pub fn of_arch(arch: &str) -> Option<DeviceLimits> {
         // `a` and `f` name instruction sets of the same hardware, whose limits are the same.
-        let digits: u32 = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok()?;
+        let digits = capability(arch)?;
         let optin_kib = match digits {
             75 => 64,
             80 | 87 => 163,
@@ -117,7 +104,6 @@ pub fn static_limit(specific_target: bool, optin_bytes: u64) -> u64 {
 pub struct EntryAttributes {
     /// Registers per thread; null where the device has none to count, as the host has.
     pub registers: Option<u32>,
-    /// Static shared memory per block, bytes.
     pub shared_static_bytes: u64,
     /// Local memory per thread: stack and spills, bytes; null where that is not known.
     pub local_bytes: Option<u64>,
@@ -127,14 +113,11 @@ pub struct EntryAttributes {
     pub blocks_per_multiprocessor: Option<u32>,
 }
 
-/// Clocks, power and heat at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Telemetry {
     /// Clock of the multiprocessors, MHz.
     pub clock_sm_mhz: Option<u32>,
-    /// Memory clock, MHz.
     pub clock_memory_mhz: Option<u32>,
-    /// Temperature of the chip, °C.
     pub temperature_c: Option<u32>,
     /// Power drawn by the board, watts.
     pub power_w: Option<f64>,
@@ -151,19 +134,16 @@ pub struct DeviceError {
     pub kind: VerdictKind,
     /// A closed word such as `smem`.
     pub cause: Option<String>,
-    /// One line for a person.
     pub message: String,
     /// The driver's error code, if there was one.
     pub code: Option<i32>,
     /// Whether the process must end before anything can be measured again.
     pub sticky: bool,
-    /// Numbers behind it.
     #[serde(default)]
     pub evidence: serde_json::Map<String, serde_json::Value>,
 }
 
 impl DeviceError {
-    /// An error that leaves the device usable.
     pub fn plain(kind: VerdictKind, message: impl Into<String>) -> DeviceError {
         DeviceError {
             kind,
@@ -175,19 +155,16 @@ impl DeviceError {
         }
     }
 
-    /// The same with a cause.
     pub fn with_cause(mut self, cause: &str) -> DeviceError {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// The same, demanding a new process.
     pub fn sticky(mut self) -> DeviceError {
         self.sticky = true;
         self
     }
 
-    /// What this error means for the variant at work.
     pub fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::new(self.kind, self.message.clone());
         verdict.cause.clone_from(&self.cause);

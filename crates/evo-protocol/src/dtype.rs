@@ -1,39 +1,26 @@
 //! Element types of buffers and scalars.
 
-use serde::{Deserialize, Serialize};
+use crate::words::words;
 
-/// An element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DType {
-    /// IEEE half precision.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// Single precision.
-    F32,
-    /// Double precision.
-    F64,
-    /// Signed, 8 bits.
-    I8,
-    /// Signed, 16 bits.
-    I16,
-    /// Signed, 32 bits.
-    I32,
-    /// Signed, 64 bits.
-    I64,
-    /// Unsigned, 8 bits.
-    U8,
-    /// Unsigned, 16 bits.
-    U16,
-    /// Unsigned, 32 bits.
-    U32,
-    /// Unsigned, 64 bits.
-    U64,
+words! {
+    #[derive(Hash)]
+    DType {
+        F16 = "f16",
+        Bf16 = "bf16",
+        F32 = "f32",
+        F64 = "f64",
+        I8 = "i8",
+        I16 = "i16",
+        I32 = "i32",
+        I64 = "i64",
+        U8 = "u8",
+        U16 = "u16",
+        U32 = "u32",
+        U64 = "u64",
+    }
 }
 
 impl DType {
-    /// Size of one element in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             DType::I8 | DType::U8 => 1,
@@ -43,7 +30,6 @@ impl DType {
         }
     }
 
-    /// Whether it is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
     }
@@ -68,24 +54,6 @@ impl DType {
             DType::U16 => "<u2",
             DType::U32 => "<u4",
             DType::U64 => "<u8",
-        }
-    }
-
-    /// The name in space files: `f16`, `bf16`, …
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::I8 => "i8",
-            DType::I16 => "i16",
-            DType::I32 => "i32",
-            DType::I64 => "i64",
-            DType::U8 => "u8",
-            DType::U16 => "u16",
-            DType::U32 => "u32",
-            DType::U64 => "u64",
         }
     }
 }

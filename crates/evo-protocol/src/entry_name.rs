@@ -1,6 +1,5 @@
 //! Names of entry points as people write them: `scale`, `ns::scale<float, 4>`, `scale(float*, int)`.
 
-/// An entry's name in its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryName<'a> {
     /// With namespaces and template arguments, as C++ text.
@@ -29,7 +28,6 @@ impl<'a> EntryName<'a> {
         (named && whole && !base(text).is_empty()).then_some(EntryName { function, parameters })
     }
 
-    /// C++ for the function's address.
     pub fn expression(&self) -> String {
         match self.parameters {
             Some(parameters) => format!("static_cast<void (*)({parameters})>(&{})", self.function),
@@ -37,7 +35,6 @@ impl<'a> EntryName<'a> {
         }
     }
 
-    /// Whether it has namespaces, template arguments or types of parameters.
     pub fn is_qualified(&self) -> bool {
         self.parameters.is_some() || self.function.contains([':', '<'])
     }

@@ -12,19 +12,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::words::words;
+
 /// Raised by any change that an older reader would misread.
 pub const ENVELOPE_VERSION: u32 = 1;
 
 /// What a command's object says beside the command's own fields.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandEnvelope {
     /// `evo.COMMAND`; `evo.unknown` where the command line names no command.
     pub schema: String,
-    /// Of the command's object.
     pub version: u32,
-    /// How the command ended.
     pub status: EnvelopeStatus,
-    /// The process's exit code.
     pub exit_code: u8,
     /// Why the command did not do what it was asked to do; null where it did, also where the answer is `fail`.
     pub error: Option<EnvelopeError>,
@@ -39,7 +38,6 @@ pub struct CommandEnvelope {
     pub conditions: Option<Value>,
     /// Which limits were in force, and which one was hit.
     pub limits: Option<LimitsReport>,
-    /// Wall time of the command, milliseconds.
     pub elapsed_ms: f64,
     /// A command line that does the same again.
     pub repro: String,
@@ -48,7 +46,6 @@ pub struct CommandEnvelope {
     pub result: Option<Value>,
     /// Gates that did not run and were allowed not to by `--allow-not-run`.
     pub allowed_not_run: Vec<String>,
-    /// Why fields are null: dotted path to reason.
     pub reasons: BTreeMap<String, String>,
 }
 
@@ -58,11 +55,11 @@ impl CommandEnvelope {
         ["error", "error.hint", "error.place", "error.place.line", "error.place.column", "limits.hit"];
 }
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvelopeStatus {
     /// It did what it was asked to do, and what it judged passed.
+    #[default]
     Pass,
     /// A gate or a comparison failed.
     Fail,
@@ -76,53 +73,37 @@ pub enum EnvelopeStatus {
     Interrupted,
 }
 
-// One line per code gives the variant and its name in files, so that neither can be forgotten.
-macro_rules! error_codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
-        /// The closed list of reasons why a command could not do what it was asked to do.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        pub enum ErrorCode { $($(#[$doc])* #[serde(rename = $text)] $name,)* }
-
-        impl ErrorCode {
-            /// Every code.
-            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name,)*];
-
-            /// The name in files.
-            pub fn as_str(self) -> &'static str {
-                match self { $(ErrorCode::$name => $text,)* }
-            }
-        }
-    };
+words! {
+    /// The closed list of reasons why a command could not do what it was asked to do.
+    #[derive(JsonSchema)]
+    ErrorCode {
+        /// The command line is wrong.
+        Usage = "usage",
+        /// A file or folder cannot be read, written or understood.
+        BadFile = "bad_file",
+        /// There is no such device here, or it cannot be opened.
+        NoDevice = "no_device",
+        /// A program or library that evo needs is not there.
+        ToolMissing = "tool_missing",
+        /// It is there and may not do its work here.
+        ToolRefused = "tool_refused",
+        /// It is there in a version that does not fit.
+        ToolIncompatible = "tool_incompatible",
+        /// Another process holds what it needs, such as the lock of a study.
+        ToolBusy = "tool_busy",
+        /// It ran and did not do its work.
+        ToolBroken = "tool_broken",
+        /// A limit was hit: `limits.hit` names it.
+        TimedOut = "timed_out",
+        /// The device stopped answering.
+        DeviceLost = "device_lost",
+        /// A signal came.
+        Interrupted = "interrupted",
+        /// evo itself or the machine failed.
+        Internal = "internal",
+    }
 }
 
-error_codes! {
-    /// The command line is wrong.
-    Usage = "usage";
-    /// A file or folder cannot be read, written or understood.
-    BadFile = "bad_file";
-    /// There is no such device here, or it cannot be opened.
-    NoDevice = "no_device";
-    /// A program or library that evo needs is not there.
-    ToolMissing = "tool_missing";
-    /// It is there and may not do its work here.
-    ToolRefused = "tool_refused";
-    /// It is there in a version that does not fit.
-    ToolIncompatible = "tool_incompatible";
-    /// Another process holds what it needs, such as the lock of a study.
-    ToolBusy = "tool_busy";
-    /// It ran and did not do its work.
-    ToolBroken = "tool_broken";
-    /// A limit was hit: `limits.hit` names it.
-    TimedOut = "timed_out";
-    /// The device stopped answering.
-    DeviceLost = "device_lost";
-    /// A signal came.
-    Interrupted = "interrupted";
-    /// evo itself or the machine failed.
-    Internal = "internal";
-}
-
-/// Why a command did not do what it was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvelopeError {
     /// For programs.
@@ -135,7 +116,6 @@ pub struct EnvelopeError {
     pub place: Option<ErrorPlace>,
 }
 
-/// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorPlace {
     /// As the command line names it.
@@ -147,14 +127,12 @@ pub struct ErrorPlace {
 }
 
 impl ErrorPlace {
-    /// A file or folder as a whole.
     pub fn file(path: &Path) -> ErrorPlace {
         ErrorPlace { file: path.display().to_string(), line: None, column: None }
     }
 }
 
-/// The limits of a command, seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsReport {
     /// For compiling one variant.
     pub compile_s: Option<f64>,
@@ -168,7 +146,6 @@ pub struct LimitsReport {
     pub hit: Option<LimitName>,
 }
 
-/// One of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {

@@ -8,8 +8,9 @@ use crate::binary::EntryResources;
 use crate::check::CheckSet;
 use crate::facts::Facts;
 use crate::measurement::Measurement;
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use crate::words::words;
 
 /// Everything that became known of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +19,6 @@ pub struct Evaluation {
     pub number: u64,
     /// Bookkeeping slice of the search.
     pub generation: u32,
-    /// The value of each parameter.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Names the configuration in binaries and files.
@@ -32,7 +32,6 @@ pub struct Evaluation {
     /// The timed problem that it was proposed for, where problems are searched apart; none where it was for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aimed_at: Option<String>,
-    /// What became of it.
     pub verdict: Verdict,
     /// One report a gate, in order; gates not reached are `not_run`.
     pub gates: Vec<GateReport>,
@@ -48,13 +47,10 @@ pub struct Evaluation {
     /// The same in brief with what the launches add: what a search may learn from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
-    /// Hash of the rendered source.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    /// Hash of the compiled file.
     #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
-    /// Hash of the machine code in it.
     #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
     /// The evaluation whose identical source or code answered for this one.
@@ -78,7 +74,6 @@ pub struct Evaluation {
     /// Which of the run's lanes judged it, from 0; none where there was one, and where no device saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<u32>,
-    /// The device of that lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_uuid: Option<String>,
     /// What the times that this device measured were divided by: how many times as long it takes as the first lane's.
@@ -108,15 +103,12 @@ pub struct MeasurementKey {
 /// Where a result was measured that another study took over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TakenOver {
-    /// Name of the study.
     pub study: String,
-    /// The evaluation's number in that study.
     pub number: u64,
     /// When the run began that measured it: UTC, RFC 3339.
     pub at: String,
 }
 
-/// What a strategy expected of a configuration when it proposed it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
     /// Central value of the objective, in its unit: half of the outcomes are expected below.
@@ -129,36 +121,24 @@ pub struct Expectation {
     pub risk: f64,
 }
 
-/// A recovery after a failure (`docs/design/supervision.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recovery {
-    /// How much was in doubt.
     #[serde(rename = "code")]
     pub level: RecoveryLevel,
     /// Milliseconds from the failure to a worker that has passed its health check.
     pub elapsed_ms: f64,
 }
 
-/// How much was in doubt after a failure. The level that leaves the process alone, `R0`, is the absence
-/// of a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum RecoveryLevel {
-    /// The process: it hung or died in host code.
-    R1,
-    /// The device: a launch did not end, an error was sticky, or the process broke the protocol.
-    R2,
-    /// The device is lost.
-    R3,
-}
-
-impl RecoveryLevel {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RecoveryLevel::R1 => "R1",
-            RecoveryLevel::R2 => "R2",
-            RecoveryLevel::R3 => "R3",
-        }
+words! {
+    /// How much was in doubt after a failure. The level that leaves the process alone, `R0`, is the absence
+    /// of a recovery.
+    #[derive(PartialOrd, Ord, Hash, JsonSchema)]
+    RecoveryLevel {
+        /// The process: it hung or died in host code.
+        R1 = "R1",
+        /// The device: a launch did not end, an error was sticky, or the process broke the protocol.
+        R2 = "R2",
+        R3 = "R3",
     }
 }
 
@@ -176,7 +156,38 @@ impl Expectation {
 }
 
 impl Evaluation {
-    /// Whether it was proposed as the default configuration.
+    /// Of which nothing is known beyond its verdict.
+    pub fn new(number: u64, configuration: Configuration, origin: &str, verdict: Verdict) -> Evaluation {
+        Evaluation {
+            number,
+            generation: 0,
+            configuration_hash: configuration.hash(),
+            configuration,
+            origin: origin.to_string(),
+            expected: None,
+            aimed_at: None,
+            verdict,
+            gates: Vec::new(),
+            measurements: Vec::new(),
+            objective_ns: None,
+            resources: Vec::new(),
+            facts: None,
+            source_hash: None,
+            binary_hash: None,
+            code_hash: None,
+            duplicate_of: None,
+            key: None,
+            taken_over_from: None,
+            compile_ms: 0.0,
+            device_ms: 0.0,
+            recovery: None,
+            lane: None,
+            device_uuid: None,
+            lane_ratio: None,
+            at_ms: None,
+        }
+    }
+
     pub fn is_default(&self) -> bool {
         self.origin == DEFAULT_ORIGIN
     }
@@ -197,7 +208,6 @@ impl Evaluation {
         self.verdict.is_pass() || self.is_raced()
     }
 
-    /// The report of one gate.
     pub fn gate(&self, gate: Gate) -> Option<&GateReport> {
         self.gates.iter().find(|report| report.gate == gate)
     }

@@ -9,29 +9,23 @@ use serde_json::Value;
 
 use crate::binary::EntryResources;
 use crate::leaderboard::ProblemResult;
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 use crate::specialization::Specialization;
 
 /// The [`ExportManifest::schema`] of this version.
 pub const EXPORT_SCHEMA: &str = "evo.export-manifest";
 
-/// The file `manifest.json` of an exported variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportManifest {
-    /// Always `evo.export-manifest`.
     #[schemars(extend("const" = "evo.export-manifest"))]
     pub schema: String,
     /// Raised by any change that an older reader would misread.
     #[schemars(extend("const" = 1))]
     pub version: u32,
-    /// Version of evo.
     pub evo: String,
-    /// The kernel's name.
     pub kernel: String,
-    /// The value of each parameter.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// Hash of the configuration.
     #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Sizes that are constants of this binary, with their values.
@@ -40,13 +34,11 @@ pub struct ExportManifest {
     /// Hash of the source that evo renders for this configuration, with the files that it includes.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    /// How it is known that the kernel is right.
     pub judged: ExportJudgement,
     /// The device on which it was judged; null where nobody looked.
     pub judged_on: Option<String>,
     /// The architecture of the cubin, where there is one.
     pub arch: Option<String>,
-    /// The compiler of the cubin.
     pub toolchain: Option<String>,
     /// Options with which the kernel was measured; `kernel.cu` needs them too.
     pub compiler_options: Vec<String>,
@@ -54,7 +46,6 @@ pub struct ExportManifest {
     pub arguments: Value,
     /// The launches of a call, in order.
     pub launches: Value,
-    /// Which sizes are supported.
     pub conditions: Value,
     /// Addresses of buffers are multiples of this.
     pub alignment_bytes: u64,
@@ -80,16 +71,13 @@ pub enum ExportJudgement {
     Unchecked,
 }
 
-/// Times of an exported variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportNumbers {
     /// The study that confirmed them.
     pub study: String,
     /// Number of the evaluation in that study.
     pub number: u64,
-    /// The device's name.
     pub device: String,
-    /// Its driver.
     pub driver: String,
     /// When; UTC, RFC 3339.
     pub confirmed_at: String,
@@ -99,16 +87,12 @@ pub struct ExportNumbers {
     pub speedup: Option<f64>,
     /// Relative difference below which two times are a tie.
     pub noise_floor: Option<f64>,
-    /// Measurements, a timed problem each.
     pub problems: Vec<ProblemResult>,
 }
 
-/// A file of an export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportedFile {
-    /// Hash of its bytes.
     #[schemars(with = "HashText")]
     pub hash: ContentHash,
-    /// How many there are.
     pub bytes: u64,
 }

@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 /// known, as most are on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// Registers per thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<f64>,
     /// Bytes per thread spilled to local memory, stores and loads together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill_bytes: Option<f64>,
-    /// Stack bytes per thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_bytes: Option<f64>,
     /// Shared memory per block, static and dynamic, bytes.
@@ -28,14 +26,11 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// How many facts there are.
     pub const COUNT: usize = 6;
 
-    /// The names of the facts, in order.
     pub const NAMES: [&'static str; Facts::COUNT] =
         ["registers", "spill_bytes", "stack_bytes", "shared_bytes", "occupancy", "binary_bytes"];
 
-    /// The facts in the order of `NAMES`.
     pub fn values(&self) -> [Option<f64>; Facts::COUNT] {
         [
             self.registers,
@@ -47,7 +42,6 @@ impl Facts {
         ]
     }
 
-    /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.values().iter().all(Option::is_none)
     }

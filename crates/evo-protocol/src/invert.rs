@@ -6,7 +6,8 @@ use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema_forms::HashText;
+use crate::schema::HashText;
+use crate::words::words;
 
 /// A pathology and what it cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +18,6 @@ pub struct InvertRow {
     pub pathology: String,
     /// What a kernel lacks that suffers from it.
     pub resource: String,
-    /// The doses, the smallest first.
     pub doses: Vec<InvertDose>,
     /// Relative time that one unit of dose adds; null where nothing was measured.
     pub slope: Option<f64>,
@@ -34,30 +34,18 @@ pub struct InvertRow {
     pub metric: Option<InvertMetric>,
     /// Lightened time / time, the least of the doses: no cure gets below it. Null where work was added.
     pub upper_bound_of_cure_ratio: Option<f64>,
-    /// The opposite of the pathology.
     pub try_next: String,
 }
 
-/// Where a metric goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricDirection {
-    /// It grows.
-    Up,
-    /// It shrinks.
-    Down,
+words! {
+    #[derive(JsonSchema)]
+    MetricDirection {
+        Up = "up",
+        Down = "down",
+    }
 }
 
 impl MetricDirection {
-    /// As files write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            MetricDirection::Up => "up",
-            MetricDirection::Down => "down",
-        }
-    }
-
-    /// The one of that name.
     pub fn named(name: &str) -> Option<MetricDirection> {
         [MetricDirection::Up, MetricDirection::Down].into_iter().find(|own| own.as_str() == name)
     }
@@ -70,13 +58,10 @@ pub struct InvertMetric {
     pub name: String,
     /// Where the pathology moves it.
     pub direction: MetricDirection,
-    /// The unharmed kernel's.
     pub unharmed: f64,
-    /// The harmed copy's.
     pub harmed: f64,
     /// Whether it went there, beyond chance.
     pub moved: bool,
-    /// The dose that was looked at.
     pub dose: String,
     /// Whether the copy stores to as many sectors of global memory at least; null where that was not counted, as for
     /// kernels that store by asynchronous copies alone.
@@ -118,9 +103,7 @@ pub struct InvertDose {
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: Option<f64>,
-    /// Upper end.
     pub ratio_high: Option<f64>,
-    /// The harmed kernel's verdict.
     pub verdict: String,
     /// Whether machine code or launches differ from the unharmed kernel's; null for a copy that was never built.
     pub changed: Option<bool>,

@@ -72,20 +72,15 @@ impl<T: JsonSchema> JsonSchema for Known<T> {
     }
 }
 
-/// The same value with each null in it marked as unknown for a reason that its name decides.
-pub fn because(mut value: Value, why: &impl Fn(&str) -> String) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            for (name, field) in fields.iter_mut() {
-                *field = match field.take() {
-                    Value::Null => json!({ MARK: why(name) }),
-                    field => because(field, why),
-                };
-            }
+/// The same value with each null in it marked as unknown, for the reason that its dotted path decides, if there is one.
+pub fn because<R: Into<Option<String>>>(mut value: Value, why: &impl Fn(&str) -> R) -> Value {
+    walk(&mut value, &mut String::new(), &mut |path, value| {
+        if value.is_null()
+            && let Some(why) = why(path).into()
+        {
+            *value = json!({ MARK: why });
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = because(item.take(), why)),
-        _ => {}
-    }
+    });
     value
 }
 
@@ -96,23 +91,25 @@ pub fn because(mut value: Value, why: &impl Fn(&str) -> String) -> Value {
 pub fn told(answer: &impl Serialize) -> (Value, BTreeMap<String, String>) {
     let mut value = serde_json::to_value(answer).expect("answers are made of names, numbers and texts");
     let mut reasons = BTreeMap::new();
-    settle(&mut value, &mut String::new(), &mut reasons);
+    walk(&mut value, &mut String::new(), &mut |path, value| {
+        if let Value::Object(fields) = value
+            && let (1, Some(Value::String(why))) = (fields.len(), fields.get_mut(MARK))
+        {
+            reasons.insert(path.to_string(), std::mem::take(why));
+            *value = Value::Null;
+        }
+    });
     (value, reasons)
 }
 
-fn settle(value: &mut Value, path: &mut String, reasons: &mut BTreeMap<String, String>) {
-    if let Value::Object(fields) = value
-        && let (1, Some(Value::String(why))) = (fields.len(), fields.get_mut(MARK))
-    {
-        reasons.insert(path.clone(), std::mem::take(why));
-        *value = Value::Null;
-        return;
-    }
+/// Every value with its path, what holds others before them.
+fn walk(value: &mut Value, path: &mut String, see: &mut impl FnMut(&str, &mut Value)) {
+    see(path, value);
     let mut within = |name: &str, inner: &mut Value| {
         let end = path.len();
         path.push_str(if end == 0 { "" } else { "." });
         path.push_str(name);
-        settle(inner, path, reasons);
+        walk(inner, path, see);
         path.truncate(end);
     };
     match value {
@@ -142,12 +139,12 @@ mod tests {
     #[test]
     fn an_unknown_value_is_null_with_a_reason_at_its_path() {
         let row = |time| Row { time_ns: Known::number(time, "it was not measured") };
-        let other = because(json!({ "a": null, "b": [{ "a": 1, "c": null }] }), &|name| format!("no {name}"));
+        let other = because(json!({ "a": null, "b": [{ "a": 1, "c": null }] }), &|path| format!("no {path}"));
         let (value, reasons) = told(&Answer { rows: vec![row(Some(2.0)), row(Some(f64::NAN))], other });
         assert_eq!(value["rows"], json!([{ "time_ns": 2.0 }, { "time_ns": null }]));
         assert_eq!(value["other"], json!({ "a": null, "b": [{ "a": 1, "c": null }] }));
         let expected =
-            [("other.a", "no a"), ("other.b.0.c", "no c"), ("rows.1.time_ns", "it was not measured")];
+            [("other.a", "no a"), ("other.b.0.c", "no b.0.c"), ("rows.1.time_ns", "it was not measured")];
         assert_eq!(reasons.iter().map(|(path, why)| (&path[..], &why[..])).collect::<Vec<_>>(), expected);
         let schema = schemars::schema_for!(Row).to_value();
         assert_eq!(schema["properties"]["time_ns"]["type"], json!(["number", "null"]));

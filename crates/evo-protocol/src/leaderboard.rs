@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::binary::EntryResources;
 use crate::device::{DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::RankingMode;
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 use crate::verdict::GateState;
 
 /// Raised by any change that an older reader would misread.
@@ -27,7 +27,6 @@ pub const VERSION: u32 = 2;
 /// zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Leaderboard {
-    /// Always `evo.leaderboard`.
     #[schemars(extend("const" = "evo.leaderboard"))]
     pub schema: String,
     /// Raised by any change that an older reader would misread.
@@ -41,7 +40,6 @@ pub struct Leaderboard {
 }
 
 impl Leaderboard {
-    /// A board without sections.
     pub fn empty(updated_at: String) -> Leaderboard {
         Leaderboard { schema: "evo.leaderboard".into(), version: VERSION, updated_at, sections: Vec::new() }
     }
@@ -51,17 +49,13 @@ impl Leaderboard {
 /// champion so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaderboardSection {
-    /// The kernel's name.
     pub kernel: String,
     /// Hash of everything that decides what a variant is: see `StudySummary::space_hash`. Another space of the
     /// same kernel has another section.
     #[schemars(with = "HashText")]
     pub space_hash: ContentHash,
-    /// Names of the timed problems.
     pub problems: Vec<String>,
-    /// The device that everything in this section was measured on.
     pub device: DeviceInfo,
-    /// The timing mode that ranks.
     pub ranking: RankingMode,
     /// The fastest by its paired ratio to the baseline, among those that are not slower than the baseline on
     /// any problem.
@@ -86,9 +80,7 @@ pub struct LeaderboardSection {
     /// example, hide swapped strides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The search behind this section.
     pub study: StudySummary,
-    /// The conditions outside the device.
     pub environment: Environment,
     /// UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
@@ -105,14 +97,11 @@ pub struct Portfolio {
     pub sets: Vec<PortfolioSet>,
 }
 
-/// The fastest configuration of a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemChampion {
-    /// The problem's name.
     pub problem: String,
     /// Number of its evaluation in the study. The section's champion where the lead is within the noise floor.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Baseline's time over this one's on the problem.
@@ -132,22 +121,18 @@ pub struct PortfolioSet {
     pub worst_factor: f64,
     /// The champion's time over the set's: geometric mean over the problems, by their weights.
     pub speedup_over_champion: f64,
-    /// The configurations.
     pub members: Vec<PortfolioMember>,
     /// Which one to use, by the sizes of a problem; null where problems of the same sizes need different ones. Between
     /// sizes of problems, nothing was measured.
     pub rule: Option<Vec<PortfolioStep>>,
 }
 
-/// A configuration of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortfolioMember {
     /// Number of its evaluation in the study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// The problems that it is used for.
     pub problems: Vec<String>,
 }
 
@@ -160,17 +145,14 @@ pub struct PortfolioStep {
     pub number: u64,
 }
 
-/// A variant that became the champion of its section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChampionChange {
-    /// The study that confirmed it.
     pub study: String,
     /// When; UTC, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// Number of its evaluation in that study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Its `objective_ns` then.
@@ -182,28 +164,22 @@ pub struct ChampionChange {
     pub ratio_to_previous: Option<f64>,
 }
 
-/// A problem on which an entry is slower than the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TradedProblem {
-    /// The problem's name.
     pub problem: String,
     /// Its time over the baseline's, by the paired runs.
     pub ratio: f64,
 }
 
-/// The configuration that the finalists were compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
     /// Number of its evaluation in the study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// Whether it is the space's default configuration.
     pub is_default: bool,
 }
 
-/// The search behind a section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StudySummary {
     /// The study's folder in the evidence folder.
@@ -217,67 +193,43 @@ pub struct StudySummary {
     /// Valid points, in decimal; may exceed 64 bits.
     #[schemars(regex(pattern = r"^[0-9]+$"))]
     pub valid: String,
-    /// Seed of the search and of the inputs.
     pub seed: u64,
-    /// The strategy's name.
     pub strategy: String,
     /// Evaluations, without variants that were compiled and passed over.
     pub evaluations: u64,
-    /// How often each verdict was given.
     pub verdicts: BTreeMap<String, u64>,
     /// Version of the list of verdicts; files without it mean 1. Sections of different versions may share a
     /// board.
     #[serde(default = "first_verdict_version")]
     pub verdict_version: u32,
-    /// How fast the last run was.
     pub throughput: Throughput,
-    /// Version of evo.
     pub evo: String,
 }
 
-/// The version of the verdict list in files that do not say it.
 pub fn first_verdict_version() -> u32 {
     1
 }
 
-/// What makes a section: studies with equal keys compete for one champion.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SectionKey {
-    kernel: String,
-    space_hash: String,
-    problems: Vec<String>,
-    device: (String, String, String),
-}
-
 impl LeaderboardSection {
-    /// The section's key. Devices of one kind, name and architecture are one class.
-    pub fn key(&self) -> SectionKey {
-        let device = &self.device;
-        SectionKey {
-            kernel: self.kernel.clone(),
-            space_hash: self.space_hash.to_string(),
-            problems: self.problems.clone(),
-            device: (device.kind.as_str().to_string(), device.name.clone(), device.arch.clone()),
-        }
+    /// What makes a section: studies with equal keys compete for one champion.
+    pub fn key(&self) -> impl Ord + use<> {
+        let DeviceInfo { kind, name, arch, .. } = self.device.clone();
+        (self.kernel.clone(), self.space_hash.to_string(), self.problems.clone(), kind.as_str(), name, arch)
     }
 
-    /// The champion and the runners-up.
     pub fn entries(&self) -> impl Iterator<Item = &RankedEntry> {
         std::iter::once(&self.champion).chain(&self.runners_up)
     }
 }
 
-/// One confirmed configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankedEntry {
     /// From 1.
     pub rank: u32,
     /// Number of its evaluation in the study.
     pub number: u64,
-    /// Its values.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    /// Hash of its values.
     #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Weighted geometric mean over the timed problems, nanoseconds, from the samples of `results`. What ranks
@@ -289,7 +241,6 @@ pub struct RankedEntry {
     pub speedup: Option<f64>,
     /// Lower end of the 95 % interval of `speedup`.
     pub speedup_low: Option<f64>,
-    /// Upper end of the 95 % interval of `speedup`.
     pub speedup_high: Option<f64>,
     /// How the comparison with the baseline ended, over all problems.
     pub decision: Option<PairedDecision>,
@@ -303,24 +254,19 @@ pub struct RankedEntry {
     pub traded: Vec<TradedProblem>,
     /// Measurements, a timed problem each.
     pub results: Vec<ProblemResult>,
-    /// Comparisons with the baseline, a timed problem each.
     pub pairs: Vec<PairedProblem>,
-    /// Resources of each entry point, as the compiler reports them.
     pub resources: Vec<EntryResources>,
     /// Attributes of each launch of the first problem, read back from the device.
     pub attributes: Vec<EntryAttributes>,
-    /// Compiler and version.
     pub toolchain: String,
     /// Hash of the rendered source and of the files that it includes.
     #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    /// Hash of the binary.
     #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
     /// Hash of the code in the binary.
     #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
-    /// Each gate's state, by the gate's name.
     pub gates: BTreeMap<String, GateState>,
     /// What a sanitizer said of it; absent where nothing was asked, and on boards of before it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,7 +283,6 @@ pub struct RankedEntry {
 pub struct SanitizerNote {
     /// `pass` or `not_run`.
     pub state: GateState,
-    /// The tool's name.
     pub tool: String,
     /// Its version; null where it was not there.
     pub version: Option<String>,
@@ -347,14 +292,10 @@ pub struct SanitizerNote {
     pub message: String,
 }
 
-/// One problem of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemResult {
-    /// The problem's name.
     pub problem: String,
-    /// Its sizes, by name.
     pub sizes: BTreeMap<String, i64>,
-    /// Its weight in the objective.
     pub weight: f64,
     /// By mode: `hot`, `cold`, `eager`.
     pub modes: BTreeMap<String, ModeResult>,
@@ -364,7 +305,6 @@ pub struct ProblemResult {
     pub gigabytes_per_second: Option<f64>,
     /// Least time the device's peaks allow over measured time, 0 to 1.
     pub roofline_share: Option<f64>,
-    /// Blocks of the first launch.
     pub blocks: Option<i64>,
     /// Threads per block of the first launch.
     pub threads_per_block: Option<i64>,
@@ -372,24 +312,17 @@ pub struct ProblemResult {
     pub shared_bytes: Option<i64>,
 }
 
-/// One timing mode of one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeResult {
-    /// Median.
     pub p50_ns: f64,
-    /// 90th percentile.
     pub p90_ns: f64,
     /// Lower end of the median's 95 % interval.
     pub ci_low_ns: f64,
-    /// Upper end of the median's 95 % interval.
     pub ci_high_ns: f64,
-    /// Samples kept.
     pub samples: u32,
-    /// Calls per sample.
     pub batch: u32,
     /// Samples far from the median; counted, not deleted.
     pub outliers: u32,
-    /// Samples dropped because the clock was throttled.
     pub dropped: u32,
     /// Clocks, power, temperature and throttle reasons at the end.
     pub telemetry: Telemetry,
@@ -412,13 +345,11 @@ pub enum PairedDecision {
 /// What a second device of the same class says of an entry's speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RepeatedSpeed {
-    /// The second device.
     pub device_uuid: String,
     /// Baseline over entry, as `speedup` is.
     pub speedup: Option<f64>,
     /// Lower end of its 95 % interval.
     pub speedup_low: Option<f64>,
-    /// Upper end.
     pub speedup_high: Option<f64>,
     /// What its comparisons say together.
     pub decision: Option<PairedDecision>,
@@ -429,23 +360,18 @@ pub struct RepeatedSpeed {
 /// A finalist against the baseline on one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairedProblem {
-    /// The problem's name.
     pub problem: String,
     /// Median of finalist's time / baseline's time over all block pairs.
     pub ratio: f64,
     /// Lower end of that ratio's 95 % interval.
     pub ratio_low: f64,
-    /// Upper end of that ratio's 95 % interval.
     pub ratio_high: f64,
     /// Fresh processes in all.
     pub processes: u32,
-    /// Block pairs in all.
     pub pairs: u32,
-    /// How the comparison ended.
     pub decision: PairedDecision,
     /// Median of the baseline's blocks.
     pub baseline_ns: f64,
-    /// Median of the finalist's blocks.
     pub finalist_ns: f64,
     /// Relative difference between the baseline's first and second half of blocks in a process, the largest over processes;
     /// absent in files of version 1.
@@ -458,13 +384,10 @@ pub struct PairedProblem {
 pub struct Environment {
     /// Operating system and processor architecture.
     pub platform: String,
-    /// Logical processors.
     pub cores: u32,
     /// Commit of the folder in which evo was started; absent outside a repository.
     pub git_commit: Option<String>,
-    /// Whether that folder had uncommitted changes.
     pub git_dirty: Option<bool>,
-    /// The command line.
     pub command: Vec<String>,
 }
 
@@ -487,6 +410,5 @@ pub struct Throughput {
     /// The same for the compile processes, over their number.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub compile_busy: f64,
-    /// Number of compile processes.
     pub compile_jobs: u32,
 }

@@ -18,7 +18,6 @@ enum SentList<T> {
     },
 }
 
-/// For `#[serde(with)]`.
 pub fn serialize<T: Serialize + PartialEq, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
     if list.len() <= PLAIN_MAX {
         return list.serialize(to);
@@ -34,7 +33,6 @@ pub fn serialize<T: Serialize + PartialEq, S: Serializer>(list: &[T], to: S) -> 
     SentList::Once { values, order }.serialize(to)
 }
 
-/// For `#[serde(with)]`.
 pub fn deserialize<'d, T: Deserialize<'d> + Clone, D: Deserializer<'d>>(from: D) -> Result<Vec<T>, D::Error> {
     let (values, order) = match SentList::<T>::deserialize(from)? {
         SentList::Plain(list) => return Ok(list),

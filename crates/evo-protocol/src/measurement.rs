@@ -4,37 +4,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Telemetry;
+use crate::words::words;
 
 /// Statistics of one problem in one timing mode, with how they were taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
-    /// Name of the problem that was timed.
     pub problem: String,
-    /// How samples were taken.
     pub mode: TimingMode,
-    /// Samples kept.
     pub samples: u32,
     /// Calls per sample (hot mode averages over a batch).
     pub batch: u32,
-    /// 10th percentile of a call, nanoseconds.
     pub p10_ns: f64,
     /// Median of a call, nanoseconds.
     pub p50_ns: f64,
-    /// 90th percentile of a call, nanoseconds.
     pub p90_ns: f64,
-    /// Fastest sample, nanoseconds.
     pub min_ns: f64,
     /// Median absolute deviation.
     pub mad_ns: f64,
     /// 95 % interval of the median.
     pub ci_low_ns: f64,
-    /// Upper end of that interval, nanoseconds.
     pub ci_high_ns: f64,
     /// Samples beyond median + 5 × 1.4826 × MAD; counted, not deleted.
     pub outliers: u32,
-    /// Samples dropped because the clock was throttled; counted.
     pub dropped: u32,
-    /// Why sampling ended.
     pub stop: StopRule,
     /// Clocks, power and heat at the end.
     #[serde(default)]
@@ -45,7 +37,6 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Multiplies all times.
     pub fn scale(&mut self, factor: f64) {
         let times = [
             &mut self.p10_ns,
@@ -78,26 +69,16 @@ pub enum StopRule {
     Separated,
 }
 
-/// How samples are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TimingMode {
-    /// Device time per call, back to back (CUDA: graph replay of a batch).
-    Hot,
-    /// Device time of one call after the L2 cache was flushed.
-    Cold,
-    /// Host-visible time of one call, launch included.
-    Eager,
-}
-
-impl TimingMode {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TimingMode::Hot => "hot",
-            TimingMode::Cold => "cold",
-            TimingMode::Eager => "eager",
-        }
+words! {
+    /// How samples are taken.
+    #[derive(Hash, PartialOrd, Ord, JsonSchema)]
+    TimingMode {
+        /// Device time per call, back to back (CUDA: graph replay of a batch).
+        Hot = "hot",
+        /// Device time of one call after the L2 cache was flushed.
+        Cold = "cold",
+        /// Host-visible time of one call, launch included.
+        Eager = "eager",
     }
 }
 
@@ -105,14 +86,11 @@ impl TimingMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RankingMode {
-    /// Back to back.
     Hot,
-    /// L2 flushed before each call.
     Cold,
 }
 
 impl RankingMode {
-    /// The name in files.
     pub fn as_str(self) -> &'static str {
         self.timing().as_str()
     }

@@ -8,19 +8,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceInfo, DeviceKind};
-use crate::schema_forms::{ConfigurationObject, HashText};
+use crate::schema::{ConfigurationObject, HashText};
 
 /// The [`MicroRanking::schema`] of this version.
 pub const MICRO_SCHEMA: &str = "evo.micro";
 
-/// The file `micro_best.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroRanking {
-    /// `evo.micro`.
     pub schema: String,
-    /// The kernel's name.
     pub kernel: String,
-    /// What the ranking was measured on.
     pub device: MicroDevice,
     /// Hash of the space file, the kernel's text, what it includes and the compiler: the `space_hash` of a study.
     #[schemars(with = "HashText")]
@@ -33,25 +29,18 @@ pub struct MicroRanking {
     pub ranked: Vec<MicroRow>,
 }
 
-/// A device as a ranking names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroDevice {
-    /// `cuda` or `host`.
     pub kind: DeviceKind,
-    /// The device's own name.
     pub name: String,
     /// `sm_90a`, or the processor's architecture.
     pub arch: String,
-    /// Multiprocessors, or cores.
     pub multiprocessors: u32,
 }
 
-/// A configuration of a ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroRow {
-    /// From 1.
     pub rank: u32,
-    /// The value of each parameter.
     #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Names the configuration, and tells whether it was edited.
@@ -68,7 +57,6 @@ pub struct MicroRow {
 }
 
 impl MicroDevice {
-    /// The device as a ranking names it.
     pub fn of(info: &DeviceInfo) -> MicroDevice {
         let DeviceInfo { kind, name, arch, multiprocessors, .. } = info;
         MicroDevice { kind: *kind, name: name.clone(), arch: arch.clone(), multiprocessors: *multiprocessors }

@@ -15,17 +15,13 @@ use crate::view::{OutputView, coordinates};
 pub const SIZE_VARIABLE: &str = "evo_size_";
 
 /// Everything needed to run one problem of one candidate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProblemPlan {
     /// The problem's name; tiny shapes are named by what they change (`tiny:S=33,causal=1`).
     pub name: String,
-    /// All sizes after overrides.
     pub sizes: BTreeMap<String, i64>,
-    /// Weight in the objective.
     pub weight: f64,
-    /// Buffers, in argument order.
     pub buffers: Vec<BufferPlan>,
-    /// Scalars, in argument order.
     pub scalars: Vec<ScalarPlan>,
     /// Tensor maps that launches receive, in argument order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,18 +53,12 @@ pub struct ProblemPlan {
     pub bytes: Option<f64>,
 }
 
-/// A buffer with its extents known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferPlan {
-    /// Argument name, for messages.
     pub name: String,
-    /// Type of an element.
     pub dtype: DType,
-    /// Extents, outermost first.
     pub shape: Vec<u64>,
-    /// What the kernel does with it.
     pub role: Role,
-    /// What it holds before a call.
     pub fill: Fill,
     /// The variable of the module that holds it during a call (`__constant__`, `__device__`); without one, entry points
     /// take it as a pointer.
@@ -80,12 +70,10 @@ pub struct BufferPlan {
 }
 
 impl BufferPlan {
-    /// Number of elements.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.elements() * self.dtype.bytes()
     }
@@ -95,7 +83,6 @@ impl BufferPlan {
         self.view.as_ref().map_or_else(|| self.shape.clone(), OutputView::shape)
     }
 
-    /// Number of values that are compared.
     pub fn compared_elements(&self) -> u64 {
         self.compared_shape().iter().product()
     }
@@ -112,46 +99,35 @@ impl BufferPlan {
         self.view.as_ref().map(|view| view.places(&self.shape))
     }
 
-    /// Coordinates of one of the compared values.
     pub fn compared_at(&self, index: u64) -> Vec<u64> {
         self.view.as_ref().map_or_else(|| coordinates(index, &self.shape), |view| view.at(index))
     }
 }
 
-/// A scalar with its value known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScalarPlan {
-    /// Argument name, for messages.
     pub name: String,
-    /// Type in which it is passed.
     pub dtype: DType,
     /// The value; `integer` is exact where the type is an integer.
     pub value: f64,
-    /// The exact value of an integer scalar.
     pub integer: Option<i64>,
 }
 
-/// One launch with all numbers known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
-    /// Name of the entry point.
     pub entry: String,
     /// Blocks in x, y, z. Signed 64-bit so that a zero or an overflow is seen and refused.
     pub grid: [i64; 3],
-    /// Threads in x, y, z.
     pub block: [i64; 3],
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: i64,
     /// Cluster extents in blocks, where the launch asks for clusters.
     pub cluster: Option<[i64; 3]>,
-    /// Whether all blocks must be resident at once.
     pub cooperative: bool,
     /// Whether it may start before its predecessor ends (programmatic dependent launch).
     pub programmatic: bool,
     /// The buffer that the L2 cache is to keep during the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_persist: Option<L2Persist>,
-    /// What the entry point receives, in order.
     pub arguments: Vec<ArgumentRef>,
 }
 
@@ -170,15 +146,11 @@ pub struct L2Persist {
 pub enum ArgumentRef {
     /// Position in `ProblemPlan::buffers`.
     Buffer(usize),
-    /// Position in `ProblemPlan::scalars`.
     Scalar(usize),
-    /// Position in `ProblemPlan::tensor_maps`.
     TensorMap(usize),
-    /// Position in `ProblemPlan::literals`.
     Literal(usize),
 }
 
-/// What a kernel does with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -206,7 +178,6 @@ impl Role {
     }
 }
 
-/// How an input is filled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
@@ -214,15 +185,10 @@ pub enum Fill {
     /// families may go to every value of the data type.
     Unrestricted,
     /// Standard normal times `scale` for floats; the gates vary it by input family.
-    Normal {
-        /// Standard deviation.
-        scale: f64,
-    },
+    Normal { scale: f64 },
     /// Uniform between two ends. The range is hard: no input family leaves it.
     Uniform {
-        /// Lower end, included.
         low: f64,
-        /// Upper end.
         high: f64,
         /// Whether the upper end itself may occur.
         #[serde(default)]
@@ -230,26 +196,16 @@ pub enum Fill {
     },
     /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or
     /// output-accumulator buffer.
-    Constant {
-        /// The value of every element.
-        value: f64,
-    },
+    Constant { value: f64 },
     /// Zeros until `ProblemPlan::prepare_launches` derive it from other inputs.
     Prepared,
     /// Read from a `.npy` file; not varied by family.
-    Npy {
-        /// The file.
-        path: PathBuf,
-    },
+    Npy { path: PathBuf },
     /// Read from a file of nothing but the elements, little-endian, the last extent fastest; not varied by family.
-    Raw {
-        /// The file.
-        path: PathBuf,
-    },
+    Raw { path: PathBuf },
 }
 
 impl Fill {
-    /// The file that holds the contents.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Fill::Npy { path } | Fill::Raw { path } => Some(path),

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::schema_forms;
+use crate::schema;
+use crate::words::words;
 
 /// Bytes of feedback where a request does not say.
 const FEEDBACK_BYTES: usize = 8192;
@@ -75,7 +76,6 @@ pub enum RequestedAnswer {
     Task,
 }
 
-/// What is to be judged.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RequestedCandidate {
@@ -124,20 +124,21 @@ pub struct RequestedLaunch {
     pub shared: Option<Box<RawValue>>,
 }
 
-/// How far an evaluation goes. It stops at the first failure or at this level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EvaluationLevel {
-    // Limits and the compiler.
-    Compile,
-    // Also small shapes.
-    Tiny,
-    // Every gate on correctness, and the time of a screening.
-    Quick,
-    // Every gate at full depth, and the full measurement.
-    Full,
-    // Also the paired comparison in fresh processes.
-    Confirm,
+words! {
+    /// How far an evaluation goes. It stops at the first failure or at this level.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    EvaluationLevel {
+        // Limits and the compiler.
+        Compile = "compile",
+        // Also small shapes.
+        Tiny = "tiny",
+        // Every gate on correctness, and the time of a screening.
+        Quick = "quick",
+        // Every gate at full depth, and the full measurement.
+        Full = "full",
+        // Also the paired comparison in fresh processes.
+        Confirm = "confirm",
+    }
 }
 
 /// What a speed-up is relative to.
@@ -166,7 +167,6 @@ pub struct RequestLimits {
     pub total_s: Option<f64>,
 }
 
-/// What is told beside the verdict.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
@@ -188,24 +188,20 @@ pub enum Visibility {
 }
 
 impl EvaluationRequest {
-    /// Whether the task is asked for, and no verdict.
     pub fn asks_task(&self) -> bool {
         self.ask.is_some()
     }
 
-    /// Bytes of feedback, at most.
     pub fn feedback_bytes(&self) -> usize {
         self.feedback.and_then(|feedback| feedback.bytes).unwrap_or(FEEDBACK_BYTES)
     }
 
-    /// Whether a profiler is asked.
     pub fn wants_profile(&self) -> bool {
         self.feedback.and_then(|feedback| feedback.profile).unwrap_or(false)
     }
 }
 
 impl RequestedCandidate {
-    /// A source of its own.
     pub fn source(&self) -> Option<&str> {
         self.sources.as_ref()?.first().map(|source| source.content.as_str())
     }
@@ -224,18 +220,6 @@ impl RequestedCandidate {
 }
 
 impl EvaluationLevel {
-    /// The name in requests and answers.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EvaluationLevel::Compile => "compile",
-            EvaluationLevel::Tiny => "tiny",
-            EvaluationLevel::Quick => "quick",
-            EvaluationLevel::Full => "full",
-            EvaluationLevel::Confirm => "confirm",
-        }
-    }
-
-    /// Whether it takes a time.
     pub fn is_timed(self) -> bool {
         self >= EvaluationLevel::Quick
     }
@@ -299,15 +283,13 @@ pub struct ToolArguments {
     pub verdict: Option<String>,
 }
 
-/// The schema of everything that tools take.
 pub fn tool_arguments() -> Schema {
-    schema_forms::of_read::<ToolArguments>("evo.tool-arguments.v1", "what tools take")
+    schema::of_read::<ToolArguments>("evo.tool-arguments.v1", "what tools take")
 }
 
-/// The schema of a request.
 pub fn request() -> Schema {
     let title = "A request to `evo serve` and `evo evaluate --request`, `--serve` and `--stdin`";
-    schema_forms::of_read::<EvaluationRequest>("evo.evaluate.request.v1", title)
+    schema::of_read::<EvaluationRequest>("evo.evaluate.request.v1", title)
 }
 
 /// The schema of an answer. What is not known is null, with its reason in `reasons`.

@@ -11,7 +11,6 @@ use crate::worker::{BlockAnswer, MeasureAnswer, PairedTimes, Response};
 const LONGEST_NS: f64 = 86_400e9;
 
 impl Response {
-    /// Why the answer cannot be true; `None` where it can.
     pub fn fault(&self) -> Option<String> {
         match self {
             Response::Measured(answer) => answer.fault(),

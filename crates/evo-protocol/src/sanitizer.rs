@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One of the tool's checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SanitizerCheck {
@@ -18,7 +17,6 @@ pub enum SanitizerCheck {
 }
 
 impl SanitizerCheck {
-    /// All of them, the one that finds most first.
     pub const ALL: [SanitizerCheck; 4] = [
         SanitizerCheck::Memcheck,
         SanitizerCheck::Racecheck,
@@ -26,7 +24,6 @@ impl SanitizerCheck {
         SanitizerCheck::Synccheck,
     ];
 
-    /// The name, as `--tool` takes it.
     pub fn as_str(self) -> &'static str {
         match self {
             SanitizerCheck::Memcheck => "memcheck",

@@ -1,53 +1,12 @@
 //! JSON Schemas of what evo writes for other programs, derived from the types; `evo explain --schema NAME` prints one.
 
-use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value, json};
 
-use crate::bench::BenchReport;
-use crate::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use crate::envelope::{CommandEnvelope, ENVELOPE_VERSION};
-use crate::evaluation::Evaluation;
-use crate::export::ExportManifest;
-use crate::invert::InvertRow;
-use crate::leaderboard::Leaderboard;
-use crate::micro::MicroRanking;
-use crate::{request, stream_schemas};
 
-pub use crate::schema_forms::{ConfigurationObject, HashText, of};
-
-type MakeSchema = fn() -> Schema;
-
-/// What has a schema beside the objects of commands, with what gives it.
-const FILES: &[(&str, MakeSchema)] = &[
-    ("leaderboard-file", || of::<Leaderboard>("evo.leaderboard.v1", "evo leaderboard")),
-    ("evaluation", || of::<Evaluation>("evo.evaluation.v1", "evo evaluation")),
-    ("envelope", envelope),
-    ("invert-file", || of::<Vec<InvertRow>>("evo.invert.v1", "what harming a kernel costs it")),
-    ("crosscheck-file", || {
-        of::<Vec<CrosscheckRow>>("evo.crosscheck-file.v1", "what other clocks and checks say of a candidate")
-    }),
-    ("crosscheck-request", || of::<CrosscheckRequest>("evo.crosscheck-request.v1", "evo to a harness")),
-    ("crosscheck-line", || of::<CrosscheckLine>("evo.crosscheck-line.v1", "a harness to evo, a line")),
-    ("micro-best", || of::<MicroRanking>("evo.micro-best.v1", "evo micro ranking")),
-    ("export-manifest", || of::<ExportManifest>("evo.export-manifest.v1", "evo export manifest")),
-    ("evaluate-request", request::request),
-    ("evaluate-answer", request::answer),
-    ("bench-file", || of::<BenchReport>("evo.bench.file.v1", "bench.json of `evo bench`")),
-    ("sweep-event", stream_schemas::sweep_event),
-    ("study", stream_schemas::study),
-];
-
-/// Files and lines of streams that have a schema.
-pub fn files() -> impl Iterator<Item = &'static str> {
-    FILES.iter().map(|(name, _)| *name)
-}
-
-/// The schema of a file or of a line.
-pub fn file(name: &str) -> Option<Schema> {
-    FILES.iter().find(|(file, _)| *file == name).map(|(_, schema)| schema())
-}
-
-/// The version of a command's object.
 pub fn version(command: &str) -> u32 {
     if command == "leaderboard" { 2 } else { ENVELOPE_VERSION }
 }
@@ -97,7 +56,60 @@ fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a V
     name.and_then(|name| definitions.get(name)).unwrap_or(schema)
 }
 
-/// The schema of the fields that the object of every command has.
-pub(crate) fn envelope() -> Schema {
+pub fn envelope() -> Schema {
     of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
+}
+
+/// Parameter names to values, in declared order.
+#[derive(JsonSchema)]
+#[schemars(
+    rename = "Configuration",
+    extend("additionalProperties" = { "type": ["integer", "number", "boolean", "string"] })
+)]
+#[expect(dead_code, reason = "only its schema is of use")]
+pub struct ConfigurationObject(Map<String, Value>);
+
+/// The first 128 bits of a BLAKE3 hash.
+#[derive(JsonSchema)]
+#[schemars(rename = "ContentHash", extend("pattern" = "^[0-9a-f]{32}$"))]
+#[expect(dead_code, reason = "only its schema is of use")]
+pub struct HashText(String);
+
+/// The schema of a type as it is written (not: as it may be read).
+pub fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {
+    named::<T>(SchemaSettings::draft2020_12().for_serialize(), id, title)
+}
+
+/// The schema of a type as it may be read, in one piece.
+pub(crate) fn of_read<T: JsonSchema>(id: &str, title: &str) -> Schema {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    let mut schema = named::<T>(settings.with(|settings| settings.inline_subschemas = true), id, title);
+    // That nothing is there without a value goes without saying.
+    let plain = |schema: &mut Schema| drop((schema.remove("default"), schema.remove("format")));
+    RecursiveTransform(plain).transform(&mut schema);
+    schema
+}
+
+fn named<T: JsonSchema>(settings: SchemaSettings, id: &str, title: &str) -> Schema {
+    let derived = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = json_schema!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": id,
+        "title": title,
+    });
+    for (key, value) in derived.as_object().into_iter().flatten() {
+        if !matches!(key.as_str(), "$schema" | "title") {
+            schema.insert(key.clone(), value.clone());
+        }
+    }
+    RecursiveTransform(unwrapped).transform(&mut schema);
+    schema
+}
+
+/// Doc comments are wrapped for the source; a description is one line a paragraph.
+fn unwrapped(schema: &mut Schema) {
+    if let Some(text) = schema.get("description").and_then(|text| text.as_str()) {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|one| one.replace('\n', " ")).collect();
+        schema.insert("description".to_string(), paragraphs.join("\n\n").into());
+    }
 }

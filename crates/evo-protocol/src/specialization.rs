@@ -20,17 +20,14 @@ impl Specialization {
         Specialization(names.iter().filter_map(pair).collect())
     }
 
-    /// Whether one binary serves every problem.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Names and values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Whether code with these constants computes a problem of these sizes.
     pub fn serves(&self, sizes: &BTreeMap<String, i64>) -> bool {
         self.0.iter().all(|(name, value)| sizes.get(name) == Some(value))
     }

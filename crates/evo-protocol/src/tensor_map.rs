@@ -9,30 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 
-/// Most dimensions of a tensor map.
 pub const RANK_MAX: usize = 5;
-/// Bytes of an encoded map.
 pub const TENSOR_MAP_BYTES: usize = 128;
 /// Alignment of the buffer that a map names, bytes.
 pub const BASE_ALIGNMENT: u64 = 16;
 
-/// Most elements of a box in a dimension.
 const BOX_MAX: i64 = 256;
-/// Most elements of a dimension.
 const DIM_MAX: i64 = 1 << 31;
-/// Strides are less than this, bytes.
 const STRIDE_END: i64 = 1 << 40;
 /// What strides, and the inner dimension of a box, are multiples of, bytes.
 const UNIT: i64 = 16;
 
-/// A tensor map among a plan's arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TensorMapPlan {
-    /// Argument name, for messages.
     pub name: String,
     /// Position of its buffer in `ProblemPlan::buffers`.
     pub of: usize,
-    /// The layout.
     pub map: TensorMap,
 }
 
@@ -40,34 +32,26 @@ pub struct TensorMapPlan {
 /// dimension to the outermost. Numbers are signed so that a zero, a negative one or an overflow is seen and refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TensorMap {
-    /// Type of the buffer's elements.
     pub dtype: DType,
-    /// Elements in each dimension.
     pub dims: Vec<i64>,
     /// Bytes from one element to the next in dimensions 1 and on. Elements of dimension 0 are neighbors.
     pub strides: Vec<i64>,
     /// Elements of the box that one copy moves, in each dimension.
     #[serde(rename = "box")]
     pub extents: Vec<i64>,
-    /// How rows of the box are permuted in shared memory.
     pub swizzle: Swizzle,
-    /// What elements outside of the tensor read as.
     pub fill: OutsideFill,
 }
 
 /// Permutation of 16-byte chunks within spans of shared memory, against bank conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Swizzle {
-    /// Rows lie as they are.
     #[serde(rename = "none")]
     None,
-    /// Within 32 bytes.
     #[serde(rename = "32B")]
     Span32,
-    /// Within 64 bytes.
     #[serde(rename = "64B")]
     Span64,
-    /// Within 128 bytes.
     #[serde(rename = "128B")]
     Span128,
 }
@@ -76,7 +60,6 @@ impl Swizzle {
     /// All, in the order of their numbers in an encoded map.
     pub const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::Span32, Swizzle::Span64, Swizzle::Span128];
 
-    /// The name in space files.
     pub fn as_str(self) -> &'static str {
         match self {
             Swizzle::None => "none",
@@ -97,35 +80,27 @@ impl Swizzle {
     }
 }
 
-/// What elements outside of the tensor read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutsideFill {
-    /// Zeros.
     Zero,
     /// A NaN that fused multiply-adds of tensor cores take for zero; floating-point types only.
     Nan,
 }
 
-/// A rule that a map breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenRule {
     /// Which list, and where in it.
     pub part: MapPart,
-    /// What is wrong, and the rule.
     pub message: String,
 }
 
-/// A part of a map that a rule speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapPart {
-    /// An extent of the tensor, by dimension.
     Dim(usize),
     /// A stride, by its place in the list: `Stride(0)` is that of dimension 1.
     Stride(usize),
-    /// An extent of the box, by dimension.
     Box(usize),
-    /// The fill.
     Fill,
 }
 
@@ -178,7 +153,6 @@ impl TensorMap {
         broken_unless(fits, MapPart::Stride(place), format!("{shown}: {rule}"))
     }
 
-    /// The inner dimension of the box, in bytes.
     fn check_row(&self) -> Result<(), BrokenRule> {
         let (elements, bytes) = (self.extents[0], self.extents[0] * self.dtype.bytes() as i64);
         let shown = format!("is {elements} elements of `{}` ({bytes} bytes)", self.dtype.as_str());

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct OutputView {
     /// One range for each extent, outermost first. Elements outside of any of them are not looked at.
     pub region: Vec<AxisRange>,
-    /// What is compared of the elements inside.
     pub form: ComparedForm,
     /// The axis along which they are sorted or added up; without one all of them are, together.
     pub axis: Option<usize>,
@@ -16,35 +15,28 @@ pub struct OutputView {
 /// Positions along one axis: `first`, `first + step`, …, `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisRange {
-    /// The first position.
     pub first: u64,
-    /// How many there are.
     pub count: u64,
     /// From each to the next.
     pub step: u64,
 }
 
 impl AxisRange {
-    /// Every position of an axis.
     pub fn all(extent: u64) -> AxisRange {
         AxisRange { first: 0, count: extent, step: 1 }
     }
 }
 
-/// What of some elements is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedForm {
-    /// Each element, in its place.
     Elements,
     /// Each element, in ascending order: which place holds which one is free.
     Sorted,
-    /// Their sum.
     Sum,
 }
 
 impl OutputView {
-    /// Extents of what is compared, outermost first.
     pub fn shape(&self) -> Vec<u64> {
         let mut shape: Vec<u64> = self.region.iter().map(|range| range.count).collect();
         match (self.form, self.axis) {
@@ -75,12 +67,12 @@ impl OutputView {
     /// Coordinates of one of the compared values: in the buffer where it is an element in its place, and else among
     /// what is compared.
     pub fn at(&self, index: u64) -> Vec<u64> {
-        let own = coordinates(index, &self.shape());
+        let place = coordinates(index, &self.shape());
         match self.form {
             ComparedForm::Elements => {
-                own.iter().zip(&self.region).map(|(at, range)| range.first + at * range.step).collect()
+                place.iter().zip(&self.region).map(|(at, range)| range.first + at * range.step).collect()
             }
-            ComparedForm::Sorted | ComparedForm::Sum => own,
+            ComparedForm::Sorted | ComparedForm::Sum => place,
         }
     }
 
@@ -104,7 +96,6 @@ impl OutputView {
         }
     }
 
-    /// Flat places of the region's elements in a buffer of that shape, in order.
     pub fn places(&self, shape: &[u64]) -> Vec<u64> {
         let mut places = vec![0];
         for (range, extent) in self.region.iter().zip(shape) {

@@ -25,23 +25,18 @@ pub const PROTOCOL_VERSION: u32 = 5;
 /// One line: version, request number, body. A response repeats its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame<T> {
-    /// [`PROTOCOL_VERSION`] of the sender.
     pub v: u32,
     /// Number of the request, from 1.
     pub id: u64,
     /// The nonce of the lease under which a worker answers; none where it has no lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// The request or response itself.
     pub body: T,
 }
 
-/// A built-in reference as kernels of the device, compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceKernels {
-    /// The reference.
     pub name: String,
-    /// The binary.
     pub path: PathBuf,
 }
 
@@ -75,7 +70,6 @@ pub enum Request {
         /// A built-in reference as kernels of the device; the processor computes it where this is absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference_kernels: Option<ReferenceKernels>,
-        /// Asks for signs of life.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease: Option<WorkerLease>,
     },
@@ -83,23 +77,17 @@ pub enum Request {
     Describe,
     /// Computes answers of the first case of each problem, before any candidate is there; answered by `Prepared`.
     Prepare {
-        /// Whose reference it is.
         check: Box<CheckPlan>,
-        /// The problems.
         plans: Vec<ProblemPlan>,
     },
     /// Loads a candidate into a slot, replacing what was there.
     Load {
         /// 0 or 1.
         slot: u8,
-        /// What to load and how to judge it.
         candidate: Box<Candidate>,
     },
-    /// Answers `Need`.
     Provide {
-        /// Which binary this is.
         hash: ContentHash,
-        /// Its bytes in base64.
         data: String,
         /// Whether they are compressed; only under a lease.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -107,42 +95,28 @@ pub enum Request {
     },
     /// Runs one gate over some problems.
     Gate {
-        /// Where the candidate was loaded.
         slot: u8,
-        /// Which gate.
         gate: Gate,
-        /// How deep it looks.
         depth: Depth,
-        /// The problems.
         plans: Vec<ProblemPlan>,
     },
-    /// Times one problem.
     Measure {
-        /// Where the candidate was loaded.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// How samples are taken.
         mode: TimingMode,
-        /// When sampling stops.
         policy: SamplePolicy,
     },
-    /// Interleaves slots 0 and 1, A B B A, on the same problem.
     Pair {
         /// The problem as each slot's configuration resolves it.
         plans: Box<[ProblemPlan; 2]>,
-        /// How samples are taken.
         mode: TimingMode,
-        /// How many times A B B A.
         blocks: u32,
         /// How long one block of samples lasts, milliseconds.
         block_ms: f64,
     },
     /// Launches a candidate on one problem, for a tool that watches: these launches and no gate. Nothing is compared.
     Run {
-        /// Where the candidate was loaded.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
         /// How often all launches of the plan are made, after the warm-up.
         calls: u32,
@@ -154,13 +128,9 @@ pub enum Request {
     },
     /// Times one block of one problem; blocks of several implementations take turns, each in a process of its own.
     Block {
-        /// Where the candidate was loaded.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// How samples are taken.
         mode: TimingMode,
-        /// How long the block lasts, milliseconds.
         block_ms: f64,
         /// Whether the outputs of its last calls are checked.
         check: bool,
@@ -169,9 +139,7 @@ pub enum Request {
     HandOut {
         /// Where a candidate was loaded; its task says what the inputs are.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// Which seed of the problem.
         seed_index: u32,
         /// An empty folder.
         folder: PathBuf,
@@ -185,9 +153,7 @@ pub enum Request {
     JudgeForeign {
         /// As in `HandOut`.
         slot: u8,
-        /// The problem.
         plan: Box<ProblemPlan>,
-        /// Which seed of the problem.
         seed_index: u32,
         /// The folder that inputs were handed out in.
         folder: PathBuf,
@@ -196,18 +162,13 @@ pub enum Request {
     Canary,
     /// Clocks and power now.
     Telemetry,
-    /// Ends the process.
     Shutdown,
 }
 
-/// A GPU that was not opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribedGpu {
-    /// Product name.
     pub name: String,
-    /// Its UUID.
     pub uuid: String,
-    /// Compute capability, major and minor.
     pub capability: (u32, u32),
 }
 
@@ -215,13 +176,11 @@ pub struct DescribedGpu {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Response {
-    /// The device is open.
     Ready {
         /// [`PROTOCOL_VERSION`] of the worker.
         protocol: u32,
         /// Its process id, on its own machine.
         pid: u32,
-        /// What the device is.
         info: Box<DeviceInfo>,
         /// Which gates and which timing this worker has; empty in workers of before it was sent.
         #[serde(default)]
@@ -233,7 +192,6 @@ pub enum Response {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         host: String,
     },
-    /// The GPUs of its machine.
     Described {
         /// In NVML's order.
         gpus: Vec<DescribedGpu>,
@@ -242,23 +200,16 @@ pub enum Response {
     Beat,
     /// Where the child is inside the current request; not an answer. It starts that phase's deadline.
     Phase {
-        /// The phase that begins.
         phase: Phase,
         /// What it is about: shape, seed, iteration.
         detail: String,
     },
     /// The child lacks a binary; answered by `Provide`, then the request goes on.
-    Need {
-        /// Which binary.
-        hash: ContentHash,
-    },
+    Need { hash: ContentHash },
     /// The answers are there.
     Prepared,
-    /// The candidate is loaded.
-    Loaded {
-        /// Milliseconds it took.
-        load_ms: f64,
-    },
+    /// The candidate is there.
+    Loaded { load_ms: f64 },
     /// What a gate found.
     GateDone(Box<GateAnswer>),
     /// A measurement, or the verdict that prevented it.
@@ -277,45 +228,30 @@ pub enum Response {
     Sampled(Box<BlockAnswer>),
     /// The inputs are written.
     HandedOut,
-    /// The health check passed.
     Alive {
-        /// How long it took, nanoseconds.
         canary_ns: f64,
         /// Free device memory, bytes.
         memory_free: Option<u64>,
     },
     /// Clocks and power.
-    Clocks {
-        /// As the device says now.
-        telemetry: Telemetry,
-    },
+    Clocks { telemetry: Telemetry },
     /// Last words of a dying worker, written from its fault handler.
-    Fault {
-        /// What happened.
-        error: Box<DeviceError>,
-    },
+    Fault { error: Box<DeviceError> },
     /// The request itself could not be served.
-    Failed {
-        /// Why.
-        error: Box<DeviceError>,
-    },
+    Failed { error: Box<DeviceError> },
 }
 
 /// Where a buffer lies in the device's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferSpan {
-    /// The argument's name.
     pub name: String,
-    /// Of its first byte.
     pub address: u64,
-    /// Its size.
     pub bytes: u64,
 }
 
 /// What a gate found. The same value travels from the judge in the child to the cascade in the parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateAnswer {
-    /// Its state, cases and evidence.
     pub report: GateReport,
     /// Set exactly when the gate failed.
     pub verdict: Option<Box<Verdict>>,
@@ -353,7 +289,6 @@ impl GateAnswer {
     }
 }
 
-/// A measurement, or the verdict that prevented it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasureAnswer {
     /// Absent only where a verdict prevented it.
@@ -367,14 +302,12 @@ pub struct MeasureAnswer {
 }
 
 impl MeasureAnswer {
-    /// A measurement that an error of the device ended.
     pub fn failed(error: &DeviceError) -> MeasureAnswer {
         let verdict = Some(Box::new(error.verdict()));
         MeasureAnswer { verdict, sticky: error.sticky, ..MeasureAnswer::default() }
     }
 }
 
-/// One block of samples, or the verdict that prevented it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockAnswer {
     /// Nanoseconds a call, in the order in which they were taken.
@@ -393,9 +326,7 @@ pub struct BlockAnswer {
 pub struct PairedTimes {
     /// Per block A B B A: two values of ln(time B / time A).
     pub log_ratios: Vec<f64>,
-    /// Medians of A's blocks, nanoseconds.
     pub a_ns: Vec<f64>,
-    /// Medians of B's blocks, nanoseconds.
     pub b_ns: Vec<f64>,
     /// Clocks, power and heat at the end.
     #[serde(default)]
@@ -415,9 +346,7 @@ impl PairedTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Opening the device.
     Opening,
-    /// Loading the binary.
     Loading,
     /// Generating inputs and fp64 references: our own work, not held against the variant.
     Preparing,
@@ -425,7 +354,6 @@ pub enum Phase {
     Launched,
     /// Device work done; comparing.
     Checking,
-    /// Taking samples.
     Timing,
 }
 
@@ -441,7 +369,6 @@ pub enum Depth {
     Deep,
 }
 
-/// When sampling stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplePolicy {
     /// Whether this is a screening, which takes few samples and keeps no raw data.

@@ -1,28 +1,46 @@
 //! The answer that a sweep ends on, below its table: what won, by how much and with what certainty, what the number is
-//! worth, and the command that takes that configuration further.
+//! worth, and the command that takes that configuration further; and what `--verbose` says before it.
+
+use std::path::Path;
+use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision, RankedEntry};
-use evo_protocol::verdict::{Gate, GateReport, GateState};
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_search::insight::Insight;
 use evo_space::genome::Configuration;
-use evo_space::text::quote;
+use evo_space::text::{counted, quote};
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::Serialize;
 
 use super::failures;
+use super::known::fastest;
 use super::styled::{StyledLine, Tone};
-use super::text::{TAILS, compared_ns, time, trade};
+use super::text::{compared_ns, least, mix, most_frequent, trade};
 use super::width::wrapped;
-use evo_journal::record::StudyHeader;
+use super::{insight, templates};
+use evo_journal::record::{LaneAccount, RunEnd, StudyHeader};
 use evo_journal::replay::History;
-use evo_timing::paired::claimable;
 
-/// A label's column.
 const LABEL: usize = 9;
+
+/// The labels, and what stands behind each looks like.
+const LABELS: [(&str, Tone); 8] = [
+    ("winner", Tone::Good),
+    ("best", Tone::Plain),
+    ("speed", Tone::Strong),
+    ("traded", Tone::Plain),
+    ("time", Tone::Plain),
+    ("note", Tone::Plain),
+    ("champion", Tone::Warning),
+    ("left", Tone::Warning),
+];
 
 /// The folder that commands look into by themselves.
 const USUAL_OUT: &str = "evidence";
 
-/// What the answer is made of.
 #[derive(Clone, Copy)]
 pub struct Ending<'a> {
     pub header: &'a StudyHeader,
@@ -39,21 +57,14 @@ pub struct Ending<'a> {
     pub out: &'a str,
 }
 
-/// The kernel, the device and the problems.
-pub fn title(header: &StudyHeader, width: usize) -> Vec<StyledLine> {
-    let text = format!("{} on {} · {}", header.kernel, header.device.name, header.problems.join(", "));
-    wrapped(&text, width).lines().map(|line| StyledLine::new(Tone::Strong, line)).collect()
-}
-
 /// The fastest of the screening that did not fail its confirmation.
 pub fn best(history: &History) -> Option<&Evaluation> {
-    let failed = |one: &Evaluation| {
-        let newest = history.confirmations.iter().rfind(|own| own.number == one.number);
-        newest.is_some_and(|own| !own.evaluation.may_rank())
+    let failed = |evaluation: &Evaluation| {
+        let newest = history.confirmations.iter().rfind(|confirmed| confirmed.number == evaluation.number);
+        newest.is_some_and(|confirmed| !confirmed.evaluation.may_rank())
     };
-    let passing = history.evaluations.iter().filter(|one| one.verdict.is_pass() && !failed(one));
-    let timed = passing.filter_map(|one| Some((one.objective_ns?, one)));
-    timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| one)
+    let mut passing = fastest(&history.evaluations).into_iter().map(|(_, evaluation)| evaluation);
+    passing.find(|evaluation| !failed(evaluation))
 }
 
 /// Whether a section has the baseline alone while something that screened faster was not compared with it.
@@ -65,140 +76,95 @@ pub fn is_undecided(section: &LeaderboardSection, history: &History) -> bool {
 
 /// The lines, of which only commands may be wider than `width`: they are to be copied. Nothing where nothing passed.
 pub fn answer(ending: &Ending<'_>, width: usize) -> Vec<StyledLine> {
-    let lines = match (ending.section, best(ending.history)) {
+    let (values, headline, command) = match (ending.section, best(ending.history)) {
         (Some(section), _) => ending.confirmed(section),
         (None, Some(best)) => ending.screened(best),
-        (None, None) => Vec::new(),
+        (None, None) => return Vec::new(),
     };
-    lines.into_iter().flat_map(|line| paragraph(line, width)).collect()
+    let lines = templates::paragraphs("closing.txt.j2", values);
+    let mut lines: Vec<_> = lines.iter().flat_map(|line| paragraph(line, headline, width)).collect();
+    lines.extend(command.map(|(name, command)| label(name).with(Tone::Plain, command)));
+    lines
 }
 
+/// What a template says, the tone of a headline, and the command to go on with.
+type Answer = (Value, Tone, Option<(&'static str, String)>);
+
 impl Ending<'_> {
-    fn confirmed(&self, section: &LeaderboardSection) -> Vec<StyledLine> {
+    fn confirmed(&self, section: &LeaderboardSection) -> Answer {
         let is_faster = |entry: &&RankedEntry| entry.decision == Some(PairedDecision::Faster);
         let winner = section.entries().find(is_faster);
         let entry = winner.unwrap_or(&section.champion);
-        let name = if section.baseline.is_default { "the default" } else { "the first that passed" };
-        let mut lines = Vec::new();
-        if winner.is_none() {
-            lines.push(StyledLine::new(Tone::Strong, self.tie(section, name)));
-        }
-        lines.push(match winner {
-            Some(_) => label("winner").with(Tone::Good, self.difference(&entry.configuration)),
-            None => label("best").with(Tone::Plain, self.difference(&entry.configuration)),
-        });
-        if let (Some(speed), Some(low), Some(high)) = (entry.speedup, entry.speedup_low, entry.speedup_high) {
-            let interval = format!(" (95 % {low:.2}–{high:.2}, paired)");
-            lines.push(
-                label("speed").with(Tone::Strong, format!("{speed:.2}× {name}")).with(Tone::Plain, interval),
-            );
-        }
-        lines.extend(winner.is_none().then(|| self.traded(section)).flatten());
-        let floor = section
-            .noise_floor
-            .map_or(String::new(), |floor| format!("; noise floor {:.2} %", floor * 100.0));
-        let timed = time(compared_ns(section, entry));
-        lines.push(label("time").with(Tone::Plain, format!("{timed} ({}{floor})", section.ranking.as_str())));
-        lines.extend(self.worth(
-            entry.gates.get(Gate::TinyShapes.as_str()) == Some(&GateState::NotRun),
-            remarks(section, entry),
-        ));
-        lines.extend(self.kept.map(|kept| self.keeper(kept, entry)));
-        if self.left_out > 0 {
-            let left = format!("{} not confirmed yet; `--resume` confirms more", finalists(self.left_out));
-            lines.push(label("left").with(Tone::Warning, left));
-        }
-        let named = match entry.number == section.champion.number {
+        // What is faster in the mean and ranks behind for a problem on which it is slower.
+        let mut traded = section.entries().filter(|entry| !entry.traded.is_empty());
+        let traded = traded.find(|entry| entry.speedup_low.is_some_and(|low| low > 1.0));
+        let slower = |entry: &RankedEntry| entry.traded.iter().map(trade).collect::<Vec<_>>();
+        let values = context! {
+            section => Serde(section),
+            entry => Serde(entry),
+            is_won => winner.is_some(),
+            least => least(section),
+            time_ns => compared_ns(section, entry),
+            slower => slower(entry),
+            traded => traded.map(|entry| context! {
+                values => self.difference(&entry.configuration),
+                speedup => entry.speedup,
+                slower => slower(entry),
+            }),
+            kept => self.kept.map(|kept| context! {
+                study => kept.study.name.as_str(),
+                speedup => kept.champion.speedup,
+                time_ns => compared_ns(kept, &kept.champion),
+                values => self.difference(&kept.champion.configuration),
+                is_same => kept.champion.configuration == entry.configuration,
+            }),
+            ..self.values(
+                &entry.configuration,
+                entry.gates.get(Gate::TinyShapes.as_str()) == Some(&GateState::NotRun),
+            )
+        };
+        let name = match entry.number == section.champion.number {
             true => "@champion".to_string(),
             false => format!("@{}", entry.number),
         };
         let (space, study) = (quote(&self.header.space), quote(&self.header.study));
-        let command = format!("evo export {space} {named} --study {study}{} --to app", self.elsewhere());
-        lines.push(label("export").with(Tone::Plain, command));
-        lines
+        let elsewhere =
+            if self.out == USUAL_OUT { String::new() } else { format!(" --out {}", quote(self.out)) };
+        let export = format!("evo export {space} {name} --study {study}{elsewhere} --to app");
+        (values, Tone::Strong, Some(("export", export)))
     }
 
-    /// That nothing won.
-    fn tie(&self, section: &LeaderboardSection, name: &str) -> String {
-        let champion = &section.champion;
-        let compared = if self.left_out > 0 { "no variant that was compared" } else { "no variant" };
-        let best = match (champion.speedup, champion.decision) {
-            (Some(speed), Some(PairedDecision::Same)) => {
-                let least = claimable(section.noise_floor.unwrap_or(0.0)) * 100.0;
-                format!(" (best: {speed:.2}×, a tie within {least:.2} %)")
-            }
-            (Some(speed), _) => format!(" (best: {speed:.2}×, not certain)"),
-            (None, _) => String::new(),
-        };
-        format!("{compared} is certainly faster than {name}{best}")
-    }
-
-    /// What is faster in the mean and ranks behind for a problem on which it is slower.
-    fn traded(&self, section: &LeaderboardSection) -> Option<StyledLine> {
-        let is_faster = |entry: &&RankedEntry| entry.speedup_low.is_some_and(|low| low > 1.0);
-        let mut traded = section.entries().filter(|entry| !entry.traded.is_empty()).filter(is_faster);
-        let entry = traded.next()?;
-        let slower = entry.traded.iter().map(trade).collect::<Vec<_>>().join(", ");
-        let (values, speed) = (self.difference(&entry.configuration), entry.speedup?);
-        let text = format!(
-            "{values} is {speed:.2}× in the mean and {slower}; with `allow_trade = true` it ranks by its mean"
-        );
-        Some(label("traded").with(Tone::Plain, text))
-    }
-
-    fn screened(&self, best: &Evaluation) -> Vec<StyledLine> {
+    fn screened(&self, best: &Evaluation) -> Answer {
         let is_replay = self.header.device.kind == DeviceKind::Replay;
-        let objective = best.objective_ns.unwrap_or_default();
-        let default = self.history.evaluations.iter().find(|one| one.is_default() && one.is_timed());
-        let default_ns = default.filter(|one| one.number != best.number).and_then(|one| one.objective_ns);
-        let speed = default_ns.map_or(String::new(), |default| format!(", {:.2}×", default / objective));
-        let (state, how) = if is_replay { ("on record", "recorded") } else { ("not confirmed", "screened") };
-        let headline = format!("{state}: {}{speed} ({how})", time(objective));
-        let mut lines = vec![
-            StyledLine::new(Tone::Warning, headline),
-            label("best").with(Tone::Plain, self.difference(&best.configuration)),
-        ];
-        if !is_replay {
-            let tails = best.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes);
-            lines.extend(self.worth(tails, Vec::new()));
-            lines.push(label("confirm").with(Tone::Plain, self.resume()));
-        }
-        lines
-    }
-
-    /// What the number says and what it does not, in a line; nothing where there are no reservations.
-    fn worth(&self, lacks_tails: bool, more: Vec<String>) -> Option<StyledLine> {
-        let default = failures::of_default(self.header, &self.history.evaluations);
-        let is_host = self.header.device.kind == DeviceKind::Host;
-        let mut notes: Vec<String> =
-            is_host.then(|| "times of this processor, not of a GPU".to_string()).into_iter().collect();
-        notes.extend(default.map(|failure| format!("the default failed: {}", failure.first.verdict.label())));
-        notes.extend(lacks_tails.then(|| TAILS.to_string()));
-        notes.extend((!self.tries_special_values).then(|| "special values not checked".to_string()));
-        notes.extend(more);
-        (!notes.is_empty()).then(|| label("note").with(Tone::Plain, notes.join("; ")))
-    }
-
-    /// The earlier study's champion beside this one.
-    fn keeper(&self, kept: &LeaderboardSection, entry: &RankedEntry) -> StyledLine {
-        let champion = &kept.champion;
-        let speed = champion.speedup.map_or(String::new(), |speed| format!("{speed:.2}×, "));
-        let values = format!("{speed}{}", time(compared_ns(kept, champion)));
-        let (study, is_same) = (&kept.study.name, champion.configuration == entry.configuration);
-        let text = match is_same {
-            true => format!("the same as in study `{study}`, which measured {values}"),
-            false => {
-                let difference = self.difference(&champion.configuration);
-                format!("stays that of study `{study}`: {values}, {difference}")
-            }
+        let mut evaluations = self.history.evaluations.iter();
+        let default = evaluations.find(|evaluation| evaluation.is_default() && evaluation.is_timed());
+        let lacks_tails = best.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes);
+        let values = context! {
+            is_replay,
+            time_ns => best.objective_ns,
+            default_ns => default.filter(|default| default.number != best.number)
+                .and_then(|default| default.objective_ns),
+            ..self.values(&best.configuration, lacks_tails)
         };
-        label("champion").with(Tone::Warning, text)
+        (values, Tone::Warning, (!is_replay).then(|| ("confirm", self.resume())))
+    }
+
+    fn values(&self, configuration: &Configuration, lacks_tails: bool) -> Value {
+        let default = failures::of_default(self.header, &self.history.evaluations);
+        context! {
+            header => Serde(self.header),
+            left_out => self.left_out,
+            tries_special_values => self.tries_special_values,
+            lacks_tails,
+            default_failure => default.map(|failure| failure.first.verdict.label()),
+            values => self.difference(configuration),
+        }
     }
 
     /// The values that differ from the default's.
     fn difference(&self, configuration: &Configuration) -> String {
-        let default = self.history.evaluations.iter().find(|one| one.is_default());
-        let usual = |name: &str| default.and_then(|one| one.configuration.get(name));
+        let default = self.history.evaluations.iter().find(|evaluation| evaluation.is_default());
+        let usual = |name: &str| default.and_then(|default| default.configuration.get(name));
         let differing = configuration.iter().filter(|(name, value)| usual(name) != Some(value));
         let values: Vec<String> = differing.map(|(name, value)| format!("{name}={value}")).collect();
         if values.is_empty() { "the default configuration".to_string() } else { values.join(" ") }
@@ -218,41 +184,174 @@ impl Ending<'_> {
         }
         format!("{} --study {} --resume", kept.join(" "), quote(&self.header.study))
     }
+}
 
-    fn elsewhere(&self) -> String {
-        if self.out == USUAL_OUT { String::new() } else { format!(" --out {}", quote(self.out)) }
+/// What a run did, how long its command took so far, and why it ended.
+pub fn run_line(end: &RunEnd, wall: Duration) -> String {
+    let more = |count: u64, text: String| if count == 0 { String::new() } else { text };
+    format!(
+        "{} ({} in this run){}{}{} in {:.1} s; {}",
+        counted(end.evaluations, "evaluation"),
+        end.evaluations_this_run,
+        more(end.passed_over, format!(" and {} not run", counted(end.passed_over, "variant"))),
+        more(end.taken_over, format!(" and {} taken over", counted(end.taken_over, "result"))),
+        more(end.not_final, format!("; {} without a verdict, which `--resume` tries again", end.not_final)),
+        wall.as_secs_f64(),
+        end.reason.describe(),
+    )
+}
+
+/// What `--verbose` says before the answer.
+#[derive(Clone, Copy)]
+pub struct Details<'a> {
+    pub ending: Ending<'a>,
+    pub run: &'a RunEnd,
+    pub insight: Option<&'a Insight>,
+    pub folder: &'a Path,
+    /// A line on each problem, where they were searched apart.
+    pub per_problem: &'a str,
+}
+
+impl Details<'_> {
+    pub fn text(&self, width: usize) -> String {
+        let Ending { header, history, .. } = self.ending;
+        let evaluations = &history.evaluations;
+        let is_replay = header.device.kind == DeviceKind::Replay;
+        let values = context! {
+            run => Serde(self.run),
+            insight => self.insight.and_then(insight::line),
+            default_failure => failures::of_default(header, evaluations).map(|failure| failure.text()),
+            recorded => is_replay.then(|| Value::from(Serde(RecordedCost::of(evaluations)))),
+            verdicts => mix(evaluations),
+            most_failed => most_failed(evaluations),
+            folder => self.folder.display().to_string(),
+            per_problem => self.per_problem,
+            ..lanes(&self.run.lanes, self.run.throughput.search_seconds)
+        };
+        templates::prose("details.txt.j2", values, width) + "\n"
     }
 }
 
-/// Reservations about a confirmed entry.
-fn remarks(section: &LeaderboardSection, entry: &RankedEntry) -> Vec<String> {
-    let sanitized = entry.gates.get(Gate::Sanitize.as_str());
-    let lacks_sanitizer = section.device.kind == DeviceKind::Cuda && sanitized == Some(&GateState::NotRun);
-    let mut remarks: Vec<String> = lacks_sanitizer.then(|| "not sanitized".to_string()).into_iter().collect();
-    remarks.extend(entry.noisy.then(|| "noisy samples".to_string()));
-    remarks.extend(entry.traded.iter().map(trade));
-    remarks.extend(entry.repeated.as_ref().map(|own| {
-        let speed = own.speedup.map_or("no speed".to_string(), |speed| format!("{speed:.2}×"));
-        let repeats =
-            if own.this_card_only { "the win does not repeat on a second card" } else { "a second card" };
-        format!("{repeats}: {speed} on {}", own.device_uuid)
-    }));
-    remarks
+/// What the variants of a recording took when they were measured.
+#[derive(Debug, Serialize)]
+pub struct RecordedCost {
+    pub compile_ms: f64,
+    pub device_ms: f64,
+}
+
+impl RecordedCost {
+    pub fn of(evaluations: &[Evaluation]) -> RecordedCost {
+        let sum = |of: fn(&Evaluation) -> f64| evaluations.iter().map(of).sum::<f64>();
+        RecordedCost { compile_ms: sum(|one| one.compile_ms), device_ms: sum(|one| one.device_ms) }
+    }
+}
+
+fn most_failed(evaluations: &[Evaluation]) -> Option<String> {
+    use VerdictKind::{Pass, PassedOver, TooSlow};
+    let verdicts = evaluations.iter().map(|evaluation| &evaluation.verdict);
+    let failed = verdicts.filter(|verdict| !matches!(verdict.kind, Pass | PassedOver | TooSlow));
+    most_frequent(failed.map(Verdict::label)).into_iter().next().map(|(label, _)| label)
+}
+
+fn lanes(lanes: &[LaneAccount], seconds: f64) -> Value {
+    let placed: Vec<_> = lanes.iter().map(|lane| (lane.place(), lane)).collect();
+    context! { lanes => Serde(placed), losses => Serde(LaneLosses::of(lanes, seconds)) }
+}
+
+/// A share of the lanes' time that a person should know of.
+const WORTH_SAYING: f64 = 0.01;
+
+/// What lanes without workers have cost: the time, and the variants that another lane had to begin anew.
+#[derive(Debug, Serialize)]
+struct LaneLosses {
+    out: usize,
+    absent: f64,
+    /// Of all lanes.
+    seconds: f64,
+    given_back: u64,
+}
+
+impl LaneLosses {
+    fn of(lanes: &[LaneAccount], seconds: f64) -> Option<LaneLosses> {
+        let losses = LaneLosses {
+            out: lanes.iter().filter(|lane| lane.out.is_some()).count(),
+            absent: lanes.iter().map(|lane| lane.absent_seconds.min(seconds)).sum(),
+            seconds: seconds * lanes.len() as f64,
+            given_back: lanes.iter().map(|lane| lane.given_back).sum(),
+        };
+        let is_long = losses.seconds > 0.0 && losses.absent >= WORTH_SAYING * losses.seconds;
+        (losses.out > 0 || losses.given_back > 0 || is_long).then_some(losses)
+    }
 }
 
 fn label(name: &str) -> StyledLine {
     StyledLine::new(Tone::Faint, format!("{name:<LABEL$}"))
 }
 
-fn finalists(count: usize) -> String {
-    if count == 1 { "1 finalist is".to_string() } else { format!("{count} finalists are") }
-}
-
-/// A line, broken where it is too wide and no command. Only lines that fit keep their colors.
-fn paragraph(line: StyledLine, width: usize) -> Vec<StyledLine> {
-    let text = line.text(false);
-    if line.width() <= width || text.starts_with("export ") || text.starts_with("confirm ") {
+/// A line, broken where it is too wide. Only lines that fit keep their colors.
+fn paragraph(text: &str, headline: Tone, width: usize) -> Vec<StyledLine> {
+    let labelled = text.split_once(": ").and_then(|(name, text)| {
+        let (name, tone) = LABELS.iter().find(|(known, _)| *known == name)?;
+        // The interval behind a speed is not strong.
+        let end = text.find(" (").filter(|_| *tone == Tone::Strong).unwrap_or(text.len());
+        Some(label(name).with(*tone, &text[..end]).with(Tone::Plain, &text[end..]))
+    });
+    let line = labelled.unwrap_or_else(|| StyledLine::new(headline, text));
+    if line.width() <= width {
         return vec![line];
     }
-    wrapped(&text, width).lines().map(|line| StyledLine::new(Tone::Plain, line)).collect()
+    wrapped(&line.text(false), width).lines().map(|line| StyledLine::new(Tone::Plain, line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_protocol::leaderboard::Throughput;
+
+    use super::*;
+
+    fn lane(number: u32, out: Option<&str>, given_back: u64, absent_seconds: f64) -> LaneAccount {
+        LaneAccount {
+            lane: number,
+            name: "ray".into(),
+            host: format!("node{number}"),
+            device_uuid: "GPU-5f3a1c2e-8d4b-0000-0000-000000000000".into(),
+            evaluations: 10,
+            busy_seconds: 5.0,
+            restarts: given_back,
+            given_back,
+            absent_seconds,
+            ratio: 1.0,
+            anchors: Default::default(),
+            pooled: true,
+            out: out.map(String::from),
+        }
+    }
+
+    #[test]
+    fn a_loss_is_told_with_what_it_cost() {
+        let check = |lanes: &[LaneAccount], expected: Option<&str>| {
+            let run = serde_json::json!({ "throughput": Throughput::default() });
+            let values = context! {
+                run => Serde(run), verdicts => "", folder => "", per_problem => "", insight => "",
+                ..super::lanes(lanes, 10.0)
+            };
+            let lines = templates::paragraphs("details.txt.j2", values);
+            let expected =
+                expected.unwrap_or("lane 1 (ray on node1, GPU-5f3a1c2e): 10 evaluations, busy 0 %");
+            assert_eq!(lines.last().unwrap(), expected);
+        };
+        check(&[lane(0, None, 0, 0.0), lane(1, None, 0, 0.1)], None);
+        check(
+            &[lane(0, None, 0, 0.0), lane(1, Some("gone"), 2, 6.0)],
+            Some(
+                "1 of 2 lanes was lost; 6.0 s of 20.0 s passed without a worker (30 %), and 2 variants begun anew on another lane",
+            ),
+        );
+        check(
+            &[lane(0, None, 1, 1.0), lane(1, None, 0, 0.0)],
+            Some(
+                "no lane was lost; 1.0 s of 20.0 s passed without a worker (5 %), and 1 variant begun anew on another lane",
+            ),
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! The columns of evaluations: each once, with its value for `results.csv` and for the rows that the page embeds.
+//! The columns of evaluations: those of `results.csv`, and those of the rows that the page embeds.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,16 +18,9 @@ use super::known::{KnownTime, chart_class};
 /// Characters of a message that the page keeps.
 const MESSAGE: usize = 240;
 
-/// A column of evaluations. Where it is not shown, it has no value.
-pub struct Column {
-    pub name: &'static str,
-    /// In `results.csv`, with the unit in the name and every digit.
-    pub file: Option<fn(&Row<'_>) -> Json>,
-    /// In the page's data, where times are nanoseconds and rounded.
-    pub page: Option<fn(&Row<'_>) -> Json>,
-}
+/// A column of evaluations: its name and its value.
+pub type Column = (&'static str, fn(&Row<'_>) -> Json);
 
-/// An evaluation as a row.
 #[derive(Debug, Serialize)]
 pub struct Row<'a> {
     #[serde(skip)]
@@ -87,65 +80,55 @@ impl<'a> Row<'a> {
     }
 }
 
-const fn both(name: &'static str, value: fn(&Row<'_>) -> Json) -> Column {
-    Column { name, file: Some(value), page: Some(value) }
-}
+/// With the unit in the name and every digit; the parameters stand after `origin`.
+pub const FILE: [Column; 22] = [
+    ("number", |row| json!(row.number)),
+    ("generation", |row| json!(row.generation)),
+    ("origin", |row| json!(row.origin)),
+    ("verdict", |row| json!(row.evaluation.verdict.kind)),
+    ("cause", |row| json!(row.evaluation.verdict.cause)),
+    ("message", |row| json!(row.message)),
+    ("objective_ns", |row| json!(row.evaluation.objective_ns)),
+    ("registers", |row| row.most(|entry| entry.registers.map(u64::from))),
+    ("shared_static_bytes", |row| row.most(|entry| entry.shared_static_bytes)),
+    ("spill_bytes", |row| row.most(|entry| Some(entry.spill_store_bytes? + entry.spill_load_bytes?))),
+    ("compile_ms", |row| json!(format!("{:.3}", row.evaluation.compile_ms))),
+    ("device_ms", |row| json!(format!("{:.3}", row.evaluation.device_ms))),
+    ("at_ms", |row| json!(row.evaluation.at_ms)),
+    ("duplicate_of", |row| json!(row.evaluation.duplicate_of)),
+    ("taken_over_from", |row| json!(row.evaluation.taken_over_from.as_ref().map(|source| &source.study))),
+    ("source_hash", |row| json!(row.evaluation.source_hash)),
+    ("binary_hash", |row| json!(row.evaluation.binary_hash)),
+    ("code_hash", |row| json!(row.evaluation.code_hash)),
+    ("expected_ns", |row| row.expectation(|expected| expected.objective_ns)),
+    ("expected_low_ns", |row| row.expectation(|expected| expected.low_ns)),
+    ("expected_high_ns", |row| row.expectation(|expected| expected.high_ns)),
+    ("expected_risk", |row| row.expectation(|expected| expected.risk)),
+];
 
-const fn file(name: &'static str, value: fn(&Row<'_>) -> Json) -> Column {
-    Column { name, file: Some(value), page: None }
-}
-
-const fn page(name: &'static str, value: fn(&Row<'_>) -> Json) -> Column {
-    Column { name, file: None, page: Some(value) }
-}
-
-/// In the order of both files; the parameters stand after `origin` in `results.csv` and at the end on the page.
-pub const COLUMNS: [Column; 31] = [
-    page("order", |row| json!(row.order)),
-    both("number", |row| json!(row.number)),
-    both("generation", |row| json!(row.generation)),
-    both("origin", |row| json!(row.origin)),
-    page("class", |row| json!(row.class)),
-    Column {
-        name: "verdict",
-        file: Some(|row| json!(row.evaluation.verdict.kind)),
-        page: Some(|row| json!(row.verdict)),
-    },
-    page("time", |row| rounded(row.time, 1)),
-    page("is_bound", |row| json!(u8::from(row.is_bound))),
-    page("expected", |row| rounded(row.evaluation.expected.map(|expected| expected.objective_ns), 1)),
-    page("at_s", |row| rounded(Some(row.at_s), 3)),
-    page("compile_ms", |row| rounded(Some(row.evaluation.compile_ms), 1)),
-    page("device_ms", |row| rounded(Some(row.evaluation.device_ms), 1)),
-    file("cause", |row| json!(row.evaluation.verdict.cause)),
-    file("message", |row| json!(row.message)),
-    file("objective_ns", |row| json!(row.evaluation.objective_ns)),
-    both("registers", |row| row.most(|entry| entry.registers.map(u64::from))),
-    file("shared_static_bytes", |row| row.most(|entry| entry.shared_static_bytes)),
-    Column {
-        name: "spill_bytes",
-        file: Some(|row| row.most(|entry| Some(entry.spill_store_bytes? + entry.spill_load_bytes?))),
-        page: Some(|row| row.most(|entry| entry.spill_store_bytes)),
-    },
-    page("message", |row| {
+/// Times are nanoseconds and rounded, which keeps the page small; the parameters stand at the end.
+const PAGE: [Column; 15] = [
+    ("order", |row| json!(row.order)),
+    ("number", |row| json!(row.number)),
+    ("generation", |row| json!(row.generation)),
+    ("origin", |row| json!(row.origin)),
+    ("class", |row| json!(row.class)),
+    ("verdict", |row| json!(row.verdict)),
+    ("time", |row| rounded(row.time, 1)),
+    ("is_bound", |row| json!(u8::from(row.is_bound))),
+    ("expected", |row| rounded(row.evaluation.expected.map(|expected| expected.objective_ns), 1)),
+    ("at_s", |row| rounded(Some(row.at_s), 3)),
+    ("compile_ms", |row| rounded(Some(row.evaluation.compile_ms), 1)),
+    ("device_ms", |row| rounded(Some(row.evaluation.device_ms), 1)),
+    ("registers", |row| row.most(|entry| entry.registers.map(u64::from))),
+    ("spill_bytes", |row| row.most(|entry| entry.spill_store_bytes)),
+    ("message", |row| {
         let line = row.message.split_whitespace().collect::<Vec<_>>().join(" ");
         json!(printable(&shortened(&line, MESSAGE)))
     }),
-    file("compile_ms", |row| json!(format!("{:.3}", row.evaluation.compile_ms))),
-    file("device_ms", |row| json!(format!("{:.3}", row.evaluation.device_ms))),
-    file("at_ms", |row| json!(row.evaluation.at_ms)),
-    file("duplicate_of", |row| json!(row.evaluation.duplicate_of)),
-    file("taken_over_from", |row| json!(row.evaluation.taken_over_from.as_ref().map(|source| &source.study))),
-    file("source_hash", |row| json!(row.evaluation.source_hash)),
-    file("binary_hash", |row| json!(row.evaluation.binary_hash)),
-    file("code_hash", |row| json!(row.evaluation.code_hash)),
-    file("expected_ns", |row| row.expectation(|expected| expected.objective_ns)),
-    file("expected_low_ns", |row| row.expectation(|expected| expected.low_ns)),
-    file("expected_high_ns", |row| row.expectation(|expected| expected.high_ns)),
-    file("expected_risk", |row| row.expectation(|expected| expected.risk)),
 ];
 
-/// A number with so many digits behind the point, which keeps the page small.
+/// A number with so many digits behind the point.
 fn rounded(value: Option<f64>, digits: i32) -> Json {
     let factor = 10f64.powi(digits);
     match value.filter(|value| value.is_finite()).map(|value| (value * factor).round() / factor) {
@@ -174,10 +157,9 @@ pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter
         })),
         number => number,
     };
-    let columns: Vec<_> = COLUMNS.iter().filter_map(|column| Some((column.name, column.page?))).collect();
     let cells = rows.iter().map(|row| {
         let values = parameters.iter().map(|parameter| parameter.position(&row.evaluation.configuration));
-        let cells = columns.iter().map(|(_, value)| shared(value(row)));
+        let cells = PAGE.iter().map(|(_, value)| shared(value(row)));
         cells.chain(values.map(|place| json!(place))).collect::<Json>()
     });
     let cells: Json = cells.collect();
@@ -195,7 +177,7 @@ pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter
             "before": format!("evo test-one {}", evo_space::text::quote(&header.space)),
             "after": format!("--device {} --seed {}", header.device.kind.as_str(), header.seed),
         },
-        "columns": columns.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "columns": PAGE.map(|(name, _)| name),
         "parameters": parameters.iter().map(parameter).collect::<Vec<_>>(),
         "texts": texts,
         "rows": cells,
@@ -220,43 +202,34 @@ impl TriedParameter {
 
 /// The parameters of the evaluations that were made.
 pub fn tried(header: &StudyHeader, evaluations: &[Evaluation]) -> Vec<TriedParameter> {
-    let Some(first) = evaluations.first() else { return Vec::new() };
-    let mut all: Vec<TriedParameter> = first
-        .configuration
-        .iter()
-        .map(|(name, _)| TriedParameter { name: name.to_string(), values: Vec::new() })
-        .collect();
-    for evaluation in evaluations {
-        for parameter in &mut all {
-            if let Some(value) = evaluation.configuration.get(&parameter.name)
-                && !parameter.values.contains(value)
-            {
-                parameter.values.push(value.clone());
+    let names = evaluations.iter().take(1).flat_map(|evaluation| evaluation.configuration.iter());
+    let parameter = |(name, _): (&str, _)| {
+        let mut values: Vec<Value> = Vec::new();
+        for value in evaluations.iter().filter_map(|evaluation| evaluation.configuration.get(name)) {
+            if !values.contains(value) {
+                values.push(value.clone());
             }
         }
-    }
-    for parameter in &mut all {
-        order(header, parameter);
-    }
-    all
+        let mut defined = header.definition.iter().flat_map(|definition| &definition.parameters);
+        let listed =
+            defined.find(|known| known.name == name).map_or(&[][..], |known| known.values.as_slice());
+        let place = |value: &Value| {
+            let text = value.to_string();
+            listed.iter().position(|known| *known == text).unwrap_or(usize::MAX)
+        };
+        values.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| by_value(a, b)));
+        TriedParameter { name: name.to_string(), values }
+    };
+    names.map(parameter).collect()
 }
 
-fn order(header: &StudyHeader, parameter: &mut TriedParameter) {
-    let defined = header.definition.iter().flat_map(|definition| &definition.parameters);
-    let listed = defined.into_iter().find(|known| known.name == parameter.name);
-    let listed = listed.map(|known| known.values.as_slice());
-    let place = |value: &Value| {
-        let text = value.to_string();
-        listed.and_then(|values| values.iter().position(|known| *known == text)).unwrap_or(usize::MAX)
-    };
-    let by_value = |a: &Value, b: &Value| {
-        a.compare(b).unwrap_or_else(|| match (a.as_float(), b.as_float()) {
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            _ => Ordering::Equal,
-        })
-    };
-    parameter.values.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| by_value(a, b)));
+/// From small to large, numbers before texts.
+fn by_value(a: &Value, b: &Value) -> Ordering {
+    a.compare(b).unwrap_or_else(|| match (a.as_float(), b.as_float()) {
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        _ => Ordering::Equal,
+    })
 }
 
 /// Whether every evaluation says when it was done.

@@ -1,11 +1,14 @@
 //! What other clocks and checks said of a candidate, as text and as Markdown.
 
-use std::fmt::Write;
-
 use evo_protocol::crosscheck::CrosscheckRow;
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::Serialize;
+
+use super::templates;
 
 /// Where it was found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct CrosscheckSetting<'a> {
     pub kernel: &'a str,
     pub device: &'a str,
@@ -46,66 +49,18 @@ pub fn headline(rows: &[CrosscheckRow]) -> String {
 
 /// The table for a terminal.
 pub fn text(rows: &[CrosscheckRow]) -> String {
-    let mut text = String::new();
-    for row in rows {
-        let _ = write!(text, "  {:<12} {:<16} {:<10}", row.harness, row.problem, word(row));
-        if let Some(time) = row.time_ns {
-            let _ = write!(text, "{}, spread {}", micro(time), percent(row.spread_ratio));
-        }
-        if let (Some(ours), Some(ratio)) = (row.evo_ns, row.ratio) {
-            let _ = write!(text, "; evo {} ({ratio:.3})", micro(ours));
-        }
-        match &row.reason {
-            Some(why) => {
-                let _ = writeln!(text, "  {why}");
-            }
-            None => text.push('\n'),
-        }
-    }
-    text
+    templates::lines("crosscheck.txt.j2", context! { rows => worded(rows) })
 }
 
 /// The page `crosscheck.md`.
 pub fn markdown(rows: &[CrosscheckRow], setting: &CrosscheckSetting<'_>) -> String {
-    let CrosscheckSetting { kernel, device, configuration, verdict, noise_floor, repro } = setting;
-    let floor = noise_floor.map_or(String::new(), |floor| {
-        format!("; the default configuration differs from itself by {}", percent(Some(floor)))
-    });
-    let mut text = format!(
-        "# Other clocks and checks on `{kernel}`\n\n**{}**\n\n{configuration} on {device}. evo's verdict: `{verdict}`{floor}.\n\n| harness | problem | | mode | time | spread | evo | ratio | \
-         answers | evo's answers | faster than default | faster than peer | signs kept | remark |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-        cell(&headline(rows))
-    );
-    for row in rows {
-        let version = row.version.as_ref().map(|own| format!(" ({own})")).unwrap_or_default();
-        let harness = format!("{}{version}", row.harness);
-        let mode = row.mode.map_or("", |mode| mode.as_str());
-        let time = |time: Option<f64>| time.map(micro).unwrap_or_default();
-        let ratio = row.ratio.map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
-        let spread = row.spread_ratio.map(|_| percent(row.spread_ratio)).unwrap_or_default();
-        let answers = |own: Option<bool>| own.map_or("", |own| if own { "right" } else { "wrong" });
-        let yes = |own: Option<bool>| own.map_or("", |own| if own { "yes" } else { "no" });
-        let cells = [
-            &harness,
-            &row.problem,
-            word(row),
-            mode,
-            &time(row.time_ns),
-            &spread,
-            &time(row.evo_ns),
-            &ratio,
-            answers(row.correct),
-            answers(row.evo_correct),
-            yes(row.faster_than_baseline),
-            yes(row.faster_than_peer),
-            yes(row.sign_kept),
-            row.reason.as_deref().unwrap_or_default(),
-        ];
-        let _ = writeln!(text, "| {} |", cells.map(cell).join(" | "));
-    }
-    let _ = write!(text, "\nagain: `{repro}`\n");
-    text
+    let values = context! { rows => worded(rows), headline => headline(rows), setting => Serde(setting) };
+    templates::lines("crosscheck.page.j2", values)
+}
+
+/// Each row with what came of it.
+fn worded(rows: &[CrosscheckRow]) -> Value {
+    Value::from(Serde(rows.iter().map(|row| (row, word(row))).collect::<Vec<_>>()))
 }
 
 fn word(row: &CrosscheckRow) -> &'static str {
@@ -116,19 +71,6 @@ fn word(row: &CrosscheckRow) -> &'static str {
         _ if row.correct.is_some() => "untimed",
         _ => "not_run",
     }
-}
-
-fn micro(time_ns: f64) -> String {
-    format!("{:.2} µs", time_ns / 1e3)
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or("unknown".to_string(), |share| format!("{:.1} %", 100.0 * share))
-}
-
-/// What stands in a cell of a table: a bar would begin another one.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
 }
 
 #[cfg(test)]

@@ -7,23 +7,22 @@ use evo_protocol::evaluation::Evaluation;
 use evo_space::text::printable;
 use serde_json::Value;
 
-use super::columns::{COLUMNS, Row, parameter_head};
+use super::columns::{Column, FILE, Row, parameter_head};
 
-/// The table of a study's evaluations: the columns of `COLUMNS`, the parameters after `origin`, and the median of each
+/// The table of a study's evaluations: the columns of `FILE`, the parameters after `origin`, and the median of each
 /// problem in each timing mode.
 pub fn table(evaluations: &[Evaluation]) -> Vec<u8> {
-    let columns: Vec<_> = COLUMNS.iter().filter_map(|column| Some((column.name, column.file?))).collect();
-    let split = columns.iter().position(|(name, _)| *name == "origin").map_or(0, |at| at + 1);
-    let (before, after) = columns.split_at(split);
-    let names = |columns: &[(&'static str, _)]| columns.iter().map(|(name, _)| *name).collect::<Vec<&str>>();
+    let split = FILE.iter().position(|(name, _)| *name == "origin").map_or(0, |at| at + 1);
+    let (before, after) = FILE.split_at(split);
+    let names = |columns: &[Column]| columns.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
     let parameters = evaluations.iter().take(1).flat_map(|evaluation| evaluation.configuration.iter());
-    let parameters = parameters.map(|(name, _)| parameter_head(name, columns.iter().map(|(name, _)| *name)));
+    let parameters = parameters.map(|(name, _)| parameter_head(name, FILE.iter().map(|(name, _)| *name)));
     let measurements = evaluations.iter().flat_map(|evaluation| &evaluation.measurements);
     let timed: BTreeSet<(&str, &str)> =
         measurements.map(|timed| (timed.problem.as_str(), timed.mode.as_str())).collect();
-    let mut head: Vec<String> = names(before).into_iter().map(String::from).collect();
+    let mut head = names(before);
     head.extend(parameters.map(Cow::into_owned));
-    head.extend(names(after).into_iter().map(String::from));
+    head.extend(names(after));
     head.extend(timed.iter().map(|(problem, mode)| format!("{problem}:{mode}_p50_ns")));
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut write = |texts: Vec<String>| {

@@ -2,13 +2,11 @@
 //! happens (`docs/json.md`). Pure: the caller knows the clock and the exit code.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, LimitsReport};
-use evo_protocol::schema;
+use evo_protocol::envelope::{CommandEnvelope, LimitsReport};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The answer of a command that has nothing beside its `result`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -19,87 +17,48 @@ pub struct ResultAlone<R> {
 /// What is known of a call so far. An interrupted call tells as much of it as there is.
 #[derive(Clone, Debug, Default)]
 pub struct CallFacts {
-    /// The command's name, without `evo.`.
     pub command: String,
     /// Space, kernel and configuration that are judged.
     pub candidate: Option<Value>,
-    /// The device's name.
     pub device: Option<String>,
-    /// Device, driver, seed and problems.
     pub conditions: Option<Value>,
     pub limits: Option<LimitsReport>,
-    /// A command line that does the same again.
     pub repro: String,
     /// What the object of a call that is cut off has all the same.
     pub so_far: Option<KnownSoFar>,
 }
 
-/// What is known before a command is done.
 #[derive(Clone, Debug)]
 pub struct KnownSoFar {
-    /// The command's own fields.
     pub own: Value,
     pub result: Value,
     /// Why some of them are null, by dotted path.
     pub reasons: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug)]
-pub struct CallEnd {
-    pub status: EnvelopeStatus,
-    pub exit_code: u8,
-    pub error: Option<EnvelopeError>,
-    pub result: Option<Value>,
-    /// Names that `--allow-not-run` let pass.
-    pub allowed_not_run: Vec<String>,
-    /// Why fields of the command's own are null, by dotted path.
-    pub reasons: BTreeMap<String, String>,
-}
-
-/// The envelope of a call. Fields that are null get their reasons.
-pub fn envelope(facts: &CallFacts, end: CallEnd, elapsed: Duration) -> CommandEnvelope {
-    let mut reasons = end.reasons;
-    let mut because = |path: &str, is_null: bool, reason: &str| {
-        if is_null {
-            reasons.entry(path.to_string()).or_insert_with(|| reason.to_string());
+/// Gives fields of an envelope that are null their reasons, where they have none yet.
+pub fn explain_nulls(envelope: &mut CommandEnvelope) {
+    let early = "the command ended before this was known";
+    let (absent, no_result) = match envelope.error {
+        Some(_) => (early, early),
+        None => ("this command has none", "the command's own fields are the result"),
+    };
+    let fields = json!(envelope);
+    for (path, reason) in [
+        ("candidate", absent),
+        ("device", absent),
+        ("conditions", absent),
+        ("limits", absent),
+        ("result", no_result),
+        ("limits.compile_s", "the command compiles nothing within a limit"),
+        ("limits.device_s", "the command runs nothing within a limit"),
+        ("limits.tool_s", "the command runs no outside program"),
+        ("limits.total_s", "off: `--limit-total` sets it"),
+    ] {
+        let field = fields.pointer(&format!("/{}", path.replace('.', "/")));
+        if field.is_some_and(Value::is_null) {
+            envelope.reasons.entry(path.to_string()).or_insert_with(|| reason.to_string());
         }
-    };
-    let ended_early = end.error.is_some();
-    let absent = match ended_early {
-        true => "the command ended before this was known",
-        false => "this command has none",
-    };
-    because("candidate", facts.candidate.is_none(), absent);
-    because("device", facts.device.is_none(), absent);
-    because("conditions", facts.conditions.is_none(), absent);
-    because("limits", facts.limits.is_none(), absent);
-    let whole = if ended_early { absent } else { "the command's own fields are the result" };
-    because("result", end.result.is_none(), whole);
-    if let Some(limits) = &facts.limits {
-        because(
-            "limits.compile_s",
-            limits.compile_s.is_none(),
-            "the command compiles nothing within a limit",
-        );
-        because("limits.device_s", limits.device_s.is_none(), "the command runs nothing within a limit");
-        because("limits.tool_s", limits.tool_s.is_none(), "the command runs no outside program");
-        because("limits.total_s", limits.total_s.is_none(), "off: `--limit-total` sets it");
-    }
-    CommandEnvelope {
-        schema: format!("evo.{}", facts.command),
-        version: schema::version(&facts.command),
-        status: end.status,
-        exit_code: end.exit_code,
-        error: end.error,
-        candidate: facts.candidate.clone(),
-        device: facts.device.clone(),
-        conditions: facts.conditions.clone(),
-        limits: facts.limits.clone(),
-        elapsed_ms: elapsed.as_secs_f64() * 1e3,
-        repro: facts.repro.clone(),
-        result: end.result,
-        allowed_not_run: end.allowed_not_run,
-        reasons,
     }
 }
 
@@ -108,78 +67,49 @@ const FIRST: [&str; 5] = ["schema", "version", "status", "exit_code", "error"];
 
 /// The object's text, without a final newline: the command's own fields, which is the text of a JSON object, with the
 /// envelope's around them. Where both have a field, the command's own stays, because programs read it already.
-///
-/// # Errors
-/// `own` is not a JSON object.
 pub fn object(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<String> {
+    let (mut fields, last) = fields_beside(envelope, own)?;
+    let own = own.trim();
+    let own = own.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(own).trim();
+    fields.extend(Some(own.to_string()).filter(|own| !own.is_empty()));
+    fields.extend(last);
+    Ok(format!("{{{}}}", fields.join(",")))
+}
+
+/// The envelope's fields that `own` lacks, as text: those that come first, and the others.
+fn fields_beside(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<(Vec<String>, Vec<String>)> {
     // Read for its keys only: as text it keeps integers of any size.
-    let keys: Map<String, Value> = serde_json::from_str(own)?;
-    let (first, last) = halves(envelope, &keys)?;
-    let parts = [inside(&first)?, within(own), inside(&last)?];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    Ok(format!("{{{}}}", parts.join(",")))
-}
-
-/// The end of an object that is open: the text that closes what stands open in it, then the envelope. `own` has the
-/// fields that it has already.
-///
-/// # Errors
-/// `own` is not a JSON object.
-pub fn closing(envelope: &CommandEnvelope, own: &str, closer: &str) -> serde_json::Result<String> {
-    let keys: Map<String, Value> = serde_json::from_str(own)?;
-    let (mut all, last) = halves(envelope, &keys)?;
-    all.extend(last);
-    Ok(format!("{closer},{}}}", inside(&all)?))
-}
-
-fn halves(
-    envelope: &CommandEnvelope,
-    own: &Map<String, Value>,
-) -> serde_json::Result<(Map<String, Value>, Map<String, Value>)> {
-    let Value::Object(fields) = serde_json::to_value(envelope)? else { return Ok(Default::default()) };
-    let new = fields.into_iter().filter(|(name, _)| !own.contains_key(name));
-    Ok(new.partition(|(name, _)| FIRST.contains(&name.as_str())))
-}
-
-/// The text between an object's braces.
-fn inside(fields: &Map<String, Value>) -> serde_json::Result<String> {
-    Ok(within(&serde_json::to_string(fields)?))
-}
-
-fn within(object: &str) -> String {
-    let object = object.trim();
-    object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(object).trim().to_string()
+    let own: Map<String, Value> = serde_json::from_str(own)?;
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for (name, value) in serde_json::to_value(envelope)?.as_object().into_iter().flatten() {
+        let half = if FIRST.contains(&name.as_str()) { &mut first } else { &mut last };
+        half.extend((!own.contains_key(name)).then(|| format!("{}:{value}", Value::from(name.as_str()))));
+    }
+    Ok((first, last))
 }
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::envelope::ErrorCode;
+    use evo_protocol::envelope::{EnvelopeError, ErrorCode};
 
     use super::*;
 
     fn ended(error: Option<EnvelopeError>) -> CommandEnvelope {
-        let facts = CallFacts {
-            command: "space".into(),
-            limits: Some(LimitsReport {
-                compile_s: Some(120.0),
-                device_s: Some(300.0),
-                tool_s: Some(300.0),
-                total_s: None,
-                hit: None,
-            }),
-            repro: "evo space x.toml".into(),
-            ..CallFacts::default()
+        let limits = LimitsReport {
+            compile_s: Some(120.0),
+            device_s: Some(300.0),
+            tool_s: Some(300.0),
+            ..Default::default()
         };
-        let status = if error.is_some() { EnvelopeStatus::Error } else { EnvelopeStatus::Pass };
-        let end = CallEnd {
-            status,
-            exit_code: 0,
+        let mut envelope = CommandEnvelope {
+            schema: "evo.space".into(),
+            version: 1,
             error,
-            result: None,
-            allowed_not_run: Vec::new(),
-            reasons: BTreeMap::new(),
+            limits: Some(limits),
+            ..Default::default()
         };
-        envelope(&facts, end, Duration::from_millis(5))
+        explain_nulls(&mut envelope);
+        envelope
     }
 
     #[test]
@@ -195,13 +125,6 @@ mod tests {
         );
         assert!(object(&ended(None), "{}").unwrap().starts_with(r#"{"schema":"evo.space","version":1,"#));
         assert!(object(&ended(None), "[1]").is_err());
-    }
-
-    #[test]
-    fn an_open_object_is_closed_with_everything_that_it_lacks() {
-        let text = format!("{}{}", r#"{"a":[1"#, closing(&ended(None), r#"{"a":1}"#, "]").unwrap());
-        let read: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&read["a"], &read["exit_code"]), (&serde_json::json!([1]), &0.into()));
     }
 
     #[test]

@@ -4,15 +4,21 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
+use evo_protocol::schema::ConfigurationObject;
 use evo_space::genome::Configuration;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use evo_journal::budget::StopReason;
 use evo_journal::record::LaneAccount;
 
+/// The reasons of `Stopped`, by their names in files.
+const STOP_REASONS: &str =
+    "space_exhausted strategy_done evaluations wall generations interrupted device_lost harness";
+
 /// Something happened in a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The study begins; `total` evaluations are expected, if that is known.
@@ -22,13 +28,18 @@ pub enum Event {
         seed: u64,
         /// In decimal: it may exceed 64 bits.
         #[serde(serialize_with = "decimal")]
+        #[schemars(with = "String")]
         valid: u128,
         total: Option<u64>,
         #[serde(flatten)]
         earlier: Earlier,
     },
     /// A configuration went to the compilers.
-    Compiling { number: u64, configuration: Configuration },
+    Compiling {
+        number: u64,
+        #[schemars(with = "ConfigurationObject")]
+        configuration: Configuration,
+    },
     /// It is on the device.
     Evaluating { number: u64 },
     /// It has its verdict.
@@ -37,21 +48,12 @@ pub enum Event {
     NotFinal { evaluation: Box<Evaluation> },
     /// A generation's slice is complete.
     Generation { generation: u32, best_ns: Option<f64> },
-    /// How busy the lanes are, in shares of elapsed time.
-    Lanes {
-        compile_busy: f64,
-        device_busy: f64,
-        compile_queue: usize,
-        device_queue: usize,
-        compile_jobs: usize,
-        /// What the confirmation is expected to take, seconds; unknown before a variant has passed.
-        confirm_seconds: Option<f64>,
-        /// What is left of a wall budget, seconds.
-        left_seconds: Option<f64>,
-    },
+    /// How busy the lanes are.
+    Lanes(LaneLoad),
     /// What each of several lanes is doing.
     LaneProgress {
         #[serde(serialize_with = "lane_objects")]
+        #[schemars(with = "Vec<Map<String, Value>>")]
         lanes: Vec<LaneProgress>,
     },
     /// A worker was replaced.
@@ -71,10 +73,26 @@ pub enum Event {
     /// Something a person should know.
     Notice { message: String },
     /// The run ended.
-    Stopped { reason: StopReason },
+    Stopped {
+        #[schemars(with = "String", extend("enum" = STOP_REASONS.split(' ').collect::<Vec<_>>()))]
+        reason: StopReason,
+    },
 }
 
-/// One of several lanes.
+/// How busy the lanes are, in shares of elapsed time.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct LaneLoad {
+    pub compile_busy: f64,
+    pub device_busy: f64,
+    pub compile_queue: usize,
+    pub device_queue: usize,
+    pub compile_jobs: usize,
+    /// What the confirmation is expected to take, seconds; unknown before a variant has passed.
+    pub confirm_seconds: Option<f64>,
+    /// What is left of a wall budget, seconds.
+    pub left_seconds: Option<f64>,
+}
+
 #[derive(Clone, Debug)]
 pub struct LaneProgress {
     pub account: LaneAccount,
@@ -83,7 +101,6 @@ pub struct LaneProgress {
     pub busy: f64,
 }
 
-/// What a lane is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneActivity {
     Working,
@@ -95,7 +112,7 @@ pub enum LaneActivity {
 }
 
 /// What earlier runs of a study found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Earlier {
     #[serde(rename = "resumed")]
     pub evaluations: u64,
@@ -103,6 +120,7 @@ pub struct Earlier {
     pub taken_over: u64,
     /// Objective in nanoseconds and configuration of the best.
     #[serde(rename = "best_ns", serialize_with = "objective")]
+    #[schemars(with = "Option<f64>")]
     pub best: Option<(f64, Configuration)>,
     /// Objective of the default configuration, nanoseconds.
     #[serde(skip)]

@@ -13,28 +13,28 @@ use evo_journal::record::StudyHeader;
 /// Letters of a message that are shown; the journal has all of it.
 const SHOWN: usize = 160;
 
-/// The first evaluation with a kind of verdict.
 pub struct FirstFailure<'a> {
     pub first: &'a Evaluation,
-    /// How many evaluations have this kind.
     pub count: usize,
-    /// A command that shows it again.
     pub repro: String,
 }
 
-/// How many evaluations passed.
 pub fn passed(evaluations: &[Evaluation]) -> usize {
-    evaluations.iter().filter(|one| one.verdict.is_pass()).count()
+    evaluations.iter().filter(|evaluation| evaluation.verdict.is_pass()).count()
+}
+
+/// A variant that was passed over did not fail: nothing of it ran.
+fn failed(evaluations: &[Evaluation]) -> impl Iterator<Item = &Evaluation> {
+    evaluations.iter().filter(|evaluation| evaluation.is_counted() && !evaluation.verdict.is_pass())
 }
 
 /// The first failure of each kind, in the order in which the kinds appeared.
 pub fn first_of_each<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Vec<FirstFailure<'a>> {
     let mut failures: Vec<FirstFailure<'a>> = Vec::new();
-    // A variant that was passed over did not fail: nothing of it ran.
-    for one in evaluations.iter().filter(|one| one.is_counted() && !one.verdict.is_pass()) {
-        match failures.iter_mut().find(|failure| failure.first.verdict.kind == one.verdict.kind) {
+    for first in failed(evaluations) {
+        match failures.iter_mut().find(|failure| failure.first.verdict.kind == first.verdict.kind) {
             Some(failure) => failure.count += 1,
-            None => failures.push(FirstFailure { first: one, count: 1, repro: repro(header, one) }),
+            None => failures.push(FirstFailure { first, count: 1, repro: repro(header, first) }),
         }
     }
     failures
@@ -42,22 +42,21 @@ pub fn first_of_each<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) ->
 
 /// The default configuration's failure, if it failed.
 pub fn of_default<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Option<FirstFailure<'a>> {
-    let first =
-        evaluations.iter().find(|one| one.is_default() && one.is_counted() && !one.verdict.is_pass())?;
+    let first = failed(evaluations).find(|evaluation| evaluation.is_default())?;
     Some(FirstFailure { first, count: 1, repro: repro(header, first) })
 }
 
 /// Whether evo itself failed every time, so that nothing is known of any variant; `not_final` have no verdict.
 pub fn is_all_harness(evaluations: &[Evaluation], not_final: u64) -> bool {
-    let mut counted = evaluations.iter().filter(|one| one.is_counted()).peekable();
+    let mut counted = evaluations.iter().filter(|evaluation| evaluation.is_counted()).peekable();
     let is_something = not_final > 0 || counted.peek().is_some();
-    is_something && counted.all(|one| one.verdict.kind == VerdictKind::HarnessError)
+    is_something && counted.all(|evaluation| evaluation.verdict.kind == VerdictKind::HarnessError)
 }
 
-fn repro(header: &StudyHeader, one: &Evaluation) -> String {
+fn repro(header: &StudyHeader, evaluation: &Evaluation) -> String {
     match header.device.kind {
         DeviceKind::Replay => replay_again(header),
-        _ => leaderboard::repro(header, &one.configuration),
+        _ => leaderboard::repro(header, &evaluation.configuration),
     }
 }
 
@@ -75,7 +74,7 @@ fn replay_again(header: &StudyHeader) -> String {
 
 impl FirstFailure<'_> {
     /// `wrong_answer:tail: 3 elements differ`, cut to one line.
-    pub fn said(&self) -> String {
+    pub fn text(&self) -> String {
         let verdict = &self.first.verdict;
         let line = verdict.message.lines().next().unwrap_or_default();
         let cut = if line.chars().count() > SHOWN { "…" } else { "" };
@@ -86,7 +85,6 @@ impl FirstFailure<'_> {
         }
     }
 
-    /// For programs.
     pub fn json(&self) -> Value {
         let Evaluation { number, configuration, verdict, .. } = self.first;
         json!({
@@ -108,7 +106,7 @@ pub fn text(failures: &[FirstFailure<'_>]) -> String {
     let mut text = "nothing passed; the first failure of each verdict:\n".to_string();
     for failure in failures {
         let times = if failure.count == 1 { String::new() } else { format!(" ({} times)", failure.count) };
-        text += &format!("  {}{times}\n    again: {}\n", failure.said(), failure.repro);
+        text += &format!("  {}{times}\n    again: {}\n", failure.text(), failure.repro);
     }
     text
 }
@@ -148,7 +146,7 @@ mod tests {
           compile_error: k.cu(1): error
             again: evo test-one fake.toml A=1 --device host --seed 1
         ");
-        assert_eq!(of_default(&header, &all).unwrap().said(), "wrong_answer: 3 elements differ");
+        assert_eq!(of_default(&header, &all).unwrap().text(), "wrong_answer: 3 elements differ");
         assert_eq!(passed(&all), 0);
         let object = first_of_each(&header, &all)[0].json();
         assert_eq!((&object["verdict"], &object["count"]), (&json!("wrong_answer"), &json!(2)));

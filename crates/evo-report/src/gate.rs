@@ -100,6 +100,16 @@ impl GatedProblem {
     }
 }
 
+/// How a run ended, as files have it.
+pub fn word(status: EnvelopeStatus) -> &'static str {
+    match status {
+        EnvelopeStatus::Pass => "pass",
+        EnvelopeStatus::Fail => "fail",
+        EnvelopeStatus::Noisy => "noisy",
+        _ => "not_run",
+    }
+}
+
 /// What became of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -123,46 +133,6 @@ pub struct JudgedGoal {
     pub is_allowed: bool,
 }
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GateOutcome {
-    Pass,
-    Fail,
-    NotRun,
-    Noisy,
-}
-
-impl GateOutcome {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            GateOutcome::Pass => "pass",
-            GateOutcome::Fail => "fail",
-            GateOutcome::NotRun => "not_run",
-            GateOutcome::Noisy => "noisy",
-        }
-    }
-}
-
-/// A whole run.
-#[derive(Debug)]
-pub struct GateSheet {
-    pub kernel: String,
-    pub baseline: String,
-    pub device: String,
-    pub threshold: f64,
-    /// The space file, where it is one.
-    pub file: Option<String>,
-    pub problems: Vec<GatedProblem>,
-    pub goals: Vec<JudgedGoal>,
-    /// Demanded gates that did not run.
-    pub missing: Vec<String>,
-    /// Why nothing was compared.
-    pub not_compared: Option<String>,
-    pub notes: Vec<String>,
-}
-
 /// The `result` of `evo gate --init`, which compares nothing.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GateInit {
@@ -175,114 +145,100 @@ pub struct GateInit {
 /// The `result` of `evo gate`, with `--init` or without.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum GateAnswer<'a> {
-    Run(GateResult<'a>),
+pub enum GateAnswer {
+    Run(GateResult),
     Init(GateInit),
 }
 
-/// The `result` of a run.
+/// A whole run.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct GateResult<'a> {
-    pub decision: GateOutcome,
+pub struct GateResult {
+    pub decision: EnvelopeStatus,
     pub why: String,
-    pub baseline: &'a str,
+    pub baseline: String,
     pub threshold_percent: f64,
-    pub problems: &'a [GatedProblem],
-    pub goals: &'a [JudgedGoal],
-    pub missing: &'a [String],
+    pub problems: Vec<GatedProblem>,
+    pub goals: Vec<JudgedGoal>,
+    /// Demanded gates that did not run.
+    pub missing: Vec<String>,
     pub informational: [&'static str; 3],
-    pub notes: &'a [String],
+    pub notes: Vec<String>,
     /// Of the line that was written.
     pub number: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<&'a [String]>,
+    pub files: Option<Vec<String>>,
     /// Whether the candidate is the baseline now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<bool>,
+    #[serde(skip)]
+    pub kernel: String,
+    #[serde(skip)]
+    pub device: String,
+    /// The space file, where it is one.
+    #[serde(skip)]
+    pub file: Option<String>,
+    /// Why nothing was compared.
+    #[serde(skip)]
+    pub not_compared: Option<String>,
 }
 
-impl GateSheet {
-    /// How the run ended, and why. What was not seen never passes.
-    pub fn outcome(&self) -> (GateOutcome, String) {
-        let of = |wanted: &dyn Fn(&GatedProblem) -> bool| -> Vec<String> {
-            self.problems.iter().filter(|own| wanted(own)).map(|own| format!("`{}`", own.problem)).collect()
+impl GateResult {
+    /// Of which numbers nothing depends.
+    pub const INFORMATIONAL: [&str; 3] = ["mann_whitney_p", "cliffs_delta", "stored_p50_ns"];
+
+    /// The same with how the run ended, and why. What was not seen never passes.
+    pub fn decided(self) -> GateResult {
+        let (decision, why) = self.outcome();
+        GateResult { decision, why, ..self }
+    }
+
+    fn outcome(&self) -> (EnvelopeStatus, String) {
+        let problems = |wanted: &dyn Fn(GatedDecision) -> bool| {
+            let rows = self.problems.iter().filter(|row| wanted(row.decision));
+            rows.map(|row| format!("`{}`", row.problem)).collect::<Vec<_>>().join(", ")
         };
-        let failed = of(&|own| own.decision.fails());
-        let unmet: Vec<&str> = self.goals_in(GoalState::Unmet);
-        if !failed.is_empty() || !unmet.is_empty() {
-            let worst = self.problems.iter().find(|own| own.decision.fails()).map(|own| own.why.as_str());
-            let mut why = Vec::new();
-            why.extend(
-                (!failed.is_empty())
-                    .then(|| format!("{} failed: {}", failed.join(", "), worst.unwrap_or(""))),
-            );
-            why.extend((!unmet.is_empty()).then(|| format!("unmet goals: {}", unmet.join("; "))));
-            return (GateOutcome::Fail, why.join("; "));
+        let goals = |wanted: GoalState| {
+            let goals = self.goals.iter().filter(|goal| goal.state == wanted && !goal.is_allowed);
+            goals.map(|goal| goal.goal.as_str()).collect::<Vec<_>>().join("; ")
+        };
+        let worst = self.problems.iter().find(|row| row.decision.fails()).map(|row| row.why.as_str());
+        let failed = worst.map(|worst| format!("{} failed: {worst}", problems(&GatedDecision::fails)));
+        let unmet = Some(goals(GoalState::Unmet)).filter(|goals| !goals.is_empty());
+        let unmet = unmet.map(|goals| format!("unmet goals: {goals}"));
+        let why: Vec<String> = failed.into_iter().chain(unmet).collect();
+        if !why.is_empty() {
+            return (EnvelopeStatus::Fail, why.join("; "));
         }
-        let open = self.goals_in(GoalState::NotRun);
-        let unseen = of(&|own| own.decision == GatedDecision::NotRun);
-        if let Some(why) = &self.not_compared {
-            return (GateOutcome::NotRun, why.clone());
+        let unseen = problems(&|decision| decision == GatedDecision::NotRun);
+        let open = goals(GoalState::NotRun);
+        let not_run = if let Some(why) = &self.not_compared {
+            Some(why.clone())
+        } else if !self.missing.is_empty() {
+            Some(format!("did not run, though demanded: {}", self.missing.join(", ")))
+        } else if !unseen.is_empty() || self.problems.is_empty() {
+            Some(format!("not compared: {unseen}"))
+        } else {
+            (!open.is_empty()).then(|| format!("goals that nothing judged: {open}"))
+        };
+        if let Some(why) = not_run {
+            return (EnvelopeStatus::NotRun, why);
         }
-        if !self.missing.is_empty() {
-            return (
-                GateOutcome::NotRun,
-                format!("did not run, though demanded: {}", self.missing.join(", ")),
-            );
-        }
-        if !unseen.is_empty() || self.problems.is_empty() {
-            return (GateOutcome::NotRun, format!("not compared: {}", unseen.join(", ")));
-        }
-        if !open.is_empty() {
-            return (GateOutcome::NotRun, format!("goals that nothing judged: {}", open.join("; ")));
-        }
-        let noisy = of(&|own| own.decision == GatedDecision::Compared(RegressionDecision::Noisy));
+        let noisy = problems(&|decision| decision == GatedDecision::Compared(RegressionDecision::Noisy));
+        let threshold = percent(self.threshold_percent / 100.0);
         if !noisy.is_empty() {
             let text = format!(
-                "{}: the noise hides a slowdown of {}; run it again on a quieter machine, or allow more with \
-                 `--threshold`",
-                noisy.join(", "),
-                percent(self.threshold)
+                "{noisy}: the noise hides a slowdown of {threshold}; run it again on a quieter machine, or allow more \
+                 with `--threshold`"
             );
-            return (GateOutcome::Noisy, text);
+            return (EnvelopeStatus::Noisy, text);
         }
-        (GateOutcome::Pass, format!("no problem is slower by more than {}", percent(self.threshold)))
-    }
-
-    fn goals_in(&self, state: GoalState) -> Vec<&str> {
-        let own = self.goals.iter().filter(|goal| goal.state == state && !goal.is_allowed);
-        own.map(|goal| goal.goal.as_str()).collect()
-    }
-
-    /// The result of the run with that number.
-    pub fn result(&self, number: u64) -> GateResult<'_> {
-        let (decision, why) = self.outcome();
-        GateResult {
-            decision,
-            why,
-            baseline: &self.baseline,
-            threshold_percent: self.threshold * 100.0,
-            problems: &self.problems,
-            goals: &self.goals,
-            missing: &self.missing,
-            informational: ["mann_whitney_p", "cliffs_delta", "stored_p50_ns"],
-            notes: &self.notes,
-            number,
-            files: None,
-            updated: None,
-        }
+        (EnvelopeStatus::Pass, format!("no problem is slower by more than {threshold}"))
     }
 
     /// The table of `gate.md`, of a pull request's summary and of a terminal.
     pub fn markdown(&self) -> String {
-        let (outcome, why) = self.outcome();
-        let mut text = format!(
-            "## evo gate: {} on {}: {}\n\n{}\n\n",
-            self.kernel,
-            self.device,
-            outcome.as_str(),
-            plain(&why)
-        );
+        let (kernel, device, outcome) = (&self.kernel, &self.device, word(self.decision));
+        let mut text = format!("## evo gate: {kernel} on {device}: {outcome}\n\n{}\n\n", plain(&self.why));
         text += "| problem | baseline now | candidate now | ratio | 95 % interval | floor | decision | rounds | p* | delta* | stored* |\n";
         text += "|---|---|---|---|---|---|---|---|---|---|---|\n";
         for own in &self.problems {
@@ -322,35 +278,30 @@ impl GateSheet {
 
     /// What GitHub shows beside the space file.
     pub fn annotations(&self) -> Vec<GithubAnnotation> {
-        let mut all = Vec::new();
-        for own in &self.problems {
-            if own.decision == GatedDecision::Compared(RegressionDecision::Pass) {
-                continue;
-            }
-            all.push(GithubAnnotation {
-                is_error: own.decision.fails(),
-                file: self.file.clone(),
-                line: own.line,
-                title: format!("evo gate: {} {}", own.problem, own.decision.as_str()),
-                message: own.why.clone(),
-                weight: own.ratio.value().copied().unwrap_or(f64::MAX),
-            });
-        }
-        let whole = |is_error: bool, title: String, message: String| GithubAnnotation {
+        let annotation = |is_error: bool, title: String, message: &str| GithubAnnotation {
             is_error,
             file: self.file.clone(),
             line: None,
-            title,
-            message,
+            title: format!("evo gate: {title}"),
+            message: message.to_string(),
             weight: 0.0,
         };
-        for goal in self.goals.iter().filter(|goal| goal.state != GoalState::Met && !goal.is_allowed) {
-            let title = format!("evo gate: goal {}", goal.goal);
-            all.push(whole(goal.state == GoalState::Unmet, title, goal.why.clone()));
-        }
-        let (outcome, why) = self.outcome();
-        if all.is_empty() && outcome != GateOutcome::Pass {
-            all.push(whole(outcome == GateOutcome::Fail, format!("evo gate: {}", outcome.as_str()), why));
+        let passed = GatedDecision::Compared(RegressionDecision::Pass);
+        let problems = self.problems.iter().filter(|row| row.decision != passed).map(|row| {
+            let title = format!("{} {}", row.problem, row.decision.as_str());
+            GithubAnnotation {
+                line: row.line,
+                weight: row.ratio.value().copied().unwrap_or(f64::MAX),
+                ..annotation(row.decision.fails(), title, &row.why)
+            }
+        });
+        let open = self.goals.iter().filter(|goal| goal.state != GoalState::Met && !goal.is_allowed);
+        let goals = open
+            .map(|goal| annotation(goal.state == GoalState::Unmet, format!("goal {}", goal.goal), &goal.why));
+        let mut all: Vec<GithubAnnotation> = problems.chain(goals).collect();
+        if all.is_empty() && self.decision != EnvelopeStatus::Pass {
+            let is_error = self.decision == EnvelopeStatus::Fail;
+            all.push(annotation(is_error, word(self.decision).to_string(), &self.why));
         }
         all
     }
@@ -389,41 +340,49 @@ mod tests {
         }
     }
 
-    fn sheet(decisions: &[GatedDecision]) -> GateSheet {
-        GateSheet {
-            kernel: "k".into(),
+    fn run(decisions: &[GatedDecision]) -> GateResult {
+        GateResult {
+            decision: EnvelopeStatus::Error,
+            why: String::new(),
             baseline: "evo-baseline.json".into(),
-            device: "d".into(),
-            threshold: 0.02,
-            file: Some("k.toml".into()),
+            threshold_percent: 2.0,
             problems: decisions.iter().copied().map(problem).collect(),
             goals: Vec::new(),
             missing: Vec::new(),
-            not_compared: None,
+            informational: GateResult::INFORMATIONAL,
             notes: Vec::new(),
+            number: 1,
+            files: None,
+            updated: None,
+            kernel: "k".into(),
+            device: "d".into(),
+            file: Some("k.toml".into()),
+            not_compared: None,
         }
     }
 
     #[test]
     fn what_was_not_seen_never_passes() {
-        use GateOutcome::{Fail, Noisy, NotRun, Pass};
+        use EnvelopeStatus::{Fail, Noisy, NotRun, Pass};
         use GatedDecision::{Compared, Incorrect, Missing};
+        let check = |run: GateResult, expected: EnvelopeStatus| {
+            let run = run.decided();
+            assert_eq!(run.decision, expected, "{run:?}");
+        };
         let pass = Compared(RegressionDecision::Pass);
         let noisy = Compared(RegressionDecision::Noisy);
-        let check = |decisions: &[GatedDecision], expected: GateOutcome| {
-            assert_eq!(sheet(decisions).outcome().0, expected, "{decisions:?}");
-        };
-        check(&[pass, pass], Pass);
-        check(&[], NotRun);
-        check(&[pass, noisy], Noisy);
-        check(&[pass, GatedDecision::NotRun], NotRun);
-        check(&[noisy, Compared(RegressionDecision::Regression)], Fail);
-        check(&[pass, Missing], Fail);
-        check(&[Incorrect], Fail);
-        let mut own = sheet(&[pass]);
-        own.missing = vec!["honesty".into()];
-        assert_eq!(own.outcome().0, NotRun);
-        let mut own = sheet(&[pass]);
+        for (decisions, expected) in [
+            (&[pass, pass][..], Pass),
+            (&[], NotRun),
+            (&[pass, noisy], Noisy),
+            (&[pass, GatedDecision::NotRun], NotRun),
+            (&[noisy, Compared(RegressionDecision::Regression)], Fail),
+            (&[pass, Missing], Fail),
+            (&[Incorrect], Fail),
+        ] {
+            check(run(decisions), expected);
+        }
+        check(GateResult { missing: vec!["honesty".into()], ..run(&[pass]) }, NotRun);
         let goal = |state, is_allowed| JudgedGoal {
             name: "p90",
             goal: "p90".into(),
@@ -431,25 +390,24 @@ mod tests {
             why: "w".into(),
             is_allowed,
         };
-        own.goals = vec![goal(GoalState::Met, false), goal(GoalState::NotRun, true)];
-        assert_eq!(own.outcome().0, Pass);
-        own.goals = vec![goal(GoalState::NotRun, false)];
-        assert_eq!(own.outcome().0, NotRun);
-        own.goals.push(goal(GoalState::Unmet, false));
-        assert_eq!(own.outcome().0, Fail);
+        let (met, open) = (goal(GoalState::Met, false), goal(GoalState::NotRun, false));
+        let with = |goals| GateResult { goals, ..run(&[pass]) };
+        check(with(vec![met, goal(GoalState::NotRun, true)]), Pass);
+        check(with(vec![open.clone()]), NotRun);
+        check(with(vec![open, goal(GoalState::Unmet, false)]), Fail);
     }
 
     #[test]
     fn rows_are_told_with_their_reasons_and_a_bar_stays_in_its_cell() {
-        let sheet = sheet(&[GatedDecision::NotRun, GatedDecision::Compared(RegressionDecision::Pass)]);
-        let (result, reasons) = told(&sheet.result(1));
+        let run = run(&[GatedDecision::NotRun, GatedDecision::Compared(RegressionDecision::Pass)]).decided();
+        let (result, reasons) = told(&run);
         assert_eq!(
             (&result["decision"], &result["problems"][0]["decision"]),
             (&"not_run".into(), &"not_run".into())
         );
         assert_eq!(reasons["problems.0.ratio"], "because");
-        assert!(sheet.markdown().contains("| a\\|b | 1.00 µs |"), "{}", sheet.markdown());
-        assert_eq!(sheet.annotations().len(), 1);
-        assert!(!sheet.annotations()[0].is_error);
+        assert!(run.markdown().contains("| a\\|b | 1.00 µs |"), "{}", run.markdown());
+        assert_eq!(run.annotations().len(), 1);
+        assert!(!run.annotations()[0].is_error);
     }
 }

@@ -13,16 +13,13 @@ use serde::Serialize;
 use super::standing::{self, Standing};
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
 
-/// Decisions that `evo summary` shows.
 const DECISIONS: usize = 5;
-/// Failures that `evo summary` shows.
 const FAILURES: usize = 8;
-/// Findings that `evo summary` shows.
 const FINDINGS: usize = 6;
-/// Other kernels that `evo summary` names.
 const OTHERS: usize = 6;
 /// Letters of a line of text.
 const WIDTH: usize = 110;
+const NO_BEST: &str = "nothing was accepted or confirmed yet";
 const NO_PEERS: &str =
     "`evo bench --peer …` compares with peers, and no such run of this kernel on this device is kept";
 
@@ -119,69 +116,64 @@ impl<'a> HistoryStep<'a> {
 
     fn best_of(rung: &'a Rung) -> Known<HistoryStep<'a>> {
         let best = rung.best().map(|step| HistoryStep::of(rung, step));
-        Known::of(best, "nothing was accepted or confirmed yet")
+        Known::of(best, NO_BEST)
     }
 }
 
-/// `peers` is where each of the ladders stands beside peers.
-pub fn history<'a>(
-    rungs: &[&'a Rung],
-    peers: &'a [Option<Standing>],
-    notes: &'a [String],
-) -> HistoryResult<'a> {
-    let mut steps: Vec<(&Rung, &LadderStep)> =
-        rungs.iter().flat_map(|rung| rung.steps.iter().map(|step| (*rung, step))).collect();
+/// Each ladder with where it stands beside peers.
+pub fn history<'a>(ladders: &'a [(&'a Rung, Option<Standing>)], notes: &'a [String]) -> HistoryResult<'a> {
+    let steps = |(rung, _): &'a (&'a Rung, _)| rung.steps.iter().map(move |step| (*rung, step));
+    let mut steps: Vec<(&Rung, &LadderStep)> = ladders.iter().flat_map(steps).collect();
     // Stable, so that steps of one second stay in the order of their ladder.
     steps.sort_by(|a, b| a.1.at.cmp(&b.1.at));
-    let standing = rungs.iter().enumerate().map(|(at, rung)| RungStanding {
+    let standing = ladders.iter().map(|(rung, peers)| RungStanding {
         kernel: &rung.kernel,
         device_kind: &rung.device_kind,
         device: &rung.device,
         steps: rung.steps.len(),
         best: HistoryStep::best_of(rung),
-        peers: Known::of(peers.get(at).and_then(Option::as_ref), NO_PEERS),
+        peers: Known::of(peers.as_ref(), NO_PEERS),
     });
-    let standing = standing.collect();
     HistoryResult {
         entries: steps.into_iter().map(|(rung, step)| HistoryStep::of(rung, step)).collect(),
-        standing,
+        standing: standing.collect(),
         notes,
     }
 }
 
 /// The ladders for people.
-pub fn history_text(rungs: &[&Rung], peers: &[Option<Standing>]) -> String {
-    let mut text = String::new();
-    for (at, rung) in rungs.iter().enumerate() {
-        text += &format!(
-            "{} on {} ({}), {}\n",
-            rung.kernel,
-            rung.device,
-            rung.device_kind,
-            counted(rung.steps.len(), "step")
-        );
-        text += "  at                    what             decision    change  candidate\n";
-        for step in &rung.steps {
-            text += &format!("{}\n", line(step));
-        }
-        text += &format!("{}\n", best_line(rung));
-        text += &peers.get(at).and_then(Option::as_ref).map(standing::text).unwrap_or_default();
+pub fn history_text(ladders: &[(&Rung, Option<Standing>)]) -> String {
+    if ladders.is_empty() {
+        return "nothing was tried yet\n".into();
     }
-    if text.is_empty() { "nothing was tried yet\n".into() } else { text + "* the best so far at that time\n" }
+    let mut text = String::new();
+    for (rung, peers) in ladders {
+        let head = "  at                    what             decision    change  candidate";
+        let steps: Vec<String> = rung.steps.iter().map(line).collect();
+        text += &format!("{}\n{head}\n{}\n{}\n", title(rung), steps.join("\n"), best_line(rung));
+        text += &peers.as_ref().map(standing::text).unwrap_or_default();
+    }
+    text + "* the best so far at that time\n"
+}
+
+fn title(rung: &Rung) -> String {
+    let steps = counted(rung.steps.len(), "step");
+    format!("{} on {} ({}), {steps}", rung.kernel, rung.device, rung.device_kind)
 }
 
 fn line(step: &LadderStep) -> String {
     let mark = if step.is_best { '*' } else { ' ' };
-    let name = step_name(step);
-    let change =
-        step.change_ratio.map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)).unwrap_or_default();
-    let own = if step.has_own_source { " (own source)" } else { "" };
-    let idea = step.hypothesis.as_ref().map(|text| format!(": {}", first_line(text))).unwrap_or_default();
-    let text = format!(
-        "{mark} {:<20}  {name:<15}  {:<8}  {change:>8}  {}{own}{idea}",
-        step.at, step.decision, step.configuration
-    );
-    cut(&text)
+    let change = step.change_ratio.map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
+    let idea = step.hypothesis.as_ref().map(|text| format!(": {}", first_line(text)));
+    cut(&format!(
+        "{mark} {:<20}  {:<15}  {:<8}  {:>8}  {}{}",
+        step.at,
+        step_name(step),
+        step.decision,
+        change.unwrap_or_default(),
+        candidate(step),
+        idea.unwrap_or_default()
+    ))
 }
 
 /// `evaluation 7`, `champion 12`, `gate 3`.
@@ -189,161 +181,129 @@ fn step_name(step: &LadderStep) -> String {
     format!("{} {}", step.kind.as_str(), step.number)
 }
 
+fn candidate(step: &LadderStep) -> String {
+    format!("{}{}", step.configuration, if step.has_own_source { " (own source)" } else { "" })
+}
+
 fn best_line(rung: &Rung) -> String {
-    match rung.best() {
-        None => "best so far: nothing was accepted or confirmed yet".into(),
-        Some(step) => {
-            let own = if step.has_own_source { " (own source)" } else { "" };
-            cut(&format!("best so far: {}, {}{own}", step_name(step), step.configuration))
-        }
-    }
+    let best = rung.best().map(|step| format!("{}, {}", step_name(step), candidate(step)));
+    cut(&format!("best so far: {}", best.as_deref().unwrap_or(NO_BEST)))
 }
 
-/// What `evo summary` says of one kernel on one device.
-pub struct Summary<'a> {
-    pub rung: &'a Rung,
-    /// The newest profile's findings, a line each.
-    pub profile_findings: Vec<String>,
-    /// Other ladders.
-    pub others: Vec<&'a Rung>,
-    pub notes: &'a [String],
-}
-
-/// The `result` of `evo summary`.
+/// The `result` of `evo summary`: what it says of one kernel on one device.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SummaryResult<'a> {
+    #[serde(skip)]
+    rung: &'a Rung,
     kernel: &'a str,
     device_kind: &'a str,
     device: &'a str,
     steps: usize,
     best: Known<HistoryStep<'a>>,
+    /// The newest first.
     last_decisions: Vec<HistoryStep<'a>>,
+    /// What asks for something to be done.
     open_findings: Vec<String>,
     tried_and_failed: Vec<String>,
-    others: Vec<OtherRung>,
+    others: Vec<OtherRung<'a>>,
     notes: &'a [String],
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct OtherRung {
-    kernel: String,
-    device_kind: String,
+struct OtherRung<'a> {
+    kernel: &'a str,
+    device_kind: &'a str,
 }
 
-impl Summary<'_> {
-    /// The last decisions, the newest first.
-    fn decisions(&self) -> Vec<&LadderStep> {
-        self.rung.steps.iter().rev().take(DECISIONS).collect()
+/// `profile_findings` are the newest profile's, a line each.
+pub fn summary<'a>(
+    rung: &'a Rung,
+    profile_findings: &[String],
+    others: &[&'a Rung],
+    notes: &'a [String],
+) -> SummaryResult<'a> {
+    let other = |rung: &&'a Rung| OtherRung { kernel: &rung.kernel, device_kind: &rung.device_kind };
+    let profile = profile_findings.iter().map(|finding| format!("profile: {finding}"));
+    SummaryResult {
+        rung,
+        kernel: &rung.kernel,
+        device_kind: &rung.device_kind,
+        device: &rung.device,
+        steps: rung.steps.len(),
+        best: HistoryStep::best_of(rung),
+        last_decisions: last_decisions(rung).map(|step| HistoryStep::of(rung, step)).collect(),
+        open_findings: asked_for(rung).into_iter().chain(profile).chain(notes.iter().cloned()).collect(),
+        tried_and_failed: failures(rung),
+        others: others.iter().map(other).collect(),
+        notes,
     }
+}
 
-    /// What asks for something to be done.
-    fn findings(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let gate = self.rung.steps.iter().rev().find(|step| step.kind == StepKind::Gate);
-        if let Some(step) = gate.filter(|step| step.decision != "pass") {
-            found.push(format!(
-                "the last gate run did not pass ({}): {}",
-                step.decision,
-                first_line(&step.why)
-            ));
-        }
-        let last = self.rung.steps.iter().rev().find(|step| step.kind == StepKind::Evaluation);
-        if let Some(step) = last.filter(|step| step.decision == "revert") {
-            found.push(format!("evaluation {} asks to go back: {}", step.number, first_line(&step.why)));
-        }
-        if let Some(step) = last.filter(|step| self.is_cut_off(step)) {
-            found.push(format!(
-                "evaluation {} was not judged to its end: {}",
-                step.number,
-                first_line(&step.why)
-            ));
-        }
-        found.extend(self.profile_findings.iter().map(|text| format!("profile: {text}")));
-        found.extend(self.notes.iter().cloned());
-        found
+fn last_decisions(rung: &Rung) -> impl Iterator<Item = &LadderStep> {
+    rung.steps.iter().rev().take(DECISIONS)
+}
+
+/// What the last gate run and the last evaluation ask for.
+fn asked_for(rung: &Rung) -> Vec<String> {
+    let last = |kind: StepKind| rung.steps.iter().rev().find(|step| step.kind == kind);
+    let mut found = Vec::new();
+    if let Some(step) = last(StepKind::Gate).filter(|step| step.decision != "pass") {
+        let (decision, why) = (&step.decision, first_line(&step.why));
+        found.push(format!("the last gate run did not pass ({decision}): {why}"));
     }
-
-    /// Whether a time limit, evo or the machine ended an evaluation, which says nothing of its candidate.
-    fn is_cut_off(&self, step: &LadderStep) -> bool {
-        let mut own = self.rung.iterations.iter().filter(|own| own.number == step.number);
-        let nobodys = ["interrupted", "harness_error", "device_lost"];
-        step.kind == StepKind::Evaluation && own.any(|own| nobodys.contains(&own.verdict.as_str()))
-    }
-
-    /// Evaluations that led nowhere, the newest first; one of each kind.
-    fn failures(&self) -> Vec<String> {
-        let mut seen: Vec<(String, String)> = Vec::new();
-        let steps = self.rung.steps.iter().rev().filter(|step| !self.is_cut_off(step));
-        for step in steps.filter(|step| matches!(step.decision.as_str(), "reject" | "revert")) {
-            let idea = match &step.hypothesis {
-                Some(text) => first_line(text).to_string(),
-                None => step.configuration.to_string(),
-            };
-            if !seen.iter().any(|(known, _)| *known == idea) {
-                let text = format!(
-                    "evaluation {}: {idea}: {}: {}",
-                    step.number,
-                    step.decision,
-                    first_line(&step.why)
-                );
-                seen.push((idea, text));
-            }
+    if let Some(step) = last(StepKind::Evaluation) {
+        let (number, why) = (step.number, first_line(&step.why));
+        if step.decision == "revert" {
+            found.push(format!("evaluation {number} asks to go back: {why}"));
         }
-        seen.into_iter().map(|(_, text)| text).collect()
+        if is_cut_off(rung, step) {
+            found.push(format!("evaluation {number} was not judged to its end: {why}"));
+        }
     }
+    found
+}
 
-    pub fn result(&self) -> SummaryResult<'_> {
-        let other = |rung: &&'_ Rung| OtherRung {
-            kernel: rung.kernel.clone(),
-            device_kind: rung.device_kind.clone(),
+/// Whether a time limit, evo or the machine ended an evaluation, which says nothing of its candidate.
+fn is_cut_off(rung: &Rung, step: &LadderStep) -> bool {
+    let mut iterations = rung.iterations.iter().filter(|iteration| iteration.number == step.number);
+    let nobodys = ["interrupted", "harness_error", "device_lost"];
+    step.kind == StepKind::Evaluation
+        && iterations.any(|iteration| nobodys.contains(&iteration.verdict.as_str()))
+}
+
+/// Evaluations that led nowhere, the newest first; one of each kind.
+fn failures(rung: &Rung) -> Vec<String> {
+    let mut ideas: Vec<String> = Vec::new();
+    let mut failures = Vec::new();
+    for step in rung.steps.iter().rev().filter(|step| matches!(step.decision.as_str(), "reject" | "revert")) {
+        let idea = match &step.hypothesis {
+            Some(text) => first_line(text).to_string(),
+            None => step.configuration.to_string(),
         };
-        SummaryResult {
-            kernel: &self.rung.kernel,
-            device_kind: &self.rung.device_kind,
-            device: &self.rung.device,
-            steps: self.rung.steps.len(),
-            best: HistoryStep::best_of(self.rung),
-            last_decisions: (self.decisions().into_iter())
-                .map(|step| HistoryStep::of(self.rung, step))
-                .collect(),
-            open_findings: self.findings(),
-            tried_and_failed: self.failures(),
-            others: self.others.iter().map(other).collect(),
-            notes: self.notes,
+        if !is_cut_off(rung, step) && !ideas.contains(&idea) {
+            let (number, why) = (step.number, first_line(&step.why));
+            failures.push(format!("evaluation {number}: {idea}: {}: {why}", step.decision));
+            ideas.push(idea);
         }
     }
+    failures
+}
 
+impl SummaryResult<'_> {
     /// At most 40 lines for people.
     pub fn text(&self) -> String {
-        let rung = self.rung;
-        let mut lines = vec![
-            format!(
-                "{} on {} ({}), {}",
-                rung.kernel,
-                rung.device,
-                rung.device_kind,
-                counted(rung.steps.len(), "step")
-            ),
-            best_line(rung),
-        ];
-        if let Some(step) = rung.best() {
-            let times = step
-                .p50_ns
-                .iter()
-                .filter_map(|(name, time)| Some(format!("{name} {:.1} µs", (*time)? / 1e3)));
-            let times: Vec<String> = times.collect();
-            lines.extend((!times.is_empty()).then(|| format!("  {}", times.join(", "))));
-        }
+        let mut lines = vec![title(self.rung), best_line(self.rung)];
+        let times = self.rung.best().into_iter().flat_map(|step| &step.p50_ns);
+        let times = times.filter_map(|(name, time)| Some(format!("{name} {:.1} µs", (*time)? / 1e3)));
+        let times = times.collect::<Vec<_>>().join(", ");
+        lines.extend((!times.is_empty()).then(|| format!("  {times}")));
         lines.push("last decisions:".into());
-        lines.extend(
-            self.decisions()
-                .into_iter()
-                .map(|step| format!("  {}", line(step).trim_start_matches(['*', ' ']))),
-        );
-        section(&mut lines, "open findings:", &self.findings(), FINDINGS);
-        section(&mut lines, "tried and failed:", &self.failures(), FAILURES);
-        let others: Vec<String> =
-            self.others.iter().map(|own| format!("{} ({})", own.kernel, own.device_kind)).collect();
+        let decision = |step| format!("  {}", line(step).trim_start_matches(['*', ' ']));
+        lines.extend(last_decisions(self.rung).map(decision));
+        section(&mut lines, "open findings:", &self.open_findings, FINDINGS);
+        section(&mut lines, "tried and failed:", &self.tried_and_failed, FAILURES);
+        let other = |other: &OtherRung<'_>| format!("{} ({})", other.kernel, other.device_kind);
+        let others: Vec<String> = self.others.iter().map(other).collect();
         if !others.is_empty() {
             section(&mut lines, "also here, with `evo summary KERNEL`:", &others, OTHERS);
         }

@@ -1,11 +1,14 @@
 //! What harming a kernel has shown, as text and as Markdown.
 
-use std::fmt::Write;
-
 use evo_protocol::invert::{InvertDose, InvertRow};
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::Serialize;
+
+use super::templates;
 
 /// What was found, and where.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Inverted {
     /// The most expensive first.
     pub rows: Vec<InvertRow>,
@@ -20,21 +23,22 @@ pub struct Inverted {
     pub repro: String,
 }
 
-fn rank(row: &InvertRow) -> String {
-    row.rank.map_or("-".to_string(), |rank| rank.to_string())
-}
-
 /// The table for a terminal, and what to try next.
 pub fn text(found: &Inverted) -> String {
-    let mut text = format!("harmed on `{}`, the most expensive resource first:\n", found.problem);
-    for row in &found.rows {
-        let _ = write!(text, "{:>3}  {:<16} {:<30}  ", rank(row), row.pathology, slope(row));
-        let _ = match row.slope.or(row.upper_bound_of_cure_ratio) {
-            Some(_) => writeln!(text, "{}", row.doses.iter().map(dose).collect::<Vec<_>>().join(", ")),
-            None => writeln!(text, "{}", row.how_known),
-        };
+    templates::lines("invert.txt.j2", found.values())
+}
+
+/// The page `invert-<hash>.md`.
+pub fn markdown(found: &Inverted) -> String {
+    templates::lines("invert.page.j2", found.values())
+}
+
+impl Inverted {
+    fn values(&self) -> Value {
+        let row = |row| (row, slope(row), row.doses.iter().map(dose).collect::<Vec<_>>());
+        let rows: Vec<(&InvertRow, _, _)> = self.rows.iter().map(row).collect();
+        context! { rows => Serde(rows), verdict => verdict(self), ..Value::from(Serde(self)) }
     }
-    text + &verdict(found)
 }
 
 /// The relative time that a unit adds, with its interval.
@@ -63,32 +67,13 @@ fn dose(own: &InvertDose) -> String {
 fn verdict(Inverted { rows, noise_floor, .. }: &Inverted) -> String {
     match rows.iter().find(|row| row.is_steep(noise_floor.unwrap_or(0.0))) {
         Some(first) => {
-            format!("it is bound most by: {}\ntry next: {}\n", first.resource, first.try_next)
+            format!("it is bound most by: {}\ntry next: {}", first.resource, first.try_next)
         }
         None if rows.iter().any(|row| row.slope.is_some()) => {
-            "nothing that was taken away costs time for certain: there is slack in all of it\n".to_string()
+            "nothing that was taken away costs time for certain: there is slack in all of it".to_string()
         }
-        None => "nothing could be measured\n".to_string(),
+        None => "nothing could be measured".to_string(),
     }
-}
-
-/// The page `invert-<hash>.md`.
-pub fn markdown(found: &Inverted) -> String {
-    let Inverted { rows, kernel, device, configuration, problem, noise_floor, repro } = found;
-    let floor = noise_floor.map_or("not measured".to_string(), |floor| format!("{:.2} %", 100.0 * floor));
-    let mut text = format!(
-        "# What binds `{kernel}`\n\n{configuration} on {device}, problem `{problem}`; the kernel differs from itself by \
-         {floor}.\n\n| rank | pathology | added time a unit | unit | doses: harmed / unharmed time | happened |\n\
-         |---|---|---|---|---|---|\n"
-    );
-    for row in rows {
-        let unit = row.doses.first().map_or("", |dose| &dose.unit);
-        let doses = row.doses.iter().map(dose).collect::<Vec<_>>().join("; ");
-        let (rank, name, slope, known) = (rank(row), &row.pathology, slope(row), &row.how_known);
-        let _ = writeln!(text, "| {rank} | `{name}` | {slope} | {unit} | {doses} | {known} |");
-    }
-    let _ = write!(text, "\n{}\nagain: `{repro}`\n", verdict(found));
-    text
 }
 
 #[cfg(test)]

@@ -2,29 +2,28 @@
 //! figures beside the default configuration's (`evo benchmark`); and what to do with it (`evo evaluate`). What is not known
 //! is null, with its reason.
 
-use std::fmt::Write;
-
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_protocol::evaluation::{Evaluation, Recovery};
-use evo_protocol::known::{Known, because};
+use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::{Measurement, TimingMode};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::schema::{ConfigurationObject, HashText};
-use evo_protocol::verdict::{Evidence, GateReport, GateState, VerdictClass, VerdictKind};
+use evo_protocol::verdict::{Evidence, GateReport, VerdictClass, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::counted;
 use evo_timing::acceptance::{RivalDecision, Ruling};
+use minijinja::context;
+use minijinja::value::Serde;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::parity;
-use super::text::time;
+use super::{parity, templates};
 
 /// Where the evaluation took place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Setting {
     pub space: String,
     pub kernel: String,
@@ -37,49 +36,29 @@ pub struct Setting {
 
 /// The verdict for people.
 pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
-    let mut text = format!(
-        "{} on {}: {}, seed {}\n",
-        setting.kernel, setting.device, evaluation.configuration, setting.seed
-    );
-    for report in &evaluation.gates {
-        let state = match report.state {
-            GateState::Pass => "pass",
-            GateState::Fail => "FAIL",
-            GateState::NotRun => "not run",
-        };
-        let cases = if report.cases > 0 { counted(report.cases, "case") } else { String::new() };
-        // The verdict below has all of it.
-        let is_verdict = report.state == GateState::Fail && report.message == evaluation.verdict.message;
-        let message = if is_verdict { first_line(&report.message) } else { report.message.clone() };
-        let _ = write!(text, "  {:<14} {state:<8} {cases:>10}  {message}", report.gate.as_str());
-        text = text.trim_end().to_string();
-        text.push('\n');
-        if !is_verdict {
-            text += &evidence(&report.evidence);
-        }
-    }
-    text += &parity::text(evaluation);
-    text += &measurements(evaluation);
-    text += &resources(evaluation, attributes);
-    let _ = write!(text, "verdict: {}", evaluation.verdict.label());
-    let message = &evaluation.verdict.message;
-    // A compiler's log begins with what the message quotes of it.
-    let is_quoted = evaluation.verdict.evidence.get(LOG).is_some();
-    let message = if is_quoted { first_line(message) } else { message.clone() };
-    if !message.is_empty() {
-        let _ = write!(text, ": {message}");
-    }
-    text.push('\n');
-    text += &evidence(&evaluation.verdict.evidence);
-    if !evaluation.verdict.is_pass() {
-        let _ = writeln!(text, "more: `evo explain {}`", evaluation.verdict.label());
-    }
-    let _ = writeln!(text, "again: {}", setting.repro);
-    text
+    let gates = evaluation.gates.iter().map(|report| evidence(&report.evidence));
+    let values = context! {
+        setting => Serde(setting),
+        evaluation => Serde(evaluation),
+        attributes => Serde(attributes),
+        variant => evaluation.configuration.to_string(),
+        label => evaluation.verdict.label(),
+        gate_evidence => Serde(gates.collect::<Vec<_>>()),
+        evidence => Serde(evidence(&evaluation.verdict.evidence)),
+        parity => Serde(told(&parity::of(evaluation)).0),
+    };
+    templates::lines("verdict.txt.j2", values)
 }
 
-/// The evidence that holds a compiler's words.
-const LOG: &str = "log";
+/// Names and texts, in their order; the parity has lines of its own.
+fn evidence(evidence: &Evidence) -> Vec<(String, String)> {
+    let pieces = evidence.iter().filter(|(name, _)| *name != GateReport::PARITY);
+    let piece = pieces.map(|(name, value)| match value {
+        Value::String(text) => (name.clone(), indented(text)),
+        value => (name.clone(), format!(" {value}")),
+    });
+    piece.collect()
+}
 
 /// Lines of a long text that are shown; `--json` has all of them.
 const SHOWN_LINES: usize = 40;
@@ -89,83 +68,10 @@ fn indented(text: &str) -> String {
     if !text.contains('\n') {
         return format!(" {text}");
     }
-    let count = text.lines().count();
-    let lines = text.lines().take(SHOWN_LINES);
-    let mut shown = lines.fold(String::new(), |shown, line| shown + "\n        " + line.trim_end());
-    if count > SHOWN_LINES {
-        let _ = write!(shown, "\n        … {}, in `--json`", counted(count - SHOWN_LINES, "more line"));
-    }
-    shown
-}
-
-/// The first line of a text, with a sign that there are more.
-fn first_line(text: &str) -> String {
-    match text.split_once('\n') {
-        Some((first, _)) => format!("{first} …"),
-        None => text.to_string(),
-    }
-}
-
-fn evidence(evidence: &Evidence) -> String {
-    // The parity has lines of its own.
-    let own = evidence.iter().filter(|(name, _)| *name != GateReport::PARITY);
-    own.fold(String::new(), |mut text, (name, value)| {
-        let _ = match value {
-            Value::String(value) => writeln!(text, "      {name}:{}", indented(value)),
-            value => writeln!(text, "      {name}: {value}"),
-        };
-        text
-    })
-}
-
-fn measurements(evaluation: &Evaluation) -> String {
-    let mut text = String::new();
-    for one in &evaluation.measurements {
-        let _ = writeln!(
-            text,
-            "  {:<20} {:<6} p50 {}  95 % [{}, {}]  p90 {}  {} × {}{}",
-            one.problem,
-            one.mode.as_str(),
-            time(one.p50_ns),
-            time(one.ci_low_ns),
-            time(one.ci_high_ns),
-            time(one.p90_ns),
-            counted(one.samples, "sample"),
-            one.batch,
-            if one.outliers > 0 { format!(", {}", counted(one.outliers, "outlier")) } else { String::new() },
-        );
-    }
-    if let Some(objective) = evaluation.objective_ns {
-        let _ = writeln!(text, "  objective {}", time(objective));
-    }
-    text
-}
-
-fn resources(evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
-    let mut text = String::new();
-    let number = |value: Option<u64>| value.map_or("-".to_string(), |value| value.to_string());
-    for entry in &evaluation.resources {
-        let _ = writeln!(
-            text,
-            "  {:<20} registers {}, stack {}, spills {}/{}, static shared {}",
-            entry.entry,
-            number(entry.registers.map(u64::from)),
-            number(entry.stack_bytes),
-            number(entry.spill_store_bytes),
-            number(entry.spill_load_bytes),
-            number(entry.shared_static_bytes)
-        );
-    }
-    for (position, launch) in attributes.iter().enumerate() {
-        if let Some(blocks) = launch.blocks_per_multiprocessor {
-            let _ = writeln!(
-                text,
-                "  launch {position}: {} per multiprocessor",
-                counted(blocks, "resident block")
-            );
-        }
-    }
-    text
+    let lines = text.lines().take(SHOWN_LINES).map(|line| format!("\n        {}", line.trim_end()));
+    let more = text.lines().count().saturating_sub(SHOWN_LINES);
+    let rest = (more > 0).then(|| format!("\n        … {}, in `--json`", counted(more, "more line")));
+    lines.chain(rest).collect()
 }
 
 /// The fields of a command's object whose answer is a candidate's verdict.
@@ -190,7 +96,7 @@ pub struct VerdictFields<'a> {
     resources: &'a [EntryResources],
     /// Of each launch, read back from the device.
     attributes: &'a [EntryAttributes],
-    launches: Vec<LaunchRow<'a>>,
+    launches: Vec<LaunchRow>,
     #[schemars(with = "Option<HashText>")]
     source_hash: &'a Option<ContentHash>,
     #[schemars(with = "Option<HashText>")]
@@ -206,9 +112,9 @@ pub struct VerdictFields<'a> {
 
 /// How a problem is launched, with extents in x, y, z.
 #[derive(Debug, Serialize, JsonSchema)]
-struct LaunchRow<'a> {
-    problem: &'a str,
-    entry: &'a str,
+struct LaunchRow {
+    problem: String,
+    entry: String,
     grid: [i64; 3],
     block: [i64; 3],
     cluster: Option<[i64; 3]>,
@@ -221,13 +127,13 @@ impl<'a> VerdictFields<'a> {
         setting: &'a Setting,
         evaluation: &'a Evaluation,
         attributes: &'a [EntryAttributes],
-        checked: &'a [ProblemPlan],
+        checked: &[ProblemPlan],
     ) -> VerdictFields<'a> {
         let verdict = &evaluation.verdict;
         let launches = checked.iter().flat_map(|plan| {
             plan.launches.iter().map(|launch| LaunchRow {
-                problem: &plan.name,
-                entry: &launch.entry,
+                problem: plan.name.clone(),
+                entry: launch.entry.clone(),
                 grid: launch.grid,
                 block: launch.block,
                 cluster: launch.cluster,
@@ -381,10 +287,17 @@ impl Measured<'_> {
         let missing = self.compared.map_or(NOT_PASSED, Compared::why_missing);
         let error = self.compared.and_then(|all| all.problems.iter().find_map(|pair| pair.as_ref().err()));
         let fewest = self.plans.iter().min_by_key(|plan| blocks(plan));
+        let pairs = self
+            .compared
+            .filter(|compared| compared.missing.is_none() && compared.problems.len() == self.plans.len());
+        let ratios = pairs.map(|compared| {
+            let pairs = self.plans.iter().zip(&compared.problems);
+            pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| pair.ratio)))
+        });
         Figures {
             latency_ms: Known::number(latency_ms, NOT_PASSED),
             speedup_vs_baseline: Known::number(
-                self.compared.and_then(|compared| mean_speedup(self.plans, compared)),
+                ratios.and_then(mean_speedup),
                 error.map_or(missing, String::as_str),
             ),
             speedup_vs_torch: Known::Unknown(NO_TORCH.into()),
@@ -449,16 +362,14 @@ impl Compared {
     }
 }
 
-/// The weighted geometric mean of the speed-ups; `None` unless all problems have one.
-fn mean_speedup(plans: &[ProblemPlan], compared: &Compared) -> Option<f64> {
-    if compared.missing.is_some() || plans.len() != compared.problems.len() || plans.is_empty() {
-        return None;
-    }
+/// The geometric mean of the speed-ups, from weights and ratios of times; `None` unless all ratios are known.
+pub fn mean_speedup(ratios: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
-    for (plan, pair) in plans.iter().zip(&compared.problems) {
-        sum -= plan.weight * pair.as_ref().ok()?.ratio.ln();
-        weights += plan.weight;
+    for (weight, ratio) in ratios {
+        sum -= weight * ratio?.ln();
+        weights += weight;
     }
+    // Of no ratio at all it is no number.
     Some((sum / weights).exp()).filter(|speedup| speedup.is_finite() && *speedup > 0.0)
 }
 
@@ -490,24 +401,7 @@ pub fn are_few(device: &DeviceInfo, is_persistent: bool, plan: &ProblemPlan) -> 
 impl Figures {
     /// For people, a line each.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        if let Known::Is(latency) = self.latency_ms {
-            let _ = writeln!(text, "latency  {latency:.6} ms");
-        }
-        if let Known::Is(speedup) = self.speedup_vs_baseline {
-            let over = "over the default configuration, paired in fresh processes";
-            let _ = writeln!(text, "speed-up {speedup:.3}x {over}");
-        }
-        if let (Known::Is(ctas), Known::Is(sm_count), Known::Is(true)) =
-            (&self.ctas, &self.sm_count, &self.few_ctas)
-        {
-            let _ = writeln!(
-                text,
-                "warning: {ctas} blocks are few for {sm_count} multiprocessors; `persistent = true` in [kernel] \
-                 says that this is meant"
-            );
-        }
-        text
+        templates::lines("figures.txt.j2", Serde(told(self).0).into())
     }
 }
 
@@ -658,21 +552,8 @@ fn log_tail(evaluation: &Evaluation) -> Option<String> {
 impl EvaluateResult {
     /// The decision for people, a line each.
     pub fn text(&self, rival: &str) -> String {
-        let mut text = String::new();
-        for problem in &self.problems {
-            if let (Known::Is(speedup), Known::Is(low), Known::Is(high)) =
-                (&problem.speedup, &problem.speedup_low, &problem.speedup_high)
-            {
-                let name = &problem.problem;
-                let _ = writeln!(text, "  {name:<20} {speedup:.3}x  95 % [{low:.3}, {high:.3}] over {rival}");
-            }
-        }
-        if let Known::Is(score) = self.score {
-            let _ = writeln!(text, "score    {score:.3}x over the {rival}, paired in fresh processes");
-        }
-        let decision = self.decision.value().map_or("?".to_string(), RivalDecision::to_string);
-        let why = self.why.value().map_or("?", String::as_str);
-        text + &format!("decision {decision}: {why}\nnext     {}\n", self.next_step)
+        let result = minijinja::Value::from(Serde(told(self).0));
+        templates::lines("evaluate.txt.j2", context! { rival, ..result })
     }
 }
 
@@ -713,7 +594,6 @@ pub struct RivalSaid<'a> {
 #[cfg(test)]
 mod tests {
     use evo_journal::example as fake;
-    use evo_protocol::known::told;
     use evo_protocol::verdict::Verdict;
     use evo_supervise::job::example;
 

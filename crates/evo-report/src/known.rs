@@ -56,6 +56,15 @@ pub fn new_bests(evaluations: &[Evaluation]) -> Vec<NewBest<'_>> {
     found
 }
 
+/// What passed with its time, the fastest first; of equals the earlier, so that the order does not depend on the sort.
+pub fn fastest(evaluations: &[Evaluation]) -> Vec<(f64, &Evaluation)> {
+    let timed = |evaluation: &'_ Evaluation| evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass());
+    let passing = evaluations.iter().filter_map(|evaluation| Some((timed(evaluation)?, evaluation)));
+    let mut passing: Vec<_> = passing.collect();
+    passing.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
+    passing
+}
+
 /// The default configuration's evaluation, or the first one that passed.
 pub fn baseline(evaluations: &[Evaluation]) -> Option<&Evaluation> {
     let passed = |one: &&Evaluation| one.verdict.is_pass() && one.objective_ns.is_some();
@@ -75,34 +84,22 @@ pub fn weights(header: &StudyHeader, history: &History) -> BTreeMap<String, f64>
     weights
 }
 
-/// A variant that was refused although it looked faster than the winner.
-#[derive(Clone, Debug)]
-pub struct RefusedFaster<'a> {
-    pub evaluation: &'a Evaluation,
-    /// Weighted geometric mean of the problems that were timed before it was refused.
-    pub time_ns: f64,
-    pub problems: (usize, usize),
-}
-
-/// The refused variants whose time beat `best_ns`, the fastest first. A time that was taken before the refusal proves nothing:
-/// it shows what a tuner without these gates would have reported.
+/// The refused variants whose time beat `best_ns`, the fastest first: weighted geometric mean of the problems that were
+/// timed before, their number, and the variant. A time that was taken before the refusal proves nothing: it shows what a
+/// tuner without these gates would have reported.
 pub fn refused_faster<'a>(
     header: &StudyHeader,
     history: &'a History,
     best_ns: f64,
-) -> Vec<RefusedFaster<'a>> {
+) -> Vec<(f64, usize, &'a Evaluation)> {
     let weights = weights(header, history);
-    let mut found: Vec<RefusedFaster<'a>> = history
-        .evaluations
-        .iter()
-        .filter(|one| is_refusal(one.verdict.kind))
-        .filter_map(|evaluation| {
-            let (time_ns, timed) = mean_time(header, &weights, evaluation)?;
-            let problems = (timed, header.problems.len());
-            (time_ns < best_ns).then_some(RefusedFaster { evaluation, time_ns, problems })
-        })
-        .collect();
-    found.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns).then(a.evaluation.number.cmp(&b.evaluation.number)));
+    let refused = history.evaluations.iter().filter(|evaluation| is_refusal(evaluation.verdict.kind));
+    let timed = refused.filter_map(|evaluation| {
+        let (time_ns, timed) = mean_time(header, &weights, evaluation)?;
+        (time_ns < best_ns).then_some((time_ns, timed, evaluation))
+    });
+    let mut found: Vec<_> = timed.collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.number.cmp(&b.2.number)));
     found
 }
 

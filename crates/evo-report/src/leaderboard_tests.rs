@@ -1,15 +1,14 @@
 //! The leaderboard: schema, merging, ranking, and the table made of it.
 
 mod closing;
-
-use std::collections::BTreeMap;
+mod portfolio;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
     Leaderboard, LeaderboardSection, PairedDecision, PairedProblem, StudySummary, Throughput,
 };
-use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
+use evo_protocol::measurement::{Measurement, TimingMode};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
@@ -19,35 +18,20 @@ use evo_journal::example as fake;
 use evo_journal::leaderboard::{section, sections};
 use evo_journal::leaderboard_file;
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::record::{Confirmation, JournalRecord, LaunchWork, ProblemWork, StudyHeader};
+use evo_journal::record::{Confirmation, JournalRecord, ProblemWork, RepeatedComparison, StudyHeader};
 use evo_journal::replay::History;
 
 fn measurement(mode: TimingMode, time: f64) -> Measurement {
-    Measurement {
-        problem: "square".into(),
-        mode,
-        samples: 20,
-        batch: 4,
-        p10_ns: time * 0.98,
-        p50_ns: time,
-        p90_ns: time * 1.05,
-        min_ns: time * 0.97,
-        mad_ns: time * 0.01,
-        ci_low_ns: time * 0.99,
-        ci_high_ns: time * 1.01,
-        outliers: 1,
-        dropped: 0,
-        stop: StopRule::Interval,
-        telemetry: Default::default(),
-        raw_ns: Vec::new(),
-    }
+    let measurement = json!({"problem": "square", "mode": mode, "samples": 20, "batch": 4, "p10_ns": time * 0.98,
+        "p50_ns": time, "p90_ns": time * 1.05, "min_ns": time * 0.97, "mad_ns": time * 0.01,
+        "ci_low_ns": time * 0.99, "ci_high_ns": time * 1.01, "outliers": 1, "dropped": 0, "stop": "interval"});
+    serde_json::from_value(measurement).unwrap()
 }
 
 fn evaluation(number: u64, time: f64) -> Evaluation {
     let pair = |name: &str, value: i64| (name.into(), value.into());
     let configuration = Configuration::new(vec![pair("BLOCK_M", 16 << number), pair("VEC", 4)]);
     let report = |gate: &Gate| GateReport { state: GateState::Pass, ..GateReport::not_run(*gate, "") };
-    let hash = ContentHash::of(&number.to_le_bytes());
     let origin = if number == 0 { "default" } else { "random" };
     Evaluation {
         gates: Gate::ALL[..8].iter().map(report).collect(),
@@ -60,52 +44,22 @@ fn evaluation(number: u64, time: f64) -> Evaluation {
             spill_load_bytes: Some(0),
             ..EntryResources::default()
         }],
-        source_hash: Some(hash.clone()),
-        binary_hash: Some(hash.clone()),
-        code_hash: Some(hash),
-        compile_ms: 1.0,
-        device_ms: 1.0,
         ..fake::evaluation(number, configuration, origin, Verdict::pass())
     }
 }
 
 fn confirmation(number: u64, time: f64, baseline: f64) -> Confirmation {
     let ratio = time / baseline;
-    let pair = PairedProblem {
-        problem: "square".into(),
-        ratio,
-        ratio_low: ratio * 0.99,
-        ratio_high: ratio * 1.01,
-        processes: 3,
-        pairs: 36,
-        decision: if ratio < 0.98 { PairedDecision::Faster } else { PairedDecision::Same },
-        baseline_ns: baseline,
-        finalist_ns: time,
-        baseline_drift: None,
-    };
-    let launch = LaunchWork { entry: "gemm".into(), blocks: 64, threads: 128, shared_bytes: 4096 };
-    Confirmation {
-        number,
-        baseline: 0,
-        evaluation: evaluation(number, time),
-        pairs: if number == 0 { Vec::new() } else { vec![pair] },
-        work: vec![ProblemWork {
-            problem: "square".into(),
-            sizes: BTreeMap::from([("N".into(), 256)]),
-            weight: 1.0,
-            flops: Some(3.3e7),
-            bytes: Some(7.8e5),
-            half: false,
-            launches: vec![launch],
-        }],
-        attributes: Vec::new(),
-        toolchain: "nvrtc 13.0".into(),
-        noise_floor: Some(0.01),
-        repeated: None,
-        screened_ns: Some(time * 0.97),
-        at_ms: None,
-        at: "2026-01-01T00:00:00Z".into(),
-    }
+    let pair = json!({"problem": "square", "ratio": ratio, "ratio_low": ratio * 0.99, "ratio_high": ratio * 1.01,
+        "processes": 3, "pairs": 36, "decision": if ratio < 0.98 { "faster" } else { "same" },
+        "baseline_ns": baseline, "finalist_ns": time});
+    let work = json!({"problem": "square", "sizes": {"N": 256}, "weight": 1.0, "flops": 3.3e7, "bytes": 7.8e5,
+        "half": false, "launches": [{"entry": "gemm", "blocks": 64, "threads": 128, "shared_bytes": 4096}]});
+    let pairs = if number == 0 { Vec::new() } else { vec![pair] };
+    let confirmation = json!({"number": number, "baseline": 0, "evaluation": evaluation(number, time),
+        "pairs": pairs, "work": [work], "attributes": [], "toolchain": "nvrtc 13.0", "noise_floor": 0.01,
+        "screened_ns": time * 0.97, "at": "2026-01-01T00:00:00Z"});
+    serde_json::from_value(confirmation).unwrap()
 }
 
 /// Three confirmed configurations; the second is fastest, the third ties with it.
@@ -117,13 +71,23 @@ fn history() -> History {
     header.problems = vec!["square".into()];
     header.device.flops_f32 = Some(1e12);
     header.device.bandwidth = Some(5e10);
-    let times = [200_000.0, 100_000.0, 100_500.0];
-    let at = |number: u64| times[number as usize];
     let mut history = History::default();
     history.header = Some(header);
-    history.evaluations = (0..3).map(|number| evaluation(number, at(number))).collect();
-    history.confirmations = (0..3).map(|number| confirmation(number, at(number), 200_000.0)).collect();
+    set_times(&mut history, &[200_000.0, 100_000.0, 100_500.0]);
     history
+}
+
+/// As many variants as times, all of them confirmed; the first is the baseline.
+fn set_times(history: &mut History, times: &[f64]) {
+    let numbered = || (0u64..).zip(times.iter().copied());
+    history.evaluations = numbered().map(|(number, time)| evaluation(number, time)).collect();
+    history.confirmations = numbered().map(|(number, time)| confirmation(number, time, times[0])).collect();
+}
+
+fn text(section: &LeaderboardSection, width: usize) -> String {
+    let mut board = Leaderboard::empty(String::new());
+    board.sections.push(section.clone());
+    crate::text::board(&board, width)
 }
 
 fn example() -> LeaderboardSection {
@@ -152,9 +116,7 @@ fn study(name: &str, times: &[f64]) -> LeaderboardSection {
 fn past(name: &str, times: &[f64]) -> History {
     let mut past = history();
     past.header.as_mut().unwrap().study = name.into();
-    let numbered = || (0u64..).zip(times.iter().copied());
-    past.evaluations = numbered().map(|(number, time)| evaluation(number, time)).collect();
-    past.confirmations = numbered().map(|(number, time)| confirmation(number, time, times[0])).collect();
+    set_times(&mut past, times);
     past
 }
 
@@ -173,17 +135,6 @@ fn a_row_shows_one_measurement_and_its_ratio_beside_it() {
         assert_eq!(result.gigabytes_per_second, Some(7.8e5 / entry.objective_ns));
     }
     assert!((section.champion.speedup.unwrap() - 2.0).abs() < 1e-9);
-}
-
-#[test]
-fn wide_samples_are_called_noisy() {
-    let mut history = history();
-    assert!(!section(&history).unwrap().champion.noisy);
-    history.confirmations[1].evaluation.measurements[0].p90_ns = 200_001.0;
-    let section = section(&history).unwrap();
-    assert!(section.champion.noisy && !section.runners_up[0].noisy);
-    let text = crate::text::section(&section, 100);
-    assert!(text.contains("  noisy\n") && text.contains("noisy: a tenth of the samples"), "{text}");
 }
 
 #[test]
@@ -225,7 +176,7 @@ fn who_trades_a_problem_is_not_first_by_the_mean() {
     assert_eq!(champion(&allowed), 1);
     for history in [trading(1.041, 1.03), allowed] {
         let section = section(&history).unwrap();
-        let text = crate::text::section(&section, 100);
+        let text = text(&section, 100);
         assert!(text.contains("slower on `small` by 4.1 %"), "{text}");
     }
 }
@@ -329,39 +280,64 @@ fn what_failed_at_full_depth_does_not_enter() {
     assert!(section(&history).is_none());
 }
 
-/// A kernel without small shapes ranks, and the table says what was not checked; a gate that merely did not
-/// run keeps a variant off the board.
-#[test]
-fn a_kernel_without_small_shapes_ranks_with_a_remark() {
-    let mut history = history();
-    let tiny = Gate::ALL.iter().position(|gate| *gate == Gate::TinyShapes).unwrap();
-    for (position, confirmation) in history.confirmations.iter_mut().enumerate() {
-        let report = &mut confirmation.evaluation.gates[tiny];
-        *report = GateReport::not_run(Gate::TinyShapes, "no shape can be derived; tails not checked");
-        if position != 2 {
-            report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
-        }
-    }
-    let section = section(&history).unwrap();
-    assert_eq!((section.champion.number, section.runners_up.len()), (1, 1));
-    assert_eq!(section.champion.gates["tiny_shapes"], GateState::NotRun);
-    let text = crate::text::section(&section, 100);
-    assert!(text.contains("\ntails not checked: #1, #2 ran at the sizes of the problems only"), "{text}");
+/// The champion's comparison on a second card, which saw so much of the win.
+fn set_repeated(history: &mut History, decision: PairedDecision) {
+    let champion = &mut history.confirmations[1];
+    let mut pairs = champion.pairs.clone();
+    pairs.iter_mut().for_each(|pair| pair.decision = decision);
+    champion.repeated = Some(RepeatedComparison { lane: 1, device_uuid: "GPU-2".into(), pairs });
 }
 
 #[test]
-fn what_a_space_file_leaves_unchecked_stands_below_the_table() {
-    let mut history = history();
-    assert!(!serde_json::to_string(&section(&history).unwrap()).unwrap().contains("warnings"));
-    history.header.as_mut().unwrap().warnings = vec!["`M`, `N` are equal in every problem".into()];
-    let section = section(&history).unwrap();
-    let text = crate::text::section(&section, 100);
-    assert!(text.contains("\nwarning: `M`, `N` are equal in every problem\n"), "{text}");
+fn remarks_stand_in_the_row_or_below_the_table() {
+    let check = |change: fn(&mut History), expected: &[&str]| {
+        let mut history = history();
+        let before = text(&section(&history).unwrap(), 100);
+        change(&mut history);
+        let after = text(&section(&history).unwrap(), 100);
+        for words in expected {
+            assert!(after.contains(words) && !before.contains(words), "{words}\n{after}");
+        }
+    };
+    check(
+        |history| history.confirmations[1].evaluation.measurements[0].p90_ns = 200_001.0,
+        &["33 %    64  noisy\n", "noisy: a tenth of the samples took over twice the median\n"],
+    );
+    check(
+        |history| {
+            history.header.as_mut().unwrap().warnings = vec!["`M`, `N` are equal in every problem".into()]
+        },
+        &["\nwarning: `M`, `N` are equal in every problem\n"],
+    );
+    check(
+        |history| set_repeated(history, PairedDecision::Same),
+        &["  this card only\n", "the win does not repeat on a second card: #1 (2.00× on GPU-2)"],
+    );
+    let mut twice = history();
+    set_repeated(&mut twice, PairedDecision::Faster);
+    assert!(!text(&section(&twice).unwrap(), 100).contains("this card only"));
+    // A kernel without small shapes ranks; a gate that merely did not run keeps a variant off the board.
+    check(
+        |history| {
+            let tiny = Gate::ALL.iter().position(|gate| *gate == Gate::TinyShapes).unwrap();
+            for confirmation in &mut history.confirmations {
+                let report = &mut confirmation.evaluation.gates[tiny];
+                *report = GateReport::not_run(Gate::TinyShapes, "no shape can be derived; tails not checked");
+                if confirmation.number != 2 {
+                    report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+                }
+            }
+            let section = section(history).unwrap();
+            assert_eq!((section.champion.number, section.runners_up.len()), (1, 1));
+            assert_eq!(section.champion.gates["tiny_shapes"], GateState::NotRun);
+        },
+        &["\ntails not checked: #1, #2 ran at the sizes of the problems only"],
+    );
 }
 
 #[test]
 fn the_table_reads_well() {
-    insta::assert_snapshot!(crate::text::section(&example(), 100), @"
+    insta::assert_snapshot!(text(&example(), 100), @"
     gemm on fake · square
       #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs
       1       32    4  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64
@@ -374,54 +350,47 @@ fn the_table_reads_well() {
 }
 
 /// The example as a kernel with many parameters has it; two of them differ between the entries.
-fn wide() -> LeaderboardSection {
-    let mut section = example();
+fn wide() -> History {
+    let mut history = history();
     let fixed = [("NUM_WARPS", 4), ("BLOCK_N", 128), ("BLOCK_K", 32), ("STAGES", 3), ("SPLIT_K", 1)];
-    let widen = |configuration: &Configuration| {
-        let own = configuration.iter().map(|(name, value)| (name.into(), value.clone()));
+    let confirmed = history.confirmations.iter_mut().map(|confirmation| &mut confirmation.evaluation);
+    for evaluation in history.evaluations.iter_mut().chain(confirmed) {
+        let pairs = evaluation.configuration.iter().map(|(name, value)| (name.into(), value.clone()));
         let fixed = fixed.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let word = [("swizzle".into(), "xor".into())];
-        Configuration::new(own.chain(fixed).chain(word).collect())
-    };
-    let entries = std::iter::once(&mut section.champion).chain(&mut section.runners_up);
-    for (position, entry) in entries.enumerate() {
-        entry.configuration = widen(&entry.configuration);
-        let unroll = ("UNROLL".into(), (1 << position).into());
-        let pairs = entry.configuration.iter().map(|(name, value)| (name.into(), value.clone()));
-        entry.configuration = Configuration::new(pairs.chain([unroll]).collect());
+        let more = [("swizzle".into(), "xor".into()), ("UNROLL".into(), (1 << evaluation.number).into())];
+        evaluation.configuration = Configuration::new(pairs.chain(fixed).chain(more).collect());
     }
-    section.baseline.configuration = widen(&section.baseline.configuration);
-    section
+    history
 }
 
 #[test]
 fn the_table_fits_the_terminal() {
-    let text = |width| crate::text::section(&wide(), width);
-    insta::assert_snapshot!(text(60), @"
+    let at = |width| text(&section(&wide()).unwrap(), width);
+    insta::assert_snapshot!(at(60), @"
     gemm on fake · square
       #  BLOCK_M  UNROLL      time  speed       95 %
-      1       32       1  100.0 µs  2.00×  1.98–2.02
-      2       64       2  100.5 µs  1.99×  1.97–2.01  tie with 1
-      3       16       4  200.0 µs      -          -  baseline
+      1       32       2  100.0 µs  2.00×  1.98–2.02
+      2       64       4  100.5 µs  1.99×  1.97–2.01  tie with 1
+      3       16       1  200.0 µs      -          -  baseline
     same in all rows: VEC=4, NUM_WARPS=4, BLOCK_N=128,
       BLOCK_K=32, STAGES=3, SPLIT_K=1, swizzle=xor
     not shown in 60 columns: regs, GB/s, roof, TFLOP/s
     time: hot, the default's over the speed; speed: paired with
-      the default (16 4 4 128 32 3 1 xor) in fresh processes;
+      the default (16 4 4 128 32 3 1 xor 1) in fresh processes;
       noise floor 1.00 %
-    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+    again: evo test-one gemm BLOCK_M=32 VEC=4 NUM_WARPS=4 BLOCK_N=128 BLOCK_K=32 STAGES=3 SPLIT_K=1 swizzle=xor UNROLL=2 --device host --seed 1
     ");
-    insta::assert_snapshot!(text(160), @"
+    insta::assert_snapshot!(at(160), @"
     gemm on fake · square
       #  BLOCK_M  VEC  NUM_WARPS  BLOCK_N  BLOCK_K  STAGES  SPLIT_K  swizzle  UNROLL      time  speed       95 %  TFLOP/s  GB/s  roof  regs
-      1       32    4          4      128       32       3        1      xor       1  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64
-      2       64    4          4      128       32       3        1      xor       2  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64  tie with 1
-      3       16    4          4      128       32       3        1      xor       4  200.0 µs      -          -    0.165  3.90  16 %    64  baseline
-    time: hot, the default's over the speed; speed: paired with the default (16 4 4 128 32 3 1 xor) in fresh processes; noise floor 1.00 %
-    again: evo test-one gemm BLOCK_M=32 VEC=4 --device host --seed 1
+      1       32    4          4      128       32       3        1      xor       2  100.0 µs  2.00×  1.98–2.02    0.330  7.80  33 %    64
+      2       64    4          4      128       32       3        1      xor       4  100.5 µs  1.99×  1.97–2.01    0.328  7.76  33 %    64  tie with 1
+      3       16    4          4      128       32       3        1      xor       1  200.0 µs      -          -    0.165  3.90  16 %    64  baseline
+    time: hot, the default's over the speed; speed: paired with the default (16 4 4 128 32 3 1 xor 1) in fresh processes; noise floor 1.00 %
+    again: evo test-one gemm BLOCK_M=32 VEC=4 NUM_WARPS=4 BLOCK_N=128 BLOCK_K=32 STAGES=3 SPLIT_K=1 swizzle=xor UNROLL=2 --device host --seed 1
     ");
     for width in [60, 80, 100, 160] {
-        let text = text(width);
+        let text = at(width);
         let mut lines = text.lines().filter(|line| !line.starts_with("again: "));
         assert!(lines.all(|line| line.chars().count() <= width), "{width}\n{text}");
     }
@@ -433,7 +402,7 @@ fn the_table_explains_what_ambiguous_means() {
     let pair = &mut history.confirmations[2].pairs[0];
     (pair.ratio, pair.ratio_low, pair.ratio_high, pair.decision) =
         (0.97, 0.95, 0.99, PairedDecision::Ambiguous);
-    let text = crate::text::section(&section(&history).unwrap(), 100);
+    let text = text(&section(&history).unwrap(), 100);
     insta::assert_snapshot!(text, @"
     gemm on fake · square
       #  BLOCK_M  VEC      time  speed       95 %  TFLOP/s  GB/s  roof  regs
@@ -514,6 +483,6 @@ fn a_parameter_called_like_a_column_is_told_apart() {
     let configuration = |value: i64| Configuration::new(vec![("time".into(), value.into())]);
     section.champion.configuration = configuration(1);
     section.runners_up.iter_mut().for_each(|entry| entry.configuration = configuration(2));
-    let text = crate::text::section(&section, 100);
+    let text = text(&section, 100);
     assert!(text.contains("\n  #  parameter:time      time  speed"), "{text}");
 }

@@ -15,10 +15,8 @@ pub mod invert;
 pub mod json;
 pub mod judged;
 mod known;
-pub mod lane_lines;
 pub mod micro;
 pub mod parity;
-mod portfolio;
 pub mod profile;
 pub mod sanitize;
 pub mod standing;
@@ -26,6 +24,7 @@ pub mod study;
 pub mod study_report;
 pub mod styled;
 pub mod table;
+mod templates;
 pub mod text;
 pub mod width;
 

@@ -5,8 +5,9 @@ use evo_protocol::micro::{MicroRanking, MicroRow};
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::Configuration;
 
+use super::known::fastest;
 use super::table::{FittedTable, Keep, UNKNOWN};
-use super::text::time;
+use super::text::{add_parameters, time};
 
 /// What was tried: evaluations that say something about a configuration.
 pub fn tried(evaluations: &[Evaluation]) -> u64 {
@@ -22,11 +23,7 @@ pub fn ranked(
     work: f64,
     ctas: impl Fn(&Configuration) -> u64,
 ) -> Vec<MicroRow> {
-    let first_hand = evaluations.iter().filter(|one| one.verdict.is_pass() && one.duplicate_of.is_none());
-    let mut timed: Vec<(f64, &Evaluation)> =
-        first_hand.filter_map(|one| Some((one.objective_ns?, one))).collect();
-    // The earlier of equals, so that the order does not depend on the sort.
-    timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
+    let first_hand = fastest(evaluations).into_iter().filter(|(_, one)| one.duplicate_of.is_none());
     let row = |(at, (time_ns, one)): (usize, (f64, &Evaluation))| MicroRow {
         rank: at as u32 + 1,
         configuration: one.configuration.clone(),
@@ -36,20 +33,19 @@ pub fn ranked(
         ctas: ctas(&one.configuration),
         occupancy_percent: one.facts.and_then(|facts| facts.occupancy).map(|share| 100.0 * share),
     };
-    timed.into_iter().take(top).enumerate().map(row).collect()
+    first_hand.take(top).enumerate().map(row).collect()
 }
 
 /// The rows, in so many columns; nothing where nothing is ranked.
 pub fn table(ranking: &MicroRanking, width: usize) -> String {
-    let Some(first) = ranking.ranked.first() else { return String::new() };
+    if ranking.ranked.is_empty() {
+        return String::new();
+    }
     let column = |of: &dyn Fn(&MicroRow) -> String| ranking.ranked.iter().map(of).collect();
     let mut table = FittedTable::default();
     table.add("rank", Keep::Always, column(&|row| row.rank.to_string()));
-    for (name, _) in first.configuration.iter() {
-        let value =
-            |row: &MicroRow| row.configuration.get(name).map_or(UNKNOWN.to_string(), ToString::to_string);
-        table.add(name, Keep::Parameter, column(&value));
-    }
+    let configurations = ranking.ranked.iter().map(|row| &row.configuration).collect();
+    add_parameters(&mut table, configurations, &["rank", "time", "ctas", "occupancy"]);
     table.add("time", Keep::Always, column(&|row| time(row.time_ns)));
     table.add("ctas", Keep::Rank(2), column(&|row| row.ctas.to_string()));
     let occupancy =

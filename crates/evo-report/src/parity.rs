@@ -2,7 +2,7 @@
 //! each problem with their answers and leaves the numbers in the evidence of `full_shapes`.
 
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::known::{Known, told};
+use evo_protocol::known::Known;
 use evo_protocol::verdict::{Gate, GateReport};
 use serde_json::{Value, json};
 
@@ -32,35 +32,4 @@ pub fn of(evaluation: &Evaluation) -> Known<Value> {
         Value::Array(seen.iter().map(problem).collect())
     });
     Known::of(problems, "no problem was compared with its answer")
-}
-
-/// A line a problem.
-pub fn text(evaluation: &Evaluation) -> String {
-    let (Value::Array(problems), _) = told(&of(evaluation)) else { return String::new() };
-    let line = |one: &Value| {
-        let number =
-            |name: &str| one[name].as_f64().map_or("unknown".to_string(), |value| format!("{value:.3e}"));
-        let close = |name: &str| match one[name].as_bool() {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "unknown",
-        };
-        let task = match one[GateReport::PARITY_TASK]["within"].as_bool() {
-            Some(within) => {
-                let ratio = one[GateReport::PARITY_TASK]["matched_ratio"].as_f64().unwrap_or_default();
-                let word = if within { "passes" } else { "fails" };
-                format!(", by the task's own rule it {word} ({:.2} % of the elements match)", 100.0 * ratio)
-            }
-            None => String::new(),
-        };
-        format!(
-            "  {:<20} parity: max abs error {}, max rel error {}, allclose 1e-3 {}, 1e-2 {}{task}\n",
-            one["problem"].as_str().unwrap_or_default(),
-            number("max_abs_error"),
-            number("max_rel_error"),
-            close("allclose_1e-3"),
-            close("allclose_1e-2"),
-        )
-    };
-    problems.iter().map(line).collect()
 }

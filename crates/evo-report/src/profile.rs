@@ -1,16 +1,18 @@
 //! A candidate's profile as an object and as text. What is not known is null, with its reason.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 
 use evo_inspect::profile::{
     MetricTarget, MissingMetric, NoCounters, Profile, ProfileFinding, ProfiledLaunch, metric_of,
 };
-use evo_protocol::known::Known;
+use evo_protocol::known::{Known, told};
+use minijinja::context;
+use minijinja::value::Serde;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::judged::VerdictFields;
+use super::templates;
 
 const HOST: &str = "the host device has no counters";
 
@@ -136,55 +138,17 @@ impl ProfilerSaid {
 
 /// The profile for people.
 pub fn text(profile: &Profile) -> String {
-    let diagnosis = profile.diagnosis();
-    let mut text = format!("problem    {}\n", profile.problem);
-    let _ = writeln!(text, "bottleneck {} ({})", diagnosis.bottleneck.as_str(), diagnosis.because);
-    for one in profile.findings() {
-        let ProfileFinding { metric, value, target, meaning, next, .. } = one;
-        let _ = writeln!(text, "  {metric} is {}, target {}: {meaning}", short(value), short(target));
-        let _ = writeln!(text, "    next: {next}");
-    }
-    let facts = &profile.known;
-    let _ = writeln!(text, "known without counters, of the main launch");
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "  {name:<26} {value}");
+    let (result, reasons) = told(&ProfileResult::of(profile));
+    let fields = profile.launches().iter().flat_map(|launch| launch.metrics.keys());
+    let missing = profile.counters.as_ref().map_or(&[][..], |collected| &collected.missing);
+    let missing = missing.iter().map(|metric| (&metric.field, metric.launch, &metric.reason));
+    let values = context! {
+        result => Serde(result),
+        reasons,
+        targets => fields.map(|field| (field.clone(), target(field))).collect::<BTreeMap<_, _>>(),
+        missing => Serde(missing.collect::<Vec<_>>()),
     };
-    line("ctas", facts.ctas.to_string());
-    line("waves", shown(&facts.waves, |value| short(*value)));
-    line("occupancy_limit_percent", shown(&facts.occupancy_limit_percent, |value| short(*value)));
-    line("limited_by", shown(&facts.limited_by, |value| value.as_str().to_string()));
-    line("registers", shown(&facts.registers, ToString::to_string));
-    line("spill_bytes", shown(&facts.spill_bytes, ToString::to_string));
-    line("roofline_ratio", shown(&facts.roofline_ratio, |value| short(*value)));
-    for launch in profile.launches() {
-        let _ =
-            writeln!(text, "{} grid {} block {}", launch.entry, extents(launch.grid), extents(launch.block));
-        for (field, value) in &launch.metrics {
-            let value = value.map_or("missing".to_string(), short);
-            let _ = writeln!(text, "  {field:<26} {value:<14} {}", target(field));
-        }
-    }
-    for one in profile.counters.as_ref().map_or(&[][..], |collected| &collected.missing) {
-        let _ = writeln!(text, "missing: {} of launch {}: {}", one.field, one.launch, one.reason);
-    }
-    text
-}
-
-fn shown<T>(value: &Result<T, String>, show: impl Fn(&T) -> String) -> String {
-    value.as_ref().map_or_else(|why| format!("unknown: {why}"), show)
-}
-
-/// About four digits.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1000.0 || size == size.trunc() => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-fn extents(extents: [i64; 3]) -> impl Display {
-    format!("{}x{}x{}", extents[0], extents[1], extents[2])
+    templates::lines("profile.txt.j2", values)
 }
 
 fn target(field: &str) -> String {
@@ -201,7 +165,6 @@ fn target(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::known::told;
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,15 +1,16 @@
 //! What compute-sanitizer found in one candidate, as text and as JSON.
 
-use std::fmt::Write;
-
-use evo_protocol::known::{Known, because};
+use evo_protocol::known::{Known, because, told};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_protocol::verdict::{GateReport, Verdict, VerdictClass};
+use minijinja::context;
+use minijinja::value::Serde;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::judged::Setting;
+use super::templates;
 use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, SanitizerState, StandIn};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
 use evo_inspect::twin::TwinAnswer;
@@ -98,8 +99,8 @@ impl Sanitized<'_> {
 pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
     let look = sanitized.look;
     let findings: Vec<&SanitizerFinding> = look.findings().take(SHOWN).collect();
-    let silent = |name: &str| match name {
-        "argument" => "the address is not known, or not near a buffer of evo's".to_string(),
+    let silent = |path: &str| match path.rsplit('.').next() {
+        Some("argument") => "the address is not known, or not near a buffer of evo's".to_string(),
         _ => "the tool does not say".to_string(),
     };
     let verdict = sanitized.verdict();
@@ -143,54 +144,19 @@ pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
 
 /// The text form.
 pub fn text(sanitized: &Sanitized<'_>) -> String {
-    let setting = sanitized.setting;
-    let tool = sanitized.tool.map_or_else(|_| String::new(), |tool| format!(" {}", tool.version));
-    let mut text = format!("{} on {}, compute-sanitizer{tool}\n", setting.kernel, setting.device);
-    if !sanitized.look.shapes.is_empty() {
-        let _ = writeln!(text, "  shapes: {}", sanitized.look.shapes.join("; "));
-    }
-    for outcome in &sanitized.look.outcomes {
-        let state = match outcome.state {
-            SanitizerState::Pass => "pass",
-            SanitizerState::Fail => "FAIL",
-            SanitizerState::NotRun => "not run",
-        };
-        let seen = match &outcome.failure {
-            Some(failure) => failure.message.clone(),
-            None => format!(
-                "{} launches, {} errors, {} warnings, {:.1} s",
-                outcome.launches,
-                outcome.errors,
-                outcome.warnings,
-                outcome.elapsed.as_secs_f64()
-            ),
-        };
-        let _ = writeln!(text, "  {:<10} {state:<8} {seen}", outcome.check.as_str());
-        for finding in outcome.findings.iter().take(SHOWN_IN_TEXT) {
-            let _ = writeln!(text, "      {}", line(finding));
-        }
-        let more = (outcome.errors + outcome.warnings).saturating_sub(SHOWN_IN_TEXT as u64);
-        if more > 0 {
-            let _ = writeln!(text, "      and {more} more");
-        }
-        for note in &outcome.notes {
-            let _ = writeln!(text, "      note: {note}");
-        }
-    }
-    for own in &sanitized.stand_ins() {
-        let _ =
-            writeln!(text, "  {:<17} {}  {}", own.name, if own.ran { "ran" } else { "not run" }, own.message);
-    }
-    for finding in &sanitized.look.own {
-        let _ = writeln!(text, "      {}", line(finding));
-    }
-    let _ = writeln!(text, "sanitize: {}", sanitized.look.state().as_str());
-    if let Some(verdict) = sanitized.verdict().filter(|own| !own.is_pass()) {
-        let _ = writeln!(text, "verdict: {}: {}", verdict.label(), verdict.message);
-        let _ = writeln!(text, "more: `evo explain {}`", verdict.label());
-    }
-    let _ = writeln!(text, "again: {}", setting.repro);
-    text
+    let look = sanitized.look;
+    let first = |outcome: &SanitizerOutcome| {
+        outcome.findings.iter().take(SHOWN_IN_TEXT).map(line).collect::<Vec<_>>()
+    };
+    let values = context! {
+        setting => Serde(sanitized.setting),
+        result => Serde(told(&result(sanitized)).0),
+        findings => look.outcomes.iter().map(first).collect::<Vec<_>>(),
+        own => look.own.iter().map(line).collect::<Vec<_>>(),
+        shown => SHOWN_IN_TEXT,
+        message => sanitized.verdict().map(|verdict| verdict.message),
+    };
+    templates::lines("sanitize.txt.j2", values)
 }
 
 /// `error: Invalid write …, scale at scale.cu:5, thread (3, 0, 0) of block (2, 1, 0), 0x2040 in or near y`.

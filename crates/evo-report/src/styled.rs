@@ -85,38 +85,21 @@ impl StyledLine {
     }
 }
 
-/// The variables that decide on colors, as far as they are set.
-#[derive(Clone, Debug, Default)]
-pub struct ColorWish {
-    pub no_color: Option<String>,
-    pub clicolor: Option<String>,
-    pub clicolor_force: Option<String>,
-    pub term: Option<String>,
+/// Whether text for a stream has colors, by the variables that decide on them in this process's environment.
+pub fn allows_colors(is_terminal: bool) -> bool {
+    allows(|name| std::env::var(name).ok(), is_terminal)
 }
 
-impl ColorWish {
-    /// Of this process's environment.
-    pub fn of_environment() -> ColorWish {
-        let get = |name: &str| std::env::var(name).ok();
-        ColorWish {
-            no_color: get("NO_COLOR"),
-            clicolor: get("CLICOLOR"),
-            clicolor_force: get("CLICOLOR_FORCE"),
-            term: get("TERM"),
-        }
+fn allows(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> bool {
+    let is = |name: &str, value: &str| variable(name).as_deref() == Some(value);
+    let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    if is_set("NO_COLOR") {
+        return false;
     }
-
-    /// Whether text for a stream has colors, by the conventions of these variables.
-    pub fn allows(&self, is_terminal: bool) -> bool {
-        let is_set = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.is_empty());
-        if is_set(&self.no_color) {
-            return false;
-        }
-        if is_set(&self.clicolor_force) && self.clicolor_force.as_deref() != Some("0") {
-            return true;
-        }
-        is_terminal && self.clicolor.as_deref() != Some("0") && self.term.as_deref() != Some("dumb")
+    if is_set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0") {
+        return true;
     }
+    is_terminal && !is("CLICOLOR", "0") && !is("TERM", "dumb")
 }
 
 /// Bars for numbers over time, the lowest number the lowest bar; in at most `width` characters, each the last of its
@@ -142,15 +125,9 @@ mod tests {
     #[test]
     fn colors_follow_the_conventions() {
         let check = |set: &[(&str, &str)], is_terminal: bool, expected: bool| {
-            let get =
-                |name: &str| set.iter().find(|(own, _)| *own == name).map(|(_, value)| value.to_string());
-            let wish = ColorWish {
-                no_color: get("NO_COLOR"),
-                clicolor: get("CLICOLOR"),
-                clicolor_force: get("CLICOLOR_FORCE"),
-                term: get("TERM"),
-            };
-            assert_eq!(wish.allows(is_terminal), expected, "{set:?} {is_terminal}");
+            let variable =
+                |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string());
+            assert_eq!(allows(variable, is_terminal), expected, "{set:?} {is_terminal}");
         };
         check(&[], true, true);
         check(&[], false, false);

@@ -4,9 +4,24 @@
 
 use std::fmt::Write as _;
 
+use evo_space::text::printable;
+
 use super::width::wrapped;
 
-/// A table, column by column.
+/// A table in Markdown, below the names of its columns.
+pub fn markdown_table<const N: usize>(columns: &str, rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut text = format!("| {columns} |\n|{}\n", "---|".repeat(N));
+    for row in rows {
+        let _ = writeln!(text, "| {} |", row.map(|cell| markdown_cell(&cell)).join(" | "));
+    }
+    text
+}
+
+/// A text in a line of Markdown or in a cell of a table, where a bar would begin another one.
+pub fn markdown_cell(text: &str) -> String {
+    printable(text).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}
+
 #[derive(Debug, Default)]
 pub struct FittedTable {
     columns: Vec<TableColumn>,
@@ -14,6 +29,8 @@ pub struct FittedTable {
 
 #[derive(Debug)]
 pub struct TableColumn {
+    /// Its place among all columns of the table.
+    number: usize,
     head: String,
     cells: Vec<String>,
     keep: Keep,
@@ -22,7 +39,6 @@ pub struct TableColumn {
 /// What may happen to a column when the table is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// It always stays.
     Always,
     /// It is a parameter: below the table if it is the same in all rows, left out in the end.
     Parameter,
@@ -62,9 +78,9 @@ impl TableColumn {
 }
 
 impl FittedTable {
-    /// Adds a column on the right.
     pub fn add(&mut self, head: &str, keep: Keep, cells: Vec<String>) {
-        self.columns.push(TableColumn { head: head.to_string(), cells, keep });
+        let number = self.columns.len();
+        self.columns.push(TableColumn { number, head: head.to_string(), cells, keep });
     }
 
     /// The table, at most `width` characters wide if its columns that always stay allow that, without parameters that are
@@ -76,14 +92,15 @@ impl FittedTable {
     /// The table with lines below it that name what is not a column.
     pub fn text(&self, width: usize) -> String {
         let (shown, shared, left_out) = self.fitted(width, false);
-        let mut text = grid(&shown);
-        if !shared.is_empty() {
-            text += &wrapped(&format!("same in all rows: {}", shared.join(", ")), width);
-        }
-        if !left_out.is_empty() {
-            text += &wrapped(&format!("not shown in {width} columns: {}", left_out.join(", ")), width);
-        }
-        text
+        grid(&shown) + &footer(&shared, &left_out, width)
+    }
+
+    /// For rows that come one by one, of a table whose columns have every cell that they may have: the columns that fit
+    /// beside a last one, by number and with their width, and the lines below the table.
+    pub fn layout(&self, width: usize, last: usize) -> (Vec<(usize, usize)>, String) {
+        let (shown, shared, left_out) = self.fitted(width.saturating_sub(last), false);
+        let columns = shown.iter().map(|column| (column.number, column.width())).collect();
+        (columns, footer(&shared, &left_out, width))
     }
 
     /// The columns that fit, parameters with one value, and the names of what else does not fit.
@@ -101,6 +118,17 @@ impl FittedTable {
         }
         (shown, shared, left_out)
     }
+}
+
+fn footer(shared: &[String], left_out: &[&str], width: usize) -> String {
+    let mut text = String::new();
+    if !shared.is_empty() {
+        text += &wrapped(&format!("same in all rows: {}", shared.join(", ")), width);
+    }
+    if !left_out.is_empty() {
+        text += &wrapped(&format!("not shown in {width} columns: {}", left_out.join(", ")), width);
+    }
+    text
 }
 
 /// The number of rank lowest, else the widest parameter, if there is anything to leave out.

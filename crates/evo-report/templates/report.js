@@ -293,14 +293,13 @@ const live = () => {
   const mark = make("span", "live");
   mark.id = "live";
   theme.before(mark);
-  const events = new EventSource("events" + location.search);
-  let busy = false, again = false;
-  const refresh = async () => {
-    if (busy) { again = true; return; }
-    busy = true;
+  let version = "";
+  const look = async () => {
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
+      const answer = await fetch(location.href, { cache: "no-store", headers: { "If-None-Match": version } });
+      mark.textContent = answer.ok || answer.status === 304 ? "live" : "ended";
       if (answer.ok) {
+        version = answer.headers.get("ETag");
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
         const { scrollX, scrollY } = window;
         const hadFocus = document.activeElement?.id;
@@ -310,15 +309,11 @@ const live = () => {
         begin();
         if (hadFocus && $(hadFocus)) $(hadFocus).focus();
         scrollTo(scrollX, scrollY);
-        root.dataset.updates = +(root.dataset.updates ?? 0) + 1;
       }
-    } catch { /* The stream says when the server is gone. */ }
-    busy = false;
-    if (again) { again = false; refresh(); }
+    } catch { mark.textContent = "waiting"; }
+    setTimeout(look, 1000);
   };
-  events.addEventListener("changed", refresh);
-  events.addEventListener("open", () => { mark.textContent = "live"; });
-  events.addEventListener("error", () => { mark.textContent = events.readyState === 2 ? "ended" : "waiting"; });
+  look();
 };
 
 addEventListener("securitypolicyviolation", (event) => { errors.push("blocked: " + event.violatedDirective); root.dataset.errors = errors.join("; "); });

@@ -57,21 +57,18 @@
 //! - [`Strategy::reconsider`] judges a variant by what the compiler reported, before it runs.
 //! - [`PerProblem`] searches for the best configuration of each of several problems.
 //! - [`Insight`] says what a finished study tells beyond its winner.
-//! - [`model`] holds the surrogate models, for use without a strategy; [`memory`], [`population`] and [`variation`] hold
-//!   what a strategy of your own can be made of.
+//! - [`model`] holds the surrogate models, for use without a strategy.
 
 mod evolve;
 pub mod insight;
-pub mod memory;
+mod memory;
 pub mod model;
 mod per_problem;
 mod permutation;
-pub mod population;
 pub mod registry;
 mod seeded;
 pub mod strategy;
 mod unguided;
-pub mod variation;
 
 pub use self::insight::Insight;
 pub use self::per_problem::{PerProblem, ProblemSearch};

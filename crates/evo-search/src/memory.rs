@@ -16,14 +16,6 @@ use rand_chacha::ChaCha8Rng;
 use crate::permutation::Permutation;
 use crate::strategy::{Origin, Proposal};
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Member {
-    pub objective: f64,
-    /// How many points had worked before it; the earlier of two equal objectives ranks first.
-    pub arrival: u64,
-    pub genome: Genome,
-}
-
 /// Before falling back to the walk over all points. With a tenth of the points left, 32 draws find one 97 times in 100.
 const DRAWS: u32 = 32;
 
@@ -51,10 +43,6 @@ impl<'a> Unseen<'a> {
         let count = space.count();
         let walk = (count <= WALKABLE).then(|| Permutation::new(count, seed));
         Unseen { space, seen: HashSet::new(), valid_seen: 0, count, walk, cursor: 0, given_up: false }
-    }
-
-    pub fn space(&self) -> &'a SearchSpace {
-        self.space
     }
 
     pub fn is_seen(&self, genome: &Genome) -> bool {
@@ -188,8 +176,8 @@ mod tests {
     fn strategies_go_on_where_points_are_not_counted() {
         let space = entangled();
         assert!(!space.is_exact());
-        for name in registry::names().chain(["surrogate_trees", "surrogate_process"]) {
-            let mut strategy = registry::create_any(name, &space, 1).unwrap();
+        for name in registry::names() {
+            let mut strategy = registry::create(name, &space, 1).unwrap();
             let proposals = strategy.ask(3);
             assert_eq!(proposals.len(), 3, "{name}");
             assert!(proposals.iter().all(|proposal| space.contains(&proposal.genome)), "{name}");

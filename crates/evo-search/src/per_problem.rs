@@ -79,17 +79,17 @@ impl<'a> PerProblem<'a> {
         shares(self.searches.iter().map(|one| &one.progress))
     }
 
-    /// The problem that the proposal after `ahead` others is aimed at, as things stand. The generator is that of the
-    /// number of points before it, so that a resumed search draws what the uninterrupted one would have drawn.
-    fn target(&self, ahead: usize) -> usize {
-        let begun = (self.seen.len() + ahead) as u64;
+    /// The problem that the next proposal is aimed at. The generator is that of the number of points before it, so that a
+    /// resumed search draws what the uninterrupted one would have drawn.
+    fn target(&self) -> usize {
+        let begun = self.seen.len() as u64;
         // The factor is another than those of the strategies, whose draws must not go with these.
         let mut rng = seeded(self.seed ^ begun.wrapping_mul(0xd6e8_feb8_6659_fd93));
         pick(&self.shares(), rng.random::<f64>())
     }
 
     fn propose(&mut self) -> Option<Proposal> {
-        let (target, count) = (self.target(0), self.searches.len());
+        let (target, count) = (self.target(), self.searches.len());
         // A strategy may have to wait, or have nothing left; then another one proposes.
         let order = (0..count).map(|step| (target + step) % count);
         for problem in order {
@@ -157,14 +157,6 @@ impl Strategy for PerProblem<'_> {
 
     fn useful_on_lanes(&self, lanes: usize) -> usize {
         self.searches.iter().map(|search| search.strategy.useful_on_lanes(lanes)).max().unwrap_or(1)
-    }
-
-    fn likely(&self, n: usize) -> Vec<Genome> {
-        let mut wanted: Vec<usize> = vec![0; self.searches.len()];
-        (0..n).for_each(|ahead| wanted[self.target(ahead)] += 1);
-        let searches = self.searches.iter().zip(wanted).filter(|(_, wanted)| *wanted > 0);
-        let points = searches.flat_map(|(search, wanted)| search.strategy.likely(wanted));
-        points.filter(|genome| !self.seen.contains(genome)).collect()
     }
 
     fn is_done(&self) -> bool {

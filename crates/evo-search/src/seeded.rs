@@ -164,12 +164,6 @@ impl Strategy for Seeded<'_> {
         self.inner.useful_on_lanes(lanes).saturating_add(self.in_flight())
     }
 
-    fn likely(&self, n: usize) -> Vec<Genome> {
-        let mut likely = self.inner.likely(n);
-        likely.retain(|genome| !self.is_given(genome));
-        likely
-    }
-
     fn is_done(&self) -> bool {
         self.inner.is_done()
     }

@@ -141,87 +141,66 @@ pub trait Strategy {
         self.useful_in_flight().saturating_mul(lanes.max(1))
     }
 
-    /// Up to `n` points that it would propose next as things stand, most likely first. Asking changes nothing of what it
-    /// proposes. An engine may compile them while compilers idle: a point that is then proposed is ready at once, and
-    /// was still chosen with everything known. None from strategies that cannot tell.
-    fn likely(&self, _n: usize) -> Vec<Genome> {
-        Vec::new()
-    }
-
     /// Whether the strategy has nothing left to propose, whatever it is told.
     fn is_done(&self) -> bool;
 }
 
-macro_rules! origins {
-    ($($(#[$doc:meta])* $origin:ident = $name:expr,)*) => {
-        /// The operator that proposed a point. Journals and reports keep it by its name, [`Origin::as_str`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Origin {
-            $($(#[$doc])* $origin,)*
-            /// An operator of a strategy from outside this crate.
-            Other(&'static str),
-        }
-
-        impl Origin {
-            pub const ALL: [Origin; 21] = [$(Origin::$origin),*];
-
-            /// The name in journals and reports. It never changes, because old journals are read too.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Origin::$origin => $name,)*
-                    Origin::Other(name) => name,
-                }
-            }
-        }
-    };
-}
-
-origins! {
+/// The operator that proposed a point. Journals and reports keep it by its name, [`Origin::as_str`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
     /// The default configuration of the space, which every search proposes first.
-    Default = DEFAULT_ORIGIN,
-    Prior = "prior",
+    Default,
+    Prior,
     /// A point of a cheap ranking that was made before the search.
-    Micro = "micro",
+    Micro,
     /// The next point of a low-discrepancy sequence, at the beginning of a search.
-    Spread = "spread",
-    /// A point far from all others, where a search starts over.
-    Restart = "restart",
-    Random = "random",
-    /// The next point of a low-discrepancy sequence, by a strategy of earlier versions.
-    QuasiRandom = "quasi_random",
-    Exhaustive = "exhaustive",
-    Neighbor = "neighbor",
-    /// A few genes of a local optimum, changed at random, by local search of earlier versions.
-    Kick = "kick",
-    /// A step along the difference of two members, by differential evolution of earlier versions.
-    Difference = "difference",
+    Spread,
+    Random,
+    Exhaustive,
+    Neighbor,
     /// One gene moved to the value just below or above.
-    Step = "step",
+    Step,
     /// One gene set to any other of its values.
-    Mutation = "mutation",
+    Mutation,
     /// Two changes of one gene each.
-    Double = "double",
-    Crossover = "crossover",
+    Double,
+    Crossover,
     /// A few genes taken from the whole population.
-    Pool = "pool",
+    Pool,
     /// A move along the difference between a worse and a better member.
-    Drift = "drift",
+    Drift,
     /// One of many uniform draws, chosen by the models.
-    Sample = "sample",
-    Model = "model",
-    Trees = "trees",
-    Process = "process",
+    Sample,
+    Model,
+    Trees,
+    Process,
+    /// An operator of a strategy from outside this crate.
+    Other(&'static str),
 }
 
 impl Origin {
-    /// The origin of that name, as a journal has it; `None` for the name of an operator from elsewhere.
-    pub fn from_name(name: &str) -> Option<Origin> {
-        Origin::ALL.into_iter().find(|origin| origin.as_str() == name)
-    }
-
-    /// Its points are spread over the whole space whatever was measured before, and stand for it as random draws do.
-    pub fn is_uniform(self) -> bool {
-        matches!(self, Origin::Random | Origin::QuasiRandom)
+    /// The name in journals and reports. It never changes, because old journals are read too.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Origin::Default => DEFAULT_ORIGIN,
+            Origin::Prior => "prior",
+            Origin::Micro => "micro",
+            Origin::Spread => "spread",
+            Origin::Random => "random",
+            Origin::Exhaustive => "exhaustive",
+            Origin::Neighbor => "neighbor",
+            Origin::Step => "step",
+            Origin::Mutation => "mutation",
+            Origin::Double => "double",
+            Origin::Crossover => "crossover",
+            Origin::Pool => "pool",
+            Origin::Drift => "drift",
+            Origin::Sample => "sample",
+            Origin::Model => "model",
+            Origin::Trees => "trees",
+            Origin::Process => "process",
+            Origin::Other(name) => name,
+        }
     }
 }
 
@@ -246,19 +225,5 @@ impl PriorStudy {
     pub fn best_point(&self) -> Option<&Genome> {
         let worked = self.outcomes.iter().filter_map(|(genome, objective)| Some((genome, (*objective)?)));
         worked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_lead_back_to_their_origins() {
-        for origin in Origin::ALL {
-            assert_eq!(Origin::from_name(origin.as_str()), Some(origin));
-        }
-        assert_eq!(Origin::from_name("somebody"), None);
-        assert_eq!(Origin::Other("somebody").to_string(), "somebody");
     }
 }

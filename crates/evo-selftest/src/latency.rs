@@ -7,23 +7,24 @@ use evo::cli::device_lane;
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestBench, SelftestReport, spread};
 use evo::cli::session::DeviceSetup;
+use evo::kernel::catalog;
 use evo::supervise::job::Standing;
-use evo_space::value::Value;
+use evo::supervise::lane::LaneLimits;
+
+use crate::Order;
 
 /// Repetitions of each latency.
 const REPEATS: usize = 5;
 
 /// Measures worker start, recovery from a hang and the A/A noise floor.
-pub fn run(
-    bench: &mut SelftestBench<'_>,
-    setup: &DeviceSetup,
-    report: &mut SelftestReport,
-) -> Result<(), CliError> {
-    report.add("worker_start", worker_start(setup));
-    report.add("sigkill_to_usable_1_block", recovery(bench, true)?);
-    report.add("sigkill_to_usable_full_grid", recovery(bench, false)?);
-    report.add("noise_floor", noise_floor(bench)?);
-    Ok(())
+pub fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Value, CliError> {
+    let file = catalog::open("faults")?;
+    let mut bench = SelftestBench::start(&file, &order.setup, order.seed, LaneLimits::default())?;
+    report.add("worker_start", worker_start(&order.setup));
+    report.add("sigkill_to_usable_1_block", recovery(&mut bench, true)?);
+    report.add("sigkill_to_usable_full_grid", recovery(&mut bench, false)?);
+    report.add("noise_floor", noise_floor(&mut bench)?);
+    Ok(serde_json::to_value(bench.lane.info())?)
 }
 
 /// From `exec` to an open device.
@@ -31,7 +32,7 @@ fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
         let began = Instant::now();
-        let lane = device_lane::lane(setup, None, None).map_err(|error| error.to_string())?;
+        let lane = device_lane::lane(setup, None).map_err(|error| error.to_string())?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }
@@ -42,8 +43,7 @@ fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
 /// tiny shape is one block; without tiny shapes the kernel spins on the whole grid, and an incumbent of
 /// a microsecond keeps the deadline short.
 fn recovery(bench: &mut SelftestBench<'_>, tiny: bool) -> Result<Result<String, String>, CliError> {
-    let spin = bench.configuration(&[("FAULT", Value::from("spin"))]);
-    let mut job = match bench.job(&spin, true)? {
+    let mut job = match bench.job(&bench.with_fault("spin"), true)? {
         Ok(job) => job,
         Err(verdict) => return Ok(Err(verdict.message)),
     };
@@ -67,8 +67,7 @@ fn recovery(bench: &mut SelftestBench<'_>, tiny: bool) -> Result<Result<String, 
 }
 
 fn noise_floor(bench: &mut SelftestBench<'_>) -> Result<Result<String, String>, CliError> {
-    let good = bench.configuration(&[]);
-    let job = match bench.job(&good, true)? {
+    let job = match bench.job(&bench.configuration(&[]), true)? {
         Ok(job) => job,
         Err(verdict) => return Ok(Err(verdict.message)),
     };

@@ -9,7 +9,6 @@ mod alarms;
 mod crash;
 pub mod gates;
 mod latency;
-mod order;
 mod ptx;
 
 use std::path::Path;
@@ -17,16 +16,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use evo::cli::error::CliError;
-use evo::cli::selftest::{SelftestBench, SelftestReport, open_device};
-use evo::cli::session;
+use evo::cli::selftest::{SelftestReport, open_device};
+use evo::cli::session::{self, DeviceSetup};
 use evo::cli::{SandboxMode, device_lane, output, seed};
-use evo::kernel::catalog;
 use evo::process;
-use evo::supervise::lane::LaneLimits;
 use evo::worker::judge::agreement::compare_references;
+use evo_protocol::device::DeviceError;
 use serde_json::{Value, json};
-
-use self::order::{Order, failed};
 
 /// Tests whether evo still judges rightly
 #[derive(Debug, Parser)]
@@ -120,7 +116,7 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
         Subject::Ptx => ptx::run,
         Subject::References => references,
         Subject::Crash => crash::run,
-        Subject::Latency => latency,
+        Subject::Latency => latency::run,
     };
     let info = subject(&order, &mut report)?;
     let passed = report.passed();
@@ -138,11 +134,28 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
     Ok(passed)
 }
 
-fn latency(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {
-    let file = catalog::open("faults")?;
-    let mut bench = SelftestBench::start(&file, &order.setup, order.seed, LaneLimits::default())?;
-    latency::run(&mut bench, &order.setup, report)?;
-    Ok(serde_json::to_value(bench.lane.info())?)
+/// What a subject is asked.
+struct Order {
+    pub setup: DeviceSetup,
+    pub only: Option<String>,
+    pub seed: u64,
+    pub count: Option<usize>,
+}
+
+impl Order {
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| name.contains(only))
+    }
+
+    /// `--only` names nothing that there is.
+    pub fn names_nothing(&self, kind: &str, hint: String) -> CliError {
+        let only = self.only.as_deref().unwrap_or_default();
+        CliError::usage(format!("no {kind} has `{only}` in its name")).with_hint(hint)
+    }
+}
+
+fn failed(error: DeviceError) -> CliError {
+    CliError::environment(error.to_string())
 }
 
 /// Built-in references as the device computes them, beside the plain functions; one check for each problem.

@@ -97,7 +97,7 @@ fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
     printable(&rendered).lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
+pub(crate) fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
     let mut own = diagnostic.clone();
     if is_json(text) {
         own.message = match own.message.contains("table") {
@@ -110,7 +110,7 @@ fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
 }
 
 /// On its first line, at character borders. Tables span many lines, of which the first says enough.
-fn clamp(span: &Span, text: &str) -> Span {
+pub(crate) fn clamp(span: &Span, text: &str) -> Span {
     let mut start = span.start.min(text.len());
     while !text.is_char_boundary(start) {
         start -= 1;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::count::RelaxLimits;
 use crate::count::problem::Problem;
-use crate::index::{Index, Limits};
+use crate::index::{Index, Limits, float};
 use crate::sample::seeded;
 use crate::space::{Constraint, Parameter, SearchSpace, cartesian};
 use crate::watch::SpaceWatch;
@@ -32,14 +32,11 @@ pub struct Removal {
 }
 
 impl SearchSpace {
-    pub fn removals(&self) -> Vec<Removal> {
-        self.removals_watched(&SpaceWatch::default())
-    }
-
-    /// The same; constraints that are left when `watch` ends the work are sampled with few points.
-    pub fn removals_watched(&self, watch: &SpaceWatch) -> Vec<Removal> {
+    /// Constraints that are left when `watch` ends the work are sampled with few points.
+    pub fn removals(&self, watch: &SpaceWatch) -> Vec<Removal> {
         let share = ALL_STEPS / (self.constraints().len() as u64).max(1);
-        self.constraints().iter().map(|one| removal(self.parameters(), one, share, watch)).collect()
+        let of = |constraint| removal(self.parameters(), constraint, share, watch);
+        self.constraints().iter().map(of).collect()
     }
 }
 
@@ -54,11 +51,12 @@ pub(crate) fn removal(
     let most = if watch.is_over() { FEWEST_SAMPLES } else { SAMPLES };
     let samples = (steps / constraint.expr.size() as u64).clamp(FEWEST_SAMPLES, most);
     let (refused, failure) = try_random_points(&read, constraint, samples);
-    let counted = if watch.is_over() { None } else { count(&read, constraint, steps.min(STEPS), watch) };
-    match counted {
-        Some(valid) => {
+    let relax = RelaxLimits { steps: 0, trials: 0, edges: 0 };
+    let counted = index(&read, &[constraint], Limits { steps: steps.min(STEPS), relax }, watch);
+    match counted.filter(Index::is_exact) {
+        Some(index) => {
             let all = cartesian(&read);
-            Removal { share: ratio(&(&all - valid), &all), exact: true, failure }
+            Removal { share: ratio(&(&all - index.total()), &all), exact: true, failure }
         }
         None => Removal { share: refused as f64 / samples as f64, exact: false, failure },
     }
@@ -89,20 +87,13 @@ fn try_random_points(read: &[Parameter], constraint: &Constraint, samples: u64) 
 }
 
 /// Each constraint that leaves no point alone, else a set of which every member is needed. Empty if the space is not
-/// empty, or too entangled to tell.
-pub fn conflict(parameters: &[Parameter], constraints: &[Constraint]) -> Vec<usize> {
-    conflict_watched(parameters, constraints, &SpaceWatch::default())
-}
-
-/// The same; empty too where `watch` ended the work.
-pub(crate) fn conflict_watched(
-    parameters: &[Parameter],
-    constraints: &[Constraint],
-    watch: &SpaceWatch,
-) -> Vec<usize> {
+/// empty, or too entangled to tell, and where `watch` ended the work.
+pub fn conflict(parameters: &[Parameter], constraints: &[Constraint], watch: &SpaceWatch) -> Vec<usize> {
+    // A part of the constraints may prove it where all together are too entangled to count.
+    let limits = Limits { steps: STEPS, relax: RelaxLimits { trials: 24, ..RelaxLimits::default() } };
     let empty = |chosen: &[usize]| {
         let chosen: Vec<&Constraint> = chosen.iter().map(|at| &constraints[*at]).collect();
-        is_empty(parameters, &chosen, watch)
+        index(parameters, &chosen, limits, watch).is_some_and(|index| index.is_empty())
     };
     let mut needed: Vec<usize> = (0..constraints.len()).collect();
     let alone: Vec<usize> = needed.iter().copied().filter(|at| empty(&[*at])).collect();
@@ -123,33 +114,23 @@ pub(crate) fn conflict_watched(
     if watch.is_over() { Vec::new() } else { needed }
 }
 
-fn count(
+/// `None` where `watch` ended the work.
+fn index(
     parameters: &[Parameter],
-    constraint: &Constraint,
-    steps: u64,
+    constraints: &[&Constraint],
+    limits: Limits,
     watch: &SpaceWatch,
-) -> Option<BigUint> {
-    let index = Index::exact(&Problem::new(parameters, &[constraint], watch), steps)?;
-    (!watch.is_over()).then(|| index.total().clone())
-}
-
-/// A part of the constraints may prove it where all together are too entangled to count.
-fn is_empty(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> bool {
-    if watch.is_over() {
-        return false;
-    }
-    let relax = RelaxLimits { trials: 24, ..RelaxLimits::default() };
-    let problem = Problem::new(parameters, constraints, watch);
-    let empty = Index::new(&problem, Limits { steps: STEPS, relax }).is_empty();
-    empty && !watch.is_over()
+) -> Option<Index> {
+    let new = || Index::new(&Problem::new(parameters, constraints, watch), limits);
+    let index = if watch.is_over() { None } else { Some(new()) };
+    index.filter(|_| !watch.is_over())
 }
 
 /// `part / whole`, for numbers of any size.
 pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
     // A float holds about 1000 bits; what is cut off does not show.
     let cut = whole.bits().saturating_sub(1000);
-    let float = |number: &BigUint| (number >> cut).to_string().parse::<f64>().unwrap_or(f64::INFINITY);
-    float(part) / float(whole)
+    float(&(part >> cut)) / float(&(whole >> cut))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

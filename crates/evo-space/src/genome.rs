@@ -26,7 +26,7 @@ impl From<Vec<u16>> for Genome {
 }
 
 /// One value for each parameter, in declared order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(
     from = "serde_json::Map<String, serde_json::Value>",
     into = "serde_json::Map<String, serde_json::Value>"
@@ -38,6 +38,15 @@ pub struct Configuration {
 impl Configuration {
     pub fn new(pairs: Vec<(Arc<str>, Value)>) -> Configuration {
         Configuration { pairs }
+    }
+
+    /// The same with some values changed.
+    pub fn with<S: AsRef<str>>(&self, changes: &[(S, Value)]) -> Configuration {
+        let value = |name: &str, value: &Value| {
+            let change = changes.iter().find(|(other, _)| other.as_ref() == name);
+            change.map_or(value, |(_, value)| value).clone()
+        };
+        Configuration::new(self.iter().map(|(name, own)| (name.into(), value(name, own))).collect())
     }
 
     pub fn get(&self, name: &str) -> Option<&Value> {

@@ -58,47 +58,33 @@ impl Checker<'_> {
         match &tree.kind {
             Kind::Literal(value) => Kinds::of(value),
             Kind::Name(slot) => self.kinds[*slot],
-            Kind::List(items) => {
-                items.iter().map(|item| self.kinds(item)).reduce(Kinds::or).unwrap_or(NUMBER)
-            }
             Kind::Not(operand) => {
                 self.kinds(operand);
                 NUMBER
             }
-            Kind::Negate(operand) => self.numeric(operand),
-            Kind::Chain(first, rest) => {
-                self.numeric(first);
-                rest.iter().for_each(|(_, operand)| {
-                    self.numeric(operand);
-                });
-                NUMBER
-            }
             Kind::Compare(first, rest) => self.compare(first, rest),
-            Kind::All(operands) | Kind::Any(operands) => {
-                operands.iter().map(|operand| self.kinds(operand)).reduce(Kinds::or).unwrap_or(NUMBER)
-            }
             Kind::If { condition, then, otherwise } => {
                 self.kinds(condition);
                 self.kinds(then).or(self.kinds(otherwise))
             }
-            Kind::Call(Function::Min | Function::Max, arguments) => {
-                arguments.iter().map(|argument| self.kinds(argument)).reduce(Kinds::or).unwrap_or(NUMBER)
-            }
-            Kind::Call(_, arguments) => {
-                arguments.iter().for_each(|argument| {
-                    self.numeric(argument);
-                });
+            Kind::Negate(_) | Kind::Chain(..) | Kind::Call(Function::Abs | Function::CeilDiv, _) => {
+                tree.for_children(&mut |operand| self.numeric(operand));
                 NUMBER
+            }
+            Kind::List(list)
+            | Kind::All(list)
+            | Kind::Any(list)
+            | Kind::Call(Function::Min | Function::Max, list) => {
+                list.iter().map(|operand| self.kinds(operand)).reduce(Kinds::or).unwrap_or(NUMBER)
             }
         }
     }
 
-    fn numeric(&mut self, tree: &Tree) -> Kinds {
+    fn numeric(&mut self, tree: &Tree) {
         if !self.kinds(tree).number {
             let error = ExprError::new(tree.span.clone(), "a text is used as a number");
             self.push(error, &[tree]);
         }
-        NUMBER
     }
 
     fn compare(&mut self, first: &Tree, rest: &[(Relation, Tree)]) -> Kinds {

@@ -15,7 +15,6 @@ use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::genome::Genome;
-use crate::index::Index;
 pub use crate::rng::seeded;
 use crate::space::SearchSpace;
 
@@ -26,9 +25,6 @@ const REPEATS: usize = 1 << 8;
 
 /// Draws from a part of the canonical order before it is left out.
 const TRIES: usize = 64;
-
-/// A share of so small a part has too few random bits left to go on with.
-const NARROW: f64 = 1e-12;
 
 impl SearchSpace {
     /// A uniform valid point; `None` for an empty space.
@@ -43,32 +39,9 @@ impl SearchSpace {
     /// Up to `n` distinct uniform valid points, in random order; all of them if there are no more. If
     /// the space is not exact there may be fewer, and they are as uniform as those of `sample`.
     pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        self.index.sample_distinct(n, rng)
-    }
-
-    /// One uniform point from each of `n` equal parts of the canonical order, in that order; all points if there are no
-    /// more. It spreads over what the first parameters decide; `sample_quasi_random` spreads over each parameter.
-    ///
-    /// If the space is not exact, parts in which valid points are rare are left out and as many points
-    /// are drawn from anywhere instead.
-    pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        self.index.sample_stratified(n, rng)
-    }
-
-    /// `n` distinct valid points that are spread evenly over the values of each parameter and of pairs
-    /// of parameters that are declared side by side; all points if there are no more. Each point by
-    /// itself is uniform, but for repeats that are left out. A longer sample of the same seed begins
-    /// with the shorter one, unless nearly all points are asked for; the best numbers are powers of two.
-    pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
-        self.index.sample_quasi_random(n, seed)
-    }
-}
-
-impl Index {
-    pub fn sample_distinct(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
+        let count = self.count();
         if count / 4 <= n as u128 || (!self.is_exact() && count <= SHUFFLED_WITH_HOLES) {
-            return self.shuffled(n, count, rng);
+            return self.shuffled(n, rng);
         }
         // At most a quarter of an exact space is asked for, so that most draws are new.
         let mut points = Distinct::with_capacity(n);
@@ -76,8 +49,51 @@ impl Index {
         points.list
     }
 
+    /// One uniform point from each of `n` equal parts of the canonical order, in that order; all points if there are no
+    /// more. It spreads over what the first parameters decide; `quasi_random` spreads over each parameter.
+    ///
+    /// If the space is not exact, parts in which valid points are rare are left out and as many points
+    /// are drawn from anywhere instead. Of 2^128 points and more the sample is `quasi_random`.
+    pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        if *self.valid() <= BigUint::from(n) {
+            return self.iter().collect();
+        }
+        let count = self.count();
+        let mut points = Distinct::with_capacity(n);
+        if count == u128::MAX {
+            for point in self.quasi_random(rng.random()).take(n) {
+                points.push(point);
+            }
+        } else {
+            for part in 0..n {
+                let (start, end) = stratum(count, n, part);
+                let point = (0..TRIES).find_map(|_| self.genome_at(rng.random_range(start..end)));
+                point.map(|point| points.push(point));
+            }
+        }
+        self.fill(&mut points, n, rng);
+        points.list.sort_unstable();
+        points.list
+    }
+
+    /// Valid points that are spread evenly over the values of each parameter and of pairs of parameters that are
+    /// declared side by side, each uniform by itself; without an end in a space that is exact and not empty. Points
+    /// come again, the sooner the smaller the space is. The best numbers of points are powers of two.
+    pub fn quasi_random(&self, seed: u64) -> QuasiRandom<'_> {
+        let mut used = 0;
+        // A parameter without a choice takes no dimension, which would break up pairs of its neighbors.
+        let dimensions = self.index.domains().iter().map(|domain| {
+            let dimension = used;
+            used += usize::from(domain.len() > 1);
+            dimension
+        });
+        let dimensions = dimensions.collect();
+        QuasiRandom { space: self, seed, dimensions, number: 0 }
+    }
+
     /// The first `n` points, of all indices in random order: a shuffle that stores only what it moved.
-    fn shuffled(&self, n: usize, count: u128, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+    fn shuffled(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+        let count = self.count();
         let mut moved: FxHashMap<u128, u128> = FxHashMap::default();
         let mut list = Vec::with_capacity(n.min(count as usize));
         for at in 0..count {
@@ -89,73 +105,20 @@ impl Index {
             let drawn = moved.get(&other).copied().unwrap_or(other);
             let displaced = moved.get(&at).copied().unwrap_or(at);
             moved.insert(other, displaced);
-            list.extend(self.point(drawn).map(Genome::from));
+            list.extend(self.genome_at(drawn));
         }
         list
-    }
-
-    pub fn sample_stratified(&self, n: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        if *self.total() <= BigUint::from(n) {
-            return self.iter().map(Genome::from).collect();
-        }
-        let count = u128::try_from(self.total()).ok().filter(|count| *count < u128::MAX);
-        let mut points = Distinct::with_capacity(n);
-        for part in 0..n {
-            let point = match count {
-                Some(count) => {
-                    let (start, end) = stratum(count, n, part);
-                    (0..TRIES).find_map(|_| self.point(rng.random_range(start..end)))
-                }
-                None => (0..TRIES).map(|_| self.near_share(part, n, rng)).find(|point| self.contains(point)),
-            };
-            point.map(|point| points.push(Genome::from(point)));
-        }
-        self.fill(&mut points, n, rng);
-        points.list.sort_unstable();
-        points.list
-    }
-
-    /// Of a space too large for indices, in one of `n` equal parts of the canonical order, up to rounding.
-    fn near_share(&self, part: usize, n: usize, rng: &mut ChaCha8Rng) -> Vec<u16> {
-        let mut share = (part as f64 + rng.random::<f64>()) / n as f64;
-        let mut width = 1.0;
-        self.descend(|_, fork| {
-            let split = fork.split(share);
-            (share, width) = (split.inside, width * split.width);
-            if width < NARROW {
-                (share, width) = (rng.random(), 1.0);
-            }
-            split.edge
-        })
-    }
-
-    pub fn sample_quasi_random(&self, n: usize, seed: u64) -> Vec<Genome> {
-        if *self.total() <= BigUint::from(n) {
-            return self.iter().map(Genome::from).collect();
-        }
-        let sequence = QuasiRandom::new(self, seed);
-        let mut points = Distinct::with_capacity(n);
-        // Points of a small space come up again. With four per point that is wanted, few are missing.
-        for number in 0..u32::try_from(n.saturating_mul(4)).unwrap_or(u32::MAX) {
-            if points.list.len() == n {
-                break;
-            }
-            sequence.point(number).map(|point| points.push(point));
-        }
-        self.fill(&mut points, n, &mut seeded(seed));
-        points.list
     }
 
     fn fill(&self, points: &mut Distinct, n: usize, rng: &mut ChaCha8Rng) {
         let mut repeats = 0;
         while points.list.len() < n && repeats < REPEATS {
             let Some(point) = self.sample(rng) else { return };
-            repeats = if points.push(Genome::from(point)) { 0 } else { repeats + 1 };
+            repeats = if points.push(point) { 0 } else { repeats + 1 };
         }
         // Nearly all points are there: the missing ones are found by going through them.
-        let count = u128::try_from(self.total()).unwrap_or(u128::MAX);
-        if points.list.len() < n && count / 8 <= n as u128 {
-            let mut all = self.shuffled(usize::MAX, count, rng).into_iter();
+        if points.list.len() < n && self.count() / 8 <= n as u128 {
+            let mut all = self.shuffled(usize::MAX, rng).into_iter();
             while points.list.len() < n
                 && let Some(point) = all.next()
             {
@@ -201,78 +164,43 @@ impl Distinct {
 /// Points in a row that constraints may refuse before the sequence of a space that is not exact ends.
 const REFUSED: u32 = 1 << 12;
 
-impl SearchSpace {
-    /// The points of `sample_quasi_random` one after another, without an end in a space that is exact
-    /// and not empty. Points come again, the sooner the smaller the space is.
-    pub fn quasi_random(&self, seed: u64) -> QuasiRandom<'_> {
-        QuasiRandom::new(&self.index, seed)
-    }
-}
-
 #[derive(Debug)]
 pub struct QuasiRandom<'a> {
-    index: &'a Index,
-    sequence: Sequence,
+    space: &'a SearchSpace,
+    seed: u64,
     /// The dimension that decides each slot: slots without a choice need none of their own.
     dimensions: Vec<usize>,
     number: u32,
-}
-
-impl<'a> QuasiRandom<'a> {
-    pub(crate) fn new(index: &'a Index, seed: u64) -> QuasiRandom<'a> {
-        let mut dimensions = Vec::with_capacity(index.slots());
-        let mut used = 0;
-        for domain in index.domains() {
-            dimensions.push(used);
-            // A parameter without a choice takes no dimension, which would break up pairs of its neighbors.
-            used += usize::from(domain.len() > 1);
-        }
-        QuasiRandom { index, sequence: Sequence::new(seed), dimensions, number: 0 }
-    }
-
-    pub(crate) fn point(&self, number: u32) -> Option<Genome> {
-        let share = |slot: usize| self.sequence.coordinate(number, self.dimensions[slot]);
-        let point = self.index.descend(|slot, fork| fork.split(share(slot)).edge);
-        self.index.contains(&point).then(|| Genome::from(point))
-    }
 }
 
 impl Iterator for QuasiRandom<'_> {
     type Item = Genome;
 
     fn next(&mut self) -> Option<Genome> {
-        if *self.index.total() == num_bigint::BigUint::ZERO {
+        if *self.space.valid() == BigUint::ZERO {
             return None;
         }
         (0..REFUSED).find_map(|_| {
-            self.number = self.number.wrapping_add(1);
-            self.point(self.number.wrapping_sub(1))
+            let number = self.number;
+            self.number = number.wrapping_add(1);
+            let share = |slot: usize| coordinate(self.seed, number, self.dimensions[slot]);
+            let point = Genome::from(self.space.index.descend(|fork| fork.split(share(fork.slot))));
+            self.space.contains(&point).then_some(point)
         })
     }
 }
 
 const BITS: u32 = 32;
 
-#[derive(Clone, Copy, Debug)]
-struct Sequence {
-    seed: u64,
-}
-
-impl Sequence {
-    pub fn new(seed: u64) -> Sequence {
-        Sequence { seed }
-    }
-
-    /// A coordinate of a point, from 0 to below 1.
-    pub fn coordinate(self, point: u32, dimension: usize) -> f64 {
-        let pair = (dimension / 2) as u64;
-        // A bit's flip depends on higher bits only, so that runs of 2^m points stay together.
-        let order = scramble(point, mix(self.seed ^ mix(2 * pair)));
-        let plain = if dimension.is_multiple_of(2) { order.reverse_bits() } else { second(order) };
-        // Odd numbers here and even ones above: no coordinate shares its seed with the order of a pair.
-        let scrambled = scramble(plain, mix(self.seed ^ mix(2 * dimension as u64 + 1)));
-        f64::from(scrambled) / (1u64 << BITS) as f64
-    }
+/// A coordinate of a point of a sequence, from 0 to below 1.
+fn coordinate(seed: u64, point: u32, dimension: usize) -> f64 {
+    let pair = (dimension / 2) as u64;
+    // A bit's flip depends on higher bits only, so that runs of 2^m points stay together.
+    let order = scramble(point, mix(seed ^ mix(2 * pair)));
+    let plain = if dimension.is_multiple_of(2) { order.reverse_bits() } else { second(order) };
+    // Odd numbers here and even ones above: no coordinate shares its seed with the order of a pair.
+    let scrambled = scramble(plain, mix(seed ^ mix(2 * dimension as u64 + 1)));
+    f64::from(scrambled) / (1u64 << BITS) as f64
 }
 
 /// The second dimension: its generating matrix is Pascal's triangle modulo 2.
@@ -338,46 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_asked_for() {
-        let space = space(COUPLED);
-        let all: Vec<Genome> = space.iter().collect();
-        for n in [all.len(), all.len() + 1, usize::MAX] {
-            assert_eq!(space.sample_stratified(n, &mut seeded(1)), all);
-            assert_eq!(space.sample_quasi_random(n, 1), all);
-            let mut distinct = space.sample_distinct(n, &mut seeded(1));
-            distinct.sort();
-            assert_eq!(distinct, all);
-        }
-        for n in [0, 1, all.len() / 2, all.len() - 1] {
-            for mut sample in [space.sample_stratified(n, &mut seeded(1)), space.sample_quasi_random(n, 1)] {
-                assert!(sample.iter().all(|genome| space.contains(genome)));
-                sample.sort();
-                sample.dedup();
-                assert_eq!(sample.len(), n);
-            }
-        }
-    }
-
-    #[test]
-    fn the_last_points_are_found() {
-        let space = space(
-            "parameters = { A = [1, 2, 3, 4, 5, 6, 7], B = [1, 2, 3, 4, 5, 6, 7], C = [1, 2, 3, 4, 5, 6, 7, 8], D = [1, 2, 3, 4, 5, 6, 7], E = [1, 2, 3, 4, 5, 6, 7] }",
-        );
-        let n = space.count() as usize - 1;
-        let mut sample = space.sample_quasi_random(n, 1);
-        sample.sort();
-        sample.dedup();
-        assert_eq!(sample.len(), n);
-    }
-
-    #[test]
     fn each_point_of_an_even_sample_is_uniform() {
         let space = space(
             "parameters = { A = [1, 2, 3, 4], B = [1, 2, 3, 4], C = [1, 2] }\nconstraints = ['A * B <= 6']",
         );
         let mut seen = vec![[0f64; 2]; space.count() as usize];
         for seed in 0..300 * space.count() as u64 {
-            let even = &space.sample_quasi_random(3, seed)[0];
+            let even = &space.quasi_random(seed).next().unwrap();
             seen[space.index_of(even).unwrap() as usize][0] += 1.0;
             let one = &space.sample_stratified(1, &mut seeded(seed))[0];
             seen[space.index_of(one).unwrap() as usize][1] += 1.0;
@@ -386,6 +281,16 @@ mod tests {
             let seen: Vec<f64> = seen.iter().map(|seen| seen[kind]).collect();
             assert!(is_uniform(&seen), "{seen:?}");
         }
+    }
+
+    fn distinct(space: &SearchSpace, n: usize, seed: u64) -> Vec<Genome> {
+        let mut points = Distinct::default();
+        for genome in space.quasi_random(seed).take(4 * n) {
+            assert!(space.contains(&genome));
+            points.push(genome);
+        }
+        points.list.truncate(n);
+        points.list
     }
 
     fn imbalance(space: &SearchSpace, sample: &[Genome]) -> f64 {
@@ -409,12 +314,12 @@ mod tests {
         let space = space(COUPLED);
         let (mut even, mut random) = (0.0, 0.0);
         for seed in 0..20 {
-            even += imbalance(&space, &space.sample_quasi_random(32, seed));
+            even += imbalance(&space, &distinct(&space, 32, seed));
             random += imbalance(&space, &space.sample_distinct(32, &mut seeded(seed)));
         }
         assert!(even < random / 3.0, "{even} against {random}");
-        let long = space.sample_quasi_random(64, 5);
-        assert_eq!(space.sample_quasi_random(20, 5), long[..20]);
+        let empty = space.fixed(&[(0, 9)]);
+        assert_eq!(empty.quasi_random(1).next(), None);
     }
 
     #[test]
@@ -422,45 +327,17 @@ mod tests {
         let free = (0..50).map(|at| format!("P{at} = [1, 2, 3, 4, 5, 6, 7, 8]\n")).collect::<String>();
         let space = space(&format!("constraints = ['P0 <= P40']\n[parameters]\n{free}"));
         let sample = space.sample_stratified(36, &mut seeded(2));
-        // P0 and P40 have 36 pairs; each part of the order has P0 fixed, or one step of it.
-        let first = |position: u16| sample.iter().filter(|genome| genome.positions()[0] == position).count();
-        assert_eq!((0..8).map(first).collect::<Vec<_>>(), [8, 7, 6, 5, 4, 3, 2, 1]);
-        assert!(sample.is_sorted() && sample.iter().all(|genome| space.contains(genome)));
-        let sample = space.sample_quasi_random(64, 2);
+        assert!(sample.is_sorted_by(|a, b| a < b) && sample.len() == 36);
+        assert!(sample.iter().all(|genome| space.contains(genome)));
+        let sample = distinct(&space, 64, 2);
         let count = |position: u16| sample.iter().filter(|genome| genome.positions()[20] == position).count();
         assert_eq!((0..8).map(count).collect::<Vec<_>>(), [8; 8]);
-        assert!(sample.iter().all(|genome| space.contains(genome)));
-    }
-
-    #[test]
-    fn it_gives_the_sample_one_by_one_and_goes_on() {
-        let space = space(
-            "parameters = { A = [1, 2, 3, 4, 5, 6], B = [1, 2, 3, 4, 5, 6], C = [0, 1, 2, 3] }\n\
-         constraints = ['A * B <= 18']",
-        );
-        let mut seen = Vec::new();
-        for genome in space.quasi_random(3).take(200) {
-            if !seen.contains(&genome) {
-                seen.push(genome);
-            }
-        }
-        assert_eq!(seen[..32], space.sample_quasi_random(32, 3));
-        assert!(seen.len() > 60 && seen.iter().all(|genome| space.contains(genome)));
-    }
-
-    #[test]
-    fn an_empty_space_has_none() {
-        let space = space("parameters = { A = [1, 2] }\nconstraints = ['A > 1']");
-        let nothing = space.subspace(|_, at| at == 0);
-        assert_eq!(QuasiRandom::new(&nothing.index, 1).next(), None);
     }
 
     fn cells(seed: u64, points: u32, dimensions: (usize, usize), grid: (u32, u32)) -> Vec<u32> {
-        let sequence = Sequence::new(seed);
         let mut cells = vec![0; (grid.0 * grid.1) as usize];
         for point in 0..points {
-            let cell =
-                |dimension, size: u32| (sequence.coordinate(point, dimension) * f64::from(size)) as u32;
+            let cell = |dimension, size: u32| (coordinate(seed, point, dimension) * f64::from(size)) as u32;
             let (x, y) = (cell(dimensions.0, grid.0), cell(dimensions.1, grid.1));
             cells[(x * grid.1 + y) as usize] += 1;
         }
@@ -483,9 +360,8 @@ mod tests {
         // A quarter of the points in each quadrant, but not exactly: pairs are in an order of their own.
         let cells = cells(1, 4096, (1, 2), (2, 2));
         assert!(cells.iter().all(|n| (900..1150).contains(n)), "{cells:?}");
-        let sequence = Sequence::new(3);
-        let same = (0..1000)
-            .filter(|point| (sequence.coordinate(*point, 0) - sequence.coordinate(*point, 4)).abs() < 0.01);
+        let same =
+            (0..1000).filter(|point| (coordinate(3, *point, 0) - coordinate(3, *point, 4)).abs() < 0.01);
         assert!(same.count() < 60);
     }
 
@@ -493,8 +369,7 @@ mod tests {
     fn one_point_is_uniform_over_seeds() {
         let mut cells = [0f64; 16];
         for seed in 0..8000 {
-            let sequence = Sequence::new(seed);
-            let (x, y) = (sequence.coordinate(5, 2), sequence.coordinate(5, 3));
+            let (x, y) = (coordinate(seed, 5, 2), coordinate(seed, 5, 3));
             cells[(x * 4.0) as usize * 4 + (y * 4.0) as usize] += 1.0;
         }
         assert!(crate::testing::is_uniform(&cells), "{cells:?}");

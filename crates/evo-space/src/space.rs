@@ -1,17 +1,12 @@
 //! The search space: parameters, constraints and the points that satisfy them.
 
-#[cfg(test)]
-mod entangled_tests;
-
-use std::collections::HashMap;
-
 use num_bigint::BigUint;
 
-use crate::count::merge::{Edges, Layers};
+use crate::count::merge::{Edges, Layers, SharedNodes};
 use crate::count::problem::Problem;
 use crate::expr::ExprError;
 use crate::genome::{Configuration, Genome};
-use crate::index::{Index, Limits, Size};
+use crate::index::{Allowed, Index, Limits, Points, Size};
 pub use crate::parameter::{Constraint, Parameter};
 use crate::value::Value;
 use crate::watch::SpaceWatch;
@@ -81,10 +76,6 @@ impl SearchSpace {
         SearchSpace { parameters, constraints, index, has_default: true }
     }
 
-    pub(crate) fn of_index(parameters: Vec<Parameter>, index: Index) -> SearchSpace {
-        SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
-    }
-
     /// For a space that was recorded without a default that would deserve to be tried first.
     #[must_use]
     pub fn without_default(self) -> SearchSpace {
@@ -125,17 +116,7 @@ impl SearchSpace {
 
     /// As `valid`; `u128::MAX` stands for that many or more. Indices run below it.
     pub fn count(&self) -> u128 {
-        u128::try_from(self.index.total()).unwrap_or(u128::MAX)
-    }
-
-    /// The sum of the cartesian ranks of all valid points (a point's rank is its index among all points, valid or not):
-    /// it tells sets of equal size apart. If the space is not exact, over all indices, holes included.
-    pub fn rank_sum(&self) -> BigUint {
-        let mut strides = vec![BigUint::from(1u8); self.parameters.len()];
-        for slot in (1..strides.len()).rev() {
-            strides[slot - 1] = &strides[slot] * self.parameters[slot].values.len();
-        }
-        self.index.weighted_sum(|slot, position| &strides[slot] * position)
+        self.index.count()
     }
 
     /// The valid point at a canonical index. If the space is not exact, `None` also for a hole: a
@@ -176,6 +157,36 @@ impl SearchSpace {
     /// In canonical order. If the space is not exact, the way from one to the next can be long.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
         Box::new(self.index.iter().map(Genome::from))
+    }
+
+    /// Those from an index on. If the space is not exact, indices are not numbers of points.
+    pub fn iter_from(&self, index: u128) -> Box<dyn Iterator<Item = Genome> + '_> {
+        Box::new(Points::starting_at(&self.index, index).map(Genome::from))
+    }
+
+    /// The valid points with the given positions at the given slots; a slot that is fixed twice has to
+    /// be at both. A slot or position that the space does not have leaves nothing. Parameters keep all of their values.
+    #[must_use]
+    pub fn fixed(&self, fixed: &[(usize, u16)]) -> SearchSpace {
+        let mut allowed: Allowed = vec![None; self.parameters.len()];
+        for (slot, position) in fixed {
+            match allowed.get_mut(*slot) {
+                Some(Some(before)) if !before.contains(position) => before.clear(),
+                Some(positions) => *positions = Some(vec![*position]),
+                None => allowed.fill(Some(Vec::new())),
+            }
+        }
+        SearchSpace {
+            parameters: self.parameters.clone(),
+            constraints: self.constraints.clone(),
+            index: self.index.restricted(&allowed),
+            has_default: self.has_default,
+        }
+    }
+
+    /// Positions that occur in some valid point, ascending. If the space is not exact, some may occur in none.
+    pub fn effective_domains(&self) -> Vec<Vec<u16>> {
+        self.index.domains().to_vec()
     }
 
     /// Names and values of a point, whose positions must be inside this space's value lists.
@@ -223,7 +234,7 @@ impl SearchSpace {
             return SearchSpace::new(parameters, Vec::new());
         }
         let index = Index::listed(layers(&points, parameters.len()), parameters.len());
-        SearchSpace::of_index(parameters, index)
+        SearchSpace { parameters, constraints: Vec::new(), index, has_default: true }
     }
 }
 
@@ -233,23 +244,17 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
     // The node of the layer below that follows each point; points with a common prefix stand together.
     let mut below = vec![0u32; points.len()];
     for slot in (0..slots).rev() {
-        let (mut layer, mut shared) = (Vec::<Edges>::new(), HashMap::<Edges, u32>::new());
-        let mut start = 0;
-        while start < points.len() {
-            let prefix = &points[start].positions()[..slot];
-            let same = points[start..].iter().take_while(|point| point.positions().starts_with(prefix));
-            let end = start + same.count();
+        let (mut layer, mut start) = (SharedNodes::default(), 0);
+        for same in points.chunk_by(|a, b| a.positions()[..slot] == b.positions()[..slot]) {
+            let end = start + same.len();
+            let children = same.iter().zip(&below[start..end]);
             let mut edges: Vec<(u16, u32)> =
-                (start..end).map(|at| (points[at].positions()[slot], below[at])).collect();
+                children.map(|(point, child)| (point.positions()[slot], *child)).collect();
             edges.dedup();
-            let number = *shared.entry(edges.into_boxed_slice()).or_insert_with_key(|edges| {
-                layer.push(edges.clone());
-                (layer.len() - 1) as u32
-            });
-            below[start..end].fill(number);
+            below[start..end].fill(layer.number(&edges));
             start = end;
         }
-        nodes.push(layer);
+        nodes.push(layer.nodes);
     }
     nodes.reverse();
     Layers { slots: (0..slots).collect(), nodes }
@@ -258,123 +263,16 @@ fn layers(points: &[Genome], slots: usize) -> Layers {
 #[cfg(test)]
 mod tests {
     use num_bigint::BigUint;
-    use proptest::prelude::*;
 
     use super::*;
-    use crate::genome::Genome;
+    use crate::count::RelaxLimits;
+    use crate::expr::Expr;
     use crate::sample::seeded;
-    use crate::testing::{any_space, brute_force, scattered_points, space};
-    use crate::value::Value;
+    use crate::testing::{is_uniform, space};
 
-    fn parameters() -> Vec<Parameter> {
-        let parameter = |(name, count): (&str, i64)| Parameter {
-            name: name.into(),
-            values: (0..count).map(Value::Int).collect(),
-            default: 0,
-            help: None,
-        };
-        [("A", 3), ("B", 2), ("C", 4)].map(parameter).to_vec()
-    }
-
-    proptest! {
-        #[test]
-        fn valid_points_are_the_listed_ones(listed in prop::collection::vec((0u16..3, 0u16..2, 0u16..4), 1..30)) {
-            let listed: Vec<Genome> =
-                listed.into_iter().map(|(a, b, c)| Genome::from(vec![a, b, c])).collect();
-            let space = SearchSpace::of_points(parameters(), listed.clone());
-            let mut expected = listed;
-            expected.sort();
-            expected.dedup();
-            prop_assert!(space.is_exact());
-            prop_assert_eq!(space.count(), expected.len() as u128);
-            for (index, genome) in expected.iter().enumerate() {
-                prop_assert_eq!(space.index_of(genome), Some(index as u128));
-                prop_assert!(space.contains(genome));
-            }
-            prop_assert_eq!(space.iter().collect::<Vec<Genome>>(), expected);
-        }
-    }
-
-    #[test]
-    fn without_points_the_space_is_empty() {
-        let space = SearchSpace::of_points(parameters(), Vec::new());
-        assert_eq!(space.count(), 0);
-        assert!(!space.contains(&Genome::from(vec![0, 0, 0])));
-    }
-
-    fn check_against_brute_force(space: &SearchSpace) {
-        let expected = brute_force(space);
-        assert_eq!(space.count(), expected.len() as u128);
-        assert_eq!(space.iter().collect::<Vec<_>>(), expected);
-        for (index, genome) in expected.iter().enumerate() {
-            assert_eq!(space.genome_at(index as u128).as_ref(), Some(genome));
-            assert_eq!(space.index_of(genome), Some(index as u128));
-            assert!(space.contains(genome));
-        }
-        assert_eq!(space.genome_at(expected.len() as u128), None);
-        check_rank_sum(space, &expected);
-        check_points(space, &expected);
-        check_samples(space, &expected);
-    }
-
-    fn check_rank_sum(space: &SearchSpace, valid: &[Genome]) {
-        let rank = |genome: &Genome| {
-            let digits = genome.positions().iter().zip(space.parameters());
-            digits.fold(0u64, |rank, (at, parameter)| rank * parameter.values.len() as u64 + u64::from(*at))
-        };
-        assert_eq!(space.rank_sum(), BigUint::from(valid.iter().map(rank).sum::<u64>()));
-    }
-
-    fn check_points(space: &SearchSpace, valid: &[Genome]) {
-        let mut rng = seeded(7);
-        for point in scattered_points(space) {
-            let genome = Genome::from(point.clone());
-            assert_eq!(space.contains(&genome), valid.contains(&genome));
-            let differ =
-                |other: &Genome| other.positions().iter().zip(&point).filter(|(a, b)| a != b).count();
-            let repaired = space.repair(&genome, &mut rng);
-            assert_eq!(repaired.as_ref().map(&differ), valid.iter().map(differ).min());
-            assert!(repaired.is_none_or(|genome| valid.contains(&genome)));
-        }
-    }
-
-    fn check_samples(space: &SearchSpace, valid: &[Genome]) {
-        let mut rng = seeded(3);
-        assert_eq!(space.sample(&mut rng).is_none(), valid.is_empty());
-        for n in [0, 1, 3, valid.len(), valid.len() + 5] {
-            let mut sample = space.sample_distinct(n, &mut rng);
-            assert!(sample.iter().all(|genome| space.contains(genome)));
-            sample.sort();
-            sample.dedup();
-            assert_eq!(sample.len(), n.min(valid.len()));
-        }
-    }
-
-    #[test]
-    fn interleaved_groups_keep_the_declared_order() {
-        let space = space(
-            "parameters = { A = [1, 2, 3], B = [3, 1, 2], C = [1, 2, 3, 4], D = [2, 1], E = ['x'] }\n\
-                       constraints = ['A <= C', 'B != D', \"E == 'x'\"]",
-        );
-        check_against_brute_force(&space);
-        assert_eq!(space.count(), 9 * 4);
-    }
-
-    #[test]
-    fn an_empty_space_is_empty_in_every_way() {
-        let read = space("parameters = { A = [1, 2], B = [1, 2] }");
-        let constraint = |text: &str| Constraint {
-            expr: crate::expr::Expr::parse(text).unwrap(),
-            because: None,
-            parameters: vec![0, 1],
-            span: None,
-        };
-        for text in ["A + B > 9", "A < B and B < A", "A // (B - B) == 1", "False"] {
-            let space = SearchSpace::new(read.parameters().to_vec(), vec![constraint(text)]);
-            check_against_brute_force(&space);
-            assert_eq!(space.count(), 0, "{text}");
-        }
-    }
+    const LINKED: &str = "constraints = ['A * B + C <= 14', 'B % D != 1', '(A + 2 * B + 3 * C + 5 * D) % 7 < 3', 'E > F']\n\
+                          [parameters]\nA = [1, 2, 3, 4, 5]\nB = [1, 2, 3, 4, 5]\nC = [1, 2, 3, 4, 5]\nD = [2, 3, 4]\n\
+                          E = [1, 2, 3]\nF = [1, 2, 3]\nG = [1, 2]";
 
     #[test]
     fn counts_beyond_128_bits_are_exact() {
@@ -401,9 +299,6 @@ mod tests {
         // Ascending sequences of 40 out of 150: multisets, 189 over 40.
         let binomial = (1..=40u32).fold(BigUint::from(1u8), |all, k| all * (149 + k) / k);
         assert!(binomial.bits() > 128 && *space.valid() == binomial);
-        // The k-th least of 40 is 149 * k / 41 on average.
-        let weighted = (1..=40u32).fold(BigUint::ZERO, |sum, k| sum * 150u32 + k);
-        assert_eq!(space.rank_sum() * 41u8, &binomial * 149u32 * weighted);
         let mut rng = seeded(5);
         let mut sum = 0.0;
         for _ in 0..400 {
@@ -427,32 +322,88 @@ mod tests {
 
     #[test]
     fn sampling_is_uniform() {
-        let space = space(
+        let counted = space(
             "parameters = { A = [1, 2, 3, 4, 5], B = [1, 2, 3, 4, 5], C = [0, 1] }\nconstraints = ['A * B <= 6']",
         );
-        let count = space.count() as usize;
-        let mut seen = vec![0f64; count];
-        let mut rng = seeded(11);
-        let draws = 400 * count;
-        (0..draws)
-            .for_each(|_| seen[space.index_of(&space.sample(&mut rng).unwrap()).unwrap() as usize] += 1.0);
-        let chi_squared: f64 = seen.iter().map(|n| (n - 400.0).powi(2) / 400.0).sum();
-        // Mean is count - 1, standard deviation its root of twice that; five deviations are far out.
-        assert!(chi_squared < count as f64 + 5.0 * (2.0 * count as f64).sqrt(), "{chi_squared}");
+        let linked = space(LINKED);
+        let limits = Limits { steps: 1, relax: RelaxLimits { steps: 20, trials: 8, edges: 1000 } };
+        let rejecting =
+            SearchSpace::with_limits(linked.parameters().to_vec(), linked.constraints().to_vec(), limits);
+        assert!(!rejecting.is_exact());
+        for space in [&counted, &counted.fixed(&[(0, 1)]), &rejecting] {
+            let points: Vec<Genome> = space.iter().collect();
+            let mut seen = vec![0f64; points.len()];
+            let mut rng = seeded(11);
+            for _ in 0..100 * points.len() {
+                seen[points.binary_search(&space.sample(&mut rng).unwrap()).unwrap()] += 1.0;
+            }
+            assert!(is_uniform(&seen), "{seen:?}");
+        }
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn fixed_twice_has_to_agree() {
+        let space =
+            space("parameters = { A = [1, 2, 3], B = [1, 2, 3], C = [1, 2] }\nconstraints = ['A <= B']");
+        let check = |fixed: &[(usize, u16)], count: u128| {
+            let part = space.fixed(fixed);
+            assert_eq!((part.count(), part.iter().count() as u128), (count, count), "{fixed:?}");
+            assert_eq!(part.sample(&mut seeded(1)).is_none(), count == 0, "{fixed:?}");
+        };
+        check(&[], 12);
+        check(&[(0, 1)], 4);
+        check(&[(0, 1), (0, 1), (2, 0)], 2);
+        check(&[(0, 1), (0, 2), (0, 1)], 0);
+        check(&[(0, 7)], 0);
+        check(&[(3, 0)], 0);
+        check(&[(3, 0), (0, 1)], 0);
+        check(&[(0, 2), (1, 0)], 0);
+    }
 
-        #[test]
-        fn every_operation_agrees_with_brute_force(text in any_space()) {
-            match SearchSpace::parse(&text) {
-                Ok(space) => check_against_brute_force(&space),
-                Err(diagnostics) => {
-                    let rendered = diagnostics.render("test.toml", &text);
-                    prop_assert!(rendered.contains("no valid point"), "{rendered}");
-                }
-            }
-        }
+    fn hashed(count: usize, constraint: &str) -> SearchSpace {
+        let values: Vec<Value> = (1..=60i64).map(|value| Value::Int(value * 7919 % 10_007)).collect();
+        let parameter = |at: usize| Parameter {
+            name: format!("P{at}").into(),
+            values: values.clone(),
+            default: 0,
+            help: None,
+        };
+        let expr = Expr::parse(constraint).unwrap();
+        let constraint = Constraint { expr, because: None, parameters: (0..count).collect(), span: None };
+        let limits = Limits { steps: 100_000, ..Limits::default() };
+        SearchSpace::with_limits((0..count).map(parameter).collect(), vec![constraint], limits)
+    }
+
+    #[test]
+    fn an_entangled_space_degrades_within_its_budget() {
+        let text = "(P0 * 3 + P1 * 5 + P2 * 7 + P3 * P4 * 11 + P5 * P0) % 10007 == 17";
+        let space = hashed(6, text);
+        assert!(!space.is_exact());
+        let Size::Unknown { at_most, estimate, spread } = space.size() else { panic!("counted") };
+        assert_eq!((&at_most, &space.cartesian()), (space.valid(), space.valid()));
+        let expected = 60f64.powi(6) / 10_007.0;
+        assert!((estimate - expected).abs() < 6.0 * spread && spread < expected, "{estimate} ± {spread}");
+        let mut rng = seeded(2);
+        let sample = space.sample_distinct(5, &mut rng);
+        assert!(sample.len() == 5 && sample.iter().all(|genome| space.explain(genome).is_empty()));
+        let default = space.default_genome();
+        let near = space.repair(&default, &mut rng).unwrap();
+        let differ = |other: &Genome| other.positions().iter().filter(|at| **at != 0).count();
+        assert!(!space.contains(&default) && space.contains(&near) && differ(&near) <= 2, "{near:?}");
+        let first = space.iter().next().unwrap();
+        assert_eq!(space.genome_at(space.index_of(&first).unwrap()), Some(first));
+    }
+
+    #[test]
+    fn thirty_hashed_parameters_are_searched() {
+        let sum = (0..30).map(|at| format!("P{at} * P{} * {}", (at + 7) % 30, at + 2)).collect::<Vec<_>>();
+        let space = hashed(30, &format!("({}) % 1000003 == 17", sum.join(" + ")));
+        assert!(!space.is_exact());
+        assert!(matches!(space.size(), Size::Unknown { estimate: 0.0, spread, .. } if spread > 0.0));
+        let mut rng = seeded(2);
+        let sample = space.sample(&mut rng);
+        assert!(sample.is_none_or(|genome| space.contains(&genome)));
+        let repaired = space.repair(&space.default_genome(), &mut rng);
+        assert!(repaired.is_none_or(|genome| space.contains(&genome)));
     }
 }

@@ -32,12 +32,7 @@ impl Value {
     }
 
     pub fn as_float(&self) -> Option<f64> {
-        match self {
-            Value::Int(value) => Some(*value as f64),
-            Value::Float(value) => Some(*value),
-            Value::Bool(value) => Some(f64::from(u8::from(*value))),
-            Value::Text(_) => None,
-        }
+        self.as_number().map(Number::as_float)
     }
 
     pub fn as_number(&self) -> Option<Number> {
@@ -49,10 +44,8 @@ impl Value {
 
     pub fn is_true(&self) -> bool {
         match self {
-            Value::Bool(value) => *value,
-            Value::Int(value) => *value != 0,
-            Value::Float(value) => *value != 0.0,
             Value::Text(text) => !text.is_empty(),
+            other => other.as_number().is_some_and(Number::is_true),
         }
     }
 
@@ -96,6 +89,15 @@ impl From<bool> for Value {
 impl From<&str> for Value {
     fn from(value: &str) -> Value {
         Value::text(value)
+    }
+}
+
+impl From<Number> for Value {
+    fn from(number: Number) -> Value {
+        match number {
+            Number::Int(value) => Value::Int(value),
+            Number::Float(value) => Value::Float(value),
+        }
     }
 }
 

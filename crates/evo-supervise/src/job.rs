@@ -225,23 +225,7 @@ pub mod example {
     use super::*;
 
     pub fn plan(name: &str, flops: f64) -> ProblemPlan {
-        ProblemPlan {
-            name: name.into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
-            launches: Vec::new(),
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: Some(flops),
-            bytes: None,
-        }
+        ProblemPlan { name: name.into(), weight: 1.0, flops: Some(flops), ..ProblemPlan::default() }
     }
 
     pub fn measurement(problem: &str, mode: TimingMode, time: f64, stop: StopRule) -> Measurement {

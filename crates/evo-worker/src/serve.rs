@@ -24,7 +24,7 @@ use super::judge::{CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem
 use super::measure::{SampleSource, measure};
 use super::stand::{BlockSize, Stand};
 use super::wire::{ReportPhase, Wire};
-use evo_system::process::{self, Orphaned, REQUEST, RequestHandler};
+use evo_system::process::{Orphaned, REQUEST};
 use evo_timing::paired::interleave;
 use flate2::read::GzDecoder;
 
@@ -35,7 +35,16 @@ pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
     let build = build.to_string();
     let (rooms, received) = (rooms(sandbox)?, HashMap::new());
-    process::serve(&mut Server { wire, rooms, build, judge: None, seed: 0, received, kept: None })
+    let mut server = Server { wire, rooms, build, judge: None, seed: 0, received, kept: None };
+    while let Some(request) = server.wire.receive()? {
+        if matches!(request, Request::Shutdown) {
+            break;
+        }
+        let response =
+            server.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) });
+        server.wire.send(&response)?;
+    }
+    Ok(())
 }
 
 pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
@@ -60,22 +69,6 @@ struct KeptProblem {
     plan: ProblemPlan,
     timed: TimedProblem,
     sizes: Vec<(TimingMode, BlockSize)>,
-}
-
-impl RequestHandler for Server {
-    type Request = Request;
-    type Response = Response;
-
-    fn link(&mut self) -> &mut Wire {
-        &mut self.wire
-    }
-
-    fn answer(&mut self, request: Request) -> Option<Response> {
-        if matches!(request, Request::Shutdown) {
-            return None;
-        }
-        Some(self.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) }))
-    }
 }
 
 impl Server {

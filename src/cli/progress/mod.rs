@@ -1,34 +1,40 @@
 //! Events to the terminal: a panel where somebody watches, plain lines elsewhere, JSON lines on
 //! request. Talk goes to stderr, data to stdout.
 
-mod live;
 mod panel;
 mod tally;
-mod words;
 
-use std::io::IsTerminal;
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use self::live::LivePanel;
+use evo_space::text::counted;
+use evo_system::lock;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
 use self::tally::Tally;
 use super::call::Call;
 use super::output;
 use crate::event::{Event, Observer};
+use crate::report::styled::allows_colors;
+use crate::report::width::wrapped;
 
 /// Plain lines come at most this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
+/// The panel is drawn anew this often, so that clocks go on while nothing happens.
+const PANEL_EVERY: Duration = Duration::from_millis(250);
+/// Of a terminal that does not say.
+const USUAL_SIZE: (usize, usize) = (80, 24);
 
 /// With `--json` one object per event goes to stdout.
 pub fn observer(call: &Call) -> Box<dyn Observer> {
-    // A dumb terminal cannot draw over its lines.
-    let can_draw = std::io::stderr().is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb");
     if call.is_json() {
-        Box::new(JsonLines(call.clone()))
-    } else if can_draw {
-        Box::new(LivePanel::new())
-    } else {
-        Box::new(Plain { tally: Tally::default(), began: Instant::now(), told: None })
+        return Box::new(JsonLines(call.clone()));
     }
+    // A dumb terminal cannot draw over its lines.
+    let is_watched = io::stderr().is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb");
+    Box::new(Talk { tally: Arc::default(), began: Instant::now(), is_watched, panel: None, line_at: None })
 }
 
 /// For programs that read one object at the end.
@@ -47,37 +53,126 @@ impl Observer for JsonLines {
     }
 }
 
-struct Plain {
-    tally: Tally,
+/// For people: single lines for what they should know, and where the run stands in a panel or in lines.
+struct Talk {
+    tally: Arc<Mutex<Tally>>,
     began: Instant,
-    told: Option<Instant>,
+    is_watched: bool,
+    /// From the first event to the last, where somebody watches.
+    panel: Option<ProgressBar>,
+    /// When the last plain line came.
+    line_at: Option<Instant>,
 }
 
-impl Plain {
-    fn progress(&mut self) {
-        output::say(&self.tally.line());
-        self.told = Some(Instant::now());
+impl Talk {
+    fn say(&self, line: &str) {
+        match &self.panel {
+            // Through the panel, which would otherwise be drawn over the line.
+            Some(panel) => {
+                let line = wrapped(line, terminal_size().0);
+                panel.println(output::shown(line.trim_end(), allows_colors(true)));
+            }
+            None if self.is_watched => output::say(wrapped(line, terminal_size().0).trim_end()),
+            None => output::say(line),
+        }
+    }
+
+    fn begin_panel(&mut self) {
+        let (tally, began) = (Arc::clone(&self.tally), self.began);
+        let colors = allows_colors(true);
+        let draw = move |_: &ProgressState, to: &mut dyn fmt::Write| {
+            let (width, height) = terminal_size();
+            let (width, height) = (width.saturating_sub(1), height.saturating_sub(2));
+            // One column stays free: a line that fills the last one is broken by some terminals.
+            let lines = panel::lines(&lock(&tally), began.elapsed(), width, height);
+            let lines: Vec<String> = lines.iter().map(|line| line.text(colors)).collect();
+            let _ = to.write_str(&lines.join("\n"));
+        };
+        let style =
+            ProgressStyle::with_template("{panel}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let panel = ProgressBar::new_spinner().with_style(style.with_key("panel", draw));
+        panel.enable_steady_tick(PANEL_EVERY);
+        self.panel = Some(panel);
+    }
+
+    fn end_panel(&mut self) {
+        if let Some(panel) = self.panel.take() {
+            panel.finish_and_clear();
+        }
+    }
+
+    fn say_progress(&mut self) {
+        let line = lock(&self.tally).line();
+        self.say(&line);
+        self.line_at = Some(Instant::now());
     }
 }
 
-impl Observer for Plain {
+impl Observer for Talk {
     fn observe(&mut self, event: &Event) {
-        self.tally.observe(event, self.began.elapsed());
-        if let Some(line) = words::told(event) {
-            output::say(&line);
+        lock(&self.tally).observe(event, self.began.elapsed());
+        if let Some(line) = line_of(event) {
+            self.say(&line);
         }
         match event {
-            Event::Finished { .. } if self.told.is_none_or(|told| told.elapsed() >= PLAIN_EVERY) => {
-                self.progress();
+            Event::Started { .. } if self.is_watched => self.begin_panel(),
+            Event::Stopped { .. } if self.is_watched => self.end_panel(),
+            _ if self.is_watched => {}
+            Event::Finished { .. } if self.line_at.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) => {
+                self.say_progress();
             }
             Event::Recovered { level, elapsed_ms, .. } => {
-                output::say(&format!("worker replaced ({}) in {elapsed_ms:.0} ms", level.as_str()));
+                self.say(&format!("worker replaced ({}) in {elapsed_ms:.0} ms", level.as_str()));
             }
-            Event::Confirming { finalist, of, .. } => output::say(&words::confirming(*finalist, *of)),
-            Event::Stopped { .. } => self.progress(),
+            Event::Confirming { finalist: 0, .. } => {
+                self.say("confirming: measuring the baseline and the noise floor");
+            }
+            Event::Confirming { finalist, of, .. } => {
+                self.say(&format!("confirming finalist {finalist} of {of}"))
+            }
+            Event::Stopped { .. } => self.say_progress(),
             _ => {}
         }
     }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.end_panel();
+    }
+}
+
+/// A line for an event that is more than a move of numbers.
+fn line_of(event: &Event) -> Option<String> {
+    match event {
+        Event::Started { study, device, seed, valid, total, earlier } => {
+            let total =
+                total.map_or(String::new(), |total| format!(", up to {}", counted(total, "evaluation")));
+            let some = |count: u64, what: &str| match count {
+                0 => String::new(),
+                count => format!(", {count} {what}"),
+            };
+            let (done, taken) =
+                (some(earlier.evaluations, "done before"), some(earlier.taken_over, "taken over"));
+            let valid = counted(valid, "valid configuration");
+            Some(format!("study {study} on {device}: {valid}{total}{done}{taken}, seed {seed}"))
+        }
+        Event::NotFinal { evaluation } => {
+            let why = evaluation.verdict.message.lines().next().unwrap_or_default();
+            let configuration = &evaluation.configuration;
+            Some(format!("note: `{configuration}` has no verdict: {why}; `--resume` tries it again"))
+        }
+        Event::Notice { message } if message.starts_with("warning: ") => Some(message.clone()),
+        Event::Notice { message } => Some(format!("note: {message}")),
+        _ => None,
+    }
+}
+
+fn terminal_size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+    let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    let (width, height) = size.unwrap_or(USUAL_SIZE);
+    (if width == 0 { USUAL_SIZE.0 } else { width }, if height == 0 { USUAL_SIZE.1 } else { height })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tally::{Tally, percent};
+use super::tally::{Tally, of_load};
 use crate::report::styled::{StyledLine, Tone, sparkline};
 use crate::report::text::time;
 
@@ -20,10 +20,10 @@ pub fn lines(tally: &Tally, now: Duration, width: usize, height: usize) -> Vec<S
     let mut lines = vec![first(tally, now, width)];
     lines.extend(best(tally));
     lines.extend(curve(tally, now, width));
-    lines.extend(lanes(tally, width));
+    lines.extend(lanes(tally));
     lines.extend(each(tally));
     if !tally.mix.is_empty() {
-        lines.push(mix(tally, width));
+        lines.push(mix(tally));
     }
     let failures = tally.failures.iter().take(FAILURES);
     lines.extend(failures.map(|(kind, message)| {
@@ -88,23 +88,10 @@ fn curve(tally: &Tally, now: Duration, width: usize) -> Option<StyledLine> {
     Some(label("").with(Tone::Accent, sparkline(&tally.trail, room)).with(Tone::Faint, since))
 }
 
-fn lanes(tally: &Tally, width: usize) -> Option<StyledLine> {
+fn lanes(tally: &Tally) -> Option<StyledLine> {
     // The compilers and the search's lane are idle while finalists are confirmed.
-    let lanes = tally.lanes.filter(|_| tally.confirming.is_none())?;
-    let word = if width < 72 { "" } else { " busy" };
-    let told = |busy: f64, queue: usize| format!("{:.0} %{word} ({queue} queued)", percent(busy));
-    let compilers = match lanes.compile_jobs {
-        1 => "1 compiler".to_string(),
-        jobs => format!("{jobs} compilers"),
-    };
-    let device = told(lanes.device_busy, lanes.device_queue);
-    let compile = told(lanes.compile_busy, lanes.compile_queue);
-    Some(
-        label("device")
-            .with(Tone::Plain, device)
-            .with(Tone::Faint, format!(" · {compilers} "))
-            .with(Tone::Plain, compile),
-    )
+    let load = tally.lanes.filter(|_| tally.confirming.is_none())?;
+    Some(label("device").with(Tone::Plain, of_load(load)))
 }
 
 /// As many lanes as leave room for the rest.
@@ -116,26 +103,17 @@ fn each(tally: &Tally) -> impl Iterator<Item = StyledLine> {
     lines.chain(rest)
 }
 
-/// What does not fit is left out as whole entries, so that a count is never cut off from its name.
-fn mix(tally: &Tally, width: usize) -> StyledLine {
-    let entries = tally.mix();
-    let mut line = label("verdicts");
-    for (position, (name, count)) in entries.iter().enumerate() {
-        let tone = match *name {
+fn mix(tally: &Tally) -> StyledLine {
+    let entries = tally.mix().into_iter().enumerate();
+    entries.fold(label("verdicts"), |line, (position, (name, count))| {
+        let tone = match name {
             "pass" => Tone::Good,
             "too_slow" | "passed_over" => Tone::Plain,
             _ => Tone::Warning,
         };
         let gap = if position == 0 { "" } else { " · " };
-        let longer = line.clone().with(Tone::Faint, gap).with(tone, format!("{name} {count}"));
-        let behind = entries.len() - position - 1;
-        let room = if behind == 0 { 0 } else { format!(" · {behind} more").chars().count() };
-        if position > 0 && longer.width() + room > width {
-            return line.with(Tone::Faint, format!(" · {} more", behind + 1));
-        }
-        line = longer;
-    }
-    line
+        line.with(Tone::Faint, gap).with(tone, format!("{name} {count}"))
+    })
 }
 
 /// `0:07`, `12:34`, `3:04:05`.

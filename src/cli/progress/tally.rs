@@ -8,13 +8,12 @@ use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::text::counted;
 
-use crate::event::{Event, LaneActivity, LaneProgress};
+use crate::event::{Event, LaneActivity, LaneLoad, LaneProgress};
 use crate::report::text::time;
 
 /// Verdicts by which the rate is measured: enough to be steady, few enough to follow a change.
 const WINDOW: usize = 32;
 
-/// Verdicts before a rate means anything.
 const RATE_LEAST: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -23,15 +22,6 @@ pub struct BestSoFar {
     pub configuration: String,
     /// When this run found it; absent for one of an earlier run.
     pub at: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lanes {
-    pub compile_busy: f64,
-    pub device_busy: f64,
-    pub compile_queue: usize,
-    pub device_queue: usize,
-    pub compile_jobs: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +44,10 @@ pub struct Tally {
     pub mix: BTreeMap<String, u64>,
     /// The first message of each kind of failure, in the order of their coming.
     pub failures: Vec<(String, String)>,
-    pub lanes: Option<Lanes>,
+    pub lanes: Option<LaneLoad>,
     pub each: Vec<String>,
     pub confirming: Option<Confirming>,
-    confirm_seconds: Option<f64>,
+    /// What is left of a wall budget, seconds, and when that was said.
     left: Option<(f64, Duration)>,
     verdicts: VecDeque<Duration>,
 }
@@ -77,24 +67,9 @@ impl Tally {
                 self.mix = earlier.verdicts.clone();
             }
             Event::Finished { evaluation, best } => self.finished(evaluation, *best, at),
-            Event::Lanes {
-                compile_busy,
-                device_busy,
-                compile_queue,
-                device_queue,
-                compile_jobs,
-                confirm_seconds,
-                left_seconds,
-            } => {
-                self.lanes = Some(Lanes {
-                    compile_busy: *compile_busy,
-                    device_busy: *device_busy,
-                    compile_queue: *compile_queue,
-                    device_queue: *device_queue,
-                    compile_jobs: *compile_jobs,
-                });
-                self.confirm_seconds = *confirm_seconds;
-                self.left = left_seconds.map(|left| (left, at));
+            Event::Lanes(load) => {
+                self.lanes = Some(*load);
+                self.left = load.left_seconds.map(|left| (left, at));
             }
             Event::LaneProgress { lanes } => self.each = lanes.iter().map(told).collect(),
             Event::Confirming { finalist, of, left_seconds } => {
@@ -118,7 +93,7 @@ impl Tally {
         }
         self.trail.extend(self.best.as_ref().map(|best| best.objective_ns));
         let is_quiet = matches!(kind, VerdictKind::Pass | VerdictKind::PassedOver | VerdictKind::TooSlow);
-        if !is_quiet && !self.failures.iter().any(|(own, _)| *own == kind.as_str()) {
+        if !is_quiet && !self.failures.iter().any(|(known, _)| *known == kind.as_str()) {
             let message = evaluation.verdict.message.lines().next().unwrap_or_default().to_string();
             self.failures.push((kind.to_string(), message));
         }
@@ -149,7 +124,8 @@ impl Tally {
             return None;
         }
         let search = self.total.zip(self.rate(now)).map(|(total, rate)| {
-            total.saturating_sub(self.done) as f64 / rate + self.confirm_seconds.unwrap_or(0.0)
+            let confirm_seconds = self.lanes.and_then(|load| load.confirm_seconds).unwrap_or(0.0);
+            total.saturating_sub(self.done) as f64 / rate + confirm_seconds
         });
         match (left, search) {
             (Some(left), Some(search)) => Some(left.min(search)),
@@ -181,7 +157,7 @@ impl Tally {
     pub fn line(&self) -> String {
         let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.objective_ns));
         let mix: Vec<String> = self.mix().iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let lanes = self.lanes.map(|own| own.line()).unwrap_or_default();
+        let lanes = self.lanes.map(|load| format!("device {}", of_load(load))).unwrap_or_default();
         let parts = [self.count(), format!("best {best}{}", self.default_time()), mix.join(", "), lanes];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
@@ -205,19 +181,18 @@ fn told(lane: &LaneProgress) -> String {
     format!("{}  {doing}  {}", account.place(), all.join(", "))
 }
 
-impl Lanes {
-    fn line(&self) -> String {
-        format!(
-            "device {:.0} % busy, {} queued · compile {:.0} % busy, {} queued",
-            percent(self.device_busy),
-            self.device_queue,
-            percent(self.compile_busy),
-            self.compile_queue
-        )
-    }
+/// `98 % busy, 2 queued · compile 35 % busy, 0 queued`.
+pub fn of_load(load: LaneLoad) -> String {
+    format!(
+        "{:.0} % busy, {} queued · compile {:.0} % busy, {} queued",
+        percent(load.device_busy),
+        load.device_queue,
+        percent(load.compile_busy),
+        load.compile_queue
+    )
 }
 
 /// A share in percent: what is under way is counted as a whole, and may exceed the time that has passed.
-pub fn percent(share: f64) -> f64 {
+fn percent(share: f64) -> f64 {
     (share * 100.0).clamp(0.0, 100.0)
 }

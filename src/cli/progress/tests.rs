@@ -6,7 +6,7 @@ use evo_space::genome::Configuration;
 
 use super::*;
 use crate::budget::StopReason;
-use crate::event::Earlier;
+use crate::event::{Earlier, LaneLoad};
 
 #[test]
 fn every_event_is_one_json_object_that_names_itself() {
@@ -20,7 +20,7 @@ fn every_event_is_one_json_object_that_names_itself() {
             earlier: Earlier::default(),
         },
         Event::Evaluating { number: 3 },
-        Event::Lanes {
+        Event::Lanes(LaneLoad {
             compile_busy: 0.5,
             device_busy: 0.9,
             compile_queue: 1,
@@ -28,7 +28,7 @@ fn every_event_is_one_json_object_that_names_itself() {
             compile_jobs: 4,
             confirm_seconds: Some(1.5),
             left_seconds: None,
-        },
+        }),
         Event::Confirming { finalist: 1, of: 2, left_seconds: None },
         Event::Stopped { reason: StopReason::Wall },
     ];
@@ -66,17 +66,11 @@ fn progress_goes_on_from_what_was_found_before() {
 #[test]
 fn the_first_line_says_what_is_ahead() {
     let event = resumed();
-    insta::assert_snapshot!(words::told(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, 4 taken over, seed 7");
-}
-
-#[test]
-fn the_baseline_is_not_a_finalist() {
-    assert_eq!(words::confirming(0, 3), "confirming: measuring the baseline and the noise floor");
-    assert_eq!(words::confirming(1, 3), "confirming finalist 1 of 3");
+    insta::assert_snapshot!(line_of(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, 4 taken over, seed 7");
 }
 
 #[test]
 fn a_warning_is_no_note() {
-    let told = |message: &str| words::told(&Event::Notice { message: message.into() }).unwrap();
-    assert_eq!([told("slow"), told("warning: slow")], ["note: slow", "warning: slow"]);
+    let line = |message: &str| line_of(&Event::Notice { message: message.into() }).unwrap();
+    assert_eq!([line("slow"), line("warning: slow")], ["note: slow", "warning: slow"]);
 }

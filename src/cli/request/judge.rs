@@ -1,6 +1,7 @@
 //! One request from its task to its answer: the candidate is found, judged as deep as its level says, and compared. From
 //! one request to the next stay a device with its worker, compilers, the times of baselines, and answers.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,18 +12,18 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::request::{
     CandidateKind, EvaluationLevel, EvaluationRequest, RequestedBaseline, RequestedCandidate, Visibility,
 };
-use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictKind};
+use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
 use super::task;
 use crate::cli::error::{CliError, CliErrorKind};
-use crate::cli::evaluate::EvaluateArgs;
-use crate::cli::evaluate::{self, EvaluateParts, record, rule, take_log};
+use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
 use crate::cli::exit_code::ExitCode;
-use crate::cli::judge::{self, Aim, AskedCandidate, JobDepth, Judged, OpenedCandidate, judge_rival};
+use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
 use crate::cli::one_args::TestOneArgs;
 use crate::cli::rival::{self, ChosenRival};
+use crate::cli::sanitize::sanitize;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::{candidate, device_lane, output, seed, words};
 use crate::compile::instructions::{InstructionUse, instruction_use};
@@ -30,19 +31,14 @@ use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
-use crate::engine::single::Single;
 use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
 use crate::report::judged::Setting;
-use crate::request::answer::{
-    AnswerHead, BaselineTime, JudgedRequest, KnownTimes, judged, not_asked, without_verdict,
-};
+use crate::request::answer::{AnswerHead, BaselineTime, JudgedRequest, KnownTimes, judged, without_verdict};
 use crate::request::own_lines::{CandidateText, without_paths};
 use crate::request::read::{self, space_beneath};
-use crate::supervise::job::{JobReach, Judgement};
 use crate::supervise::lane::Lane;
-use crate::timing::acceptance::decide;
 
 const NO_PROFILE: &str = "no profile was asked for";
 /// Answers that are kept; a process that serves for days must not grow without end.
@@ -59,7 +55,6 @@ pub struct Answered {
     pub exit: ExitCode,
 }
 
-/// The answers of one process.
 pub struct RequestSession<'a> {
     pub arguments: &'a EvaluateArgs,
     /// Of the inputs: one for the whole session, so that answers of the reference are computed once.
@@ -89,9 +84,7 @@ struct MeasuredBaseline {
     plans: Vec<ProblemPlan>,
 }
 
-/// A candidate of a request, ready to be judged.
 struct ReadyRequest {
-    one: TestOneArgs,
     asked: AskedCandidate,
     level: EvaluationLevel,
     key: ContentHash,
@@ -194,7 +187,7 @@ impl<'a> RequestSession<'a> {
         let Ok(request) = read::request(text) else { return };
         let (limit, level) = self.bounds(&request);
         let Some(ready) = self.ready(&request, level, Instant::now() + limit).ok() else { return };
-        if ready.asked.refused().is_none()
+        if matches!(ready.asked.refused(), Ok(None))
             && let (Some(compiler), Some(source)) = (&self.setup.warm, ready.source())
         {
             compiler.compile_ahead(&source);
@@ -228,7 +221,6 @@ impl<'a> RequestSession<'a> {
         Ok((name.to_string(), words::space(name, one.run.access.access())?))
     }
 
-    /// Finds task and candidate of a request.
     fn ready(
         &self,
         request: &EvaluationRequest,
@@ -238,26 +230,25 @@ impl<'a> RequestSession<'a> {
         let (space, file) = self.space(request)?;
         let key = ContentHash::of_parts([space.as_bytes(), file.text.as_bytes()]);
         let kernel = session::kernel_of(&file)?.name.clone();
-        let mut one = self.arguments.one.clone();
-        one.words = vec![space.clone()];
+        let mut options = self.arguments.one.clone();
+        options.words = vec![space.clone()];
         let setup = self.setup(request, until);
         let wanted = request.candidate.as_ref();
         let candidate = wanted.map_or_else(Default::default, RequestedCandidate::clone);
         let mut resolved =
-            resolved(&candidate, file, &one).map_err(|error| Failure { error, is_candidates: true })?;
-        one.add_grid(&mut resolved.file);
-        session::problems(session::kernel_of(&resolved.file)?, setup.choice.kind, &one.problems)?;
-        let device = setup.choice.name.clone().unwrap_or_else(|| setup.choice.spec.clone());
+            resolved(&candidate, file, &options).map_err(|error| Failure { error, is_candidates: true })?;
+        options.add_grid(&mut resolved.file);
+        session::problems(session::kernel_of(&resolved.file)?, setup.choice.kind, &options.problems)?;
         // A command line that judges the same request again.
         let repro = format!(
             "evo evaluate {} --request REQUEST.json --device {} --seed {}",
             evo_space::text::quote(&space),
-            one.run.device,
+            options.run.device,
             self.seed
         );
-        let setting = Setting { space, kernel, device, seed: self.seed, repro };
-        let asked = AskedCandidate { candidate: resolved, setup, seed: self.seed, setting };
-        Ok(ReadyRequest { one, asked, level, key })
+        let setting = Setting { space, kernel, device: setup.device_name(), seed: self.seed, repro };
+        let asked = AskedCandidate { options, candidate: resolved, setup, seed: self.seed, setting };
+        Ok(ReadyRequest { asked, level, key })
     }
 
     /// The device and its compilers within what a request may take, and by when it wants its answer.
@@ -282,12 +273,10 @@ impl<'a> RequestSession<'a> {
             warm.lane.limit_steps(setup.step_max);
             return Ok((warm, false));
         }
-        let command = ready.one.run.worker_command.as_deref();
-        let lane = device_lane::lane(setup, command, Some(ready.asked.kernel()?))?;
+        let lane = device_lane::lane(setup, Some(ready.asked.kernel()?))?;
         Ok((WarmTask { key: key.clone(), lane, baselines: MeasuredBaselines::new() }, true))
     }
 
-    /// Judges what is ready, and makes the answer.
     fn judge(
         &mut self,
         request: &EvaluationRequest,
@@ -295,35 +284,30 @@ impl<'a> RequestSession<'a> {
         ready: &ReadyRequest,
         began: Instant,
     ) -> Result<Value, Failure> {
-        let refused = ready.asked.refused();
+        let asked = &ready.asked;
+        let refused = asked.refused()?;
         let is_refused = refused.is_some();
         // Candidates at once would disturb each other's times, in this process or in another one.
         let log = match ready.level.is_timed() && !is_refused {
             true => {
-                let device = &ready.asked.setup.choice;
-                Some(take_log(&ready.one.candidate.out, &ready.asked.setting.kernel, device)?)
+                let out = &asked.options.candidate.out;
+                Some(take_log(out, &asked.setting.kernel, &asked.setup.choice)?)
             }
             false => None,
         };
         let rival = rival_of(request, ready, log.as_ref())?;
         let AtLevel { judged: candidate, baseline, acceptance } = match refused {
-            Some(refused) => {
-                let mode = ready.asked.kernel()?.objective.ranking.timing();
-                let judged = Judged::refused(Single::refused(refused), mode);
-                AtLevel { judged, baseline: Err(String::new()), acceptance: Value::Null }
-            }
+            Some(judged) => AtLevel { judged, baseline: Err(String::new()), acceptance: Value::Null },
             None => {
                 let (warm, is_new) = self.lane(ready)?;
                 let WarmTask { key, lane, mut baselines } = warm;
-                let mut opened = ready.asked.open_on(lane, &ready.one, is_new)?;
-                let arguments = match &request.hypothesis {
-                    Some(_) => {
-                        &EvaluateArgs { hypothesis: request.hypothesis.clone(), ..self.arguments.clone() }
-                    }
-                    None => self.arguments,
-                };
-                let context = LevelContext { arguments, ready, rival: rival.as_ref(), log: log.as_ref() };
-                let judged = context.judge(&mut opened, &mut baselines);
+                let mut opened = asked.open_on(lane, is_new)?;
+                let mut arguments = Cow::Borrowed(self.arguments);
+                if request.hypothesis.is_some() {
+                    arguments.to_mut().hypothesis.clone_from(&request.hypothesis);
+                }
+                let beside = rival.as_ref().zip(log.as_ref());
+                let judged = ready.judge(&arguments, &mut opened, beside, &mut baselines);
                 let OpenedCandidate { lane, .. } = opened;
                 if !matches!(&judged, Err(error) if error.kind == CliErrorKind::Device) {
                     self.warm = Some(WarmTask { key, lane, baselines });
@@ -335,7 +319,7 @@ impl<'a> RequestSession<'a> {
             true => {
                 // The profiler is to have the device to itself.
                 self.warm = None;
-                evaluate::profile(&ready.one, &ready.asked, &candidate)?
+                evaluate::profile(asked, &candidate)?
             }
             false => Err(NO_PROFILE.to_string()),
         };
@@ -357,7 +341,7 @@ impl<'a> RequestSession<'a> {
             device: candidate.device.as_ref(),
             instructions: instructions(&candidate),
             seed: self.seed,
-            repro: ready.asked.setting.repro.clone(),
+            repro: asked.setting.repro.clone(),
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
         };
         Ok(judged(head, &judged_request))
@@ -365,7 +349,6 @@ impl<'a> RequestSession<'a> {
 }
 
 impl ReadyRequest {
-    /// What the compiler gets.
     fn source(&self) -> Option<KernelSource> {
         render(self.asked.kernel().ok()?, &self.asked.candidate.configuration).ok()
     }
@@ -381,6 +364,72 @@ impl ReadyRequest {
         let asked = EvaluationRequest { id: Value::Null, tag: None, ..request.clone() };
         let parts = [self.key.to_string(), format!("{:?} {asked:?}", self.level), source];
         Some(ContentHash::of_parts(parts.iter().map(String::as_bytes)))
+    }
+
+    /// Judges the candidate as deep as its level says: `confirm` times it beside its rival, decides, and writes that down;
+    /// other levels that time compare with a rival that was measured by itself. The log is held while anything is timed.
+    fn judge(
+        &self,
+        arguments: &EvaluateArgs,
+        opened: &mut OpenedCandidate<'_>,
+        beside: Option<(&ChosenRival, &IterationLog)>,
+        baselines: &mut MeasuredBaselines,
+    ) -> Result<AtLevel, CliError> {
+        let ReadyRequest { asked, level, .. } = self;
+        let aim = Aim::of(*level);
+        let confirmed = beside.filter(|_| *level == EvaluationLevel::Confirm);
+        let mut judged = opened.judged(aim)?;
+        opened.compare(&mut judged, aim, confirmed.map(|(rival, _)| rival))?;
+        if *level == EvaluationLevel::Confirm && asked.kernel()?.check.demands_sanitizer {
+            sanitize(asked, &mut judged, true)?;
+        }
+        if let Some((rival, log)) = confirmed {
+            let parts = EvaluateParts { arguments, asked, rival, judged: &judged };
+            let Recorded { ruling, number, incumbent, .. } =
+                parts.record(log, iterations::incumbent(log.folder()))?;
+            let acceptance = json!({
+                "decision": ruling.decision.to_string(),
+                "why": ruling.why,
+                "number": number,
+                "accepted": incumbent.is_some_and(|best| best.number == number),
+            });
+            return Ok(AtLevel { judged, baseline: Err(String::new()), acceptance });
+        }
+        let baseline = match beside.filter(|_| judged.is_right()) {
+            Some((rival, _)) => self.baseline(opened, rival, baselines)?,
+            None => Err("this level compares with nothing".to_string()),
+        };
+        Ok(AtLevel { judged, baseline, acceptance: Value::Null })
+    }
+
+    /// The baseline's time, measured at most once a session.
+    fn baseline(
+        &self,
+        opened: &mut OpenedCandidate<'_>,
+        rival: &ChosenRival,
+        baselines: &mut MeasuredBaselines,
+    ) -> Result<Result<MeasuredBaseline, String>, CliError> {
+        let name = (format!("{} {}", rival.name, rival.resolved.configuration), self.level);
+        if let Some(known) = baselines.get(&name) {
+            return Ok(known.clone());
+        }
+        let (evaluation, job) = match opened.rival(rival, Aim::of(self.level).depth())? {
+            Ok(judged) => judged,
+            Err(why) => return Ok(Err(why)),
+        };
+        let passed = evaluation.verdict.is_pass();
+        let measured = evaluation.objective_ns.filter(|_| passed).map(|objective_ns| MeasuredBaseline {
+            time: BaselineTime { name: rival.name.clone(), objective_ns },
+            code: evaluation.code_hash.clone(),
+            plans: job.timed,
+        });
+        let why = || format!("the baseline does not pass its gates: {}", evaluation.verdict.label());
+        let found = measured.ok_or_else(why);
+        // What a limit cut off may be known the next time.
+        if evaluation.verdict.kind != VerdictKind::Interrupted {
+            baselines.insert(name, found.clone());
+        }
+        Ok(found)
     }
 }
 
@@ -448,7 +497,7 @@ fn resolved(
     let configuration = match &wanted.configuration {
         None => ConfigurationChoice::Default,
         Some(text) => {
-            ConfigurationChoice::Text { name: "candidate.configuration".into(), text: text.get().to_string() }
+            ConfigurationChoice::Text(TextChoice::Given { name: "candidate.configuration", text: text.get() })
         }
     };
     let launches = wanted.launch_text();
@@ -475,140 +524,18 @@ fn rival_of(
         EvaluationLevel::Confirm => RequestedBaseline::Incumbent,
         _ => RequestedBaseline::Default,
     };
-    let one = &ready.one;
+    let options = &ready.asked.options;
     Ok(Some(match request.baseline.as_ref().unwrap_or(&usual) {
-        RequestedBaseline::Default => rival::named(one, "@baseline")?,
-        RequestedBaseline::Incumbent => rival::best(one, log.folder(), iterations::incumbent(log.folder()))?,
-        RequestedBaseline::Hash(hash) => rival::named(one, &format!("@{hash}")).map_err(|_| {
+        RequestedBaseline::Default => rival::named(options, "@baseline")?,
+        RequestedBaseline::Incumbent => {
+            rival::best(options, log.folder(), iterations::incumbent(log.folder()))?
+        }
+        RequestedBaseline::Hash(hash) => rival::named(options, &format!("@{hash}")).map_err(|_| {
             CliError::usage(format!("no study here has an evaluation `{hash}`")).about_request()
         })?,
     }))
 }
 
-/// What a candidate is judged with beside itself.
-struct LevelContext<'a> {
-    arguments: &'a EvaluateArgs,
-    ready: &'a ReadyRequest,
-    rival: Option<&'a ChosenRival>,
-    /// Held while anything is timed.
-    log: Option<&'a IterationLog>,
-}
-
-impl LevelContext<'_> {
-    /// Judges a candidate as deep as its level says.
-    fn judge(
-        &self,
-        opened: &mut OpenedCandidate<'_>,
-        baselines: &mut MeasuredBaselines,
-    ) -> Result<AtLevel, CliError> {
-        let ReadyRequest { one, asked, level, .. } = self.ready;
-        let none = || Err("this level compares with nothing".to_string());
-        let depth = match level {
-            EvaluationLevel::Compile => {
-                let judged = compiled(asked, opened)?;
-                return Ok(AtLevel { judged, baseline: none(), acceptance: Value::Null });
-            }
-            EvaluationLevel::Tiny => JobDepth { deep: false, reach: JobReach::Tiny },
-            EvaluationLevel::Quick => JobDepth { deep: false, reach: JobReach::Screening },
-            EvaluationLevel::Full | EvaluationLevel::Confirm => JobDepth::DEEP,
-        };
-        let paired = self.rival.filter(|_| *level == EvaluationLevel::Confirm);
-        let mut judged = judge::judge(one, asked, opened, depth, paired, |_| ())?;
-        judged.findings.missing = missing(&judged, *level, &one.allow_not_run);
-        if *level == EvaluationLevel::Confirm && asked.kernel()?.check.demands_sanitizer {
-            evaluate::sanitize(one, asked, &mut judged)?;
-        }
-        if let (Some(rival), Some(log)) = (paired, self.log) {
-            let acceptance = self.decide(&judged, rival, log)?;
-            return Ok(AtLevel { judged, baseline: Err(String::new()), acceptance });
-        }
-        let is_right = judged.findings.correct && judged.findings.missing.is_empty();
-        let baseline = match self.rival.filter(|_| is_right) {
-            Some(rival) => self.baseline(opened, rival, depth, baselines)?,
-            None => none(),
-        };
-        Ok(AtLevel { judged, baseline, acceptance: Value::Null })
-    }
-
-    /// Decides about the rival, and writes that down.
-    fn decide(&self, judged: &Judged, rival: &ChosenRival, log: &IterationLog) -> Result<Value, CliError> {
-        let (arguments, asked) = (self.arguments, &self.ready.asked);
-        let ruling = decide(&rule(arguments), &judged.findings);
-        let parts = EvaluateParts { arguments, asked, rival, judged, ruling: &ruling };
-        let recorded = record(&parts, log, iterations::incumbent(log.folder()))?;
-        let accepted = recorded.incumbent.as_ref().is_some_and(|best| best.number == recorded.number);
-        Ok(json!({
-            "decision": ruling.decision.to_string(),
-            "why": ruling.why,
-            "number": recorded.number,
-            "accepted": accepted,
-        }))
-    }
-
-    /// The baseline's time, measured at most once a session.
-    fn baseline(
-        &self,
-        opened: &mut OpenedCandidate<'_>,
-        rival: &ChosenRival,
-        depth: JobDepth,
-        baselines: &mut MeasuredBaselines,
-    ) -> Result<Result<MeasuredBaseline, String>, CliError> {
-        let ReadyRequest { one, asked, level, .. } = self.ready;
-        let name = (format!("{} {}", rival.name, rival.resolved.configuration), *level);
-        if let Some(known) = baselines.get(&name) {
-            return Ok(known.clone());
-        }
-        let (evaluation, job) = match judge_rival(one, opened, asked, rival, depth)? {
-            Ok(judged) => judged,
-            Err(why) => return Ok(Err(why)),
-        };
-        let passed = evaluation.verdict.is_pass();
-        let measured = evaluation.objective_ns.filter(|_| passed).map(|objective_ns| MeasuredBaseline {
-            time: BaselineTime { name: rival.name.clone(), objective_ns },
-            code: evaluation.code_hash.clone(),
-            plans: job.timed,
-        });
-        let why = || format!("the baseline does not pass its gates: {}", evaluation.verdict.label());
-        let found = measured.ok_or_else(why);
-        // What a limit cut off may be known the next time.
-        if evaluation.verdict.kind != VerdictKind::Interrupted {
-            baselines.insert(name, found.clone());
-        }
-        Ok(found)
-    }
-}
-
-/// A candidate that is only compiled.
-fn compiled(asked: &AskedCandidate, opened: &OpenedCandidate<'_>) -> Result<Judged, CliError> {
-    let mode = asked.kernel()?.objective.ranking.timing();
-    let single = match opened.job(false)? {
-        Ok((begun, _)) => {
-            begun.judged(Judgement { gates: not_asked(EvaluationLevel::Compile), ..Judgement::begin() })
-        }
-        Err(evaluation) => Single::refused(*evaluation),
-    };
-    if single.evaluation.verdict.is_trouble() {
-        return Err(session::trouble("the candidate could not be compiled", &single.evaluation.verdict));
-    }
-    let device = Some(opened.lane.info().clone());
-    Ok(Judged { device, ..Judged::refused(single, mode) })
-}
-
-/// Gates that the level demands and that did not run on a candidate that passes.
-fn missing(judged: &Judged, level: EvaluationLevel, allowed: &[String]) -> Vec<String> {
-    let evaluation = &judged.single.evaluation;
-    let last = match level {
-        EvaluationLevel::Compile => Gate::Compile,
-        EvaluationLevel::Tiny => Gate::TinyShapes,
-        _ => Gate::Honesty,
-    };
-    let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
-    let gates = Gate::ALL.iter().filter(|gate| **gate <= last && evaluation.verdict.is_pass());
-    let absent = gates.filter(|gate| !evaluation.gate(**gate).is_some_and(ran)).map(|gate| gate.as_str());
-    absent.filter(|name| !allowed.iter().any(|allowed| allowed == name)).map(String::from).collect()
-}
-
-/// What is known of the candidate's speed.
 fn known_times<'j>(
     ready: &ReadyRequest,
     judged: &'j Judged,
@@ -616,8 +543,8 @@ fn known_times<'j>(
     rival: Option<&ChosenRival>,
 ) -> KnownTimes<'j> {
     let is_paired = judged.pairs.iter().any(Result::is_ok);
-    let is_same_code =
-        judged.findings.is_same_code || baseline.as_ref().is_ok_and(|baseline| has_code_of(judged, baseline));
+    let is_same_code = judged.findings.is_same_code
+        || baseline.as_ref().is_ok_and(|other| judged.has_code_of(other.code.as_ref(), &other.plans));
     let (baseline, no_baseline) = match baseline {
         Ok(baseline) => (Some(baseline.time), String::new()),
         Err(why) => (None, why),
@@ -632,14 +559,6 @@ fn known_times<'j>(
         baseline,
         is_screening: ready.level == EvaluationLevel::Quick,
     }
-}
-
-/// Whether a candidate has a baseline's machine code and its launches.
-fn has_code_of(judged: &Judged, baseline: &MeasuredBaseline) -> bool {
-    let code = judged.single.evaluation.code_hash.as_ref();
-    let plans = judged.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default();
-    let launches = |plans: &[ProblemPlan]| plans.iter().map(|plan| plan.launches.clone()).collect::<Vec<_>>();
-    code.is_some() && code == baseline.code.as_ref() && launches(plans) == launches(&baseline.plans)
 }
 
 /// Which units the machine code of its first build uses.

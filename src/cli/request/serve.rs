@@ -6,10 +6,10 @@
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evo_protocol::envelope::{ErrorCode, ErrorPlace};
+use evo_system::lock;
 use serde_json::Value;
 
 use super::judge::{Answered, RequestSession, out_of_time};
@@ -24,7 +24,7 @@ use crate::regular;
 use crate::request::answer::{AnswerHead, refused};
 use crate::request::emit::{EmitForm, emitted};
 use crate::request::lines::{self, REQUEST_MAX, RequestLine};
-use crate::request::read::{self, RequestError};
+use crate::request::read;
 
 /// What an orderly end gets beyond the limit.
 const GRACE: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
             line.map_err(|error| CliError::harness(format!("cannot read stdin: {error}")))?;
         // The compilers would have nothing to do while the device judges.
         next = incoming.try_recv().ok();
-        if let Some(Ok((_, RequestLine::Text(text)))) = &next {
+        if let Some(Ok((_, Ok(text)))) = &next {
             session.compile_ahead(text);
         }
         let answered = answered(&mut session, line, Some(number), &writer);
@@ -98,24 +98,13 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer::from(ExitCode::Done))
 }
 
-/// The answer to a line of a stream or a whole file.
 fn answered(
     session: &mut RequestSession<'_>,
     line: RequestLine,
     number: Option<u64>,
     writer: &AnswerWriter,
 ) -> Answered {
-    let request = match line {
-        RequestLine::Text(text) => read::request(&text).map_err(|error| *error),
-        RequestLine::Bad(bad) => Err(RequestError {
-            id: bad.id,
-            message: bad.message,
-            hint: Some(bad.hint.to_string()),
-            place: None,
-            visibility: None,
-        }),
-    };
-    match request {
+    match line.and_then(|text| read::request(&text)) {
         Err(error) => {
             let head = AnswerHead { id: error.id.clone(), line: number, tag: None };
             writer.begin(&head, session.arguments.time_limit);
@@ -132,11 +121,8 @@ fn answered(
 /// A request in a file or on stdin, of which no more is kept than one may have.
 fn line_of(file: &Path) -> Result<RequestLine, CliError> {
     let unreadable = |error: io::Error| {
-        let place = ErrorPlace { file: file.display().to_string(), line: None, column: None };
-        CliError::usage(format!("cannot read the request `{}`: {error}", file.display()))
-            .with_code(ErrorCode::BadFile)
+        CliError::bad_file(format!("cannot read the request `{}`: {error}", file.display()), file)
             .with_hint("name a regular file, or `-` for stdin")
-            .at(place)
     };
     let mut input: Box<dyn Read> = match file.as_os_str() == "-" {
         true => Box::new(io::stdin()),
@@ -159,7 +145,6 @@ struct AnswerWriter {
     is_single: bool,
 }
 
-/// The request that is being answered.
 struct OpenRequest {
     head: AnswerHead,
     limit: Duration,
@@ -167,7 +152,6 @@ struct OpenRequest {
 }
 
 impl AnswerWriter {
-    /// Starts the watch.
     fn start(call: &Call, emit: Option<EmitForm>, is_single: bool) -> io::Result<AnswerWriter> {
         let writer = AnswerWriter { call: call.clone(), emit, open: Arc::default(), is_single };
         let watch = writer.clone();
@@ -178,12 +162,12 @@ impl AnswerWriter {
     /// Says which request is being answered now, and by when.
     fn begin(&self, head: &AnswerHead, limit: Duration) {
         let until = Instant::now() + limit;
-        *self.lock() = Some(OpenRequest { head: head.clone(), limit, until });
+        *lock(&self.open) = Some(OpenRequest { head: head.clone(), limit, until });
     }
 
     /// Writes the answer, unless the watch has done so. An error means that nobody reads any more.
     fn answer(&self, answered: &Answered) -> io::Result<()> {
-        match self.lock().take() {
+        match lock(&self.open).take() {
             Some(_) => self.write(&answered.answer, &answered.kernel),
             None => Ok(()),
         }
@@ -199,16 +183,12 @@ impl AnswerWriter {
     fn watch(&self) {
         loop {
             std::thread::sleep(PAUSE);
-            let late = self.lock().take_if(|open| Instant::now() >= open.until + GRACE);
+            let late = lock(&self.open).take_if(|open| Instant::now() >= open.until + GRACE);
             let Some(late) = late else { continue };
             let written = self.write(&out_of_time(&late.head, late.limit), "unknown");
             if self.is_single {
                 guard::leave(if written.is_ok() { ExitCode::Done } else { ExitCode::Harness });
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<OpenRequest>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

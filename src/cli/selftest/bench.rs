@@ -1,12 +1,9 @@
 //! A kernel, its compilers and a lane: what the self-tests need to judge one configuration.
 
-use std::sync::Arc;
-
 use evo_device::device::Device;
 use evo_device::open::open;
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::envelope::ErrorCode;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
@@ -22,12 +19,10 @@ use crate::kernel::spec::SpaceFile;
 use crate::supervise::job::Job;
 use crate::supervise::lane::{Lane, LaneLimits};
 
-/// One kernel on one device.
 pub struct SelftestBench<'a> {
     file: &'a SpaceFile,
     recipe: KernelRecipe<'a>,
     setup: &'a DeviceSetup,
-    /// The device's lane.
     pub lane: Lane,
 }
 
@@ -40,9 +35,9 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = device_lane::lane_within(setup, None, Some(kernel), limits)?;
+        let lane = device_lane::lane_within(setup, Some(kernel), limits)?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
-        let recipe = session::recipe(kernel, &problems, setup, &lane, seed)?;
+        let recipe = session::recipe(kernel, &problems, setup, lane.info(), seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })
     }
 
@@ -52,14 +47,13 @@ impl<'a> SelftestBench<'a> {
 
     /// The default configuration with some values changed.
     pub fn configuration(&self, changes: &[(&str, Value)]) -> Configuration {
-        let pairs = self.file.space.parameters().iter().map(|parameter| {
-            let change = changes.iter().find(|(name, _)| *name == &*parameter.name);
-            (
-                Arc::clone(&parameter.name),
-                change.map_or(parameter.default_value(), |(_, value)| value).clone(),
-            )
-        });
-        Configuration::new(pairs.collect())
+        let space = &self.file.space;
+        space.configuration(&space.default_genome()).with(changes)
+    }
+
+    /// The default configuration of a space of faults with this one.
+    pub fn with_fault(&self, fault: &str) -> Configuration {
+        self.configuration(&[("FAULT", Value::from(fault))])
     }
 
     /// Compiles a configuration into a job, by these compilers. The inner error is the variant's own verdict.
@@ -108,15 +102,9 @@ pub fn probe_image(
 ) -> Result<(Vec<u8>, ContentHash), CliError> {
     let hash = ContentHash::of(text.as_bytes());
     let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
-    let source = KernelSource {
-        text: format!("{symbol}{HEADER_END}{text}"),
-        options: Vec::new(),
-        entries,
-        file_name: "probes.cu".into(),
-        variant_hash: hash.clone(),
-        instrumented: false,
-        constants: Specialization::default(),
-    };
+    let text = format!("{symbol}{HEADER_END}{text}");
+    let source =
+        KernelSource { variant_hash: hash.clone(), ..KernelSource::plain("probes.cu", text, entries) };
     let binary = compile_one(&setup.farm, source)?.map_err(|verdict| {
         CliError::harness(format!("the probe kernels do not compile: {}", verdict.message))
     })?;

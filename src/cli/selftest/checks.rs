@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use crate::cli::output;
 
-/// The answer of one check.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SelftestCheck {
     pub name: String,
@@ -21,6 +20,10 @@ pub struct SelftestCheck {
 }
 
 impl SelftestCheck {
+    pub fn new(name: &str, passed: Option<bool>, message: impl Into<String>) -> SelftestCheck {
+        SelftestCheck { name: name.into(), passed, message: message.into(), ..SelftestCheck::default() }
+    }
+
     /// The same with what `details` serializes to, an object.
     pub fn with(mut self, details: &impl Serialize) -> SelftestCheck {
         if let Ok(Value::Object(details)) = serde_json::to_value(details) {
@@ -57,18 +60,15 @@ impl SelftestReport {
     }
 
     /// Adds an answer; an error is a failed check.
-    pub fn add(&mut self, name: &str, answer: Result<String, String>) {
+    pub fn add(&mut self, name: &str, answer: Result<String, impl ToString>) {
         let passed = Some(answer.is_ok());
-        let message = answer.unwrap_or_else(|message| message);
-        self.push(SelftestCheck { name: name.into(), passed, message, ..SelftestCheck::default() });
+        self.push(SelftestCheck::new(name, passed, answer.unwrap_or_else(|error| error.to_string())));
     }
 
-    /// Adds a check that could not run.
     pub fn skip(&mut self, name: &str, why: &str) {
-        self.push(SelftestCheck { name: name.into(), message: why.into(), ..SelftestCheck::default() });
+        self.push(SelftestCheck::new(name, None, why));
     }
 
-    /// Whether nothing failed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed != Some(false))
     }
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn marks_have_a_column_where_a_check_has_them() {
         let mut report = SelftestReport::default();
-        report.add("copy", Ok("3 sizes".into()));
+        report.add("copy", Ok::<_, String>("3 sizes".into()));
         assert_eq!(report.table(), "pass    copy                     3 sizes\n");
-        let check = SelftestCheck { name: "tail".into(), passed: Some(false), ..SelftestCheck::default() };
-        let check = SelftestCheck { marks: "VEN!D".into(), message: "left".into(), ..check };
+        let check = SelftestCheck::new("tail", Some(false), "left");
+        let check = SelftestCheck { marks: "VEN!D".into(), ..check };
         report.push(check.with(&serde_json::json!({ "fault": 1 })));
         report.skip("race", "open: no checker");
         assert!(!report.passed());

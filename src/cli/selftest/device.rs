@@ -1,5 +1,6 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
+use std::error::Error;
 use std::time::Instant;
 
 use evo_device::device::{
@@ -7,7 +8,7 @@ use evo_device::device::{
     VariableState,
 };
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
-use evo_protocol::dtype::DType;
+use evo_protocol::dtype::DType::{self, Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
@@ -18,12 +19,10 @@ use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;
 use crate::timing::stats;
 
-/// Kernels that the checks launch.
 const PROBES: &str = include_str!("probes.cu");
-/// Entry points in `PROBES`.
 const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remember", "crash"];
 
-type Answer = Result<String, String>;
+type Answer = Result<String, Box<dyn Error>>;
 
 /// Runs all checks. The last one poisons a CUDA context, so the process should end afterwards.
 pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport), CliError> {
@@ -31,258 +30,283 @@ pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport), CliError
     let (image, hash) = probe_image(setup, PROBES, entries.clone())?;
     let mut device = open_device(setup)?;
     let mut report = SelftestReport::default();
-    overheads(device.as_mut(), &mut report);
-    calls(device.as_mut(), (&image, &hash), &entries, &mut report);
+    let bench = &mut DeviceBench { device: device.as_mut(), buffers: Vec::new() };
+    for (name, call) in OVERHEADS {
+        report.add(name, bench.timed(*call));
+    }
+    for (name, check) in CALLS {
+        report.add(name, bench.checked(*check));
+    }
+    match bench.device.load(&image, &entries) {
+        Ok(module) => launches(bench, module, (&image, &hash), &mut report),
+        Err(error) => report.add("load", Err(error)),
+    }
     Ok((device.info().clone(), report))
 }
 
+/// The gates' own work on buffers of 16 MiB, as a 2048² fp32 matrix has.
+const OVERHEADS: &[(&str, Work)] = &[
+    ("poison_16_mib", |device, [a, _]| device.fill(a, 0x7fc1_7fc1)),
+    ("copy_16_mib", |device, [a, b]| device.copy(a, b)),
+    ("hash_16_mib", |device, [a, _]| device.hash(a).map(drop)),
+    ("count_poison_16_mib", |device, [a, _]| device.count_pattern(a, F32, 1).map(drop)),
+    ("check_guards_3_buffers", |device, _| device.check_guards().map(drop)),
+    ("arm_guards_3_buffers", |device, _| device.arm_guards(0x7fff_7fff)),
+];
+
+type Work = fn(&mut dyn Device, [BufferId; 2]) -> Result<(), DeviceError>;
+
+type Check = fn(&mut DeviceBench<'_>) -> Answer;
+
+/// What needs no kernel.
+const CALLS: &[(&str, Check)] = &[
+    ("copy_round_trip", round_trip),
+    ("fill_and_count", fill_and_count),
+    ("hash", hashes),
+    ("compare", compares),
+];
+
+type LaunchCheck = fn(&mut DeviceBench<'_>, ModuleId) -> Answer;
+
+const LAUNCHES: &[(&str, LaunchCheck)] = &[
+    ("module_variables", module_variables),
+    ("launch_in_order", launch_in_order),
+    ("attributes", attributes),
+    ("dynamic_shared_memory", dynamic_shared),
+    ("too_much_shared_memory", too_much_shared),
+    ("sampling", sampling),
+];
+
 /// `binary` is `PROBES` compiled with `hash` as its variant hash.
-fn calls(
-    device: &mut dyn Device,
+fn launches(
+    bench: &mut DeviceBench<'_>,
+    module: ModuleId,
     (binary, hash): (&[u8], &ContentHash),
-    entries: &[String],
     report: &mut SelftestReport,
 ) {
-    report.add("copy_round_trip", round_trip(device));
-    report.add("fill_and_count", fill_and_count(device));
-    report.add("hash", hashes(device));
-    report.add("compare", compares(device));
-    let module = match device.load(binary, entries) {
-        Ok(module) => module,
-        Err(error) => return report.add("load", Err(error.to_string())),
-    };
-    report.add("echo", echo(device, module, hash));
-    report.add("module_variables", module_variables(device, module));
-    report.add("launch_in_order", launch_in_order(device, module));
-    report.add("attributes", attributes(device, module));
-    report.add("dynamic_shared_memory", dynamic_shared(device, module));
-    report.add("too_much_shared_memory", too_much_shared(device, module));
-    report.add("sampling", sampling(device, module));
-    if device.info().kind == DeviceKind::Cuda {
-        report.add("launch_attributes", launch_attributes(device, module));
-        report.add("guard_zones", guard_zones(device, module));
-        report.add("missing_entry", missing_entry(device, binary));
-        report.add("memory_returns", memory_returns(device));
-        report.add("sticky_error", sticky_error(device, module));
+    report.add("echo", bench.checked(|bench| echo(bench, module, hash)));
+    for (name, check) in LAUNCHES {
+        report.add(name, bench.checked(|bench| check(bench, module)));
+    }
+    if bench.device.info().kind == DeviceKind::Cuda {
+        report.add("launch_attributes", bench.checked(|bench| launch_attributes(bench, module)));
+        report.add("guard_zones", bench.checked(|bench| guard_zones(bench, module)));
+        report.add("missing_entry", missing_entry(bench, binary));
+        report.add("memory_returns", memory_returns(bench));
+        report.add("sticky_error", sticky_error(bench, module));
     } else {
         report.skip("guard_zones", "the host's guards are unmapped pages; its own tests fault on them");
         report.skip("sticky_error", "a crash ends a host worker; its own tests show it");
     }
 }
 
-fn text(error: DeviceError) -> String {
-    error.to_string()
+/// A device, and the buffers of the check that is under way.
+struct DeviceBench<'a> {
+    device: &'a mut dyn Device,
+    buffers: Vec<BufferId>,
+}
+
+impl DeviceBench<'_> {
+    /// Makes a check, and frees its buffers.
+    fn checked(&mut self, check: impl FnOnce(&mut Self) -> Answer) -> Answer {
+        let answer = check(self);
+        let freed = self.buffers.drain(..).try_for_each(|buffer| self.device.free(buffer));
+        let answer = answer?;
+        freed?;
+        Ok(answer)
+    }
+
+    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        let buffer = self.device.allocate(name, bytes)?;
+        self.buffers.push(buffer);
+        Ok(buffer)
+    }
+
+    /// A buffer that holds these bytes.
+    fn holding(&mut self, name: &str, bytes: &[u8]) -> Result<BufferId, DeviceError> {
+        let buffer = self.allocate(name, bytes.len() as u64)?;
+        self.device.write(buffer, bytes)?;
+        Ok(buffer)
+    }
+
+    fn floats(&mut self, buffer: BufferId) -> Result<Vec<f32>, DeviceError> {
+        let bytes = self.device.read(buffer)?;
+        Ok(bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect())
+    }
+
+    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        self.device.launch(module, launches)?;
+        self.device.synchronize()
+    }
+
+    fn timed(&mut self, work: Work) -> Answer {
+        self.checked(|bench| {
+            let bytes = 16 << 20;
+            let pair = [bench.allocate("a", bytes)?, bench.allocate("b", bytes)?];
+            bench.allocate("c", bytes)?;
+            let mut samples = Vec::new();
+            // The first is a warm-up, which does not count.
+            for _ in 0..=20 {
+                let began = Instant::now();
+                work(bench.device, pair)?;
+                bench.device.synchronize()?;
+                samples.push(began.elapsed().as_secs_f64() * 1e6);
+            }
+            Ok(spread(samples.split_off(1), "µs"))
+        })
+    }
 }
 
 fn demand(holds: bool, message: impl Into<String>) -> Result<(), String> {
     if holds { Ok(()) } else { Err(message.into()) }
 }
 
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().expect("four bytes"))).collect()
-}
-
-fn buffer_of(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<BufferId, String> {
-    let buffer = device.allocate(name, bytes.len() as u64).map_err(text)?;
-    device.write(buffer, bytes).map_err(text)?;
-    Ok(buffer)
-}
-
-fn round_trip(device: &mut dyn Device) -> Answer {
+fn round_trip(bench: &mut DeviceBench<'_>) -> Answer {
     let sizes = [1usize, 3, 5, 256, 65_537, 1_000_003];
     for size in sizes {
         let data: Vec<u8> = (0..size).map(|index| (index * 31 % 251) as u8).collect();
-        let buffer = buffer_of(device, "data", &data)?;
-        demand(device.read(buffer).map_err(text)? == data, format!("{size} bytes came back changed"))?;
-        let twin = device.allocate("twin", size as u64).map_err(text)?;
-        device.copy(buffer, twin).map_err(text)?;
-        demand(device.read(twin).map_err(text)? == data, format!("{size} bytes were copied wrongly"))?;
+        let (buffer, twin) = (bench.holding("data", &data)?, bench.allocate("twin", size as u64)?);
+        let device = &mut *bench.device;
+        demand(device.read(buffer)? == data, format!("{size} bytes came back changed"))?;
+        device.copy(buffer, twin)?;
+        demand(device.read(twin)? == data, format!("{size} bytes were copied wrongly"))?;
         demand(device.write_at(twin, size as u64, &[1]).is_err(), "a byte was written behind a buffer")?;
         let middle = size / 2;
-        device.write_at(twin, middle as u64, &data[..size - middle]).map_err(text)?;
+        device.write_at(twin, middle as u64, &data[..size - middle])?;
         let parts = [&data[..middle], &data[..size - middle]].concat();
-        demand(
-            device.read(twin).map_err(text)? == parts,
-            format!("part of {size} bytes was written elsewhere"),
-        )?;
+        demand(device.read(twin)? == parts, format!("part of {size} bytes was written elsewhere"))?;
         let (half, rest) = (middle as u64, (size - middle) as u64);
-        for part in [
-            CopiedPart { source: half, target: 0, bytes: rest },
-            CopiedPart { source: 0, target: rest, bytes: half },
-        ] {
-            device.copy_part(buffer, twin, part).map_err(text)?;
-        }
+        device.copy_part(buffer, twin, CopiedPart { source: half, target: 0, bytes: rest })?;
+        device.copy_part(buffer, twin, CopiedPart { source: 0, target: rest, bytes: half })?;
         let beyond = CopiedPart { source: 0, target: 1, bytes: size as u64 };
         demand(device.copy_part(buffer, twin, beyond).is_err(), "a copy reached behind a buffer")?;
         let turned = [&data[middle..], &data[..middle]].concat();
-        demand(device.read(twin).map_err(text)? == turned, format!("{size} bytes were turned wrongly"))?;
-        device.free(buffer).map_err(text)?;
-        device.free(twin).map_err(text)?;
+        demand(device.read(twin)? == turned, format!("{size} bytes were turned wrongly"))?;
     }
     Ok(format!("{} sizes, the odd ones too", sizes.len()))
 }
 
-fn fill_and_count(device: &mut dyn Device) -> Answer {
+fn fill_and_count(bench: &mut DeviceBench<'_>) -> Answer {
     let pattern = 0x1234_5678;
-    for (dtype, elements) in [(DType::U8, 1003u64), (DType::F16, 1001), (DType::F32, 999), (DType::F64, 501)]
-    {
-        let buffer = device.allocate("data", elements * dtype.bytes()).map_err(text)?;
-        device.fill(buffer, pattern).map_err(text)?;
-        let count = device.count_pattern(buffer, dtype, pattern).map_err(text)?;
-        demand(count == elements, format!("{}: {count} of {elements} hold the pattern", dtype.as_str()))?;
-        device.write(buffer, &vec![0xffu8; dtype.bytes() as usize * 7]).map_err(text)?;
-        let count = device.count_pattern(buffer, dtype, pattern).map_err(text)?;
-        demand(count == elements - 7, format!("{}: {count} left after seven were written", dtype.as_str()))?;
-        device.free(buffer).map_err(text)?;
+    for (dtype, elements) in [(U8, 1003u64), (F16, 1001), (F32, 999), (F64, 501)] {
+        let name = dtype.as_str();
+        let buffer = bench.allocate("data", elements * dtype.bytes())?;
+        bench.device.fill(buffer, pattern)?;
+        let count = bench.device.count_pattern(buffer, dtype, pattern)?;
+        demand(count == elements, format!("{name}: {count} of {elements} hold the pattern"))?;
+        bench.device.write(buffer, &vec![0xffu8; dtype.bytes() as usize * 7])?;
+        let count = bench.device.count_pattern(buffer, dtype, pattern)?;
+        demand(count == elements - 7, format!("{name}: {count} left after seven were written"))?;
     }
     Ok("element sizes 1, 2, 4 and 8".into())
 }
 
-fn hashes(device: &mut dyn Device) -> Answer {
+fn hashes(bench: &mut DeviceBench<'_>) -> Answer {
     let mut data = vec![7u8; 100_003];
-    let first = buffer_of(device, "a", &data)?;
-    let base = device.hash(first).map_err(text)?;
-    demand(device.hash(first).map_err(text)? == base, "the same contents hash differently")?;
+    let buffer = bench.holding("a", &data)?;
+    let base = bench.device.hash(buffer)?;
+    demand(bench.device.hash(buffer)? == base, "the same contents hash differently")?;
     for position in [0usize, 1, 4_096, 99_999, 100_002] {
         data[position] ^= 1;
-        device.write(first, &data).map_err(text)?;
-        demand(
-            device.hash(first).map_err(text)? != base,
-            format!("a change at byte {position} is not seen"),
-        )?;
+        bench.device.write(buffer, &data)?;
+        demand(bench.device.hash(buffer)? != base, format!("a change at byte {position} is not seen"))?;
         data[position] ^= 1;
     }
-    data.swap(0, 1);
-    data[0] = 8;
-    device.free(first).map_err(text)?;
     Ok("repeats, and sees single-bit changes".into())
 }
 
-fn compares(device: &mut dyn Device) -> Answer {
+fn compares(bench: &mut DeviceBench<'_>) -> Answer {
     let expected: Vec<f64> = (0..50_001).map(|index| f64::from(index % 97) - 48.0).collect();
-    let wide: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let reference = buffer_of(device, "expected", &wide)?;
-    let mut actual: Vec<f32> = expected.iter().map(|value| *value as f32).collect();
+    let reference = bench.holding("expected", &stored(&expected, F64))?;
+    let mut actual = expected.clone();
     let tolerance = Tolerance { atol: 0.25, rtol: 0.0 };
-    let buffer = buffer_of(device, "actual", &bytes_of(&actual))?;
-    let clean = device.compare(buffer, DType::F32, reference, tolerance).map_err(text)?;
+    let buffer = bench.holding("actual", &stored(&actual, F32))?;
+    let clean = bench.device.compare(buffer, F32, reference, tolerance)?;
     demand(clean.mismatches == 0 && clean.abs_error_max == 0.0, format!("equal values differ: {clean:?}"))?;
     actual[123] += 0.125;
     actual[40_000] -= 4.0;
-    actual[45_000] = f32::NAN;
-    actual[50_000] = f32::INFINITY;
-    device.write(buffer, &bytes_of(&actual)).map_err(text)?;
-    let found = device.compare(buffer, DType::F32, reference, tolerance).map_err(text)?;
+    actual[45_000] = f64::NAN;
+    actual[50_000] = f64::INFINITY;
+    bench.device.write(buffer, &stored(&actual, F32))?;
+    let found = bench.device.compare(buffer, F32, reference, tolerance)?;
     let facts = (found.mismatches, found.non_finite, found.first_bad, found.abs_error_max_index);
     demand(facts == (3, 2, Some(40_000), 40_000), format!("planted errors read as {found:?}"))?;
-    demand(
-        found.abs_error_max == 4.0 && found.first_bad_actual == f64::from(actual[40_000]),
-        "values differ",
-    )?;
-    let halves: Vec<u8> =
-        expected.iter().flat_map(|value| half::f16::from_f64(*value).to_bits().to_le_bytes()).collect();
-    let narrow = buffer_of(device, "halves", &halves)?;
-    let same = device.compare(narrow, DType::F16, reference, tolerance).map_err(text)?;
+    demand(found.abs_error_max == 4.0 && found.first_bad_actual == actual[40_000], "values differ")?;
+    let narrow = bench.holding("halves", &stored(&expected, F16))?;
+    let same = bench.device.compare(narrow, F16, reference, tolerance)?;
     demand(same.mismatches == 0, format!("halves differ: {same:?}"))?;
-    plain_errors(device, buffer, (&actual, &expected), reference)?;
-    for buffer in [reference, buffer, narrow] {
-        device.free(buffer).map_err(text)?;
+    // Plain errors beside those of a loop, to the bit.
+    let tolerances = [(1e-3, 1e-3), (0.125, 0.125), (0.1, 0.02)].map(|(atol, rtol)| Tolerance { atol, rtol });
+    if let Some(found) = bench.device.plain_errors(buffer, F32, reference, tolerances)? {
+        let pairs = actual.iter().zip(&expected);
+        let looped =
+            pairs.fold(PlainErrors::default(), |seen, (own, right)| seen.with(*own, *right, &tolerances));
+        demand(found == looped && found.outside[0] == 4, format!("{found:?}, and by a loop {looped:?}"))?;
     }
-    every_type(device)?;
+    every_type(bench)?;
     Ok("planted errors, NaN and infinity found where they are, in every data type".into())
 }
 
-/// The plain errors of these values beside those of a loop, to the bit.
-fn plain_errors(
-    device: &mut dyn Device,
-    buffer: BufferId,
-    (actual, expected): (&[f32], &[f64]),
-    reference: BufferId,
-) -> Result<(), String> {
-    let tolerances = [(1e-3, 1e-3), (0.125, 0.125), (0.1, 0.02)].map(|(atol, rtol)| Tolerance { atol, rtol });
-    let Some(found) = device.plain_errors(buffer, DType::F32, reference, tolerances).map_err(text)? else {
-        return Ok(());
-    };
-    let pairs = actual.iter().zip(expected);
-    let looped = pairs
-        .fold(PlainErrors::default(), |seen, (own, right)| seen.with(f64::from(*own), *right, &tolerances));
-    demand(found == looped && found.outside[0] == 4, format!("{found:?}, and by a loop {looped:?}"))
-}
-
-/// Small values as a buffer of a data type holds them.
+/// Values as a buffer of a data type that can hold them has them.
 fn stored(values: &[f64], dtype: DType) -> Vec<u8> {
-    let one = |value: &f64| match dtype {
-        DType::F16 => half::f16::from_f64(*value).to_bits().to_le_bytes().to_vec(),
-        DType::Bf16 => half::bf16::from_f64(*value).to_bits().to_le_bytes().to_vec(),
-        DType::F32 => (*value as f32).to_le_bytes().to_vec(),
-        DType::F64 => value.to_le_bytes().to_vec(),
-        DType::I8 | DType::U8 => vec![*value as u8],
-        DType::I16 | DType::U16 => (*value as u16).to_le_bytes().to_vec(),
-        DType::I32 | DType::U32 => (*value as u32).to_le_bytes().to_vec(),
-        DType::I64 | DType::U64 => (*value as u64).to_le_bytes().to_vec(),
+    let bytes = |value: &f64| match dtype {
+        F16 => half::f16::from_f64(*value).to_bits().to_le_bytes().to_vec(),
+        Bf16 => half::bf16::from_f64(*value).to_bits().to_le_bytes().to_vec(),
+        F32 => (*value as f32).to_le_bytes().to_vec(),
+        F64 => value.to_le_bytes().to_vec(),
+        I8 | U8 => vec![*value as u8],
+        I16 | U16 => (*value as u16).to_le_bytes().to_vec(),
+        I32 | U32 => (*value as u32).to_le_bytes().to_vec(),
+        I64 | U64 => (*value as u64).to_le_bytes().to_vec(),
     };
-    values.iter().flat_map(one).collect()
+    values.iter().flat_map(bytes).collect()
 }
 
 /// Small values that every data type holds: equal ones, and one that is off.
-fn every_type(device: &mut dyn Device) -> Result<(), String> {
-    use DType::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+fn every_type(bench: &mut DeviceBench<'_>) -> Result<(), Box<dyn Error>> {
     let values: Vec<f64> = (0..1_003).map(|index| f64::from(index % 101)).collect();
     let tolerance = Tolerance { atol: 0.5, rtol: 0.0 };
-    let expected = buffer_of(device, "expected", &stored(&values, F64))?;
+    let expected = bench.holding("expected", &stored(&values, F64))?;
     for dtype in [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64] {
-        let mut own = values.clone();
-        let buffer = buffer_of(device, "actual", &stored(&own, dtype))?;
-        let same = device.compare(buffer, dtype, expected, tolerance).map_err(text)?;
-        demand(same.mismatches == 0, format!("{}: equal values differ: {same:?}", dtype.as_str()))?;
-        own[777] += 3.0;
-        device.write(buffer, &stored(&own, dtype)).map_err(text)?;
-        let found = device.compare(buffer, dtype, expected, tolerance).map_err(text)?;
+        let name = dtype.as_str();
+        let mut actual = values.clone();
+        let buffer = bench.holding("actual", &stored(&actual, dtype))?;
+        let same = bench.device.compare(buffer, dtype, expected, tolerance)?;
+        demand(same.mismatches == 0, format!("{name}: equal values differ: {same:?}"))?;
+        actual[777] += 3.0;
+        bench.device.write(buffer, &stored(&actual, dtype))?;
+        let found = bench.device.compare(buffer, dtype, expected, tolerance)?;
         let facts = (found.mismatches, found.first_bad, found.abs_error_max);
-        demand(facts == (1, Some(777), 3.0), format!("{}: {found:?}", dtype.as_str()))?;
-        let block = device.compare_blocks(buffer, dtype, expected, 100, 1e-3).map_err(text)?;
-        demand(block.index == 7 && block.ratio > 0.0, format!("{}: {block:?}", dtype.as_str()))?;
-        device.free(buffer).map_err(text)?;
+        demand(facts == (1, Some(777), 3.0), format!("{name}: {found:?}"))?;
+        let block = bench.device.compare_blocks(buffer, dtype, expected, 100, 1e-3)?;
+        demand(block.index == 7 && block.ratio > 0.0, format!("{name}: {block:?}"))?;
     }
-    device.free(expected).map_err(text)
+    Ok(())
 }
 
-fn echo(device: &mut dyn Device, module: ModuleId, hash: &ContentHash) -> Answer {
-    let echoed = device.echo(module).map_err(text)?;
+fn echo(bench: &mut DeviceBench<'_>, module: ModuleId, hash: &ContentHash) -> Answer {
+    let echoed = bench.device.echo(module)?;
     demand(echoed.as_deref() == Some(hash.as_str()), format!("the module says {echoed:?}, not {hash}"))?;
     Ok("the module carries its variant's hash".into())
 }
 
 fn call(entry: &str, grid: u32, block: u32, arguments: Vec<BoundArgument>) -> BoundLaunch {
-    BoundLaunch {
-        entry: entry.into(),
-        grid: [grid, 1, 1],
-        block: [block, 1, 1],
-        shared_bytes: 0,
-        cluster: None,
-        cooperative: false,
-        programmatic: false,
-        l2_persist: None,
-        arguments,
-    }
+    let (grid, block) = ([grid, 1, 1], [block, 1, 1]);
+    BoundLaunch { entry: entry.into(), grid, block, arguments, ..BoundLaunch::default() }
 }
 
 fn scalar<const N: usize>(bytes: [u8; N]) -> BoundArgument {
     BoundArgument::Scalar(bytes.to_vec())
 }
 
-/// x, y and the pair of launches y = 3 x + 0.5 − 2; y += 1.
+/// y, what it will hold, and the pair of launches y = 3 x + 0.5 − 2; y += 1.
 fn chain(
-    device: &mut dyn Device,
+    bench: &mut DeviceBench<'_>,
     count: u32,
-) -> Result<(Vec<f32>, BufferId, BufferId, Vec<BoundLaunch>), String> {
-    let values: Vec<f32> = (0..count).map(|index| (index % 1000) as f32).collect();
-    let x = buffer_of(device, "x", &bytes_of(&values))?;
-    let y = device.allocate("y", u64::from(count) * 4).map_err(text)?;
+) -> Result<(BufferId, Vec<f32>, Vec<BoundLaunch>), DeviceError> {
+    let values: Vec<f64> = (0..count).map(|index| f64::from(index % 1000)).collect();
+    let x = bench.holding("x", &stored(&values, F32))?;
+    let y = bench.allocate("y", u64::from(count) * 4)?;
     let n = scalar((count as i32).to_le_bytes());
     let affine = vec![
         BoundArgument::Buffer(x),
@@ -293,152 +317,117 @@ fn chain(
         scalar((-2i64).to_le_bytes()),
     ];
     let grid = count.div_ceil(256);
-    let launches = vec![
-        call("affine", grid, 256, affine),
-        call("increment", grid, 256, vec![BoundArgument::Buffer(y), n]),
-    ];
-    Ok((values, x, y, launches))
+    let increment = call("increment", grid, 256, vec![BoundArgument::Buffer(y), n]);
+    let expected = values.iter().map(|x| 3.0 * *x as f32 - 0.5).collect();
+    Ok((y, expected, vec![call("affine", grid, 256, affine), increment]))
 }
 
-fn launch_in_order(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let (values, x, y, launches) = chain(device, 100_001)?;
-    device.launch(module, &launches).map_err(text)?;
-    device.synchronize().map_err(text)?;
-    let answers = floats(&device.read(y).map_err(text)?);
-    let wrong = answers.iter().zip(&values).position(|(y, x)| *y != 3.0 * x - 0.5);
-    device.free(x).map_err(text)?;
-    device.free(y).map_err(text)?;
+fn launch_in_order(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    let (y, expected, launches) = chain(bench, 100_001)?;
+    bench.launch(module, &launches)?;
+    let wrong = bench.floats(y)?.iter().zip(&expected).position(|(found, right)| found != right);
     demand(wrong.is_none(), format!("element {wrong:?} is wrong"))?;
     Ok("two launches, four scalar types".into())
 }
 
-fn attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let kind = device.info().kind;
-    let (x, y, launch) = sum_launch(device, 256)?;
-    let found = device.attributes(module, &launch).map_err(text)?;
-    device.free(x).map_err(text)?;
-    device.free(y).map_err(text)?;
-    if kind == DeviceKind::Cuda {
-        demand(
-            found.registers.is_some_and(|own| own > 0) && found.shared_static_bytes >= 128,
-            format!("{found:?}"),
-        )?;
+fn attributes(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    let (_, launch) = sum_launch(bench, 256)?;
+    let found = bench.device.attributes(module, &launch)?;
+    if bench.device.info().kind == DeviceKind::Cuda {
+        let is_known = found.registers.is_some_and(|own| own > 0) && found.shared_static_bytes >= 128;
+        demand(is_known, format!("{found:?}"))?;
         demand(found.blocks_per_multiprocessor.unwrap_or(0) > 0, format!("no block fits: {found:?}"))?;
     }
     Ok(format!("{found:?}"))
 }
 
-fn sum_launch(device: &mut dyn Device, count: u32) -> Result<(BufferId, BufferId, BoundLaunch), String> {
-    let x = buffer_of(device, "x", &bytes_of(&vec![1.0; count as usize]))?;
-    let y = device.allocate("y", 4).map_err(text)?;
+/// The sum of so many ones in shared memory: where it goes, and its launch.
+fn sum_launch(bench: &mut DeviceBench<'_>, count: u32) -> Result<(BufferId, BoundLaunch), DeviceError> {
+    let x = bench.holding("x", &stored(&vec![1.0; count as usize], F32))?;
+    let y = bench.allocate("y", 4)?;
     let arguments =
         vec![BoundArgument::Buffer(x), BoundArgument::Buffer(y), scalar((count as i32).to_le_bytes())];
-    Ok((x, y, BoundLaunch { shared_bytes: 4 * count, ..call("shared_sum", 1, 256, arguments) }))
+    Ok((y, BoundLaunch { shared_bytes: 4 * count, ..call("shared_sum", 1, 256, arguments) }))
 }
 
-fn dynamic_shared(device: &mut dyn Device, module: ModuleId) -> Answer {
+fn dynamic_shared(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
     // 80,000 bytes: above the 48 KiB that need no opt-in, below every supported device's limit.
-    let (x, y, launch) = sum_launch(device, 20_000)?;
-    device.launch(module, &[launch]).map_err(text)?;
-    device.synchronize().map_err(text)?;
-    let sum = floats(&device.read(y).map_err(text)?)[0];
-    device.free(x).map_err(text)?;
-    device.free(y).map_err(text)?;
+    let (y, launch) = sum_launch(bench, 20_000)?;
+    bench.launch(module, &[launch])?;
+    let sum = bench.floats(y)?[0];
     demand(sum == 20_000.0, format!("the sum is {sum}"))?;
     Ok("80,000 bytes after opting in".into())
 }
 
-fn too_much_shared(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let (x, y, launch) = sum_launch(device, 70_000)?;
-    let refused = device.launch(module, &[launch]).and_then(|()| device.synchronize());
-    device.free(x).map_err(text)?;
-    device.free(y).map_err(text)?;
-    match refused {
-        Ok(()) => Err("280,000 bytes of shared memory were accepted".into()),
-        Err(error) => {
-            let right = error.kind == VerdictKind::LaunchFail && error.cause.as_deref() == Some("smem");
-            demand(right && !error.sticky, format!("refused, but as {error:?}"))?;
-            Ok(error.message)
-        }
-    }
+fn too_much_shared(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    let (_, launch) = sum_launch(bench, 70_000)?;
+    let refused = bench.launch(module, &[launch]);
+    let error = refused.err().ok_or("280,000 bytes of shared memory were accepted")?;
+    let is_right = error.kind == VerdictKind::LaunchFail && error.cause.as_deref() == Some("smem");
+    demand(is_right && !error.sticky, format!("refused, but as {error:?}"))?;
+    Ok(error.message)
 }
 
-fn sampling(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let (_, x, y, launches) = chain(device, 1 << 20)?;
+fn sampling(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    let (_, _, launches) = chain(bench, 1 << 20)?;
     let mut words = Vec::new();
     for (mode, batch) in
         [(TimingMode::Hot, 1), (TimingMode::Hot, 20), (TimingMode::Cold, 1), (TimingMode::Eager, 1)]
     {
         let rotation = std::slice::from_ref(&launches);
         let order = SampleOrder { rotation, mode, samples: 33, batch, untouched: false };
-        let mut samples = device.sample(module, order).map_err(text)?;
+        let samples = bench.device.sample(module, order)?;
         demand(samples.len() == 33, format!("{} samples of 33", samples.len()))?;
         demand(samples.iter().all(|sample| *sample > 0.0), "a sample is not positive")?;
-        samples.sort_by(f64::total_cmp);
-        words.push(format!("{} ×{batch}: {:.2} µs", mode.as_str(), samples[16] / 1e3));
+        words.push(format!("{} ×{batch}: {:.2} µs", mode.as_str(), stats::median(&samples) / 1e3));
     }
-    device.free(x).map_err(text)?;
-    device.free(y).map_err(text)?;
     Ok(words.join(", "))
 }
 
-fn launch_attributes(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let (values, x, y, mut launches) = chain(device, 256 * 64)?;
+fn launch_attributes(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    let (y, expected, mut launches) = chain(bench, 256 * 64)?;
     launches[0].cooperative = true;
     launches[1].programmatic = true;
-    device.launch(module, &launches).map_err(text)?;
-    device.synchronize().map_err(text)?;
-    let clusters = device.info().limits.cluster;
-    if clusters > 1 {
+    bench.launch(module, &launches)?;
+    let has_clusters = bench.device.info().limits.cluster > 1;
+    if has_clusters {
         launches[0].cooperative = false;
         launches[0].cluster = Some([2, 1, 1]);
-        device.launch(module, &launches).map_err(text)?;
-        device.synchronize().map_err(text)?;
+        bench.launch(module, &launches)?;
     }
-    let answers = floats(&device.read(y).map_err(text)?);
-    device.free(x).map_err(text)?;
-    device.free(y).map_err(text)?;
-    demand(answers[77] == 3.0 * values[77] - 0.5, "wrong answer")?;
-    Ok(format!(
-        "cooperative, programmatic, clusters {}",
-        if clusters > 1 { "of 2" } else { "not on this device" }
-    ))
+    demand(bench.floats(y)?[77] == expected[77], "wrong answer")?;
+    let clusters = if has_clusters { "of 2" } else { "not on this device" };
+    Ok(format!("cooperative, programmatic, clusters {clusters}"))
 }
 
 /// What a kernel keeps in variables is seen and restored.
-fn module_variables(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let names = |states: &[VariableState]| {
-        let mut names: Vec<String> = states.iter().map(|own| own.name.clone()).collect();
-        names.sort();
-        names.join(", ")
-    };
-    let loaded = device.variables(module).map_err(text)?;
-    demand(
-        names(&loaded) == "hidden_calls, known_calls, local_calls, table",
-        format!("the module has {}", names(&loaded)),
-    )?;
-    let y = device.allocate("y", 12).map_err(text)?;
+fn module_variables(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    let y = bench.allocate("y", 12)?;
+    let device = &mut *bench.device;
+    let loaded = device.variables(module)?;
+    let mut names: Vec<&str> = loaded.iter().map(|variable: &VariableState| variable.name.as_str()).collect();
+    names.sort_unstable();
+    let names = names.join(", ");
+    demand(names == "hidden_calls, known_calls, local_calls, table", format!("the module has {names}"))?;
     let remember = [call("remember", 1, 1, vec![BoundArgument::Buffer(y)])];
     for expected in [[1, 6, 1], [2, 7, 2]] {
-        device.launch(module, &remember).map_err(text)?;
-        let bytes = device.read(y).map_err(text)?;
-        let found: Vec<i32> =
-            bytes.chunks_exact(4).map(|own| i32::from_le_bytes([own[0], own[1], own[2], own[3]])).collect();
+        device.launch(module, &remember)?;
+        let bytes = device.read(y)?;
+        let found: Vec<i32> = bytes.as_chunks().0.iter().map(|four| i32::from_le_bytes(*four)).collect();
         demand(found == expected, format!("calls counted {found:?}, not {expected:?}"))?;
     }
-    let after = device.variables(module).map_err(text)?;
+    let after = device.variables(module)?;
     let same = loaded.iter().zip(&after).filter(|(before, after)| before.hash == after.hash).count();
     demand(same == 0, "a variable changed and its hash did not")?;
-    device.restore_variables(module).map_err(text)?;
-    demand(device.variables(module).map_err(text)? == loaded, "a variable was not restored")?;
-    device.free(y).map_err(text)?;
-    Ok(format!("{} are seen, and restored", names(&loaded)))
+    device.restore_variables(module)?;
+    demand(device.variables(module)? == loaded, "a variable was not restored")?;
+    Ok(format!("{names} are seen, and restored"))
 }
 
-fn guard_zones(device: &mut dyn Device, module: ModuleId) -> Answer {
+fn guard_zones(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
     let count = 1001;
-    let y = device.allocate("y", count * 4).map_err(text)?;
-    let clean = device.check_guards().map_err(text)?;
+    let y = bench.allocate("y", count * 4)?;
+    let clean = bench.device.check_guards()?;
     demand(clean.is_empty(), format!("damage before any launch: {clean:?}"))?;
     for offset in [-1i32, count as i32, count as i32 + 5000] {
         let arguments = vec![
@@ -446,87 +435,43 @@ fn guard_zones(device: &mut dyn Device, module: ModuleId) -> Answer {
             scalar((count as i32).to_le_bytes()),
             scalar(offset.to_le_bytes()),
         ];
-        device.launch(module, &[call("stray", 1, 32, arguments)]).map_err(text)?;
-        device.synchronize().map_err(text)?;
-        let damage = device.check_guards().map_err(text)?;
+        bench.launch(module, &[call("stray", 1, 32, arguments)])?;
+        let damage = bench.device.check_guards()?;
         let right = damage.len() == 1 && damage[0].buffer == "y" && damage[0].offset / 4 == i64::from(offset);
         demand(right, format!("a write at element {offset} reads as {damage:?}"))?;
     }
-    let again = device.check_guards().map_err(text)?;
-    device.free(y).map_err(text)?;
-    demand(again.is_empty(), "zones are not armed again after damage")?;
+    demand(bench.device.check_guards()?.is_empty(), "zones are not armed again after damage")?;
     Ok("writes before and behind a buffer are found and named".into())
 }
 
-fn missing_entry(device: &mut dyn Device, binary: &[u8]) -> Answer {
-    match device.load(binary, &["nobody".to_string()]) {
-        Ok(_) => Err("an entry that does not exist was loaded".into()),
-        Err(error) => {
-            demand(error.kind == VerdictKind::LoadError && !error.sticky, format!("{error:?}"))?;
-            Ok(error.message)
-        }
-    }
+fn missing_entry(bench: &mut DeviceBench<'_>, binary: &[u8]) -> Answer {
+    let refused = bench.device.load(binary, &["nobody".to_string()]);
+    let error = refused.err().ok_or("an entry that does not exist was loaded")?;
+    demand(error.kind == VerdictKind::LoadError && !error.sticky, format!("{error:?}"))?;
+    Ok(error.message)
 }
 
-fn memory_returns(device: &mut dyn Device) -> Answer {
-    let before = device.memory_free().ok_or("free memory cannot be read")?;
-    let buffer = device.allocate("large", 1 << 30).map_err(text)?;
-    let during = device.memory_free().ok_or("free memory cannot be read")?;
-    device.free(buffer).map_err(text)?;
-    let after = device.memory_free().ok_or("free memory cannot be read")?;
+fn memory_returns(bench: &mut DeviceBench<'_>) -> Answer {
+    let device = &mut *bench.device;
+    let free = |device: &mut dyn Device| device.memory_free().ok_or("free memory cannot be read");
+    let before = free(device)?;
+    let buffer = device.allocate("large", 1 << 30)?;
+    let during = free(device)?;
+    device.free(buffer)?;
+    let after = free(device)?;
     demand(before - during >= 1 << 30 && after == before, format!("{before} → {during} → {after} bytes"))?;
     let refused = device.allocate("beyond", u64::MAX / 2).err().map(|error| error.kind);
     demand(refused == Some(VerdictKind::OutOfMemory), format!("a huge buffer gives {refused:?}"))?;
     Ok("one GiB came back; a huge request is out_of_memory".into())
 }
 
-fn sticky_error(device: &mut dyn Device, module: ModuleId) -> Answer {
-    let y = device.allocate("y", 4).map_err(text)?;
-    let launched = device.launch(module, &[call("crash", 1, 1, vec![BoundArgument::Buffer(y)])]);
-    match launched.and_then(|()| device.synchronize()) {
-        Ok(()) => Err("an illegal address went unnoticed".into()),
-        Err(error) => {
-            demand(error.kind == VerdictKind::CrashIllegalAddress && error.sticky, format!("{error:?}"))?;
-            Ok(error.message)
-        }
-    }
-}
-
-/// Times the gates' own work on an open device: buffers of 16 MiB, as a 2048² fp32 matrix has.
-fn overheads(device: &mut dyn Device, report: &mut SelftestReport) {
-    let bytes = 16u64 << 20;
-    let mut buffers = Vec::new();
-    for name in ["a", "b", "c"] {
-        match device.allocate(name, bytes) {
-            Ok(buffer) => buffers.push(buffer),
-            Err(error) => return report.add("allocate", Err(error.to_string())),
-        }
-    }
-    let (a, b) = (buffers[0], buffers[1]);
-    report.add("poison_16_mib", timed(device, |device| device.fill(a, 0x7fc1_7fc1)));
-    report.add("copy_16_mib", timed(device, |device| device.copy(a, b)));
-    report.add("hash_16_mib", timed(device, |device| device.hash(a).map(drop)));
-    report
-        .add("count_poison_16_mib", timed(device, |device| device.count_pattern(a, DType::F32, 1).map(drop)));
-    report.add("check_guards_3_buffers", timed(device, |device| device.check_guards().map(drop)));
-    report.add("arm_guards_3_buffers", timed(device, |device| device.arm_guards(0x7fff_7fff)));
-    for buffer in buffers {
-        let _ = device.free(buffer);
-    }
-}
-
-fn timed(
-    device: &mut dyn Device,
-    mut call: impl FnMut(&mut dyn Device) -> Result<(), DeviceError>,
-) -> Result<String, String> {
-    let mut samples = Vec::new();
-    // The first is a warm-up, which does not count.
-    for _ in 0..=20 {
-        let began = Instant::now();
-        call(device).and_then(|()| device.synchronize()).map_err(text)?;
-        samples.push(began.elapsed().as_secs_f64() * 1e6);
-    }
-    Ok(spread(samples.split_off(1), "µs"))
+fn sticky_error(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+    // Nobody frees it: the context is gone.
+    let y = bench.device.allocate("y", 4)?;
+    let launched = bench.launch(module, &[call("crash", 1, 1, vec![BoundArgument::Buffer(y)])]);
+    let error = launched.err().ok_or("an illegal address went unnoticed")?;
+    demand(error.kind == VerdictKind::CrashIllegalAddress && error.sticky, format!("{error:?}"))?;
+    Ok(error.message)
 }
 
 /// Samples as a person reads them.

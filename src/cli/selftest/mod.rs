@@ -23,7 +23,7 @@ use super::{output, seed};
 pub use bench::{SelftestBench, open_device, probe_image};
 pub use checks::{SelftestCheck, SelftestReport};
 pub use device::spread;
-pub use faults::{FaultLook, ProcessLine, SANITIZED, SanitizedFault, processes};
+pub use faults::{FaultLook, ProcessLine, SANITIZED, SanitizedFault, processes, scratch};
 
 /// Runs the command: 0 when nothing failed, 1 otherwise.
 pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {

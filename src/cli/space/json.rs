@@ -14,8 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::inquiry::{SpaceInquiry, raw};
-use crate::cli::exit_code::ExitCode;
+use super::SpaceInquiry;
 
 #[derive(Serialize, JsonSchema)]
 pub struct SpaceJson<'a> {
@@ -59,6 +58,11 @@ struct Estimate {
     valid_spread: f64,
 }
 
+/// As a JSON number with all its digits.
+pub fn raw(number: &BigUint) -> serde_json::Result<Box<RawValue>> {
+    RawValue::from_string(number.to_string())
+}
+
 fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Estimate>)> {
     Ok(match size {
         Size::Exact(valid) => (Some(raw(&valid)?), None),
@@ -69,7 +73,6 @@ fn estimate(size: Size) -> serde_json::Result<(Option<Box<RawValue>>, Option<Est
     })
 }
 
-/// The last of them is written while its points are found.
 #[derive(Default, Serialize, JsonSchema)]
 pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,12 +89,13 @@ pub struct SpaceAnswer {
 #[derive(Serialize, JsonSchema)]
 pub struct NeighborsJson {
     #[schemars(with = "ConfigurationObject")]
-    of: Configuration,
-    kind: String,
-    /// Absent where counting would mean to find them all first.
-    count: Option<u64>,
+    pub of: Configuration,
+    pub kind: String,
+    /// An integer of any size; null where counting would mean to find them all first.
+    #[schemars(with = "Option<u64>")]
+    pub count: Option<Box<RawValue>>,
     #[schemars(with = "Vec<ConfigurationObject>")]
-    points: Vec<Configuration>,
+    pub points: Vec<Configuration>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -136,7 +140,7 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
     let space = inquiry.space;
     let default = space.default_genome();
     let domains = space.effective_domains();
-    let removals = space.removals_watched(&inquiry.arguments.access.access().watch());
+    let removals = space.removals(&inquiry.arguments.access.access().watch());
     let constraints = space.constraints().iter().zip(&removals);
     let shape = space.shape();
     let (valid, estimate) = estimate(space.size())?;
@@ -173,75 +177,11 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
     serde_json::to_string(&object)
 }
 
-pub struct Checked<'a> {
-    pub space: &'a SearchSpace,
-    pub configuration: Configuration,
-    pub genome: Genome,
-}
-
-impl Checked<'_> {
-    pub fn exit_code(&self) -> ExitCode {
-        if self.space.contains(&self.genome) { ExitCode::Done } else { ExitCode::Failed }
-    }
-
-    pub fn text(&self) -> String {
-        let violations = self.space.explain(&self.genome);
-        if violations.is_empty() {
-            let index =
-                self.space.index_of(&self.genome).map_or(String::new(), |index| format!("\nindex  {index}"));
-            return format!("valid  {}{index}\n", self.configuration);
-        }
-        let mut text = format!("invalid  {}\n", self.configuration);
-        for violation in &violations {
-            let _ = writeln!(text, "  violates `{}`", violation.constraint.expr.text());
-            if let Some(error) = &violation.error {
-                let _ = writeln!(text, "    it has no value here: {}", error.message);
-            }
-            let _ = writeln!(text, "    where {}", self.values_read(&violation.constraint.parameters));
-            if let Some(because) = &violation.constraint.because {
-                let _ = writeln!(text, "    because {because}");
-            }
-        }
-        let repaired = self.space.repair(&self.genome, &mut seeded(0));
-        if let Some(repaired) = repaired {
-            let _ = writeln!(text, "  nearest valid  {}", self.space.configuration(&repaired));
-        }
-        text
-    }
-
-    fn values_read(&self, parameters: &[usize]) -> String {
-        let pairs = parameters.iter().filter_map(|at| {
-            let name = &self.space.parameters()[*at].name;
-            self.configuration.get(name).map(|value| format!("{name}={value}"))
-        });
-        pairs.collect::<Vec<_>>().join(" ")
-    }
-
-    pub fn json(&self) -> CheckJson {
-        let violations = self.space.explain(&self.genome);
-        let nearest = self.space.repair(&self.genome, &mut seeded(0)).filter(|_| !violations.is_empty());
-        CheckJson {
-            configuration: self.configuration.clone(),
-            valid: violations.is_empty(),
-            index: self.space.index_of(&self.genome).and_then(|index| raw(&BigUint::from(index)).ok()),
-            violations: violations
-                .iter()
-                .map(|violation| ViolationJson {
-                    require: violation.constraint.expr.text().to_string(),
-                    because: violation.constraint.because.clone(),
-                    error: violation.error.as_ref().map(|error| error.message.clone()),
-                })
-                .collect(),
-            nearest_valid: nearest.map(|genome| self.space.configuration(&genome)),
-        }
-    }
-}
-
 #[derive(Serialize, JsonSchema)]
 pub struct CheckJson {
     #[schemars(with = "ConfigurationObject")]
     configuration: Configuration,
-    valid: bool,
+    pub valid: bool,
     #[schemars(with = "Option<i64>")]
     index: Option<Box<RawValue>>,
     violations: Vec<ViolationJson>,
@@ -254,4 +194,52 @@ struct ViolationJson {
     require: String,
     because: Option<String>,
     error: Option<String>,
+    /// The values that it reads.
+    #[serde(skip)]
+    values: String,
+}
+
+impl CheckJson {
+    pub fn of(space: &SearchSpace, configuration: Configuration, genome: &Genome) -> CheckJson {
+        let violations = space.explain(genome);
+        let nearest = space.repair(genome, &mut seeded(0)).filter(|_| !violations.is_empty());
+        let value = |at: &usize| {
+            let name = &space.parameters()[*at].name;
+            configuration.get(name).map(|value| format!("{name}={value}"))
+        };
+        let violations = violations.iter().map(|violation| ViolationJson {
+            require: violation.constraint.expr.text().to_string(),
+            because: violation.constraint.because.clone(),
+            error: violation.error.as_ref().map(|error| error.message.clone()),
+            values: violation.constraint.parameters.iter().filter_map(value).collect::<Vec<_>>().join(" "),
+        });
+        CheckJson {
+            valid: violations.len() == 0,
+            violations: violations.collect(),
+            index: space.index_of(genome).and_then(|index| raw(&BigUint::from(index)).ok()),
+            nearest_valid: nearest.map(|genome| space.configuration(&genome)),
+            configuration,
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = format!("{}  {}\n", if self.valid { "valid" } else { "invalid" }, self.configuration);
+        if let Some(index) = &self.index {
+            let _ = writeln!(text, "index  {index}");
+        }
+        for violation in &self.violations {
+            let _ = writeln!(text, "  violates `{}`", violation.require);
+            if let Some(error) = &violation.error {
+                let _ = writeln!(text, "    it has no value here: {error}");
+            }
+            let _ = writeln!(text, "    where {}", violation.values);
+            if let Some(because) = &violation.because {
+                let _ = writeln!(text, "    because {because}");
+            }
+        }
+        if let Some(nearest) = &self.nearest_valid {
+            let _ = writeln!(text, "  nearest valid  {nearest}");
+        }
+        text
+    }
 }

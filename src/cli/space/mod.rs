@@ -1,12 +1,236 @@
 //! `evo space`: how many points a space has, what each constraint removes, samples, lists, neighbors,
-//! and why a point is not valid.
+//! and why a point is not valid. One question is asked at a time.
 
-mod command;
-mod inquiry;
 mod json;
 mod rows;
 mod summary;
 
-pub use command::run;
-pub use json::SpaceJson;
-pub use rows::RowsAnswer;
+use std::time::Instant;
+
+use evo_protocol::device::DeviceLimits;
+use evo_space::genome::{Configuration, Genome};
+use evo_space::sample::seeded;
+use evo_space::space::SearchSpace;
+use num_bigint::BigUint;
+
+use self::json::{CheckJson, SpaceAnswer, object};
+use super::answer::Answer;
+use super::call::Call;
+use super::error::CliError;
+use super::exit_code::ExitCode;
+use super::space_args::{RowFormat, SpaceArgs};
+use super::{output, words};
+use crate::kernel::limits::constraints;
+use crate::kernel::lint;
+use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};
+
+pub use self::json::SpaceJson;
+pub use self::rows::RowsAnswer;
+
+const MAX_SAMPLES: usize = 1_000_000;
+
+pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
+    let question = SpaceQuestion::of(arguments)?;
+    let start = Instant::now();
+    let name = &words::space_name(arguments.space.as_deref())?;
+    let file = words::space(name, arguments.access.access())?;
+    let seconds = start.elapsed().as_secs_f64();
+    let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
+        lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
+    });
+    let reference = file.kernel.as_ref().and_then(|kernel| kernel.check.reference.command_line());
+    let within = match &arguments.device {
+        Some(device) => Some(launchable(&file, name, device)?),
+        None => None,
+    };
+    let space = within.as_ref().unwrap_or(&file.space);
+    let replaced = file.replaced_default.as_ref();
+    let inquiry = SpaceInquiry { arguments, call, name, space, seconds, reference, replaced, warnings };
+    match question {
+        SpaceQuestion::Summary if arguments.json => {
+            return answer(&inquiry, ExitCode::Done, SpaceAnswer::default());
+        }
+        SpaceQuestion::Summary => {
+            output::stdout(&summary::text(&inquiry))?;
+            inquiry.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        }
+        SpaceQuestion::Sample(count) => return sample(&inquiry, count),
+        SpaceQuestion::Check(values) => return check(&inquiry, values),
+        SpaceQuestion::Neighbors(values) => return rows::print_neighbors(&inquiry, values),
+        SpaceQuestion::List => return rows::print(&inquiry),
+    }
+    Ok(ExitCode::Done.into())
+}
+
+fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace, CliError> {
+    let Some(kernel) = &file.kernel else {
+        let text = format!("`{name}` describes no kernel, so no device limits it");
+        return Err(CliError::usage(text).with_hint("leave out `--device`"));
+    };
+    let found = match device {
+        "host" => Some(("host", evo_device::host::limits())),
+        arch => DeviceLimits::of_arch(arch).map(|limits| ("cuda", limits)),
+    };
+    let Some((kind, limits)) = found else {
+        let text = format!("the limits of `{device}` are not known");
+        return Err(
+            CliError::usage(text).with_hint("`host`, or an architecture from sm_75 on, such as `sm_90`")
+        );
+    };
+    let runs = |own: &&ProblemSpec| own.device.as_deref().is_none_or(|device| device == kind);
+    let problems: Vec<&ProblemSpec> = kernel.problems.iter().filter(runs).collect();
+    let (space, replaced) =
+        ReplacedDefault::mend(constraints::within(&file.space, &kernel.launches, &problems, &limits));
+    if let Some(replaced) = replaced {
+        output::say(&format!("note: on `{device}` {}", replaced.note()));
+    }
+    Ok(space)
+}
+
+fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer, CliError> {
+    Ok(Answer::text(exit, object(inquiry, answer)?))
+}
+
+fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
+    if count > MAX_SAMPLES {
+        return Err(CliError::usage(format!("--sample takes at most {MAX_SAMPLES}")));
+    }
+    let (arguments, space) = (inquiry.arguments, inquiry.space);
+    let rng = &mut seeded(arguments.seed);
+    let fixed = inquiry.fixed()?;
+    let genomes = if arguments.stratified {
+        space.sample_stratified(count, rng)
+    } else if fixed.is_empty() {
+        space.sample_distinct(count, rng)
+    } else {
+        space.fixed(&fixed).sample_distinct(count, rng)
+    };
+    if genomes.len() < count {
+        let few = genomes.len();
+        match (space.is_exact(), fixed.is_empty()) {
+            (true, true) => eprintln!("note: the space has only {few} valid points"),
+            (true, false) => eprintln!("note: with these values there are only {few} valid points"),
+            (false, _) => eprintln!("note: the search found only {few} valid points before it gave up"),
+        }
+    }
+    let sample: Vec<Configuration> = genomes.iter().map(|genome| space.configuration(genome)).collect();
+    if arguments.json {
+        let seed = Some(arguments.seed);
+        let sample = SpaceAnswer { seed, sample: Some(sample), ..SpaceAnswer::default() };
+        return answer(inquiry, ExitCode::Done, sample);
+    }
+    output::stdout(&sample.iter().map(|configuration| format!("{configuration}\n")).collect::<String>())?;
+    Ok(ExitCode::Done.into())
+}
+
+fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
+    let (configuration, genome) = inquiry.point(values)?;
+    let check = CheckJson::of(inquiry.space, configuration, &genome);
+    let exit = if check.valid { ExitCode::Done } else { ExitCode::Failed };
+    if inquiry.arguments.json {
+        return answer(inquiry, exit, SpaceAnswer { check: Some(check), ..SpaceAnswer::default() });
+    }
+    output::stdout(&check.text())?;
+    Ok(exit.into())
+}
+
+/// A space with the arguments that ask about it.
+pub struct SpaceInquiry<'a> {
+    pub arguments: &'a SpaceArgs,
+    pub call: &'a Call,
+    pub name: &'a str,
+    pub space: &'a SearchSpace,
+    /// From the name to the index being ready.
+    pub seconds: f64,
+    pub reference: Option<String>,
+    /// What the default was, where the file states one that is not valid.
+    pub replaced: Option<&'a ReplacedDefault>,
+    pub warnings: Vec<String>,
+}
+
+impl SpaceInquiry<'_> {
+    /// Parameters that are not given take their default.
+    pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome), CliError> {
+        words::point(self.space, self.name, values).map_err(|message| words::bad_point(message, self.name))
+    }
+
+    /// The values of `--fix`: parameters and value positions.
+    pub fn fixed(&self) -> Result<Vec<(usize, u16)>, CliError> {
+        words::assignments(self.space.parameters(), &self.arguments.fix)
+            .map_err(|message| words::bad_point(message, self.name))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SpaceQuestion<'a> {
+    Summary,
+    Sample(usize),
+    Check(&'a [String]),
+    Neighbors(&'a [String]),
+    List,
+}
+
+impl<'a> SpaceQuestion<'a> {
+    /// Options that do not go together are refused.
+    pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>, CliError> {
+        let asked = [
+            arguments.sample.map(|count| ("--sample", SpaceQuestion::Sample(count))),
+            arguments.check.as_ref().map(|values| ("--check", SpaceQuestion::Check(values))),
+            arguments.neighbors.as_ref().map(|values| ("--neighbors", SpaceQuestion::Neighbors(values))),
+            arguments.list.then_some(("--list", SpaceQuestion::List)),
+        ];
+        let mut asked = asked.into_iter().flatten();
+        let request = match (asked.next(), asked.next()) {
+            (None, _) => SpaceQuestion::Summary,
+            (Some((_, only)), None) => only,
+            (Some((first, _)), Some((second, _))) => {
+                let hint = "ask one thing at a time, in two commands";
+                return Err(together(first, second, hint));
+            }
+        };
+        arguments.belongs(request)?;
+        Ok(request)
+    }
+}
+
+impl SpaceArgs {
+    fn belongs(&self, request: SpaceQuestion) -> Result<(), CliError> {
+        let sample = matches!(request, SpaceQuestion::Sample(_));
+        let neighbors = matches!(request, SpaceQuestion::Neighbors(_));
+        let list = request == SpaceQuestion::List;
+        let needs = [
+            ("--stratified", self.stratified, sample, "--sample"),
+            ("--fix", !self.fix.is_empty(), sample || list, "--sample or --list"),
+            ("--kind", self.kind.is_some(), neighbors, "--neighbors"),
+            ("--format", self.format.is_some(), list, "--list"),
+            ("--limit", self.limit.is_some(), list || neighbors, "--list or --neighbors"),
+            ("--offset", self.offset.is_some(), list, "--list"),
+        ];
+        for (option, given, fits, wanted) in needs {
+            if given && !fits {
+                let wanted = wanted.replace(" or ", "` or `");
+                return Err(CliError::usage(format!("`{option}` has no effect here"))
+                    .with_hint(format!("it belongs to `{wanted}`")));
+            }
+        }
+        if self.stratified && !self.fix.is_empty() {
+            let hint = "a sample with fixed values is always uniform: leave out `--stratified`";
+            return Err(together("--stratified", "--fix", hint));
+        }
+        if self.json && list && self.format.is_some_and(|format| format != RowFormat::Jsonl) {
+            return Err(together("--json", "--format", "`--list --json` prints a JSON object a line"));
+        }
+        Ok(())
+    }
+}
+
+fn together(first: &str, second: &str, hint: &str) -> CliError {
+    CliError::usage(format!("`{first}` and `{second}` do not go together")).with_hint(hint)
+}
+
+pub fn grouped(number: &BigUint) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|chunk| std::str::from_utf8(chunk).ok()).collect();
+    groups.join(",")
+}

@@ -1,29 +1,25 @@
-//! `evo space --list`: every valid configuration, a line each, made block by block.
+//! `evo space --list`: every valid configuration, a line each; and `--neighbors`.
 
-use std::io::{self, Write};
-use std::ops::Range;
+use std::io::{self, BufWriter, Write};
 
-use evo_space::genome::{Configuration, Genome};
-use evo_space::list::RowBlocks;
+use clap::ValueEnum;
+use evo_space::Neighborhood;
+use evo_space::genome::Genome;
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
-use evo_space::{Neighborhood, Subspace};
 use num_bigint::BigUint;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
-use super::inquiry::{SpaceInquiry, announce, stream};
-use super::json::{SpaceAnswer, object};
+use super::json::{NeighborsJson, SpaceAnswer, raw};
+use super::{SpaceInquiry, answer, grouped};
 use crate::cli::answer::Answer;
+use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
 use crate::cli::space_args::{NeighborKind, RowFormat};
 use crate::report::csv::cell;
-
-/// Rows made at once: enough for all threads, and little memory even if rows are wide.
-const BLOCK_ROWS: usize = 1 << 17;
 
 /// The last object of a stream of rows.
 #[derive(Serialize, JsonSchema)]
@@ -37,39 +33,24 @@ pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
     let usual = if inquiry.arguments.json { RowFormat::Jsonl } else { RowFormat::Csv };
     let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(usual))?;
     let fixed = inquiry.fixed()?;
-    let subspace = (!fixed.is_empty()).then(|| inquiry.space.fixed(&fixed));
+    let space = if fixed.is_empty() { inquiry.space } else { &inquiry.space.fixed(&fixed) };
     let offset = inquiry.arguments.offset.unwrap_or(0);
     let limit = inquiry.arguments.limit.unwrap_or(u128::MAX);
-    let range = offset..offset.saturating_add(limit);
-    let exact = inquiry.space.is_exact();
-    let valid = subspace.as_ref().map_or_else(|| inquiry.space.valid().clone(), Subspace::count);
-    announce(&rows_in(&range, valid), "rows", !exact);
-    // Indices with holes do not count rows, and candidates may be many: there the search is asked.
-    let genomes: Box<dyn Iterator<Item = Genome> + '_> = match &subspace {
-        Some(subspace) if exact => unpacked(subspace.row_blocks(range, BLOCK_ROWS)),
-        None if exact => unpacked(inquiry.space.row_blocks(range, BLOCK_ROWS)),
-        Some(subspace) => Box::new(part(subspace.iter(), range)),
-        None => Box::new(part(inquiry.space.iter(), range)),
+    announce(&rows_in(offset, limit, space.valid()), "rows", !space.is_exact());
+    // Indices with holes do not count rows: there the points before the offset are gone through.
+    let genomes = match space.is_exact() {
+        true => space.iter_from(offset),
+        false => Box::new(space.iter().skip(usize::try_from(offset).unwrap_or(usize::MAX))),
     };
     let mut rows = 0;
-    let counted = genomes.inspect(|_| rows += 1);
-    stream(inquiry.call, |out| table.write(counted, out))?;
+    let genomes = genomes.take(usize::try_from(limit).unwrap_or(usize::MAX)).inspect(|_| rows += 1);
+    stream(inquiry.call, |out| table.write(genomes, out))?;
     Ok(Answer::of(ExitCode::Done, &RowsAnswer { space: inquiry.name, rows }))
 }
 
-fn unpacked(blocks: RowBlocks<'_>) -> Box<dyn Iterator<Item = Genome> + '_> {
-    Box::new(blocks.flat_map(|block| (0..block.len()).map(move |row| block.get(row))))
-}
-
-fn part(genomes: impl Iterator<Item = Genome>, range: Range<u128>) -> impl Iterator<Item = Genome> {
-    let count = |number: u128| usize::try_from(number).unwrap_or(usize::MAX);
-    genomes.skip(count(range.start)).take(count(range.end - range.start))
-}
-
-fn rows_in(range: &Range<u128>, valid: BigUint) -> BigUint {
-    let end = valid.min(BigUint::from(range.end));
-    let start = BigUint::from(range.start).min(end.clone());
-    end - start
+fn rows_in(offset: u128, limit: u128, valid: &BigUint) -> BigUint {
+    let offset = BigUint::from(offset).min(valid.clone());
+    (valid - offset).min(BigUint::from(limit))
 }
 
 /// Each value's text is made once.
@@ -153,56 +134,71 @@ impl From<NeighborKind> for Neighborhood {
     }
 }
 
+/// Neighbors that an object holds at most: it is written when all of them are found.
+const MAX_IN_OBJECT: usize = 100_000;
+
 /// The point need not be valid.
-pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<(), CliError> {
-    let (configuration, genome) = inquiry.point(values)?;
+pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
+    let (of, genome) = inquiry.point(values)?;
+    let space = inquiry.space;
     let kind = inquiry.arguments.kind.unwrap_or(NeighborKind::Hamming);
-    if !inquiry.space.contains(&genome) {
+    if !space.contains(&genome) {
         eprintln!("note: the configuration itself is not valid; `evo space --check` says why");
     }
-    let limit = inquiry.arguments.limit;
+    let limit = inquiry.arguments.limit.unwrap_or(u128::MAX);
     // Where points have to be checked one by one, counting would mean to find them all first.
-    let count = inquiry.space.is_exact().then(|| inquiry.space.neighbor_count(&genome, kind.into()));
-    if let Some(count) = &count {
-        let count = count.clone();
-        announce(&limit.map_or(count.clone(), |limit| count.min(limit.into())), "neighbors", false);
-    }
-    let count = count.map_or("null".to_string(), |count| count.to_string());
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let neighbors = inquiry.space.iter_neighbors(&genome, kind.into()).take(limit);
-    let configurations = neighbors.map(|genome: Genome| inquiry.space.configuration(&genome));
+    let count = space.is_exact().then(|| space.neighbor_count(&genome, kind.into()));
+    let neighbors = space.iter_neighbors(&genome, kind.into());
+    let neighbors = neighbors.take(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut configurations = neighbors.map(|genome| space.configuration(&genome));
     if !inquiry.arguments.json {
-        return stream(inquiry.call, |out| write_lines(configurations, out));
+        if let Some(count) = count {
+            announce(&count.min(limit.into()), "neighbors", false);
+        }
+        stream(inquiry.call, |out| configurations.try_for_each(|neighbor| writeln!(out, "{neighbor}")))?;
+        return Ok(ExitCode::Done.into());
     }
-    // The list may be long: it goes out while it is made, between the two halves of the object.
-    let name =
-        clap::ValueEnum::to_possible_value(&kind).map_or(String::new(), |name| name.get_name().to_string());
-    let head = object(inquiry, SpaceAnswer::default())?;
-    let of = serde_json::to_string(&configuration)?;
-    let head = format!(
-        "{},\"neighbors\":{{\"of\":{of},\"kind\":{},\"count\":{count},\"points\":[",
-        head.strip_suffix('}').unwrap_or(&head),
-        json!(name)
-    );
-    let own = format!("{head}]}}}}");
-    output::written(inquiry.call.open(&head, own, "]}"))?;
-    stream(inquiry.call, |out| write_array(configurations, out))
+    let points = configurations.by_ref().take(MAX_IN_OBJECT).collect();
+    if configurations.next().is_some() {
+        eprintln!("note: `--json` holds the first {}; without it all come", grouped(&MAX_IN_OBJECT.into()));
+    }
+    let kind = kind.to_possible_value().map_or(String::new(), |name| name.get_name().to_string());
+    let count = count.map(|count| raw(&count)).transpose()?;
+    let neighbors = Some(NeighborsJson { of, kind, count, points });
+    answer(inquiry, ExitCode::Done, SpaceAnswer { neighbors, ..SpaceAnswer::default() })
 }
 
-fn write_lines(configurations: impl Iterator<Item = Configuration>, out: &mut dyn Write) -> io::Result<()> {
-    for configuration in configurations {
-        writeln!(out, "{configuration}")?;
+const MANY_LINES: u128 = 1_000_000;
+
+fn announce(count: &BigUint, what: &str, at_most: bool) {
+    if *count > BigUint::from(MANY_LINES) {
+        let at_most = if at_most { "at most " } else { "" };
+        eprintln!("note: {at_most}{} {what} come; `--limit N` prints the first N", grouped(count));
     }
-    Ok(())
 }
 
-fn write_array(configurations: impl Iterator<Item = Configuration>, out: &mut dyn Write) -> io::Result<()> {
-    for (number, configuration) in configurations.enumerate() {
-        let mut item = if number > 0 { b",".to_vec() } else { Vec::new() };
-        serde_json::to_writer(&mut item, &configuration)?;
-        out.write_all(&item)?;
+const BUFFER: usize = 1 << 16;
+
+/// A reader that has left (`| head`) is not an error and ends the writing. Each write must be whole lines, because with
+/// `--json` the call may end between any two.
+fn stream(call: &Call, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+    if call.is_json() {
+        return output::written(write(&mut CallWriter(call)));
     }
-    Ok(())
+    let mut stdout = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    output::written(write(&mut stdout).and_then(|()| stdout.flush()))
+}
+
+struct CallWriter<'a>(&'a Call);
+
+impl Write for CallWriter<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.write(text).map(|()| text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -224,12 +220,13 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_at_the_end() {
-        let check = |range: Range<u128>, expected: u32| {
-            assert_eq!(rows_in(&range, BigUint::from(10u8)), BigUint::from(expected), "{range:?}");
+        let check = |offset: u128, limit: u128, expected: u32| {
+            let rows = rows_in(offset, limit, &BigUint::from(10u8));
+            assert_eq!(rows, BigUint::from(expected), "{offset} {limit}");
         };
-        check(0..u128::MAX, 10);
-        check(3..5, 2);
-        check(8..13, 2);
-        check(12..15, 0);
+        check(0, u128::MAX, 10);
+        check(3, 2, 2);
+        check(8, 5, 2);
+        check(12, 3, 0);
     }
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use evo_space::Size;
 use evo_space::explain::{SpaceShape, ratio};
 use evo_space::space::{Parameter, SearchSpace};
+use evo_space::text::counted;
 use num_bigint::BigUint;
 
-use super::inquiry::SpaceInquiry;
-use super::inquiry::grouped;
+use super::{SpaceInquiry, grouped};
 
 /// Width of the column of names; longer ones push their line to the right.
 const MAX_NAME_COLUMN: usize = 60;
@@ -61,7 +61,7 @@ fn counts(all: usize, occurring: usize) -> String {
 
 fn add_constraints(inquiry: &SpaceInquiry, text: &mut String) {
     let space = inquiry.space;
-    let removals = space.removals_watched(&inquiry.arguments.access.access().watch());
+    let removals = space.removals(&inquiry.arguments.access.access().watch());
     if !space.constraints().is_empty() {
         text.push_str("\nconstraints, with the share of all points that each refuses on its own\n");
     }
@@ -101,8 +101,7 @@ fn rounded(estimate: f64) -> String {
 
 fn linked(shape: SpaceShape) -> String {
     let SpaceShape { groups, largest, nodes } = shape;
-    let s = if nodes == 1 { "" } else { "s" };
-    let nodes = format!("{} diagram node{s}", grouped(&nodes.into()));
+    let nodes = counted(grouped(&nodes.into()), "diagram node");
     match groups {
         0 => format!("no parameters; {nodes}"),
         1 => format!("1 group of {largest} parameters; {nodes}"),

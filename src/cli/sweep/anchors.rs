@@ -27,7 +27,7 @@ pub fn own(setup: &DeviceSetup, info: &DeviceInfo, ranking: RankingMode, seed: u
     let file = space(info)?;
     let kernel = session::kernel_of(&file)?;
     let problems: Vec<&ProblemSpec> = session::problems(kernel, info.kind, &[])?;
-    let recipe = session::recipe_on(kernel, &problems, setup, info, seed)?;
+    let recipe = session::recipe(kernel, &problems, setup, info, seed)?;
     let genome = file.space.default_genome();
     let configuration = file.space.configuration(&genome);
     let compile = |prepared: &PreparedKernel| judge::compile(setup, prepared);

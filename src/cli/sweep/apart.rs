@@ -150,30 +150,24 @@ pub fn lines(study: &Study, bounds: &[Option<f64>], width: usize) -> String {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(is_wished: bool, strategy: &str, problems: &[&str], is_on: bool, notice: Option<&str>) {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let bounds = (0..problems.len()).map(|at| (at == 0).then_some(1.0)).collect();
-        let choice = choose(is_wished, strategy, &problems, bounds);
-        assert_eq!((choice.is_on, choice.notice.as_deref()), (is_on, notice));
-        assert_eq!(choice.bounds.len(), if is_on { problems.len() } else { 0 });
-    }
-
     #[test]
     fn problems_are_searched_apart_only_where_that_changes_anything() {
-        check(false, "evolve", &["a", "b"], false, None);
         let on = "the search is for the best configuration of each of 2 problems; the roofline is known of 1";
-        check(true, "evolve", &["a", "b"], true, Some(on));
-        check(
-            true,
-            "evolve",
-            &["a"],
-            false,
-            Some("`--per-problem` changes nothing: `a` is the only timed problem"),
-        );
-        check(true, "evolve", &[], false, Some("`--per-problem` changes nothing: no problem is timed"));
+        let only = "`--per-problem` changes nothing: `a` is the only timed problem";
         let all =
             "`--per-problem` changes nothing: `exhaustive` evaluates every configuration on every problem";
-        check(true, "exhaustive", &["a", "b"], false, Some(all));
+        for (is_wished, strategy, problems, is_on, notice) in [
+            (false, "evolve", &["a", "b"][..], false, None),
+            (true, "evolve", &["a", "b"], true, Some(on)),
+            (true, "evolve", &["a"], false, Some(only)),
+            (true, "evolve", &[], false, Some("`--per-problem` changes nothing: no problem is timed")),
+            (true, "exhaustive", &["a", "b"], false, Some(all)),
+        ] {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let bounds = (0..problems.len()).map(|at| (at == 0).then_some(1.0)).collect();
+            let choice = choose(is_wished, strategy, &problems, bounds);
+            assert_eq!((choice.is_on, choice.notice.as_deref()), (is_on, notice));
+            assert_eq!(choice.bounds.len(), if is_on { problems.len() } else { 0 });
+        }
     }
 }

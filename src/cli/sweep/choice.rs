@@ -104,85 +104,51 @@ fn shown(per_second: f64) -> String {
 mod tests {
     use super::*;
 
+    /// The reason begins with the strategy's name.
     #[track_caller]
-    fn check(valid: u128, limits: &[&str], generations: Option<u32>, expected: &str, why: &str) {
-        let outlook = Outlook { valid, done: 0, pace: Pace::assumed(DeviceKind::Cuda) };
-        check_of(outlook, limits, generations, expected, why);
-    }
-
-    #[track_caller]
-    fn check_of(outlook: Outlook, limits: &[&str], generations: Option<u32>, expected: &str, why: &str) {
+    fn check(outlook: Outlook, limits: &[&str], generations: Option<u32>, why: &str) {
         let budget = Budget { generations, ..Budget::default() };
         let budget = limits.iter().fold(budget, |budget, limit| budget.with_limit(limit).unwrap());
         let choice = choose(outlook, &budget, 16);
-        assert_eq!((choice.strategy, choice.why.as_str()), (expected, why));
+        assert_eq!((choice.strategy, choice.why.as_str()), (why.split('`').nth(1).unwrap(), why));
     }
 
     #[test]
     fn everything_is_evaluated_only_where_the_budget_covers_it() {
         let all = "`exhaustive` evaluates all 1000 valid configurations";
         let covered = format!("{all}, which the budget covers");
-        check(1000, &[], None, "exhaustive", all);
-        check(1000, &["1000"], None, "exhaustive", &covered);
-        check(
-            1000,
-            &["999"],
-            None,
-            "evolve",
-            "`evolve` searches: 999 evaluations do not cover the 1000 valid configurations",
-        );
-        check(1000, &[], Some(63), "exhaustive", &covered);
-        check(
-            1000,
-            &[],
-            Some(62),
-            "evolve",
-            "`evolve` searches: 992 evaluations do not cover the 1000 valid configurations",
-        );
-        check(
-            1000,
-            &["5000"],
-            Some(2),
-            "evolve",
-            "`evolve` searches: 32 evaluations do not cover the 1000 valid configurations",
-        );
-        check(1000, &["90s"], None, "exhaustive", &covered);
-        check(
-            1000,
-            &["60s"],
-            None,
-            "evolve",
-            "`evolve` searches: 60 s cover about 675 of 1000 configurations, at 15 evaluations/s (assumed)",
-        );
-        check(
-            1 << 80,
-            &["99h"],
-            None,
-            "evolve",
-            "`evolve` searches: 1208925819614629174706176 valid configurations are too many to evaluate all of them",
-        );
-        check(
-            2000,
-            &[],
-            None,
-            "evolve",
-            "`evolve` searches: 2000 valid configurations are too many to evaluate all of them",
-        );
+        let evolve = |why: &str| format!("`evolve` searches: {why}");
+        let few = |count| evolve(&format!("{count} evaluations do not cover the 1000 valid configurations"));
+        let many =
+            |count| evolve(&format!("{count} valid configurations are too many to evaluate all of them"));
+        let slow = evolve("60 s cover about 675 of 1000 configurations, at 15 evaluations/s (assumed)");
+        for (valid, limits, generations, why) in [
+            (1000, &[][..], None, all.to_string()),
+            (1000, &["1000"], None, covered.clone()),
+            (1000, &["999"], None, few(999)),
+            (1000, &[], Some(63), covered.clone()),
+            (1000, &[], Some(62), few(992)),
+            (1000, &["5000"], Some(2), few(32)),
+            (1000, &["90s"], None, covered),
+            (1000, &["60s"], None, slow),
+            (1 << 80, &["99h"], None, many("1208925819614629174706176")),
+            (2000, &[], None, many("2000")),
+        ] {
+            let outlook = Outlook { valid, done: 0, pace: Pace::assumed(DeviceKind::Cuda) };
+            check(outlook, limits, generations, &why);
+        }
     }
 
     #[test]
     fn what_an_earlier_run_did_and_how_fast_counts() {
-        let pace = Pace::measured(2.5).unwrap();
-        let outlook = Outlook { valid: 1000, done: 900, pace };
+        let outlook =
+            |done, per_second| Outlook { valid: 1000, done, pace: Pace::measured(per_second).unwrap() };
         let covered = "`exhaustive` evaluates all 1000 valid configurations, which the budget covers";
-        check_of(outlook, &["60s"], None, "exhaustive", covered);
-        let outlook = Outlook { done: 0, ..outlook };
+        check(outlook(900, 2.5), &["60s"], None, covered);
         let why = "`evolve` searches: 60 s cover about 112 of 1000 configurations, at 2.5 evaluations/s (measured before)";
-        check_of(outlook, &["60s"], None, "evolve", why);
-        let outlook = Outlook { pace: Pace::measured(1.0).unwrap(), ..outlook };
+        check(outlook(0, 2.5), &["60s"], None, why);
         let why = "`evolve` searches: 60 s cover about 45 of 1000 configurations, at 1 evaluation/s (measured before)";
-        check_of(outlook, &["60s"], None, "evolve", why);
-        assert_eq!(Pace::measured(0.0), None);
-        assert_eq!(Pace::measured(f64::NAN), None);
+        check(outlook(0, 1.0), &["60s"], None, why);
+        assert_eq!((Pace::measured(0.0), Pace::measured(f64::NAN)), (None, None));
     }
 }

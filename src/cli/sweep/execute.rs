@@ -1,25 +1,30 @@
-//! Runs a plan.
+//! The command from beginning to end: makes a plan, runs it, reports.
 
 use std::path::PathBuf;
 
 use evo_protocol::leaderboard::LeaderboardSection;
-use evo_protocol::verdict::VERDICT_VERSION;
-use evo_search::strategy::Strategy;
 
-use super::apart;
+use serde_json::Value;
+
 use super::plan::{SweepPlan, SweepSubject};
-use super::prior::PriorSource;
-use super::seeds::{self, SeededStrategy};
-use super::stage::{Stage, StudyIdentity};
+use super::prior::{self, PriorSource};
+use super::result::report;
+use super::{apart, profiled};
+use crate::cli::answer::Answer;
+use crate::cli::args::SweepArgs;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::{cache, progress, session};
-use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
+use crate::cli::report::after_sweep;
+use crate::cli::{output, progress, session};
+use crate::clock::CommandClock;
+use crate::engine::{Compilers, Engine, Inbox, LanePart, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now};
+use crate::journal::record::{StudyHeader, now};
 use crate::journal::{leaderboard, leaderboard_file};
+use crate::kernel::limits::constraints::DeviceSpace;
+use crate::kernel::spec::ReplacedDefault;
 use crate::report::closing;
 use crate::study::{EarlierLimits, EarlierResults, Study};
 
@@ -35,12 +40,36 @@ pub struct SweepOutcome {
     pub bounds: Vec<Option<f64>>,
 }
 
+/// Compilers and a device, or a recording in their place, ready for the engine.
+pub struct Stage<'a, R: Recipe> {
+    pub recipe: R,
+    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
+    pub lanes: Vec<LanePart<R::Job>>,
+    /// evo's own kernels, where there are several devices to compare.
+    pub anchors: Option<R::Job>,
+    pub header: StudyHeader,
+    pub notices: Vec<String>,
+}
+
+pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
+    // Before anything else: a wall budget covers reading the space and starting the device too.
+    let clock = CommandClock::start();
+    arguments.limits.begin_orderly(call)?;
+    let plan = SweepPlan::of(arguments, clock)?;
+    call.chose(None, plan.seed);
+    let outcome = execute(&plan, call)?;
+    let profile: Option<Value> = profiled::champion(&plan, &outcome, call);
+    // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.
+    if let Err(error) = after_sweep(outcome.study.out(), &outcome.study.header().study) {
+        output::say(&format!("warning: report.html was not written: {error}"));
+    }
+    report(&plan, &outcome, profile, call)
+}
+
 pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
     match &plan.subject {
-        SweepSubject::Live(live) => {
-            execute_on(plan, call, |inbox| live.start(plan.seed, plan.sanitize, inbox))
-        }
-        SweepSubject::Replayed(replayed) => execute_on(plan, call, |inbox| Ok(replayed.start(inbox))),
+        SweepSubject::Live(live) => execute_on(plan, call, |inbox| live.start(plan, inbox)),
+        SweepSubject::Replayed(replayed) => execute_on(plan, call, |inbox| Ok(replayed.start(plan, inbox))),
     }
 }
 
@@ -53,14 +82,14 @@ fn execute_on<'a, R: Recipe>(
 ) -> Result<SweepOutcome, CliError> {
     let inbox = Inbox::new();
     let stage = start(&inbox)?;
-    let (device, seed, problems) = (&stage.identity.device, plan.seed, &stage.identity.problems);
+    let StudyHeader { device, problems, .. } = &stage.header;
     call.know(|facts| {
         facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(device, seed, problems));
+        facts.conditions = Some(session::conditions(device, plan.seed, problems));
     });
     let apart = apart::of(plan, &stage.recipe, problems, device);
-    let header = header(plan, stage.identity, apart.is_on);
-    let mut study = Study::open(&plan.request(), header, plan.clock.clone())?;
+    let header = StudyHeader { per_problem: apart.is_on, ..stage.header };
+    let mut study = Study::open(&plan.request(), header, plan.options.clock.clone())?;
     live::watch_signals(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
     // Until the engine is done, it ends the run in order.
@@ -72,15 +101,24 @@ fn execute_on<'a, R: Recipe>(
     for message in stage.notices {
         observer.observe(&Event::Notice { message });
     }
-    tell_limits(plan, &mut study, &mut *observer)?;
-    for message in plan.choice.iter().chain(&plan.changes).chain(&apart.notice) {
-        tell(&mut study, &mut *observer, message.clone())?;
+    let within = plan.subject.within();
+    let replaced = within.and_then(|within| within.replaced_default.as_ref()).map(ReplacedDefault::note);
+    let limits = within.map(DeviceSpace::note).into_iter().chain(replaced);
+    let chosen = plan.choice.iter().chain(&plan.changes).chain(&apart.notice).cloned();
+    for message in limits.chain(chosen) {
+        tell(&mut study, &mut *observer, message)?;
     }
     let mut strategy = apart::strategy(plan, &apart)?;
-    inherit(plan, &mut study, &mut *strategy, &mut *observer)?;
-    let SeededStrategy { strategy, notice } = seeds::seeded(plan, &study, strategy);
-    notice.map_or(Ok(()), |message| tell(&mut study, &mut *observer, message))?;
-    let earlier = earlier(plan, &study);
+    let earlier = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), &study);
+    let inherited = earlier.give(&mut *strategy);
+    let (strategy, seeded) = prior::seeded(plan, &study, strategy);
+    for message in inherited.into_iter().chain(seeded) {
+        tell(&mut study, &mut *observer, message)?;
+    }
+    let earlier = match plan.options.remeasure || matches!(plan.prior, PriorSource::Nothing) {
+        true => EarlierResults::default(),
+        false => EarlierResults::beside(study.out(), study.header(), EarlierLimits::default()),
+    };
     let parts = Parts {
         study: &mut study,
         space: plan.subject.space(),
@@ -93,7 +131,7 @@ fn execute_on<'a, R: Recipe>(
         inbox,
         earlier,
     };
-    let summary = Engine::new(parts, plan.options())?.run();
+    let summary = Engine::new(parts, plan.options.clone())?.run();
     call.leave_signals(false);
     let summary = summary?;
     // Without a confirmation in this run, the board stays as earlier runs left it. A baseline does not become champion
@@ -112,68 +150,6 @@ fn execute_on<'a, R: Recipe>(
     };
     let (leaderboard, kept) = ranked.unzip();
     Ok(SweepOutcome { study, summary, section, leaderboard, kept: kept.flatten(), bounds: apart.bounds })
-}
-
-fn header(plan: &SweepPlan, identity: StudyIdentity, per_problem: bool) -> StudyHeader {
-    StudyHeader {
-        format: FORMAT_UNEDITED,
-        verdict_version: VERDICT_VERSION,
-        evo: env!("CARGO_PKG_VERSION").to_string(),
-        // The study's own name is known once its folder is.
-        study: String::new(),
-        kernel: identity.kernel,
-        space: identity.space,
-        space_hash: identity.space_hash,
-        inputs: identity.inputs,
-        conditions: identity.conditions,
-        definition: identity.definition,
-        valid: plan.subject.space().count().to_string(),
-        problems: identity.problems,
-        checked: identity.checked,
-        seed: plan.seed,
-        strategy: plan.strategy.clone(),
-        budget: plan.asked.0.clone(),
-        generations: plan.asked.1,
-        population: plan.population.get(),
-        ranking: identity.ranking,
-        allow_trade: identity.allow_trade,
-        per_problem,
-        demands_sanitizer: plan.sanitize.demanded,
-        warnings: identity.warnings,
-        device: identity.device,
-        environment: cache::look(),
-        started_at: now(),
-        at_ms: None,
-    }
-}
-
-fn earlier(plan: &SweepPlan, study: &Study) -> EarlierResults {
-    match plan.remeasure || matches!(plan.prior, PriorSource::Nothing) {
-        true => EarlierResults::default(),
-        false => EarlierResults::beside(study.out(), study.header(), EarlierLimits::default()),
-    }
-}
-
-fn inherit(
-    plan: &SweepPlan,
-    study: &mut Study,
-    strategy: &mut dyn Strategy,
-    observer: &mut dyn Observer,
-) -> Result<(), CliError> {
-    let prior = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), study);
-    match prior.give(strategy) {
-        Some(message) => tell(study, observer, message),
-        None => Ok(()),
-    }
-}
-
-fn tell_limits(plan: &SweepPlan, study: &mut Study, observer: &mut dyn Observer) -> Result<(), CliError> {
-    let Some(within) = plan.subject.within() else { return Ok(()) };
-    tell(study, observer, within.note())?;
-    match &within.replaced_default {
-        Some(replaced) => tell(study, observer, replaced.note()),
-        None => Ok(()),
-    }
 }
 
 fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<(), CliError> {

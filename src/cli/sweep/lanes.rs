@@ -9,7 +9,7 @@ use evo_device::{cuda_arch, telemetry};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 
-use super::lane_order::{LaneOrder, LaneSource, RAY_BRIDGE};
+use super::workers::{LaneOrder, LaneSource, RAY_BRIDGE};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;
@@ -65,7 +65,7 @@ pub fn start(
     setup: &DeviceSetup,
     kernel: &KernelSpec,
 ) -> Result<Vec<StartedLane>, CliError> {
-    let base = device_lane::lane_options(setup, None, Some(kernel))?;
+    let base = device_lane::lane_options(setup, Some(kernel))?;
     let limits = LaneLimits {
         step_max: setup.step_max,
         sampling_max: setup.sampling_max,

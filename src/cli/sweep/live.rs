@@ -12,27 +12,26 @@ use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
 use super::anchors;
-use super::conditions::{JudgedUnder, definition};
-use super::inputs;
-use super::lane_order::LaneOrder;
+use super::conditions::{JudgedUnder, definition, inputs};
+use super::execute::Stage;
 use super::lanes::{self, StartedLane};
-use super::sanitized::{self, SanitizedDevice};
-use super::stage::{Stage, StudyIdentity};
-use super::workers;
+use super::plan::SweepPlan;
+use super::sanitized;
+use super::workers::{self, LaneOrder};
 use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::judge;
-use crate::cli::sanitize::HostTwin;
+use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::words;
 use crate::compile::VariantFarm;
-use crate::engine::live_sanitizer::TwinLooks;
+use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, Utilization, single};
+use crate::engine::{Inbox, LaneIdentity, LanePart, Message, Utilization, single};
 use crate::journal::conditions::Conditions;
-use crate::journal::record::space_hash;
+use crate::journal::record::{StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReplacedDefault, SpaceFile};
@@ -51,7 +50,6 @@ pub struct LiveSubject {
     within: Option<DeviceSpace>,
     setup: DeviceSetup,
     problems: Vec<String>,
-    worker_command: Option<String>,
     workers: Option<Vec<LaneOrder>>,
     limit_tool: Duration,
     /// Variants are screened on one small problem alone, which is made once the device is known.
@@ -74,24 +72,14 @@ impl LiveSubject {
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
         setup.sampling_max = arguments.limit_sampling;
+        setup.worker_command.clone_from(&arguments.worker_command);
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let limits = limits_of(&setup.choice);
         let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
-        let (problems, worker_command) = (arguments.problems.clone(), arguments.worker_command.clone());
-        let limit_tool = arguments.limits.limit_tool;
+        let (problems, limit_tool) = (arguments.problems.clone(), arguments.limits.limit_tool);
         let (is_hint, filling) = (false, OnceLock::new());
-        Ok(LiveSubject {
-            file,
-            within,
-            setup,
-            problems,
-            worker_command,
-            workers,
-            limit_tool,
-            is_hint,
-            filling,
-        })
+        Ok(LiveSubject { file, within, setup, problems, workers, limit_tool, is_hint, filling })
     }
 
     pub fn space(&self) -> &SearchSpace {
@@ -160,38 +148,40 @@ impl LiveSubject {
     pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
-        let command = self.worker_command.as_deref();
-        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
-        let recipe = session::recipe(kernel, &problems, &self.setup, &lane, seed)?;
+        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let recipe = session::recipe(kernel, &problems, &self.setup, lane.info(), seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
         let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, command, Some(kernel))?)),
+            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, Some(kernel))?)),
             Err(refused) => {
                 Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
             }
         }
     }
 
-    fn sanitized(&self, kernel: &KernelSpec, options: LaneOptions, seed: u64) -> SanitizedDevice {
-        let kind = self.setup.choice.kind;
-        let twin = HostTwin::beside(kind, Arc::clone(&self.file), self.setup.sandbox, seed);
-        SanitizedDevice {
+    fn sanitizer(&self, plan: &SweepPlan, kernel: &KernelSpec, options: LaneOptions) -> DeviceSanitizer {
+        let (kind, limit) = (self.setup.choice.kind, self.limit_tool);
+        let twin = HostTwin::beside(kind, Arc::clone(&self.file), self.setup.sandbox, plan.seed);
+        DeviceSanitizer {
             kind,
+            tool: tool_on(kind, None),
             options,
             checks: kernel.check.sanitizers.clone(),
-            limit: self.limit_tool,
-            twin: twin.map(|twin| TwinLooks::new(Box::new(twin), self.limit_tool)),
+            limit,
+            is_demanded: plan.options.sanitize.demanded,
+            stuck: Vec::new(),
+            twin: twin.map(|twin| TwinLooks::new(Box::new(twin), limit)),
         }
     }
 
     pub fn start(
         &self,
-        seed: u64,
-        sanitize: SanitizePlan,
+        plan: &SweepPlan,
         inbox: &Inbox<Vec<Binary>>,
     ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
+        let seed = plan.seed;
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
@@ -205,7 +195,7 @@ impl LiveSubject {
         };
         // One lane has nobody to be compared with.
         let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
-        let recipe = || session::recipe(kernel, &problems, &self.setup, lane, seed);
+        let recipe = || session::recipe(kernel, &problems, &self.setup, lane.info(), seed);
         let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
         let recipe = if self.is_hint { recipe?.hinting() } else { recipe? };
         let default = self.space().configuration(&self.space().default_genome());
@@ -215,7 +205,7 @@ impl LiveSubject {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
-        let inputs = inputs::of(&self.file, kernel, &session::search(&self.setup), &farm);
+        let inputs = inputs(&self.file, kernel, &session::search(&self.setup), &farm);
         let (check, references) = recipe.judging();
         let judged = JudgedUnder {
             gates: lane.judge(),
@@ -234,14 +224,13 @@ impl LiveSubject {
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
-        let (lanes, notice) = self.parts(lanes, kernel, sanitize, seed);
+        let (lanes, notice) = self.parts(lanes, kernel, plan);
         let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
         let replaced = self.file.replaced_default.iter().chain(on_device).map(ReplacedDefault::note);
         let warnings = replaced.chain(warnings.iter().cloned()).collect();
-        let identity = StudyIdentity {
-            kernel: kernel.name.clone(),
+        let header = StudyHeader {
             space: session::space_word(&self.file),
             space_hash: space_hash(&inputs),
             inputs,
@@ -252,20 +241,17 @@ impl LiveSubject {
             ranking: kernel.objective.ranking,
             allow_trade: kernel.objective.allow_trade,
             warnings,
-            device,
+            ..plan.header(device)
         };
-        Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, identity, notices })
+        Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, header, notices })
     }
-}
 
-impl LiveSubject {
     fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
         if let Some(orders) = &self.workers {
             return lanes::start(orders, &self.setup, kernel);
         }
-        let command = self.worker_command.as_deref();
-        let lane = device_lane::lane(&self.setup, command, Some(kernel))?;
-        let options = Some(device_lane::lane_options(&self.setup, command, Some(kernel))?);
+        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let options = Some(device_lane::lane_options(&self.setup, Some(kernel))?);
         let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
         Ok(vec![StartedLane { lane, name, host: String::new(), device_uuid, options }])
     }
@@ -274,26 +260,19 @@ impl LiveSubject {
         &self,
         lanes: Vec<StartedLane>,
         kernel: &KernelSpec,
-        sanitize: SanitizePlan,
-        seed: u64,
+        plan: &SweepPlan,
     ) -> (Vec<LanePart<Job>>, Option<String>) {
         let mut first = None;
         let mut parts = Vec::new();
         for StartedLane { lane, name, host, device_uuid, options } in lanes {
-            let ready = match options {
-                Some(options) => sanitized::ready(sanitize, self.sanitized(kernel, options, seed)),
-                None => sanitized::out_of_reach(sanitize, self.device_kind()),
-            };
-            first.get_or_insert(ready.notice);
+            let looks = options.filter(|_| plan.options.sanitize.finalists);
+            let device = looks.map(|options| self.sanitizer(plan, kernel, options));
+            let (sanitizer, notice) = sanitized::ready(plan.options.sanitize, self.device_kind(), device);
+            first.get_or_insert(notice);
             let identity = LaneIdentity { name, host, device_uuid };
             let watch = GpuUtilization::watch(&lane.info().uuid);
             let utilization = watch.map(|watch| Box::new(move || watch.mean()) as Utilization);
-            parts.push(LanePart {
-                device: Box::new(lane),
-                sanitizer: ready.sanitizer,
-                identity,
-                utilization,
-            });
+            parts.push(LanePart { device: Box::new(lane), sanitizer, identity, utilization });
         }
         (parts, first.flatten())
     }

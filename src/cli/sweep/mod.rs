@@ -5,11 +5,8 @@
 mod anchors;
 mod apart;
 mod choice;
-mod command;
 mod conditions;
 mod execute;
-mod inputs;
-mod lane_order;
 mod lanes;
 mod live;
 mod plan;
@@ -18,12 +15,8 @@ mod profiled;
 mod replayed;
 mod result;
 mod sanitized;
-mod seeds;
-mod stage;
 mod workers;
-mod workers_file;
 
-pub use command::run;
-pub use execute::execute;
+pub use execute::{execute, run};
 pub use plan::{SweepPlan, SweepSubject};
 pub use result::SweepAnswer;

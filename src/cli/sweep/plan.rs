@@ -2,12 +2,14 @@
 //! is written while a plan is made.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::measurement::RankingMode;
+use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry;
 use evo_search::strategy::Strategy;
+use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
 use super::choice::{self, EXHAUSTIVE, Outlook, Pace};
@@ -18,9 +20,10 @@ use super::sanitized;
 use crate::budget::Budget;
 use crate::cli::args::{ResumeMode, SweepArgs};
 use crate::cli::error::CliError;
-use crate::cli::seed;
+use crate::cli::{cache, seed};
 use crate::clock::CommandClock;
 use crate::engine::{Options, SanitizePlan};
+use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::replay::device::PREFIX;
 use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
@@ -30,36 +33,22 @@ const DEFAULT_GENERATIONS: u32 = 50;
 
 type AskedBudget = (Option<String>, Option<u32>);
 
-pub struct SweepPlan {
+pub struct SweepPlan<'a> {
+    pub arguments: &'a SweepArgs,
     pub subject: SweepSubject,
-    pub clock: CommandClock,
+    pub options: Options,
     pub strategy: String,
     pub choice: Option<String>,
     /// What differs from the run that is resumed, because the user wants it so.
     pub changes: Vec<String>,
     /// The user's, the resumed study's, or a random one.
     pub seed: u64,
-    pub population: NonZeroU32,
-    pub budget: Budget,
     /// As the user gave it, or as the run had it that is continued.
     pub asked: AskedBudget,
-    /// How many of the best are confirmed; a replay has nothing to confirm them with.
-    pub finalists: usize,
-    pub run_all: bool,
     /// Searches for the best configuration of each problem: the user's wish, or the resumed study's.
     pub per_problem: bool,
-    pub remeasure: bool,
     pub prior: PriorSource,
-    /// Whether generation 0 may begin with a ranking of `evo micro`.
-    pub takes_micro: bool,
-    pub sanitize: SanitizePlan,
-    pub out: PathBuf,
-    /// Whether the end has more than the answer.
-    pub verbose: bool,
-    study: Option<String>,
     default_study: String,
-    wish: StudyWish,
-    pub limit_total: Option<Duration>,
 }
 
 pub enum SweepSubject {
@@ -104,8 +93,8 @@ impl SweepSubject {
     }
 }
 
-impl SweepPlan {
-    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan, CliError> {
+impl SweepPlan<'_> {
+    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan<'_>, CliError> {
         let population = NonZeroU32::new(arguments.population)
             .ok_or_else(|| CliError::usage("`--pop 0`: a generation has at least one evaluation"))?;
         let subject = match arguments.device.strip_prefix(PREFIX) {
@@ -121,59 +110,56 @@ impl SweepPlan {
             ([], false) => PriorSource::Beside,
             (paths, _) => PriorSource::Named(Prior::open(paths, subject.space())?),
         };
-        let finalists = match subject {
-            SweepSubject::Live(_) => arguments.finalists,
-            SweepSubject::Replayed(_) => 0,
-        };
-        let sanitize = match &subject {
-            SweepSubject::Live(live) => sanitized::plan(arguments.sanitize, live.demands_sanitizer())?,
-            SweepSubject::Replayed(_) => SanitizePlan::default(),
+        // A replay has nothing to confirm finalists with.
+        let (finalists, sanitize) = match &subject {
+            SweepSubject::Live(live) => {
+                (arguments.finalists, sanitized::plan(arguments.sanitize, live.demands_sanitizer())?)
+            }
+            SweepSubject::Replayed(_) => (0, SanitizePlan::default()),
         };
         let asked = (arguments.budget.clone(), arguments.generations);
-        let budget = budget(arguments, &asked)?;
-        let mut plan = SweepPlan {
+        let options = Options {
+            budget: budget(arguments, &asked)?,
             clock,
+            population,
+            finalists,
+            valid: subject.space().count(),
+            run_all: arguments.run_all,
+            remeasure: arguments.remeasure,
+            sanitize,
+        };
+        let mut plan = SweepPlan {
+            arguments,
+            options,
             strategy: String::new(),
             choice: None,
             changes: Vec::new(),
             seed: 0,
-            population,
-            budget,
             asked,
-            finalists,
-            run_all: arguments.run_all,
             per_problem: arguments.per_problem,
-            remeasure: arguments.remeasure,
             prior,
-            takes_micro: !arguments.no_micro,
-            sanitize,
-            out: arguments.out.clone(),
-            verbose: arguments.verbose,
-            study: arguments.study.clone(),
             default_study: subject.default_study(),
-            wish: wish(arguments),
-            limit_total: arguments.limits.total.limit_total,
             subject,
         };
         plan.request().check()?;
         let before = resumed(&plan.request());
         plan.changes = before.as_ref().map_or_else(Vec::new, |before| changes(arguments, before));
         if let Some(before) = before.as_ref().filter(|_| plan.asked == (None, None)) {
-            plan.keep_budget(arguments, before)?;
+            plan.keep_budget(before)?;
         }
         plan.seed = match arguments.seed.or_else(|| before.as_ref().map(|before| before.seed)) {
             Some(seed) => seed,
             None => seed::random()?,
         };
         plan.per_problem |= before.as_ref().is_some_and(|before| before.per_problem);
-        plan.choose_strategy(arguments.strategy.as_deref(), before);
+        plan.choose_strategy(before);
         Ok(plan)
     }
 
     /// That of the run that is continued, where the user gives none.
-    fn keep_budget(&mut self, arguments: &SweepArgs, before: &Resumed) -> Result<(), CliError> {
+    fn keep_budget(&mut self, before: &Resumed) -> Result<(), CliError> {
         self.asked = (before.budget.clone(), before.generations);
-        self.budget = budget(arguments, &self.asked)?;
+        self.options.budget = budget(self.arguments, &self.asked)?;
         let (limit, generations) = &self.asked;
         let limit = limit.iter().map(|text| format!("`--budget {text}`"));
         let words: Vec<String> = limit.chain(generations.map(|count| format!("`--gen {count}`"))).collect();
@@ -182,50 +168,71 @@ impl SweepPlan {
         Ok(())
     }
 
-    fn choose_strategy(&mut self, named: Option<&str>, before: Option<Resumed>) {
-        self.strategy = match named {
-            Some(name) => name.to_string(),
+    fn choose_strategy(&mut self, before: Option<Resumed>) {
+        self.strategy = match &self.arguments.strategy {
+            Some(name) => name.clone(),
             None => {
                 let measured = before.as_ref().and_then(|one| Pace::measured(one.evaluations_per_second?));
                 let outlook = Outlook {
-                    valid: self.subject.space().count(),
+                    valid: self.options.valid,
                     done: before.as_ref().map_or(0, |before| before.evaluations),
                     pace: measured.unwrap_or(Pace::assumed(self.subject.device_kind())),
                 };
-                let choice = choice::choose(outlook, &self.budget, self.population.get());
+                let choice = choice::choose(outlook, &self.options.budget, self.options.population.get());
                 self.choice = Some(choice.why);
                 choice.strategy.to_string()
             }
         };
-        if self.strategy != EXHAUSTIVE && self.budget == Budget::default() {
-            self.budget.generations = Some(DEFAULT_GENERATIONS);
+        if self.strategy != EXHAUSTIVE && self.options.budget == Budget::default() {
+            self.options.budget.generations = Some(DEFAULT_GENERATIONS);
         }
     }
 
     pub fn request(&self) -> StudyRequest<'_> {
         StudyRequest {
-            out: &self.out,
-            name: self.study.as_deref(),
+            out: &self.arguments.out,
+            name: self.arguments.study.as_deref(),
             default_name: &self.default_study,
-            wish: self.wish,
+            wish: wish(self.arguments),
+        }
+    }
+
+    /// The header of a study on that device which does not say yet what is compiled and judged.
+    pub fn header(&self, device: DeviceInfo) -> StudyHeader {
+        StudyHeader {
+            format: FORMAT_UNEDITED,
+            verdict_version: VERDICT_VERSION,
+            evo: env!("CARGO_PKG_VERSION").to_string(),
+            // The study's own name is known once its folder is.
+            study: String::new(),
+            kernel: self.subject.kernel().to_string(),
+            space: String::new(),
+            space_hash: ContentHash::of(&[]),
+            inputs: Vec::new(),
+            conditions: None,
+            definition: None,
+            valid: self.options.valid.to_string(),
+            problems: Vec::new(),
+            checked: Vec::new(),
+            seed: self.seed,
+            strategy: self.strategy.clone(),
+            budget: self.asked.0.clone(),
+            generations: self.asked.1,
+            population: self.options.population.get(),
+            ranking: RankingMode::Hot,
+            allow_trade: false,
+            per_problem: false,
+            demands_sanitizer: self.options.sanitize.demanded,
+            warnings: Vec::new(),
+            device,
+            environment: cache::look(),
+            started_at: now(),
+            at_ms: None,
         }
     }
 
     pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>, CliError> {
         Ok(registry::create(&self.strategy, self.subject.space(), self.seed)?)
-    }
-
-    pub fn options(&self) -> Options {
-        Options {
-            budget: self.budget.clone(),
-            clock: self.clock.clone(),
-            population: self.population,
-            finalists: self.finalists,
-            valid: self.subject.space().count(),
-            run_all: self.run_all,
-            remeasure: self.remeasure,
-            sanitize: self.sanitize,
-        }
     }
 }
 

@@ -1,12 +1,17 @@
-//! Earlier studies of the same kernel, for strategies that can use them.
+//! What a search begins with beside the strategy's own points: earlier studies of the same kernel, for strategies that can
+//! use them, and the ranking of `evo micro`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use evo_search::strategy::{PriorStudy, Strategy};
+use evo_search::{Origin, SeedRoom, Seeded};
 use evo_space::space::SearchSpace;
 
+use super::plan::SweepPlan;
 use crate::cli::error::CliError;
+use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::JOURNAL;
 use crate::replay::{Recording, RecordingError};
@@ -59,7 +64,7 @@ impl Prior {
         let mut prior = Prior::default();
         for study in beside(own) {
             let text = study.read(JOURNAL).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            let recording = text.and_then(|text| Recording::of_text(&text, JOURNAL).ok());
+            let recording = text.and_then(|text| Recording::of_text(&text, JOURNAL, None).ok());
             if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
                 prior.add(study.path(), &recording, space);
             }
@@ -105,4 +110,47 @@ fn beside(own: &Study) -> Vec<OwnFolder> {
     names.sort();
     let folders = names.iter().filter_map(|name| own.out().folder(name).ok());
     folders.filter(|folder| folder.has_file(JOURNAL)).collect()
+}
+
+/// With the ranking of `evo micro` in the evidence folder, where there is one for this kernel, space and architecture and
+/// generation 0 has room for it; and what to tell people.
+pub fn seeded<'a>(
+    plan: &'a SweepPlan,
+    study: &Study,
+    strategy: Box<dyn Strategy + 'a>,
+) -> (Box<dyn Strategy + 'a>, Option<String>) {
+    let (space, header) = (plan.subject.space(), study.header());
+    // An operator's name stays with its evaluation, also of an earlier run.
+    let evaluations = study.history.evaluations.iter().filter(|one| one.is_counted());
+    let before = evaluations.clone().filter(|one| one.origin == Origin::Micro.as_str()).count();
+    let room = SeedRoom::of(plan.options.population.get() as usize, evaluations.count(), before);
+    if plan.arguments.no_micro || room.seeds == 0 {
+        return (strategy, None);
+    }
+    let subject = MicroSubject {
+        kernel: plan.subject.kernel(),
+        space_hash: &header.space_hash,
+        arch: &header.device.arch,
+        space,
+    };
+    let path = study.out().place(MICRO).display().to_string();
+    let (points, source) = match micro_file::read(study.out(), &subject) {
+        MicroSeeds::Absent => return (strategy, None),
+        MicroSeeds::Ignored(reason) => return (strategy, Some(format!("`{path}` is ignored: {reason}"))),
+        MicroSeeds::Ranked { points, source } => (points, source),
+    };
+    let known: BTreeSet<_> =
+        study.history.evaluations.iter().filter_map(|one| space.genome(&one.configuration)).collect();
+    let default = space.default_genome();
+    let fresh: Vec<_> =
+        points.into_iter().filter(|point| *point != default && !known.contains(point)).collect();
+    let count = fresh.len().min(room.seeds);
+    if count == 0 {
+        let notice = format!("`{path}` ({source}) has no configuration that this study has not evaluated");
+        return (strategy, Some(notice));
+    }
+    let notice = format!(
+        "generation 0 takes up to {count} configurations from `{path}` ({source}); `--no-micro` leaves them out"
+    );
+    (Box::new(Seeded::new(strategy, fresh, room)), Some(notice))
 }

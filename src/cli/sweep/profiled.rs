@@ -11,13 +11,12 @@ use serde_json::{Value, json};
 use super::execute::SweepOutcome;
 use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
-use crate::budget::StopReason;
-use crate::cli::args::{ProfileWhen, SweepArgs};
+use crate::cli::args::ProfileWhen;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::profile::{CounterLook, CounterOrder, CounterSubject, document, error_of, look};
+use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
 use crate::cli::{output, session};
-use crate::inspect::profile::{KnownSources, MetricSet};
+use crate::inspect::profile::KnownSources;
 use crate::report::envelope::CallFacts;
 use crate::study::{KeptProfile, ProfileFile, keep_profile};
 
@@ -25,59 +24,42 @@ use crate::study::{KeptProfile, ProfileFile, keep_profile};
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Gives the field of the sweep's object.
-pub fn champion(
-    arguments: &SweepArgs,
-    plan: &SweepPlan,
-    outcome: &SweepOutcome,
-    call: &Call,
-) -> Option<Value> {
-    if arguments.profile == ProfileWhen::Off {
+pub fn champion(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Value> {
+    if plan.arguments.profile == ProfileWhen::Off {
         return None;
     }
-    let not_run = |why: String| {
+    Some(profiled(plan, outcome, call).unwrap_or_else(|why| {
         output::say(&format!("note: the champion is not profiled: {why}"));
-        Some(json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why }))
-    };
-    let (live, section) = match (&plan.subject, &outcome.section) {
-        (SweepSubject::Replayed(_), _) => return not_run("a recording has no counters".into()),
-        (_, None) => return not_run("this run confirmed none".into()),
-        (SweepSubject::Live(live), Some(section)) => (live, section),
-    };
-    if matches!(
-        outcome.summary.end.reason,
-        StopReason::Interrupted | StopReason::DeviceLost | StopReason::Harness
-    ) {
-        return not_run("the run did not end by itself".into());
+        json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why })
+    }))
+}
+
+/// The same, or why nobody looked.
+fn profiled(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Value, String> {
+    let SweepSubject::Live(live) = &plan.subject else { return Err("a recording has no counters".into()) };
+    let Some(section) = &outcome.section else { return Err("this run confirmed none".into()) };
+    if outcome.summary.end.reason.is_early() {
+        return Err("the run did not end by itself".into());
     }
     // A wall budget covers the whole command.
-    let left = plan.budget.wall.map(|wall| wall.saturating_sub(plan.clock.elapsed()));
-    let limit = left.map_or(arguments.limits.limit_tool, |left| left.min(arguments.limits.limit_tool));
+    let left = plan.options.budget.wall.map(|wall| wall.saturating_sub(plan.options.clock.elapsed()));
+    let most = plan.arguments.limits.limit_tool;
+    let limit = left.map_or(most, |left| left.min(most));
     if limit < LEAST {
-        return not_run("no time is left for it".into());
+        return Err("no time is left for it".into());
     }
-    let found = looked(plan.seed, live, section, limit).and_then(|looked| {
-        let file = keep(arguments, plan.seed, outcome, live, section, &looked, call.facts())?;
-        Ok((looked, file))
+    let looked = looked(plan.seed, live, section, limit).map_err(|error| error.to_string())?;
+    let file = keep(plan, outcome, live, section, &looked, call.facts());
+    let file = file.map_err(|error| error.to_string())?.display().to_string();
+    let diagnosis = looked.profile.diagnosis();
+    let bottleneck = diagnosis.bottleneck.as_str();
+    let reason = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope().message);
+    output::say(&match &reason {
+        Some(why) => format!("note: the champion has no counters: {why}; kept: {file}"),
+        None => format!("the champion's bottleneck: {bottleneck} ({}); {file}", diagnosis.because),
     });
-    match found {
-        Err(error) => not_run(error.to_string()),
-        Ok((looked, file)) => {
-            let (diagnosis, file) = (looked.profile.diagnosis(), file.display().to_string());
-            let error = looked.profile.counters.as_ref().err().map(error_of);
-            let reason = error.map(|error| error.envelope().message);
-            match &reason {
-                Some(why) => output::say(&format!("note: the champion has no counters: {why}; kept: {file}")),
-                None => output::say(&format!(
-                    "the champion's bottleneck: {} ({}); {file}",
-                    diagnosis.bottleneck.as_str(),
-                    diagnosis.because
-                )),
-            }
-            let status = if reason.is_some() { "not_run" } else { "pass" };
-            let bottleneck = diagnosis.bottleneck.as_str();
-            Some(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
-        }
-    }
+    let status = if reason.is_some() { "not_run" } else { "pass" };
+    Ok(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
 }
 
 fn looked(
@@ -100,14 +82,12 @@ fn looked(
         time_ns: time.map(|time| time.p50_ns),
         mode: section.ranking.timing(),
     };
-    let order = CounterOrder { set: MetricSet::Light, further: &[], ncu: None, keep_report: false, limit };
-    look(&CounterSubject { options: &options, job: &job, sources }, &order)
+    look(&CounterOrder::light(&options, &job, sources, limit))
 }
 
 /// The file's path, or that of an earlier one with counters.
 fn keep(
-    arguments: &SweepArgs,
-    seed: u64,
+    plan: &SweepPlan,
     outcome: &SweepOutcome,
     live: &LiveSubject,
     section: &LeaderboardSection,
@@ -122,11 +102,12 @@ fn keep(
         .map(|(name, value)| quote(&format!("{name}={value}")).into_owned())
         .collect();
     let repro = format!(
-        "evo profile {} {} --problem {} --device {} --seed {seed}",
+        "evo profile {} {} --problem {} --device {} --seed {}",
         quote(&space),
         words.join(" "),
         quote(&looked.profile.problem),
-        live.device_word(&arguments.device)
+        live.device_word(&plan.arguments.device),
+        plan.seed
     );
     let candidate = json!({
         "space": space, "kernel": section.kernel, "configuration": champion.configuration,
@@ -140,7 +121,6 @@ fn keep(
         hash: champion.configuration_hash.as_str(),
         problem: &looked.profile.problem,
         object: &document(&facts, hashes, &looked.profile, error),
-        has_counters: looked.profile.counters.is_ok(),
         report: None,
     };
     let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));

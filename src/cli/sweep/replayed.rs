@@ -2,18 +2,17 @@
 
 use std::path::Path;
 
-use evo_protocol::measurement::RankingMode;
-
-use super::stage::{Stage, StudyIdentity};
+use super::execute::Stage;
+use super::plan::SweepPlan;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
 use crate::cli::session;
 use crate::cli::words;
 use crate::engine::{Inbox, LanePart, NoSanitizer};
-use crate::kernel::spec::SpaceFile;
+use crate::journal::record::StudyHeader;
 use crate::replay::Recording;
-use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, ReplayRecipe, info, space_hash};
+use crate::replay::device::{RecordedBuild, ReplayCompilers, ReplayDevice, info, space_hash};
 
 pub struct ReplayedSubject {
     pub recording: Recording,
@@ -35,10 +34,7 @@ impl ReplayedSubject {
             Some(file) => (session::space_word(file), file.text.clone()),
             None => (arguments.device.clone(), String::new()),
         };
-        let recording = match named {
-            Some(SpaceFile { space, .. }) => Recording::open_in(path, space)?,
-            None => Recording::open(path)?,
-        };
+        let recording = Recording::open_in(path, named.map(|file| file.space))?;
         let (path, jobs) = (path.display().to_string(), arguments.jobs.unwrap_or(1));
         Ok(ReplayedSubject { recording, path, space, space_text, jobs })
     }
@@ -52,31 +48,23 @@ impl ReplayedSubject {
         name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
     }
 
-    pub fn start(&self, inbox: &Inbox<RecordedBuild>) -> Stage<'_, ReplayRecipe<'_>> {
+    pub fn start(&self, plan: &SweepPlan, inbox: &Inbox<RecordedBuild>) -> Stage<'_, &Recording> {
         let recording = &self.recording;
-        let identity = StudyIdentity {
-            kernel: recording.kernel.clone(),
+        let header = StudyHeader {
             space: self.space.clone(),
             space_hash: space_hash(recording, &self.space_text),
-            inputs: Vec::new(),
-            conditions: None,
-            definition: None,
             problems: vec![recording.problem.clone()],
-            checked: Vec::new(),
-            ranking: RankingMode::Hot,
-            allow_trade: false,
-            warnings: Vec::new(),
-            device: info(recording),
+            ..plan.header(info(recording))
         };
         Stage {
-            recipe: ReplayRecipe::new(recording),
+            recipe: recording,
             compilers: Box::new(ReplayCompilers::new(self.jobs, inbox.sender())),
             lanes: LanePart::only(
                 Box::new(ReplayDevice::new(recording)),
                 Box::new(NoSanitizer("a recording launches nothing")),
             ),
             anchors: None,
-            identity,
+            header,
             notices: self.notices(),
         }
     }

@@ -23,11 +23,11 @@ use crate::cli::output;
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{LaneAccount, SanitizeTally};
-use crate::report::closing::{self, Ending};
+use crate::report::closing::{self, Details, Ending, RecordedCost};
 use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
+use crate::report::text;
 use crate::report::width::{stdout_width, wrapped};
-use crate::report::{insight, lane_lines, text};
 
 const ROWS: usize = 5;
 
@@ -39,7 +39,7 @@ pub fn report(
     call: &Call,
 ) -> Result<Answer, CliError> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
-    let is_missing = exit == ExitCode::Done && lacks_answer(plan.sanitize, &outcome.summary);
+    let is_missing = exit == ExitCode::Done && lacks_answer(plan.options.sanitize, &outcome.summary);
     let exit = if is_missing { ExitCode::Failed } else { exit };
     let mut answer = Answer::from(exit);
     if call.is_json() {
@@ -63,14 +63,14 @@ fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Cli
         return Some(CliError::harness(trouble.text.as_str()).with_hint(trouble.hint.as_str()));
     }
     let (reason, resume) = (outcome.summary.end.reason, "the same command with `--resume` continues");
-    match (reason, plan.limit_total) {
+    match (reason, plan.arguments.limits.total.limit_total) {
         // The last line of the page says these, so only an object needs them.
         (StopReason::Interrupted, _) if call.is_json() => {
             Some(CliError::interrupted(reason.describe()).with_hint(resume))
         }
         (StopReason::DeviceLost, _) if call.is_json() => Some(CliError::device(reason.describe())),
         // A budget is spent on purpose; only a limit that is shorter cuts anything off.
-        (StopReason::Wall, Some(limit)) if plan.budget.wall == Some(limit) => {
+        (StopReason::Wall, Some(limit)) if plan.options.budget.wall == Some(limit) => {
             call.hit(LimitName::Total);
             Some(total_is_over(limit).with_hint(resume))
         }
@@ -176,7 +176,7 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome, profile: Option<Value>) -> S
         trouble: (outcome.summary.trouble.as_ref())
             .map(|trouble| json!({ "message": trouble.text, "hint": trouble.hint })),
         throughput: end.throughput,
-        wall_seconds: plan.clock.elapsed().as_secs_f64(),
+        wall_seconds: plan.options.clock.elapsed().as_secs_f64(),
         finalists_left: outcome.summary.left_out,
         sanitized: end.sanitized,
         // Paths as text: they need not be UTF-8.
@@ -221,7 +221,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
         _ if failures::passed(&history.evaluations) == 0 => {
             failures::text(&failures::first_of_each(header, &history.evaluations))
         }
-        Some(section) if plan.verbose => text::untitled(section, width),
+        Some(section) if plan.arguments.verbose => text::untitled(section, width),
         Some(section) => text::first_rows(section, ROWS, width),
         None => text::unconfirmed(&history.evaluations, ROWS, how, width),
     };
@@ -232,61 +232,28 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
         kept: outcome.kept.as_deref(),
         left_out: outcome.summary.left_out,
         tries_special_values,
-        out: &plan.out.display().to_string(),
+        out: &plan.arguments.out.display().to_string(),
     };
-    let plain = |text: &str| text.lines().map(|line| StyledLine::new(Tone::Plain, line)).collect::<Vec<_>>();
-    let details = if plan.verbose { details(plan, outcome, width) } else { String::new() };
+    let styled =
+        |tone: Tone, text: &str| -> Vec<_> { text.lines().map(|line| StyledLine::new(tone, line)).collect() };
+    let mut lines = Vec::new();
+    if plan.arguments.verbose {
+        let details = Details {
+            ending,
+            run: &outcome.summary.end,
+            insight: outcome.summary.insight.as_ref(),
+            folder: outcome.study.folder(),
+            per_problem: &apart::lines(&outcome.study, &outcome.bounds, usize::MAX),
+        };
+        lines.extend(styled(Tone::Plain, &details.text(width)));
+    }
+    let title = text::title(&header.kernel, &header.device, &header.problems);
+    lines.extend(styled(Tone::Strong, &wrapped(&title, width)));
     // Read last, so that it is the time of the whole command.
-    let run = wrapped(&text::run_line(&outcome.summary.end, plan.clock.elapsed()), width);
-    [
-        plain(&details),
-        closing::title(header, width),
-        plain(&format!("{run}{table}\n")),
-        closing::answer(&ending, width),
-    ]
-    .concat()
-}
-
-fn details(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> String {
-    let (summary, evaluations) = (&outcome.summary, &outcome.study.history.evaluations);
-    let insight = summary.insight.as_ref().and_then(insight::line);
-    let failure = failures::of_default(outcome.study.header(), evaluations);
-    let failure = failure.map(|own| format!("the default configuration failed: {}", own.said()));
-    let cost =
-        matches!(plan.subject, SweepSubject::Replayed(_)).then(|| RecordedCost::of(evaluations).line());
-    let lines = [
-        insight,
-        failure,
-        cost,
-        Some(format!("verdicts: {}", text::mix(evaluations))),
-        text::more(evaluations),
-        Some(format!("study: {}", outcome.study.folder().display())),
-        Some(text::lanes_line(&summary.end)),
-    ];
-    lines.into_iter().flatten().map(|line| wrapped(&line, width)).collect::<String>()
-        + &apart::lines(&outcome.study, &outcome.bounds, width)
-        + &lane_lines::lines(&summary.end, width)
-        + "\n"
-}
-
-struct RecordedCost {
-    compile_ms: f64,
-    device_ms: f64,
-}
-
-impl RecordedCost {
-    fn of(evaluations: &[Evaluation]) -> RecordedCost {
-        let sum = |of: fn(&Evaluation) -> f64| evaluations.iter().map(of).sum::<f64>();
-        RecordedCost { compile_ms: sum(|one| one.compile_ms), device_ms: sum(|one| one.device_ms) }
-    }
-
-    fn line(&self) -> String {
-        format!(
-            "recorded cost, not waited for: {} compiling, {} on the device",
-            text::time(self.compile_ms * 1e6),
-            text::time(self.device_ms * 1e6)
-        )
-    }
+    let run = wrapped(&closing::run_line(&outcome.summary.end, plan.options.clock.elapsed()), width);
+    lines.extend(styled(Tone::Plain, &format!("{run}{table}\n")));
+    lines.extend(closing::answer(&ending, width));
+    lines
 }
 
 #[cfg(test)]

@@ -1,24 +1,17 @@
 //! `evo sweep --sanitize`: which variants compute-sanitizer looks at, with which tool.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
 
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
-use crate::cli::sanitize::tool_on;
 use crate::engine::live_sanitizer::DeviceSanitizer;
-use crate::engine::live_sanitizer::TwinLooks;
 use crate::engine::{NoSanitizer, SanitizePlan, Sanitizer};
-use crate::inspect::sanitize::SanitizerCheck;
 use crate::supervise::job::Job;
-use crate::supervise::lane::LaneOptions;
 
 /// Of a sweep that was asked for nothing else.
 const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
-
-const OFF: &str = "`--sanitize off`";
 
 /// What the user or the space file asks for is demanded.
 pub fn plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan, CliError> {
@@ -37,58 +30,36 @@ pub fn plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePl
     })
 }
 
-pub struct ReadySanitizer {
-    pub sanitizer: Box<dyn Sanitizer<Job>>,
-    pub notice: Option<String>,
-}
-
-pub struct SanitizedDevice {
-    pub kind: DeviceKind,
-    pub options: LaneOptions,
-    pub checks: Vec<SanitizerCheck>,
-    pub limit: Duration,
-    pub twin: Option<TwinLooks>,
-}
-
-/// For a lane by command: no tool of this machine can look at its device.
-pub fn out_of_reach(plan: SanitizePlan, kind: DeviceKind) -> ReadySanitizer {
+/// A sanitizer for a lane, and what to tell people. `device` is absent for a lane by command: no tool of this machine can
+/// look at its device.
+pub fn ready(
+    plan: SanitizePlan,
+    kind: DeviceKind,
+    device: Option<DeviceSanitizer>,
+) -> (Box<dyn Sanitizer<Job>>, Option<String>) {
+    const OUT_OF_REACH: &str = "the device of a lane by command is out of reach of this machine's tools";
     if !plan.finalists {
-        return ReadySanitizer { sanitizer: Box::new(NoSanitizer(OFF)), notice: None };
+        return (Box::new(NoSanitizer("`--sanitize off`")), None);
     }
-    let why = "the device of a lane by command is out of reach of this machine's tools";
-    let notice = match (plan.demanded, kind) {
+    let (why, by) = match &device {
+        Some(device) => {
+            (device.tool.as_ref().err().map(|failure| failure.message.clone()), "not looked at by")
+        }
+        None => (Some(OUT_OF_REACH.to_string()), "looked at neither by"),
+    };
+    let host = if device.is_none() { " nor on the host device" } else { "" };
+    let notice = why.and_then(|why| match (plan.demanded, kind) {
         (true, _) => {
             Some(format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"))
         }
-        (false, DeviceKind::Cuda) => Some(format!(
-            "finalists are looked at neither by compute-sanitizer nor on the host device: {why}"
-        )),
-        (false, DeviceKind::Host | DeviceKind::Replay) => None,
-    };
-    ReadySanitizer { sanitizer: Box::new(NoSanitizer(why)), notice }
-}
-
-pub fn ready(plan: SanitizePlan, device: SanitizedDevice) -> ReadySanitizer {
-    let SanitizedDevice { kind, options, checks, limit, twin } = device;
-    if !plan.finalists {
-        return ReadySanitizer { sanitizer: Box::new(NoSanitizer(OFF)), notice: None };
-    }
-    let tool = tool_on(kind, None);
-    let why = tool.as_ref().err().map(|failure| failure.message.clone());
-    let notice = match (why, plan.demanded, kind) {
-        (None, ..) => None,
-        (Some(why), true, _) => {
-            Some(format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"))
-        }
-        (Some(why), false, DeviceKind::Cuda) => {
-            Some(format!("finalists are not looked at by compute-sanitizer: {why}"))
-        }
+        (false, DeviceKind::Cuda) => Some(format!("finalists are {by} compute-sanitizer{host}: {why}")),
         // No host device has the tool, so there is nothing to report.
-        (Some(_), false, DeviceKind::Host | DeviceKind::Replay) => None,
-    };
-    let (is_demanded, stuck) = (plan.demanded, Vec::new());
-    let sanitizer = DeviceSanitizer { kind, tool, checks, options, limit, is_demanded, stuck, twin };
-    ReadySanitizer { sanitizer: Box::new(sanitizer), notice }
+        (false, DeviceKind::Host | DeviceKind::Replay) => None,
+    });
+    match device {
+        Some(device) => (Box::new(device), notice),
+        None => (Box::new(NoSanitizer(OUT_OF_REACH)), notice),
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +69,7 @@ mod tests {
     #[test]
     fn what_no_tool_can_look_at_is_said() {
         let seen = |finalists, demanded, kind| {
-            out_of_reach(SanitizePlan { finalists, every: None, demanded }, kind).notice.unwrap_or_default()
+            ready(SanitizePlan { finalists, every: None, demanded }, kind, None).1.unwrap_or_default()
         };
         assert!(
             seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san")

@@ -3,20 +3,64 @@
 use std::path::Path;
 
 use evo_device::telemetry;
+use evo_protocol::envelope::ErrorPlace;
+use evo_space::text::shortened;
+use serde::Deserialize;
 
-use super::lane_order::{LANES_MAX, LaneOrder, LaneSource, RAY_BRIDGE};
-use super::workers_file;
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::error::CliError;
 use crate::cli::workers_args::WorkersArgs;
 use crate::process::worker_program;
 
+/// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.
+pub const RAY_BRIDGE: &str = "evo_ray.py";
+
+const LANES_MAX: u32 = 1024;
+
+const NAME_MAX: usize = 40;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneOrder {
+    /// For people: `cuda:1`, `ssh node7`.
+    pub name: String,
+    pub source: LaneSource,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LaneSource {
+    /// Workers of this program on this machine, for a device of it.
+    Local { device: String },
+    /// A command whose stdin and stdout lead to one, perhaps on another machine; `device` is what it opens there, and the
+    /// run's own where it is absent.
+    Command { words: Vec<String>, device: Option<String> },
+}
+
+impl LaneOrder {
+    fn local(device: impl Into<String>) -> LaneOrder {
+        let device = device.into();
+        LaneOrder { name: device.clone(), source: LaneSource::Local { device } }
+    }
+
+    fn command(name: &str, words: Vec<String>, device: Option<String>) -> LaneOrder {
+        // Long enough to be told from others.
+        let name = shortened(name, NAME_MAX).into_owned();
+        LaneOrder { name, source: LaneSource::Command { words, device } }
+    }
+
+    pub fn words(&self) -> Option<&[String]> {
+        match &self.source {
+            LaneSource::Local { .. } => None,
+            LaneSource::Command { words, .. } => Some(words),
+        }
+    }
+}
+
 /// None where `--workers` was not given.
 pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
     let Some(text) = arguments.workers.as_deref() else { return Ok(None) };
-    let own = worker_program()?.to_string_lossy().into_owned();
+    let program = worker_program()?.to_string_lossy().into_owned();
     let gpus = || telemetry::list().iter().map(|gpu| gpu.index).collect::<Vec<u32>>();
-    let orders = parsed(text, arguments.lanes, &own, gpus)?;
+    let orders = parsed(text, arguments.lanes, &program, gpus)?;
     match orders.len() as u64 {
         0 => Err(wrong(text, "no worker is named")),
         count if count > u64::from(LANES_MAX) => {
@@ -60,15 +104,14 @@ pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(
 fn parsed(
     text: &str,
     lanes: Option<u32>,
-    own: &str,
+    program: &str,
     gpus: impl Fn() -> Vec<u32>,
 ) -> Result<Vec<LaneOrder>, CliError> {
-    let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+    let (kind, rest) = halves(text, ':');
     if lanes.is_some() && kind != "cmd" {
         return Err(CliError::usage(format!("`--lanes` cannot be used with `--workers {text}`"))
             .with_hint("`--lanes` says how many workers `cmd:COMMAND` starts"));
     }
-    let worker = || [own, "worker"].map(String::from).to_vec();
     match (kind, rest) {
         ("gpus", None) => {
             let found = gpus();
@@ -79,70 +122,68 @@ fn parsed(
             Ok(found.into_iter().map(|index| LaneOrder::local(format!("cuda:{index}"))).collect())
         }
         ("gpus", Some(list)) => {
-            let index = |one: &str| {
-                one.trim().parse::<u32>().map_err(|_| wrong(text, &format!("`{one}` is not a GPU's number")))
-            };
-            let indices = list.split(',').map(index).collect::<Result<Vec<u32>, CliError>>()?;
+            let indices =
+                list.split(',').map(|index| gpu(text, index)).collect::<Result<Vec<u32>, CliError>>()?;
             if let Some(twice) = twice(&indices) {
                 return Err(wrong(text, &format!("GPU {twice} is named twice")));
             }
             Ok(indices.into_iter().map(|index| LaneOrder::local(format!("cuda:{index}"))).collect())
         }
-        ("host", count) => {
-            let count = counted(text, count.unwrap_or("1"))?;
-            Ok((0..count).map(|_| LaneOrder::local("host".into())).collect())
-        }
+        ("host", count) => Ok(vec![LaneOrder::local("host"); counted(text, count.unwrap_or("1"))?]),
         ("cmd", Some(command)) => {
-            let words = words(text, command)?;
+            let words = words(command).ok_or_else(|| wrong(text, NO_WORDS))?;
             Ok(vec![LaneOrder::command(command.trim(), words, None); lanes.unwrap_or(1) as usize])
         }
         ("srun", Some(rest)) => {
             let (count, more) = rest.split_once(':').unwrap_or((rest, ""));
-            let mut words: Vec<String> =
-                ["srun", "--exact", "--gpus=1", "-n1", "-u"].map(String::from).into();
-            words.extend(more.split_whitespace().map(String::from));
-            words.extend(worker());
-            Ok(vec![LaneOrder::command("srun", words, None); counted(text, count)? as usize])
+            let launcher = ["srun", "--exact", "--gpus=1", "-n1", "-u"].into_iter();
+            let words = launcher.chain(more.split_whitespace()).chain([program, "worker"]).map(String::from);
+            Ok(vec![LaneOrder::command("srun", words.collect(), None); counted(text, count)?])
         }
         ("ssh", Some(hosts)) => hosts.split(',').map(|host| ssh(text, host.trim())).collect(),
         ("ray", Some(rest)) => {
-            let (count, accelerator) =
-                rest.split_once(':').map_or((rest, None), |(count, own)| (count, Some(own)));
-            let mut words: Vec<String> = ["python3", RAY_BRIDGE, "--evo", own].map(String::from).into();
-            words.extend(
-                accelerator.into_iter().flat_map(|own| ["--accelerator".to_string(), own.to_string()]),
-            );
-            Ok(vec![LaneOrder::command("ray", words, None); counted(text, count)? as usize])
+            let (count, accelerator) = halves(rest, ':');
+            let accelerator = accelerator.into_iter().flat_map(|kind| ["--accelerator", kind]);
+            let words =
+                ["python3", RAY_BRIDGE, "--evo", program].into_iter().chain(accelerator).map(String::from);
+            Ok(vec![LaneOrder::command("ray", words.collect(), None); counted(text, count)?])
         }
-        _ if text.ends_with(".toml") => workers_file::read(Path::new(text)),
+        _ if text.ends_with(".toml") => listed(Path::new(text)),
         _ => Err(wrong(text, "it is not a list of workers")),
     }
 }
 
 /// `HOST` or `HOST/INDEX`, where a host has several GPUs.
 fn ssh(text: &str, host: &str) -> Result<LaneOrder, CliError> {
-    let (name, index) = host.split_once('/').map_or((host, None), |(name, index)| (name, Some(index)));
+    let (name, index) = halves(host, '/');
     // A name that begins with a dash would be an option of `ssh`.
     if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
         return Err(wrong(text, &format!("`{name}` is not the name of a host")));
     }
-    let device = index.map(|index| match index.parse::<u32>() {
-        Ok(index) => Ok(format!("cuda:{index}")),
-        Err(_) => Err(wrong(text, &format!("`{index}` is not a GPU's number"))),
-    });
+    let device = index.map(|index| gpu(text, index).map(|index| format!("cuda:{index}")));
     let words = ["ssh", "-T", "-o", "BatchMode=yes", name, "evo", "worker"].map(String::from).to_vec();
     Ok(LaneOrder::command(&format!("ssh {host}"), words, device.transpose()?))
 }
 
-/// A command's words, split at spaces.
-fn words(text: &str, command: &str) -> Result<Vec<String>, CliError> {
+const NO_WORDS: &str = "the command is empty";
+
+/// A command's words, split at spaces; `None` without any.
+fn words(command: &str) -> Option<Vec<String>> {
     let words: Vec<String> = command.split_whitespace().map(String::from).collect();
-    if words.is_empty() { Err(wrong(text, "the command is empty")) } else { Ok(words) }
+    (!words.is_empty()).then_some(words)
 }
 
-fn counted(text: &str, count: &str) -> Result<u32, CliError> {
+fn halves(text: &str, between: char) -> (&str, Option<&str>) {
+    text.split_once(between).map_or((text, None), |(first, second)| (first, Some(second)))
+}
+
+fn gpu(text: &str, index: &str) -> Result<u32, CliError> {
+    index.trim().parse().map_err(|_| wrong(text, &format!("`{index}` is not a GPU's number")))
+}
+
+fn counted(text: &str, count: &str) -> Result<usize, CliError> {
     match count.trim().parse::<u32>() {
-        Ok(count) if (1..=LANES_MAX).contains(&count) => Ok(count),
+        Ok(count) if (1..=LANES_MAX).contains(&count) => Ok(count as usize),
         _ => Err(wrong(text, &format!("`{count}` is not a number of workers, from 1 to {LANES_MAX}"))),
     }
 }
@@ -158,63 +199,136 @@ fn wrong(text: &str, why: &str) -> CliError {
     )
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkersFile {
+    lanes: Vec<ListedLane>,
+}
+
+/// One entry, for one lane or several that are alike.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedLane {
+    /// Leads to a worker; workers of this machine where it is absent.
+    command: Option<String>,
+    device: Option<String>,
+    name: Option<String>,
+    #[serde(default = "one")]
+    count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// `--workers FILE.toml`: lanes of several kinds.
+fn listed(path: &Path) -> Result<Vec<LaneOrder>, CliError> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CliError::usage(format!("cannot read the list of workers `{shown}`: {error}"))
+            .at(ErrorPlace::file(path))
+    })?;
+    let file: WorkersFile = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1) as u32);
+        let place = ErrorPlace { line, column: line.map(|_| 1), ..ErrorPlace::file(path) };
+        CliError::usage(format!("`{shown}` is not a list of workers: {}", error.message()))
+            .with_hint("each `[[lanes]]` has `command` or `device`, and perhaps `count` and `name`")
+            .at(place)
+    })?;
+    let mut orders = Vec::new();
+    for (at, lane) in file.lanes.into_iter().enumerate() {
+        let order = ordered(&lane).map_err(|why| {
+            CliError::usage(format!("`{shown}`, entry {}: {why}", at + 1)).at(ErrorPlace::file(path))
+        })?;
+        orders.extend(std::iter::repeat_n(order, lane.count as usize));
+    }
+    Ok(orders)
+}
+
+fn ordered(lane: &ListedLane) -> Result<LaneOrder, String> {
+    if !(1..=LANES_MAX).contains(&lane.count) {
+        return Err(format!("`count` is from 1 to {LANES_MAX}"));
+    }
+    let (name, source) = match (&lane.command, &lane.device) {
+        (Some(command), device) => {
+            let words = words(command).ok_or(NO_WORDS)?;
+            (command.clone(), LaneSource::Command { words, device: device.clone() })
+        }
+        (None, Some(device)) => (device.clone(), LaneSource::Local { device: device.clone() }),
+        (None, None) => return Err("it has neither `command` nor `device`".into()),
+    };
+    Ok(LaneOrder { name: lane.name.clone().unwrap_or(name), source })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::sweep::lane_order::LaneSource;
-
-    fn seen(text: &str, lanes: Option<u32>) -> Vec<String> {
-        match parsed(text, lanes, "/bin/evo", || vec![0, 1, 2]) {
-            Ok(orders) => orders.iter().map(shown).collect(),
-            Err(error) => vec![error.to_string().lines().next().unwrap_or_default().to_string()],
-        }
-    }
 
     fn shown(order: &LaneOrder) -> String {
         match &order.source {
             LaneSource::Local { device } => device.clone(),
             LaneSource::Command { words, device } => {
-                format!(
-                    "{}: {}{}",
-                    order.name,
-                    words.join(" "),
-                    device.as_ref().map_or(String::new(), |own| format!(" @ {own}"))
-                )
+                let device = device.as_ref().map_or(String::new(), |device| format!(" @ {device}"));
+                format!("{}: {}{device}", order.name, words.join(" "))
             }
         }
     }
 
     #[test]
-    fn every_form_names_its_lanes() {
-        assert_eq!(seen("gpus", None), ["cuda:0", "cuda:1", "cuda:2"]);
-        assert_eq!(seen("gpus:2,0", None), ["cuda:2", "cuda:0"]);
-        assert_eq!(seen("host:2", None), ["host", "host"]);
-        assert_eq!(seen("cmd:nice evo worker", Some(2)), ["nice evo worker: nice evo worker"; 2]);
-        assert_eq!(
-            seen("srun:1:--mem=4G -p gpu", None),
-            ["srun: srun --exact --gpus=1 -n1 -u --mem=4G -p gpu /bin/evo worker"]
-        );
-        assert_eq!(
-            seen("ssh:a,b/1", None),
-            [
-                "ssh a: ssh -T -o BatchMode=yes a evo worker",
-                "ssh b/1: ssh -T -o BatchMode=yes b evo worker @ cuda:1"
-            ]
-        );
-        assert_eq!(seen("ray:1:H200", None), ["ray: python3 evo_ray.py --evo /bin/evo --accelerator H200"]);
+    fn every_form_names_its_lanes_or_says_what_cannot_be_understood() {
+        for (text, lanes, expected) in [
+            ("gpus", None, "cuda:0, cuda:1, cuda:2"),
+            ("gpus:2,0", None, "cuda:2, cuda:0"),
+            ("host:2", None, "host, host"),
+            (
+                "cmd:nice evo worker",
+                Some(2),
+                "nice evo worker: nice evo worker, nice evo worker: nice evo worker",
+            ),
+            (
+                "srun:1:--mem=4G -p gpu",
+                None,
+                "srun: srun --exact --gpus=1 -n1 -u --mem=4G -p gpu /bin/evo worker",
+            ),
+            (
+                "ssh:a,b/1",
+                None,
+                "ssh a: ssh -T -o BatchMode=yes a evo worker, ssh b/1: ssh -T -o BatchMode=yes b evo worker @ cuda:1",
+            ),
+            ("ray:1:H200", None, "ray: python3 evo_ray.py --evo /bin/evo --accelerator H200"),
+            ("gpus:0,0", None, "`--workers gpus:0,0`: GPU 0 is named twice"),
+            ("gpus:x", None, "`--workers gpus:x`: `x` is not a GPU's number"),
+            ("host:0", None, "`--workers host:0`: `0` is not a number of workers, from 1 to 1024"),
+            ("cmd: ", None, "`--workers cmd: `: the command is empty"),
+            ("ssh:-oX", None, "`--workers ssh:-oX`: `-oX` is not the name of a host"),
+            ("all", None, "`--workers all`: it is not a list of workers"),
+            ("gpus", Some(2), "`--lanes` cannot be used with `--workers gpus`"),
+        ] {
+            let found = match parsed(text, lanes, "/bin/evo", || vec![0, 1, 2]) {
+                Ok(orders) => orders.iter().map(shown).collect::<Vec<_>>().join(", "),
+                Err(error) => error.to_string().lines().next().unwrap_or_default().to_string(),
+            };
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     #[test]
-    fn what_cannot_be_understood_is_said() {
-        assert_eq!(seen("gpus:0,0", None), ["`--workers gpus:0,0`: GPU 0 is named twice"]);
-        assert_eq!(seen("gpus:x", None), ["`--workers gpus:x`: `x` is not a GPU's number"]);
-        assert_eq!(
-            seen("host:0", None),
-            ["`--workers host:0`: `0` is not a number of workers, from 1 to 1024"]
+    fn lanes_of_several_kinds_stand_in_one_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lanes.toml");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            match listed(&path) {
+                Ok(orders) => orders.into_iter().map(|own| own.name).collect::<Vec<_>>().join(", "),
+                Err(error) => error.to_string().replace(&path.display().to_string(), "FILE"),
+            }
+        };
+        let text = "[[lanes]]\ncommand = \"ssh a evo worker\"\ncount = 2\n[[lanes]]\ndevice = \"cuda:1\"\nname = \"own\"\n";
+        assert_eq!(read(text), "ssh a evo worker, ssh a evo worker, own");
+        assert_eq!(read("[[lanes]]\ncount = 2\n"), "`FILE`, entry 1: it has neither `command` nor `device`");
+        assert!(
+            read("[[lanes]]\nkommand = 2\n")
+                .starts_with("`FILE` is not a list of workers: unknown field `kommand`")
         );
-        assert_eq!(seen("cmd: ", None), ["`--workers cmd: `: the command is empty"]);
-        assert_eq!(seen("ssh:-oX", None), ["`--workers ssh:-oX`: `-oX` is not the name of a host"]);
-        assert_eq!(seen("all", None), ["`--workers all`: it is not a list of workers"]);
-        assert_eq!(seen("gpus", Some(2)), ["`--lanes` cannot be used with `--workers gpus`"]);
     }
 }

@@ -75,28 +75,6 @@ impl Spec {
         Ok(SearchSpace::new(parameters, constraints))
     }
 
-    /// Every point in canonical order, and whether all constraints as written hold there.
-    pub fn brute_force(&self) -> Vec<(Vec<u16>, bool)> {
-        let exprs: Vec<Expr> = self.constraints.iter().filter_map(|text| Expr::parse(text).ok()).collect();
-        let judged = self.points().into_iter().map(|point| {
-            let holds = exprs.iter().all(|expr| holds(&self.parameters, &point, expr));
-            (point, holds)
-        });
-        judged.collect()
-    }
-
-    /// Every point in canonical order, valid or not.
-    pub fn points(&self) -> Vec<Vec<u16>> {
-        let mut points = vec![Vec::new()];
-        for (_, values) in &self.parameters {
-            let longer = |point: &Vec<u16>| {
-                (0..values.len() as u16).map(|at| [&point[..], &[at]].concat()).collect::<Vec<_>>()
-            };
-            points = points.iter().flat_map(longer).collect();
-        }
-        points
-    }
-
     /// The same as a space file in JSON.
     pub fn to_json(&self) -> String {
         let value = |value: &Value| serde_json::to_string(value).expect("values are serializable");
@@ -273,13 +251,9 @@ fn constraint(choices: &mut impl Choices, parameters: &[NamedValues], all_huge: 
 
 /// Whether an expression is true at a point; a failing one is not.
 fn holds_at(parameters: &[NamedValues], point: &[u16], text: &str) -> bool {
-    Expr::parse(text).is_ok_and(|expr| holds(parameters, point, &expr))
-}
-
-fn holds(parameters: &[NamedValues], point: &[u16], expr: &Expr) -> bool {
     let lookup = |name: &str| {
         let at = parameters.iter().position(|(own, _)| own == name)?;
         Some(parameters[at].1[usize::from(point[at])].clone())
     };
-    expr.evaluate(&lookup).is_ok_and(|value| value.is_true())
+    Expr::parse(text).is_ok_and(|expr| expr.evaluate(&lookup).is_ok_and(|value| value.is_true()))
 }

@@ -20,9 +20,15 @@ impl<'a> SourceLines<'a> {
     /// Nothing if a compiler may read the source otherwise than this does.
     pub fn read(text: &'a str) -> Option<SourceLines<'a>> {
         let all = tokenize(text);
-        if is_doubtful(text, &all) {
-            return None;
-        }
+        (!is_doubtful(text, &all)).then(|| SourceLines::of(text, &all))
+    }
+
+    /// As most compilers read it.
+    pub fn likely(text: &'a str) -> SourceLines<'a> {
+        SourceLines::of(text, &tokenize(text))
+    }
+
+    fn of(text: &'a str, all: &[CudaToken]) -> SourceLines<'a> {
         let (mut tokens, mut directives) = (Vec::new(), Vec::<DirectiveLine>::new());
         let mut last_end = 0;
         for (at, token) in all.iter().enumerate() {
@@ -43,7 +49,7 @@ impl<'a> SourceLines<'a> {
                 tokens.push(*token);
             }
         }
-        Some(SourceLines { text, tokens, directives })
+        SourceLines { text, tokens, directives }
     }
 
     pub fn word(&self, at: usize) -> &'a str {

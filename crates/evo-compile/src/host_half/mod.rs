@@ -18,7 +18,8 @@ use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::Verdict;
 
 use items::{ItemKind, SourceItem};
-use lines::{DirectiveLine, SourceLines, included_name};
+pub use lines::SourceLines;
+use lines::{DirectiveLine, included_name};
 
 use super::standard::OF_HOSTS;
 
@@ -36,43 +37,10 @@ pub struct DeviceHalf<'a> {
 const SPACES: [&str; 6] =
     ["__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__"];
 
-const HOST_WORDS: [&str; 35] = [
-    "thrust",
-    "FILE",
-    "argc",
-    "argv",
-    "cerr",
-    "chrono",
-    "cout",
-    "cuInit",
-    "endl",
-    "exit",
-    "fclose",
-    "fopen",
-    "fprintf",
-    "fstream",
-    "getenv",
-    "gettimeofday",
-    "ifstream",
-    "iostream",
-    "map",
-    "mt19937",
-    "ofstream",
-    "ostream",
-    "perror",
-    "rand",
-    "random_device",
-    "runtime_error",
-    "shared_ptr",
-    "srand",
-    "string",
-    "stringstream",
-    "stderr",
-    "thread",
-    "unique_ptr",
-    "unordered_map",
-    "vector",
-];
+const HOST_WORDS: &str = "\
+    thrust FILE argc argv cerr chrono cout cuInit endl exit fclose fopen fprintf fstream getenv gettimeofday \
+    ifstream iostream map mt19937 ofstream ostream perror rand random_device runtime_error shared_ptr srand \
+    string stringstream stderr thread unique_ptr unordered_map vector";
 
 pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) -> DeviceHalf<'a> {
     let whole = |unclear| DeviceHalf { text: Cow::Borrowed(text), skipped: Vec::new(), unclear };
@@ -169,7 +137,7 @@ impl DeviceHalf<'_> {
 }
 
 fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
-    included_name(text, directive).is_some_and(|name| OF_HOSTS.contains(&name))
+    included_name(text, directive).is_some_and(|name| OF_HOSTS.split(' ').any(|own| own == name))
 }
 
 fn suspicious_line(text: &str) -> Option<usize> {
@@ -267,7 +235,7 @@ impl<'a> Halves<'a> {
                 .strip_prefix("cuda")
                 .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
             let launches = word == "<" && self.lines.word(at + 1) == "<" && self.lines.word(at + 2) == "<";
-            calls || launches || HOST_WORDS.contains(&word)
+            calls || launches || HOST_WORDS.split(' ').any(|own| own == word)
         };
         let is_main =
             item.kind == ItemKind::Function && item.names.first().is_some_and(|name| name == "main");

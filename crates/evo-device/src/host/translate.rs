@@ -297,20 +297,10 @@ fn entry_table(source: &KernelSource, rewritten: &rewrite::Rewritten) -> String 
 
 #[cfg(test)]
 mod tests {
-    use evo_space::genome::ContentHash;
-
     use super::*;
 
     fn source(text: &str, entries: &[&str]) -> KernelSource {
-        KernelSource {
-            text: text.to_string(),
-            options: Vec::new(),
-            entries: entries.iter().map(|entry| entry.to_string()).collect(),
-            file_name: "k.cu".to_string(),
-            variant_hash: ContentHash::of_parts([b"x".as_slice()]),
-            instrumented: false,
-            constants: evo_protocol::specialization::Specialization::default(),
-        }
+        KernelSource::plain("k.cu", text, entries.iter().copied())
     }
 
     #[test]

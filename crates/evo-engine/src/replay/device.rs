@@ -46,17 +46,6 @@ pub fn info(recording: &Recording) -> DeviceInfo {
     }
 }
 
-#[derive(Debug)]
-pub struct ReplayRecipe<'a> {
-    recording: &'a Recording,
-}
-
-impl<'a> ReplayRecipe<'a> {
-    pub fn new(recording: &'a Recording) -> ReplayRecipe<'a> {
-        ReplayRecipe { recording }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct ReplayedVariant {
     hash: ContentHash,
@@ -69,14 +58,14 @@ pub struct RecordedBuild {
     compile_ms: f64,
 }
 
-impl Recipe for ReplayRecipe<'_> {
+impl Recipe for &Recording {
     type Prepared = ReplayedVariant;
     type Binary = RecordedBuild;
     type Job = Option<Row>;
 
     fn prepare(&self, configuration: &Configuration) -> Result<ReplayedVariant, Refused> {
-        let genome = self.recording.space.genome(configuration);
-        let row = genome.and_then(|genome| self.recording.row(&genome)).cloned();
+        let genome = self.space.genome(configuration);
+        let row = genome.and_then(|genome| self.row(&genome)).cloned();
         Ok(ReplayedVariant { hash: configuration.hash(), row })
     }
 
@@ -173,14 +162,9 @@ impl Evaluate<Option<Row>> for ReplayDevice {
             verdict: self.verdict(row),
             // Gates that claim to pass would let a replay look like a measurement.
             gates: Gate::ALL.iter().map(not_run).collect(),
-            measurements: Vec::new(),
             objective_ns: row.and_then(|row| row.objective_ns),
-            attributes: Vec::new(),
-            recovery: None,
             device_ms: row.map_or(0.0, |row| row.cost.validate_ms + row.cost.runs_ms),
-            lost: false,
-            second_look: None,
-            owes_worker: false,
+            ..Judgement::begin()
         }
     }
 

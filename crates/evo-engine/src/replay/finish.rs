@@ -1,7 +1,7 @@
 //! From a file's content as its reader understands it, a draft, to a recording: the space is built, and every row is
 //! translated from the value lists of its file, checked, and finds its place in the space.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use evo_kernel::access::SpaceAccess;
 use evo_protocol::verdict::VerdictKind;
@@ -18,7 +18,7 @@ const LISTED: &str = "the recording has no constraints: its configurations are t
 
 /// Checks each row against the space (`own`, or else the file's), and the claim to be exhaustive.
 pub fn finish(
-    mut draft: Draft,
+    draft: Draft,
     own: Option<SearchSpace>,
     content: ContentHash,
 ) -> Result<Recording, RecordingFault> {
@@ -27,42 +27,34 @@ pub fn finish(
             RecordingFault::new("it has no rows").with_hint("a recording holds at least one evaluation")
         );
     }
+    let Draft { kernel, gpu, problem, format, parameters, valid, exhaustive, repeats, rows, mut notices } =
+        draft;
     // A file claims to be exhaustive for its own space, not for the caller's.
-    draft.exhaustive &= own.is_none();
-    let rows = std::mem::take(&mut draft.rows);
-    let Placed { space, rows, genomes, lookup } =
-        match (own, std::mem::replace(&mut draft.valid, Valid::Listed)) {
-            (Some(space), _) => {
-                let (rows, left_out) = translate(&draft.parameters, rows, &space)?;
-                draft.notices.extend(left_out);
-                place(space, rows, draft.repeats, &mut draft.notices)?
+    let claims_all = exhaustive && own.is_none();
+    let (space, rows) = match (own, valid) {
+        (Some(space), _) | (None, Valid::Space(space)) => {
+            let (rows, left_out) = translate(&parameters, rows, &space)?;
+            notices.extend(left_out);
+            (space, rows)
+        }
+        (None, Valid::Constraints(constraints)) => (space_of(&parameters, &constraints)?, rows),
+        (None, Valid::Listed) => {
+            let parameters = space_of(&parameters, &[])?.parameters().to_vec();
+            let points = rows.iter().map(|row| Genome::from(row.positions.clone())).collect();
+            // Nothing says whether an unrecorded configuration is valid.
+            let space = SearchSpace::of_points(parameters, points);
+            if space.cartesian() != *space.valid() {
+                notices.push(LISTED.to_string());
             }
-            (None, Valid::Space(space)) => {
-                let (rows, left_out) = translate(&draft.parameters, rows, &space)?;
-                draft.notices.extend(left_out);
-                place(*space, rows, draft.repeats, &mut draft.notices)?
-            }
-            (None, Valid::Constraints(constraints)) => {
-                let space = space_of(&draft.parameters, &constraints)?;
-                place(space, rows, draft.repeats, &mut draft.notices)?
-            }
-            (None, Valid::Listed) => {
-                let parameters = space_of(&draft.parameters, &[])?.parameters().to_vec();
-                let points = rows.iter().map(|row| Genome::from(row.positions.clone())).collect();
-                // Nothing says whether an unrecorded configuration is valid.
-                let space = SearchSpace::of_points(parameters, points);
-                if space.cartesian() != *space.valid() {
-                    draft.notices.push(LISTED.to_string());
-                }
-                place(space, rows, draft.repeats, &mut draft.notices)?
-            }
-        };
+            (space, rows)
+        }
+    };
+    let Placed { rows, genomes, lookup } = place(&space, rows, repeats, &mut notices)?;
     // The count of a space that is not exact is only an upper bound.
     let exhaustive = space.is_exact() && space.count() == genomes.len() as u128;
-    if draft.exhaustive && !exhaustive {
+    if claims_all && !exhaustive {
         return Err(incomplete(&space, &genomes));
     }
-    let Draft { kernel, gpu, problem, format, unit_ns, notices, .. } = draft;
     let name = format!("{kernel}__{gpu}");
     Ok(Recording {
         name,
@@ -71,7 +63,6 @@ pub fn finish(
         problem,
         format,
         space,
-        unit_ns,
         exhaustive,
         content,
         notices,
@@ -132,7 +123,6 @@ pub struct Draft {
     pub gpu: String,
     pub problem: String,
     pub format: Format,
-    pub unit_ns: f64,
     pub parameters: Parameters,
     pub valid: Valid,
     /// The file says that its rows are exactly the valid points.
@@ -148,7 +138,7 @@ pub enum Valid {
     Constraints(Vec<String>),
     /// Nothing: the recorded configurations are the valid ones.
     Listed,
-    Space(Box<SearchSpace>),
+    Space(SearchSpace),
 }
 
 #[derive(Debug)]
@@ -168,16 +158,15 @@ impl DraftRow {
     }
 }
 
-pub struct Placed {
-    pub space: SearchSpace,
-    pub rows: Vec<Row>,
-    pub genomes: Vec<Genome>,
-    pub lookup: RowLookup,
+struct Placed {
+    rows: Vec<Row>,
+    genomes: Vec<Genome>,
+    lookup: RowLookup,
 }
 
 /// Places rows whose positions are the space's own. Each must be valid, and unique unless `repeats` allows more.
-pub fn place(
-    space: SearchSpace,
+fn place(
+    space: &SearchSpace,
     rows: Vec<DraftRow>,
     repeats: bool,
     notices: &mut Vec<String>,
@@ -198,7 +187,7 @@ pub fn place(
         // Spaces that are too large to count have no indices, but can still tell whether a point is valid.
         let index = space.index_of(&genome);
         if index.is_none() && !space.contains(&genome) {
-            return Err(violation(&space, &genome).in_row(row.shown(at)));
+            return Err(violation(space, &genome).in_row(row.shown(at)));
         }
         let number = finished.len();
         // While every row stands at its point's index, no map is needed to find it again.
@@ -212,7 +201,7 @@ pub fn place(
         notices.push(format!("{repeated} rows repeat an earlier configuration and are left out"));
     }
     let lookup = if canonical { RowLookup::Canonical } else { RowLookup::Map(map) };
-    Ok(Placed { space, rows: finished, genomes, lookup })
+    Ok(Placed { rows: finished, genomes, lookup })
 }
 
 fn violation(space: &SearchSpace, genome: &Genome) -> RecordingFault {
@@ -233,7 +222,7 @@ fn violation(space: &SearchSpace, genome: &Genome) -> RecordingFault {
 
 /// Rows with positions in another space, and a notice if rows outside it were left out. A parameter with a single
 /// value may be missing on either side.
-pub fn translate(
+fn translate(
     parameters: &[(String, Vec<Value>)],
     rows: Vec<DraftRow>,
     space: &SearchSpace,
@@ -282,8 +271,8 @@ pub fn translate(
     Ok((inside, notice))
 }
 
-pub fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> RecordingFault {
-    let recorded: std::collections::HashSet<&Genome> = genomes.iter().collect();
+fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> RecordingFault {
+    let recorded: HashSet<&Genome> = genomes.iter().collect();
     let missing = space.iter().find(|genome| !recorded.contains(genome));
     let missing = missing.map(|genome| format!("; `{}` is missing", space.configuration(&genome)));
     let cause = format!(

@@ -31,8 +31,6 @@ pub struct Recording {
     pub problem: String,
     pub format: Format,
     pub space: SearchSpace,
-    /// Nanoseconds in one unit of the file's objective.
-    pub unit_ns: f64,
     pub exhaustive: bool,
     pub content: ContentHash,
     /// What a person should know about how the file was read.
@@ -103,29 +101,20 @@ const TEXT_MAX: u64 = 512 << 20;
 impl Recording {
     /// Reads a recording, compressed or not, or the folder of a study. The format is recognized by the content.
     pub fn open(path: &Path) -> Result<Recording, RecordingError> {
-        Recording::open_with(path, None)
+        Recording::open_in(path, None)
     }
 
-    /// The same on a space of the caller's. Rows outside it are left out, and a notice says how many.
-    pub fn open_in(path: &Path, space: SearchSpace) -> Result<Recording, RecordingError> {
-        Recording::open_with(path, Some(space))
-    }
-
-    pub fn of_text(text: &str, stem: &str) -> Result<Recording, RecordingFault> {
-        Recording::read(text, stem, None)
-    }
-
-    fn read(text: &str, stem: &str, space: Option<SearchSpace>) -> Result<Recording, RecordingFault> {
-        // The hash is of the text, so that a recording is the same whether or not it is compressed.
-        readers::read_any(text, stem).and_then(|draft| finish(draft, space, ContentHash::of(text.as_bytes())))
-    }
-
-    fn open_with(path: &Path, space: Option<SearchSpace>) -> Result<Recording, RecordingError> {
+    /// The same on a space of the caller's, if there is one. Rows outside it are left out, and a notice says how many.
+    pub fn open_in(path: &Path, space: Option<SearchSpace>) -> Result<Recording, RecordingError> {
         let file = if path.is_dir() { path.join("journal.jsonl") } else { path.to_path_buf() };
         let text = read_text(&file)?;
-        let stem = stem(&file);
-        let content = |fault| RecordingError::Content { path: file, fault };
-        Recording::read(&text, &stem, space).map_err(content)
+        let content = |fault| RecordingError::Content { path: file.clone(), fault };
+        Recording::of_text(&text, &stem(&file), space).map_err(content)
+    }
+
+    pub fn of_text(text: &str, stem: &str, space: Option<SearchSpace>) -> Result<Recording, RecordingFault> {
+        // The hash is of the text, so that a recording is the same whether or not it is compressed.
+        readers::read_any(text, stem).and_then(|draft| finish(draft, space, ContentHash::of(text.as_bytes())))
     }
 }
 

@@ -6,7 +6,7 @@ use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 
-use evo_compile::occupancy::{BlockNeeds, Multiprocessor, OccupancyLimit};
+use evo_compile::occupancy::{BlockNeeds, Multiprocessor, OccupancyLimit, WARP};
 use evo_journal::leaderboard::roofline_ns;
 use evo_journal::record::ProblemWork;
 
@@ -54,7 +54,6 @@ pub struct KnownFacts {
 const FLOOR_HOT_NS: f64 = 970.0;
 const FLOOR_COLD_NS: f64 = 3_600.0;
 
-const WARP: u64 = 32;
 const HOST: &str = "the host device has no multiprocessors";
 
 impl KnownFacts {
@@ -209,16 +208,18 @@ fn memory_bound(device: &DeviceInfo, work: &ProblemWork) -> Known<bool> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
     use evo_journal::example as fake;
     use evo_supervise::job::example;
 
     fn launch(entry: &str, grid: i64, threads: i64) -> LaunchPlan {
-        let launch = json!({ "entry": entry, "grid": [grid, 1, 1], "block": [threads, 1, 1], "shared_bytes": 0,
-            "arguments": [], "cluster": null, "cooperative": false, "programmatic": false });
-        serde_json::from_value(launch).unwrap()
+        LaunchPlan {
+            entry: entry.into(),
+            grid: [grid, 1, 1],
+            block: [threads, 1, 1],
+            ..LaunchPlan::default()
+        }
     }
 
     fn device(kind: DeviceKind, arch: &str) -> DeviceInfo {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use evo_protocol::device::capability;
 use evo_space::diagnostic::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,8 +206,7 @@ fn of_table(metric: &CounterMetric, arch: &str) -> WantedMetric {
     if metric.field != TENSOR_INSTRUCTIONS {
         return plain;
     }
-    let number = arch.strip_prefix("sm_").map(|rest| rest.trim_end_matches(['a', 'f']));
-    match number.and_then(|digits| digits.parse::<u32>().ok()) {
+    match capability(arch) {
         Some(90) => {
             let mut counters = plain.counters.clone();
             counters.push(WARPGROUP_PRODUCTS.to_string());
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn goals_name_what_a_profile_has() {
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
-        assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known);
+        assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known.join(" "));
         for own in evo_kernel::harm::Pathology::ALL {
             assert!(own.moves.is_none_or(|(name, _)| metric_of(name).is_some()), "{own:?}");
         }

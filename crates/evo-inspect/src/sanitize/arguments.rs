@@ -143,24 +143,18 @@ mod tests {
         "--kernel-name-exclude",
     ];
 
-    fn line(
-        check: SanitizerCheck,
-        without: &[&str],
-        more: &[&str],
-        entry: &str,
-    ) -> (String, SanitizerCommand) {
-        line_at(0, check, without, more, entry)
+    /// The first of the checks that are made at once, with options beside the usual ones.
+    fn line(check: SanitizerCheck, more: &[&str]) -> (String, SanitizerCommand) {
+        line_at(0, check, &[OPTIONS, more].concat(), "scale")
     }
 
     fn line_at(
         place: usize,
         check: SanitizerCheck,
-        without: &[&str],
-        more: &[&str],
+        known: &[&str],
         entry: &str,
     ) -> (String, SanitizerCommand) {
-        let known = OPTIONS.iter().chain(more).filter(|option| !without.contains(option));
-        let options: BTreeSet<String> = known.map(|option| option.to_string()).collect();
+        let options: BTreeSet<String> = known.iter().map(|option| option.to_string()).collect();
         let tool = FoundTool {
             kind: ToolKind::ComputeSanitizer,
             path: "/t".into(),
@@ -176,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_line_is_the_documented_one() {
-        let (words, made) = line(SanitizerCheck::Memcheck, &[], &[], "scale");
+        let (words, made) = line(SanitizerCheck::Memcheck, &[]);
         assert_eq!(
             words,
             "--tool memcheck --log-file /f%%p/sanitizer.log --xml --save /f%%p/sanitizer.xml --error-exitcode 86 \
@@ -193,7 +187,8 @@ mod tests {
     #[test]
     fn checks_that_are_made_at_once_listen_on_ports_of_their_own() {
         let ports = [0, 1, 3].map(|place| {
-            let (words, made) = line_at(place, SanitizerCheck::Memcheck, &[], &["--port"], "scale");
+            let (words, made) =
+                line_at(place, SanitizerCheck::Memcheck, &[OPTIONS, &["--port"]].concat(), "scale");
             assert!(!made.arguments.left_out().iter().any(|option| option == "--port"));
             let mut words = words.split(' ');
             words.find(|word| *word == "--port").and_then(|_| words.next()).map(String::from)
@@ -204,27 +199,28 @@ mod tests {
     #[test]
     fn what_an_answer_needs_is_demanded() {
         for option in ["--xml", "--save", "--log-file", "--error-exitcode", "--tool"] {
-            let (_, made) = line(SanitizerCheck::Synccheck, &[option], &[], "scale");
+            let known: Vec<&str> = OPTIONS.iter().copied().filter(|own| *own != option).collect();
+            let (_, made) = line_at(0, SanitizerCheck::Synccheck, &known, "scale");
             assert_eq!(made.arguments.lacking(), [option]);
         }
     }
 
     #[test]
     fn no_kernel_of_the_candidate_is_filtered_out() {
-        let (words, made) = line(SanitizerCheck::Synccheck, &[], &[], "my_evo_kernel");
+        let (words, made) = line_at(0, SanitizerCheck::Synccheck, OPTIONS, "my_evo_kernel");
         assert!(!words.contains("--kernel-name-exclude") && made.notes[0].contains("my_evo_kernel"));
     }
 
     #[test]
     fn initcheck_sees_what_evo_writes() {
-        let (words, made) = line(SanitizerCheck::Initcheck, &[], &[], "scale");
+        let (words, made) = line(SanitizerCheck::Initcheck, &[]);
         assert!(!words.contains("--kernel-name-exclude") && made.notes.len() == 1, "{words}");
         let newer = ["--initcheck-track-filtered-global-memory", "--initcheck-address-space"];
-        let (words, _) = line(SanitizerCheck::Initcheck, &[], &newer, "scale");
+        let (words, _) = line(SanitizerCheck::Initcheck, &newer);
         assert!(words.ends_with(
             "--initcheck-address-space all --initcheck-track-filtered-global-memory yes --kernel-name-exclude kns=evo_"
         ));
-        let (words, _) = line(SanitizerCheck::Racecheck, &[], &["--racecheck-deadlock-timeout"], "scale");
+        let (words, _) = line(SanitizerCheck::Racecheck, &["--racecheck-deadlock-timeout"]);
         assert!(words.contains("--racecheck-deadlock-timeout 15000 "), "{words}");
     }
 }

@@ -49,9 +49,6 @@ impl SanitizerFinding {
     /// The `level` of what is told and decides nothing.
     pub const WARNING: &str = "warning";
 
-    pub const OPTIONAL: [&str; 10] =
-        ["kind", "access", "size_bytes", "entry", "file", "line", "thread", "block", "address", "argument"];
-
     pub fn of(
         check: SanitizerCheck,
         record: &SanitizerRecord,

@@ -86,7 +86,10 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
                 let left = order.within.map(|within| within.saturating_sub(began.elapsed()));
                 let limit = left.map_or(order.limit, |left| left.min(order.limit));
                 match limit < LEAST && limit < order.limit {
-                    true => SanitizerOutcome::not_run(check, no_time()),
+                    true => {
+                        let why = "no time was left for `compute-sanitizer`";
+                        SanitizerOutcome::not_run(check, ToolFailure::new(ToolState::TimedOut, why))
+                    }
                     false => run_check(tool, check, place, &made(limit)),
                 }
             };
@@ -125,10 +128,6 @@ fn together(
         checks.len() > 1 && own.failure.as_ref().is_some_and(|failure| failure.state != ToolState::TimedOut)
     };
     first.into_iter().map(|own| if is_worth_it(&own) { one(own.check, 0) } else { own }).collect()
-}
-
-fn no_time() -> ToolFailure {
-    ToolFailure::new(ToolState::TimedOut, "no time was left for `compute-sanitizer`")
 }
 
 fn stand_ins(without: SanitizerLook, order: &SanitizeOrder<'_>) -> SanitizerLook {

@@ -15,7 +15,7 @@ use super::arguments::FOUND;
 use super::finding::{RaceOver, SanitizerFinding, race_over};
 use super::log::SanitizerLog;
 use super::records::{RecordList, RecordsError};
-use crate::tool::{ToolFailure, ToolState};
+use crate::tool::{ToolFailure, ToolState, quoted_end};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
@@ -281,11 +281,7 @@ impl SanitizerEvidence<'_> {
     }
 
     fn tail(&self) -> String {
-        const QUOTED: usize = 400;
-        let said = self.printed.trim();
-        let skipped = said.chars().count().saturating_sub(QUOTED);
-        let end: String = said.chars().skip(skipped).collect();
-        if end.is_empty() { end } else { format!(" ({}{end})", if skipped > 0 { "…" } else { "" }) }
+        quoted_end(self.printed)
     }
 }
 

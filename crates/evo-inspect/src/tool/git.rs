@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::arguments::ToolArguments;
 use super::find::ToolPlaces;
 use super::kind::ToolKind;
 use super::probe::{FoundTool, locate};
-use super::run::run_tool;
+use super::run::{ToolArguments, run_tool};
 
 /// A large working tree takes git seconds.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use super::version::ToolVersion;
+use super::kind::ToolVersion;
 
 const PARAMETERS: &str = "/proc/driver/nvidia/params";
 
@@ -35,31 +35,21 @@ pub fn profiling_permission(driver: Option<&str>) -> ProfilingPermission {
 }
 
 fn judged(parameters: Option<&str>, capabilities: Option<u64>, driver: Option<&str>) -> ProfilingPermission {
+    use ProfilingPermission::{Permitted, Refused, Unknown};
     let Some(parameters) = parameters else {
-        return ProfilingPermission::Unknown { because: format!("there is no `{PARAMETERS}`") };
-    };
-    let value = parameters.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
-    let admin_only = match value.map(str::trim) {
-        Some("0") => {
-            return ProfilingPermission::Permitted { because: "the driver lets everybody profile".into() };
-        }
-        Some("1") => true,
-        _ => {
-            return ProfilingPermission::Unknown {
-                because: "the driver does not say who may profile".into(),
-            };
-        }
+        return Unknown { because: format!("there is no `{PARAMETERS}`") };
     };
     let has = |number: u32| capabilities.is_some_and(|set| set >> number & 1 == 1);
     let driver = driver.and_then(ToolVersion::first_in);
     let perfmon = has(CAP_PERFMON) && driver.is_some_and(|version| version >= ToolVersion::of(&[565]));
-    match admin_only && !has(CAP_SYS_ADMIN) && !perfmon {
-        true => {
-            ProfilingPermission::Refused { because: "the driver lets only administrators profile".into() }
+    let value = parameters.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
+    match value.map(str::trim) {
+        Some("0") => Permitted { because: "the driver lets everybody profile".into() },
+        Some("1") if has(CAP_SYS_ADMIN) || perfmon => {
+            Permitted { because: "this process has the right of an administrator".into() }
         }
-        false => ProfilingPermission::Permitted {
-            because: "this process has the right of an administrator".into(),
-        },
+        Some("1") => Refused { because: "the driver lets only administrators profile".into() },
+        _ => Unknown { because: "the driver does not say who may profile".into() },
     }
 }
 

@@ -1,17 +1,20 @@
-//! Running a tool to its end.
+//! Running a tool to its end: its arguments, without options that its version lacks, and what became of it.
 //!
 //! A tool runs without a shell, in a process group of its own that dies with us, in the plain locale and with capped
 //! output. It has a deadline: SIGTERM, then 5 s, then SIGKILL for everything that it started.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::arguments::ToolArguments;
-use super::command::{last_words, plain_environment};
+use evo_system::process;
+use evo_system::process::RunLimits;
+
+use super::answer::{ToolFailure, ToolState, last_words, plain_environment};
 use super::probe::FoundTool;
-use super::state::{ToolFailure, ToolState};
-use evo_system::process::{self, RunLimits};
 
 /// Whether it did its work is for whoever reads its answer.
 #[derive(Clone, Debug)]
@@ -62,13 +65,95 @@ pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailu
     Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint))
 }
 
+#[derive(Clone, Debug, Default)]
+pub struct ToolArguments {
+    words: Vec<OsString>,
+    left_out: Vec<String>,
+    lacking: Vec<String>,
+}
+
+impl ToolArguments {
+    #[must_use]
+    pub fn plain<W: Into<OsString>>(mut self, words: impl IntoIterator<Item = W>) -> ToolArguments {
+        self.words.extend(words.into_iter().map(Into::into));
+        self
+    }
+
+    #[must_use]
+    pub fn preferred<W: Into<OsString>>(
+        self,
+        known: &BTreeSet<String>,
+        option: &str,
+        values: impl IntoIterator<Item = W>,
+    ) -> ToolArguments {
+        self.option(known, option, values, |own| &mut own.left_out)
+    }
+
+    /// Without this option the answer would not mean what it says: where it is not known the tool must not run, which
+    /// [`Self::lacking`] says.
+    #[must_use]
+    pub fn demanded<W: Into<OsString>>(
+        self,
+        known: &BTreeSet<String>,
+        option: &str,
+        values: impl IntoIterator<Item = W>,
+    ) -> ToolArguments {
+        self.option(known, option, values, |own| &mut own.lacking)
+    }
+
+    fn option<W: Into<OsString>>(
+        mut self,
+        known: &BTreeSet<String>,
+        option: &str,
+        values: impl IntoIterator<Item = W>,
+        otherwise: impl FnOnce(&mut ToolArguments) -> &mut Vec<String>,
+    ) -> ToolArguments {
+        if known.contains(option) {
+            self.words.push(option.into());
+            self.words.extend(values.into_iter().map(Into::into));
+        } else {
+            otherwise(&mut self).push(option.to_string());
+        }
+        self
+    }
+
+    pub fn words(&self) -> &[OsString] {
+        &self.words
+    }
+
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    pub fn lacking(&self) -> &[String] {
+        &self.lacking
+    }
+}
+
+/// The worker's protocol has the standard streams, so the tool's arguments must send everything that it writes to
+/// files.
+pub fn wrapped_worker(
+    tool: &FoundTool,
+    arguments: &ToolArguments,
+    worker: &[String],
+) -> io::Result<Vec<String>> {
+    let words = std::iter::once(tool.path.clone().into_os_string()).chain(arguments.words().iter().cloned());
+    let text = |word: OsString| {
+        word.into_string().map_err(|word| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` is not UTF-8", word.to_string_lossy()))
+        })
+    };
+    let mut command = words.map(text).collect::<Result<Vec<String>, _>>()?;
+    command.extend_from_slice(worker);
+    Ok(command)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use super::super::answer::options_in;
     use super::*;
     use crate::tool::kind::ToolKind;
-    use crate::tool::version::ToolVersion;
+    use crate::tool::kind::ToolVersion;
 
     fn shell(script: &str, deadline_ms: u64) -> Result<ToolRun, ToolFailure> {
         let tool = FoundTool {
@@ -106,5 +191,27 @@ mod tests {
         let refused = run_tool(&tool, &arguments, Path::new("/"), Duration::from_secs(1)).unwrap_err();
         assert_eq!(refused.state, ToolState::Incompatible);
         assert!(refused.message.contains("--import"), "{refused:?}");
+    }
+
+    #[test]
+    fn options_that_a_version_lacks_are_left_out_and_named() {
+        let known = options_in(
+            "  --log-file arg   File (see --xml).\n  -h [ --help ]\n  --tool arg (=memcheck) -- x --Case\n",
+        );
+        assert_eq!(
+            known.iter().map(String::as_str).collect::<Vec<_>>(),
+            ["--help", "--log-file", "--tool", "--xml"]
+        );
+        let arguments = ToolArguments::default()
+            .plain(["--tool", "memcheck"])
+            .preferred(&known, "--log-file", ["f"])
+            .preferred(&known, "--padding", ["4096"])
+            .demanded(&known, "--xml", [""; 0])
+            .demanded(&known, "--save", ["x"]);
+        assert_eq!(arguments.words(), ["--tool", "memcheck", "--log-file", "f", "--xml"]);
+        assert_eq!(
+            (arguments.left_out(), arguments.lacking()),
+            (&["--padding".to_string()][..], &["--save".to_string()][..])
+        );
     }
 }

@@ -9,6 +9,7 @@ use evo_space::expr::Expr;
 use evo_space::space::{Constraint, Parameter, SearchSpace};
 use evo_space::value::Value;
 
+use super::AXES;
 use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault};
 
 /// Excluded is what cannot be launched at some of the problems, as far as expressions tell.
@@ -108,23 +109,16 @@ fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits)
     let text = |expr: &Expr| with_sizes(expr, problem);
     let product = |all: &[Expr]| all.iter().map(&text).collect::<Vec<_>>().join(" * ");
     let of = |what: &str| format!("the device's limit on {what}, in launch `{}`", launch.entry);
-    let mut found = vec![(
-        format!("{} <= {}", product(&launch.block), limits.threads_per_block),
-        of("threads of a block"),
-    )];
+    let threads = format!("{} <= {}", product(&launch.block), limits.threads_per_block);
+    let mut found = vec![(threads, of("threads of a block"))];
     for (axis, (extent, most)) in launch.block.iter().zip(limits.block).enumerate() {
-        if u64::from(most) < u64::from(limits.threads_per_block) {
-            found.push((
-                format!("{} <= {most}", text(extent)),
-                of(&format!("threads in {}", ["x", "y", "z"][axis])),
-            ));
+        if most < limits.threads_per_block {
+            found.push((format!("{} <= {most}", text(extent)), of(&format!("threads in {}", AXES[axis]))));
         }
     }
     if let Some(bytes) = &launch.shared_bytes {
-        found.push((
-            format!("{} <= {}", text(bytes), limits.shared_optin_bytes),
-            of("shared memory of a block"),
-        ));
+        let most = limits.shared_optin_bytes;
+        found.push((format!("{} <= {most}", text(bytes)), of("shared memory of a block")));
     }
     if let Some(cluster) = &launch.cluster {
         found.push((format!("{} <= {}", product(cluster), limits.cluster), of("blocks of a cluster")));
@@ -135,20 +129,11 @@ fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits)
 }
 
 fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
-    let mut text = expr.text().to_string();
-    // From the end, so that the places before stay where they are.
-    let mut names = expr.names();
-    names.sort_by_key(|(_, span)| std::cmp::Reverse(span.start));
-    for (name, span) in names {
-        if let Some(value) = problem.sizes.get(&*name) {
-            let literal = match value {
-                Value::Bool(value) => i64::from(*value).to_string(),
-                other => other.to_string(),
-            };
-            text.replace_range(span, &literal);
-        }
-    }
-    format!("({text})")
+    let literal = |value: &Value| match value {
+        Value::Bool(value) => i64::from(*value).to_string(),
+        other => other.to_string(),
+    };
+    format!("({})", expr.with_words(|name| problem.sizes.get(name).map(literal)))
 }
 
 #[cfg(test)]

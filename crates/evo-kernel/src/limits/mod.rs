@@ -5,9 +5,10 @@
 //! compile, and a scratch of terabytes never drives a machine into its swap. Each refusal says the number, the limit, the
 //! launch and the problem, because "too much shared memory" alone has sent people hunting hangs.
 
+use evo_compile::occupancy::{WARP, registers_of_warp};
 use evo_protocol::binary::EntryResources;
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, capability};
 use evo_protocol::plan::{BufferPlan, LaunchPlan, ProblemPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
@@ -64,36 +65,32 @@ impl LaunchCheck<'_> {
     }
 
     fn threads(&self) -> Result<(), Box<Verdict>> {
-        let limit = u64::from(self.limits.threads_per_block);
-        for (axis, &extent) in self.launch.block.iter().enumerate() {
-            let name = AXES[axis];
+        let (block, limit) = (self.launch.block, u64::from(self.limits.threads_per_block));
+        let refuse = |what, name, value, limit| Err(self.refuse("threads", what, name, value, limit));
+        for ((name, extent), limit) in AXES.into_iter().zip(block).zip(self.limits.block) {
             if extent < 1 {
                 let what = format!("a block of {extent} threads in {name} does no work");
-                return Err(self.refuse("threads", what, "block", extent, self.limits.block[axis].into()));
+                return refuse(what, "block", extent, limit.into());
             }
         }
         // From here on the extents are positive, which `product` and the casts below rely on.
-        let threads = product(self.launch.block);
-        let threads_shown = threads.unwrap_or(i64::MAX);
+        let threads = product(block);
         if threads.is_none_or(|threads| threads as u64 > limit) {
-            let what =
-                format!("a block of {} threads exceeds the limit of {limit}", extents(self.launch.block));
-            return Err(self.refuse("threads", what, "threads", threads_shown, limit));
+            let what = format!("a block of {} threads exceeds the limit of {limit}", extents(block));
+            return refuse(what, "threads", threads.unwrap_or(i64::MAX), limit);
         }
-        for (axis, &extent) in self.launch.block.iter().enumerate() {
-            let limit = u64::from(self.limits.block[axis]);
-            if extent as u64 > limit {
-                let what =
-                    format!("a block of {extent} threads in {} exceeds the limit of {limit}", AXES[axis]);
-                return Err(self.refuse("threads", what, "block", extent, limit));
+        for ((name, extent), limit) in AXES.into_iter().zip(block).zip(self.limits.block) {
+            if extent as u64 > u64::from(limit) {
+                let what = format!("a block of {extent} threads in {name} exceeds the limit of {limit}");
+                return refuse(what, "block", extent, limit.into());
             }
         }
         Ok(())
     }
 
     fn grid(&self) -> Result<(), Box<Verdict>> {
-        for (axis, &extent) in self.launch.grid.iter().enumerate() {
-            let (name, limit) = (AXES[axis], u64::from(self.limits.grid[axis]));
+        for ((name, extent), limit) in AXES.into_iter().zip(self.launch.grid).zip(self.limits.grid) {
+            let limit = u64::from(limit);
             let what = match extent {
                 ..=-1 => format!("a grid of {extent} blocks in {name} is negative"),
                 0 => format!("a grid of 0 blocks in {name} does no work"),
@@ -104,7 +101,7 @@ impl LaunchCheck<'_> {
             };
             let verdict = self.refuse("grid", what, "grid", extent, limit);
             let hint = "a launch with `when` is left out where there is nothing to do: when = \"N > 0\"";
-            return Err(if extent == 0 { Box::new(verdict.with("hint", hint)) } else { verdict });
+            return Err(if extent == 0 { Box::new(verdict.with(Verdict::HINT, hint)) } else { verdict });
         }
         Ok(())
     }
@@ -124,16 +121,14 @@ impl LaunchCheck<'_> {
     fn cluster(&self) -> Result<(), Box<Verdict>> {
         let Some(cluster) = self.launch.cluster else { return Ok(()) };
         let limit = u64::from(self.limits.cluster);
-        for (axis, (&extent, &blocks)) in cluster.iter().zip(&self.launch.grid).enumerate() {
-            let name = AXES[axis];
+        let refuse = |what, value| Err(self.refuse("cluster", what, "cluster", value, limit));
+        for ((name, extent), blocks) in AXES.into_iter().zip(cluster).zip(self.launch.grid) {
+            let of = format!("a cluster of {extent} blocks in {name}");
             if extent < 1 {
-                let what = format!("a cluster of {extent} blocks in {name} does no work");
-                return Err(self.refuse("cluster", what, "cluster", extent, limit));
+                return refuse(format!("{of} does no work"), extent);
             }
             if blocks % extent != 0 {
-                let what =
-                    format!("a cluster of {extent} blocks in {name} does not divide the grid of {blocks}");
-                return Err(self.refuse("cluster", what, "cluster", extent, limit));
+                return refuse(format!("{of} does not divide the grid of {blocks}"), extent);
             }
         }
         let blocks = product(cluster);
@@ -142,7 +137,7 @@ impl LaunchCheck<'_> {
                 1 => format!("a cluster of {} blocks needs a device with clusters", extents(cluster)),
                 _ => format!("a cluster of {} blocks exceeds the limit of {limit}", extents(cluster)),
             };
-            return Err(self.refuse("cluster", what, "cluster", blocks.unwrap_or(i64::MAX), limit));
+            return refuse(what, blocks.unwrap_or(i64::MAX));
         }
         Ok(())
     }
@@ -175,8 +170,7 @@ pub fn memory_cap(info: &DeviceInfo) -> u64 {
 }
 
 pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
-    let bytes = |buffer: &BufferPlan| buffer.bytes();
-    let total = plan.buffers.iter().map(bytes).fold(0, u64::saturating_add);
+    let total = plan.buffers.iter().map(BufferPlan::bytes).fold(0, u64::saturating_add);
     let Some(largest) = plan.buffers.iter().max_by_key(|buffer| buffer.bytes()) else { return Ok(()) };
     if total <= cap {
         return Ok(());
@@ -189,8 +183,7 @@ pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
         with_unit(largest.bytes()),
         with_unit(cap)
     );
-    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("memory");
-    let verdict = verdict.with("problem", plan.name.clone()).with("argument", largest.name.clone());
+    let verdict = refusal(plan, "memory", message).with("argument", largest.name.clone());
     Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
 }
 
@@ -216,21 +209,14 @@ const TENSOR_MAPS_FIRST: u32 = 90;
 
 /// The host device has tensor maps, and so has a target that is not known.
 pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Result<(), Box<Verdict>> {
-    let capability = arch.strip_prefix("sm_").map(|digits| digits.trim_end_matches(['a', 'f']));
-    let lacks =
-        capability.and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|own| own < TENSOR_MAPS_FIRST);
+    let lacks = capability(arch).is_some_and(|number| number < TENSOR_MAPS_FIRST);
     let Some(map) = plan.tensor_maps.first().filter(|_| lacks) else { return Ok(()) };
     let message = format!(
         "argument `{}` is a tensor map, which `{arch}` does not have: sm_{TENSOR_MAPS_FIRST} is the first with them, in problem `{}`",
         map.name, plan.name
     );
-    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause("tensor_map");
-    Err(Box::new(verdict.with("argument", map.name.clone()).with("problem", plan.name.clone())))
+    Err(Box::new(refusal(plan, "tensor_map", message).with("argument", map.name.clone())))
 }
-
-/// Registers are given to warps in units of this many (8 per thread).
-const REGISTER_UNIT: u64 = 256;
-const WARP: u64 = 32;
 
 /// Causes: `smem`, `registers`, `threads`. Entries without a report pass: their kernel is judged at launch.
 pub fn check_resources(
@@ -312,14 +298,11 @@ fn threads_of(launch: &LaunchPlan) -> u64 {
 
 /// Registers of a block, as they are allocated: whole warps, in units.
 fn registers_of(entry: &EntryResources, threads: u64) -> u64 {
-    let per_warp = (u64::from(entry.registers.unwrap_or(0)) * WARP).next_multiple_of(REGISTER_UNIT);
-    per_warp.saturating_mul(threads.div_ceil(WARP))
+    registers_of_warp(entry.registers.unwrap_or(0).into()).saturating_mul(threads.div_ceil(WARP))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use evo_protocol::dtype::DType;
     use evo_protocol::plan::{Fill, Role};
     use serde_json::json;
@@ -327,37 +310,11 @@ mod tests {
     use super::*;
 
     fn launch() -> LaunchPlan {
-        LaunchPlan {
-            entry: "k".into(),
-            grid: [4, 2, 1],
-            block: [32, 4, 1],
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: Vec::new(),
-        }
+        LaunchPlan { entry: "k".into(), grid: [4, 2, 1], block: [32, 4, 1], ..LaunchPlan::default() }
     }
 
     fn plan(launches: Vec<LaunchPlan>) -> ProblemPlan {
-        ProblemPlan {
-            name: "p".into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
-            launches,
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: None,
-            bytes: None,
-        }
+        ProblemPlan { name: "p".into(), launches, ..ProblemPlan::default() }
     }
 
     #[track_caller]
@@ -375,95 +332,50 @@ mod tests {
         assert_eq!(shown.replace(", in launch `k` of problem `p`", " @"), expected);
     }
 
+    /// On a device of `sm_90a`.
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut LaunchPlan), expected: &str) {
+        check_on("sm_90a", change, expected);
+    }
+
     #[test]
     fn limits_are_met_exactly() {
-        check_on("sm_90a", |_| {}, "ok");
-        check_on("sm_90a", |l| l.block = [1024, 1, 1], "ok");
-        check_on("sm_90a", |l| l.grid = [2_147_483_647, 65_535, 65_535], "ok");
+        check(|_| {}, "ok");
+        check(|l| l.block = [1024, 1, 1], "ok");
+        check(|l| l.grid = [2_147_483_647, 65_535, 65_535], "ok");
+        check(|l| l.shared_bytes = 101_377, "ok");
+        check(|l| l.cluster = Some([4, 2, 1]), "ok");
         check_on("sm_89", |l| l.shared_bytes = 101_376, "ok");
-        check_on("sm_90a", |l| l.cluster = Some([4, 2, 1]), "ok");
         check_on("sm_89", |l| l.cluster = Some([1, 1, 1]), "ok");
         check_on("sm_89", |l| l.cooperative = true, "ok");
     }
 
     #[test]
-    fn threads() {
-        check_on("sm_90a", |l| l.block[1] = 0, "threads: a block of 0 threads in y does no work @");
-        check_on("sm_90a", |l| l.block[0] = -32, "threads: a block of -32 threads in x does no work @");
-        check_on(
-            "sm_90a",
-            |l| l.block = [256, 8, 1],
-            "threads: a block of 256x8 threads exceeds the limit of 1024 @",
-        );
-        check_on(
-            "sm_90a",
-            |l| l.block = [1, 1, 128],
-            "threads: a block of 128 threads in z exceeds the limit of 64 @",
-        );
-        check_on(
-            "sm_90a",
-            |l| l.block = [i64::MAX, 2, 1],
-            "threads: a block of 9223372036854775807x2 threads exceeds the limit of 1024 @",
-        );
-    }
-
-    #[test]
-    fn grid() {
-        check_on("sm_90a", |l| l.grid[0] = 0, "grid: a grid of 0 blocks in x does no work @");
-        check_on("sm_90a", |l| l.grid[2] = -1, "grid: a grid of -1 blocks in z is negative @");
-        check_on(
-            "sm_90a",
-            |l| l.grid[1] = 65_536,
-            "grid: a grid of 65536 blocks in y exceeds the limit of 65535 @",
-        );
-        check_on(
-            "sm_90a",
-            |l| l.grid[0] = 1 << 40,
-            "grid: a grid of 1099511627776 blocks in x exceeds the limit of 2147483647 @",
-        );
-    }
-
-    #[test]
-    fn shared_memory_depends_on_the_device() {
-        check_on(
-            "sm_89",
-            |l| l.shared_bytes = 101_377,
-            "smem: 101377 bytes of dynamic shared memory exceed the limit of 101376 @",
-        );
-        check_on("sm_90a", |l| l.shared_bytes = 101_377, "ok");
-        check_on("sm_90a", |l| l.shared_bytes = -4, "smem: -4 bytes of dynamic shared memory are negative @");
-    }
-
-    #[test]
-    fn cluster_and_cooperative() {
-        check_on(
-            "sm_90a",
-            |l| l.cluster = Some([3, 1, 1]),
-            "cluster: a cluster of 3 blocks in x does not divide the grid of 4 @",
-        );
-        check_on(
-            "sm_90a",
-            |l| (l.grid, l.cluster) = ([16, 2, 1], Some([16, 1, 1])),
-            "cluster: a cluster of 16 blocks exceeds the limit of 8 @",
-        );
-        check_on(
-            "sm_89",
-            |l| l.cluster = Some([2, 1, 1]),
-            "cluster: a cluster of 2 blocks needs a device with clusters @",
-        );
-        check_on(
-            "sm_90a",
-            |l| l.cluster = Some([2, 0, 1]),
-            "cluster: a cluster of 0 blocks in y does no work @",
-        );
-        let mut limits = DeviceLimits::of_arch("sm_90a").unwrap();
-        limits.cooperative = false;
-        let verdict = check_launches(
-            &plan(vec![LaunchPlan { cooperative: true, ..launch() }]),
-            &limits,
-            CheckSet::default(),
-        )
-        .unwrap_err();
+    fn what_is_beyond_a_limit_is_refused_with_number_and_limit() {
+        check(|l| l.block[1] = 0, "threads: a block of 0 threads in y does no work @");
+        check(|l| l.block[0] = -32, "threads: a block of -32 threads in x does no work @");
+        check(|l| l.block = [256, 8, 1], "threads: a block of 256x8 threads exceeds the limit of 1024 @");
+        check(|l| l.block = [1, 1, 128], "threads: a block of 128 threads in z exceeds the limit of 64 @");
+        let huge = "threads: a block of 9223372036854775807x2 threads exceeds the limit of 1024 @";
+        check(|l| l.block = [i64::MAX, 2, 1], huge);
+        check(|l| l.grid[0] = 0, "grid: a grid of 0 blocks in x does no work @");
+        check(|l| l.grid[2] = -1, "grid: a grid of -1 blocks in z is negative @");
+        check(|l| l.grid[1] = 65_536, "grid: a grid of 65536 blocks in y exceeds the limit of 65535 @");
+        let huge = "grid: a grid of 1099511627776 blocks in x exceeds the limit of 2147483647 @";
+        check(|l| l.grid[0] = 1 << 40, huge);
+        let beyond = "smem: 101377 bytes of dynamic shared memory exceed the limit of 101376 @";
+        check_on("sm_89", |l| l.shared_bytes = 101_377, beyond);
+        check(|l| l.shared_bytes = -4, "smem: -4 bytes of dynamic shared memory are negative @");
+        let divides = "cluster: a cluster of 3 blocks in x does not divide the grid of 4 @";
+        check(|l| l.cluster = Some([3, 1, 1]), divides);
+        let many = "cluster: a cluster of 16 blocks exceeds the limit of 8 @";
+        check(|l| (l.grid, l.cluster) = ([16, 2, 1], Some([16, 1, 1])), many);
+        let none = "cluster: a cluster of 2 blocks needs a device with clusters @";
+        check_on("sm_89", |l| l.cluster = Some([2, 1, 1]), none);
+        check(|l| l.cluster = Some([2, 0, 1]), "cluster: a cluster of 0 blocks in y does no work @");
+        let limits = DeviceLimits { cooperative: false, ..DeviceLimits::of_arch("sm_90a").unwrap() };
+        let together = plan(vec![LaunchPlan { cooperative: true, ..launch() }]);
+        let verdict = check_launches(&together, &limits, CheckSet::default()).unwrap_err();
         assert_eq!(verdict.label(), "static_reject:cooperative");
     }
 
@@ -471,10 +383,8 @@ mod tests {
     fn no_launch_is_zero_work_and_evidence_has_numbers() {
         let limits = DeviceLimits::of_arch("sm_90a").unwrap();
         assert!(check_launches(&plan(vec![]), &limits, CheckSet::default()).is_ok());
-        assert_eq!(
-            check_timed(&plan(vec![]), CheckSet::default()).unwrap_err().label(),
-            "static_reject:zero_work"
-        );
+        let idle = check_timed(&plan(vec![]), CheckSet::default()).unwrap_err();
+        assert_eq!(idle.label(), "static_reject:zero_work");
         assert!(check_timed(&plan(vec![launch()]), CheckSet::default()).is_ok());
         let too_much = LaunchPlan { shared_bytes: 300_000, ..launch() };
         let verdict = check_launches(&plan(vec![too_much]), &limits, CheckSet::default()).unwrap_err();
@@ -485,13 +395,9 @@ mod tests {
 
     #[test]
     fn gpus_before_sm_90_have_no_tensor_maps() {
-        let plan = |maps: serde_json::Value| -> ProblemPlan {
-            let plan = json!({"name": "p", "sizes": {}, "weight": 1.0, "buffers": [], "scalars": [],
-                "tensor_maps": maps, "launches": [], "flops": null, "bytes": null});
-            serde_json::from_value(plan).unwrap()
-        };
         let map = json!({"dtype": "f32", "dims": [4], "strides": [], "box": [4], "swizzle": "none", "fill": "zero"});
-        let with = plan(json!([{"name": "m", "of": 0, "map": map}]));
+        let maps = serde_json::from_value(json!([{"name": "m", "of": 0, "map": map}])).unwrap();
+        let with = ProblemPlan { tensor_maps: maps, ..plan(Vec::new()) };
         for arch in ["sm_90a", "sm_90", "sm_100a", "sm_120", "host", ""] {
             assert!(check_tensor_maps(&with, arch).is_ok(), "{arch}");
         }
@@ -501,21 +407,11 @@ mod tests {
             refused.message,
             "argument `m` is a tensor map, which `sm_89` does not have: sm_90 is the first with them, in problem `p`"
         );
-        assert!(check_tensor_maps(&plan(json!([])), "sm_89").is_ok());
+        assert!(check_tensor_maps(&plan(Vec::new()), "sm_89").is_ok());
     }
 
     fn check_one(entry: EntryResources, threads: i64, shared_bytes: i64) -> String {
-        let launch = LaunchPlan {
-            entry: "k".to_string(),
-            grid: [1, 1, 1],
-            block: [threads, 1, 1],
-            shared_bytes,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: Vec::new(),
-        };
+        let launch = LaunchPlan { block: [threads, 1, 1], shared_bytes, ..launch() };
         let limits = DeviceLimits::of_arch("sm_89").unwrap();
         match check_entry(&EntryResources { entry: "k".to_string(), ..entry }, &launch, &limits) {
             Ok(()) => "fits".to_string(),

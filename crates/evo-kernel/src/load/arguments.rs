@@ -11,7 +11,7 @@ use evo_space::document::{Data, Node, suggestion};
 use evo_space::expr::Expr;
 use evo_space::value::Value;
 
-use super::fields::{Field, dtype, expression, expressions, label, read_all};
+use super::fields::{Field, dtype, expression, expressions, label, named_tables, read_all};
 use super::source::existing_file;
 use crate::range::{self, End};
 use crate::spec::{
@@ -26,29 +26,15 @@ const ROLES: &[(&str, Role)] =
 
 pub(super) fn read(field: &Field) -> Option<Vec<ArgumentSpec>> {
     let items = field.list("tables")?;
-    let mut arguments: Vec<Option<ArgumentSpec>> = Vec::new();
-    for item in &items {
-        let argument = argument(item);
-        if let (Some(argument), Some(name)) = (&argument, item.get("name"))
-            && arguments.iter().flatten().any(|other| other.name() == argument.name())
-        {
-            name.error(format!("two arguments are called `{}`", argument.name()));
-        }
-        arguments.push(argument);
-    }
     // Where an argument could not be read, it may be the buffer that a map names.
-    let arguments: Vec<ArgumentSpec> = arguments.into_iter().collect::<Option<_>>()?;
+    let arguments = named_tables(&items, "arguments", argument, ArgumentSpec::name)?;
     let mut sound = true;
     for (item, argument) in items.iter().zip(&arguments) {
         if let ArgumentSpec::TensorMap(map) = argument {
             sound &= check_buffer_of_map(item, map, &arguments).is_some();
         }
     }
-    let answers = |argument: &ArgumentSpec| match argument {
-        ArgumentSpec::Buffer(buffer) => buffer.role.is_answer(),
-        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
-    };
-    if sound && !arguments.iter().any(answers) {
+    if sound && !arguments.iter().filter_map(ArgumentSpec::buffer).any(|buffer| buffer.role.is_answer()) {
         let hint = "an argument with role = \"output\" or \"inout\" holds what is checked";
         return field.refuse("the kernel has no output argument", hint);
     }
@@ -264,10 +250,7 @@ fn swizzle(field: &Field) -> Option<SwizzleSpec> {
 /// Whether the map's buffer is an argument, and can be filled as the map says. `item` is the map's table.
 fn check_buffer_of_map(item: &Field, map: &TensorMapSpec, arguments: &[ArgumentSpec]) -> Option<()> {
     let field = item.titled("argument", "name", "an argument");
-    let buffers = arguments.iter().filter_map(|argument| match argument {
-        ArgumentSpec::Buffer(buffer) if buffer.symbol.is_none() => Some(buffer),
-        _ => None,
-    });
+    let buffers = arguments.iter().filter_map(ArgumentSpec::buffer).filter(|buffer| buffer.symbol.is_none());
     let Some(found) = buffers.clone().find(|buffer| buffer.name == map.of) else {
         let names: Vec<&str> = buffers.map(|buffer| buffer.name.as_str()).collect();
         let hint = suggestion(&map.of, names.iter().copied(), || format!("buffers: {}", names.join(", ")));

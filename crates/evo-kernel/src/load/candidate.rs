@@ -20,7 +20,7 @@ use evo_space::value::Value;
 
 use super::fields::{Field, KnownNames, Scope, expression, extents, parameter_value, read_all};
 use super::{LoadError, problems};
-use crate::spec::{KernelSpec, ProblemSpec, SpaceFile};
+use crate::spec::{self, KernelSpec, ProblemSpec, SpaceFile};
 
 /// The key under which files of evo's keep a configuration: rows of the leaderboard, records, `config.json`.
 const CONFIGURATION: &str = "configuration";
@@ -29,11 +29,8 @@ const CONFIGURATION: &str = "configuration";
 #[derive(Clone, Debug)]
 pub struct LaunchGeometry {
     pub entry: String,
-    /// Blocks in x, y, z.
     pub grid: Option<Vec<Expr>>,
-    /// Threads in x, y, z.
     pub block: Option<Vec<Expr>>,
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: Option<Expr>,
 }
 
@@ -45,12 +42,8 @@ pub fn launch_geometry(
     file: &SpaceFile,
     kernel: &KernelSpec,
 ) -> Result<Vec<LaunchGeometry>, LoadError> {
-    let mut entries: Vec<&str> = Vec::new();
-    for launch in &kernel.launches {
-        if !entries.contains(&launch.entry.as_str()) {
-            entries.push(&launch.entry);
-        }
-    }
+    let entries = spec::entries(&kernel.launches);
+    let entries: Vec<&str> = entries.iter().map(String::as_str).collect();
     read(shown, text, names_of(file), json_object, |root| {
         root.keys(&entries)?;
         if root.node.entries().is_some_and(<[_]>::is_empty) {
@@ -151,7 +144,6 @@ const SHAPES_MAX: usize = 10_000;
 /// Some hundred bytes a shape.
 const GRID_MAX: u64 = 8 << 20;
 
-/// The text of a grid's file.
 pub fn read_grid_text(file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(GRID_MAX + 1).read_to_string(&mut text)?;

@@ -15,7 +15,7 @@ use evo_space::value::Value;
 
 use super::fields::{Field, expression, known_name, names_once, read_all};
 use super::launches;
-use super::source::{existing_file, plain_source};
+use super::source::{OUTSIDE_HINT, existing_file, plain_source};
 use crate::access::{self, ARRAY_MAX};
 use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, TinySpec};
 use crate::words::uses_identifier;
@@ -103,7 +103,6 @@ pub(super) fn read(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<
     })
 }
 
-/// The rule of the benchmark from which the kernel comes.
 fn task(field: &Field) -> Option<TaskTolerance> {
     field.keys(&["atol", "rtol", "matched"])?;
     let number = |key: &str| field.need(key, &format!("add {key} = 1e-2"), |own| own.positive(true));
@@ -213,10 +212,8 @@ fn expected_files(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<R
     let entries = table.entries("a table such as { c = \"c.npy\" }")?;
     let is_output = |name: &str| {
         arguments.is_none_or(|arguments| {
-            arguments.iter().any(|argument| match argument {
-                ArgumentSpec::Buffer(buffer) => buffer.name == name && buffer.role.is_answer(),
-                ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => false,
-            })
+            let mut buffers = arguments.iter().filter_map(ArgumentSpec::buffer);
+            buffers.any(|buffer| buffer.name == name && buffer.role.is_answer())
         })
     };
     let mut outputs = BTreeMap::new();
@@ -236,13 +233,7 @@ fn expected_files(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<R
 
 fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
     field.keys(&launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
-    // A reference takes no tensor maps, whose buffers it has, and nothing that is prepared from what it has.
-    let is_passed = |argument: &&ArgumentSpec| match argument {
-        ArgumentSpec::TensorMap(_) => false,
-        ArgumentSpec::Buffer(buffer) => !buffer.is_prepared(),
-        ArgumentSpec::Scalar(_) => true,
-    };
-    let passed = arguments.unwrap_or_default().iter().filter(is_passed);
+    let passed = arguments.unwrap_or_default().iter().filter(|argument| argument.is_for_reference());
     let scope = field.context.naming(field.context.names.sizes_only());
     let scope = scope.passing(passed.map(|argument| argument.name().to_string()).collect());
     let field = field.with(&scope);
@@ -255,7 +246,7 @@ fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<Reference
     Some(ReferenceSpec::Kernel { source, launches, loops, sizes: sizes?, real: real? })
 }
 
-/// A reference kernel has parameters in variables of type `int`. `root` is the whole file.
+/// A reference kernel has parameters in variables of type `int`.
 pub(super) fn parameters_fit(root: &Field, space: &SearchSpace, check: &CheckSpec) {
     let ReferenceSpec::Kernel { .. } = check.reference else { return };
     let fits = |value: &Value| match value {
@@ -266,11 +257,10 @@ pub(super) fn parameters_fit(root: &Field, space: &SearchSpace, check: &CheckSpe
     for name in &check.reference_parameters {
         let own = space.parameters().iter().find(|own| own.name.as_ref() == name.as_str());
         let Some(other) = own.and_then(|own| own.values.iter().find(|value| !fits(value))) else { continue };
-        let node = root.node.get("check").and_then(|node| node.get("reference")?.get("parameters"));
         let message =
             format!("`parameters` of `reference`: `{name}` may be `{other}`, which is not an `int` of C");
         let hint = "a reference kernel has them as whole numbers; a reference by command is told any value";
-        root.complain(&node.unwrap_or(root.node).span, message, Some(hint.to_string()));
+        root.below(&["check", "reference", "parameters"]).hinted(message, hint);
     }
 }
 
@@ -378,9 +368,7 @@ fn named_files(field: &Field, folder: &Path, words: &[String]) -> Option<Vec<Pat
         // Looks like a file, and is none: said now, and not by a Python that cannot open it.
         let is_path = word.ends_with(".py") || word.ends_with(".sh");
         let (message, hint) = if access::is_outside(&cause) && path.is_file() {
-            let hint =
-                "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
-            (format!("{field} names `{}`: {cause}", path.display()), hint.to_string())
+            (format!("{field} names `{}`: {cause}", path.display()), OUTSIDE_HINT.to_string())
         } else if is_program {
             let hint = "a program with a `/` is taken from the space file's folder";
             (format!("{field}: cannot use `{}`: {cause}", path.display()), hint.to_string())

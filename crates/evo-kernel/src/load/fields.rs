@@ -29,7 +29,6 @@ pub(super) struct Scope<'a> {
     /// Whether they may be outside that folder.
     pub(super) allow_outside: bool,
     pub(super) renderer: Renderer,
-    /// What expressions may read.
     pub(super) names: KnownNames,
     /// Arguments that a launch may pass.
     pub(super) arguments: Vec<String>,
@@ -58,8 +57,8 @@ impl<'a> Scope<'a> {
 /// Builds a struct of fields that may be missing. All of them are read before the first missing one ends it, so that one
 /// pass finds all of the errors.
 macro_rules! read_all {
-    ($name:ident { $($field:ident: $value:expr),* $(,)? }) => {{
-        $(let $field = $value;)*
+    ($name:ident { $($field:ident $(: $value:expr)?),* $(,)? }) => {{
+        $($(let $field = $value;)?)*
         Some($name { $($field: $field?),* })
     }};
 }
@@ -158,32 +157,18 @@ pub(super) fn extents(field: &Field) -> Option<Vec<Expr>> {
     }
 }
 
-const DTYPES: &[(&str, DType)] = &[
-    ("f16", DType::F16),
-    ("bf16", DType::Bf16),
-    ("f32", DType::F32),
-    ("f64", DType::F64),
-    ("i8", DType::I8),
-    ("i16", DType::I16),
-    ("i32", DType::I32),
-    ("i64", DType::I64),
-    ("u8", DType::U8),
-    ("u16", DType::U16),
-    ("u32", DType::U32),
-    ("u64", DType::U64),
-];
-
 pub(super) fn dtype(field: &Field) -> Option<DType> {
-    field.choice(DTYPES)
+    let words: Vec<_> = DType::ALL.iter().map(|dtype| (dtype.as_str(), *dtype)).collect();
+    field.choice(&words)
 }
 
 /// A name that may become a file's, and stands in reports.
 pub(super) fn label(field: &Field) -> Option<String> {
     let text = field.string()?;
-    if is_label(&text) {
-        return Some(text);
+    match is_label(&text) {
+        true => Some(text),
+        false => field.refuse(format!("{field} is `{text}`, which cannot be a name"), LABEL_HINT),
     }
-    field.refuse(format!("{field} is `{text}`, which cannot be a name"), LABEL_HINT)
 }
 
 /// A name that an expression could read here.
@@ -192,6 +177,26 @@ pub(super) fn known_name(field: &Field) -> Option<String> {
     let Some(complaint) = field.context.names.complaint(&name) else { return Some(name) };
     field.complain(&field.node.span, format!("{field}: {}", complaint.message), complaint.hint);
     None
+}
+
+/// What `read` makes of a list's tables, no two of which may have one name.
+pub(super) fn named_tables<T>(
+    items: &[Field],
+    kind: &str,
+    read: impl Fn(&Field) -> Option<T>,
+    name: impl Fn(&T) -> &str,
+) -> Option<Vec<T>> {
+    let mut found: Vec<Option<T>> = Vec::new();
+    for item in items {
+        let table = read(item);
+        if let (Some(table), Some(field)) = (&table, item.get("name"))
+            && found.iter().flatten().any(|other| name(other) == name(table))
+        {
+            field.error(format!("two {kind} are called `{}`", name(table)));
+        }
+        found.push(table);
+    }
+    found.into_iter().collect()
 }
 
 /// Names that `read` reads, each once.
@@ -273,7 +278,6 @@ impl KnownNames {
         self.parameters.iter().any(|own| own == name)
     }
 
-    /// Sizes that any problem has.
     pub(super) fn sizes(&self) -> BTreeSet<&str> {
         self.problems.iter().flat_map(|(_, sizes)| sizes).map(String::as_str).collect()
     }

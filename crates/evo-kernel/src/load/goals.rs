@@ -18,32 +18,12 @@ use crate::spec::{
 };
 
 /// Fields of a profile that a goal may name. `inspect` has the counters behind them and a test that both agree.
-pub const METRIC_NAMES: &[&str] = &[
-    "sm_throughput_percent",
-    "sm_busy_percent",
-    "memory_throughput_percent",
-    "dram_throughput_percent",
-    "occupancy_percent",
-    "l2_hit_percent",
-    "tensor_pipe_percent",
-    "load_efficiency_percent",
-    "bank_conflicts_load",
-    "bank_conflicts_store",
-    "shared_wavefronts_load",
-    "shared_wavefronts_store",
-    "threads_per_instruction",
-    "stall_long_scoreboard",
-    "stall_barrier",
-    "stall_wait",
-    "stall_math_pipe_throttle",
-    "tensor_instructions",
-    "dram_bytes",
-    "instructions",
-    "l1_hit_percent",
-    "local_load_sectors",
-    "global_load_requests",
-    "global_store_sectors",
-];
+pub const METRIC_NAMES: &str = "\
+    sm_throughput_percent sm_busy_percent memory_throughput_percent dram_throughput_percent \
+    occupancy_percent l2_hit_percent tensor_pipe_percent load_efficiency_percent bank_conflicts_load \
+    bank_conflicts_store shared_wavefronts_load shared_wavefronts_store threads_per_instruction \
+    stall_long_scoreboard stall_barrier stall_wait stall_math_pipe_throttle tensor_instructions dram_bytes \
+    instructions l1_hit_percent local_load_sectors global_load_requests global_store_sectors";
 
 const RELATIONS: &[(&str, MetricRelation)] = &[
     (">=", MetricRelation::AtLeast),
@@ -52,9 +32,14 @@ const RELATIONS: &[(&str, MetricRelation)] = &[
     ("<", MetricRelation::Below),
 ];
 
+fn is_metric(name: &str) -> bool {
+    METRIC_NAMES.split(' ').any(|known| known == name)
+}
+
 fn no_metric(name: &str) -> (String, String) {
-    let hint =
-        suggestion(name, METRIC_NAMES.iter().copied(), || format!("there are {}", METRIC_NAMES.join(", ")));
+    let hint = suggestion(name, METRIC_NAMES.split(' '), || {
+        format!("there are {}", METRIC_NAMES.replace(' ', ", "))
+    });
     (format!("there is no metric `{name}`"), hint)
 }
 
@@ -86,7 +71,7 @@ fn metric(item: &Field) -> Option<MetricGoal> {
         let hint = "write a name, one of >= <= > <, and a number: \"sm_busy_percent >= 70\"";
         return item.refuse(format!("`{text}` is not a goal"), hint);
     };
-    if !METRIC_NAMES.contains(&name) {
+    if !is_metric(name) {
         let (message, hint) = no_metric(name);
         return item.refuse(message, hint);
     }
@@ -174,7 +159,7 @@ fn moves(field: &Field) -> Option<Vec<MetricEvidence>> {
     let mut found = Vec::new();
     for entry in field.at(field.node, "`moves`").entries("a table of metrics")? {
         let name = &entry.key;
-        if !METRIC_NAMES.contains(&name.as_str()) {
+        if !is_metric(name) {
             let (message, hint) = no_metric(name);
             field.complain(&entry.key_span, message, Some(hint));
             return None;
@@ -217,7 +202,6 @@ fn set(field: &Field, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> 
     Some(found)
 }
 
-/// Macros and what they stand for: numbers or words.
 fn define(field: &Field) -> Option<Vec<(String, String)>> {
     let is_word = |text: &str| {
         !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')

@@ -27,7 +27,6 @@ const KEYS: &[&str] = &[
 
 pub(super) type Launches = (Vec<LaunchSpec>, Vec<LoopSpec>);
 
-/// Reads the list.
 pub(super) fn read(field: &Field) -> Option<Launches> {
     let items = field.list("tables")?;
     if items.is_empty() {
@@ -90,7 +89,6 @@ pub(super) fn keys_beside(others: &[&'static str]) -> Vec<&'static str> {
     [others, &["launches"], KEYS, LOOP_KEYS].concat()
 }
 
-/// The launches of such a table.
 pub(super) fn read_beside(field: &Field) -> Option<Launches> {
     let Some(list) = field.get("launches") else {
         let (launch, found) = repeated(field)?;
@@ -129,7 +127,6 @@ fn window(field: &Field) -> Option<L2PersistSpec> {
     })
 }
 
-/// Complains of arguments that cannot be used as a launch uses them.
 pub(super) fn check_use(field: &Field, (launches, loops): &Launches, arguments: &[ArgumentSpec]) {
     let items = field.node.items().unwrap_or_default();
     let tables = items.iter().flat_map(|item| match item.get("body").and_then(Node::items) {
@@ -215,7 +212,6 @@ fn literal(field: &Field) -> Option<PassedSpec> {
 
 const LOOP_KEYS: &[&str] = &["repeat", "index", "swap"];
 
-/// Reads the keys of a loop, of which `repeat` must be there.
 fn read_loop(field: &Field) -> Option<LoopSpec> {
     read_all!(LoopSpec {
         times: field.need("repeat", "add repeat = \"STEPS\", how often", expression),
@@ -230,7 +226,6 @@ fn index_of(node: &Node) -> Option<String> {
     node.text("index").map(str::to_string)
 }
 
-/// Complains of keys that mean nothing without `repeat`.
 fn refuse_without_repeat(field: &Field) -> bool {
     let found: Vec<_> = ["index", "swap"].into_iter().filter_map(|key| field.get(key)).collect();
     for own in &found {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evo_space::SpaceWatch;
-use evo_space::diagnostic::{Diagnostic, Diagnostics};
+use evo_space::diagnostic::{Diagnostic, Diagnostics, place};
 use evo_space::document::{self, Node};
 use evo_space::load::read_space;
 use thiserror::Error;
@@ -40,7 +40,6 @@ mod source;
 const KERNEL_KEYS: &[&str] =
     &["arguments", "launches", "prepare", "problems", "check", "objective", "goals", "peers", "diagnose"];
 
-/// Keys of any file.
 const COMMON_KEYS: &[&str] = &["kernel", "parameters", "constraints", "description", "note"];
 
 /// Further keys of a file that describes a space alone, as benchmark collections write them.
@@ -112,8 +111,8 @@ pub fn load_file(path: &Path) -> Result<SpaceFile, LoadError> {
 }
 
 pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, LoadError> {
-    if let Some(OtherKind { what, hint }) = other_kind(path) {
-        return Err(LoadError::NotASpace { path: path.to_path_buf(), what, hint });
+    if let Some(other) = other_kind(path) {
+        return Err(other);
     }
     let text = read_text(path).map_err(|cause| {
         let hint = way_out(path, &cause);
@@ -126,7 +125,6 @@ pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, Loa
     load_text(path.to_path_buf(), &path.display().to_string(), text, Some(folder), access)
 }
 
-/// Reads a file, but no endless one.
 pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     // One byte more, which tells a file of exactly the limit from a longer one.
@@ -171,9 +169,12 @@ pub(super) fn load_text(
     let diagnostics = RefCell::default();
     let watch = access.watch();
     let renderer = if access.render_apart { Renderer::Apart(Arc::default()) } else { Renderer::Here };
-    let (names, arguments) = (KnownNames::default(), Vec::new());
-    let scope =
-        Scope { text: &text, folder, allow_outside: access.allow_outside, renderer, names, arguments };
+    let scope = Scope {
+        folder,
+        allow_outside: access.allow_outside,
+        renderer,
+        ..Scope::of_text(&text, KnownNames::default())
+    };
     let mut file = read(&path, scope, &diagnostics, &watch);
     let mut diagnostics = diagnostics.into_inner();
     if watch.is_over() {
@@ -232,7 +233,6 @@ fn read(
     Some(SpaceFile { path, text, space, replaced_default, kernel })
 }
 
-/// A section of the file by its own name.
 fn section<'a>(root: &Field<'a>, key: &str) -> Option<Field<'a>> {
     root.node.get(key).map(|node| root.at(node, format!("`{key}`")))
 }
@@ -304,6 +304,13 @@ fn read_kernel(path: &Path, root: &Field) -> Option<KernelSpec> {
     })
 }
 
+/// The line, from 1, on which a problem has its name.
+pub fn problem_line(text: &str, problem: &str) -> Option<u32> {
+    let root = document::parse(text, &mut Diagnostics::default())?;
+    let mut names = root.get("problems")?.items()?.iter().filter(|item| item.text("name") == Some(problem));
+    Some(place(text, names.next()?.get("name")?.span.start).0)
+}
+
 /// Names as written, so that a mistake elsewhere in an argument does not make its uses unknown.
 fn argument_names(root: &Node) -> Vec<String> {
     let items = root.get("arguments").and_then(Node::items).unwrap_or_default();
@@ -314,38 +321,28 @@ fn argument_names(root: &Node) -> Vec<String> {
 const LOOKED_AT: usize = 200;
 const SPACE_BYTES: u64 = 1 << 20;
 
-/// What a file is instead of a space, and what to do.
-#[derive(Debug)]
-pub(super) struct OtherKind {
-    pub what: &'static str,
-    pub hint: String,
-}
-
 /// What the name of a file says that it is, if that rules out a space; `None` where there is no such file.
-fn other_kind(path: &Path) -> Option<OtherKind> {
+fn other_kind(path: &Path) -> Option<LoadError> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-    let what = match extension.as_str() {
-        "cu" | "cuh" => "CUDA source",
-        "c" | "cc" | "cpp" | "cxx" | "h" | "hpp" => "C++ source",
-        "j2" | "jinja" => "a template",
-        "ptx" | "cubin" | "so" => "compiled code",
-        "py" => "Python",
-        "yaml" | "yml" => "YAML",
-        "jsonl" => "a list of JSON objects",
+    let name_it = "name the space file, `my_space.toml` or `my_space.json`";
+    // Sources lead to the space files that name them.
+    let (what, hint) = match extension.as_str() {
+        "cu" | "cuh" => ("CUDA source", None),
+        "c" | "cc" | "cpp" | "cxx" | "h" | "hpp" => ("C++ source", None),
+        "j2" | "jinja" => ("a template", None),
+        "ptx" | "cubin" | "so" => {
+            let hint = "evo compiles variants from source: name a space file with `source = \"my.cu\"`";
+            ("compiled code", Some(hint))
+        }
+        "py" => ("Python", Some(name_it)),
+        "yaml" | "yml" => ("YAML", Some("write the same keys as TOML or JSON")),
+        "jsonl" => ("a list of JSON objects", Some(name_it)),
         _ => return None,
     };
-    if !path.is_file() {
-        return None;
-    }
-    let hint = match what {
-        "CUDA source" | "C++ source" | "a template" => about_source(path, what),
-        "compiled code" => {
-            "evo compiles variants from source: name a space file with `source = \"my.cu\"`".to_string()
-        }
-        "YAML" => "write the same keys as TOML or JSON".to_string(),
-        _ => "name the space file, `my_space.toml` or `my_space.json`".to_string(),
-    };
-    Some(OtherKind { what, hint })
+    path.is_file().then(|| {
+        let hint = hint.map_or_else(|| about_source(path, what), str::to_string);
+        LoadError::NotASpace { path: path.to_path_buf(), what, hint }
+    })
 }
 
 /// The space files beside a source that name it, else how such a file begins.
@@ -357,32 +354,25 @@ fn about_source(path: &Path, what: &str) -> String {
     if let Some(first) = spaces.first() {
         return format!("`{first}` is a space file that names it");
     }
-    if what == "CUDA source" {
-        return format!(
-            "a space file says what is tuned, how the kernel is launched and what a correct answer is; `evo init {name}` \
-             writes a first one"
-        );
-    }
-    let key = if what == "a template" { "template" } else { "source" };
-    format!(
-        "a space file says what is tuned, how the kernel is launched and what a correct answer is; write one with \
-         `{key} = \"{name}\"` in `[kernel]` and name that"
-    )
+    let way = match what {
+        "CUDA source" => format!("`evo init {name}` writes a first one"),
+        "a template" => format!("write one with `template = \"{name}\"` in `[kernel]` and name that"),
+        _ => format!("write one with `source = \"{name}\"` in `[kernel]` and name that"),
+    };
+    format!("a space file says what is tuned, how the kernel is launched and what a correct answer is; {way}")
 }
 
 fn spaces_of(path: &Path, name: &str) -> Vec<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let quoted = format!("\"{name}\"");
-    let is_space = |own: &Path| own.extension().is_some_and(|end| end == "toml" || end == "json");
-    let names_it = |own: &Path| {
-        let is_short = fs::metadata(own).is_ok_and(|found| found.is_file() && found.len() <= SPACE_BYTES);
-        is_short
-            && fs::read_to_string(own).is_ok_and(|text| text.contains("kernel") && text.contains(&quoted))
+    let names_it = |space: &PathBuf| {
+        space.extension().is_some_and(|end| end == "toml" || end == "json")
+            && fs::metadata(space).is_ok_and(|found| found.is_file() && found.len() <= SPACE_BYTES)
+            && fs::read_to_string(space).is_ok_and(|text| text.contains("kernel") && text.contains(&quoted))
     };
     let entries = fs::read_dir(folder).into_iter().flatten().take(LOOKED_AT).flatten();
     let paths = entries.map(|entry| path.with_file_name(entry.file_name()));
-    let mut found: Vec<String> =
-        paths.filter(|own| is_space(own) && names_it(own)).map(|own| own.display().to_string()).collect();
+    let mut found: Vec<String> = paths.filter(names_it).map(|space| space.display().to_string()).collect();
     found.sort();
     found
 }
@@ -397,9 +387,8 @@ mod tests {
         let said = |name: &str, text: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
-            let OtherKind { what, hint } = other_kind(&path).unwrap();
-            let told = format!("{what}; {hint}");
-            told.replace(&folder.path().display().to_string(), "")
+            let Some(LoadError::NotASpace { what, hint, .. }) = other_kind(&path) else { panic!("{name}") };
+            format!("{what}; {hint}").replace(&folder.path().display().to_string(), "")
         };
         let kernel = "extern \"C\" __global__ void k() {}";
         assert_eq!(
@@ -411,5 +400,13 @@ mod tests {
         assert!(said("k.cu", kernel).ends_with("; `/mine.toml` is a space file that names it"));
         assert!(other_kind(&folder.path().join("none.cu")).is_none(), "a file that is not there");
         assert_eq!(said("k.yaml", "kernel:\n  name: k\n"), "YAML; write the same keys as TOML or JSON");
+    }
+
+    #[test]
+    fn a_problem_is_found_by_its_name() {
+        let text = "[[problems]]\nname = \"a\"\n\n[[problems]]\nsizes = { N = 1 }\nname = \"b\"\n";
+        assert_eq!((problem_line(text, "a"), problem_line(text, "b")), (Some(2), Some(6)));
+        assert_eq!((problem_line(text, "c"), problem_line("[", "a")), (None, None));
+        assert_eq!(problem_line("{\"problems\": [\n{\"name\": \"a\"}]}", "a"), Some(2));
     }
 }

@@ -10,7 +10,6 @@ use crate::spec::PeerSpec;
 
 const KEYS: &[&str] = &["name", "command", "timeout_s"];
 const WORDS_MAX: usize = 100;
-/// Seconds that one answer may take at most.
 const TIMEOUT_MAX_S: f64 = 3600.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +20,6 @@ pub struct PeerFile<'a> {
     pub folder: Option<&'a Path>,
 }
 
-/// The peers of a file, whose root `file` is.
 pub fn read(file: &Field<'_, PeerFile<'_>>) -> Option<Vec<PeerSpec>> {
     let Some(node) = file.node.get("peers") else { return Some(Vec::new()) };
     let field = file.at(node, "`peers`");

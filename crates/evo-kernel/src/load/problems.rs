@@ -8,9 +8,8 @@ use evo_space::document::{Data, TableEntry};
 use evo_space::expr::is_name;
 use evo_space::value::Value;
 
-use super::fields::{Field, known_name, label, names_once, read_all};
-use crate::resolve::whole;
-use crate::spec::ProblemSpec;
+use super::fields::{Field, known_name, label, named_tables, names_once, read_all};
+use crate::spec::{ProblemSpec, whole};
 use crate::specialize::{CONSTANTS_MAX, constants_of, distinct};
 
 const KEYS: &[&str] = &["name", "sizes", "weight", "timed", "canonical", "checked", "device", "on_request"];
@@ -21,17 +20,8 @@ pub(super) fn read(field: &Field) -> Option<Vec<ProblemSpec>> {
         let hint = "write for example `[[problems]]` and below it `name` and `sizes`";
         return field.refuse("`problems` is empty: there is nothing to check or to time", hint);
     }
-    let mut problems: Vec<Option<ProblemSpec>> = Vec::new();
-    for item in &items {
-        let problem = problem(&item.titled("problem", "name", "a problem"));
-        if let (Some(problem), Some(name)) = (&problem, item.get("name"))
-            && problems.iter().flatten().any(|other| other.name == problem.name)
-        {
-            name.error(format!("two problems are called `{}`", problem.name));
-        }
-        problems.push(problem);
-    }
-    let mut problems: Vec<ProblemSpec> = problems.into_iter().collect::<Option<_>>()?;
+    let read = |item: &Field| problem(&item.titled("problem", "name", "a problem"));
+    let mut problems = named_tables(&items, "problems", read, |problem| &problem.name)?;
     if !problems.iter().any(|problem| problem.canonical) {
         problems.iter_mut().for_each(|problem| problem.canonical = problem.timed);
     }

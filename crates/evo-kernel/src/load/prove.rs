@@ -7,7 +7,7 @@
 //! failed variant among many.
 
 use evo_protocol::verdict::Verdict;
-use evo_space::document::{Data, Node, Span};
+use evo_space::document::{Data, Node};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
@@ -21,18 +21,18 @@ use crate::{passed, render, resolve, specialize, tiny};
 pub(super) fn default_works(root: &Field, space: &SearchSpace, kernel: &KernelSpec) {
     let genome = space.default_genome();
     let configuration = space.configuration(&genome);
-    let parameters = span_of(root.node, "parameters");
+    let parameters = root.below(&["parameters"]).node;
     let violated = space.violations(&genome);
     for constraint in &violated {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         let message = format!("the default configuration violates `{}`{because}", constraint.expr.text());
-        let span = constraint.span.clone().unwrap_or_else(|| parameters.clone());
+        let span = constraint.span.as_ref().unwrap_or(&parameters.span);
         let read = |(position, (name, value)): (usize, (&str, _))| {
             constraint.parameters.contains(&position).then(|| format!("{name}={value}"))
         };
         let values: Vec<String> = configuration.iter().enumerate().filter_map(read).collect();
         let hint = format!("the defaults are {}; a parameter may say `default = …`", values.join(" "));
-        root.complain(&span, message, Some(hint));
+        root.complain(span, message, Some(hint));
     }
     if violated.is_empty() {
         resolves(root, kernel, &configuration);
@@ -42,18 +42,17 @@ pub(super) fn default_works(root: &Field, space: &SearchSpace, kernel: &KernelSp
 }
 
 fn resolves(root: &Field, kernel: &KernelSpec, configuration: &Configuration) {
-    let hint = || Some(format!("this is the default configuration: {configuration}"));
+    let hint = || format!("this is the default configuration: {configuration}");
     for problem in &kernel.problems {
         if let Err(verdict) = resolve::resolve(kernel, configuration, problem) {
-            let span = section_of(root.node, &verdict);
             // The same mistake would be told again for each problem.
-            return root.complain(&span, verdict.message, hint());
+            return root.at(section_of(root, &verdict), "").hinted(verdict.message, hint());
         }
     }
     if let TinySpec::Listed(list) = &kernel.check.tiny
         && let Err(verdict) = tiny::resolve_listed(kernel, list, configuration)
     {
-        root.complain(&span_of(root.node, "check"), verdict.message, hint());
+        root.below(&["check"]).hinted(verdict.message, hint());
     }
 }
 
@@ -66,11 +65,9 @@ fn renders(root: &Field, kernel: &KernelSpec, configuration: &Configuration) {
         rendered.iter().flatten().filter_map(|own| texture_of(kernel, &own.text)).take(1)
     {
         let message = format!("`{entry}` takes a texture or a surface, `{parameter}`, which evo cannot pass");
-        let hint = "pass the data as a buffer: `__ldg` reads it through the same cache".to_string();
-        let launches = root.node.get("launches");
-        let span =
-            launches.and_then(|own| find_text(own, &entry)).unwrap_or_else(|| span_of(root.node, "launches"));
-        root.complain(&span, message, Some(hint));
+        let hint = "pass the data as a buffer: `__ldg` reads it through the same cache";
+        let launches = root.below(&["launches"]).node;
+        root.at(find_text(launches, &entry).unwrap_or(launches), "").hinted(message, hint);
     }
     if let Some(verdict) = rendered.into_iter().find_map(Result::err) {
         let span =
@@ -109,36 +106,27 @@ fn reference_takes_what_it_is_given(root: &Field, kernel: &KernelSpec) {
             );
             let hint = "it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table \
                         names others";
-            let span =
-                root.node.get("check").and_then(|check| check.get("reference")).map(|node| node.span.clone());
-            root.complain(&span.unwrap_or_default(), message, Some(hint.to_string()));
+            root.below(&["check", "reference"]).hinted(message, hint);
         }
     }
-}
-
-fn span_of(root: &Node, key: &str) -> Span {
-    root.get(key).map(|node| node.span.clone()).unwrap_or_default()
 }
 
 /// The place in the file of a refused expression: its text, quoted, where it stands but once.
-fn section_of(root: &Node, verdict: &Verdict) -> Span {
+fn section_of<'a>(root: &Field<'a>, verdict: &Verdict) -> &'a Node {
+    let evidence = |name: &str| verdict.evidence.get(name).and_then(|value| value.as_str());
     // Texts of ranges are short and stand elsewhere too.
-    for (evidence, key) in [("fill_of", "fill"), ("check_of", "check")] {
-        if let Some(name) = verdict.evidence.get(evidence).and_then(|name| name.as_str())
-            && let Some(arguments) = root.get("arguments").and_then(Node::items)
-            && let Some(own) =
-                arguments.iter().find(|item| item.text("name") == Some(name)).and_then(|item| item.get(key))
-        {
-            return own.span.clone();
-        }
-    }
-    let text = verdict.evidence.get("expression").and_then(|text| text.as_str());
-    text.and_then(|text| find_text(root, text)).unwrap_or_else(|| span_of(root, "problems"))
+    let arguments = root.node.get("arguments").and_then(Node::items).unwrap_or_default();
+    let of_argument = [("fill_of", "fill"), ("check_of", "check")].into_iter().find_map(|(name, key)| {
+        let name = evidence(name)?;
+        arguments.iter().find(|item| item.text("name") == Some(name))?.get(key)
+    });
+    let by_text = || find_text(root.node, evidence("expression")?);
+    of_argument.or_else(by_text).unwrap_or_else(|| root.below(&["problems"]).node)
 }
 
-fn find_text(node: &Node, wanted: &str) -> Option<Span> {
+fn find_text<'n>(node: &'n Node, wanted: &str) -> Option<&'n Node> {
     match &node.data {
-        Data::Text(text) if text == wanted => Some(node.span.clone()),
+        Data::Text(text) if text == wanted => Some(node),
         Data::List(items) => items.iter().find_map(|item| find_text(item, wanted)),
         Data::Table(entries) => entries.iter().find_map(|entry| find_text(&entry.value, wanted)),
         _ => None,

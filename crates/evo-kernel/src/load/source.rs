@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use evo_space::diagnostic::nearest;
 use evo_space::document::{Data, Node};
 
-use super::fields::{Field, expression, label};
+use super::fields::{Field, expression, label, read_all};
 use super::{launches, problems};
 use crate::access::{self, ARRAY_MAX};
 use crate::apart::{RenderFailure, Renderer};
 use crate::embedded::TEMPLATES;
+use crate::signature::included;
 use crate::spec::{ArgumentSpec, KernelText, OptionSpec, PassedSpec, PrepareSpec, SourceKind};
 
 pub(super) struct Header {
@@ -54,14 +55,7 @@ pub(super) fn read(field: &Field) -> Option<Header> {
         field.with(&scope).or("options", Vec::new(), |own| own.each("compiler options", compiler_option));
     let include_dirs = field.or("include_dirs", Vec::new(), |own| own.each("folders", include_folder));
     let is_persistent = field.or("persistent", false, Field::boolean);
-    Some(Header {
-        name: name?,
-        source: source?,
-        options: options?,
-        include_dirs: include_dirs?,
-        specialize: specialize?,
-        is_persistent: is_persistent?,
-    })
+    read_all!(Header { name, source, options, include_dirs, specialize, is_persistent })
 }
 
 /// A text, or a table with what a parameter chooses.
@@ -151,10 +145,11 @@ pub(super) fn existing_file(field: &Field) -> Option<PathBuf> {
     }
 }
 
+pub(super) const OUTSIDE_HINT: &str =
+    "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
+
 fn unreadable<T>(field: &Field, path: &Path, cause: &io::Error) -> Option<T> {
-    let hint = access::is_outside(cause).then(|| {
-        "copy the file beside the space file, or pass `--allow-outside` if you trust the space".to_string()
-    });
+    let hint = access::is_outside(cause).then(|| OUTSIDE_HINT.to_string());
     let message = format!("{field}: cannot read `{}`: {cause}", path.display());
     field.complain(&field.node.span, message, hint);
     None
@@ -195,26 +190,12 @@ pub(super) fn include_options<'t>(
     all.into_iter().map(option).collect()
 }
 
-/// The names in the `#include` lines of a text, also in lines that a preprocessor or a template would leave out.
-fn included(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let word = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let end = if word.starts_with('<') { '>' } else { '"' };
-        word.strip_prefix(['<', '"'])?.split(end).next()
-    })
-}
-
 const FILL_HINT: &str = "give the input that the launches write fill = { prepared = true }";
 
 /// Reads the table, if there is one, and checks that inputs are prepared where the file says so.
 pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<Option<PrepareSpec>> {
-    let prepared: Vec<_> = arguments
-        .iter()
-        .filter_map(|argument| match argument {
-            ArgumentSpec::Buffer(buffer) if buffer.is_prepared() => Some(buffer),
-            _ => None,
-        })
-        .collect();
+    let buffers = arguments.iter().filter_map(ArgumentSpec::buffer);
+    let prepared: Vec<_> = buffers.filter(|buffer| buffer.is_prepared()).collect();
     // The fill of an argument.
     let place = |name: &str| {
         let items = root.node.get("arguments").and_then(Node::items).unwrap_or_default();
@@ -231,13 +212,8 @@ pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<O
         let hint = "add [prepare] with source, entry, grid, block and arguments";
         return place(&buffer.name).refuse(message, hint);
     };
-    // Outputs and workspace hold nothing yet, and a tensor map describes what may not be there.
-    let is_there = |argument: &&ArgumentSpec| match argument {
-        ArgumentSpec::Buffer(buffer) => buffer.role.is_read(),
-        ArgumentSpec::Scalar(_) => true,
-        ArgumentSpec::TensorMap(_) => false,
-    };
-    let there = arguments.iter().filter(is_there).map(|argument| argument.name().to_string());
+    let there = arguments.iter().filter(|argument| argument.is_for_prepare());
+    let there = there.map(|argument| argument.name().to_string());
     let scope = root.context.passing(there.collect());
     let field = root.at(node, "`prepare`");
     let field = field.with(&scope);

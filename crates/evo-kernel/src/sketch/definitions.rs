@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SketchGuess, SketchTunable, guessed};
-use crate::words;
+use crate::words::{self, is_name, is_one_of};
 
 /// Names that stand for names many times over would fill the memory.
 const DEPTH: usize = 8;
@@ -88,17 +88,6 @@ impl<'s> Definitions<'s> {
         }
     }
 
-    pub(super) fn offered(&self) -> impl Iterator<Item = (&'s str, i64)> + '_ {
-        self.guarded.iter().filter_map(|name| Some((*name, self.number(name)?)))
-    }
-
-    /// Macros with a whole number that nothing guards: a value from outside would clash with them.
-    pub(super) fn fixed(&self) -> impl Iterator<Item = (&'s str, i64)> + '_ {
-        let guarded: BTreeSet<&str> = self.guarded.iter().copied().collect();
-        let free = self.macros.keys().filter(move |name| !guarded.contains(*name));
-        free.filter_map(|name| Some((*name, self.number(name)?)))
-    }
-
     fn number(&self, name: &str) -> Option<i64> {
         let value = self.macros.get(name)?;
         let inside = match value[..] {
@@ -154,42 +143,38 @@ impl<'s> Definitions<'s> {
     }
 }
 
-pub(super) fn is_name(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
-}
-
 const THREADS_MAX: i64 = 1024;
 
 /// More tunables than this are a source that means something else.
 const TUNABLES_MAX: usize = 64;
 
-const FOREIGN: &[&str] =
-    &["INFINITY", "NAN", "NULL", "M_PI", "M_E", "HUGE_VALF", "HUGE_VAL", "RAND_MAX", "REAL", "NDEBUG", "EOF"];
+/// Names of libraries that look like macros of the source's own, and starts of such.
+const FOREIGN: &str = "INFINITY NAN NULL M_PI M_E HUGE_VALF HUGE_VAL RAND_MAX REAL NDEBUG EOF";
+const FOREIGN_STARTS: &str = "__ CUDART_ CUDA_ FLT_ DBL_ INT_ UINT_ INT8_ INT16_ INT32_ INT64_ LONG_ CHAR_ SHRT_ M_ \
+    LLONG_ UCHAR_ USHRT_ ULONG_ UINT8_ UINT16_ UINT32_ UINT64_";
 
-const FOREIGN_STARTS: &[&str] = &[
-    "__", "CUDART_", "CUDA_", "FLT_", "DBL_", "INT_", "UINT_", "INT8_", "INT16_", "INT32_", "INT64_",
-    "LONG_", "CHAR_", "SHRT_", "M_", "LLONG_", "UCHAR_", "USHRT_", "ULONG_", "UINT8_", "UINT16_", "UINT32_",
-    "UINT64_",
-];
+/// Words before a name that declare it.
+const DECLARING: &str = "int unsigned typename class struct enum auto float double bool size_t long short char const half \
+    void using namespace goto uint32_t int32_t uint T";
 
-pub(super) fn tunables(
+pub(super) fn tunables<'s>(
     tokens: &[&str],
-    definitions: &Definitions<'_>,
+    definitions: &Definitions<'s>,
     guesses: &mut Vec<SketchGuess>,
 ) -> Vec<SketchTunable> {
     let mut found = Vec::new();
-    for (name, default) in definitions.offered().take(TUNABLES_MAX) {
+    let numbered = |name: &&'s str| Some((*name, definitions.number(name)?));
+    for (name, default) in definitions.guarded.iter().filter_map(numbered).take(TUNABLES_MAX) {
         let flag = (0..=1).contains(&default) && (definitions.is_flag(name) || is_switch(name, tokens));
         let values = if flag { vec![0, 1] } else { around(default, is_block(name)) };
         let why = format!("around the source's own {default}");
         found.push(SketchTunable { name: name.to_string(), values, default, is_undefined: false, why });
     }
     for name in undefined(tokens, definitions) {
-        let default = if is_block(name) && !name.to_lowercase().ends_with(['y', 'z']) { 256 } else { 1 };
-        let (values, default) = match is_block(name) {
-            true if default == 1 => (vec![1, 2, 4, 8, 16], 1),
-            true => (vec![32, 64, 128, 256, 512, 1024], 256),
-            false => (vec![1, 2, 4, 8], 1),
+        let (values, default) = match (is_block(name), name.to_lowercase().ends_with(['y', 'z'])) {
+            (true, true) => (vec![1, 2, 4, 8, 16], 1),
+            (true, false) => (vec![32, 64, 128, 256, 512, 1024], 256),
+            (false, _) => (vec![1, 2, 4, 8], 1),
         };
         let why = "the source leaves it to whoever compiles it".to_string();
         found.push(SketchTunable { name: name.to_string(), values, default, is_undefined: true, why });
@@ -199,7 +184,10 @@ pub(super) fn tunables(
         guessed(guesses, format!("`{}` is one of {}", own.name, values.join(", ")), own.why.clone());
     }
     let used: BTreeSet<&str> = tokens.iter().copied().collect();
-    for (name, value) in definitions.fixed().filter(|(name, _)| used.contains(name)) {
+    let guarded: BTreeSet<&str> = definitions.guarded.iter().copied().collect();
+    // A value from outside would clash with macros that nothing guards.
+    let fixed = definitions.macros.keys().filter(|name| used.contains(*name) && !guarded.contains(*name));
+    for (name, value) in fixed.filter_map(numbered) {
         guessed(
             guesses,
             format!("`{name}` stays {value}"),
@@ -254,38 +242,12 @@ fn around(default: i64, is_block: bool) -> Vec<i64> {
 }
 
 fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s str> {
-    let declaring = [
-        "int",
-        "unsigned",
-        "typename",
-        "class",
-        "struct",
-        "enum",
-        "auto",
-        "float",
-        "double",
-        "bool",
-        "size_t",
-        "long",
-        "short",
-        "char",
-        "const",
-        "half",
-        "void",
-        "using",
-        "namespace",
-        "goto",
-        "uint32_t",
-        "int32_t",
-        "uint",
-        "T",
-    ];
     let (mut names, mut declared) = (Vec::new(), BTreeSet::new());
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| looks_like_macro(token)) {
         let before = at.checked_sub(1).map(|at| tokens[at]).unwrap_or("");
         let after = tokens.get(at + 1).copied().unwrap_or("");
-        if declaring.contains(&before) {
+        if is_one_of(before, DECLARING) {
             declared.insert(*token);
         }
         let is_value = !matches!(before, "." | ":") && !matches!(after, "(" | ":");
@@ -305,11 +267,12 @@ fn is_type(name: &str, tokens: &[&str]) -> bool {
 }
 
 fn looks_like_macro(token: &str) -> bool {
-    let kernel_tuner = ["block_size_x", "block_size_y", "block_size_z"].contains(&token)
-        || token.strip_prefix("tile_size_").is_some_and(|axis| ["x", "y", "z"].contains(&axis));
+    let kernel_tuner =
+        is_one_of(token, "block_size_x block_size_y block_size_z tile_size_x tile_size_y tile_size_z");
     let upper = token.len() > 1
         && token.starts_with(|c: char| c.is_ascii_uppercase())
         && token.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    let foreign = FOREIGN.contains(&token) || FOREIGN_STARTS.iter().any(|start| token.starts_with(start));
+    let foreign =
+        is_one_of(token, FOREIGN) || FOREIGN_STARTS.split(' ').any(|start| token.starts_with(start));
     (kernel_tuner || upper) && !foreign
 }

@@ -3,14 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arguments::closed;
-use super::definitions::{Definitions, is_block, is_name};
+use super::definitions::{Definitions, is_block};
 use super::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
+use crate::words::is_name;
 
 pub(super) struct LaunchClues<'a, 's> {
-    pub(super) arguments: &'a [SketchArgument],
-    pub(super) body: &'a [&'s str],
-    pub(super) tokens: &'a [&'s str],
+    arguments: &'a [SketchArgument],
+    body: &'a [&'s str],
+    brackets: &'a [usize],
+    tokens: &'a [&'s str],
+    definitions: &'a Definitions<'s>,
+    /// Names of the parameters so far.
+    names: Vec<String>,
+    /// How many axes the kernel asks about.
+    axes: usize,
 }
 
 enum Tile {
@@ -22,43 +28,68 @@ enum Tile {
     Unknown,
 }
 
-impl LaunchClues<'_, '_> {
-    fn axes(&self) -> usize {
-        let used = |axis: &str| {
+impl<'a, 's> LaunchClues<'a, 's> {
+    pub(super) fn of(
+        arguments: &'a [SketchArgument],
+        (body, brackets): (&'a [&'s str], &'a [usize]),
+        tokens: &'a [&'s str],
+        definitions: &'a Definitions<'s>,
+        tunables: &[SketchTunable],
+    ) -> LaunchClues<'a, 's> {
+        let uses = |axis: &str| {
             let names = ["blockIdx", "threadIdx"];
-            self.body.windows(3).any(|words| names.contains(&words[0]) && words[1] == "." && words[2] == axis)
+            body.windows(3).any(|words| names.contains(&words[0]) && words[1] == "." && words[2] == axis)
         };
-        (0..AXES.len()).rev().find(|axis| used(AXES[*axis])).map_or(1, |axis| axis + 1)
+        let axes = (0..AXES.len()).rev().find(|axis| uses(AXES[*axis])).map_or(1, |axis| axis + 1);
+        let names = tunables.iter().map(|tunable| tunable.name.clone()).collect();
+        LaunchClues { arguments, body, brackets, tokens, definitions, names, axes }
+    }
+
+    fn is_parameter(&self, name: &str) -> bool {
+        self.names.iter().any(|parameter| parameter == name)
+    }
+
+    /// An expression of the source over parameters.
+    fn expression(&self, tokens: &[&str]) -> Option<String> {
+        self.definitions.expression(tokens, &|name| self.is_parameter(name))
     }
 
     fn uses(&self, name: &str, axis: usize) -> bool {
         self.body.windows(3).any(|words| words == [name, ".", AXES[axis]])
     }
 
-    fn sizes(&self) -> Vec<&str> {
-        self.arguments.iter().filter_map(SketchArgument::size).collect()
+    /// How far the blocks of an axis run together where no condition says it.
+    fn fallback(&self, axis: usize, is_unit: bool) -> String {
+        let sizes: Vec<&str> = self.arguments.iter().filter_map(SketchArgument::size).collect();
+        match sizes.len() {
+            0 => "N".to_string(),
+            1 => sizes[0].to_string(),
+            _ if self.axes == 1 && is_unit => sizes[0].to_string(),
+            _ if self.axes == 1 => sizes.join(" * "),
+            // The fastest axis runs over the innermost extent.
+            count => sizes[(count - 1).saturating_sub(axis)].to_string(),
+        }
     }
 
-    fn tile(&self, axis: usize, known: &dyn Fn(&str) -> bool, definitions: &Definitions<'_>) -> Tile {
+    fn tile(&self, axis: usize) -> Tile {
         let body = self.body;
         let own = ["blockIdx", ".", AXES[axis]];
         let Some(at) = body.windows(3).position(|words| words == own) else { return Tile::Unknown };
         let mut factors: Vec<&[&str]> = Vec::new();
         let mut behind = at + 3;
         while body.get(behind) == Some(&"*") {
-            let length = primary(&body[behind + 1..]);
-            factors.push(&body[behind + 1..behind + 1 + length]);
-            behind += 1 + length;
+            let end = self.factor_end(behind + 1);
+            factors.push(&body[behind + 1..end]);
+            behind = end;
         }
         if at > 0 && body[at - 1] == "*" {
-            factors.push(primary_before(&body[..at - 1]));
+            factors.push(&body[self.factor_start(at - 1)..at - 1]);
         }
         // `(blockIdx.x * blockDim.x + threadIdx.x) * 4`
         let open = opened(body, at).filter(|open| !open.checked_sub(1).is_some_and(|at| is_name(body[at])));
-        let end = open.map(|open| closed(body, open, "(", ")"));
+        let end = open.map(|open| self.brackets[open]);
         if let Some(end) = end.filter(|end| body.get(*end) == Some(&"*")) {
-            let length = primary(&body[end + 1..]);
-            factors.push(&body[end + 1..end + 1 + length]);
+            factors.push(&body[end + 1..self.factor_end(end + 1)]);
         }
         if factors.is_empty() {
             return Tile::Unit;
@@ -66,39 +97,30 @@ impl LaunchClues<'_, '_> {
         let threads = ["blockDim", ".", AXES[axis]];
         let is_threads = factors.iter().any(|own| own[..] == threads);
         let others = factors.iter().filter(|own| own[..] != threads);
-        let others: Option<Vec<String>> = others.map(|own| definitions.expression(own, known)).collect();
+        let others: Option<Vec<String>> = others.map(|own| self.expression(own)).collect();
         match others {
             None => Tile::Unknown,
             Some(others) if is_threads => Tile::Threads((!others.is_empty()).then(|| others.join(" * "))),
             Some(others) => Tile::Of(others.join(" * ")),
         }
     }
-}
 
-fn primary(tokens: &[&str]) -> usize {
-    match tokens {
-        ["(", ..] => closed(tokens, 0, "(", ")"),
-        ["blockDim" | "gridDim", ".", _, ..] => 3,
-        [] => 0,
-        _ => 1,
-    }
-}
-
-fn primary_before<'t, 's>(tokens: &'t [&'s str]) -> &'t [&'s str] {
-    let end = tokens.len();
-    let length = match tokens {
-        [.., "blockDim" | "gridDim", ".", _] => 3,
-        [.., ")"] => {
-            let mut depth = 0;
-            let inside = tokens.iter().rev().take_while(|token| {
-                depth += i32::from(**token == ")") - i32::from(**token == "(");
-                depth > 0
-            });
-            (inside.count() + 1).min(end)
+    fn factor_end(&self, from: usize) -> usize {
+        match self.body[from..] {
+            ["(", ..] => self.brackets[from],
+            ["blockDim" | "gridDim", ".", _, ..] => from + 3,
+            [] => from,
+            _ => from + 1,
         }
-        _ => 1.min(end),
-    };
-    &tokens[end - length..]
+    }
+
+    fn factor_start(&self, end: usize) -> usize {
+        match self.body[..end] {
+            [.., "blockDim" | "gridDim", ".", _] => end - 3,
+            [.., ")"] => self.brackets[end - 1],
+            _ => end.saturating_sub(1),
+        }
+    }
 }
 
 fn opened(tokens: &[&str], at: usize) -> Option<usize> {
@@ -117,17 +139,13 @@ fn opened(tokens: &[&str], at: usize) -> Option<usize> {
 
 /// Guesses block, grid and shared memory; may add parameters for the block.
 pub(super) fn guess(
-    clues: LaunchClues<'_, '_>,
+    clues: &LaunchClues<'_, '_>,
     extents: &mut IndexExtents<'_>,
-    definitions: &Definitions<'_>,
     tunables: &mut Vec<SketchTunable>,
     guesses: &mut Vec<SketchGuess>,
 ) -> SketchLaunch {
-    let axes = clues.axes();
-    let names: Vec<String> = tunables.iter().map(|own| own.name.clone()).collect();
-    let known = |name: &str| names.iter().any(|own| own == name);
-    let tiles: Vec<Tile> = (0..axes).map(|axis| clues.tile(axis, &known, definitions)).collect();
-    let block = blocks(&clues, axes, &tiles, definitions, tunables, guesses);
+    let tiles: Vec<Tile> = (0..clues.axes).map(|axis| clues.tile(axis)).collect();
+    let block = launch_bounds(clues).unwrap_or_else(|| blocks(clues, &tiles, tunables, guesses));
     let mut grid = Vec::new();
     for (axis, tile) in tiles.iter().enumerate() {
         let bound = extents.of_axis(axis).map(str::to_string);
@@ -138,7 +156,7 @@ pub(super) fn guess(
                 "no condition says how far its index runs",
             );
         }
-        let extent = bound.unwrap_or_else(|| fallback(&clues, axis, axes, matches!(tile, Tile::Unit)));
+        let extent = bound.unwrap_or_else(|| clues.fallback(axis, matches!(tile, Tile::Unit)));
         extents.bound_alone(axis, &extent);
         grid.push(match tile {
             Tile::Unit => extent,
@@ -165,80 +183,44 @@ pub(super) fn guess(
     SketchLaunch { block, grid, shared_bytes }
 }
 
-fn fallback(clues: &LaunchClues<'_, '_>, axis: usize, axes: usize, is_unit: bool) -> String {
-    let sizes = clues.sizes();
-    match sizes.len() {
-        0 => "N".to_string(),
-        1 => sizes[0].to_string(),
-        _ if axes == 1 && is_unit => sizes[0].to_string(),
-        _ if axes == 1 => sizes.join(" * "),
-        // The fastest axis runs over the innermost extent.
-        count => sizes[(count - 1).saturating_sub(axis)].to_string(),
-    }
-}
-
 fn blocks(
     clues: &LaunchClues<'_, '_>,
-    axes: usize,
     tiles: &[Tile],
-    definitions: &Definitions<'_>,
     tunables: &mut Vec<SketchTunable>,
     guesses: &mut Vec<SketchGuess>,
 ) -> Vec<String> {
-    let names: Vec<String> = tunables.iter().map(|own| own.name.clone()).collect();
-    let known = |name: &str| names.iter().any(|own| own == name);
-    if let Some(bounds) = launch_bounds(clues, axes, &known, definitions) {
-        return bounds;
-    }
     let mut block = Vec::new();
     for (axis, tile) in tiles.iter().enumerate() {
         let asks = matches!(tile, Tile::Threads(_)) || clues.uses("blockDim", axis);
-        let named = named_block(&names, axis, axes);
         if !clues.uses("threadIdx", axis) && !asks {
             block.push("1".to_string());
             continue;
         }
-        let own = match named {
-            Some(name) => {
-                guessed(
-                    guesses,
-                    format!("`{name}` is the threads of a block along {}", AXES[axis]),
-                    "its name says so",
-                );
-                name
-            }
-            None => {
-                let name = if axes == 1 {
-                    "BLOCK".to_string()
-                } else {
-                    format!("BLOCK_{}", AXES[axis].to_uppercase())
-                };
-                let (values, default) = match axis {
-                    0 if axes == 1 => (vec![32, 64, 128, 256, 512, 1024], 256),
-                    0 => (vec![8, 16, 32, 64, 128], 32),
-                    _ => (vec![1, 2, 4, 8, 16], 8),
-                };
-                if !asks {
-                    let why = "the source has no name for them: it may hold for one count only";
-                    guessed(guesses, format!("`{name}` threads of a block along {}", AXES[axis]), why);
-                }
-                let why = "threads of a block".to_string();
-                tunables.push(SketchTunable {
-                    name: name.clone(),
-                    values,
-                    default,
-                    is_undefined: false,
-                    why,
-                });
-                name
-            }
+        let along = AXES[axis];
+        if let Some(name) = named_block(clues, axis) {
+            let what = format!("`{name}` is the threads of a block along {along}");
+            guessed(guesses, what, "its name says so");
+            block.push(name);
+            continue;
+        }
+        let (name, values, default) = match axis {
+            _ if clues.axes == 1 => ("BLOCK".to_string(), vec![32, 64, 128, 256, 512, 1024], 256),
+            0 => ("BLOCK_X".to_string(), vec![8, 16, 32, 64, 128], 32),
+            _ => (format!("BLOCK_{}", along.to_uppercase()), vec![1, 2, 4, 8, 16], 8),
         };
-        block.push(own);
+        if !asks {
+            let why = "the source has no name for them: it may hold for one count only";
+            guessed(guesses, format!("`{name}` threads of a block along {along}"), why);
+        }
+        block.push(name.clone());
+        let why = "threads of a block".to_string();
+        tunables.push(SketchTunable { name, values, default, is_undefined: false, why });
     }
     block
 }
 
-fn named_block(names: &[String], axis: usize, axes: usize) -> Option<String> {
+fn named_block(clues: &LaunchClues<'_, '_>, axis: usize) -> Option<String> {
+    let (names, axes) = (&clues.names, clues.axes);
     let axis_of = |name: &str| {
         let lower = name.to_lowercase();
         AXES.iter().position(|own| lower.ends_with(&format!("_{own}")) || lower == format!("b{own}"))
@@ -257,30 +239,22 @@ fn named_block(names: &[String], axis: usize, axes: usize) -> Option<String> {
     along.or_else(only).or_else(square).cloned().or_else(warps)
 }
 
-fn launch_bounds(
-    clues: &LaunchClues<'_, '_>,
-    axes: usize,
-    known: &dyn Fn(&str) -> bool,
-    definitions: &Definitions<'_>,
-) -> Option<Vec<String>> {
-    let at = clues.tokens.iter().position(|token| *token == "__launch_bounds__")?;
-    let end = closed(clues.tokens, at + 1, "(", ")");
-    let inside = clues.tokens.get(at + 2..end.saturating_sub(1))?;
+fn launch_bounds(clues: &LaunchClues<'_, '_>) -> Option<Vec<String>> {
+    let at = clues.tokens.windows(2).position(|words| words == ["__launch_bounds__", "("])?;
     let mut depth = 0;
-    let first = inside.iter().take_while(|token| {
+    let first = clues.tokens[at + 2..].iter().take_while(|token| {
         depth += i32::from(**token == "(") - i32::from(**token == ")");
-        depth > 0 || **token != ","
+        depth >= 0 && !(depth == 0 && **token == ",")
     });
-    let first = &inside[..first.count()];
+    let first = &clues.tokens[at + 2..at + 2 + first.count()];
     // A plain number is a limit, and no parameter would change it.
-    let names = first.iter().any(|token| known(token));
-    let expression = |tokens: &[&str]| definitions.expression(tokens, known);
-    match (axes, first) {
-        (1, own) if names => Some(vec![expression(own)?]),
-        (2, [x, "*", y]) if names => Some(vec![expression(&[x])?, expression(&[y])?]),
-        (3, [x, "*", y, "*", z]) if names => {
-            Some(vec![expression(&[x])?, expression(&[y])?, expression(&[z])?])
-        }
+    if !first.iter().any(|token| clues.is_parameter(token)) {
+        return None;
+    }
+    match (clues.axes, first) {
+        (1, tokens) => Some(vec![clues.expression(tokens)?]),
+        (2, [x, "*", y]) => [x, y].map(|token| clues.expression(&[token])).into_iter().collect(),
+        (3, [x, "*", y, "*", z]) => [x, y, z].map(|token| clues.expression(&[token])).into_iter().collect(),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use crate::words;
 mod arguments;
 mod definitions;
 mod launch;
-pub(crate) mod write;
+pub mod write;
 
 /// CUDA passes fewer.
 const PARAMETERS_MAX: usize = 1024;
@@ -46,25 +46,19 @@ pub fn sketch(request: SketchRequest<'_>) -> Result<KernelSketch, SketchError> {
     let body = signature::body_of(&tokens, &entry);
     let definitions = Definitions::of(request.source, &tokens);
     let mut guesses = Vec::new();
-    let arguments = arguments::read(&entry, &parameters, body, &mut guesses)?;
+    let brackets = words::brackets(body);
+    let mut arguments = arguments::read(&entry, &parameters, body, &brackets, &mut guesses)?;
     let mut tunables = definitions::tunables(&tokens, &definitions, &mut guesses);
     let mut extents = launch::IndexExtents::of(&arguments, body);
-    let clues = launch::LaunchClues { arguments: &arguments, body, tokens: &tokens };
-    let launch = launch::guess(clues, &mut extents, &definitions, &mut tunables, &mut guesses);
+    let clues = launch::LaunchClues::of(&arguments, (body, &brackets), &tokens, &definitions, &tunables);
+    let launch = launch::guess(&clues, &mut extents, &mut tunables, &mut guesses);
     if tunables.is_empty() {
         return Err(SketchError::NothingToTune(entry));
     }
-    let brackets = arguments::closings(body);
-    let shapes = arguments.iter().map(|own| extents.shape(&own.name, body, &brackets)).collect();
-    let drawing = write::Drawing {
-        request,
-        entry: &entry,
-        arguments: &arguments,
-        shapes,
-        tunables: &tunables,
-        launch: &launch,
-    };
-    Ok(write::written(&drawing, guesses))
+    for argument in &mut arguments {
+        argument.shape = extents.shape(&argument.name, body, &brackets);
+    }
+    Ok(write::written(request, &entry, &arguments, &tunables, &launch, guesses))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,8 +122,9 @@ pub struct SketchGuess {
 #[derive(Clone, Debug)]
 pub struct KernelSketch {
     pub space: String,
-    /// A reference's source beside it, where the kernel does not compile without values for its macros: name and text.
-    pub reference: Option<(String, String)>,
+    /// Files beside it, such as a reference's source where the kernel does not compile without values for its macros:
+    /// names and texts.
+    pub beside: Vec<(String, String)>,
     pub entry: String,
     pub guesses: Vec<SketchGuess>,
 }
@@ -148,6 +143,18 @@ pub(super) enum SketchRole {
     Number,
 }
 
+impl SketchRole {
+    fn word(&self) -> &'static str {
+        match self {
+            SketchRole::Input => "input",
+            SketchRole::Output => "output",
+            SketchRole::Inout { .. } => "inout",
+            SketchRole::Size(_) | SketchRole::Small(_) => "a size",
+            SketchRole::Number => "a number",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SketchArgument {
     pub(super) name: String,
@@ -156,6 +163,10 @@ pub(super) struct SketchArgument {
     pub(super) lanes: u64,
     pub(super) role: SketchRole,
     pub(super) doubt: Option<String>,
+    /// Its values are places of another array.
+    pub(super) holds_places: bool,
+    /// Outermost first, where its indices say it.
+    pub(super) shape: Option<Vec<String>>,
 }
 
 impl SketchArgument {
@@ -164,6 +175,10 @@ impl SketchArgument {
             SketchRole::Size(name) => Some(name),
             _ => None,
         }
+    }
+
+    fn is_buffer(&self) -> bool {
+        matches!(self.role, SketchRole::Input | SketchRole::Output | SketchRole::Inout { .. })
     }
 }
 
@@ -179,147 +194,50 @@ pub(super) struct SketchTunable {
 
 /// Extents of a launch, fastest first, as expressions of space files.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) struct SketchLaunch {
-    pub(super) block: Vec<String>,
-    pub(super) grid: Vec<String>,
-    pub(super) shared_bytes: Option<String>,
+pub struct SketchLaunch {
+    pub block: Vec<String>,
+    pub grid: Vec<String>,
+    pub shared_bytes: Option<String>,
 }
 
-pub(super) fn guessed(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: impl Into<String>) {
+pub fn guessed(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: impl Into<String>) {
     guesses.push(SketchGuess { what: what.into(), why: why.into() });
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::fs;
+
     use super::*;
 
-    fn drawn(source: &str) -> KernelSketch {
-        let request = SketchRequest { source, path: "k.cu", name: "k", entry: None };
-        sketch(request).unwrap_or_else(|error| panic!("{error}: {source}"))
-    }
-
+    /// Holds a sketch to what stands in `tests/drawn`: the space file, the files beside it and the guesses.
     #[track_caller]
-    fn has(drawn: &KernelSketch, lines: &[&str]) {
-        for line in lines {
-            assert!(drawn.space.contains(line), "no `{line}` in\n{}", drawn.space);
+    pub(crate) fn check_drawn(name: &str, drawn: &KernelSketch) {
+        let mut text = drawn.space.clone();
+        drawn.beside.iter().for_each(|(file, own)| text += &format!("\n== {file}\n{own}"));
+        text += "\n== guesses\n";
+        drawn.guesses.iter().for_each(|guess| text += &format!("{}: {}\n", guess.what, guess.why));
+        let path = format!("{}/tests/drawn/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        assert!(text == fs::read_to_string(&path).unwrap(), "{path} does not have:\n{text}");
+    }
+
+    #[test]
+    fn sources_are_drawn_as_people_write_them() {
+        for (name, source) in [
+            ("scale", include_str!("../../tests/drawn/scale.cu")),
+            // Macros with defaults; a switch is told from counts.
+            ("items", include_str!("../../tests/drawn/items.cu")),
+            // Shapes from indices.
+            ("matmul", include_str!("../../tests/drawn/matmul.cu")),
+            // A name that nothing defines, and a reference that does.
+            ("undefined", include_str!("../../tests/drawn/undefined.cu")),
+            // What is added to begins with zeros.
+            ("histogram", include_str!("../../tests/drawn/histogram.cu")),
+            ("total", include_str!("../../tests/drawn/total.cu")),
+        ] {
+            let request = SketchRequest { source, path: "k.cu", name: "k", entry: None };
+            check_drawn(name, &sketch(request).unwrap_or_else(|error| panic!("{name}: {error}")));
         }
-    }
-
-    #[test]
-    fn a_kernel_without_macros_gets_a_parameter_for_its_block() {
-        let drawn = drawn(
-            "__global__ void scale(const float* __restrict__ x, float* y, float a, int n) {\n\
-             int i = blockIdx.x * blockDim.x + threadIdx.x;\n if (i < n) y[i] = a * x[i];\n}",
-        );
-        has(
-            &drawn,
-            &[
-                "BLOCK = { values = [32, 64, 128, 256, 512, 1024], default = 256 }",
-                "name = \"x\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"input\"\n",
-                "name = \"y\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"output\"\n",
-                "name = \"a\"\ndtype = \"f32\"\nvalue = 1.0",
-                "name = \"n\"\ndtype = \"i32\"\nvalue = \"N\"",
-                "grid = [\"ceil_div(N, BLOCK)\"]",
-                "grid = [\"ceil_div(N, 256)\"]",
-            ],
-        );
-        assert_eq!(drawn.reference, None);
-    }
-
-    #[test]
-    fn macros_with_defaults_are_tunables_and_switches_are_told_from_counts() {
-        let drawn = drawn(
-            "#ifndef BLOCK\n#define BLOCK 128\n#endif\n#ifndef ITEMS\n#define ITEMS 4\n#endif\n#ifndef STAGE\n#define STAGE 0\n\
-             #endif\n#define FIXED 3\n#define TILE (BLOCK * ITEMS)\n\
-             extern \"C\" __global__ void __launch_bounds__(BLOCK) k(const double* x, double* y, long long n) {\n\
-             long long tile = (long long)blockIdx.x * TILE;\n#if STAGE\n#endif\n\
-             for (int i = 0; i < ITEMS; ++i) { long long at = tile + threadIdx.x + i * BLOCK; if (at < n) y[at] = FIXED * x[at]; }\n}",
-        );
-        has(
-            &drawn,
-            &[
-                "BLOCK = { values = [32, 64, 128, 256, 512], default = 128 }",
-                "ITEMS = { values = [1, 2, 4, 8], default = 4 }",
-                "STAGE = { values = [0, 1], default = 0 }",
-                "dtype = \"i64\"\nvalue = \"N\"",
-                "shape = [\"N\"]\nrole = \"output\"",
-                "grid = [\"ceil_div(N, (BLOCK * ITEMS))\"]",
-                "block = [\"BLOCK\"]",
-                "grid = [\"ceil_div(N, (128 * 4))\"]",
-            ],
-        );
-        assert!(drawn.guesses.iter().any(|own| own.what == "`FIXED` stays 3"), "{:?}", drawn.guesses);
-    }
-
-    #[test]
-    fn matrices_are_measured_by_their_indices() {
-        let drawn = drawn(
-            "__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K) {\n\
-             int row = blockIdx.y * blockDim.y + threadIdx.y; int col = blockIdx.x * blockDim.x + threadIdx.x;\n\
-             if (row >= M || col >= N) return;\n float sum = 0;\n for (int k = 0; k < K; k++) sum += A[row * K + k] * B[k * N + col];\n\
-             C[row * N + col] = sum;\n}",
-        );
-        has(
-            &drawn,
-            &[
-                "name = \"A\"\ndtype = \"f32\"\nshape = [\"M\", \"K\"]\nrole = \"input\"",
-                "shape = [\"K\", \"N\"]",
-                "shape = [\"M\", \"N\"]\nrole = \"output\"",
-                "grid = [\"ceil_div(N, BLOCK_X)\", \"ceil_div(M, BLOCK_Y)\"]",
-                "sizes = { M = 1024, N = 1280, K = 768 }",
-            ],
-        );
-    }
-
-    #[test]
-    fn names_that_nothing_defines_are_tunables_with_a_reference_of_their_own() {
-        let drawn = drawn(
-            "__global__ void vector_add(float *c, float *a, float *b, int n) {\n\
-             int i = blockIdx.x * block_size_x + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }",
-        );
-        has(
-            &drawn,
-            &[
-                "block_size_x = { values = [32, 64, 128, 256, 512, 1024], default = 256 }",
-                "block = [\"block_size_x\"]",
-                "name = \"c\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"output\"\n",
-                "role = \"input\"  # guess: it is not `const`, but the kernel does not write it",
-                "source = \"k_reference.cu\"",
-            ],
-        );
-        let (name, text) = drawn.reference.unwrap();
-        assert_eq!(name, "k_reference.cu");
-        assert!(text.ends_with("#define block_size_x 256\n#include \"k.cu\"\n"), "{text}");
-    }
-
-    #[test]
-    fn what_is_added_to_begins_with_zeros() {
-        let histogram = drawn(
-            "__global__ void histogram(const unsigned char* data, unsigned int* bins, int n) {\n\
-             for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[data[i]], 1u);\n}",
-        );
-        has(
-            &histogram,
-            &[
-                "dtype = \"u32\"",
-                "role = \"inout\"  # guess: the kernel adds to it",
-                "fill = { constant = 0 }",
-            ],
-        );
-        let rows = drawn(
-            "__global__ void total(const float4* x, float* y, int rows, int cols) {\n\
-             int row = blockIdx.x; float sum = 0; for (int c = threadIdx.x; c < cols; c += blockDim.x) sum += x[row * cols + c].x;\n\
-             if (threadIdx.x == 0) y[row] = sum;\n}",
-        );
-        has(
-            &rows,
-            &[
-                "shape = [\"ROWS\", \"4 * COLS\"]",
-                "shape = [\"ROWS\"]\nrole = \"output\"",
-                "grid = [\"ROWS\"]",
-                "block = [\"BLOCK\"]",
-            ],
-        );
     }
 
     #[test]

@@ -1,20 +1,92 @@
 //! First space files in TOML, whatever they are made from, and a reference that is the kernel itself at its defaults.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
-use super::arguments::word;
+use evo_protocol::dtype::DType;
+
 use super::{
     KernelSketch, SketchArgument, SketchGuess, SketchLaunch, SketchRequest, SketchRole, SketchTunable,
     guessed,
 };
 
-pub(super) struct Drawing<'a> {
-    pub(super) request: SketchRequest<'a>,
-    pub(super) entry: &'a str,
-    pub(super) arguments: &'a [SketchArgument],
-    pub(super) shapes: Vec<Option<Vec<String>>>,
-    pub(super) tunables: &'a [SketchTunable],
-    pub(super) launch: &'a SketchLaunch,
+/// A space file as it grows: tables with their keys, and notes behind them.
+#[derive(Debug)]
+pub struct SpaceText(String);
+
+impl SpaceText {
+    /// With the comment at the top, its signs included.
+    pub fn new(head: &str, kernel: &str, source: &str) -> SpaceText {
+        let mut text = SpaceText(head.to_string());
+        text.table("[kernel]").key("name", quoted(kernel)).key("source", quoted(source));
+        text
+    }
+
+    /// Begins a table; comments may stand before its name.
+    pub fn table(&mut self, head: &str) -> &mut SpaceText {
+        let _ = write!(self.0, "\n{head}\n");
+        self
+    }
+
+    /// A key with a value as TOML has it.
+    pub fn key(&mut self, key: &str, value: impl Display) -> &mut SpaceText {
+        let _ = writeln!(self.0, "{key} = {value}");
+        self
+    }
+
+    /// A comment on a line of its own.
+    pub fn comment(&mut self, text: &str) -> &mut SpaceText {
+        let _ = writeln!(self.0, "# {text}");
+        self
+    }
+
+    /// A comment behind the last line.
+    pub fn note(&mut self, note: impl Display) -> &mut SpaceText {
+        self.0.pop();
+        let _ = writeln!(self.0, "  # {note}");
+        self
+    }
+
+    pub fn parameter<T: Display>(&mut self, name: &str, values: &[T], default: &T) -> &mut SpaceText {
+        let values = values.iter().map(T::to_string).collect::<Vec<_>>().join(", ");
+        self.key(name, format!("{{ values = [{values}], default = {default} }}"))
+    }
+
+    pub fn argument(&mut self, name: &str, dtype: DType) -> &mut SpaceText {
+        self.table("[[arguments]]").key("name", quoted(name)).key("dtype", quoted(dtype.as_str()))
+    }
+
+    /// The launch; `guess` says of its grid what is guessed.
+    pub fn launch(&mut self, entry: &str, launch: &SketchLaunch, guess: Option<&str>) {
+        self.table("[[launches]]").key("entry", quoted(entry)).key("grid", list(&launch.grid));
+        if let Some(guess) = guess {
+            self.note(format!("guess: {guess}"));
+        }
+        self.key("block", list(&launch.block));
+        if let Some(bytes) = &launch.shared_bytes {
+            self.key("shared_bytes", quoted(bytes));
+            if guess.is_some() {
+                self.note("guess");
+            }
+        }
+    }
+
+    pub fn end(self) -> String {
+        self.0
+    }
+}
+
+impl SketchLaunch {
+    /// As a row of `launches`, with values in the place of parameters.
+    pub(crate) fn at_values(&self, entry: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
+        let fixed = |texts: &[String]| {
+            list(&texts.iter().map(|text| at_values(text, value_of)).collect::<Vec<String>>())
+        };
+        let shared = self.shared_bytes.as_ref();
+        let shared = shared
+            .map_or(String::new(), |text| format!(", shared_bytes = {}", quoted(&at_values(text, value_of))));
+        let (grid, block) = (fixed(&self.grid), fixed(&self.block));
+        format!("[{{ entry = {}, grid = {grid}, block = {block}{shared} }}]", quoted(entry))
+    }
 }
 
 const SMALL: u64 = 3;
@@ -29,208 +101,133 @@ const EXTENTS: [(&[u64], &[u64]); 4] = [
 
 const MATRICES: (&[u64], &[u64]) = (&[1024, 1280, 768], &[64, 96, 48]);
 
-pub(super) fn written(drawing: &Drawing<'_>, mut guesses: Vec<SketchGuess>) -> KernelSketch {
-    let undefined = drawing.tunables.iter().any(|own| own.is_undefined);
-    let reference = undefined.then(|| drawing.reference());
-    let mut text = String::new();
-    drawing.head(&mut text);
-    drawing.parameters(&mut text);
-    drawing.list_arguments(&mut text, &mut guesses);
-    drawing.launches(&mut text);
-    drawing.problems(&mut text, &mut guesses);
-    let source = reference.as_ref().map_or(drawing.request.path, |(name, _)| name.as_str());
-    drawing.check(&mut text, source, &mut guesses);
-    KernelSketch { space: text, reference, entry: drawing.entry.to_string(), guesses }
+pub(super) fn written(
+    request: SketchRequest<'_>,
+    entry: &str,
+    arguments: &[SketchArgument],
+    tunables: &[SketchTunable],
+    launch: &SketchLaunch,
+    mut guesses: Vec<SketchGuess>,
+) -> KernelSketch {
+    let head = format!(
+        "# A first space file for `{entry}`, drawn from its source by `evo init`. What is marked `guess` is to be looked\n\
+         # at before a number counts. docs/space_files.md explains every key.\n"
+    );
+    let mut text = SpaceText::new(&head, request.name, request.path);
+    text.table("[parameters]");
+    for SketchTunable { name, values, default, why, .. } in tunables {
+        text.parameter(name, values, default).note(format!("guess: {why}"));
+    }
+    let mut sizes: Vec<String> =
+        arguments.iter().filter_map(SketchArgument::size).map(str::to_string).collect();
+    if sizes.is_empty() {
+        sizes.push("N".to_string());
+    }
+    for argument in arguments {
+        text.argument(&argument.name, argument.dtype);
+        match &argument.role {
+            SketchRole::Size(name) | SketchRole::Small(name) => {
+                text.key("value", quoted(name));
+            }
+            SketchRole::Number => {
+                text.key("value", "1.0").note("guess");
+            }
+            _ => buffer(&mut text, argument, &sizes, &mut guesses),
+        }
+    }
+    text.launch(entry, launch, Some("fastest axis first"));
+    problems(&mut text, arguments, &sizes, &mut guesses);
+    let default = |name: &str| {
+        tunables.iter().find(|tunable| tunable.name == name).map(|tunable| tunable.default.to_string())
+    };
+    let undefined = tunables.iter().filter(|tunable| tunable.is_undefined);
+    let macros: Vec<_> =
+        undefined.map(|tunable| (tunable.name.clone(), tunable.default.to_string())).collect();
+    let reference = (!macros.is_empty()).then(|| reference("evo init", request.path, &macros));
+    let source = reference.as_ref().map_or(request.path, |(name, _)| name.as_str());
+    text.table(&format!(
+        "{REFERENCE_NOTE}# A simple kernel of your own in its place finds both; one that says REAL for float is compiled in \
+         double precision.\n[check.reference]  # guess"
+    ));
+    text.key("source", quoted(source)).key("launches", launch.at_values(entry, &default));
+    guessed(
+        &mut guesses,
+        "the reference is the kernel itself at its defaults",
+        "evo has no other answer to compare with",
+    );
+    KernelSketch {
+        space: text.end(),
+        beside: reference.into_iter().collect(),
+        entry: entry.to_string(),
+        guesses,
+    }
 }
 
-impl Drawing<'_> {
-    fn head(&self, text: &mut String) {
-        let Drawing { request, entry, .. } = self;
-        let _ = write!(
-            text,
-            "# A first space file for `{entry}`, drawn from its source by `evo init`. What is marked `guess` is to be looked\n\
-             # at before a number counts. docs/space_files.md explains every key.\n\n\
-             [kernel]\nname = {}\nsource = {}\n\n",
-            quoted(request.name),
-            quoted(request.path),
-        );
+fn buffer(text: &mut SpaceText, argument: &SketchArgument, sizes: &[String], guesses: &mut Vec<SketchGuess>) {
+    let mut shape = argument.shape.clone().unwrap_or_else(|| sizes.to_vec());
+    if argument.shape.is_none() {
+        let what = format!("`{}` has the shape [{}]", argument.name, shape.join(", "));
+        guessed(guesses, what, "its indices do not say it plainly");
     }
+    if let Some(inner) = shape.last_mut().filter(|_| argument.lanes > 1) {
+        *inner = format!("{} * {inner}", argument.lanes);
+    }
+    text.key("shape", list(&shape));
+    if argument.shape.is_none() {
+        text.note("guess: an element for each combination of the sizes");
+    }
+    text.key("role", quoted(argument.role.word()));
+    if let Some(why) = &argument.doubt {
+        text.note(format!("guess: {why}"));
+    }
+    if argument.role == (SketchRole::Inout { from_zero: true }) {
+        text.key("fill", "{ constant = 0 }");
+    } else if argument.holds_places {
+        text.key("fill", format!("{{ uniform = [0, {}] }}", quoted(&sizes[0]))).note("guess");
+    }
+}
 
-    fn parameters(&self, text: &mut String) {
-        text.push_str("[parameters]\n");
-        for SketchTunable { name, values, default, why, .. } in self.tunables {
-            let values: Vec<String> = values.iter().map(i64::to_string).collect();
-            let _ = writeln!(
-                text,
-                "{name} = {{ values = [{}], default = {default} }}  # guess: {why}",
-                values.join(", ")
-            );
-        }
-        text.push('\n');
+fn problems(
+    text: &mut SpaceText,
+    arguments: &[SketchArgument],
+    sizes: &[String],
+    guesses: &mut Vec<SketchGuess>,
+) {
+    let is_flat = |shape: &Option<Vec<String>>| shape.as_ref().is_some_and(|shape| shape.len() < 3);
+    let mut buffers = arguments.iter().filter(|argument| argument.is_buffer());
+    let matrices = sizes.len() == 3 && buffers.all(|argument| is_flat(&argument.shape));
+    let (cuda, host) = if matrices { MATRICES } else { EXTENTS[(sizes.len() - 1).min(EXTENTS.len() - 1)] };
+    let small = arguments.iter().filter_map(|argument| match &argument.role {
+        SketchRole::Small(name) => Some(format!("{name} = {SMALL}")),
+        _ => None,
+    });
+    for (name, device, extents) in [("large", "cuda", cuda), ("small", "host", host)] {
+        let extents = extents.iter().chain(std::iter::repeat(&2));
+        let sizes = sizes.iter().zip(extents).map(|(size, extent)| format!("{size} = {extent}"));
+        let sizes: Vec<String> = sizes.chain(small.clone()).collect();
+        text.table("[[problems]]").key("name", quoted(name)).key("device", quoted(device));
+        text.key("sizes", format!("{{ {} }}", sizes.join(", "))).note("guess: the sizes that matter to you");
     }
-
-    fn list_arguments(&self, text: &mut String, guesses: &mut Vec<SketchGuess>) {
-        for (argument, shape) in self.arguments.iter().zip(&self.shapes) {
-            let _ = write!(
-                text,
-                "[[arguments]]\nname = {}\ndtype = {}\n",
-                quoted(&argument.name),
-                quoted(argument.dtype.as_str())
-            );
-            match &argument.role {
-                SketchRole::Size(name) | SketchRole::Small(name) => {
-                    let _ = writeln!(text, "value = {}", quoted(name));
-                }
-                SketchRole::Number => text.push_str("value = 1.0  # guess\n"),
-                _ => self.buffer(text, argument, shape.as_deref(), guesses),
-            }
-            text.push('\n');
-        }
-    }
-
-    fn buffer(
-        &self,
-        text: &mut String,
-        argument: &SketchArgument,
-        shape: Option<&[String]>,
-        guesses: &mut Vec<SketchGuess>,
-    ) {
-        let mark =
-            if shape.is_some() { "" } else { "  # guess: an element for each combination of the sizes" };
-        if shape.is_none() {
-            let why = "its indices do not say it plainly";
-            guessed(guesses, format!("`{}` has the shape [{}]", argument.name, self.whole().join(", ")), why);
-        }
-        let mut shape = shape.map_or_else(|| self.whole(), <[String]>::to_vec);
-        if let Some(inner) = shape.last_mut().filter(|_| argument.lanes > 1) {
-            *inner = format!("{} * {inner}", argument.lanes);
-        }
-        let shape: Vec<String> = shape.iter().map(|own| quoted(own)).collect();
-        let _ = writeln!(text, "shape = [{}]{mark}", shape.join(", "));
-        let doubt = argument.doubt.as_ref().map_or(String::new(), |why| format!("  # guess: {why}"));
-        let _ = writeln!(text, "role = {}{doubt}", quoted(word(&argument.role)));
-        let is_place =
-            argument.role == SketchRole::Input && !argument.dtype.is_float() && argument.doubt.is_some();
-        if argument.role == (SketchRole::Inout { from_zero: true }) {
-            text.push_str("fill = { constant = 0 }\n");
-        } else if is_place && argument.doubt.as_ref().is_some_and(|why| why.contains("places")) {
-            let _ = writeln!(text, "fill = {{ uniform = [0, {}] }}  # guess", quoted(&self.whole()[0]));
-        }
-    }
-
-    fn whole(&self) -> Vec<String> {
-        let sizes: Vec<String> =
-            self.arguments.iter().filter_map(SketchArgument::size).map(str::to_string).collect();
-        if sizes.is_empty() { vec!["N".to_string()] } else { sizes }
-    }
-
-    fn launches(&self, text: &mut String) {
-        let _ = writeln!(text, "[[launches]]\nentry = {}", quoted(self.entry));
-        let _ = writeln!(text, "grid = [{}]  # guess: fastest axis first", list(&self.launch.grid));
-        let _ = writeln!(text, "block = [{}]", list(&self.launch.block));
-        if let Some(bytes) = &self.launch.shared_bytes {
-            let _ = writeln!(text, "shared_bytes = {}  # guess", quoted(bytes));
-        }
-        text.push('\n');
-    }
-
-    fn problems(&self, text: &mut String, guesses: &mut Vec<SketchGuess>) {
-        let sizes = self.whole();
-        let flat = |shape: &Option<Vec<String>>| shape.as_ref().is_none_or(|own| own.len() < 3);
-        let buffers = || self.arguments.iter().zip(&self.shapes).filter(|(own, _)| self.is_buffer(own));
-        let matrices = sizes.len() == 3 && buffers().all(|(_, shape)| shape.is_some() && flat(shape));
-        let (cuda, host) =
-            if matrices { MATRICES } else { EXTENTS[(sizes.len() - 1).min(EXTENTS.len() - 1)] };
-        let small = self.arguments.iter().filter_map(|own| match &own.role {
-            SketchRole::Small(name) => Some(format!("{name} = {SMALL}")),
-            _ => None,
-        });
-        let small: Vec<String> = small.collect();
-        for (name, device, extents) in [("large", "cuda", cuda), ("small", "host", host)] {
-            let extents = extents.iter().chain(std::iter::repeat(&2));
-            let own = sizes.iter().zip(extents).map(|(size, extent)| format!("{size} = {extent}"));
-            let all: Vec<String> = own.chain(small.iter().cloned()).collect();
-            let _ = write!(
-                text,
-                "[[problems]]\nname = {}\ndevice = {}\nsizes = {{ {} }}  # guess: the sizes that matter to you\n\n",
-                quoted(name),
-                quoted(device),
-                all.join(", ")
-            );
-        }
-        guessed(guesses, "the sizes of both problems", "only you know the sizes that matter");
-    }
-
-    fn is_buffer(&self, argument: &SketchArgument) -> bool {
-        matches!(argument.role, SketchRole::Input | SketchRole::Output | SketchRole::Inout { .. })
-    }
-
-    fn check(&self, text: &mut String, source: &str, guesses: &mut Vec<SketchGuess>) {
-        let fixed = |all: &[String]| list(&all.iter().map(|own| self.at_defaults(own)).collect::<Vec<_>>());
-        let shared = self.launch.shared_bytes.as_ref();
-        let _ = write!(
-            text,
-            "{REFERENCE_NOTE}\
-             # A simple kernel of your own in its place finds both; one that says REAL for float is compiled in double precision.\n\
-             [check.reference]  # guess\nsource = {}\n",
-            quoted(source)
-        );
-        match shared {
-            None => {
-                let _ = write!(
-                    text,
-                    "entry = {}\ngrid = [{}]\nblock = [{}]\n",
-                    quoted(self.entry),
-                    fixed(&self.launch.grid),
-                    fixed(&self.launch.block)
-                );
-            }
-            Some(bytes) => {
-                let _ = writeln!(
-                    text,
-                    "launches = [{{ entry = {}, grid = [{}], block = [{}], shared_bytes = {} }}]",
-                    quoted(self.entry),
-                    fixed(&self.launch.grid),
-                    fixed(&self.launch.block),
-                    quoted(&self.at_defaults(bytes))
-                );
-            }
-        }
-        guessed(
-            guesses,
-            "the reference is the kernel itself at its defaults",
-            "evo has no other answer to compare with",
-        );
-    }
-
-    fn at_defaults(&self, expression: &str) -> String {
-        let default = |name: &str| self.tunables.iter().find(|own| own.name == name);
-        at_values(expression, &|name| default(name).map(|own| own.default.to_string()))
-    }
-
-    fn reference(&self) -> (String, String) {
-        let undefined = self.tunables.iter().filter(|own| own.is_undefined);
-        let macros: Vec<_> = undefined.map(|own| (own.name.clone(), own.default.to_string())).collect();
-        reference("evo init", self.request.path, &macros)
-    }
+    guessed(guesses, "the sizes of both problems", "only you know the sizes that matter");
 }
 
 pub(crate) const REFERENCE_NOTE: &str = "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n";
 
 /// A text as TOML has it, whose escapes include those of JSON.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-pub(crate) fn list<T: AsRef<str>>(all: &[T]) -> String {
-    all.iter().map(|own| quoted(own.as_ref())).collect::<Vec<_>>().join(", ")
+/// A list of texts.
+pub(crate) fn list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }
 
-pub(crate) fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
+fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut text = String::new();
     for piece in expression.split_inclusive(|c: char| !is_word(c)) {

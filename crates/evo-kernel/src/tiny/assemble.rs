@@ -28,12 +28,8 @@ pub(super) fn assemble(roles: &BTreeMap<String, SizeRole>, threads: i64) -> Vec<
     let mut shapes: Vec<Shape> = (0..turns).map(|turn| shape(roles, &lists, turn, turn % 2)).collect();
     if roles.values().any(|role| *role == SizeRole::Flag) {
         // One element more than one and than two tiles, with every flag the other way round.
-        shapes.extend(
-            [0, 3]
-                .into_iter()
-                .filter(|turn| *turn < turns)
-                .map(|turn| shape(roles, &lists, turn, 1 - turn % 2)),
-        );
+        let few = [0, 3].into_iter().filter(|turn| *turn < turns);
+        shapes.extend(few.map(|turn| shape(roles, &lists, turn, 1 - turn % 2)));
     }
     shapes
 }
@@ -130,6 +126,11 @@ fn of_tile(tile: i64, step: i64, most: i64) -> Vec<i64> {
         up(tile),
         up(prime_from(tile.saturating_mul(3))),
     ];
+    fitting(wanted, most)
+}
+
+/// Each once.
+fn fitting(wanted: impl IntoIterator<Item = i64>, most: i64) -> Vec<i64> {
     let mut values = Vec::new();
     for value in wanted {
         if (1..=most).contains(&value) && !values.contains(&value) {
@@ -153,13 +154,8 @@ fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
 fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
     let above = prime_from(threads.saturating_add(2));
     let large = [threads.saturating_add(1), above, threads, prime_from(above + 1), threads - 1];
-    let mut values = Vec::new();
-    for value in SMALL.into_iter().zip(large).flat_map(|(small, large)| [small, large]) {
-        let value = value.saturating_mul(step);
-        if (1..=most).contains(&value) && !values.contains(&value) {
-            values.push(value);
-        }
-    }
+    let wanted = SMALL.into_iter().zip(large).flat_map(|(small, large)| [small, large]);
+    let mut values = fitting(wanted.map(|value| value.saturating_mul(step)), most);
     let only = most / step * step;
     if values.is_empty() && only > 0 {
         values.push(only);

@@ -10,8 +10,8 @@ use evo_space::value::Value;
 use super::assemble::{self, Shape};
 use super::drawn;
 use super::roles::{self, SizeRole};
-use crate::resolve::{self, Names, Resolver, whole};
-use crate::spec::{KernelSpec, ProblemSpec, ReferenceSpec, TinySpec};
+use crate::resolve::{self, Resolver};
+use crate::spec::{KernelSpec, ProblemSpec, ReferenceSpec, TinySpec, whole};
 use crate::specialize;
 
 /// Most shapes that are derived for each set of constants where there is one set, where there are two, and where there
@@ -33,18 +33,14 @@ const NEAR: [[i64; 4]; 3] = [[1, 3, 5, 7], [29, 43, 61, 83], [20, 12, 36, 44]];
 /// The plans of derived shapes, or why there are none. A shape that does not resolve, launches nothing or
 /// does not fit the device is left out: it is ours, and no reason to refuse a variant.
 pub(super) fn derive(
-    kernel: &KernelSpec,
-    configuration: &Configuration,
-    constants: &[Specialization],
-    fits: &dyn Fn(&ProblemPlan) -> bool,
+    derivations: &[Result<Derivation, &'static str>],
 ) -> Result<Vec<ProblemPlan>, &'static str> {
-    let most = SHAPES[constants.len().clamp(1, SHAPES.len()) - 1];
+    let most = SHAPES[derivations.len().clamp(1, SHAPES.len()) - 1];
     let mut plans: Vec<ProblemPlan> = Vec::new();
     let mut first = Ok(());
-    for own in constants {
-        let base = specialize::base_problem(kernel, own).ok_or("there is no problem")?;
-        match Derivation::of(kernel, configuration, &base, fits).and_then(|own| derive_from(&own)) {
-            Ok(own) => own.into_iter().take(most).for_each(|plan| keep(&mut plans, Some(plan))),
+    for derivation in derivations {
+        match derivation.as_ref().map_err(|why| *why).and_then(derive_from) {
+            Ok(found) => found.into_iter().take(most).for_each(|plan| keep(&mut plans, Some(plan))),
             Err(why) => first = first.and(Err(why)),
         }
     }
@@ -77,17 +73,11 @@ fn derive_from(own: &Derivation<'_>) -> Result<Vec<ProblemPlan>, &'static str> {
     Ok(plans)
 }
 
-pub(super) fn several_tiles(
-    kernel: &KernelSpec,
-    configuration: &Configuration,
-    constants: &[Specialization],
-    fits: &dyn Fn(&ProblemPlan) -> bool,
-) -> Vec<ProblemPlan> {
+pub(super) fn several_tiles(derivations: &[Result<Derivation, &'static str>]) -> Vec<ProblemPlan> {
     let mut plans = Vec::new();
-    for base in constants.iter().filter_map(|own| specialize::base_problem(kernel, own)) {
-        let Ok(own) = Derivation::of(kernel, configuration, &base, fits) else { continue };
-        let shapes = assemble::several_tiles(&own.roles);
-        shapes.iter().for_each(|shape| keep(&mut plans, own.plan(shape, ELEMENTS_SEVERAL)));
+    for derivation in derivations.iter().flatten() {
+        let shapes = assemble::several_tiles(&derivation.roles);
+        shapes.iter().for_each(|shape| keep(&mut plans, derivation.plan(shape, ELEMENTS_SEVERAL)));
     }
     plans
 }
@@ -104,10 +94,8 @@ pub fn drawn_shapes(
     if !matches!(kernel.check.tiny, TinySpec::Derived) {
         return Vec::new();
     }
-    let bases: Vec<ProblemSpec> =
-        constants.iter().filter_map(|own| specialize::base_problem(kernel, own)).collect();
     let all: Vec<Derivation> =
-        bases.iter().filter_map(|base| Derivation::of(kernel, configuration, base, fits).ok()).collect();
+        Derivation::all(kernel, configuration, constants, fits).into_iter().flatten().collect();
     let mut plans = Vec::new();
     let Some(first) = all.first() else { return plans };
     for (turn, versions) in drawn::draw(&first.roles, first.threads, seed).iter().enumerate() {
@@ -130,19 +118,17 @@ pub fn near_shapes(
     fits: &dyn Fn(&ProblemPlan) -> bool,
 ) -> Vec<ProblemPlan> {
     let derives = matches!(kernel.check.tiny, TinySpec::Derived);
-    let base = specialize::base_problem(kernel, &specialize::constants_of(&kernel.specialize, problem));
-    let Some(base) = base.filter(|_| derives) else { return Vec::new() };
-    let Ok(own) = Derivation::of(kernel, configuration, &base, fits) else { return Vec::new() };
+    let constants = specialize::constants_of(&kernel.specialize, problem);
+    let derivation = Derivation::of(kernel, configuration, &constants, fits);
+    let Some(own) = derivation.ok().filter(|_| derives) else { return Vec::new() };
     // Others are computed on the processor, where large shapes take seconds.
     let most = match kernel.check.reference {
         ReferenceSpec::Kernel { .. } => ELEMENTS_NEAR,
         _ => ELEMENTS,
     };
-    let sizes = problem.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?)));
-    let sizes: Shape = sizes.collect();
     let mut plans = Vec::new();
     for below in NEAR {
-        let mut shape = sizes.clone();
+        let mut shape = problem.whole_sizes();
         let free = own.roles.iter().filter_map(|(name, role)| match role {
             SizeRole::Free { step, .. } => Some((name, *step)),
             _ => None,
@@ -162,34 +148,45 @@ fn keep(plans: &mut Vec<ProblemPlan>, plan: Option<ProblemPlan>) {
     plans.extend(plan.filter(|plan| !plans.iter().any(|other| other.sizes == plan.sizes)));
 }
 
-struct Derivation<'a> {
+pub(super) struct Derivation<'a> {
     kernel: &'a KernelSpec,
     configuration: &'a Configuration,
-    first: &'a ProblemSpec,
+    first: ProblemSpec,
     roles: BTreeMap<String, SizeRole>,
     threads: i64,
     fits: &'a dyn Fn(&ProblemPlan) -> bool,
 }
 
 impl<'a> Derivation<'a> {
+    /// One for each of the sets of constants, or why it has none.
+    pub(super) fn all(
+        kernel: &'a KernelSpec,
+        configuration: &'a Configuration,
+        constants: &[Specialization],
+        fits: &'a dyn Fn(&ProblemPlan) -> bool,
+    ) -> Vec<Result<Derivation<'a>, &'static str>> {
+        constants.iter().map(|set| Derivation::of(kernel, configuration, set, fits)).collect()
+    }
+
     fn of(
         kernel: &'a KernelSpec,
         configuration: &'a Configuration,
-        first: &'a ProblemSpec,
+        constants: &Specialization,
         fits: &'a dyn Fn(&ProblemPlan) -> bool,
     ) -> Result<Derivation<'a>, &'static str> {
+        let first = specialize::base_problem(kernel, constants).ok_or("there is no problem")?;
         if let ReferenceSpec::Npy { .. } = kernel.check.reference {
             return Err("the expected outputs come from files, which are made for one shape");
         }
-        let roles = roles::roles(kernel, configuration, first);
-        let threads = threads(kernel, configuration, first);
+        let roles = roles::roles(kernel, configuration, &first);
+        let threads = threads(kernel, configuration, &first);
         Ok(Derivation { kernel, configuration, first, roles, threads, fits })
     }
 
     /// The plan of a shape; `None` where it does not resolve, launches nothing, or is too large.
     fn plan(&self, shape: &Shape, elements_max: u64) -> Option<ProblemPlan> {
-        let constants = specialize::constants_of(&self.kernel.specialize, self.first);
-        let problem = problem_of(self.first, &constants, shape)?;
+        let constants = specialize::constants_of(&self.kernel.specialize, &self.first);
+        let problem = problem_of(&self.first, &constants, shape)?;
         let plan = resolve::resolve(self.kernel, self.configuration, &problem).ok()?;
         let fits = elements(&plan) <= elements_max && !plan.launches.is_empty() && (self.fits)(&plan);
         fits.then_some(plan)
@@ -235,25 +232,16 @@ fn problem_of(first: &ProblemSpec, constants: &Specialization, shape: &Shape) ->
     }
     let constants = constants.iter().map(|(name, value)| format!("{name}={value}"));
     let name = format!("tiny:{}", constants.chain(changes.iter().cloned()).collect::<Vec<_>>().join(","));
-    (!changes.is_empty()).then_some(ProblemSpec {
-        name,
-        sizes,
-        weight: 1.0,
-        canonical: false,
-        timed: false,
-        checked: true,
-        device: None,
-        on_request: false,
-    })
+    (!changes.is_empty()).then(|| ProblemSpec::small(name, sizes))
 }
 
-fn elements(plan: &ProblemPlan) -> u64 {
+pub(super) fn elements(plan: &ProblemPlan) -> u64 {
     plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.elements()))
 }
 
 /// Threads of the first launch's block; 1 where that has no value.
 fn threads(kernel: &KernelSpec, configuration: &Configuration, first: &ProblemSpec) -> i64 {
-    let resolver = Resolver { names: Names::new(configuration, &first.sizes), problem: &first.name };
+    let resolver = Resolver::of(configuration, first);
     let Some(launch) = kernel.launches.first() else { return 1 };
     let extents = launch.block.iter().map(|extent| resolver.integer(extent, "block"));
     let product = extents.map(Result::ok).try_fold(1_i64, |product, extent| product.checked_mul(extent?));

@@ -9,10 +9,11 @@ use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use super::assemble::{self, Shape};
+use super::assemble;
+use super::derived::elements;
 use super::roles::{self, SizeRole};
-use crate::resolve::{resolve, whole};
-use crate::spec::{KernelSpec, ProblemSpec};
+use crate::resolve::resolve;
+use crate::spec::{KernelSpec, ProblemSpec, whole};
 
 /// Halving stops where fewer blocks a multiprocessor than this would be left.
 const WAVES_KEPT: i64 = 4;
@@ -107,8 +108,7 @@ impl Filling<'_> {
         if new < 1 || new % step != 0 || (!up && old % 2 != 0) {
             return None;
         }
-        let sizes = base.sizes.iter().filter_map(|(name, value)| Some((name.clone(), whole(value).ok()?)));
-        let mut shape: Shape = sizes.collect();
+        let mut shape = base.whole_sizes();
         shape.insert(name.to_string(), new);
         assemble::tie(&roles, &mut shape);
         let mut problem = base.clone();
@@ -121,48 +121,45 @@ impl Filling<'_> {
 
     /// Until the problem fills the device: each time the size that brings the most blocks for its work.
     fn doubled(&self, base: &ProblemSpec) -> ProblemSpec {
-        let mut problem = base.clone();
-        for _ in 0..STEPS {
-            let (blocks, work) = (self.blocks(&problem), self.work(&problem).unwrap_or(1.0));
-            if blocks >= self.needed {
-                break;
-            }
-            let gain = |name: &String| {
-                let larger = self.changed(&problem, name, true)?;
-                let (more, cost) = (self.blocks(&larger), self.work(&larger)? / work);
-                (more > blocks).then(|| (more as f64 / blocks.max(1) as f64 / cost.max(1e-9), larger))
-            };
-            let all: Vec<(f64, ProblemSpec)> = problem.sizes.keys().filter_map(gain).collect();
-            let best = all.into_iter().reduce(|best, one| if one.0 > best.0 { one } else { best });
-            let Some((_, larger)) = best else { break };
-            problem = larger;
-        }
-        problem
+        self.changed_often(base, true, |problem, blocks, _, larger| {
+            let cost = self.work(larger)? / self.work(problem).unwrap_or(1.0);
+            let gain = self.blocks(larger) as f64 / blocks.max(1) as f64 / cost.max(1e-9);
+            (blocks < self.needed && self.blocks(larger) > blocks).then_some(gain)
+        })
     }
 
     /// The same problem with its largest size on the grid halved, as long as enough blocks are left.
     fn halved(&self, base: &ProblemSpec) -> ProblemSpec {
+        self.changed_often(base, false, |problem, blocks, name, smaller| {
+            let left = self.blocks(smaller);
+            let is_enough = left < blocks && left >= self.needed * WAVES_KEPT;
+            let size = whole(problem.sizes.get(name)?).ok()? as f64;
+            (is_enough && !self.moves_into_cache(problem, smaller)).then_some(size)
+        })
+    }
+
+    /// A problem with one size after the other changed: each time the one that is worth most, until none is worth
+    /// anything. `worth` is told the problem, its blocks, the size, and the problem with that size changed.
+    fn changed_often(
+        &self,
+        base: &ProblemSpec,
+        up: bool,
+        worth: impl Fn(&ProblemSpec, i64, &str, &ProblemSpec) -> Option<f64>,
+    ) -> ProblemSpec {
         let mut problem = base.clone();
         for _ in 0..STEPS {
             let blocks = self.blocks(&problem);
-            let kept = |name: &String| {
-                let smaller = self.changed(&problem, name, false)?;
-                let left = self.blocks(&smaller);
-                let size = whole(problem.sizes.get(name)?).ok()?;
-                let is_enough = left < blocks && left >= self.needed * WAVES_KEPT;
-                (is_enough && !self.moves_into_cache(&problem, &smaller)).then_some((size, smaller))
+            let valued = problem.sizes.keys().filter_map(|name| {
+                let next = self.changed(&problem, name, up)?;
+                Some((worth(&problem, blocks, name, &next)?, next))
+            });
+            let Some((_, next)) = valued.reduce(|best, one| if one.0 > best.0 { one } else { best }) else {
+                break;
             };
-            let all: Vec<(i64, ProblemSpec)> = problem.sizes.keys().filter_map(kept).collect();
-            let largest = all.into_iter().reduce(|best, one| if one.0 > best.0 { one } else { best });
-            let Some((_, smaller)) = largest else { break };
-            problem = smaller;
+            problem = next;
         }
         problem
     }
-}
-
-fn elements(plan: &ProblemPlan) -> u64 {
-    plan.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.elements()))
 }
 
 fn bytes(plan: &ProblemPlan) -> u64 {

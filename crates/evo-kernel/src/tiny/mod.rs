@@ -12,8 +12,10 @@ use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use crate::resolve::{self, Names, Resolver};
+use crate::resolve::{self, Resolver};
 use crate::spec::{KernelSpec, ProblemSpec, TinySpec};
+
+use derived::Derivation;
 
 pub use crate::tiny::derived::{drawn_shapes, fixed_tiles, near_shapes, untouched_tiles};
 pub use crate::tiny::filling::{FilledDevice, FillingProblem, blocks, filling_problem};
@@ -56,14 +58,17 @@ pub fn shapes(
             }
             Ok(TinyShapes { plans, ..TinyShapes::default() })
         }
-        TinySpec::Derived => match derived::derive(kernel, configuration, constants, fits) {
-            Ok(plans) => {
-                let mut several = derived::several_tiles(kernel, configuration, constants, fits);
-                several.retain(|plan| !plans.iter().any(|own| own.sizes == plan.sizes));
-                Ok(TinyShapes { plans, several, derived: true, absent: String::new() })
+        TinySpec::Derived => {
+            let derivations = Derivation::all(kernel, configuration, constants, fits);
+            match derived::derive(&derivations) {
+                Ok(plans) => {
+                    let mut several = derived::several_tiles(&derivations);
+                    several.retain(|plan| !plans.iter().any(|other| other.sizes == plan.sizes));
+                    Ok(TinyShapes { plans, several, derived: true, absent: String::new() })
+                }
+                Err(why) => Ok(absent(&format!("no shape can be derived: {why}"))),
             }
-            Err(why) => Ok(absent(&format!("no shape can be derived: {why}"))),
-        },
+        }
     }
 }
 
@@ -93,7 +98,7 @@ fn listed_shape(
     configuration: &Configuration,
     overrides: &BTreeMap<String, Expr>,
 ) -> Result<Option<ProblemSpec>, Box<Verdict>> {
-    let resolver = Resolver { names: Names::new(configuration, &first.sizes), problem: &first.name };
+    let resolver = Resolver::of(configuration, first);
     let mut sizes = first.sizes.clone();
     let mut changes = Vec::new();
     for (name, expr) in overrides {
@@ -104,15 +109,5 @@ fn listed_shape(
         changes.push(format!("{name}={value}"));
         sizes.insert(name.clone(), Value::Int(value));
     }
-    let name = format!("tiny:{}", changes.join(","));
-    Ok(Some(ProblemSpec {
-        name,
-        sizes,
-        weight: 1.0,
-        timed: false,
-        canonical: false,
-        checked: true,
-        device: None,
-        on_request: false,
-    }))
+    Ok(Some(ProblemSpec::small(format!("tiny:{}", changes.join(",")), sizes)))
 }

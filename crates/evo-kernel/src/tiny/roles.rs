@@ -16,16 +16,14 @@ use evo_space::genome::Configuration;
 use evo_space::value::Operator;
 use evo_space::value::Value;
 
-use crate::resolve::{Names, Resolver, whole};
-use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, TensorMapSpec};
+use crate::resolve::Resolver;
+use crate::spec::{BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, whole};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SizeRole {
-    /// It keeps its value.
     Kept,
     /// It switches something on or off, and nothing is that large.
     Flag,
-    /// It changes.
     Free {
         /// Elements that a block takes, if an expression says so.
         tile: Option<i64>,
@@ -34,7 +32,11 @@ pub(super) enum SizeRole {
         most: i64,
     },
     /// It follows another size: that size times `factor`, plus `offset`.
-    Tied { leader: String, factor: i64, offset: i64 },
+    Tied {
+        leader: String,
+        factor: i64,
+        offset: i64,
+    },
 }
 
 /// What a batch of one becomes: more than two, so that a stride that is off by one does not fit by chance.
@@ -70,7 +72,7 @@ pub(super) fn fixed_tiles(
 ) -> Vec<(String, i64)> {
     let evidence = SizeEvidence::of(kernel, configuration, first);
     let fixed = |name: &String| {
-        let values = evidence.values(name);
+        let values = values(kernel, name);
         let tile = evidence.tiles.get(name).copied()?;
         let whole_tiles = values.iter().all(|value| value % tile == 0);
         let told = evidence.told.contains(name) && evidence.step(name).is_some_and(|step| step % tile != 0);
@@ -93,10 +95,6 @@ fn values(kernel: &KernelSpec, name: &str) -> Vec<i64> {
     kernel.problems.iter().filter_map(|problem| whole(problem.sizes.get(name)?).ok()).collect()
 }
 
-fn largest(kernel: &KernelSpec, name: &str) -> i64 {
-    values(kernel, name).into_iter().max().unwrap_or(0)
-}
-
 /// Which of two launches' tiles shapes are derived from: the larger one, of which more elements are left over, unless no
 /// problem is larger than it. A launch that only clears a table of one number for each block has a tile of thousands,
 /// and no shape would leave anything over of the tile that matters.
@@ -116,14 +114,10 @@ impl<'a> SizeEvidence<'a> {
         first: &'a ProblemSpec,
     ) -> SizeEvidence<'a> {
         let grids: Vec<&Expr> = kernel.launches.iter().flat_map(|launch| &launch.grid).collect();
-        let shapes: Vec<&Expr> = buffers(kernel).flat_map(|buffer| &buffer.shape).collect();
-        let scalars = kernel.arguments.iter().filter_map(|argument| match argument {
-            ArgumentSpec::Scalar(scalar) => Some(&scalar.value),
-            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
-        });
-        let scalars: Vec<&Expr> = scalars.collect();
+        let shapes: Vec<&Expr> = kernel.buffers().flat_map(|buffer| &buffer.shape).collect();
+        let scalars: Vec<&Expr> = kernel.scalars().map(|scalar| &scalar.value).collect();
         let shared = kernel.launches.iter().filter_map(|launch| launch.shared_bytes.as_ref());
-        let dims: Vec<&Expr> = maps(kernel).flat_map(|map| &map.dims).collect();
+        let dims: Vec<&Expr> = kernel.tensor_maps().flat_map(|map| &map.dims).collect();
         let scope = parameters_only(configuration);
         let mut tiles = BTreeMap::new();
         for grid in &grids {
@@ -131,7 +125,8 @@ impl<'a> SizeEvidence<'a> {
             add_tiles(grid, &scope, &mut own);
             for (name, tile) in own {
                 let other = *tiles.entry(name.clone()).or_insert(tile);
-                tiles.insert(name.clone(), more_telling(tile, other, largest(kernel, &name)));
+                let most = values(kernel, &name).into_iter().max().unwrap_or(0);
+                tiles.insert(name.clone(), more_telling(tile, other, most));
             }
         }
         // A grid says what a block takes; the others only speak of sizes that no grid divides.
@@ -139,7 +134,7 @@ impl<'a> SizeEvidence<'a> {
         let others = shapes.iter().chain(&scalars).copied().chain(shared);
         others.for_each(|expr| add_tiles(expr, &scope, &mut further));
         // A box takes so many elements of a dimension at once. The innermost one is left to the rules of the maps.
-        for (dim, extent) in maps(kernel).flat_map(|map| map.dims.iter().zip(&map.extents).skip(1)) {
+        for (dim, extent) in kernel.tensor_maps().flat_map(|map| map.dims.iter().zip(&map.extents).skip(1)) {
             add_box(dim, extent, &scope, &mut further);
         }
         for (name, tile) in further {
@@ -162,7 +157,7 @@ impl<'a> SizeEvidence<'a> {
         if self.kernel.specialize.iter().any(|own| own == name) {
             return SizeRole::Kept;
         }
-        let values = self.values(name);
+        let values = values(self.kernel, name);
         let most = values.iter().copied().max().unwrap_or(0);
         if !self.extents.contains(name) {
             // A count that is 1 everywhere may divide something: a switch is off in some problem.
@@ -194,11 +189,8 @@ impl<'a> SizeEvidence<'a> {
             let launches = self.kernel.launches.iter();
             let launches =
                 launches.flat_map(|own| own.grid.iter().chain(&own.block).chain(&own.shared_bytes));
-            let scalars = self.kernel.arguments.iter().filter_map(|argument| match argument {
-                ArgumentSpec::Scalar(scalar) => Some(&scalar.value),
-                ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
-            });
-            launches.chain(scalars).chain(buffers(self.kernel).flat_map(|buffer| &buffer.shape))
+            let scalars = self.kernel.scalars().map(|scalar| &scalar.value);
+            launches.chain(scalars).chain(self.kernel.buffers().flat_map(|buffer| &buffer.shape))
         };
         let alone = !values.is_empty() && values.iter().all(|value| *value == 1);
         let counted = || self.never_varies(values) && self.is_argument(name) && self.is_grid_extent(name);
@@ -210,23 +202,17 @@ impl<'a> SizeEvidence<'a> {
                 |own: &LaunchSpec| own.block.iter().chain(&own.shared_bytes).all(|expr| !reads(expr, name));
             self.kernel.launches.iter().all(fixed)
         };
-        let held = || buffers(self.kernel).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name));
+        let held =
+            || self.kernel.buffers().flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name));
         self.step(name).filter(|step| batch && *step <= BATCH && held() && multiplies() && launches())
     }
 
     fn is_argument(&self, name: &str) -> bool {
-        self.kernel.arguments.iter().any(|argument| match argument {
-            ArgumentSpec::Scalar(scalar) => scalar.value.text().trim() == name,
-            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => false,
-        })
+        self.kernel.scalars().any(|scalar| scalar.value.text().trim() == name)
     }
 
     fn is_grid_extent(&self, name: &str) -> bool {
         self.kernel.launches.iter().flat_map(|launch| &launch.grid).any(|extent| extent.text().trim() == name)
-    }
-
-    fn values(&self, name: &str) -> Vec<i64> {
-        values(self.kernel, name)
     }
 
     /// Whether the file's problems differ, and not in this size.
@@ -243,13 +229,12 @@ impl<'a> SizeEvidence<'a> {
     fn comes_from_a_file(&self, name: &str) -> bool {
         let filed =
             |buffer: &&BufferSpec| matches!(&buffer.fill, FillSpec::Fixed(own) if own.file().is_some());
-        buffers(self.kernel).filter(filed).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name))
+        self.kernel.buffers().filter(filed).flat_map(|buffer| &buffer.shape).any(|extent| reads(extent, name))
     }
 
     fn step(&self, name: &str) -> Option<i64> {
         let Some(expr) = self.kernel.check.multiple_of.get(name) else { return Some(1) };
-        let names = Names::new(self.configuration, &self.first.sizes);
-        let resolver = Resolver { names, problem: &self.first.name };
+        let resolver = Resolver::of(self.configuration, self.first);
         resolver.integer(expr, "multiple_of").ok().filter(|step| *step > 0)
     }
 
@@ -273,20 +258,6 @@ impl<'a> SizeEvidence<'a> {
         let constant = pairs.iter().all(|(tied, leader)| tied - leader == offset);
         constant.then(|| (tied.to_string(), role(1, offset)))
     }
-}
-
-pub(super) fn buffers(kernel: &KernelSpec) -> impl Iterator<Item = &BufferSpec> {
-    kernel.arguments.iter().filter_map(|argument| match argument {
-        ArgumentSpec::Buffer(buffer) => Some(buffer),
-        ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
-    })
-}
-
-fn maps(kernel: &KernelSpec) -> impl Iterator<Item = &TensorMapSpec> {
-    kernel.arguments.iter().filter_map(|argument| match argument {
-        ArgumentSpec::TensorMap(map) => Some(map),
-        ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
-    })
 }
 
 fn reads(expr: &Expr, name: &str) -> bool {

@@ -1,14 +1,18 @@
-//! The recordings that `--data` names.
+//! What the command reads: the recordings that `--data` names, and the traces that `--judge` names, which are runs of any
+//! tool on these recordings.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use evo_engine::replay::Recording;
 
+use super::bad_trace;
 use crate::error::LabError;
 use crate::score::Yardstick;
+use crate::simulate::SimulatedRun;
+use crate::traces::{self, ResolvedRun};
 
-/// A recorded space with its yardstick.
 pub struct ScoredSpace {
     pub recording: Recording,
     pub yardstick: Yardstick,
@@ -20,22 +24,28 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<ScoredSpace>, LabError> {
     let mut spaces: Vec<ScoredSpace> = Vec::new();
     for path in paths {
         for file in files(path)? {
-            let space = match space(&file) {
-                Err(UnusableRecording::NotScorable(error)) if path.is_dir() => {
-                    eprintln!("note: left out: {error}");
+            let mut recording =
+                Recording::open(&file).map_err(|error| LabError::bad_input(&error, error.hint()))?;
+            let yardstick = match Yardstick::of(&recording) {
+                Ok(yardstick) => yardstick,
+                Err(error) => {
+                    let text = format!("cannot score `{}`: {error}", file.display());
+                    if !path.is_dir() {
+                        return Err(LabError::usage(text));
+                    }
+                    eprintln!("note: left out: {text}");
                     continue;
                 }
-                Err(UnusableRecording::NotScorable(error) | UnusableRecording::Unreadable(error)) => {
-                    return Err(error);
-                }
-                Ok(space) => space,
             };
-            let name = &space.recording.name;
+            let name = &recording.name;
             if spaces.iter().any(|known| known.recording.name == *name) {
                 let text = format!("`{}` holds `{name}` a second time", file.display());
                 return Err(LabError::usage(text));
             }
-            spaces.push(space);
+            // A recording has no default configuration: the first value of each parameter is only the first in the
+            // file. Strategies that start from the default must not start there.
+            recording.space = recording.space.without_default();
+            spaces.push(ScoredSpace { recording, yardstick });
         }
     }
     if spaces.is_empty() {
@@ -45,27 +55,6 @@ pub fn open(paths: &[PathBuf]) -> Result<Vec<ScoredSpace>, LabError> {
     Ok(spaces)
 }
 
-/// Why a recording is left out.
-enum UnusableRecording {
-    /// It cannot be read.
-    Unreadable(LabError),
-    /// It can be read and says nothing about the quality of a search.
-    NotScorable(LabError),
-}
-
-fn space(file: &Path) -> Result<ScoredSpace, UnusableRecording> {
-    let mut recording = Recording::open(file)
-        .map_err(|error| UnusableRecording::Unreadable(LabError::bad_input(&error, error.hint())))?;
-    let yardstick = Yardstick::of(&recording).map_err(|error| {
-        UnusableRecording::NotScorable(LabError::usage(format!("cannot score `{}`: {error}", file.display())))
-    })?;
-    // A recording has no default configuration: the first value of each parameter is only the first in the file.
-    // Strategies that start from the default must not start there.
-    recording.space = recording.space.without_default();
-    Ok(ScoredSpace { recording, yardstick })
-}
-
-/// A file itself, or the recordings in a folder.
 fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let trouble = |error: std::io::Error| {
         LabError::usage(format!("cannot read `{}`: {error}", path.display()))
@@ -91,4 +80,95 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
         return Err(LabError::usage(text).with_hint(hint));
     }
     Ok(files)
+}
+
+/// One tool with its runs. It may have none on some of the spaces.
+pub struct Tool {
+    pub name: String,
+    pub runs: Vec<Vec<SimulatedRun>>,
+    /// Evaluations that the space does not allow, over all runs, by space.
+    pub illegal: Vec<usize>,
+}
+
+/// Reads all traces. `ours` are the strategies that run too, whose names a trace may not use.
+pub fn judged(
+    paths: &[PathBuf],
+    spaces: &[ScoredSpace],
+    ours: &[&str],
+    overhead: bool,
+) -> Result<Vec<Tool>, LabError> {
+    let mut tools: Vec<Tool> = Vec::new();
+    let (mut elsewhere, mut seen) = (BTreeMap::<String, usize>::new(), HashSet::new());
+    for path in paths {
+        let shown = path.display();
+        for traced in traces::read(path).map_err(bad_trace)? {
+            let Some(at) = spaces.iter().position(|space| space.recording.name == traced.dataset) else {
+                // A trace of many spaces is often judged on some of them, so this is a note and not an error.
+                *elsewhere.entry(traced.dataset).or_default() += 1;
+                continue;
+            };
+            if ours.contains(&traced.tool.as_str()) {
+                let text =
+                    format!("the trace `{shown}` holds runs of `{}`, which runs here as well", traced.tool);
+                let hint = "leave it out of `--strategy`, or give the trace's `tool` another name";
+                return Err(LabError::usage(text).with_hint(hint));
+            }
+            if traced.run.is_some_and(|run| !seen.insert((traced.tool.clone(), at, run))) {
+                let text = format!(
+                    "the trace `{shown}`, line {}, holds run {} of `{}` on `{}` a second time",
+                    traced.line,
+                    traced.run.unwrap_or_default(),
+                    traced.tool,
+                    traced.dataset
+                );
+                let hint =
+                    "name each trace once, and number the runs of a tool on a space from 0 or not at all";
+                return Err(LabError::usage(text).with_hint(hint));
+            }
+            let resolved = traced.on(&spaces[at].recording, path);
+            let resolved = resolved.map_err(bad_trace)?;
+            // Tools keep their order of appearance, and so does the table.
+            let known = tools.iter().position(|tool| tool.name == traced.tool);
+            let known = known.unwrap_or_else(|| {
+                tools.push(Tool::new(traced.tool, spaces.len()));
+                tools.len() - 1
+            });
+            tools[known].add(at, resolved, overhead);
+        }
+    }
+    talk(&elsewhere, &tools, spaces);
+    if tools.is_empty() && !paths.is_empty() {
+        let error = LabError::usage("the traces hold no run on any of the recordings");
+        return Err(error.with_hint("a line's `dataset` is `kernel__gpu`"));
+    }
+    Ok(tools)
+}
+
+fn talk(elsewhere: &BTreeMap<String, usize>, tools: &[Tool], spaces: &[ScoredSpace]) {
+    for (dataset, runs) in elsewhere {
+        eprintln!("note: left out: {runs} runs on `{dataset}`, which is not among the recordings");
+    }
+    for tool in tools {
+        let missing = tool.runs.iter().zip(spaces).filter(|(runs, _)| runs.is_empty());
+        let missing: Vec<String> = missing.map(|(_, space)| format!("`{}`", space.recording.name)).collect();
+        if !missing.is_empty() {
+            let (name, missing) = (&tool.name, missing.join(", "));
+            eprintln!("note: `{name}` has no runs on {missing}: its score is of the other spaces");
+        }
+    }
+}
+
+impl Tool {
+    fn new(name: String, spaces: usize) -> Tool {
+        Tool { name, runs: vec![Vec::new(); spaces], illegal: vec![0; spaces] }
+    }
+
+    fn add(&mut self, space: usize, resolved: ResolvedRun, overhead: bool) {
+        let ResolvedRun { mut run, illegal } = resolved;
+        if !overhead {
+            run.overhead_ms.clear();
+        }
+        self.runs[space].push(run);
+        self.illegal[space] += illegal;
+    }
 }

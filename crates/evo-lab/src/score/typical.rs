@@ -3,7 +3,7 @@
 //! The mean is taken over ranks, by isotonic regression on bootstrap samples of all runs' points. One run in
 //! ten that is stuck at rank 200 costs as much as all ten at rank 20.
 
-use super::run_progress::RunProgress;
+use super::RunProgress;
 use super::yardstick::Yardstick;
 use evo_timing::stats::median;
 use rand::RngExt;

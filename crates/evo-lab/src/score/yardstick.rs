@@ -17,19 +17,14 @@ const SHARE_AT_END: f64 = 0.95;
 /// Runs go on for this multiple of the scored range, so that its end is seen from both sides.
 const MARGIN_OF_RUNS: f64 = 1.1;
 
-/// Why a recording says nothing about the quality of a search.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NotScorable {
-    /// Its optimum is not known.
     #[error("it holds {rows} of its space's {valid} configurations, so its optimum is unknown")]
     Incomplete { rows: usize, valid: String },
-    /// Nothing to find.
     #[error("every one of its configurations fails")]
     AllFail,
-    /// The clock would stand still.
     #[error("its configurations cost no time")]
     Free,
-    /// Nothing to win.
     #[error("random search reaches its optimum within the scored range")]
     TooEasy,
 }
@@ -37,7 +32,6 @@ pub enum NotScorable {
 /// The result and the cost of one configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Nanoseconds; none when it fails.
     pub objective_ns: Option<f64>,
     /// Asking for it the first time: compiling, validation, runs; milliseconds.
     pub first_ms: f64,
@@ -57,7 +51,6 @@ pub struct Yardstick {
     pub evaluations: usize,
     /// Points in time from the start to the end of the scored range, milliseconds.
     pub grid: Vec<f64>,
-    /// What random search has found by then.
     pub baseline: Vec<f64>,
 }
 
@@ -77,7 +70,6 @@ impl Yardstick {
         Yardstick::new(recording.rows().iter().map(price).collect())
     }
 
-    /// The yardstick of all configurations of a space, in any order.
     pub fn new(prices: Vec<Price>) -> Result<Yardstick, NotScorable> {
         let mut ascending: Vec<f64> = prices.iter().filter_map(|price| price.objective_ns).collect();
         ascending.sort_by(f64::total_cmp);
@@ -104,12 +96,10 @@ impl Yardstick {
         self.ascending[0]
     }
 
-    /// The end of the scored range, milliseconds.
     pub fn end_ms(&self) -> f64 {
         self.grid[POINTS - 1]
     }
 
-    /// How long a run goes on, milliseconds.
     pub fn run_until_ms(&self) -> f64 {
         self.end_ms() * MARGIN_OF_RUNS
     }

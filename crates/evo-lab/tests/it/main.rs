@@ -1,4 +1,4 @@
-//! Whole-program tests of the laboratory: one binary, a module per subject.
+//! The laboratory's program as a whole, and searches that no recording can judge: one binary, a module per subject.
 mod bench_search;
-mod bench_synthetic;
+mod large_spaces;
 mod program;

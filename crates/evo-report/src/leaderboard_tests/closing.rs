@@ -1,42 +1,18 @@
 //! The answer of a sweep at the widths of a narrow, a usual and a wide terminal.
 
-use evo_protocol::evaluation::DEFAULT_ORIGIN;
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
-use evo_space::genome::Configuration;
 
-use super::history;
 use crate::closing::{self, Ending};
 use crate::text;
 use evo_journal::leaderboard;
-use evo_journal::record::RepeatedComparison;
 use evo_journal::replay::History;
 
-/// The example as a kernel with many parameters has it.
+/// The example with the command that made it.
 fn wide() -> History {
-    let mut history = history();
-    let fixed =
-        [("NUM_WARPS", 4), ("BLOCK_N", 128), ("BLOCK_K", 32), ("STAGES", 3), ("SPLIT_K", 1), ("UNROLL", 1)];
-    let confirmed = history.confirmations.iter_mut().map(|one| &mut one.evaluation);
-    for one in history.evaluations.iter_mut().chain(confirmed) {
-        let pairs = one.configuration.iter().map(|(name, value)| (name.into(), value.clone()));
-        let fixed = fixed.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        one.configuration = Configuration::new(pairs.chain(fixed).collect());
-    }
+    let mut history = super::wide();
+    let command = "evo sweep gemm --device host --finalists 0 --study=gemm-host --budget 9s";
     let header = history.header.as_mut().unwrap();
-    let words = [
-        "evo",
-        "sweep",
-        "gemm",
-        "--device",
-        "host",
-        "--finalists",
-        "0",
-        "--study=gemm-host",
-        "--budget",
-        "9s",
-    ];
-    header.environment.command = words.map(String::from).into();
-    assert_eq!(history.evaluations[0].origin, DEFAULT_ORIGIN);
+    header.environment.command = command.split(' ').map(String::from).collect();
     history
 }
 
@@ -63,11 +39,15 @@ fn screen(history: &History, kept: Option<&LeaderboardSection>, width: usize) ->
     screen
 }
 
+fn check_screens(name: &str, history: &History, kept: Option<&LeaderboardSection>) {
+    for width in [60, 80, 120] {
+        insta::assert_snapshot!(format!("{name}_{width}"), screen(history, kept, width));
+    }
+}
+
 #[test]
 fn a_winner() {
-    for width in [60, 80, 120] {
-        insta::assert_snapshot!(format!("winner_{width}"), screen(&wide(), None, width));
-    }
+    check_screens("winner", &wide(), None);
 }
 
 #[test]
@@ -77,18 +57,14 @@ fn a_tie_and_an_older_champion() {
     decided(&mut history, PairedDecision::Same);
     history.evaluations.swap(1, 2);
     history.confirmations.pop();
-    for width in [60, 80, 120] {
-        insta::assert_snapshot!(format!("tie_{width}"), screen(&history, Some(&kept), width));
-    }
+    check_screens("tie", &history, Some(&kept));
 }
 
 #[test]
 fn a_baseline_alone_confirms_nothing() {
     let mut history = wide();
     history.confirmations.truncate(1);
-    for width in [60, 80, 120] {
-        insta::assert_snapshot!(format!("unconfirmed_{width}"), screen(&history, None, width));
-    }
+    check_screens("unconfirmed", &history, None);
     // What failed its confirmation is not the best any more.
     let mut failed = wide().confirmations.remove(1);
     failed.evaluation.gates.pop();
@@ -108,7 +84,7 @@ fn who_wins_certainly_is_the_answer_whatever_ranks_first() {
     history.confirmations[1].pairs[0].decision = PairedDecision::Ambiguous;
     history.confirmations[2].pairs[0].decision = PairedDecision::Faster;
     let text = screen(&history, None, 80);
-    assert!(text.contains("\nwinner   BLOCK_M=64\nspeed    1.99× the default"), "{text}");
+    assert!(text.contains("\nwinner   BLOCK_M=64 UNROLL=4\nspeed    1.99× the default"), "{text}");
     assert!(text.ends_with("\nexport   evo export gemm @2 --study gemm-host --to app\n"), "{text}");
 }
 
@@ -120,23 +96,4 @@ fn what_is_faster_in_the_mean_alone_is_said() {
     let text = screen(&history, None, 80);
     let said = "\nbest     the default configuration\ntraded   BLOCK_M=32 is 1.29× in the mean and slower on `small` by";
     assert!(text.contains(said), "{text}");
-}
-
-/// The champion's row of a study whose second card saw so much of the win.
-fn repeated(decision: PairedDecision) -> String {
-    let mut history = history();
-    for one in history.confirmations.iter_mut().filter(|one| one.number == 1) {
-        let mut pairs = one.pairs.clone();
-        pairs.iter_mut().for_each(|pair| pair.decision = decision);
-        one.repeated = Some(RepeatedComparison { lane: 1, device_uuid: "GPU-2".into(), pairs });
-    }
-    text::section(&leaderboard::section(&history).unwrap(), 100)
-}
-
-#[test]
-fn a_win_that_does_not_repeat_is_one_of_this_card_only() {
-    let text = repeated(PairedDecision::Same);
-    assert!(text.contains("  this card only\n"), "{text}");
-    assert!(text.contains("the win does not repeat on a second card: #1 (2.00× on GPU-2)"), "{text}");
-    assert!(!repeated(PairedDecision::Faster).contains("this card only"));
 }

@@ -6,15 +6,14 @@
 
 use evo_protocol::evaluation::Evaluation;
 
+use super::studies::{StudyFolder, studies};
 use evo_journal::line;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::JOURNAL;
 use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
 
-/// How much is read.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlierLimits {
-    /// Folders that are looked into.
     pub folders: usize,
     /// Bytes of journals, together: results of several thousand variants.
     pub bytes: u64,
@@ -26,16 +25,11 @@ impl Default for EarlierLimits {
     }
 }
 
-/// A header has a few KiB.
-const HEADER_BYTES: u64 = 1 << 20;
-
 /// Studies that a message names.
 const NAMED: usize = 3;
 
-/// A result of another study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlierResult {
-    /// The study's name.
     pub study: String,
     /// When the run began that measured it: UTC, RFC 3339.
     pub at: String,
@@ -51,7 +45,6 @@ pub struct EarlierResults {
     pub elsewhere: u64,
     /// What is different, of the newest of those studies.
     pub differences: Vec<String>,
-    /// What was left out, and why.
     pub notices: Vec<String>,
 }
 
@@ -63,20 +56,20 @@ impl EarlierResults {
         let hash = conditions.hash();
         let mut left = limits.bytes;
         let (mut unread, mut unreadable) = (Vec::new(), Vec::new());
-        for (name, folder, bytes) in newest_first(out, &own.study, limits.folders) {
-            let header = match first_header(&folder) {
-                Ok(header) => header,
-                Err(_) => {
-                    unreadable.push(name);
-                    continue;
-                }
+        let others = studies(out).unwrap_or_default().into_iter().filter(|study| study.name != own.study);
+        for study in others.take(limits.folders) {
+            let header = study.first_header().filter(|header| header.format <= FORMAT);
+            let StudyFolder { name, folder, journal_bytes, .. } = study;
+            let Some(header) = header else {
+                unreadable.push(name);
+                continue;
             };
             if header.kernel != own.kernel || header.device.kind != own.device.kind {
                 continue;
             }
             match folder.read_at_most(JOURNAL, left) {
                 Ok(Some(journal)) => {
-                    left = left.saturating_sub(bytes);
+                    left = left.saturating_sub(journal_bytes);
                     found.add(&name, &journal, own, hash.as_str());
                 }
                 Ok(None) => unread.push(name),
@@ -117,8 +110,8 @@ impl EarlierResults {
                         at.clone_from(&header.started_at);
                         last = Some(header);
                     }
-                    Ok(JournalRecord::Evaluation(one)) if is_under(&one, conditions) => {
-                        self.results.push(result(name, &at, *one));
+                    Ok(JournalRecord::Evaluation(evaluation)) if is_under(&evaluation, conditions) => {
+                        self.results.push(result(name, &at, *evaluation));
                     }
                     Ok(_) => {}
                     Err(_) => damaged += 1,
@@ -144,12 +137,12 @@ impl EarlierResults {
 
 /// Whether it is the key that names the conditions, and not a text of the variant's, and whether the rest fits
 /// together: a time of 0 would be the incumbent of the whole search.
-fn is_under(one: &Evaluation, conditions: &str) -> bool {
+fn is_under(evaluation: &Evaluation, conditions: &str) -> bool {
     let is_time = |time: f64| time.is_finite() && time > 0.0;
-    one.key.as_ref().is_some_and(|key| key.conditions.as_str() == conditions)
-        && one.configuration.hash() == one.configuration_hash
-        && one.objective_ns.map_or(!one.verdict.is_pass(), is_time)
-        && one.measurements.iter().all(|own| is_time(own.p50_ns))
+    evaluation.key.as_ref().is_some_and(|key| key.conditions.as_str() == conditions)
+        && evaluation.configuration.hash() == evaluation.configuration_hash
+        && evaluation.objective_ns.map_or(!evaluation.verdict.is_pass(), is_time)
+        && evaluation.measurements.iter().all(|timed| is_time(timed.p50_ns))
 }
 
 fn result(study: &str, at: &str, mut evaluation: Evaluation) -> EarlierResult {
@@ -158,35 +151,8 @@ fn result(study: &str, at: &str, mut evaluation: Evaluation) -> EarlierResult {
     EarlierResult { study: study.to_string(), at: at.to_string(), evaluation }
 }
 
-/// Names, folders and bytes of the other studies' journals.
-fn newest_first(out: &OwnFolder, own: &str, most: usize) -> Vec<(String, OwnFolder, u64)> {
-    let mut names = out.names().unwrap_or_default();
-    names.retain(|name| name != own);
-    // A folder has no order of its own, and the same studies have to give the same results.
-    names.sort();
-    let mut found = Vec::new();
-    for name in names {
-        let Ok(folder) = out.folder(&name) else { continue };
-        if let Some((written, bytes)) = folder.has_file(JOURNAL).then(|| folder.age(JOURNAL).ok()).flatten() {
-            found.push((written, name, folder, bytes));
-        }
-    }
-    found.sort_by_key(|(written, ..)| std::cmp::Reverse(*written));
-    found.into_iter().take(most).map(|(_, name, folder, bytes)| (name, folder, bytes)).collect()
-}
-
-/// The header in the first line of a journal.
-fn first_header(folder: &OwnFolder) -> Result<StudyHeader, String> {
-    let start = folder.read_start(JOURNAL, HEADER_BYTES).map_err(|error| error.to_string())?;
-    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    match line::decode(line)? {
-        JournalRecord::Study(header) if header.format <= FORMAT => Ok(*header),
-        _ => Err("no header".to_string()),
-    }
-}
-
 /// `` `a`, `b` and 2 more studies ``.
-pub fn listed(names: &[String]) -> String {
+fn listed(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(NAMED) {
         0 => shown.join(", "),

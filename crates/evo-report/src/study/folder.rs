@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use evo_space::diagnostic::nearest;
 use thiserror::Error;
 
+use super::studies::instead_of;
 use evo_journal::budget::StopReason;
 use evo_journal::error::JournalError;
 use evo_journal::lock::StudyLock;
@@ -15,22 +15,15 @@ use evo_journal::record::StudyHeader;
 use evo_journal::replay::History;
 use evo_kernel::label::{LABEL_HINT, is_label};
 
-/// Studies that a hint names.
-const STUDIES_SHOWN: usize = 8;
-
-/// Where a study should live.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyRequest<'a> {
-    /// The evidence folder.
     pub out: &'a Path,
-    /// A name that the user gave.
     pub name: Option<&'a str>,
     /// The name otherwise; gets a number where it is taken.
     pub default_name: &'a str,
     pub wish: StudyWish,
 }
 
-/// Whether a study is to be begun or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyWish {
     Begin,
@@ -44,34 +37,27 @@ pub enum StudyWish {
 }
 
 impl StudyWish {
-    /// Whether an earlier run is to be continued.
     pub fn resumes(self) -> bool {
         matches!(self, StudyWish::Resume | StudyWish::ResumeOrBegin)
     }
 }
 
-/// Why a study cannot be opened.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// Trouble with its journal or lock.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Without `--resume` a study is not added to.
     #[error("study `{}` has a journal already", path.display())]
     Taken { path: PathBuf },
-    /// There is no study of that name to resume.
     #[error("there is no study `{name}` to resume in `{}`", out.display())]
     Missing { name: String, out: PathBuf, hint: String },
-    /// Files cannot be made in the evidence folder.
     #[error("cannot write to `{}`", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
-    /// The name cannot be a folder's.
     #[error("`{name}` is not a name for a study")]
     Name { name: String },
 }
 
 impl StudyError {
-    /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             StudyError::Journal(error) => return error.hint(),
@@ -91,11 +77,8 @@ impl StudyRequest<'_> {
     /// knowing before compilers and devices are started.
     pub fn check(&self) -> Result<(), StudyError> {
         if let Some(name) = self.name {
-            check_name(name)?;
+            self.check_name(name)?;
             let begun = OwnFolder::open(self.out).ok().and_then(|out| begun(&out, name));
-            if self.wish == StudyWish::Resume && is_absent(self.out, name) {
-                return Err(missing(self.out, name));
-            }
             if let Some(folder) = begun.filter(|_| !self.wish.resumes()) {
                 return Err(match StudyLock::take(&folder) {
                     Err(locked @ JournalError::Locked { .. }) => locked.into(),
@@ -104,6 +87,21 @@ impl StudyRequest<'_> {
             }
         }
         check_writable(self.out)
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), StudyError> {
+        if !is_label(name) {
+            return Err(StudyError::Name { name: name.to_string() });
+        }
+        match self.wish == StudyWish::Resume && is_absent(self.out, name) {
+            true => Err(missing(self.out, name)),
+            false => Ok(()),
+        }
+    }
+
+    /// The last study of the default name's family, while each of them has a journal.
+    fn last_begun(&self, out: &OwnFolder) -> Option<(String, OwnFolder)> {
+        family(self).map_while(|name| begun(out, &name).map(|folder| (name, folder))).last()
     }
 }
 
@@ -118,26 +116,13 @@ fn is_absent(out: &Path, name: &str) -> bool {
 
 /// The refusal of a name that no study has, with one that may have been meant.
 fn missing(out: &Path, name: &str) -> StudyError {
-    let folder = OwnFolder::open(out).ok();
-    let names = folder.as_ref().and_then(|own| own.names().ok()).unwrap_or_default();
-    let mut studies: Vec<String> = folder
-        .map_or(Vec::new(), |own| names.into_iter().filter(|name| begun(&own, name).is_some()).collect());
-    studies.sort();
     let begin = "`--resume=or-begin` begins a study where there is none";
-    let hint = match nearest(name, studies.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`? {begin}"),
-        None if studies.is_empty() => begin.to_string(),
-        None => {
-            let shown: Vec<&str> = studies.iter().take(STUDIES_SHOWN).map(String::as_str).collect();
-            let more = if studies.len() > STUDIES_SHOWN { ", …" } else { "" };
-            format!("studies there: {}{more}; {begin}", shown.join(", "))
-        }
+    let hint = match instead_of(name, OwnFolder::open(out).ok().as_ref(), "there") {
+        Some(near) if near.ends_with('?') => format!("{near} {begin}"),
+        Some(others) => format!("{others}; {begin}"),
+        None => begin.to_string(),
     };
     StudyError::Missing { name: name.to_string(), out: out.to_path_buf(), hint }
-}
-
-fn check_name(name: &str) -> Result<(), StudyError> {
-    if is_label(name) { Ok(()) } else { Err(StudyError::Name { name: name.to_string() }) }
 }
 
 /// Checks, without leaving anything behind, that files can be made in `folder`, which may not exist yet.
@@ -165,14 +150,10 @@ fn probe(folder: &Path) -> io::Result<()> {
     file.sync_data()
 }
 
-/// A study's folder and the lock on it.
 #[derive(Debug)]
 pub struct FoundStudy {
-    /// The evidence folder.
     pub out: OwnFolder,
-    /// The study's folder in it.
     pub folder: OwnFolder,
-    /// The study's name.
     pub name: String,
     /// Held as long as the study is open.
     _lock: StudyLock,
@@ -183,12 +164,12 @@ pub fn find(request: &StudyRequest<'_>) -> Result<FoundStudy, StudyError> {
     let out = OwnFolder::create(request.out);
     let out = out.map_err(|error| JournalError::io("create", request.out, error))?;
     let Some(name) = request.name else {
-        return if request.wish.resumes() { latest(request, &out) } else { fresh(request, &out) };
+        return match request.last_begun(&out).filter(|_| request.wish.resumes()) {
+            Some((name, _)) => Ok(take(&out, name)?),
+            None => fresh(request, &out),
+        };
     };
-    check_name(name)?;
-    if request.wish == StudyWish::Resume && is_absent(request.out, name) {
-        return Err(missing(request.out, name));
-    }
+    request.check_name(name)?;
     let found = take(&out, name.to_string())?;
     if !request.wish.resumes() && found.folder.exists(JOURNAL) {
         return Err(StudyError::Taken { path: found.folder.path().to_path_buf() });
@@ -209,8 +190,8 @@ pub(super) fn complete(request: &StudyRequest<'_>, header: &StudyHeader) -> Opti
         return None;
     }
     let out = OwnFolder::open(request.out).ok()?;
-    let name = family(request).take_while(|name| begun(&out, name).is_some()).last()?;
-    let history = History::replay(reader::read_in(&begun(&out, &name)?).ok()?);
+    let (name, folder) = request.last_begun(&out)?;
+    let history = History::replay(reader::read_in(&folder).ok()?);
     let before = history.header.as_ref()?;
     let is_same = before.space_hash == header.space_hash
         && before.conditions == header.conditions
@@ -246,7 +227,7 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
     let out = OwnFolder::open(request.out).ok()?;
     let folder = match request.name {
         Some(name) => begun(&out, name)?,
-        None => family(request).map_while(|name| begun(&out, &name)).last()?,
+        None => request.last_begun(&out)?.1,
     };
     let history = History::replay(reader::read_in(&folder).ok()?);
     let header = history.header?;
@@ -289,14 +270,6 @@ fn fresh(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, Stud
         }
     }
     unreachable!("numbers do not end")
-}
-
-/// The last of the family that has a journal, or a fresh one.
-fn latest(request: &StudyRequest<'_>, out: &OwnFolder) -> Result<FoundStudy, StudyError> {
-    match family(request).take_while(|name| begun(out, name).is_some()).last() {
-        Some(name) => Ok(take(out, name)?),
-        None => fresh(request, out),
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod folder;
 mod named;
 mod open_study;
 mod profile_file;
+pub(crate) mod studies;
 
 pub use earlier::{EarlierLimits, EarlierResult, EarlierResults};
 pub use folder::{Resumed, StudyError, StudyRequest, StudyWish, resumed};
@@ -15,3 +16,4 @@ pub use open_study::Study;
 pub use profile_file::{
     KeptProfile, ProfileFile, ProfileFileError, keep as keep_profile, newest as newest_profile,
 };
+pub use studies::{StudyFolder, instead_of, studies};

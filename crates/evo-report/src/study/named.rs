@@ -4,7 +4,6 @@
 //! line that it is just writing counts as not there yet.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use evo_protocol::device::DeviceKind;
@@ -14,29 +13,26 @@ use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, ContentHash};
 use thiserror::Error;
 
+use super::studies::{StudyFolder, readable, studies};
+use evo_journal::champions::output_folder;
 use evo_journal::error::JournalError;
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::reader::{self, JOURNAL, Journal};
-use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
-use evo_journal::{champion, leaderboard, leaderboard_file, line};
+use evo_journal::reader::{self, JOURNAL};
+use evo_journal::record::{JournalRecord, StudyHeader};
+use evo_journal::{champion, leaderboard, leaderboard_file};
 
-/// Where studies are looked for, and whose.
 #[derive(Clone, Copy, Debug)]
 pub struct StudySearch<'a> {
-    /// The evidence folder.
     pub out: &'a Path,
     /// A study's name in it, or the path of a study's folder.
     pub study: Option<&'a str>,
-    /// The kernel whose studies count.
     pub kernel: &'a str,
     /// Only studies on this kind of device, where it is known.
     pub device: Option<DeviceKind>,
 }
 
-/// An evaluation that a name means.
 #[derive(Clone, Debug)]
 pub struct NamedEvaluation {
-    /// The study's name.
     pub study: String,
     pub number: u64,
     pub configuration: Configuration,
@@ -49,13 +45,10 @@ pub struct NamedEvaluation {
     pub by_content: bool,
 }
 
-/// Why a name means nothing.
 #[derive(Debug, Error)]
 pub enum NameError {
-    /// What is wrong, and what a person can do about it.
     #[error("{text}")]
     Refused { text: String, hint: String },
-    /// Trouble with a journal or the leaderboard.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -64,64 +57,66 @@ fn refused(text: impl Into<String>, hint: impl Into<String>) -> NameError {
     NameError::Refused { text: text.into(), hint: hint.into() }
 }
 
-/// Bytes in which a journal's first header is looked for.
-const HEADER_BYTES: u64 = 1 << 20;
-/// Folders that are looked into.
 const FOLDERS: usize = 1000;
 /// Candidates that an ambiguous prefix lists.
 const LISTED: usize = 8;
 /// Digits that a prefix of a hash has at least.
 pub const PREFIX_MIN: usize = 4;
 
-/// A study whose journal was read.
 struct ReadStudy {
     name: String,
     header: StudyHeader,
     records: Vec<JournalRecord>,
 }
 
-/// Folders with a journal.
-#[derive(Default)]
-struct StudyFolders {
-    /// Of the kernel, the newest first.
-    own: Vec<(String, OwnFolder)>,
-    /// Of which it cannot be told.
-    unreadable: Vec<String>,
-}
-
 impl ReadStudy {
     fn read(name: String, folder: &OwnFolder) -> Result<ReadStudy, NameError> {
-        let journal = reader::read_in(folder)?;
-        let headers = journal.records.iter().rev();
-        let header = headers.into_iter().find_map(|record| match record {
+        let records = reader::read_in(folder)?.records;
+        let header = records.iter().rev().find_map(|record| match record {
             JournalRecord::Study(header) => Some((**header).clone()),
             _ => None,
         });
-        let path = || folder.place(JOURNAL);
-        let header = header.ok_or_else(|| JournalError::NoHeader { path: path() })?;
-        if header.format > FORMAT {
-            let (found, known) = (header.format, FORMAT);
-            return Err(JournalError::Newer { path: path(), found, known }.into());
-        }
-        Ok(ReadStudy { name, header, records: journal.records })
+        Ok(ReadStudy { name, header: readable(header, |header| header, folder)?, records })
     }
 
     /// Evaluations in the order of their verdicts, those of before an edit included.
     fn evaluations(&self) -> impl Iterator<Item = &Evaluation> {
         self.records.iter().filter_map(|record| match record {
-            JournalRecord::Evaluation(one) | JournalRecord::NotFinal(one) => Some(&**one),
+            JournalRecord::Evaluation(evaluation) | JournalRecord::NotFinal(evaluation) => {
+                Some(&**evaluation)
+            }
             _ => None,
         })
     }
 
-    fn named(&self, one: &Evaluation, by_content: bool) -> NamedEvaluation {
+    fn named(&self, evaluation: &Evaluation, by_content: bool) -> NamedEvaluation {
         NamedEvaluation {
-            study: self.name.clone(),
-            number: one.number,
-            configuration: one.configuration.clone(),
-            source_hash: one.source_hash.clone(),
-            code_hash: one.code_hash.clone(),
+            source_hash: evaluation.source_hash.clone(),
+            code_hash: evaluation.code_hash.clone(),
             by_content,
+            ..NamedEvaluation::of(&self.name, evaluation.number, &evaluation.configuration)
+        }
+    }
+}
+
+impl NamedEvaluation {
+    fn of(study: &str, number: u64, configuration: &Configuration) -> NamedEvaluation {
+        NamedEvaluation {
+            study: study.to_string(),
+            number,
+            configuration: configuration.clone(),
+            source_hash: None,
+            code_hash: None,
+            by_content: false,
+        }
+    }
+
+    fn champion(section: &LeaderboardSection) -> NamedEvaluation {
+        let champion = &section.champion;
+        NamedEvaluation {
+            source_hash: champion.source_hash.clone(),
+            code_hash: champion.code_hash.clone(),
+            ..NamedEvaluation::of(&section.study.name, champion.number, &champion.configuration)
         }
     }
 }
@@ -129,46 +124,34 @@ impl ReadStudy {
 impl StudySearch<'_> {
     /// The champion: of the leaderboard, or of the study that is named. `previous` for the one before it.
     pub fn champion(&self, previous: bool) -> Result<NamedEvaluation, NameError> {
-        if self.study.is_none()
-            && let Some(section) = self.section()?
-        {
-            return self.of_history(&section, &section.history, previous);
+        let section = self.section()?.map_err(|study| {
+            let text = format!("study `{study}` has no champion: nothing in it was confirmed yet");
+            refused(
+                text,
+                "`evo sweep` confirms its finalists at the end; `@NUMBER` names any evaluation of the study",
+            )
+        })?;
+        if !previous {
+            return Ok(NamedEvaluation::champion(&section));
         }
-        let study = self.newest()?;
-        let journal = Journal { records: study.records.clone(), ..Journal::default() };
-        let mut sections: Vec<LeaderboardSection> =
-            leaderboard::sections(&journal.records).into_iter().map(|(_, section)| section).collect();
-        let Some(newest) = sections.pop() else {
-            let text = format!("study `{}` has no champion: nothing in it was confirmed yet", study.name);
-            let hint =
-                "`evo sweep` confirms its finalists at the end; `@NUMBER` names any evaluation of the study";
-            return Err(refused(text, hint));
-        };
-        sections.push(newest.clone());
-        let mut history: Vec<ChampionChange> = Vec::new();
-        for section in &sections {
-            let change = champion::change(section, None);
-            if history.last().is_none_or(|last| last.configuration != change.configuration) {
-                history.push(change);
-            }
-        }
-        self.of_history(&newest, &history, previous)
+        let before = section.history.iter().rev().nth(1).ok_or_else(|| {
+            let text = format!(
+                "`{}` has no previous champion: evaluation {} of study `{}` was the first",
+                self.kernel, section.champion.number, section.study.name
+            );
+            refused(text, "`@champion` names it, `@baseline` the default configuration")
+        })?;
+        Ok(NamedEvaluation::of(&before.study, before.number, &before.configuration))
     }
 
     /// The fastest configurations of the problems, each once: of the leaderboard, or of the study that is named. Where
     /// nobody else leads anywhere, the champion alone.
     pub fn portfolio(&self) -> Result<Vec<NamedEvaluation>, NameError> {
         let section = self.confirmed()?;
-        let mut found = vec![self.of_history(&section, &section.history, false)?];
-        for own in section.portfolio.iter().flat_map(|own| &own.best) {
-            if !found.iter().any(|other| other.number == own.number) {
-                found.push(NamedEvaluation {
-                    number: own.number,
-                    configuration: own.configuration.clone(),
-                    source_hash: None,
-                    code_hash: None,
-                    ..found[0].clone()
-                });
+        let mut found = vec![NamedEvaluation::champion(&section)];
+        for best in section.portfolio.iter().flat_map(|portfolio| &portfolio.best) {
+            if !found.iter().any(|other| other.number == best.number) {
+                found.push(NamedEvaluation::of(&found[0].study, best.number, &best.configuration));
             }
         }
         Ok(found)
@@ -176,63 +159,35 @@ impl StudySearch<'_> {
 
     /// What was confirmed: the newest section of the leaderboard, or that of the study that is named.
     pub fn confirmed(&self) -> Result<LeaderboardSection, NameError> {
-        let of_board = if self.study.is_none() { self.section()? } else { None };
-        let section = match of_board {
-            Some(section) => Some(section),
-            None => {
-                let study = self.newest()?;
-                let journal = Journal { records: study.records, ..Journal::default() };
-                leaderboard::sections(&journal.records).pop().map(|(_, section)| section)
-            }
-        };
-        section.ok_or_else(|| {
+        self.section()?.map_err(|_| {
             let text = format!("`{}` has no portfolio: nothing was confirmed yet", self.kernel);
             refused(text, "`evo sweep` confirms its finalists at the end")
         })
     }
 
-    fn of_history(
-        &self,
-        section: &LeaderboardSection,
-        history: &[ChampionChange],
-        previous: bool,
-    ) -> Result<NamedEvaluation, NameError> {
-        if !previous {
-            let own = &section.champion;
-            return Ok(NamedEvaluation {
-                study: section.study.name.clone(),
-                number: own.number,
-                configuration: own.configuration.clone(),
-                source_hash: own.source_hash.clone(),
-                code_hash: own.code_hash.clone(),
-                by_content: false,
-            });
+    /// The newest section of the leaderboard, or of the study that is named, with its champions up to now; the study's
+    /// name where nothing was confirmed.
+    fn section(&self) -> Result<Result<LeaderboardSection, String>, NameError> {
+        if self.study.is_none()
+            && let Some(section) = self.section_of_board()?
+        {
+            return Ok(Ok(section));
         }
-        let before = history.len().checked_sub(2).and_then(|at| history.get(at));
-        let Some(before) = before else {
-            let text = format!(
-                "`{}` has no previous champion: evaluation {} of study `{}` was the first",
-                self.kernel, section.champion.number, section.study.name
-            );
-            return Err(refused(text, "`@champion` names it, `@baseline` the default configuration"));
-        };
-        Ok(NamedEvaluation {
-            study: before.study.clone(),
-            number: before.number,
-            configuration: before.configuration.clone(),
-            source_hash: None,
-            code_hash: None,
-            by_content: false,
-        })
+        let study = self.newest()?;
+        let (mut newest, mut history) = (None, Vec::<ChampionChange>::new());
+        for (_, section) in leaderboard::sections(&study.records) {
+            let change = champion::change(&section, None);
+            if history.last().is_none_or(|last| last.configuration != change.configuration) {
+                history.push(change);
+            }
+            newest = Some(section);
+        }
+        Ok(newest.map(|section| LeaderboardSection { history, ..section }).ok_or(study.name))
     }
 
-    /// The newest section of the leaderboard for this kernel; nothing where there is no board.
-    fn section(&self) -> Result<Option<LeaderboardSection>, NameError> {
-        let out = match OwnFolder::open(self.out) {
-            Ok(out) => out,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(JournalError::io("open", self.out, error).into()),
-        };
+    /// Nothing where there is no board.
+    fn section_of_board(&self) -> Result<Option<LeaderboardSection>, NameError> {
+        let Some(out) = output_folder(self.out)? else { return Ok(None) };
         let board = match leaderboard_file::load(&out)? {
             None => return Ok(None),
             Some(Ok(board)) => board,
@@ -268,7 +223,7 @@ impl StudySearch<'_> {
     /// An evaluation by a prefix of its configuration's, source's or code's hash, in all studies of the kernel.
     pub fn hash(&self, prefix: &str) -> Result<NamedEvaluation, NameError> {
         let mut matches: Vec<(NamedEvaluation, ContentHash, &'static str)> = Vec::new();
-        for study in self.all()? {
+        for study in self.read(usize::MAX)? {
             for one in study.evaluations() {
                 let hashes = [
                     ("configuration", Some(&one.configuration_hash)),
@@ -318,36 +273,43 @@ impl StudySearch<'_> {
 
     /// The study that is named, or the newest of the kernel.
     fn newest(&self) -> Result<ReadStudy, NameError> {
-        if let Some(study) = self.study {
-            return self.open(study);
-        }
-        let StudyFolders { own, unreadable } = self.folders()?;
-        let Some((name, folder)) = own.into_iter().next() else { return Err(self.none(&unreadable)) };
-        ReadStudy::read(name, &folder)
+        self.read(1).map(|mut studies| studies.swap_remove(0))
     }
 
-    /// The study that is named, or all of the kernel, the newest first.
-    fn all(&self) -> Result<Vec<ReadStudy>, NameError> {
+    /// The study that is named, or so many of the kernel, the newest first; at least one.
+    fn read(&self, most: usize) -> Result<Vec<ReadStudy>, NameError> {
         if let Some(study) = self.study {
             return Ok(vec![self.open(study)?]);
         }
-        let StudyFolders { own, unreadable } = self.folders()?;
-        if own.is_empty() {
-            return Err(self.none(&unreadable));
-        }
-        own.into_iter().map(|(name, folder)| ReadStudy::read(name, &folder)).collect()
+        let mut found = match output_folder(self.out)? {
+            Some(out) => studies(&out).map_err(|error| JournalError::io("read", self.out, error))?,
+            None => Vec::new(),
+        };
+        found.truncate(FOLDERS);
+        let headers = found.into_iter().map(|study| (study.first_header(), study));
+        let (headed, unreadable): (Vec<_>, Vec<_>) = headers.partition(|(header, _)| header.is_some());
+        let is_own = |header: &StudyHeader| {
+            header.kernel == self.kernel && self.device.is_none_or(|kind| header.device.kind == kind)
+        };
+        let own = headed.into_iter().filter(|(header, _)| header.as_ref().is_some_and(is_own));
+        let read = own.take(most).map(|(_, study)| ReadStudy::read(study.name, &study.folder));
+        let read = read.collect::<Result<Vec<_>, _>>()?;
+        if read.is_empty() { Err(self.none(&unreadable)) } else { Ok(read) }
     }
 
-    fn none(&self, unreadable: &[String]) -> NameError {
+    fn none(&self, unreadable: &[(Option<StudyHeader>, StudyFolder)]) -> NameError {
         let kind = self.device.map_or(String::new(), |kind| format!(" on {}", kind.as_str()));
         let text = format!("there is no study of `{}`{kind} under `{}`", self.kernel, self.out.display());
-        if let Some(first) = unreadable.first() {
-            let count = unreadable.len();
-            let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-            let hint = format!("the journal of `{first}`{more} cannot be read: `--study {first}` says why");
-            return refused(text, hint);
-        }
-        refused(text, "`evo sweep` begins one; `--out DIR` names another folder")
+        // The first by name.
+        let Some(first) = unreadable.iter().map(|(_, study)| &study.name).min() else {
+            return refused(text, "`evo sweep` begins one; `--out DIR` names another folder");
+        };
+        let more = match unreadable.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let hint = format!("the journal of `{first}`{more} cannot be read: `--study {first}` says why");
+        refused(text, hint)
     }
 
     /// The study of that name or path, which must be of this kernel.
@@ -381,44 +343,5 @@ impl StudySearch<'_> {
             return Err(refused(text, "name the space that the study searched, or another study"));
         }
         Ok(read)
-    }
-
-    /// The folders of the kernel's studies, the newest first.
-    fn folders(&self) -> Result<StudyFolders, NameError> {
-        let out = match OwnFolder::open(self.out) {
-            Ok(out) => out,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(StudyFolders::default()),
-            Err(error) => return Err(JournalError::io("open", self.out, error).into()),
-        };
-        let mut names = out.names().map_err(|error| JournalError::io("read", self.out, error))?;
-        names.sort();
-        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-        for name in names.into_iter().take(FOLDERS) {
-            let Ok(folder) = out.folder(&name) else { continue };
-            if !folder.has_file(JOURNAL) {
-                continue;
-            }
-            let Some(header) = first_header(&folder) else {
-                unreadable.push(name);
-                continue;
-            };
-            let is_own =
-                header.kernel == self.kernel && self.device.is_none_or(|kind| header.device.kind == kind);
-            if let Some(written) = is_own.then(|| folder.age(JOURNAL).ok()).flatten() {
-                found.push((written.0, name, folder));
-            }
-        }
-        found.sort_by_key(|(written, ..)| std::cmp::Reverse(*written));
-        let own = found.into_iter().map(|(_, name, folder)| (name, folder)).collect();
-        Ok(StudyFolders { own, unreadable })
-    }
-}
-
-/// The header in the first line of a journal.
-fn first_header(folder: &OwnFolder) -> Option<StudyHeader> {
-    let start = folder.read_start(JOURNAL, HEADER_BYTES).ok()?;
-    match line::decode(start.split(|byte| *byte == b'\n').next()?).ok()? {
-        JournalRecord::Study(header) => Some(*header),
-        _ => None,
     }
 }

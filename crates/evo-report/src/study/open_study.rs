@@ -25,23 +25,6 @@ const STUDY: &str = "study.json";
 
 /// How the names of the files of generations begin.
 const GENERATION: &str = "gen-";
-/// The clock of a study's records.
-#[derive(Debug)]
-struct Stamps {
-    clock: CommandClock,
-    /// The last stamp of earlier runs.
-    before_ms: u64,
-    last_ms: u64,
-}
-
-impl Stamps {
-    /// The stamp of a record that is written now.
-    fn next(&mut self) -> Option<u64> {
-        // Saturating: a damaged journal may hold any number.
-        self.last_ms = self.before_ms.saturating_add(self.clock.elapsed_ms()).max(self.last_ms);
-        Some(self.last_ms)
-    }
-}
 
 /// An open study; nobody else writes to it.
 #[derive(Debug)]
@@ -49,7 +32,9 @@ pub struct Study {
     place: FoundStudy,
     writer: JournalWriter,
     header: StudyHeader,
-    stamps: Stamps,
+    clock: CommandClock,
+    /// The last stamp of earlier runs.
+    before_ms: u64,
     /// What earlier runs and this one have found.
     pub history: History,
     /// Things a person should know about how the study was opened.
@@ -89,8 +74,7 @@ impl Study {
             false => Vec::new(),
         };
         let history = History::default();
-        let stamps = Stamps { clock, before_ms: 0, last_ms: 0 };
-        let study = Study { place, writer, header, stamps, history, notices };
+        let study = Study { place, writer, header, clock, before_ms: 0, history, notices };
         Ok(study.begin()?)
     }
 
@@ -130,13 +114,12 @@ impl Study {
         }
         // Only now, because this cuts the file: the journal of another study has been refused above.
         let writer = JournalWriter::append_after(&place.folder, length)?;
-        let stamps = Stamps { clock, before_ms: history.last_ms, last_ms: history.last_ms };
-        Study { place, writer, header, stamps, history, notices }.begin()
+        let before_ms = history.last_ms;
+        Study { place, writer, header, clock, before_ms, history, notices }.begin()
     }
 
-    /// Writes this run's header.
     fn begin(mut self) -> Result<Study, JournalError> {
-        self.header.at_ms = self.stamps.next();
+        self.header.at_ms = self.stamp();
         self.writer.append(&JournalRecord::Study(Box::new(self.header.clone())))?;
         self.history.begin(self.header.clone());
         for message in self.notices.clone() {
@@ -145,7 +128,14 @@ impl Study {
         Ok(self)
     }
 
-    /// Where the study's folder is.
+    /// The stamp of a record that is written now.
+    fn stamp(&mut self) -> Option<u64> {
+        // Saturating: a damaged journal may hold any number.
+        let now = self.before_ms.saturating_add(self.clock.elapsed_ms());
+        self.history.last_ms = now.max(self.history.last_ms);
+        Some(self.history.last_ms)
+    }
+
     pub fn folder(&self) -> &Path {
         self.place.folder.path()
     }
@@ -167,13 +157,13 @@ impl Study {
         configuration: &Configuration,
         lane: Option<u32>,
     ) -> Result<(), JournalError> {
-        let (configuration, at_ms) = (configuration.clone(), self.stamps.next());
+        let (configuration, at_ms) = (configuration.clone(), self.stamp());
         self.writer.append_unsynced(&JournalRecord::Started { number, configuration, lane, at_ms })
     }
 
     /// Stamps and records a verdict; on return it is on the disk.
     pub fn record(&mut self, evaluation: &mut Evaluation) -> Result<(), JournalError> {
-        evaluation.at_ms = self.stamps.next();
+        evaluation.at_ms = self.stamp();
         // The journal first: nothing may act on a verdict that could not be written.
         self.writer.append(&JournalRecord::Evaluation(Box::new(evaluation.clone())))?;
         self.history.not_final.retain(|one| one.number != evaluation.number);
@@ -183,7 +173,7 @@ impl Study {
 
     /// Records a result that another study measured. Not synced: what a power cut takes is taken over again.
     pub fn record_taken_over(&mut self, evaluation: &mut Evaluation) -> Result<(), JournalError> {
-        evaluation.at_ms = self.stamps.next();
+        evaluation.at_ms = self.stamp();
         self.writer.append_unsynced(&JournalRecord::Evaluation(Box::new(evaluation.clone())))?;
         self.history.evaluations.push(evaluation.clone());
         Ok(())
@@ -200,16 +190,15 @@ impl Study {
 
     /// Stamps and records a variant without a verdict; on return it is on the disk.
     pub fn record_not_final(&mut self, evaluation: &mut Evaluation) -> Result<(), JournalError> {
-        evaluation.at_ms = self.stamps.next();
+        evaluation.at_ms = self.stamp();
         self.writer.append(&JournalRecord::NotFinal(Box::new(evaluation.clone())))?;
         self.history.not_final.retain(|one| one.number != evaluation.number);
         self.history.not_final.push(evaluation.clone());
         Ok(())
     }
 
-    /// Stamps and records a confirmation.
     pub fn confirm(&mut self, mut confirmation: Confirmation) -> Result<(), JournalError> {
-        confirmation.at_ms = self.stamps.next();
+        confirmation.at_ms = self.stamp();
         self.writer.append(&JournalRecord::Confirmation(Box::new(confirmation.clone())))?;
         self.history.confirmations.push(confirmation);
         Ok(())
@@ -217,27 +206,25 @@ impl Study {
 
     /// Stamps and records what a sanitizer said; on return it is on the disk.
     pub fn sanitized(&mut self, mut one: SanitizedVariant) -> Result<(), JournalError> {
-        one.at_ms = self.stamps.next();
+        one.at_ms = self.stamp();
         self.writer.append(&JournalRecord::Sanitized(Box::new(one.clone())))?;
         self.history.sanitize(one);
         Ok(())
     }
 
-    /// The same, for whoever opened the study as well.
     fn notice(&mut self, message: String) -> Result<(), JournalError> {
         self.notices.push(message.clone());
         self.note(message)
     }
 
-    /// Records something a person should know.
     pub fn note(&mut self, message: String) -> Result<(), JournalError> {
-        let at_ms = self.stamps.next();
+        let at_ms = self.stamp();
         self.writer.append(&JournalRecord::Note { at: now(), message, at_ms })
     }
 
     /// Records that this run ended by itself; gives the record with its stamp.
     pub fn end(&mut self, end: RunEnd) -> Result<RunEnd, JournalError> {
-        let end = RunEnd { at_ms: self.stamps.next(), ..end };
+        let end = RunEnd { at_ms: self.stamp(), ..end };
         self.writer.append(&JournalRecord::End(Box::new(end.clone())))?;
         self.history.ends.push(end.clone());
         Ok(end)

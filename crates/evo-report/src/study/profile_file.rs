@@ -19,7 +19,6 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Digits of a hash in a name.
 const DIGITS: usize = 16;
 
-/// What is to be kept.
 #[derive(Debug)]
 pub struct ProfileFile<'a> {
     /// Of the candidate: its source's hash where it is a source of its own, its configuration's otherwise.
@@ -27,12 +26,9 @@ pub struct ProfileFile<'a> {
     pub problem: &'a str,
     /// With the field `schema`.
     pub object: &'a Value,
-    pub has_counters: bool,
-    /// The profiler's own report.
     pub report: Option<&'a [u8]>,
 }
 
-/// What was written.
 #[derive(Debug, PartialEq, Eq)]
 pub enum KeptProfile {
     Written {
@@ -45,7 +41,6 @@ pub enum KeptProfile {
     },
 }
 
-/// Why nothing was written.
 #[derive(Debug, Error)]
 pub enum ProfileFileError {
     #[error("cannot write `{}`", path.display())]
@@ -67,7 +62,7 @@ pub fn keep(folder: &OwnFolder, file: &ProfileFile<'_>) -> Result<KeptProfile, P
     let unwritable = |name: &str, source| ProfileFileError::Unwritable { path: folder.place(name), source };
     if folder.exists(&name) {
         let earlier = read_own(folder, &name).ok_or_else(|| foreign(&name))?;
-        if earlier["result"]["tool"]["state"] == "ok" && !file.has_counters {
+        if has_counters(&earlier) && !has_counters(file.object) {
             return Ok(KeptProfile::Earlier { profile: folder.place(&name) });
         }
     }
@@ -98,7 +93,11 @@ pub fn newest(folder: &OwnFolder) -> Option<Value> {
     let names = folder.names().ok()?;
     let own = names.into_iter().filter(|name| name.starts_with("profile-") && name.ends_with(".json"));
     let newest = own.filter_map(|name| Some((folder.age(&name).ok()?.0, name))).max()?.1;
-    read_own(folder, &newest).filter(|object| object["result"]["tool"]["state"] == "ok")
+    read_own(folder, &newest).filter(has_counters)
+}
+
+fn has_counters(object: &Value) -> bool {
+    object["result"]["tool"]["state"] == "ok"
 }
 
 #[cfg(test)]
@@ -118,7 +117,7 @@ mod tests {
     ) -> Result<KeptProfile, ProfileFileError> {
         let (hash, problem) = ("0123456789abcdef0123456789abcdef", "a/b c");
         let object = object(state);
-        keep(folder, &ProfileFile { hash, problem, object: &object, has_counters: state == "ok", report })
+        keep(folder, &ProfileFile { hash, problem, object: &object, report })
     }
 
     #[test]

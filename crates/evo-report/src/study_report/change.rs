@@ -5,7 +5,6 @@ use similar::TextDiff;
 
 /// Lines of a diff that are shown; a rewrite is better read in the files themselves.
 const DIFF_LINES: usize = 400;
-/// Equal lines around each change.
 const CONTEXT: usize = 3;
 
 /// A source by the name under which people know it.
@@ -14,13 +13,6 @@ pub struct SourceText {
     /// `the default configuration`, `evaluation 17`.
     pub name: String,
     pub text: String,
-}
-
-/// What the champion's source is compared with, or why there is nothing to compare.
-#[derive(Clone, Debug)]
-pub enum SourcePair {
-    Known { baseline: SourceText, champion: SourceText },
-    Unknown { why: String },
 }
 
 /// `BLOCK: 32 → 64, VEC: 1 → 4`; empty where nothing differs.

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use minijinja::value::{Object, Value, from_args};
-use minijinja::{Error, ErrorKind, State, context};
+use minijinja::{Error, ErrorKind, State};
 
 /// One axis: values from `low` to `high` on a length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AxisScale {
+pub(crate) struct AxisScale {
     is_log: bool,
     low: f64,
     high: f64,
@@ -19,7 +19,7 @@ pub(super) struct AxisScale {
 }
 
 impl AxisScale {
-    pub(super) fn of(kind: &str, low: f64, high: f64, length: f64, is_upward: bool) -> AxisScale {
+    pub(crate) fn of(kind: &str, low: f64, high: f64, length: f64, is_upward: bool) -> AxisScale {
         let is_log = kind == "log";
         // Damaged records hold any number; a chart of them must still be a chart.
         let is_sound = low.is_finite() && high.is_finite() && low <= high && (!is_log || low > 0.0);
@@ -96,7 +96,7 @@ fn round_step(step: f64) -> f64 {
 }
 
 /// The scale along one side of a chart's box, which has `width`, `height` and four margins.
-pub(super) fn scale(place: &Value, side: &str, kind: &str, low: f64, high: f64) -> Result<Value, Error> {
+pub(crate) fn scale(place: &Value, side: &str, kind: &str, low: f64, high: f64) -> Result<Value, Error> {
     let number = |name: &str| place.get_attr(name).and_then(f64::try_from);
     let length = match side {
         "across" => number("width")? - number("left")? - number("right")?,
@@ -106,7 +106,7 @@ pub(super) fn scale(place: &Value, side: &str, kind: &str, low: f64, high: f64) 
 }
 
 /// Pairs of two numbers that each item has; items that lack one of them are left out.
-pub(super) fn points(items: &Value, x: &str, y: &str) -> Result<Vec<Value>, Error> {
+pub(crate) fn points(items: &Value, x: &str, y: &str) -> Result<Vec<Value>, Error> {
     let number =
         |item: &Value, name: &str| item.get_attr(name).ok().and_then(|value| f64::try_from(value).ok());
     let pair = |item: Value| Some(Value::from(vec![number(&item, x)?, number(&item, y)?]));
@@ -114,7 +114,7 @@ pub(super) fn points(items: &Value, x: &str, y: &str) -> Result<Vec<Value>, Erro
 }
 
 /// The `d` of an SVG path: `dots` at the points, a `line` through them, or a line by `steps`.
-pub(super) fn path(points: Vec<Vec<f64>>, x: &AxisScale, y: &AxisScale, kind: &str) -> String {
+pub(crate) fn path(points: Vec<Vec<f64>>, x: &AxisScale, y: &AxisScale, kind: &str) -> String {
     let mut text = String::new();
     for (at, point) in points.iter().enumerate() {
         let (x, y) = (px(x.at(point[0])), px(y.at(point[1])));
@@ -129,7 +129,7 @@ pub(super) fn path(points: Vec<Vec<f64>>, x: &AxisScale, y: &AxisScale, kind: &s
 }
 
 /// The attributes of a rectangle between two values of each axis.
-pub(super) fn rect(x: &AxisScale, y: &AxisScale, across: Vec<f64>, up: Vec<f64>) -> Value {
+pub(crate) fn rect(x: &AxisScale, y: &AxisScale, across: Vec<f64>, up: Vec<f64>) -> Value {
     let (left, right) = (x.at(across[0]), x.at(across[1]));
     let (a, b) = (y.at(up[0]), y.at(up[1]));
     let (width, height) = (px((right - left).max(0.3)), px((a - b).abs().max(0.3)));
@@ -138,31 +138,20 @@ pub(super) fn rect(x: &AxisScale, y: &AxisScale, across: Vec<f64>, up: Vec<f64>)
 }
 
 /// Times as points of a row, moved up and down by turns so that equal times show as several.
-pub(super) fn spread(times: Vec<f64>, row: f64) -> Vec<Value> {
+pub(crate) fn spread(times: Vec<f64>, row: f64) -> Vec<Value> {
     let shift = |at: usize| 0.26 + 0.48 * ((at * 5 % 8) as f64 / 7.0);
     let point = |(at, time): (usize, f64)| Value::from(vec![time, row + shift(at)]);
     times.into_iter().enumerate().map(point).collect()
 }
 
-/// The unit in which a time has one to three digits before the point.
-pub(super) fn time_unit(nanoseconds: f64) -> Value {
-    let (name, nanoseconds) = match nanoseconds {
-        value if value < 1e3 => ("ns", 1.0),
-        value if value < 1e6 => ("µs", 1e3),
-        value if value < 1e9 => ("ms", 1e6),
-        _ => ("s", 1e9),
-    };
-    context! { name, nanoseconds }
-}
-
 /// A number of pixels, to a tenth.
-pub(super) fn px(value: f64) -> String {
+pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), String::from)
 }
 
 /// A number for a tick: four significant digits at most, without zeros at the end.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 1000.0 || size == 0.0 => 0,
         size => (3 - size.log10().floor() as i32).clamp(0, 6) as usize,
@@ -175,7 +164,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// The value below which a share of them lies.
-pub(super) fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
     values.retain(|value| value.is_finite());
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;

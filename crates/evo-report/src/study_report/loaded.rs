@@ -1,11 +1,15 @@
-//! A study as its folder holds it, read without a lock: a sweep that is running is not disturbed.
+//! Everything that a report is made of: a study as its folder holds it, read without a lock so that a sweep that is
+//! running is not disturbed, and the records beside it that concern the same kernel.
 
 use evo_journal::error::JournalError;
+use evo_journal::iterations::{GateRun, Iteration};
+use evo_journal::leaderboard::section;
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::reader::{self, JOURNAL, Journal};
-use evo_journal::record::{FORMAT, JournalRecord, StudyHeader};
+use evo_journal::reader::{self, Journal};
+use evo_journal::record::{JournalRecord, StudyHeader};
 use evo_journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::leaderboard::LeaderboardSection;
 use evo_protocol::verdict::VerdictClass;
 use evo_search::insight::Insight;
 use evo_space::genome::Genome;
@@ -13,9 +17,13 @@ use evo_space::space::{Parameter, SearchSpace};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::change::SourceText;
 use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
+use crate::known::{KnownTime, baseline, new_bests};
+use crate::standing::Standing;
 use crate::study::newest_profile;
+use crate::study::studies::readable;
 
 /// The file beside the journal that sums it up.
 const STUDY: &str = "study.json";
@@ -32,7 +40,6 @@ pub struct StudyNote {
     pub message: String,
 }
 
-/// What a study's folder holds.
 #[derive(Debug)]
 pub struct LoadedStudy {
     /// The newest run's.
@@ -47,21 +54,13 @@ pub struct LoadedStudy {
 }
 
 impl LoadedStudy {
-    /// Reads a study's folder.
-    ///
-    /// # Errors
-    /// The journal cannot be read, a newer evo wrote it, or neither it nor `study.json` has a header.
     pub fn read(folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
         let journal = reader::read_in(folder)?;
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        let mut study = LoadedStudy::of(journal, &file)
-            .ok_or_else(|| JournalError::NoHeader { path: folder.place(JOURNAL) })?;
-        if study.header.format > FORMAT {
-            let (found, known) = (study.header.format, FORMAT);
-            return Err(JournalError::Newer { path: folder.place(JOURNAL), found, known });
-        }
+        let mut study = readable(LoadedStudy::of(journal, &file), |study| &study.header, folder)?;
         study.profile = newest_profile(folder);
-        study.with_insight(&file);
+        let evaluations = &study.history.evaluations;
+        study.insight = saved(&file, evaluations).or_else(|| computed(&study.header, evaluations));
         Ok(study)
     }
 
@@ -84,15 +83,64 @@ impl LoadedStudy {
     /// for a page that changes each second.
     pub fn keep_insight(&mut self, folder: &OwnFolder) {
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        let file: Value = serde_json::from_slice(&file).unwrap_or_default();
         self.insight = saved(&file, &self.history.evaluations);
     }
+}
 
-    /// Takes the insight from the text of `study.json`, or computes it.
-    fn with_insight(&mut self, file: &[u8]) {
-        let file: Value = serde_json::from_slice(file).unwrap_or_default();
-        let evaluations = &self.history.evaluations;
-        self.insight = saved(&file, evaluations).or_else(|| computed(&self.header, evaluations));
+#[derive(Debug)]
+pub struct ReportMaterial {
+    pub study: LoadedStudy,
+    /// The ranking that the study itself confirmed.
+    pub section: Option<LeaderboardSection>,
+    /// Candidates that `evo evaluate` judged, of the same kernel on the same kind of device.
+    pub iterations: Vec<Iteration>,
+    /// Runs of `evo gate`, likewise.
+    pub gates: Vec<GateRun>,
+    /// Of the newest benchmark with peers.
+    pub peers: Option<Standing>,
+    /// Of the baseline and of the champion, or why they are not known.
+    pub sources: Result<[SourceText; 2], String>,
+}
+
+impl ReportMaterial {
+    pub fn of(study: LoadedStudy) -> ReportMaterial {
+        ReportMaterial {
+            section: section(&study.history),
+            study,
+            iterations: Vec::new(),
+            gates: Vec::new(),
+            peers: None,
+            sources: Err("the sources were not looked at".to_string()),
+        }
+    }
+
+    pub fn evaluations(&self) -> &[Evaluation] {
+        &self.study.history.evaluations
+    }
+
+    /// The evaluation that won: the confirmed champion's, or the best of the screening.
+    pub fn winner(&self) -> Option<&Evaluation> {
+        match &self.section {
+            Some(section) => self.numbered(section.champion.number),
+            None => new_bests(self.evaluations()).last().map(|best| best.evaluation),
+        }
+    }
+
+    /// The evaluation that the winner is compared with.
+    pub fn baseline(&self) -> Option<&Evaluation> {
+        match &self.section {
+            Some(section) => self.numbered(section.baseline.number),
+            None => baseline(self.evaluations()),
+        }
+    }
+
+    pub fn numbered(&self, number: u64) -> Option<&Evaluation> {
+        self.evaluations().iter().find(|one| one.number == number)
+    }
+
+    /// The winner's screened time, nanoseconds.
+    pub fn best_ns(&self) -> Option<f64> {
+        self.winner().and_then(|one| KnownTime::of(one).value())
     }
 }
 
@@ -113,7 +161,8 @@ fn damage(journal: &Journal) -> Vec<String> {
 }
 
 /// The insight that `study.json` holds, if it is that of these evaluations.
-fn saved(file: &Value, evaluations: &[Evaluation]) -> Option<Insight> {
+fn saved(file: &[u8], evaluations: &[Evaluation]) -> Option<Insight> {
+    let file: Value = serde_json::from_slice(file).ok()?;
     let insight: Insight = serde_json::from_value(file.get("insight")?.clone()).ok()?;
     let telling = |evaluation: &&Evaluation| {
         !matches!(evaluation.verdict.kind.class(), VerdictClass::Harness | VerdictClass::PassedOver)

@@ -11,7 +11,7 @@ pub fn plain(text: &str) -> String {
 }
 
 /// Text as it is, in which nothing is markup.
-pub fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -37,10 +37,15 @@ pub fn code(text: &str) -> String {
     format!("{fence}{pad}{}{pad}{fence}", line.replace('|', "\\|"))
 }
 
-/// A block of code.
 pub fn block(language: &str, text: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}\n", printable(text.trim_end()).trim_end())
+}
+
+/// A finding with its names as code: the only markup in it are evo's own backticks.
+pub fn named(finding: &str) -> String {
+    let part = |(at, text): (usize, &str)| if at % 2 == 1 { code(text) } else { escaped(text) };
+    finding.split('`').enumerate().map(part).collect()
 }
 
 fn one_line(text: &str) -> String {

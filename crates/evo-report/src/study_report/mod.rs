@@ -5,15 +5,13 @@
 //! records beside it. No clock, no locale and no order of a folder has a say, so the same records give the same bytes.
 
 mod change;
-mod chart;
+pub(crate) mod chart;
 mod loaded;
-mod markdown;
-mod material;
+pub(crate) mod markdown;
 mod model;
 mod views;
 
-pub use change::{SourcePair, SourceText};
-pub use loaded::{LoadedStudy, StudyNote};
-pub use material::ReportMaterial;
+pub use change::SourceText;
+pub use loaded::{LoadedStudy, ReportMaterial, StudyNote};
 pub use model::StudyModel;
 pub use views::StudyView;

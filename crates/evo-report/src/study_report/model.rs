@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use evo_journal::gates::GateRun;
+use evo_journal::iterations::GateRun;
 use evo_journal::iterations::Iteration;
 use evo_journal::leaderboard::{repro, roofline_ns};
-use evo_journal::record::{Confirmation, ProblemWork, RunEnd, StudyHeader};
+use evo_journal::record::{ProblemWork, StudyHeader};
 use evo_protocol::device::Telemetry;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{LeaderboardSection, RankedEntry};
@@ -14,16 +14,16 @@ use evo_protocol::verdict::VerdictClass;
 use evo_search::insight::Insight;
 use evo_space::genome::Configuration;
 use evo_space::text::quote;
+use minijinja::context;
+use minijinja::value::{Serde, Value};
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use super::change::{self, SourcePair, SourceText};
-
-use super::loaded::StudyNote;
-use super::material::ReportMaterial;
+use super::change::{self, SourceText};
+use super::loaded::ReportMaterial;
 use crate::columns::{Row, TriedParameter, device_seconds, has_stamps, tried};
-use crate::known::{CLASSES, KnownTime, baseline, new_bests, refused_faster};
-use crate::standing::Standing;
+use crate::failures::passed;
+use crate::known::{CLASSES, KnownTime, NewBest, baseline, new_bests, refused_faster};
 use crate::text::mix;
 
 /// Rows that the page shows without its script.
@@ -39,260 +39,110 @@ const STRIP_VALUES: usize = 16;
 /// Values in a row or a column of the heat map.
 const HEAT_VALUES: usize = 16;
 
-/// A record with its configuration as text, in the order of the space.
-#[derive(Debug, Serialize)]
-struct Described<'a, R> {
-    #[serde(flatten)]
-    record: &'a R,
-    variant: String,
-    /// What it changes of the configuration before it: `BLOCK: 32 → 64`.
-    change: Option<String>,
-}
-
-fn described<'a, R>(record: &'a R, configuration: &Configuration) -> Described<'a, R> {
-    Described { record, variant: configuration.to_string(), change: None }
-}
-
-/// An evaluation that was faster than all correct ones before it.
-#[derive(Debug, Serialize)]
-struct BestStep<'a> {
-    #[serde(flatten)]
-    evaluation: Described<'a, Evaluation>,
-    /// Position among the evaluations, from 0.
-    order: usize,
-    time_ns: f64,
-}
-
-/// An iteration with what it changes of the source that an iteration before it had.
-#[derive(Debug, Serialize)]
-struct Edit<'a> {
-    #[serde(flatten)]
-    iteration: Described<'a, Iteration>,
-    rival: Option<u64>,
-    diff: Option<String>,
-    lines: usize,
-}
-
-/// A variant that was refused although it looked faster than the winner.
-#[derive(Debug, Serialize)]
-struct Refused {
-    row: usize,
-    /// Weighted geometric mean of the problems that were timed before it was refused.
-    time_ns: f64,
-    over_winner: f64,
-    problems_timed: usize,
-    problems: usize,
-    message: String,
-    evidence: String,
-    repro: String,
-}
-
-/// What a problem takes, and the times of its variants.
-#[derive(Debug, Serialize)]
-struct Workload<'a> {
-    problem: &'a str,
-    half: bool,
-    /// Operations per byte.
-    intensity: f64,
-    champion_ns: Option<f64>,
-    /// What the device's peaks allow.
-    roof_ns: Option<f64>,
-    /// Operations per second of the champion.
-    rate: Option<f64>,
-    /// Intensity and operations per second of every correct variant.
-    rates: Vec<(f64, f64)>,
-}
-
-/// A parameter with the times of each value, the most important parameter first.
-#[derive(Debug, Serialize)]
-struct ParameterTimes {
-    name: String,
-    is_varied: bool,
-    /// Values that were tried less than those shown.
-    left_out: usize,
-    values: Vec<ValueTimes>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct ValueTimes {
-    value: String,
-    evaluations: usize,
-    best_ns: Option<f64>,
-    median_ns: Option<f64>,
-    /// Few enough to draw.
-    measured: Vec<f64>,
-    /// Times of variants that were given up as slower than that.
-    beyond: Vec<f64>,
-}
-
-/// The best time for each pair of values of two parameters.
-#[derive(Debug, Serialize)]
-struct HeatMap {
-    across: ParameterNames,
-    down: ParameterNames,
-    cells: Vec<Vec<HeatCell>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ParameterNames {
-    name: String,
-    values: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct HeatCell {
-    time_ns: Option<f64>,
-    is_bound: bool,
-}
-
-/// Something that was recorded of the device along the evaluations.
-#[derive(Debug, Serialize)]
-struct Series {
-    id: &'static str,
-    title: &'static str,
-    points: Vec<(f64, f64)>,
-}
-
-/// A study for templates.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct StudyModel<'a> {
     pub(super) header: &'a StudyHeader,
-    damage: &'a [String],
-    notes: &'a [StudyNote],
-    insight: Option<&'a Insight>,
-    /// The newest profile's result.
-    profile: Option<&'a Json>,
-    section: Option<&'a LeaderboardSection>,
-    entries: Vec<Described<'a, RankedEntry>>,
-    /// What tells the entries apart: the parameters whose values differ among them.
-    entry_names: Vec<String>,
-    /// Of the champion, MHz.
-    clocks_confirming: Vec<u32>,
-    winner: Option<Described<'a, Evaluation>>,
-    /// The winner's values by name, and whether each differs from the baseline's.
-    values: Vec<(String, String, bool)>,
-    baseline: Option<Described<'a, Evaluation>>,
-    baseline_ns: Option<f64>,
-    /// What the search began from: the default configuration or the first that passed.
-    start: Option<usize>,
-    /// Why there is nothing to compare the winner's source with.
-    source_unknown: Option<&'a str>,
-    /// Against the baseline's source; nothing where they are equal.
-    source_diff: Option<String>,
-    repro: Option<String>,
-    command: String,
     pub(super) rows: Vec<Row<'a>>,
-    fastest: Vec<usize>,
-    #[serde(skip)]
     pub(super) parameters: Vec<TriedParameter>,
-    passed: usize,
-    verdicts: String,
-    /// Classes of verdicts with their words, in the order of legends.
-    classes: Vec<(&'static str, &'static str)>,
-    has_stamps: bool,
-    /// Of the study's running time.
-    seconds: f64,
-    bests: Vec<BestStep<'a>>,
-    confirmations: Vec<Described<'a, Confirmation>>,
-    iterations: Vec<Edit<'a>>,
-    gate_runs: Vec<Described<'a, GateRun>>,
-    peers: Option<&'a Standing>,
-    refused: Vec<Refused>,
-    ends: Vec<(&'a RunEnd, &'static str)>,
-    not_final: usize,
-    times: Vec<ParameterTimes>,
-    heat: Option<HeatMap>,
-    workloads: Vec<Workload<'a>>,
-    /// How long the device worked on variants; nothing where that is not known.
-    worked_s: Option<f64>,
-    /// Class, and the seconds from and to which the device worked mostly on variants of it.
-    busy: Vec<(&'static str, f64, f64)>,
-    /// Level, evaluation and seconds of each.
-    recoveries: Vec<(&'static str, u64, f64)>,
-    series: Vec<Series>,
-    /// What slowed the clock down while variants were timed, and how often.
-    throttled: BTreeMap<&'a str, usize>,
+    /// Everything that a template names.
+    pub(super) values: Value,
 }
 
 impl<'a> StudyModel<'a> {
     pub fn of(material: &'a ReportMaterial) -> StudyModel<'a> {
         let (study, evaluations) = (&material.study, material.evaluations());
-        let (header, history) = (&study.header, &study.history);
+        let (header, history, section) = (&study.header, &study.history, material.section.as_ref());
         let rows = Row::all(evaluations);
         let (winner, base) = (material.winner(), material.baseline());
         let parameters = tried(header, evaluations);
         let important = by_importance(&parameters, study.insight.as_ref());
-        let champion = material.section.as_ref().map(|section| section.champion.repro.clone());
+        let entries = || section.into_iter().flat_map(LeaderboardSection::entries);
+        let change = winner.zip(base);
+        let change =
+            change.map(|(winner, base)| change::parameters(&base.configuration, &winner.configuration));
         let begun = baseline(evaluations).map(|evaluation| evaluation.number);
-        let (source_unknown, source_diff) = match &material.sources {
-            SourcePair::Unknown { why } => (Some(why.as_str()), None),
-            SourcePair::Known { baseline, champion } => (None, change::source(baseline, champion)),
-        };
+        let champion = section.map(|section| section.champion.repro.clone());
         let command: Vec<_> = header.environment.command.iter().map(|word| quote(word)).collect();
-        StudyModel {
-            header,
-            damage: &study.damage,
-            notes: &study.notes,
-            insight: study.insight.as_ref(),
-            profile: study.profile.as_ref().map(|profile| &profile["result"]),
-            section: material.section.as_ref(),
-            entries: material.section.iter().flat_map(LeaderboardSection::entries).map(entry).collect(),
-            entry_names: entry_names(material.section.as_ref()),
-            clocks_confirming: clocks(material.section.as_ref()),
-            winner: winner.map(|winner| Described {
-                change: base.map(|base| change::parameters(&base.configuration, &winner.configuration)),
-                ..evaluation(winner)
-            }),
-            values: winner.map_or_else(Vec::new, |winner| winner_values(winner, base)),
-            baseline: base.map(evaluation),
-            baseline_ns: base.and_then(|base| KnownTime::of(base).value()),
-            start: begun.and_then(|number| rows.iter().position(|row| row.number == number)),
-            source_unknown,
-            source_diff,
-            repro: champion.or_else(|| Some(repro(header, &winner?.configuration))),
-            command: command.join(" "),
-            fastest: fastest(&rows),
-            passed: evaluations.iter().filter(|evaluation| evaluation.verdict.is_pass()).count(),
-            verdicts: mix(evaluations),
-            classes: CLASSES.iter().map(|(_, name, words)| (*name, *words)).collect(),
-            has_stamps: has_stamps(evaluations),
-            seconds: history.last_ms.max(1) as f64 / 1e3,
-            bests: bests(evaluations),
-            confirmations: confirmations(material),
-            iterations: edits(&material.iterations),
-            gate_runs: material
-                .gates
-                .iter()
-                .map(|run| described(run, &run.candidate.configuration))
-                .collect(),
-            peers: material.peers.as_ref(),
-            refused: refused(material),
-            ends: history.ends.iter().map(|end| (end, end.reason.describe())).collect(),
-            not_final: history.not_final.len(),
-            times: important.iter().map(|parameter| times_of(parameter, evaluations)).collect(),
-            heat: heat_map(&important, evaluations),
-            workloads: workloads(material),
-            worked_s: worked(evaluations),
-            busy: busy(evaluations, history.last_ms),
-            recoveries: recoveries(evaluations),
-            series: series(evaluations),
-            throttled: throttled(evaluations),
-            parameters,
-            rows,
-        }
+        let ends: Vec<_> = history.ends.iter().map(|end| (end, end.reason.describe())).collect();
+        let values = context! {
+            header => Serde(header),
+            damage => Serde(&study.damage),
+            notes => Serde(&study.notes),
+            insight => Serde(&study.insight),
+            // The newest profile's result.
+            profile => Serde(study.profile.as_ref().map(|profile| &profile["result"])),
+            section => Serde(section),
+            entries => Serde(entries().map(|entry| described(entry, &entry.configuration)).collect::<Vec<_>>()),
+            entry_names => entry_names(entries().collect()),
+            // Of the champion, MHz.
+            clocks_confirming => clocks(section),
+            winner => Serde(winner.map(|winner| with(evaluation(winner), json!({ "change": change })))),
+            // The winner's values by name, and whether each differs from the baseline's.
+            values => Serde(winner.map_or_else(Vec::new, |winner| winner_values(winner, base))),
+            baseline => Serde(base.map(evaluation)),
+            baseline_ns => base.and_then(|base| KnownTime::of(base).value()),
+            // What the search began from: the default configuration or the first that passed.
+            start => begun.and_then(|number| rows.iter().position(|row| row.number == number)),
+            // Why there is nothing to compare the winner's source with.
+            source_unknown => material.sources.as_ref().err().map(String::as_str),
+            // Against the baseline's source; nothing where they are equal.
+            source_diff => material.sources.as_ref().ok().and_then(|[before, after]| change::source(before, after)),
+            repro => champion.or_else(|| Some(repro(header, &winner?.configuration))),
+            command => command.join(" "),
+            rows => Serde(&rows),
+            fastest => fastest(&rows),
+            passed => passed(evaluations),
+            verdicts => mix(evaluations),
+            // Classes of verdicts with their words, in the order of legends.
+            classes => Serde(CLASSES.map(|(_, name, words)| (name, words))),
+            has_stamps => has_stamps(evaluations),
+            // Of the study's running time.
+            seconds => history.last_ms.max(1) as f64 / 1e3,
+            bests => Serde(bests(evaluations)),
+            confirmations => Serde(confirmations(material)),
+            iterations => Serde(edits(&material.iterations)),
+            gate_runs => Serde(gate_runs(&material.gates)),
+            peers => Serde(&material.peers),
+            refused => Serde(refused(material)),
+            ends => Serde(ends),
+            not_final => history.not_final.len(),
+            // The most important parameter first.
+            times => Serde(important.iter().map(|own| times_of(own, evaluations)).collect::<Vec<_>>()),
+            heat => Serde(heat_map(&important, evaluations)),
+            workloads => Serde(workloads(material)),
+            // How long the device worked on variants; nothing where that is not known.
+            worked_s => worked(evaluations),
+            // Class, and the seconds from and to which the device worked mostly on variants of it.
+            busy => Serde(busy(evaluations, history.last_ms)),
+            // Level, evaluation and seconds of each.
+            recoveries => Serde(recoveries(evaluations)),
+            series => Serde(series(evaluations)),
+            // What slowed the clock down while variants were timed, and how often.
+            throttled => Serde(throttled(evaluations)),
+        };
+        StudyModel { header, rows, parameters, values }
     }
 }
 
-fn evaluation(evaluation: &Evaluation) -> Described<'_, Evaluation> {
+/// A record with its configuration as text, in the order of the space.
+fn described(record: impl Serialize, configuration: &Configuration) -> Json {
+    with(json!(record), json!({ "variant": configuration.to_string() }))
+}
+
+fn evaluation(evaluation: &Evaluation) -> Json {
     described(evaluation, &evaluation.configuration)
 }
 
-fn entry(entry: &RankedEntry) -> Described<'_, RankedEntry> {
-    described(entry, &entry.configuration)
+/// An object with the fields of a second one.
+fn with(mut object: Json, more: Json) -> Json {
+    if let (Json::Object(object), Json::Object(more)) = (&mut object, more) {
+        object.extend(more);
+    }
+    object
 }
 
-fn entry_names(section: Option<&LeaderboardSection>) -> Vec<String> {
-    let entries: Vec<&RankedEntry> = section.into_iter().flat_map(LeaderboardSection::entries).collect();
+/// What tells the entries apart: the parameters whose values differ among them.
+fn entry_names(entries: Vec<&RankedEntry>) -> Vec<String> {
     let differs = |name: &str| {
         entries.iter().any(|entry| entry.configuration.get(name) != entries[0].configuration.get(name))
     };
@@ -331,30 +181,31 @@ fn fastest(rows: &[Row<'_>]) -> Vec<usize> {
     order
 }
 
-fn bests(evaluations: &[Evaluation]) -> Vec<BestStep<'_>> {
+/// Each new best with its position among the evaluations, from 0, and what it changes of the best before it.
+fn bests(evaluations: &[Evaluation]) -> Vec<Json> {
     let found = new_bests(evaluations);
-    let step = |at: usize| {
-        let (best, mut shown) = (&found[at], evaluation(found[at].evaluation));
-        let before = at.checked_sub(1).map(|at| &found[at].evaluation.configuration);
-        shown.change = before.map(|before| change::parameters(before, &best.evaluation.configuration));
-        BestStep { evaluation: shown, order: best.order, time_ns: best.time_ns }
+    let before = std::iter::once(None).chain(found.iter().map(|best| Some(&best.evaluation.configuration)));
+    let step = |(best, before): (&NewBest<'_>, Option<&Configuration>)| {
+        let change = before.map(|before| change::parameters(before, &best.evaluation.configuration));
+        let more = json!({ "change": change, "order": best.order, "time_ns": best.time_ns });
+        with(evaluation(best.evaluation), more)
     };
-    (0..found.len()).map(step).collect()
+    found.iter().zip(before).map(step).collect()
 }
 
-fn confirmations(material: &ReportMaterial) -> Vec<Described<'_, Confirmation>> {
+fn confirmations(material: &ReportMaterial) -> Vec<Json> {
     let all = material.study.history.confirmations.iter().map(|confirmation| {
         let configuration = &confirmation.evaluation.configuration;
         let base = material.numbered(confirmation.baseline);
         let base = base.filter(|base| base.number != confirmation.number);
         let change = base.map(|base| change::parameters(&base.configuration, configuration));
-        Described { change, ..described(confirmation, configuration) }
+        with(described(confirmation, configuration), json!({ "change": change }))
     });
     all.collect()
 }
 
-/// Each iteration beside the newest earlier one that had a source of its own.
-fn edits(iterations: &[Iteration]) -> Vec<Edit<'_>> {
+/// Each iteration with what it changes of the newest earlier one that had a source of its own.
+fn edits(iterations: &[Iteration]) -> Vec<Json> {
     let text = |number: u64, source: &str| SourceText {
         name: format!("evaluation {number}"),
         text: source.to_string(),
@@ -363,37 +214,41 @@ fn edits(iterations: &[Iteration]) -> Vec<Edit<'_>> {
     for iteration in iterations {
         let source = iteration.candidate.source.as_deref().map(|source| text(iteration.number, source));
         let rival = newest.as_ref().filter(|_| source.is_some());
-        all.push(Edit {
-            iteration: described(iteration, &iteration.candidate.configuration),
-            rival: rival.map(|(number, _)| *number),
-            diff: rival.zip(source.as_ref()).and_then(|((_, before), after)| change::source(before, after)),
-            lines: source.as_ref().map_or(0, |source| source.text.lines().count()),
+        let more = json!({
+            "rival": rival.map(|(number, _)| number),
+            "diff": rival.zip(source.as_ref()).and_then(|((_, before), after)| change::source(before, after)),
+            "lines": source.as_ref().map_or(0, |source| source.text.lines().count()),
         });
+        all.push(with(described(iteration, &iteration.candidate.configuration), more));
         newest = source.map(|source| (iteration.number, source)).or(newest);
     }
     all
 }
 
-fn refused(material: &ReportMaterial) -> Vec<Refused> {
+fn gate_runs(runs: &[GateRun]) -> Vec<Json> {
+    runs.iter().map(|run| described(run, &run.candidate.configuration)).collect()
+}
+
+fn refused(material: &ReportMaterial) -> Vec<Json> {
     let Some(best_ns) = material.best_ns() else { return Vec::new() };
     let header = &material.study.header;
     let place = |number: u64| {
         material.evaluations().iter().position(|evaluation| evaluation.number == number).unwrap_or(0)
     };
-    let all = refused_faster(header, &material.study.history, best_ns).into_iter().map(|refused| {
-        let verdict = &refused.evaluation.verdict;
-        let evidence: Vec<String> =
-            verdict.evidence.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        Refused {
-            row: place(refused.evaluation.number),
-            time_ns: refused.time_ns,
-            over_winner: best_ns / refused.time_ns,
-            problems_timed: refused.problems.0,
-            problems: refused.problems.1,
-            message: verdict.message.clone(),
-            evidence: evidence.join(" "),
-            repro: repro(header, &refused.evaluation.configuration),
-        }
+    let refused = refused_faster(header, &material.study.history, best_ns);
+    let all = refused.into_iter().map(|(time_ns, timed, evaluation)| {
+        let verdict = &evaluation.verdict;
+        let evidence = verdict.evidence.iter().map(|(name, value)| format!("{name}={value}"));
+        json!({
+            "row": place(evaluation.number),
+            "time_ns": time_ns,
+            "over_winner": best_ns / time_ns,
+            "problems_timed": timed,
+            "problems": header.problems.len(),
+            "message": verdict.message,
+            "evidence": evidence.collect::<Vec<_>>().join(" "),
+            "repro": repro(header, &evaluation.configuration),
+        })
     });
     all.collect()
 }
@@ -408,9 +263,21 @@ fn by_importance<'a>(parameters: &'a [TriedParameter], insight: Option<&Insight>
     sorted
 }
 
-fn times_of(parameter: &TriedParameter, evaluations: &[Evaluation]) -> ParameterTimes {
-    let row =
-        |value: &evo_space::value::Value| ValueTimes { value: value.to_string(), ..ValueTimes::default() };
+#[derive(Debug, Default, Serialize)]
+struct ValueTimes {
+    value: String,
+    evaluations: usize,
+    best_ns: Option<f64>,
+    median_ns: Option<f64>,
+    /// Few enough to draw.
+    measured: Vec<f64>,
+    /// Of variants that were given up as slower than that.
+    beyond: Vec<f64>,
+}
+
+/// A parameter with the times of each value.
+fn times_of(parameter: &TriedParameter, evaluations: &[Evaluation]) -> Json {
+    let row = |value: &evo_space::value::Value| ValueTimes { value: value.to_string(), ..Default::default() };
     let mut values: Vec<ValueTimes> = parameter.values.iter().map(row).collect();
     for evaluation in evaluations {
         let Some(at) = parameter.position(&evaluation.configuration) else { continue };
@@ -424,6 +291,7 @@ fn times_of(parameter: &TriedParameter, evaluations: &[Evaluation]) -> Parameter
     }
     let (is_varied, left_out) = (values.len() > 1, values.len().saturating_sub(STRIP_VALUES));
     if left_out > 0 {
+        // Those that were tried most.
         let mut counts: Vec<usize> = values.iter().map(|row| row.evaluations).collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         values.retain(|row| row.evaluations >= counts[STRIP_VALUES - 1]);
@@ -437,7 +305,7 @@ fn times_of(parameter: &TriedParameter, evaluations: &[Evaluation]) -> Parameter
             *times = thinned(std::mem::take(times), STRIP_DOTS);
         }
     }
-    ParameterTimes { name: parameter.name.clone(), is_varied, left_out, values }
+    json!({ "name": parameter.name, "is_varied": is_varied, "left_out": left_out, "values": values })
 }
 
 /// At most so many of them, evenly spread.
@@ -446,34 +314,36 @@ fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
     all.into_iter().step_by(step).collect()
 }
 
-/// Of the two most important parameters that have few enough values.
-fn heat_map(parameters: &[&TriedParameter], evaluations: &[Evaluation]) -> Option<HeatMap> {
+/// The best time for each pair of values, of the two most important parameters that have few enough.
+fn heat_map(parameters: &[&TriedParameter], evaluations: &[Evaluation]) -> Option<Json> {
     let mut fitting =
         parameters.iter().filter(|parameter| (2..=HEAT_VALUES).contains(&parameter.values.len()));
     let (across, down) = (fitting.next()?, fitting.next()?);
-    let empty = HeatCell { time_ns: None, is_bound: true };
-    let mut cells = vec![vec![empty; across.values.len()]; down.values.len()];
+    let mut cells = vec![vec![(true, f64::INFINITY); across.values.len()]; down.values.len()];
     for evaluation in evaluations {
         let configuration = &evaluation.configuration;
         let place = across.position(configuration).zip(down.position(configuration));
         let Some((column, row)) = place else { continue };
         let known = KnownTime::of(evaluation);
         let Some(time) = known.value() else { continue };
-        let (cell, is_bound) = (&mut cells[row][column], matches!(known, KnownTime::AtLeast(_)));
+        let (cell, time) = (&mut cells[row][column], (matches!(known, KnownTime::AtLeast(_)), time));
         // A measured time says more than any bound.
-        if (is_bound, time) < (cell.is_bound, cell.time_ns.unwrap_or(f64::INFINITY)) {
-            *cell = HeatCell { time_ns: Some(time), is_bound };
+        if time < *cell {
+            *cell = time;
         }
     }
-    let names = |parameter: &TriedParameter| ParameterNames {
-        name: parameter.name.clone(),
-        values: parameter.values.iter().map(ToString::to_string).collect(),
+    let axis = |parameter: &TriedParameter| {
+        let values: Vec<String> = parameter.values.iter().map(ToString::to_string).collect();
+        json!({ "name": parameter.name, "values": values })
     };
-    Some(HeatMap { across: names(across), down: names(down), cells })
+    // Where nothing is known, the time is null.
+    let cell = |(is_bound, time_ns): &(bool, f64)| json!({ "time_ns": time_ns, "is_bound": is_bound });
+    let cells: Vec<Vec<Json>> = cells.iter().map(|row| row.iter().map(cell).collect()).collect();
+    Some(json!({ "across": axis(across), "down": axis(down), "cells": cells }))
 }
 
 /// The problems of the champion that say what they take.
-fn workloads<'a>(material: &'a ReportMaterial) -> Vec<Workload<'a>> {
+fn workloads(material: &ReportMaterial) -> Vec<Json> {
     let Some(section) = &material.section else { return Vec::new() };
     let mut confirmations = material.study.history.confirmations.iter().rev();
     let Some(champion) = confirmations.find(|own| own.number == section.champion.number) else {
@@ -486,20 +356,27 @@ fn workloads<'a>(material: &'a ReportMaterial) -> Vec<Workload<'a>> {
         let timed = timed.filter(|timed| timed.mode == mode && timed.problem == problem);
         timed.map(|timed| timed.p50_ns).filter(|time| is_sound(*time)).collect()
     };
-    let workload = |work: &'a ProblemWork| {
+    let workload = |work: &ProblemWork| {
         let (flops, bytes) = (work.flops?, work.bytes?);
         let (intensity, rate) = (flops / bytes, |time_ns: f64| flops / time_ns * 1e9);
         let passed = material.evaluations().iter().filter(|evaluation| evaluation.verdict.is_pass());
         let times_ns = passed.flat_map(|evaluation| times(evaluation, &work.problem));
         let champion_ns = times(&champion.evaluation, &work.problem).first().copied();
-        (is_sound(flops) && is_sound(bytes)).then(|| Workload {
-            problem: &work.problem,
-            half: work.half,
-            intensity,
-            champion_ns,
-            roof_ns: roofline_ns(&header.device, work),
-            rate: champion_ns.map(rate),
-            rates: times_ns.map(|time_ns| (intensity, rate(time_ns))).collect(),
+        let rates: Vec<_> = times_ns.map(|time_ns| (intensity, rate(time_ns))).collect();
+        (is_sound(flops) && is_sound(bytes)).then(|| {
+            json!({
+                "problem": work.problem,
+                "half": work.half,
+                // Operations per byte.
+                "intensity": intensity,
+                "champion_ns": champion_ns,
+                // What the device's peaks allow.
+                "roof_ns": roofline_ns(&header.device, work),
+                // Operations per second of the champion.
+                "rate": champion_ns.map(rate),
+                // Intensity and operations per second of every correct variant.
+                "rates": rates,
+            })
         })
     };
     champion.work.iter().filter_map(workload).collect()
@@ -556,22 +433,22 @@ fn busy(evaluations: &[Evaluation], last_ms: u64) -> Vec<(&'static str, f64, f64
 }
 
 /// Clock, power and heat while variants were timed, as far as they were recorded.
-fn series(evaluations: &[Evaluation]) -> Vec<Series> {
+fn series(evaluations: &[Evaluation]) -> Vec<Json> {
     let sample = |(order, evaluation): (usize, &'_ Evaluation)| {
         Some(((order + 1) as f64, evaluation.measurements.first()?.telemetry.clone()))
     };
     let samples = thinned(evaluations.iter().enumerate().filter_map(sample).collect(), TELEMETRY_DOTS);
-    let of = |id, title, value: fn(&Telemetry) -> Option<f64>| {
+    let series = |(id, title, value): &(&str, &str, fn(&Telemetry) -> Option<f64>)| {
         let points = samples.iter().filter_map(|(order, telemetry)| Some((*order, value(telemetry)?)));
-        Series { id, title, points: points.filter(|point| point.1.is_finite() && point.1 > 0.0).collect() }
+        let points: Vec<_> = points.filter(|point| point.1.is_finite() && point.1 > 0.0).collect();
+        (!points.is_empty()).then(|| json!({ "id": id, "title": title, "points": points }))
     };
-    let mut all = vec![
-        of("clock", "SM clock, MHz", |telemetry| telemetry.clock_sm_mhz.map(f64::from)),
-        of("power", "Power, W", |telemetry| telemetry.power_w),
-        of("heat-c", "Temperature, °C", |telemetry| telemetry.temperature_c.map(f64::from)),
+    let recorded: [(&str, &str, fn(&Telemetry) -> Option<f64>); 3] = [
+        ("clock", "SM clock, MHz", |telemetry| telemetry.clock_sm_mhz.map(f64::from)),
+        ("power", "Power, W", |telemetry| telemetry.power_w),
+        ("heat-c", "Temperature, °C", |telemetry| telemetry.temperature_c.map(f64::from)),
     ];
-    all.retain(|series| !series.points.is_empty());
-    all
+    recorded.iter().filter_map(series).collect()
 }
 
 fn throttled(evaluations: &[Evaluation]) -> BTreeMap<&str, usize> {

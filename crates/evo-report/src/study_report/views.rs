@@ -6,18 +6,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evo_space::text::{counted, printable, quote, shortened};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Serde, Value};
-use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, context};
+use evo_space::text::printable;
+use minijinja::value::Value;
+use minijinja::{Error, context};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use super::chart;
-use super::markdown::{block, code, escaped, plain};
 use super::model::StudyModel;
 use crate::columns;
-use crate::text::{rate, time};
+use crate::templates::environment;
 
 const STYLE: &str = include_str!("../../templates/report.css");
 const SCRIPT: &str = include_str!("../../templates/report.js");
@@ -52,10 +49,8 @@ impl StudyView {
 
     pub fn render(self, model: &StudyModel<'_>) -> Result<String, Error> {
         let environment = environment()?;
-        let study = Value::from(Serde(model));
         let render = |name: &str, more: Value| {
-            let values = context! { ..more, ..study.clone() };
-            environment.get_template(name)?.render(values)
+            environment.get_template(name)?.render(context! { ..more, ..model.values.clone() })
         };
         let findings = render("findings.j2", context! {})?;
         let findings = findings.lines().filter(|line| !line.is_empty()).take(FINDINGS);
@@ -79,63 +74,6 @@ impl StudyView {
         // A terminal that prints it obeys nothing in it, and no text of it is written backwards.
         Ok(printable(text.trim_start()).into_owned())
     }
-}
-
-fn environment() -> Result<Environment<'static>, Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    environment.set_syntax(
-        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build()?,
-    );
-    environment.set_auto_escape_callback(|name| match name {
-        name if name.ends_with(".html.j2") => AutoEscape::Html,
-        name if name.ends_with(".md.j2") => AutoEscape::Custom("markdown".into()),
-        _ => AutoEscape::None,
-    });
-    environment.set_formatter(|output, state, value| match state.auto_escape() {
-        AutoEscape::Custom(_) if value.is_safe() => Ok(output.write_str(value.as_str().unwrap_or_default())?),
-        AutoEscape::Custom(_) => {
-            // Blanks between pieces of a line stay.
-            let text = value.to_string();
-            let (lead, tail) = (text.starts_with(' '), text.len() > 1 && text.ends_with(' '));
-            let blank = |is_there| if is_there { " " } else { "" };
-            Ok(write!(output, "{}{}{}", blank(lead), plain(&text), blank(tail))?)
-        }
-        _ => minijinja::escape_formatter(output, state, value),
-    });
-    let safe = Value::from_safe_string;
-    environment.add_filter("time", time);
-    environment.add_filter("rate", |value: f64| rate(value, " evaluations"));
-    environment.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
-    environment.add_filter("percent", |share: f64, digits: usize| format!("{:.digits$} %", 100.0 * share));
-    environment.add_filter("number", |value: f64| value.to_string());
-    environment.add_filter("short", chart::short);
-    environment.add_filter("px", chart::px);
-    environment.add_filter("quote", |text: String| quote(&text).into_owned());
-    environment.add_filter("cut", |text: String, most: usize| shortened(&text, most).into_owned());
-    environment.add_filter("code", move |text: String| safe(code(&text)));
-    environment.add_filter("block", move |text: String, language: &str| safe(block(language, &text)));
-    environment.add_filter("named", move |finding: String| safe(named(&finding)));
-    environment.add_filter("points", chart::points);
-    environment.add_filter("path", chart::path);
-    environment.add_filter("spread", chart::spread);
-    environment.add_filter("quantile", chart::quantile);
-    environment.add_function("counted", |count: u64, noun: &str| counted(count, noun));
-    environment.add_function("scale", chart::scale);
-    environment.add_function("rect", chart::rect);
-    environment.add_function("time_unit", chart::time_unit);
-    environment.add_template("findings.j2", include_str!("../../templates/findings.j2"))?;
-    environment.add_template("report.md.j2", include_str!("../../templates/report.md.j2"))?;
-    environment.add_template("final_summary.md.j2", include_str!("../../templates/final_summary.md.j2"))?;
-    environment.add_template("chart.html.j2", include_str!("../../templates/chart.html.j2"))?;
-    environment.add_template("report.html.j2", include_str!("../../templates/report.html.j2"))?;
-    Ok(environment)
-}
-
-/// A finding with its names as code: the only markup in it are evo's own backticks.
-fn named(finding: &str) -> String {
-    let part = |(at, text): (usize, &str)| if at % 2 == 1 { code(text) } else { escaped(text) };
-    finding.split('`').enumerate().map(part).collect()
 }
 
 /// The policy of a page with this style and this script. A live page may ask the server that it came from, and nobody

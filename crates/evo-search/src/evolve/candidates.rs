@@ -8,10 +8,9 @@ use evo_space::space::SearchSpace;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::memory::{Member, Unseen};
-use crate::population::Population;
+use crate::evolve::variation::{Bandit, Member, Population, VARIATIONS};
+use crate::memory::Unseen;
 use crate::strategy::Origin;
-use crate::variation::{Bandit, VARIATIONS};
 
 const CAPACITY: usize = 24;
 
@@ -20,7 +19,7 @@ const CHILDREN: usize = 160;
 const SAMPLES: usize = 48;
 const NEIGHBORS: usize = 96;
 
-/// Lower than in the genetic strategy, because the models select among the children anyway.
+/// Lower than that of crossover, because the models select among the children anyway.
 const GREED: f64 = 0.25;
 
 #[derive(Clone, Debug)]
@@ -85,12 +84,10 @@ impl Breeder {
         for _ in 0..CHILDREN {
             let operator = self.bandit.choose(rng);
             let Some(parent) = self.population.pick(GREED, rng) else { break };
-            let Some(varied) = VARIATIONS[operator].child(space, &self.population, &parent.genome, rng)
-            else {
-                continue;
-            };
+            let (origin, vary) = VARIATIONS[operator];
+            let Some(varied) = vary(space, &self.population, &parent.genome, rng) else { continue };
             let Some(genome) = space.repair(&varied, rng) else { continue };
-            let (origin, operator) = (VARIATIONS[operator].origin(), Some((operator, parent.objective)));
+            let operator = Some((operator, parent.objective));
             add(Offspring { genome, origin, operator }, &mut children);
         }
         // Samples keep the models from looking only where the population is.

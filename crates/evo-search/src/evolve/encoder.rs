@@ -10,9 +10,8 @@ use evo_space::genome::Genome;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 
-use crate::evolve::Ingredients;
 use crate::evolve::observations::{distance, scale_of};
-use crate::model::features::{FeatureOptions, Features};
+use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 use crate::model::matrix::{Codes, ColumnScale, Matrix, Scales};
 use crate::strategy::PriorStudy;
@@ -25,20 +24,8 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(
-        space: &SearchSpace,
-        ingredients: Ingredients,
-        prior: &[PriorStudy],
-        seed: u64,
-    ) -> Encoder {
-        let usual = FeatureOptions::default();
-        let with = |allowed: bool, usual: usize| if allowed { usual } else { 0 };
-        let options = FeatureOptions {
-            pairs: with(ingredients.pairs, usual.pairs),
-            expressions: with(ingredients.expressions, usual.expressions),
-            process_expressions: with(ingredients.expressions, usual.process_expressions),
-        };
-        let features = Features::with_options(space, options);
+    pub(crate) fn new(space: &SearchSpace, prior: &[PriorStudy], seed: u64) -> Encoder {
+        let features = Features::new(space);
         let prior = PriorModel::new(&features, prior, seed);
         let mut scales = features.scales().to_vec();
         scales.extend(prior.iter().map(|_| PriorModel::scale()));
@@ -130,7 +117,7 @@ fn forest(features: &Features, study: &PriorStudy, seed: u64) -> Option<Forest> 
     let targets: Vec<f64> = distances.iter().map(|distance| distance.unwrap_or(worst) / worst).collect();
     let codes: Codes = features.codes(study.outcomes.iter().map(|(genome, _)| genome));
     let mut forest = Forest::new(ForestOptions::extra_trees(), Arc::clone(features.scales()));
-    forest.learn(codes, &targets, None, &mut seeded(seed));
+    forest.learn(codes, &targets, &mut seeded(seed));
     Some(forest)
 }
 

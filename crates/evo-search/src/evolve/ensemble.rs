@@ -9,10 +9,8 @@ use evo_protocol::evaluation::Expectation;
 use evo_space::genome::Genome;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
-use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::evolve::Ingredients;
 use crate::evolve::encoder::Encoder;
 use crate::evolve::observations::Observations;
 use crate::evolve::process_member::ProcessMember;
@@ -73,7 +71,6 @@ pub(crate) enum Judges {
 
 #[derive(Debug)]
 pub(crate) struct Ensemble {
-    ingredients: Ingredients,
     encoder: Encoder,
     observations: Observations,
     forest: Forest,
@@ -89,11 +86,10 @@ impl Ensemble {
     pub(crate) fn new(
         space: &SearchSpace,
         pool: Option<&[Genome]>,
-        ingredients: Ingredients,
         prior: &[PriorStudy],
         seed: u64,
     ) -> Ensemble {
-        let encoder = Encoder::new(space, ingredients, prior, seed);
+        let encoder = Encoder::new(space, prior, seed);
         let mut options = ForestOptions {
             features_at_node: Some(encoder.scales.len().div_ceil(FEATURES_SHARE)),
             ..ForestOptions::extra_trees()
@@ -109,12 +105,11 @@ impl Ensemble {
             validity.watch(codes);
         }
         // With a pool of 131,072 points and 20 features the rows take 20 MB.
-        let rows = pool.filter(|_| ingredients.process).map(|pool| encoder.process_matrix(pool));
+        let rows = pool.map(|pool| encoder.process_matrix(pool));
         Ensemble {
             process: ProcessMember::new(encoder.process_columns(), rows),
-            ingredients,
             encoder,
-            observations: Observations::new(ingredients.squeeze),
+            observations: Observations::default(),
             forest,
             validity,
             failed: Vec::new(),
@@ -133,7 +128,7 @@ impl Ensemble {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.observations.len() >= 2 && (self.ingredients.trees || self.process.is_ready())
+        self.observations.len() >= 2
     }
 
     #[cfg(test)]
@@ -168,12 +163,11 @@ impl Ensemble {
     }
 
     fn abandon(&mut self, place: Option<usize>) {
-        let place = place.filter(|_| self.ingredients.process);
         place.into_iter().for_each(|place| self.process.abandon(place));
     }
 
     pub(crate) fn launch(&mut self, genomes: &[Genome]) {
-        if self.ingredients.process && !genomes.is_empty() {
+        if !genomes.is_empty() {
             let rows = self.encoder.process_matrix(genomes);
             self.process.launch(rows.iter());
         }
@@ -211,8 +205,7 @@ impl Ensemble {
     }
 
     fn risk_of(&self, codes: &[u16]) -> f64 {
-        let is_known = self.ingredients.validity && !self.failed.is_empty();
-        if is_known { self.validity.failure(codes) } else { 0.0 }
+        if self.failed.is_empty() { 0.0 } else { self.validity.failure(codes) }
     }
 
     /// Expected improvement, reduced by the probability to fail, and negative if the point is almost sure to fail.
@@ -240,7 +233,7 @@ impl Ensemble {
                 both.for_each(|(worth, own)| *worth = trees * *worth + process * own);
             }
         }
-        if self.ingredients.validity && !self.failed.is_empty() {
+        if !self.failed.is_empty() {
             let risks = self.validity.watched();
             worth.iter_mut().zip(risks).for_each(|(worth, risk)| *worth = at_risk(*worth, risk));
         }
@@ -265,7 +258,7 @@ impl Ensemble {
                 }
             }
         }
-        if self.ingredients.validity && !self.failed.is_empty() {
+        if !self.failed.is_empty() {
             let risks = codes.iter().map(|codes| self.validity.failure(codes));
             worth.iter_mut().zip(risks).for_each(|(worth, risk)| *worth = at_risk(*worth, risk));
         }
@@ -284,12 +277,11 @@ impl Ensemble {
     }
 
     fn weights(&self, judges: Judges) -> [f64; 2] {
-        let Ingredients { trees, process, .. } = self.ingredients;
-        match (judges, trees, process && self.process.is_ready()) {
-            (_, _, false) => [1.0, 0.0],
-            (_, false, true) | (Judges::Process, ..) => [0.0, 1.0],
-            (Judges::Trees, ..) => [1.0, 0.0],
-            _ => [TREES_WEIGHT, 1.0 - TREES_WEIGHT],
+        match judges {
+            _ if !self.process.is_ready() => [1.0, 0.0],
+            Judges::Trees => [1.0, 0.0],
+            Judges::Process => [0.0, 1.0],
+            Judges::All => [TREES_WEIGHT, 1.0 - TREES_WEIGHT],
         }
     }
 
@@ -328,19 +320,13 @@ impl Ensemble {
             // The best or the scale changed, and with it every target. Only leaf means and whitened targets depend on
             // that.
             let old = &targets[..targets.len() - usize::from(is_new)];
-            if self.ingredients.trees {
-                self.forest.retarget(old);
-            }
+            self.forest.retarget(old);
             self.process.retarget(old);
         }
         if is_new {
             let target = targets[targets.len() - 1];
-            if self.ingredients.trees {
-                self.forest.add(codes, target, 1.0, rng);
-            }
-            if self.ingredients.process {
-                self.process.push(&row, place);
-            }
+            self.forest.add(codes, target, rng);
+            self.process.push(&row, place);
         } else {
             self.abandon(place);
         }
@@ -348,18 +334,11 @@ impl Ensemble {
     }
 
     fn learn_process(&mut self, targets: &[f64], rng: &mut ChaCha8Rng) {
-        if self.ingredients.process {
-            let forest = &self.forest;
-            let pool = self.pool;
-            // The lower confidence bound at two standard deviations keeps points in the screen that are uncertain and
-            // may be good. Without trees the screen is drawn at random.
-            let promise = |rng: &mut ChaCha8Rng| -> Vec<f64> {
-                let promise: Vec<f64> =
-                    forest.watched().map(|expected| expected.mean - 2.0 * expected.spread).collect();
-                if promise.is_empty() { (0..pool).map(|_| rng.random()).collect() } else { promise }
-            };
-            self.process.learn(targets, promise, rng);
-        }
+        // The lower confidence bound at two standard deviations keeps points in the screen that are uncertain and may be
+        // good.
+        let promise =
+            || self.forest.watched().map(|expected| expected.mean - 2.0 * expected.spread).collect();
+        self.process.learn(targets, promise, rng);
     }
 
     fn learn_together(&mut self, outcomes: &[ToldPoint]) {
@@ -370,8 +349,7 @@ impl Ensemble {
         for ToldPoint { genome, lesson, place } in outcomes {
             match lesson {
                 Lesson::Time(objective) if self.observations.put(genome, *objective) => {
-                    let place = place.filter(|_| self.ingredients.process);
-                    self.process.push(&self.encoder.process_row(genome), place);
+                    self.process.push(&self.encoder.process_row(genome), *place);
                     continue;
                 }
                 Lesson::Failure => self.failed.push(genome.clone()),
@@ -382,9 +360,7 @@ impl Ensemble {
         self.observations.take_stale();
         let targets = self.observations.targets();
         let genomes = self.observations.genomes();
-        if self.ingredients.trees {
-            self.forest.learn(self.encoder.codes(genomes), &targets, None, &mut rng);
-        }
+        self.forest.learn(self.encoder.codes(genomes), &targets, &mut rng);
         if !self.failed.is_empty() {
             let all = self.encoder.codes(genomes.iter().chain(&self.failed));
             let fails: Vec<bool> = (0..all.rows()).map(|row| row >= genomes.len()).collect();
@@ -404,33 +380,4 @@ fn narrowed(prediction: ModelPrediction, share: Option<&f64>) -> ModelPrediction
 /// the process stays uncertain.
 fn at_risk(worth: f64, risk: f64) -> f64 {
     if risk > HOPELESS { -1.0 } else { worth * (1.0 - risk) * (1.0 - risk) }
-}
-
-/// For each of the choosers to come, in their order, the best point that is neither taken nor listed already.
-pub(super) fn likely(ensemble: &Ensemble, taken: &[bool], choosers: &[Judges]) -> Vec<usize> {
-    let mut worth = Vec::new();
-    let mut best_of = |judges: Judges| -> Vec<usize> {
-        if !choosers.contains(&judges) {
-            return Vec::new();
-        }
-        ensemble.worth_of_pool(judges, &mut worth);
-        let open = |at: &usize| !taken[*at] && worth[*at] >= 0.0;
-        let mut open: Vec<usize> = (0..taken.len()).filter(open).collect();
-        let best_first = |a: &usize, b: &usize| worth[*b].total_cmp(&worth[*a]).then(a.cmp(b));
-        // As many as there are choosers, because two of them may want the same.
-        let wanted = choosers.len().min(open.len());
-        if wanted < open.len() {
-            open.select_nth_unstable_by(wanted, best_first);
-            open.truncate(wanted);
-        }
-        open.sort_by(best_first);
-        open
-    };
-    let mut queues = [Judges::All, Judges::Trees, Judges::Process].map(|own| (own, best_of(own).into_iter()));
-    let mut likely: Vec<usize> = Vec::new();
-    for chooser in choosers {
-        let queue = queues.iter_mut().find(|(own, _)| own == chooser);
-        likely.extend(queue.and_then(|(_, places)| places.find(|place| !likely.contains(place))));
-    }
-    likely
 }

@@ -4,7 +4,7 @@
 //! neighbors of the best points, children of a population by six operators, and uniform samples; a bandit prefers
 //! operators whose children beat their parents. In both cases the models choose by expected improvement. Some proposals
 //! are chosen by one model alone and a few are random, because runs that get stuck cost more, averaged over many runs,
-//! than these proposals do. Each part can be left out to measure what it is worth (an ablation): [`Ingredients`].
+//! than these proposals do.
 
 mod candidates;
 mod encoder;
@@ -12,6 +12,7 @@ mod ensemble;
 mod hopes;
 mod observations;
 mod process_member;
+mod variation;
 
 use std::sync::Arc;
 
@@ -25,10 +26,12 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::evolve::candidates::Breeder;
-use crate::evolve::ensemble::{Ensemble, Judges, Lesson, ToldPoint, likely};
+use crate::evolve::ensemble::{Ensemble, Judges, Lesson, ToldPoint};
 use crate::evolve::hopes::Hopes;
-use crate::memory::{Member, Spread, Unseen};
+use crate::evolve::variation::Member;
+use crate::memory::{Spread, Unseen};
 use crate::model::facts::FactsModel;
+use crate::registry::FULL;
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
 /// With 117,120 points a proposal takes about 3 ms (docs/SEARCH.md, Why it is cheap).
@@ -73,9 +76,7 @@ const PATIENCE: usize = 60;
 
 #[derive(Debug)]
 pub(crate) struct Evolve<'a> {
-    name: String,
     space: &'a SearchSpace,
-    ingredients: Ingredients,
     seed: u64,
     unseen: Unseen<'a>,
     spread: Spread<'a>,
@@ -102,15 +103,13 @@ pub(crate) struct Evolve<'a> {
 }
 
 impl<'a> Evolve<'a> {
-    pub(crate) fn new(name: &str, space: &'a SearchSpace, ingredients: Ingredients, seed: u64) -> Evolve<'a> {
+    pub(crate) fn new(space: &'a SearchSpace, seed: u64) -> Evolve<'a> {
         // The number of Hamming neighbors of a point, before constraints.
         let changes: usize = space.parameters().iter().map(|parameter| parameter.values.len() - 1).sum();
         // `taken` is indexed by canonical index, and only in an exact space does every index have a point.
         let pool = if space.is_exact() && space.count() <= POOL_MAX { space.count() as usize } else { 0 };
         Evolve {
-            name: name.to_string(),
             space,
-            ingredients,
             seed,
             unseen: Unseen::new(space, seed),
             spread: Spread::new(space, seed),
@@ -135,12 +134,12 @@ impl<'a> Evolve<'a> {
     /// A generator for each proposal, seeded by the number of proposals before it, so that a resumed search draws what the
     /// uninterrupted one would have drawn. The factor is 2^64 over the golden ratio, which spreads consecutive numbers
     /// over all bits (Knuth, TAOCP 3, 6.4).
-    fn generator(&self, begun: usize) -> ChaCha8Rng {
-        seeded(self.seed ^ (begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    fn generator(&self) -> ChaCha8Rng {
+        seeded(self.seed ^ (self.begun as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     fn propose(&mut self) -> Option<Proposal> {
-        let mut rng = self.generator(self.begun);
+        let mut rng = self.generator();
         if let Some(first) = self.unseen.default() {
             return Some(first);
         }
@@ -156,15 +155,13 @@ impl<'a> Evolve<'a> {
         if !self.ensemble.as_ref().is_some_and(Ensemble::is_ready) {
             return self.elsewhere(Origin::Spread, &mut rng);
         }
-        // One ticket decides between chance and neighbors, and the choosers draw their own, so that leaving
-        // an ingredient out changes as little as possible of what the same seed does.
         let ticket = rng.random::<f64>();
-        let chance = if self.ingredients.chance { self.chance() } else { 0.0 };
+        let chance = self.chance();
         if ticket < chance {
             let genome = self.anywhere(&mut rng)?;
             return Some(self.explained(genome, Origin::Random));
         }
-        let near = self.ingredients.neighbors && ticket < chance + NEIGHBORS;
+        let near = ticket < chance + NEIGHBORS;
         let judges = self.judges(&mut rng);
         let chosen = if self.taken.is_empty() {
             self.breed(near, judges, &mut rng)
@@ -205,8 +202,7 @@ impl<'a> Evolve<'a> {
     fn make_ensemble(&mut self) {
         if self.ensemble.is_none() {
             let pool: Option<Vec<Genome>> = (!self.taken.is_empty()).then(|| self.space.iter().collect());
-            let (space, ingredients, prior) = (self.space, self.ingredients, &self.prior);
-            self.ensemble = Some(Ensemble::new(space, pool.as_deref(), ingredients, prior, self.seed));
+            self.ensemble = Some(Ensemble::new(self.space, pool.as_deref(), &self.prior, self.seed));
         }
     }
 
@@ -230,17 +226,6 @@ impl<'a> Evolve<'a> {
         self.launched = self.flying.len();
     }
 
-    /// Who chooses the next proposals, as far as dice that are known already tell. A random point cannot be foreseen,
-    /// and a neighbor is mostly among the best.
-    fn choosers(&self, n: usize) -> Vec<Judges> {
-        let chance = if self.ingredients.chance { self.chance() } else { 0.0 };
-        let chooser = |ahead: usize| {
-            let mut rng = self.generator(self.begun + ahead);
-            (rng.random::<f64>() >= chance).then(|| self.judges(&mut rng))
-        };
-        (0..n).filter_map(chooser).collect()
-    }
-
     fn chance(&self) -> f64 {
         let rounds = (self.stale / self.patience) as f64;
         (CHANCE * (1.0 + rounds)).min(CHANCE_MAX)
@@ -248,10 +233,12 @@ impl<'a> Evolve<'a> {
 
     fn judges(&self, rng: &mut ChaCha8Rng) -> Judges {
         let ticket = rng.random::<f64>();
-        match self.ingredients.solo {
-            true if ticket < TREES_ALONE => Judges::Trees,
-            true if ticket < TREES_ALONE + PROCESS_ALONE => Judges::Process,
-            _ => Judges::All,
+        if ticket < TREES_ALONE {
+            Judges::Trees
+        } else if ticket < TREES_ALONE + PROCESS_ALONE {
+            Judges::Process
+        } else {
+            Judges::All
         }
     }
 
@@ -300,8 +287,8 @@ impl<'a> Evolve<'a> {
 }
 
 impl Strategy for Evolve<'_> {
-    fn name(&self) -> &str {
-        &self.name
+    fn name(&self) -> &'static str {
+        FULL
     }
 
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
@@ -385,80 +372,8 @@ impl Strategy for Evolve<'_> {
         opening.min(self.useful_in_flight().saturating_mul(lanes.max(1)))
     }
 
-    fn likely(&self, n: usize) -> Vec<Genome> {
-        let ready = self.ensemble.as_ref().filter(|own| own.is_ready() && !self.taken.is_empty());
-        let Some(ensemble) = ready else { return Vec::new() };
-        let places = likely(ensemble, &self.taken, &self.choosers(n));
-        places.into_iter().filter_map(|place| self.space.genome_at(place as u128)).collect()
-    }
-
     fn is_done(&self) -> bool {
         self.unseen.is_exhausted()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ingredients {
-    pub(crate) trees: bool,
-    pub(crate) process: bool,
-    pub(crate) pairs: bool,
-    pub(crate) expressions: bool,
-    /// Targets that are logarithms of logarithms; without it they are logarithms.
-    pub(crate) squeeze: bool,
-    pub(crate) solo: bool,
-    pub(crate) neighbors: bool,
-    pub(crate) chance: bool,
-    pub(crate) validity: bool,
-}
-
-type Switch = (&'static str, fn(&mut Ingredients) -> &mut bool);
-
-const SWITCHES: &[Switch] = &[
-    ("trees", |all| &mut all.trees),
-    ("process", |all| &mut all.process),
-    ("pairs", |all| &mut all.pairs),
-    ("expressions", |all| &mut all.expressions),
-    ("squeeze", |all| &mut all.squeeze),
-    ("solo", |all| &mut all.solo),
-    ("neighbors", |all| &mut all.neighbors),
-    ("chance", |all| &mut all.chance),
-    ("validity", |all| &mut all.validity),
-];
-
-impl Ingredients {
-    pub(crate) const ALL: Ingredients = Ingredients {
-        trees: true,
-        process: true,
-        pairs: true,
-        expressions: true,
-        squeeze: true,
-        solo: true,
-        neighbors: true,
-        chance: true,
-        validity: true,
-    };
-
-    /// Trees as the only model, with every feature; the point of the largest expected improvement each time.
-    pub(crate) const TREES: Ingredients =
-        Ingredients { process: false, solo: false, neighbors: false, chance: false, ..Ingredients::ALL };
-
-    pub(crate) const PROCESS: Ingredients =
-        Ingredients { trees: false, solo: false, neighbors: false, chance: false, ..Ingredients::ALL };
-
-    /// Leaves out the named ingredients. The error is the first name that is not an ingredient.
-    pub(crate) fn without<'n>(
-        mut self,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Result<Ingredients, &'n str> {
-        for name in names {
-            let switch = SWITCHES.iter().find(|(own, _)| *own == name).ok_or(name)?;
-            *switch.1(&mut self) = false;
-        }
-        Ok(self)
-    }
-
-    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-        SWITCHES.iter().map(|(name, _)| *name)
     }
 }
 
@@ -468,16 +383,6 @@ mod tests {
 
     use super::*;
     use crate::conformance::{bowl, space_of};
-
-    #[test]
-    fn names_switch_off_what_they_name() {
-        for name in Ingredients::names() {
-            assert_ne!(Ingredients::ALL.without([name].into_iter()), Ok(Ingredients::ALL), "{name}");
-        }
-        let both = Ingredients::ALL.without(["solo", "process"].into_iter()).unwrap();
-        assert_eq!(both, Ingredients { solo: false, process: false, ..Ingredients::ALL });
-        assert_eq!(Ingredients::ALL.without(["solo", "salt"].into_iter()), Err("salt"));
-    }
 
     fn space() -> SearchSpace {
         space_of(
@@ -511,7 +416,7 @@ mod tests {
     #[test]
     fn proposals_say_what_is_expected_of_them() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 1);
+        let mut strategy = Evolve::new(&space, 1);
         bests(&mut strategy, &space, 30);
         let proposal = strategy.ask(1).pop().unwrap();
         let expected = proposal.expected.expect("models are at work");
@@ -523,7 +428,7 @@ mod tests {
     #[test]
     fn what_is_in_flight_counts_until_it_is_told() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+        let mut strategy = Evolve::new(&space, 2);
         bests(&mut strategy, &space, 20);
         let batch = strategy.ask(12);
         let distinct: HashSet<&Genome> = batch.iter().map(|proposal| &proposal.genome).collect();
@@ -538,7 +443,7 @@ mod tests {
     #[test]
     fn what_fails_in_flight_leaves_nothing_behind() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+        let mut strategy = Evolve::new(&space, 2);
         bests(&mut strategy, &space, 20);
         for round in 1..=3 {
             for (at, proposal) in strategy.ask(8).into_iter().enumerate() {
@@ -558,7 +463,7 @@ mod tests {
     #[test]
     fn many_in_flight_are_kept_up_to_date_as_if_they_were_taken_in_anew() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 2);
+        let mut strategy = Evolve::new(&space, 2);
         bests(&mut strategy, &space, 20);
         let mut flight = strategy.ask(40);
         for round in 0..30 {
@@ -591,28 +496,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_likely_is_mostly_proposed_and_asking_changes_nothing() {
-        let space = space();
-        let [mut asked, mut silent] = [(); 2].map(|()| Evolve::new("evolve", &space, Ingredients::ALL, 3));
-        let (mut hits, mut guesses) = (0, HashSet::new());
-        for _ in 0..80 {
-            let (own, other) = (asked.ask(1).remove(0), silent.ask(1).remove(0));
-            assert_eq!(own, other);
-            hits += usize::from(guesses.contains(&own.genome));
-            let likely = asked.likely(8);
-            assert!(likely.iter().all(|genome| space.contains(genome) && *genome != own.genome));
-            guesses.extend(likely.into_iter().take(3));
-            let outcome = bowl(&space, &own.genome);
-            asked.tell(&outcome);
-            silent.tell(&outcome);
-        }
-        assert!(hits >= 30, "{hits} of 80");
-    }
-
-    #[test]
     fn useful_in_flight_grows_with_what_is_known() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 3);
+        let mut strategy = Evolve::new(&space, 3);
         assert_eq!(strategy.useful_in_flight(), OPENING);
         strategy.ask(16);
         assert_eq!(strategy.useful_in_flight(), OPENING, "nothing is known of what is in flight");
@@ -623,7 +509,7 @@ mod tests {
     #[test]
     fn many_lanes_begin_with_a_few_of_them_and_all_work_soon() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 3);
+        let mut strategy = Evolve::new(&space, 3);
         let lanes = |strategy: &Evolve| [1, 2, 8, 64].map(|lanes| strategy.useful_on_lanes(lanes));
         assert_eq!(lanes(&strategy), [4, 8, 8, 16]);
         bests(&mut strategy, &space, 48);
@@ -634,7 +520,7 @@ mod tests {
     fn many_outcomes_at_once_are_learned_together_and_as_well() {
         let space = space();
         let told = space.sample_distinct(300, &mut seeded(3));
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 3);
+        let mut strategy = Evolve::new(&space, 3);
         told.iter().for_each(|genome| strategy.tell(&bowl(&space, genome)));
         let best =
             told.iter().map(|genome| bowl(&space, genome).objective_ns.unwrap()).fold(f64::MAX, f64::min);
@@ -649,7 +535,7 @@ mod tests {
         let space = space();
         let mean = |objective: Option<fn(f64) -> f64>| {
             let runs = (1..=5).map(|seed| {
-                let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, seed);
+                let mut strategy = Evolve::new(&space, seed);
                 if let Some(objective) = objective {
                     assert!(strategy.inherit(&[study(&space, objective)]));
                 }
@@ -667,7 +553,7 @@ mod tests {
     #[test]
     fn what_fails_is_avoided_once_it_is_known() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 4);
+        let mut strategy = Evolve::new(&space, 4);
         let mut failures = [0; 2];
         for round in 0..120 {
             let proposal = strategy.ask(1).pop().unwrap();
@@ -694,7 +580,7 @@ mod tests {
         let optimum = space.iter().filter(works).filter_map(|genome| bowl(&space, &genome).objective_ns);
         let optimum = optimum.fold(f64::MAX, f64::min);
         let needed = (1..=8).map(|seed| {
-            let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, seed);
+            let mut strategy = Evolve::new(&space, seed);
             let mut step = 0;
             loop {
                 step += 1;
@@ -718,7 +604,7 @@ mod tests {
     #[test]
     fn chance_grows_while_nothing_better_comes() {
         let space = space();
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 5);
+        let mut strategy = Evolve::new(&space, 5);
         bests(&mut strategy, &space, 10);
         let early = strategy.chance();
         strategy.stale = 10 * strategy.patience;
@@ -730,7 +616,7 @@ mod tests {
         let values = (1..=40).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
         let parameters = (0..10).map(|at| format!("P{at} = [{values}]\n")).collect::<String>();
         let space = space_of(&format!("constraints = ['P0 + P1 <= 70']\n[parameters]\n{parameters}"));
-        let mut strategy = Evolve::new("evolve", &space, Ingredients::ALL, 6);
+        let mut strategy = Evolve::new(&space, 6);
         let found = bests(&mut strategy, &space, 150);
         let mut rng = seeded(6);
         let random = (0..3000).map(|_| bowl(&space, &space.sample(&mut rng).unwrap()).objective_ns.unwrap());

@@ -17,25 +17,33 @@ const SCALE_MIN: f64 = 1e-4;
 /// It waits for a quarter of all known, because each new scale changes all targets.
 const SCALE_PAUSE: usize = 2;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Observations {
     genomes: Vec<Genome>,
     objectives: Vec<f64>,
     places: HashMap<Genome, usize>,
     best: Option<f64>,
-    squeezed: bool,
     /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend.
     scale: f64,
     next_scale: usize,
     stale: bool,
 }
 
-impl Observations {
-    /// No observations. `squeezed` targets are logarithms of logarithms, others are logarithms.
-    pub(crate) fn new(squeezed: bool) -> Observations {
-        Observations { squeezed, scale: 1.0, ..Observations::default() }
+impl Default for Observations {
+    fn default() -> Observations {
+        Observations {
+            genomes: Vec::new(),
+            objectives: Vec::new(),
+            places: HashMap::new(),
+            best: None,
+            scale: 1.0,
+            next_scale: 0,
+            stale: false,
+        }
     }
+}
 
+impl Observations {
     pub(crate) fn len(&self) -> usize {
         self.genomes.len()
     }
@@ -51,7 +59,7 @@ impl Observations {
     /// Adds a point, or replaces its objective. Returns whether the point is new.
     pub(crate) fn put(&mut self, genome: &Genome, objective: f64) -> bool {
         let is_new = self.place(genome, objective);
-        if self.squeezed && (self.stale || self.len() >= self.next_scale) {
+        if self.stale || self.len() >= self.next_scale {
             self.rescale();
         }
         is_new
@@ -88,13 +96,12 @@ impl Observations {
     }
 
     pub(crate) fn target(&self, objective: f64) -> f64 {
-        let distance = self.distance(objective);
-        if self.squeezed { (distance / self.scale).ln_1p() } else { distance }
+        (self.distance(objective) / self.scale).ln_1p()
     }
 
     pub(crate) fn objective(&self, target: f64) -> f64 {
         // The bounds keep the exponentials finite for whatever a model predicts.
-        let log = if self.squeezed { target.clamp(-1.0, 14.0).exp_m1() * self.scale } else { target };
+        let log = target.clamp(-1.0, 14.0).exp_m1() * self.scale;
         self.best.unwrap_or(1.0).max(f64::MIN_POSITIVE) * log.min(50.0).exp()
     }
 
@@ -133,20 +140,18 @@ mod tests {
 
     #[test]
     fn targets_are_relative_to_the_best_and_can_be_turned_back() {
-        for squeezed in [false, true] {
-            let mut record = Observations::new(squeezed);
-            assert!(record.put(&genome(0), 20.0));
-            assert!(record.put(&genome(1), 10.0));
-            assert!(record.take_stale() && !record.take_stale());
-            let targets = record.targets();
-            assert!(targets[1] == 0.0 && targets[0] > 0.4);
-            assert!((record.objective(targets[0]) - 20.0).abs() < 1e-9);
-        }
+        let mut record = Observations::default();
+        assert!(record.put(&genome(0), 20.0));
+        assert!(record.put(&genome(1), 10.0));
+        assert!(record.take_stale() && !record.take_stale());
+        let targets = record.targets();
+        assert!(targets[1] == 0.0 && targets[0] > 0.4);
+        assert!((record.objective(targets[0]) - 20.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_point_that_is_told_again_keeps_its_place() {
-        let mut record = Observations::new(true);
+        let mut record = Observations::default();
         record.put(&genome(0), 10.0);
         assert!(record.put(&genome(1), 20.0));
         record.take_stale();
@@ -158,7 +163,7 @@ mod tests {
 
     #[test]
     fn objectives_that_are_no_times_give_targets_all_the_same() {
-        let mut record = Observations::new(true);
+        let mut record = Observations::default();
         for (gene, objective) in [0.0, -3.0, 5.0, f64::MAX].into_iter().enumerate() {
             record.put(&genome(gene as u16), objective);
         }
@@ -169,7 +174,7 @@ mod tests {
     #[test]
     fn the_scale_follows_what_was_measured() {
         let spread = |factor: f64| {
-            let mut record = Observations::new(true);
+            let mut record = Observations::default();
             (0..41u16).for_each(|gene| {
                 record.put(&genome(gene), (factor * f64::from(gene)).exp());
             });

@@ -4,12 +4,11 @@
 //! point. So the process learns the best observations and some of the others, and in a large pool it screens
 //! only the points that look best to the trees.
 
-use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::model::ModelPrediction;
 use crate::model::matrix::Matrix;
-use crate::model::process::{GaussianProcess, ProcessOptions};
+use crate::model::process::{GaussianProcess, best_and_random};
 use crate::model::process_screen::ProcessScreen;
 
 /// Most observations right after tuning; up to `PAUSE_MAX` more are appended before the next. Set on
@@ -41,9 +40,8 @@ pub(crate) struct ProcessMember {
 
 impl ProcessMember {
     pub(crate) fn new(columns: usize, pool: Option<Matrix>) -> ProcessMember {
-        let options = ProcessOptions { capacity: CAPACITY, ..ProcessOptions::default() };
         ProcessMember {
-            process: GaussianProcess::new(options, columns),
+            process: GaussianProcess::new(columns),
             rows: Matrix::with_columns(columns),
             known: Vec::new(),
             next_tuning: FEWEST,
@@ -79,20 +77,21 @@ impl ProcessMember {
     pub(crate) fn learn(
         &mut self,
         targets: &[f64],
-        promise: impl FnOnce(&mut ChaCha8Rng) -> Vec<f64>,
+        promise: impl FnOnce() -> Vec<f64>,
         rng: &mut ChaCha8Rng,
     ) {
         let all = self.rows.rows();
         if all >= self.next_tuning {
             // The total time of tuning stays proportional to the last one.
             self.next_tuning = all + (all / 4).clamp(2, PAUSE_MAX);
-            self.known = chosen(targets, CAPACITY, rng);
+            // The best are near where the process is asked; the others tell it where not to look.
+            self.known = best_and_random(targets, CAPACITY, CAPACITY * 2 / 3, rng);
             let x = self.rows.select(&self.known);
             let y: Vec<f64> = self.known.iter().map(|at| targets[*at]).collect();
             let flies = self.in_flight() > 0;
             self.process.tune(&x, &y, rng);
             self.process.learn(&x, &y);
-            self.choose_screened(|| promise(rng));
+            self.choose_screened(promise);
             if flies {
                 self.flight.iter().for_each(|row| self.process.launch(row));
             }
@@ -121,7 +120,7 @@ impl ProcessMember {
             }
         };
         let reflections = self.process.measure(place, target);
-        self.screen.iter_mut().for_each(|screen| screen.measure(&reflections));
+        self.screen.iter_mut().for_each(|screen| screen.reflect(&reflections));
     }
 
     fn follow(&mut self) {
@@ -208,20 +207,4 @@ impl ProcessMember {
         self.screen = Some(ProcessScreen::new(&pool.select(&rows)));
         self.screened = order;
     }
-}
-
-/// Ascending: all if there are no more, else two thirds from the best and one third drawn from the rest. The best are
-/// near where the process is asked; the others tell it where not to look.
-fn chosen(targets: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..targets.len()).collect();
-    if order.len() > most {
-        order.sort_by(|a, b| targets[*a].total_cmp(&targets[*b]).then(a.cmp(b)));
-        for at in most * 2 / 3..most {
-            let other = rng.random_range(at..order.len());
-            order.swap(at, other);
-        }
-        order.truncate(most);
-        order.sort_unstable();
-    }
-    order
 }

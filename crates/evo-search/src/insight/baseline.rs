@@ -16,7 +16,6 @@ use crate::model::ModelPrediction;
 use crate::model::acquisition::below;
 use crate::model::features::Features;
 use crate::model::validity::ValidityModel;
-use crate::strategy::Origin;
 
 /// Most observations that the forests learn from, and most points that they predict. Both bound the time
 /// at the end of a sweep; a sample of 1,024 also limits the smallest chance that can be told from none.
@@ -69,6 +68,10 @@ pub enum Basis {
     OwnDraws,
     Model,
 }
+
+/// Operators whose points are spread over the whole space whatever was measured before, and stand for it as random draws
+/// do; the second was one of earlier versions.
+const UNIFORM: [&str; 2] = ["random", "quasi_random"];
 
 enum Chances {
     /// From points that were drawn: the sorted times of the ones that passed, and how many were drawn.
@@ -144,8 +147,7 @@ fn chances(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<
     if space.is_exact() && known.len() as u128 >= space.count() {
         return Some((Basis::WholeSpace, counted(known.iter())));
     }
-    let is_uniform =
-        |one: &&Observation<'_>| Origin::from_name(&one.evaluation.origin).is_some_and(Origin::is_uniform);
+    let is_uniform = |one: &&Observation<'_>| UNIFORM.contains(&one.evaluation.origin.as_str());
     let own = known.iter().filter(is_uniform).count();
     // From few draws nothing follows about the best of many.
     if own >= ENOUGH && own * 2 >= known.len() {

@@ -138,7 +138,7 @@ pub(super) fn forest(features: &Features, codes: Codes, targets: &[f64], rng: &m
     let options =
         ForestOptions { features_at_node: Some(scales.len().div_ceil(3)), ..ForestOptions::extra_trees() };
     let mut forest = Forest::new(options, scales.clone());
-    forest.learn(codes, targets, None, rng);
+    forest.learn(codes, targets, rng);
     forest
 }
 

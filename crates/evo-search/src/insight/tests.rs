@@ -30,32 +30,10 @@ fn evaluation(space: &SearchSpace, number: u64, genome: &Genome, origin: &str) -
     let time = rule(&configuration);
     let kind = if time.is_some() { VerdictKind::Pass } else { VerdictKind::LaunchFail };
     Evaluation {
-        number,
-        generation: 0,
-        configuration_hash: configuration.hash(),
-        configuration,
-        origin: origin.into(),
-        expected: None,
-        aimed_at: None,
-        verdict: Verdict::new(kind, ""),
-        gates: Vec::new(),
-        measurements: Vec::new(),
         objective_ns: time,
-        resources: Vec::new(),
-        facts: None,
-        source_hash: None,
-        binary_hash: None,
-        code_hash: None,
-        duplicate_of: None,
-        key: None,
-        taken_over_from: None,
         compile_ms: 3.0,
         device_ms: 1.0,
-        recovery: None,
-        lane: None,
-        device_uuid: None,
-        lane_ratio: None,
-        at_ms: None,
+        ..Evaluation::new(number, configuration, origin, Verdict::new(kind, ""))
     }
 }
 

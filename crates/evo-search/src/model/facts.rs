@@ -113,7 +113,7 @@ impl FactsModel {
             // the next is.
             self.surprise += FORGETTING * ((z * z).min(25.0) - self.surprise);
         }
-        self.forest.add(&row, objective.ln(), 1.0, &mut self.rng);
+        self.forest.add(&row, objective.ln(), &mut self.rng);
     }
 
     /// Predicts the natural logarithm of a compiled variant's time.

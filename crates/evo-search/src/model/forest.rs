@@ -3,7 +3,7 @@
 //!
 //! A forest can be grown whole or one observation at a time. Growing all trees again for each observation
 //! would take most of a proposal's time and change little. Instead an observation that arrives at a node of
-//! `n` members regrows it with chance `refresh / n`, so that no split outlives the data that it was drawn
+//! `n` members regrows it with chance `REFRESH / n`, so that no split outlives the data that it was drawn
 //! from, and the expected work per observation is logarithmic. This applies the idea of forests that
 //! unlearn (Brophy and Lowd, "Machine unlearning for random forests", 2021) and of Mondrian forests to
 //! arriving observations.
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::matrix::{Codes, Matrix, Scales, scales_of};
+use crate::model::matrix::{Codes, Scales};
 pub use crate::model::tree::ForestOptions;
 use crate::model::tree::{Growth, Moments, RegressionTree, Splitter, Sums, TrainingSet};
-use crate::model::{ModelPrediction, Regressor, clipped};
+use crate::model::{ModelPrediction, clipped};
 
 #[derive(Debug)]
 pub struct Forest {
@@ -34,7 +34,7 @@ pub struct Forest {
 impl Forest {
     pub fn new(options: ForestOptions, scales: Scales) -> Forest {
         let codes = Codes::with_columns(scales.len());
-        let data = TrainingSet { codes, scales, targets: Vec::new(), weights: Vec::new() };
+        let data = TrainingSet { codes, scales, targets: Vec::new() };
         let (sums, splitter) = (Vec::new(), Splitter::default());
         Forest { options, data, points: None, sums, trees: Vec::new(), splitter }
     }
@@ -51,16 +51,14 @@ impl Forest {
         self.data.targets.len()
     }
 
-    /// Rows of codes with their targets and weights (1 if none are given).
-    pub fn learn(&mut self, codes: Codes, targets: &[f64], weights: Option<&[f64]>, rng: &mut ChaCha8Rng) {
+    pub fn learn(&mut self, codes: Codes, targets: &[f64], rng: &mut ChaCha8Rng) {
         assert_eq!(codes.rows(), targets.len(), "each row has a target");
         self.data.codes = codes;
         self.data.targets = clipped(targets);
-        self.data.weights = weights.map_or_else(|| vec![1.0; targets.len()], <[f64]>::to_vec);
         self.grow_all(rng);
     }
 
-    pub fn add(&mut self, row: &[u16], target: f64, weight: f64, rng: &mut ChaCha8Rng) {
+    pub fn add(&mut self, row: &[u16], target: f64, rng: &mut ChaCha8Rng) {
         if self.trees.is_empty() {
             self.grow_all(rng);
         }
@@ -71,7 +69,6 @@ impl Forest {
         if !target.is_finite() {
             self.data.targets = clipped(&self.data.targets);
         }
-        self.data.weights.push(weight);
         // The row is in the data by now: regrowing a node reads all of its members there.
         let mut growth = Growth {
             data: &self.data,
@@ -133,28 +130,13 @@ fn total_variance([means, squares]: [f64; 2], trees: usize) -> ModelPrediction {
     ModelPrediction { mean, spread: (squares * share - mean * mean).max(0.0).sqrt() }
 }
 
-impl Regressor for Forest {
-    /// Takes the scales from `x`, so codes made with other scales are invalid afterwards.
-    fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
-        self.data.scales = scales_of(x);
-        self.points = None;
-        self.learn(Codes::of_matrix(x, &self.data.scales), y, None, rng);
-    }
-
-    fn predict(&self, x: &Matrix) -> Vec<ModelPrediction> {
-        let codes = |row: &[f64]| -> Vec<u16> {
-            row.iter().zip(&*self.data.scales).map(|(value, scale)| scale.code(*value)).collect()
-        };
-        x.iter().map(|row| self.predict_codes(&codes(row))).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use evo_space::sample::seeded;
     use rand::RngExt;
 
     use super::*;
+    use crate::model::matrix::{ColumnScale, Matrix, scales_of};
 
     /// Rows over three features in 0 to 1; the target is a step of the first and a slope of the second.
     fn steps(rows: usize, seed: u64) -> (Matrix, Vec<f64>) {
@@ -166,8 +148,13 @@ mod tests {
 
     fn fitted(options: ForestOptions, x: &Matrix, y: &[f64], seed: u64) -> Forest {
         let mut forest = Forest::new(options, scales_of(x));
-        forest.fit(x, y, &mut seeded(seed));
+        forest.learn(Codes::of_matrix(x, &scales_of(x)), y, &mut seeded(seed));
         forest
+    }
+
+    fn predict(forest: &Forest, row: &[f64]) -> ModelPrediction {
+        let code = |(value, scale): (&f64, &ColumnScale)| scale.code(*value);
+        forest.predict_codes(&row.iter().zip(&*forest.data.scales).map(code).collect::<Vec<_>>())
     }
 
     #[test]
@@ -175,7 +162,7 @@ mod tests {
         let ((x, y), (unseen, truth)) = (steps(300, 1), steps(200, 2));
         let forest = fitted(ForestOptions::extra_trees(), &x, &y, 3);
         let errors =
-            forest.predict(&unseen).into_iter().zip(&truth).map(|(p, truth)| (p.mean - truth).powi(2));
+            unseen.iter().zip(&truth).map(|(row, truth)| (predict(&forest, row).mean - truth).powi(2));
         let error = errors.sum::<f64>() / 200.0;
         assert!(error < 0.6, "mean squared error {error}");
     }
@@ -184,17 +171,16 @@ mod tests {
     fn spread_is_larger_where_nothing_was_seen() {
         let (x, y) = steps(60, 5);
         let forest = fitted(ForestOptions::extra_trees(), &x, &y, 1);
-        let spread = |row: [f64; 3]| forest.predict(&Matrix::from_rows(&[row]))[0].spread;
-        let seen = x.row(0);
-        assert!(spread([0.5, 0.5, 0.5]) > 4.0 * spread([seen[0], seen[1], seen[2]]));
+        let spread = |row: &[f64]| predict(&forest, row).spread;
+        assert!(spread(&[0.5, 0.5, 0.5]) > 4.0 * spread(x.row(0)));
     }
 
     #[test]
     fn a_single_tree_says_the_moments_of_its_leaf() {
-        let options = ForestOptions { trees: 1, min_leaf: 2, ..ForestOptions::extra_trees() };
+        let options = ForestOptions { trees: 1, ..ForestOptions::extra_trees() };
         let x = Matrix::from_rows(&[[0.0], [0.0], [1.0], [1.0]]);
         let forest = fitted(options, &x, &[1.0, 3.0, 10.0, 10.0], 1);
-        let predictions = forest.predict(&Matrix::from_rows(&[[0.0], [1.0], [0.4]]));
+        let predictions = [0.0, 1.0, 0.4].map(|value| predict(&forest, &[value]));
         assert_eq!(predictions[0], ModelPrediction { mean: 2.0, spread: 1.0 });
         assert_eq!(predictions[1], ModelPrediction { mean: 10.0, spread: 0.0 });
         assert_eq!(predictions[2], predictions[0], "the nearer value decides");
@@ -223,7 +209,7 @@ mod tests {
         let (mut forest, codes, y) = watched(400);
         let mut rng = seeded(8);
         for (row, target) in y.iter().enumerate().take(200) {
-            forest.add(&codes.row(row), *target, 1.0, &mut rng);
+            forest.add(&codes.row(row), *target, &mut rng);
             if row % 40 == 3 {
                 screen_is_exact(&forest, &codes);
             }
@@ -236,7 +222,7 @@ mod tests {
         let grown = error(&forest);
         let mut part = Codes::with_columns(3);
         (0..200).for_each(|row| part.push(&codes.row(row)));
-        forest.learn(part, &y[..200], None, &mut rng);
+        forest.learn(part, &y[..200], &mut rng);
         let whole = error(&forest);
         assert!(grown < 1.3 * whole + 0.05, "grown {grown}, whole {whole}");
     }
@@ -245,7 +231,7 @@ mod tests {
     fn changed_targets_reach_every_leaf() {
         let (mut forest, codes, y) = watched(100);
         let mut rng = seeded(9);
-        (0..60).for_each(|row| forest.add(&codes.row(row), y[row], 1.0, &mut rng));
+        (0..60).for_each(|row| forest.add(&codes.row(row), y[row], &mut rng));
         let before: Vec<ModelPrediction> = forest.watched().collect();
         let twice: Vec<f64> = y[..60].iter().map(|y| 2.0 * y + 1.0).collect();
         forest.retarget(&twice);
@@ -258,24 +244,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn weights_count_like_copies() {
-        let x = Matrix::from_rows(&[[0.0], [0.0]]);
-        let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&x));
-        let codes = Codes::of_matrix(&x, &scales_of(&x));
-        forest.learn(codes, &[1.0, 5.0], Some(&[3.0, 1.0]), &mut seeded(1));
-        assert!((forest.predict_codes(&[0]).mean - 2.0).abs() < 1e-12);
-        forest.add(&[0], 4.0, 4.0, &mut seeded(2));
-        assert!((forest.predict_codes(&[0]).mean - 3.0).abs() < 1e-12);
-    }
-
     #[track_caller]
     fn survives(rows: &[[f64; 2]], y: &[f64]) -> ModelPrediction {
         let x = Matrix::from_rows(rows);
         let forest = fitted(ForestOptions::extra_trees(), &x, y, 1);
-        let there = forest.predict(&Matrix::from_rows(&[[0.3, f64::NAN]]))[0];
+        let there = predict(&forest, &[0.3, f64::NAN]);
         assert!(there.mean.is_finite() && there.spread.is_finite(), "{there:?}");
-        forest.predict(&Matrix::from_rows(&[[0.3, 0.3]]))[0]
+        predict(&forest, &[0.3, 0.3])
     }
 
     #[test]
@@ -297,7 +272,7 @@ mod tests {
         let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&Matrix::with_columns(0)));
         forest.watch(Arc::new(Codes::from_columns(Vec::new(), 2)));
         let mut rng = seeded(1);
-        [1.0, 2.0, 6.0].into_iter().for_each(|y| forest.add(&[], y, 1.0, &mut rng));
+        [1.0, 2.0, 6.0].into_iter().for_each(|y| forest.add(&[], y, &mut rng));
         assert!(forest.watched().len() == 2 && forest.watched().all(|p| (p.mean - 3.0).abs() < 1e-9));
     }
 
@@ -309,7 +284,7 @@ mod tests {
             let codes = Codes::of_matrix(&x, &scales_of(&x));
             forest.watch(Arc::new(codes.clone()));
             let mut rng = seeded(seed);
-            (0..80).for_each(|row| forest.add(&codes.row(row), y[row], 1.0, &mut rng));
+            (0..80).for_each(|row| forest.add(&codes.row(row), y[row], &mut rng));
             forest.watched().collect::<Vec<_>>()
         };
         assert_eq!(grown(1), grown(1));

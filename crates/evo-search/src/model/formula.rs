@@ -82,12 +82,6 @@ impl Formula {
     pub fn compile(&self, numbers: &Numbers) -> CompiledFormula {
         CompiledFormula(CompiledExpr::new(&self.0, &numbers.domains))
     }
-
-    /// As a person would write it, with the names of a space and with the positions of texts.
-    pub fn text(&self, parameters: &[Parameter]) -> String {
-        let text = text(&self.0, parameters);
-        if is_bracketed(&text) { text[1..text.len() - 1].to_string() } else { text }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -195,44 +189,6 @@ impl Translation<'_> {
     }
 }
 
-fn text(tree: &Tree, parameters: &[Parameter]) -> String {
-    let one = |tree: &Tree| text(tree, parameters);
-    let joined = |trees: &[Tree], between: &str| trees.iter().map(one).collect::<Vec<_>>().join(between);
-    match &tree.kind {
-        Kind::Literal(value) => value.as_float().map_or_else(|| value.to_string(), |value| value.to_string()),
-        Kind::Name(slot) => parameters[*slot].name.to_string(),
-        Kind::List(items) => format!("[{}]", joined(items, ", ")),
-        Kind::Not(operand) => format!("not {}", one(operand)),
-        Kind::Negate(operand) => format!("-{}", one(operand)),
-        Kind::Chain(first, rest) => rest.iter().fold(one(first), |left, (operator, right)| {
-            format!("({left} {} {})", operator.as_str(), one(right))
-        }),
-        Kind::Compare(first, rest) => rest.iter().fold(one(first), |left, (comparison, right)| {
-            let right = one(right);
-            match comparison {
-                Relation::NotIn => format!("not ({left} in {right})"),
-                comparison => format!("({left} {} {right})", comparison.as_str()),
-            }
-        }),
-        Kind::All(operands) => format!("({})", joined(operands, " and ")),
-        Kind::Any(operands) => format!("({})", joined(operands, " or ")),
-        Kind::If { condition, then, otherwise } => {
-            format!("({} if {} else {})", one(then), one(condition), one(otherwise))
-        }
-        Kind::Call(function, arguments) => format!("{}({})", function.as_str(), joined(arguments, ", ")),
-    }
-}
-
-/// Whether the first bracket is closed by the last character, and not before.
-fn is_bracketed(text: &str) -> bool {
-    let mut depth = 0i32;
-    let closes = text.char_indices().find_map(|(at, character)| {
-        depth += i32::from(character == '(') - i32::from(character == ')');
-        (depth == 0).then_some(at)
-    });
-    text.starts_with('(') && closes == Some(text.len() - 1)
-}
-
 #[cfg(test)]
 mod tests {
     use evo_space::expr::Expr;
@@ -244,7 +200,7 @@ mod tests {
         "[parameters]\nA = [1, 2, 3, 8]\nB = [0, 1, 5]\nC = [\"x\", \"y\", \"z\"]\nD = [true, false]\n";
 
     #[track_caller]
-    fn check(text: &str, shown: &str) {
+    fn check(text: &str) {
         let space = space_of(SPACE);
         let expr = Expr::parse(text).unwrap();
         let slots = slots_of(expr.distinct_names(), space.parameters()).unwrap();
@@ -259,29 +215,28 @@ mod tests {
             let value = compiled.evaluate(genome.positions(), &numbers, &mut scratch);
             assert_eq!((!value.is_nan()).then_some(value), expected, "{text} at {configuration}");
         }
-        assert_eq!(formula.text(space.parameters()), shown);
     }
 
     #[test]
     fn formulas_say_what_expressions_say() {
-        check("A * B + 3", "(A * B) + 3");
-        check("A / B", "A / B");
-        check("A // 2 % 3 - B ** 2", "((A // 2) % 3) - (B ** 2)");
-        check("1 < A <= 3", "(1 < A) and (A <= 3)");
-        check("(A > B) and (B != 1)", "(A > B) and (B != 1)");
-        check("min(A, B, 2) + max(A, B) + abs(B - 4)", "(min(A, B, 2) + max(A, B)) + abs((B - 4))");
-        check("A / B if B > 0 else -A", "(A / B) if (B > 0) else -A");
-        check("ceil_div(A, 3)", "ceil_div(A, 3)");
-        check("C == \"y\"", "C == 1");
-        check("A in [1, 8] or C not in [\"x\", \"nothing\"]", "(A in [1, 8]) or not (C in [0, -1])");
-        check("not D", "not D");
+        check("A * B + 3");
+        check("A / B");
+        check("A // 2 % 3 - B ** 2");
+        check("1 < A <= 3");
+        check("(A > B) and (B != 1)");
+        check("min(A, B, 2) + max(A, B) + abs(B - 4)");
+        check("A / B if B > 0 else -A");
+        check("ceil_div(A, 3)");
+        check("C == \"y\"");
+        check("A in [1, 8] or C not in [\"x\", \"nothing\"]");
+        check("not D");
     }
 
     #[test]
     fn operands_that_a_decided_condition_skips_are_not_evaluated() {
-        check("B != 0 and A / B > 1", "(B != 0) and ((A / B) > 1)");
-        check("B == 0 or A / B > 1", "(B == 0) or ((A / B) > 1)");
-        check("0 < B < A / B", "(0 < B) and (B < (A / B))");
+        check("B != 0 and A / B > 1");
+        check("B == 0 or A / B > 1");
+        check("0 < B < A / B");
     }
 
     #[test]

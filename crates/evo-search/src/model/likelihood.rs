@@ -74,7 +74,6 @@ const PRIOR_DEVIATIONS: [f64; 3] = [1.0, 0.7, 1.5];
 
 #[derive(Debug)]
 pub(crate) struct Likelihood<'a> {
-    kernel: Kernel,
     targets: &'a [f64],
     columns: usize,
     /// The squared difference of each feature, for each pair of rows `a > b`, row after row.
@@ -82,11 +81,11 @@ pub(crate) struct Likelihood<'a> {
 }
 
 impl<'a> Likelihood<'a> {
-    pub(crate) fn new(kernel: Kernel, x: &Matrix, targets: &'a [f64]) -> Likelihood<'a> {
+    pub(crate) fn new(x: &Matrix, targets: &'a [f64]) -> Likelihood<'a> {
         let pairs = (0..x.rows()).flat_map(|a| (0..a).map(move |b| (a, b)));
         // They do not depend on hyperparameters.
         let squares = pairs.flat_map(|(a, b)| x.row(a).iter().zip(x.row(b)).map(|(a, b)| (a - b) * (a - b)));
-        Likelihood { kernel, targets, columns: x.columns(), squares: squares.collect() }
+        Likelihood { targets, columns: x.columns(), squares: squares.collect() }
     }
 
     /// The negative logarithm of the posterior, up to a constant, and its gradient by the logarithms of the
@@ -105,10 +104,7 @@ impl<'a> Likelihood<'a> {
         let mut distance = distances.iter();
         for a in 0..n {
             let row = covariance.row_mut(a);
-            row[..a]
-                .iter_mut()
-                .zip(&mut distance)
-                .for_each(|(k, s)| *k = signal * self.kernel.correlation(*s));
+            row[..a].iter_mut().zip(&mut distance).for_each(|(k, s)| *k = signal * correlation(*s));
             row[a] = signal + noise;
         }
         let factor = Cholesky::new(&covariance)?;
@@ -124,7 +120,7 @@ impl<'a> Likelihood<'a> {
         for a in 0..n {
             for b in 0..a {
                 let weight = inverse.at(a, b) - alpha[a] * alpha[b];
-                let slope = weight * signal * self.kernel.slope(distances[at]);
+                let slope = weight * signal * slope(distances[at]);
                 let squares = &self.squares[at * d..(at + 1) * d];
                 gradient.iter_mut().zip(squares).for_each(|(g, square)| *g += slope * square);
                 // A covariance is its own derivative by the signal's logarithm.
@@ -169,56 +165,26 @@ fn add_priors(logs: &[f64], gradient: &mut [f64]) -> f64 {
 /// Largest exponent that is computed: `exp(-200)` is 0 in single precision.
 const FAR: f32 = 200.0;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernel {
-    /// Once differentiable: `(1 + √3 r) exp(-√3 r)`. The default, since run times have kinks and cliffs
-    /// over tile sizes.
-    Matern32,
-    /// Twice differentiable: `(1 + √5 r + 5 r²/3) exp(-√5 r)`.
-    Matern52,
+/// The correlation at the squared distance `r²`, in units of the length scale: `(1 + √3 r) exp(-√3 r)`, Matérn's once
+/// differentiable kernel, since run times have kinks and cliffs over tile sizes.
+pub(crate) fn correlation(square: f64) -> f64 {
+    let far = 3f64.sqrt() * square.sqrt();
+    (1.0 + far) * (-far).exp()
 }
 
-impl Kernel {
-    fn root(self) -> f64 {
-        match self {
-            Kernel::Matern32 => 3f64.sqrt(),
-            Kernel::Matern52 => 5f64.sqrt(),
-        }
-    }
+/// Minus twice the derivative of the correlation by the squared distance, which is finite at 0, unlike
+/// the derivative by the distance. Multiplied by the square of a feature's scaled difference, it is the
+/// derivative of the correlation by the logarithm of that feature's length scale.
+fn slope(square: f64) -> f64 {
+    3.0 * (-(3f64.sqrt() * square.sqrt())).exp()
+}
 
-    /// The correlation at the squared distance `r²`, in units of the length scale.
-    pub fn correlation(self, square: f64) -> f64 {
-        let far = self.root() * square.sqrt();
-        match self {
-            Kernel::Matern32 => (1.0 + far) * (-far).exp(),
-            Kernel::Matern52 => (1.0 + far + far * far / 3.0) * (-far).exp(),
-        }
-    }
-
-    /// Minus twice the derivative of the correlation by the squared distance, which is finite at 0, unlike
-    /// the derivative by the distance. Multiplied by the square of a feature's scaled difference, it is the
-    /// derivative of the correlation by the logarithm of that feature's length scale.
-    pub fn slope(self, square: f64) -> f64 {
-        let far = self.root() * square.sqrt();
-        match self {
-            Kernel::Matern32 => 3.0 * (-far).exp(),
-            Kernel::Matern52 => 5.0 / 3.0 * (1.0 + far) * (-far).exp(),
-        }
-    }
-
-    /// Replaces squared distances by correlations, many at once in single precision.
-    pub fn correlations(self, squares: &mut [f32]) {
-        let root = self.root() as f32;
-        match self {
-            Kernel::Matern32 => squares.iter_mut().for_each(|square| {
-                let far = (root * square.sqrt()).min(FAR);
-                *square = (1.0 + far) * decay(far);
-            }),
-            Kernel::Matern52 => squares.iter_mut().for_each(|square| {
-                let far = (root * square.sqrt()).min(FAR);
-                *square = (1.0 + far + far * far * (1.0 / 3.0)) * decay(far);
-            }),
-        }
+/// Replaces squared distances by correlations, many at once in single precision.
+pub(crate) fn correlations(squares: &mut [f32]) {
+    let root = 3f64.sqrt() as f32;
+    for square in squares {
+        let far = (root * square.sqrt()).min(FAR);
+        *square = (1.0 + far) * decay(far);
     }
 }
 
@@ -334,19 +300,17 @@ mod tests {
     fn the_gradient_is_that_of_finite_differences() {
         let x = Matrix::from_rows(&[[0.1, 0.9], [0.4, 0.2], [0.7, 0.6], [0.7, 0.1], [1.0, 0.0]]);
         let y = [-1.0, 0.3, 1.2, 0.4, -0.9];
-        for kernel in [Kernel::Matern32, Kernel::Matern52] {
-            let likelihood = Likelihood::new(kernel, &x, &y);
-            for logs in [[-0.5, 0.3, 0.2, -3.0], [0.8, -1.2, -0.6, -1.0]] {
-                let (_, gradient) = likelihood.evaluate(&logs).unwrap();
-                for at in 0..4 {
-                    let value = |shift: f64| {
-                        let mut moved = logs;
-                        moved[at] += shift;
-                        likelihood.evaluate(&moved).unwrap().0
-                    };
-                    let slope = (value(1e-5) - value(-1e-5)) / 2e-5;
-                    assert!((gradient[at] - slope).abs() < 1e-6 * (1.0 + slope.abs()), "{at}: {slope}");
-                }
+        let likelihood = Likelihood::new(&x, &y);
+        for logs in [[-0.5, 0.3, 0.2, -3.0], [0.8, -1.2, -0.6, -1.0]] {
+            let (_, gradient) = likelihood.evaluate(&logs).unwrap();
+            for at in 0..4 {
+                let value = |shift: f64| {
+                    let mut moved = logs;
+                    moved[at] += shift;
+                    likelihood.evaluate(&moved).unwrap().0
+                };
+                let slope = (value(1e-5) - value(-1e-5)) / 2e-5;
+                assert!((gradient[at] - slope).abs() < 1e-6 * (1.0 + slope.abs()), "{at}: {slope}");
             }
         }
     }
@@ -356,8 +320,8 @@ mod tests {
         // One feature, length 1, signal 1, almost no noise: K = [[1, c], [c, 1]].
         let (x, y) = (Matrix::from_rows(&[[0.0], [1.0]]), [1.0, -1.0]);
         let logs = [0.0, 0.0, -40.0];
-        let (value, _) = Likelihood::new(Kernel::Matern32, &x, &y).evaluate(&logs).unwrap();
-        let (c, v) = (Kernel::Matern32.correlation(1.0), 1.0 + NOISE_FLOOR);
+        let (value, _) = Likelihood::new(&x, &y).evaluate(&logs).unwrap();
+        let (c, v) = (correlation(1.0), 1.0 + NOISE_FLOOR);
         let fit = 0.5 * 2.0 / (v - c);
         let expected = fit + 0.5 * (v * v - c * c).ln() + 2.0 * LN_SQRT_2PI;
         let prior = add_priors(&logs, &mut [0.0; 3]);
@@ -367,47 +331,39 @@ mod tests {
     #[test]
     fn hopeless_hyperparameters_have_no_value() {
         let x = Matrix::from_rows(&[[0.0], [1.0]]);
-        let likelihood = Likelihood::new(Kernel::Matern32, &x, &[0.0, 1.0]);
+        let likelihood = Likelihood::new(&x, &[0.0, 1.0]);
         assert!(likelihood.evaluate(&[0.0, 1000.0, 0.0]).is_none());
         assert!(likelihood.evaluate(&[-1000.0, 0.0, 0.0]).is_none());
     }
 
     #[test]
     fn values_by_hand() {
-        assert_eq!(Kernel::Matern32.correlation(0.0), 1.0);
+        assert_eq!(correlation(0.0), 1.0);
         let root3 = 3f64.sqrt();
-        assert!((Kernel::Matern32.correlation(1.0) - (1.0 + root3) * (-root3).exp()).abs() < 1e-15);
-        let root5 = 5f64.sqrt();
-        let expected = (1.0 + 2.0 * root5 + 20.0 / 3.0) * (-2.0 * root5).exp();
-        assert!((Kernel::Matern52.correlation(4.0) - expected).abs() < 1e-15);
+        assert!((correlation(1.0) - (1.0 + root3) * (-root3).exp()).abs() < 1e-15);
     }
 
     #[test]
     fn slopes_are_derivatives() {
-        for kernel in [Kernel::Matern32, Kernel::Matern52] {
-            for square in [0.01, 0.5, 1.0, 7.0] {
-                let step = 1e-6;
-                let difference = kernel.correlation(square + step) - kernel.correlation(square - step);
-                let slope = -2.0 * difference / (2.0 * step);
-                assert!((kernel.slope(square) - slope).abs() < 1e-7, "{kernel:?} {square}");
-            }
+        for square in [0.01, 0.5, 1.0, 7.0] {
+            let step = 1e-6;
+            let difference = correlation(square + step) - correlation(square - step);
+            assert!((slope(square) + 2.0 * difference / (2.0 * step)).abs() < 1e-7, "{square}");
         }
     }
 
     #[test]
     fn single_precision_follows_double() {
         let squares: Vec<f64> = (0..4000).map(|step| f64::from(step * step) * 1e-4).collect();
-        for kernel in [Kernel::Matern32, Kernel::Matern52] {
-            let mut fast: Vec<f32> = squares.iter().map(|square| *square as f32).collect();
-            kernel.correlations(&mut fast);
-            for (fast, square) in fast.iter().zip(&squares) {
-                let exact = kernel.correlation(*square);
-                let error = (f64::from(*fast) - exact).abs();
-                assert!(error <= 1e-5 * exact + 1e-30, "{square}: {fast} is not {exact}");
-            }
+        let mut fast: Vec<f32> = squares.iter().map(|square| *square as f32).collect();
+        correlations(&mut fast);
+        for (fast, square) in fast.iter().zip(&squares) {
+            let exact = correlation(*square);
+            let error = (f64::from(*fast) - exact).abs();
+            assert!(error <= 1e-5 * exact + 1e-30, "{square}: {fast} is not {exact}");
         }
         let mut far = [1e30, f32::INFINITY];
-        Kernel::Matern52.correlations(&mut far);
+        correlations(&mut far);
         assert!(far.iter().all(|far| *far < 1e-30));
     }
 

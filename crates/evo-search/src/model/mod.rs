@@ -22,24 +22,12 @@ pub mod process_screen;
 mod tree;
 pub mod validity;
 
-use rand_chacha::ChaCha8Rng;
-
-use crate::model::matrix::Matrix;
-
 /// What a model expects of a point: a normal distribution of its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelPrediction {
     pub mean: f64,
     /// Standard deviation, in units of the target; never negative.
     pub spread: f64,
-}
-
-pub trait Regressor {
-    /// Forgets all observations and learns target `y[i]` for row `i` of `x`. Targets that are not finite
-    /// are clipped to the finite ones. There may be no rows.
-    fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng);
-
-    fn predict(&self, x: &Matrix) -> Vec<ModelPrediction>;
 }
 
 /// Infinite targets become the largest or smallest finite one, NaN becomes the largest (a missing time counts as a bad

@@ -22,35 +22,20 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::model::cholesky::{Cholesky, Reflection};
-use crate::model::likelihood::{Likelihood, minimize};
+use crate::model::likelihood::{Likelihood, correlation, minimize};
 use crate::model::matrix::{Matrix, dot};
-use crate::model::{ModelPrediction, Regressor, clipped};
+use crate::model::{ModelPrediction, clipped};
 
-pub use crate::model::likelihood::{Hyperparameters, Kernel};
+pub use crate::model::likelihood::Hyperparameters;
 
-#[derive(Clone, Debug)]
-pub struct ProcessOptions {
-    pub kernel: Kernel,
-    pub capacity: usize,
-    /// Each evaluation of the likelihood takes the cube of their number.
-    pub tuning_rows: usize,
-    pub iterations: usize,
-    /// Beside the search that starts at the present hyperparameters. The first starts at the medians of the priors.
-    pub restarts: usize,
-}
-
-impl Default for ProcessOptions {
-    /// Of 2026-11-21: tuning takes 0.2 to 0.5 s once 1,000 observations are known (docs/SEARCH.md).
-    fn default() -> ProcessOptions {
-        let kernel = Kernel::Matern32;
-        ProcessOptions { kernel, capacity: 400, tuning_rows: 96, iterations: 20, restarts: 1 }
-    }
-}
+/// Observations that hyperparameters are tuned by, and steps of that. Each evaluation of the likelihood takes the cube of
+/// their number; tuning takes 0.2 to 0.5 s once 1,000 observations are known (2026-11-21, docs/SEARCH.md).
+const TUNING_ROWS: usize = 96;
+const ITERATIONS: usize = 20;
 
 /// A Gaussian process over features that lie in 0 to 1.
 #[derive(Clone, Debug)]
 pub struct GaussianProcess {
-    options: ProcessOptions,
     hyperparameters: Hyperparameters,
     /// The observed rows, each feature divided by its length scale.
     pub(super) inputs: Matrix,
@@ -83,9 +68,8 @@ fn has_cores(rows: usize) -> bool {
 }
 
 impl GaussianProcess {
-    pub fn new(options: ProcessOptions, columns: usize) -> GaussianProcess {
+    pub fn new(columns: usize) -> GaussianProcess {
         GaussianProcess {
-            options,
             hyperparameters: Hyperparameters::expected(columns),
             inputs: Matrix::with_columns(columns),
             factor: Cholesky::default(),
@@ -107,36 +91,26 @@ impl GaussianProcess {
             self.hyperparameters = Hyperparameters::expected(x.columns());
         }
         let y = clipped(y);
-        let rows = best_and_random(&y, self.options.tuning_rows, rng);
+        let rows = best_and_random(&y, TUNING_ROWS, TUNING_ROWS / 2, rng);
         // Standardized targets make the same priors fit every kernel: the signal is expected near 1.
         let (standard, ..) = standardized(&rows.iter().map(|row| y[*row]).collect::<Vec<_>>());
-        let likelihood = Likelihood::new(self.options.kernel, &x.select(&rows), &standard);
-        let mut starts = vec![self.hyperparameters.logs().to_vec()];
-        for restart in 0..self.options.restarts {
-            let mut start = Hyperparameters::expected(x.columns()).logs().to_vec();
-            let jump = |log: &mut f64| *log += rng.random_range(-1.0..1.0);
-            start.iter_mut().take(if restart == 0 { 0 } else { x.columns() }).for_each(jump);
-            starts.push(start);
-        }
-        // Starting at the present hyperparameters keeps what was found, and starting at the priors leaves a bad
-        // maximum. Gains below 1e-3 in log posterior do not change predictions noticeably.
-        let iterations = self.options.iterations;
-        let end = |start: &[f64]| minimize(start, iterations, 1e-3, |logs| likelihood.evaluate(logs));
+        let likelihood = Likelihood::new(&x.select(&rows), &standard);
+        // Starting at the present hyperparameters keeps what was found, and starting at the medians of the priors leaves a
+        // bad maximum. Gains below 1e-3 in log posterior do not change predictions noticeably.
+        let medians = Hyperparameters::expected(x.columns());
+        let end = |start: &Hyperparameters| {
+            minimize(start.logs(), ITERATIONS, 1e-3, |logs| likelihood.evaluate(logs))
+        };
         // Each start by itself, so the result is the same in whichever order they end.
-        let ends: Vec<_> = match has_cores(rows.len()) {
-            false => starts.iter().map(|start| end(start)).collect(),
+        let ends = match has_cores(rows.len()) {
+            false => [end(&self.hyperparameters), end(&medians)],
             true => std::thread::scope(|scope| {
-                let others: Vec<_> = starts[1..].iter().map(|start| scope.spawn(|| end(start))).collect();
-                let first = end(&starts[0]);
-                let others = others.into_iter().map(|other| other.join().ok().flatten());
-                std::iter::once(first).chain(others).collect()
+                let other = scope.spawn(|| end(&medians));
+                [end(&self.hyperparameters), other.join().ok().flatten()]
             }),
         };
         let best = ends.into_iter().flatten().min_by(|a, b| a.1.total_cmp(&b.1));
-        self.hyperparameters = best.map_or_else(
-            || Hyperparameters::expected(x.columns()),
-            |(logs, _)| Hyperparameters::from_logs(logs),
-        );
+        self.hyperparameters = best.map_or(medians, |(logs, _)| Hyperparameters::from_logs(logs));
     }
 
     pub fn set(&mut self, hyperparameters: Hyperparameters) {
@@ -243,10 +217,6 @@ impl GaussianProcess {
         (self.generation, self.target_generation)
     }
 
-    pub(super) fn kernel(&self) -> Kernel {
-        self.options.kernel
-    }
-
     /// The whitened covariances of a point: `v` in `L v = k`.
     pub(super) fn whitened_row(&self, row: &[f64]) -> Vec<f64> {
         let mut covariances = self.covariances(&self.scaled(row), self.inputs.rows());
@@ -269,31 +239,19 @@ impl GaussianProcess {
         let signal = self.hyperparameters.signal();
         let covariance = |other| {
             let pairs = scaled.iter().zip(self.inputs.row(other));
-            signal * self.options.kernel.correlation(pairs.map(|(a, b)| (a - b) * (a - b)).sum())
+            signal * correlation(pairs.map(|(a, b)| (a - b) * (a - b)).sum())
         };
         (0..count).map(covariance).collect()
     }
 }
 
-impl Regressor for GaussianProcess {
-    fn fit(&mut self, x: &Matrix, y: &[f64], rng: &mut ChaCha8Rng) {
-        self.tune(x, y, rng);
-        let rows = best_and_random(y, self.options.capacity, rng);
-        let targets: Vec<f64> = rows.iter().map(|row| y[*row]).collect();
-        self.learn(&x.select(&rows), &targets);
-    }
-
-    fn predict(&self, x: &Matrix) -> Vec<ModelPrediction> {
-        x.iter().map(|row| self.predict_row(row)).collect()
-    }
-}
-
-/// Ascending: half have the lowest targets, the others are drawn uniformly from the rest.
-fn best_and_random(y: &[f64], most: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+/// Ascending: all if there are no more than `most`, else the `best` with the lowest targets, and others drawn uniformly
+/// from the rest.
+pub(crate) fn best_and_random(y: &[f64], most: usize, best: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..y.len()).collect();
     if rows.len() > most {
         rows.sort_by(|a, b| y[*a].total_cmp(&y[*b]).then(a.cmp(b)));
-        for at in most.div_ceil(2)..most {
+        for at in best..most {
             rows.swap(at, rng.random_range(at..y.len()));
         }
         rows.truncate(most);
@@ -369,16 +327,21 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn plain(columns: usize) -> GaussianProcess {
-        let mut process = GaussianProcess::new(ProcessOptions::default(), columns);
+    fn plain(columns: usize) -> GaussianProcess {
+        let mut process = GaussianProcess::new(columns);
         let mut logs = vec![0.0; columns + 1];
         logs.push(1e-9f64.ln());
         process.set(Hyperparameters::from_logs(logs));
         process
     }
 
+    fn fit(process: &mut GaussianProcess, x: &Matrix, y: &[f64], seed: u64) {
+        process.tune(x, y, &mut seeded(seed));
+        process.learn(x, y);
+    }
+
     /// In the unit square; the second feature hardly counts.
-    pub(super) fn grid(side: usize) -> (Matrix, Vec<f64>) {
+    fn grid(side: usize) -> (Matrix, Vec<f64>) {
         let axis = |at: usize| at as f64 / (side - 1) as f64;
         let rows: Vec<[f64; 2]> = (0..side * side).map(|at| [axis(at / side), axis(at % side)]).collect();
         let y = rows.iter().map(|row| (6.0 * row[0]).sin() + 0.05 * row[1]).collect();
@@ -389,7 +352,7 @@ mod tests {
     fn one_observation_by_hand() {
         let mut process = plain(1);
         process.learn(&Matrix::from_rows(&[[0.0]]), &[3.0]);
-        let k = Kernel::Matern32.correlation(0.25);
+        let k = correlation(0.25);
         let v = 1.0 + process.hyperparameters().noise();
         let there = process.predict_row(&[0.5]);
         assert!((there.mean - 3.0).abs() < 1e-12);
@@ -401,9 +364,9 @@ mod tests {
         let mut process = plain(1);
         process.learn(&Matrix::from_rows(&[[0.0], [1.0]]), &[1.0, 5.0]);
         // Standardized: -1 and 1, center 3, scale 2. K = [[v, c], [c, v]], solved directly.
-        let correlation = |x: f64| Kernel::Matern32.correlation(x * x);
-        let (v, c) = (1.0 + process.hyperparameters().noise(), correlation(1.0));
-        let (a, b) = (correlation(0.3), correlation(0.7));
+        let near = |x: f64| correlation(x * x);
+        let (v, c) = (1.0 + process.hyperparameters().noise(), near(1.0));
+        let (a, b) = (near(0.3), near(0.7));
         let determinant = v * v - c * c;
         let solve = |x: f64, y: f64| ((v * x - c * y) / determinant, (v * y - c * x) / determinant);
         let (alpha, beta) = solve(-1.0, 1.0);
@@ -430,8 +393,8 @@ mod tests {
     #[test]
     fn tuning_finds_which_feature_matters() {
         let (x, y) = grid(7);
-        let mut process = GaussianProcess::new(ProcessOptions::default(), 2);
-        process.fit(&x, &y, &mut seeded(1));
+        let mut process = GaussianProcess::new(2);
+        fit(&mut process, &x, &y, 1);
         let inverse: Vec<f64> = process.hyperparameters().lengths().map(f64::recip).collect();
         assert!(inverse[0] > 3.0 * inverse[1], "{:?}", process.hyperparameters());
         let error = |row: [f64; 2]| process.predict_row(&row).mean - ((6.0 * row[0]).sin() + 0.05 * row[1]);
@@ -462,14 +425,16 @@ mod tests {
         changed.learn(&x, &y);
         changed.retarget(&logs);
         fresh.learn(&x, &logs);
-        assert_eq!(changed.predict(&x), fresh.predict(&x));
+        let all =
+            |process: &GaussianProcess| x.iter().map(|row| process.predict_row(row)).collect::<Vec<_>>();
+        assert_eq!(all(&changed), all(&fresh));
     }
 
     /// Fits, and asks about a point: whatever comes in, numbers come out.
     #[track_caller]
     fn survives(rows: &[[f64; 2]], y: &[f64]) -> ModelPrediction {
-        let mut process = GaussianProcess::new(ProcessOptions::default(), 2);
-        process.fit(&Matrix::from_rows(rows), y, &mut seeded(2));
+        let mut process = GaussianProcess::new(2);
+        fit(&mut process, &Matrix::from_rows(rows), y, 2);
         let there = process.predict_row(&[0.3, 0.4]);
         assert!(there.mean.is_finite() && there.spread.is_finite() && there.spread >= 0.0, "{there:?}");
         process.append(&[0.3, 0.4], f64::NAN);
@@ -487,15 +452,15 @@ mod tests {
         survives(&[[0.1, 0.2], [0.5, 0.9], [0.7, 0.1]], &[f64::INFINITY, 1.0, 1e300]);
         survives(&[[0.1, 0.2], [0.5, 0.9]], &[f64::NAN, f64::NAN]);
         survives(&[[f64::NAN, 0.2], [0.5, 0.9]], &[1.0, 2.0]);
-        let mut none = GaussianProcess::new(ProcessOptions::default(), 2);
-        none.fit(&Matrix::with_columns(2), &[], &mut seeded(1));
+        let mut none = GaussianProcess::new(2);
+        fit(&mut none, &Matrix::with_columns(2), &[], 1);
         assert_eq!(none.predict_row(&[0.1, 0.2]), ModelPrediction { mean: 0.0, spread: 1.0 });
     }
 
     #[test]
     fn without_features_it_is_the_mean() {
-        let mut process = GaussianProcess::new(ProcessOptions::default(), 0);
-        process.fit(&Matrix::from_rows(&[[0.0; 0]; 4]), &[1.0, 2.0, 3.0, 4.0], &mut seeded(1));
+        let mut process = GaussianProcess::new(0);
+        fit(&mut process, &Matrix::from_rows(&[[0.0; 0]; 4]), &[1.0, 2.0, 3.0, 4.0], 1);
         assert!((process.predict_row(&[]).mean - 2.5).abs() < 1e-9);
     }
 
@@ -503,8 +468,8 @@ mod tests {
     fn the_same_seed_gives_the_same_settings() {
         let (x, y) = grid(12);
         let fitted = |seed| {
-            let mut process = GaussianProcess::new(ProcessOptions::default(), 2);
-            process.fit(&x, &y, &mut seeded(seed));
+            let mut process = GaussianProcess::new(2);
+            fit(&mut process, &x, &y, seed);
             process.hyperparameters().clone()
         };
         assert_eq!(fitted(5), fitted(5));
@@ -514,11 +479,11 @@ mod tests {
     #[test]
     fn a_part_holds_the_best() {
         let y: Vec<f64> = (0..100).map(|at| f64::from((at * 37) % 100)).collect();
-        let rows = best_and_random(&y, 20, &mut seeded(1));
+        let rows = best_and_random(&y, 20, 10, &mut seeded(1));
         assert_eq!(rows.len(), 20);
         assert!(rows.windows(2).all(|pair| pair[0] < pair[1]));
         assert!((0..100).filter(|row| y[*row] < 10.0).all(|row| rows.contains(&row)));
-        assert_eq!(best_and_random(&y, 200, &mut seeded(1)).len(), 100);
+        assert_eq!(best_and_random(&y, 200, 100, &mut seeded(1)).len(), 100);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! observations take about a millisecond and 16 MB.
 
 use super::cholesky::Reflection;
+use super::likelihood::correlations;
 use super::matrix::Matrix;
 use super::process::GaussianProcess;
 use crate::model::ModelPrediction;
@@ -137,11 +138,6 @@ impl ProcessScreen {
         })
     }
 
-    /// The screen must have seen all points in flight by then, and `update` must be next.
-    pub(crate) fn measure(&mut self, reflections: &[Reflection]) {
-        self.reflect(reflections);
-    }
-
     pub(crate) fn abandon(&mut self, reflections: &[Reflection]) {
         self.reflect(reflections);
         self.in_flight -= 1;
@@ -149,7 +145,8 @@ impl ProcessScreen {
         self.blocks.iter_mut().for_each(|block| block.whitened.truncate(rows * BLOCK));
     }
 
-    fn reflect(&mut self, reflections: &[Reflection]) {
+    /// One of the points in flight was measured. The screen must have seen all of them by then, and `update` must be next.
+    pub(crate) fn reflect(&mut self, reflections: &[Reflection]) {
         for block in &mut self.blocks {
             for reflection in reflections {
                 let pair = &mut block.whitened[reflection.at * BLOCK..(reflection.at + 2) * BLOCK];
@@ -191,7 +188,7 @@ impl ProcessScreen {
                     *square += apart * apart;
                 }
             }
-            process.kernel().correlations(&mut covariances);
+            correlations(&mut covariances);
             covariances.iter_mut().for_each(|value| *value *= signal);
             subtract(&mut covariances, before, &block.whitened);
             covariances.iter_mut().for_each(|value| *value *= inverse);
@@ -238,8 +235,6 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
-    use crate::model::Regressor;
-    use crate::model::process::ProcessOptions;
 
     fn target(row: &[f64]) -> f64 {
         (3.0 * row[0]).sin() + row[1] * row[1] - 0.5 * row[2]
@@ -249,6 +244,11 @@ mod tests {
         let mut rng = seeded(seed);
         let rows: Vec<[f64; 3]> = (0..rows).map(|_| [(); 3].map(|()| rng.random::<f64>())).collect();
         Matrix::from_rows(&rows)
+    }
+
+    fn fit(process: &mut GaussianProcess, x: &Matrix, y: &[f64], seed: u64) {
+        process.tune(x, y, &mut seeded(seed));
+        process.learn(x, y);
     }
 
     #[track_caller]
@@ -265,12 +265,12 @@ mod tests {
     fn a_screen_follows_its_process_through_everything() {
         let (points, seen) = (random(700, 1), random(60, 2));
         let targets: Vec<f64> = seen.iter().map(target).collect();
-        let mut process = GaussianProcess::new(ProcessOptions::default(), 3);
+        let mut process = GaussianProcess::new(3);
         let mut screen = ProcessScreen::new(&points);
         screen.update(&process);
         agrees(&screen, &process, &points);
         let first: Vec<usize> = (0..30).collect();
-        process.fit(&seen.select(&first), &targets[..30], &mut seeded(3));
+        fit(&mut process, &seen.select(&first), &targets[..30], 3);
         screen.update(&process);
         agrees(&screen, &process, &points);
         for (at, target) in targets.iter().enumerate().skip(30) {
@@ -308,8 +308,8 @@ mod tests {
     fn what_is_measured_or_given_up_in_flight_is_as_if_it_was_taken_in_anew() {
         let (points, seen) = (random(700, 4), random(60, 5));
         let targets: Vec<f64> = seen.iter().map(target).collect();
-        let mut process = GaussianProcess::new(ProcessOptions::default(), 3);
-        process.fit(&seen, &targets, &mut seeded(6));
+        let mut process = GaussianProcess::new(3);
+        fit(&mut process, &seen, &targets, 6);
         let mut screen = ProcessScreen::new(&points);
         let (mut rng, mut flight) = (seeded(7), Vec::new());
         for round in 0..200 {
@@ -318,7 +318,7 @@ mod tests {
                 let row = points.row(flight.remove(place));
                 match round % 5 {
                     0 => screen.abandon(&process.abandon(place)),
-                    _ => screen.measure(&process.measure(place, target(row))),
+                    _ => screen.reflect(&process.measure(place, target(row))),
                 }
             }
             flight.push(3 * round);

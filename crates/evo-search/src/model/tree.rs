@@ -14,32 +14,30 @@ const NONE: u32 = u32::MAX;
 /// Unlike sums of squares, these lose no digits when the mean is large.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moments {
-    pub(crate) weight: f64,
+    pub(crate) count: f64,
     pub(crate) mean: f64,
     pub(crate) scatter: f64,
 }
 
 impl Moments {
     /// Adds a target (West 1979).
-    pub(crate) fn add(&mut self, target: f64, weight: f64) {
-        if weight > 0.0 {
-            self.merge(Moments { weight, mean: target, scatter: 0.0 });
-        }
+    pub(crate) fn add(&mut self, target: f64) {
+        self.merge(Moments { count: 1.0, mean: target, scatter: 0.0 });
     }
 
     /// Adds the targets of another set (Chan, Golub and LeVeque 1983).
     pub(crate) fn merge(&mut self, other: Moments) {
-        let weight = self.weight + other.weight;
-        if weight > 0.0 {
+        let count = self.count + other.count;
+        if count > 0.0 {
             let apart = other.mean - self.mean;
-            self.mean += apart * (other.weight / weight);
-            self.scatter += other.scatter + apart * apart * (self.weight * (other.weight / weight));
-            self.weight = weight;
+            self.mean += apart * (other.count / count);
+            self.scatter += other.scatter + apart * apart * (self.count * (other.count / count));
+            self.count = count;
         }
     }
 
     pub(crate) fn variance(&self) -> f64 {
-        if self.weight > 0.0 { self.scatter / self.weight } else { 0.0 }
+        if self.count > 0.0 { self.scatter / self.count } else { 0.0 }
     }
 }
 
@@ -95,20 +93,20 @@ impl RegressionTree {
     }
 
     /// Takes in a row that was added to the data. A node with `n` members on the way is regrown with chance
-    /// `refresh / n`, so that a split that was drawn from few members is drawn again once there are many. A
+    /// `REFRESH / n`, so that a split that was drawn from few members is drawn again once there are many. A
     /// node's size is halved at each level, so the expected work is logarithmic in the number of rows.
     pub(crate) fn insert(&mut self, member: u32, growth: &mut Growth<'_>) {
         self.next.resize(growth.data.targets.len(), NONE);
-        let (target, weight) = (growth.data.targets[member as usize], growth.data.weights[member as usize]);
+        let target = growth.data.targets[member as usize];
         let mut at = 0;
         loop {
             let node = &mut self.nodes[at as usize];
-            let chance = growth.options.refresh / f64::from(node.count + 1);
+            let chance = REFRESH / f64::from(node.count + 1);
             if node.left == NONE || growth.rng.random_bool(chance.clamp(0.0, 1.0)) {
                 return self.regrow(at, member, growth);
             }
             node.count += 1;
-            node.moments.add(target, weight);
+            node.moments.add(target);
             let code = growth.data.codes.column(node.split.column as usize)[member as usize];
             at = if code <= node.split.code { node.left } else { node.right };
         }
@@ -275,15 +273,16 @@ impl Iterator for Members<'_> {
 
 fn moments(data: &TrainingSet, members: impl Iterator<Item = u32>) -> Moments {
     let mut moments = Moments::default();
-    members.for_each(|member| moments.add(data.targets[member as usize], data.weights[member as usize]));
+    members.for_each(|member| moments.add(data.targets[member as usize]));
     moments
 }
 
 /// The split of a node; `None` if it stays a leaf because it has too few members or all targets are equal.
 fn choose(members: &[u32], moments: &Moments, growth: &mut Growth<'_>) -> Option<NodeSplit> {
     // The variance is compared with rounding errors of targets of this size, not with 0.
-    let fewest = growth.options.min_split.max(2 * growth.options.min_leaf).max(2);
-    if members.len() < fewest || moments.variance() <= 1e-24 * (1.0 + moments.mean * moments.mean) {
+    if members.len() < growth.options.min_split
+        || moments.variance() <= 1e-24 * (1.0 + moments.mean * moments.mean)
+    {
         return None;
     }
     growth.splitter.split(growth.data, members, moments.mean, growth.options, growth.rng)
@@ -306,13 +305,12 @@ fn partition(rows: &mut [u32], codes: &[u16], code: u16) -> usize {
     lefts
 }
 
-/// The observations that trees are grown from: codes of the features, targets and weights, row by row.
+/// The observations that trees are grown from: codes of the features and targets, row by row.
 #[derive(Clone, Debug)]
 pub(crate) struct TrainingSet {
     pub(crate) codes: Codes,
     pub(crate) scales: Scales,
     pub(crate) targets: Vec<f64>,
-    pub(crate) weights: Vec<f64>,
 }
 
 /// A split of a node: rows whose code in `column` is at most `code` go left.
@@ -327,15 +325,14 @@ pub(crate) struct NodeSplit {
 pub(crate) struct Splitter {
     /// A permutation of the columns. Each draw continues a Fisher-Yates shuffle of its front.
     columns: Vec<u32>,
-    /// For each member its weight, and its weight times the difference of its target from the node's mean.
-    /// Centered sums lose fewer digits.
-    terms: Vec<(f64, f64)>,
+    /// For each member the difference of its target from the node's mean: centered sums lose fewer digits.
+    terms: Vec<f64>,
 }
 
 impl Splitter {
     /// The best of some random candidates by reduction of variance: one threshold for each of a few columns, drawn
     /// uniformly between the least and the largest value of the members (Geurts, Ernst and Wehenkel 2006). `None` if no
-    /// column separates the members, or no candidate leaves enough of them on both sides.
+    /// column separates the members.
     pub(crate) fn split(
         &mut self,
         data: &TrainingSet,
@@ -348,12 +345,8 @@ impl Splitter {
         if self.columns.len() != count {
             self.columns = (0..count as u32).collect();
         }
-        let term = |member: &u32| {
-            let weight = data.weights[*member as usize];
-            (weight, weight * (data.targets[*member as usize] - mean))
-        };
         self.terms.clear();
-        self.terms.extend(members.iter().map(term));
+        self.terms.extend(members.iter().map(|member| data.targets[*member as usize] - mean));
         let wanted = options.features_at_node.unwrap_or(count).max(1);
         let (mut tried, mut best) = (0, None::<(f64, NodeSplit)>);
         for drawn in 0..count {
@@ -372,7 +365,7 @@ impl Splitter {
             }
             tried += 1;
             let code = data.scales[column as usize].threshold(low, high, rng.random());
-            if let Some(score) = self.score(codes, members, code, options.min_leaf)
+            if let Some(score) = self.score(codes, members, code)
                 && best.is_none_or(|(other, _)| score > other)
             {
                 best = Some((score, NodeSplit { column, code }));
@@ -382,29 +375,23 @@ impl Splitter {
     }
 
     /// The score of a threshold: the variance that it explains, up to a constant.
-    fn score(&self, codes: &[u16], members: &[u32], code: u16, min_leaf: usize) -> Option<f64> {
-        let (mut left, mut left_weight, mut left_sum) = (0usize, 0.0, 0.0);
-        let (mut weight_all, mut sum_all) = (0.0, 0.0);
-        for (member, (weight, sum)) in members.iter().zip(&self.terms) {
+    fn score(&self, codes: &[u16], members: &[u32], code: u16) -> Option<f64> {
+        let (mut left, mut left_sum, mut sum_all) = (0usize, 0.0, 0.0);
+        for (member, sum) in members.iter().zip(&self.terms) {
             // Selects instead of branches, as in `partition`.
             let is_left = codes[*member as usize] <= code;
             left += usize::from(is_left);
-            left_weight += if is_left { *weight } else { 0.0 };
             left_sum += if is_left { *sum } else { 0.0 };
-            weight_all += weight;
             sum_all += sum;
         }
-        if left < min_leaf || members.len() - left < min_leaf {
-            return None;
-        }
-        Some(worth(left_weight, left_sum, weight_all, sum_all))
+        let right = members.len() - left;
+        (left > 0 && right > 0).then(|| worth(left, left_sum, right, sum_all - left_sum))
     }
 }
 
 /// The sum of squares between the two sides, `Σ wᵢ (mᵢ - m)²` for targets with overall mean `m` = 0.
-fn worth(left_weight: f64, left_sum: f64, weight: f64, sum: f64) -> f64 {
-    let square = |sum: f64, weight: f64| if weight > 0.0 { sum * sum / weight } else { 0.0 };
-    square(left_sum, left_weight) + square(sum - left_sum, weight - left_weight)
+fn worth(left: usize, left_sum: f64, right: usize, right_sum: f64) -> f64 {
+    left_sum * left_sum / left as f64 + right_sum * right_sum / right as f64
 }
 
 #[derive(Clone, Debug)]
@@ -412,23 +399,18 @@ pub struct ForestOptions {
     pub trees: usize,
     /// Columns tried at a node; `None` tries all.
     pub features_at_node: Option<usize>,
-    pub min_leaf: usize,
+    /// Members of the smallest node that is split, at least 2.
     pub min_split: usize,
-    /// An observation that arrives at a node of `n` members regrows it with chance `refresh / n`.
-    pub refresh: f64,
 }
+
+/// An observation that arrives at a node of `n` members regrows it with chance `REFRESH / n`.
+const REFRESH: f64 = 2.0;
 
 impl ForestOptions {
     /// The settings that the paper recommends for regression (Geurts, Ernst and Wehenkel 2006, section 3: all columns
     /// at a node), but nodes of three and four members are split too, because kernel timings repeat well. 32 trees,
     /// less than the paper's 100, since each adds to the time of a proposal (2026-11-21).
     pub fn extra_trees() -> ForestOptions {
-        ForestOptions { trees: 32, features_at_node: None, min_leaf: 1, min_split: 3, refresh: 2.0 }
-    }
-}
-
-impl Default for ForestOptions {
-    fn default() -> ForestOptions {
-        ForestOptions::extra_trees()
+        ForestOptions { trees: 32, features_at_node: None, min_split: 3 }
     }
 }

@@ -38,12 +38,12 @@ impl ValidityModel {
     pub fn learn(&mut self, codes: Codes, failed: &[bool], rng: &mut ChaCha8Rng) {
         let targets: Vec<f64> = failed.iter().map(|failed| f64::from(u8::from(*failed))).collect();
         self.failures = failed.iter().filter(|failed| **failed).count();
-        self.forest.learn(codes, &targets, None, rng);
+        self.forest.learn(codes, &targets, rng);
     }
 
     pub fn add(&mut self, row: &[u16], failed: bool, rng: &mut ChaCha8Rng) {
         self.failures += usize::from(failed);
-        self.forest.add(row, f64::from(u8::from(failed)), 1.0, rng);
+        self.forest.add(row, f64::from(u8::from(failed)), rng);
     }
 
     fn rate(&self) -> f64 {

@@ -21,13 +21,12 @@ use evo::supervise::job::{Job, Standing};
 use evo::supervise::lane::LaneLimits;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
-use evo_space::genome::Configuration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::{Value, json};
 
-use self::plain::{PlainOrder, PlainReply, VERSION};
-use crate::order::Order;
+use self::plain::{Agreement, PlainOrder, PlainReply, VERSION};
+use crate::Order;
 
 pub use self::plain::serve;
 
@@ -67,7 +66,7 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError
         report.push(check);
     }
     if judged == 0 {
-        report.add("judged", Err("nothing judged is nothing shown".to_string()));
+        report.push(SelftestCheck::new("judged", Some(false), "nothing judged is nothing shown"));
     }
     Ok(info)
 }
@@ -79,60 +78,48 @@ fn judged_twice(
     order: &Order,
 ) -> Result<SelftestCheck, CliError> {
     let mut second = SecondJudge { setup: &order.setup, child: None };
-    let (mut judged, mut right, mut not_built, mut elements, mut worst) = (0usize, 0, 0, 0, 0.0f64);
+    let (mut judged, mut right, mut not_built, mut all) = (0usize, 0, 0, Agreement::default());
     // Configurations that the two do not agree to call right.
     let (mut alarms, mut lines) = (Vec::new(), String::new());
-    let mut alarm = |configuration: &Configuration, verdict: String, message: &str, loops: &str| {
-        let line = format!("ALARM {configuration}: {verdict}: {message}; plain loops: {loops}");
-        // At once, because a long run may not come to its end.
-        output::say(&format!("{space}: {line}"));
-        lines += &format!("\n  {line}");
-        alarms.push(json!({
-            "configuration": configuration, "verdict": verdict, "message": message, "loops": loops,
-        }));
-        alarms.len()
-    };
     let file = bench.file();
-    let mut alarm_count = 0;
     for genome in file.space.sample_distinct(count, &mut ChaCha8Rng::seed_from_u64(order.seed)) {
         let configuration = file.space.configuration(&genome);
-        let job = match bench.job(&configuration, false)? {
-            Ok(job) => job,
+        let (verdict, loops) = match bench.job(&configuration, false)? {
             // A variant that this device cannot hold is not an alarm.
             Err(verdict) if verdict.kind == VerdictKind::StaticReject => {
                 not_built += 1;
                 continue;
             }
-            Err(verdict) => {
-                alarm_count = alarm(&configuration, verdict.label(), &verdict.message, "not asked");
-                continue;
+            Err(verdict) => (*verdict, "not asked".to_string()),
+            Ok(job) => {
+                judged += 1;
+                let verdict = bench.lane.evaluate(&job, &Standing::default()).verdict;
+                let loops = second.judge(space, &job, order.seed ^ job.number)?.map(|own| all.add(own));
+                (verdict, loops.map_or_else(|why| why, |()| "right".to_string()))
             }
         };
-        let verdict = bench.lane.evaluate(&job, &Standing::default()).verdict;
-        let loops = match second.judge(space, &job, order.seed ^ job.number)? {
-            PlainReply::Right { elements: compared, worst: largest } => {
-                elements += compared;
-                worst = worst.max(largest);
-                "right".to_string()
-            }
-            PlainReply::Wrong { message } | PlainReply::Failed { message } => message,
-        };
-        judged += 1;
         if verdict.is_pass() && loops == "right" {
             right += 1;
         } else {
-            alarm_count = alarm(&configuration, verdict.label(), &verdict.message, &loops);
+            let (label, message) = (verdict.label(), &verdict.message);
+            let line = format!("ALARM {configuration}: {label}: {message}; plain loops: {loops}");
+            // At once, because a long run may not come to its end.
+            output::say(&format!("{space}: {line}"));
+            lines += &format!("\n  {line}");
+            alarms.push(json!({
+                "configuration": configuration, "verdict": label, "message": message, "loops": loops,
+            }));
         }
         if judged.is_multiple_of(TOLD_EVERY) {
-            output::say(&format!("{space}: {judged} of {count} judged twice, {alarm_count} alarms"));
+            output::say(&format!("{space}: {judged} of {count} judged twice, {} alarms", alarms.len()));
         }
     }
+    let Agreement { elements, worst } = all;
     let message = format!(
         "{judged} judged, {right} right twice, {not_built} not built; {elements} elements, largest error \
          {worst:.2} of its bound{lines}"
     );
-    let check = SelftestCheck { name: space.into(), message, ..SelftestCheck::default() };
-    let check = SelftestCheck { passed: Some(alarms.is_empty()), ..check };
+    let check = SelftestCheck::new(space, Some(alarms.is_empty()), message);
     Ok(check.with(&json!({
         "judged": judged, "right": right, "not_built": not_built, "elements": elements, "worst": worst,
         "alarms": alarms,
@@ -149,7 +136,7 @@ impl SecondJudge<'_> {
     fn judge(&mut self, kernel: &str, job: &Job, seed: u64) -> Result<PlainReply, CliError> {
         let mut plans: Vec<ProblemPlan> = job.all_checked();
         plans.extend(job.tiny.iter().chain(&job.several).cloned());
-        let (mut all, mut most) = (0, 0.0);
+        let mut all = Agreement::default();
         for build in &job.candidate.builds {
             let binary = build.binary.path.clone();
             let order = PlainOrder {
@@ -163,24 +150,17 @@ impl SecondJudge<'_> {
                 Some(child) => child,
                 None => start(self.setup)?,
             };
-            match child.ask(&order, LIMIT) {
-                Ok(PlainReply::Right { elements, worst }) => {
-                    all += elements;
-                    most = f64::max(most, worst);
-                }
-                Ok(other) => {
-                    self.child = Some(child);
-                    return Ok(other);
-                }
-                Err(death) => {
-                    return Ok(PlainReply::Failed {
-                        message: format!("the child is gone: {:?}", death.cause),
-                    });
-                }
-            }
+            let reply = match child.ask(&order, LIMIT) {
+                Ok(reply) => reply,
+                Err(death) => return Ok(Err(format!("the child is gone: {:?}", death.cause))),
+            };
             self.child = Some(child);
+            match reply {
+                Ok(agreement) => all.add(agreement),
+                Err(message) => return Ok(Err(message)),
+            }
         }
-        Ok(PlainReply::Right { elements: all, worst: most })
+        Ok(Ok(all))
     }
 }
 

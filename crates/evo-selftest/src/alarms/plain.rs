@@ -5,20 +5,21 @@
 //! which the gates use too, and nothing else of theirs.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
 use evo_device::open::open;
-use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role};
 use half::f16;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use super::loops;
-use evo::process::{self, Orphaned, ParentLink, RequestHandler};
+use evo::process::{Orphaned, ParentLink};
 use evo::worker::serve::rooms;
 
 /// Of the protocol between the self-test and its child, which are always of one build.
@@ -37,21 +38,21 @@ pub struct PlainOrder {
     pub seed: u64,
 }
 
-/// What became of it.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum PlainReply {
-    /// All outputs are within their bounds, of which `worst` is the largest share.
-    Right {
-        elements: u64,
-        worst: f64,
-    },
-    Wrong {
-        message: String,
-    },
-    /// It could not be run.
-    Failed {
-        message: String,
-    },
+/// How all outputs are within their bounds, or what is wrong or why it could not be run.
+pub type PlainReply = Result<Agreement, String>;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Agreement {
+    pub elements: u64,
+    /// The largest share of a bound.
+    pub worst: f64,
+}
+
+impl Agreement {
+    pub fn add(&mut self, other: Agreement) {
+        self.elements += other.elements;
+        self.worst = self.worst.max(other.worst);
+    }
 }
 
 /// Serves until stdin ends, on a device that is opened with the helper kernels of a file, if it needs any. `sandbox`: whether
@@ -59,58 +60,24 @@ pub enum PlainReply {
 pub fn serve(sandbox: bool, device: &str, support_cubin: Option<&Path>) -> Result<(), String> {
     let link = ParentLink::take_over(VERSION, Orphaned::Exits).map_err(|error| error.to_string())?;
     let rooms = rooms(sandbox).map_err(|error| error.to_string())?;
-    let device = open(device, support_cubin, rooms).map_err(text)?;
-    process::serve(&mut PlainWorker { link, device }).map_err(|error| error.to_string())
+    let mut device = open(device, support_cubin, rooms).map_err(|error| error.to_string())?;
+    let served = link.serve(|order: PlainOrder| -> Option<PlainReply> {
+        Some(judge(device.as_mut(), &order).map_err(|error| error.to_string()))
+    });
+    served.map_err(|error| error.to_string())
 }
 
-struct PlainWorker {
-    link: ParentLink<PlainOrder, PlainReply>,
-    device: Box<dyn Device>,
-}
-
-impl RequestHandler for PlainWorker {
-    type Request = PlainOrder;
-    type Response = PlainReply;
-
-    fn link(&mut self) -> &mut ParentLink<PlainOrder, PlainReply> {
-        &mut self.link
-    }
-
-    fn answer(&mut self, order: PlainOrder) -> Option<PlainReply> {
-        let reply = judge(self.device.as_mut(), &order);
-        Some(reply.unwrap_or_else(|message| PlainReply::Failed { message }))
-    }
-}
-
-fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<PlainReply, String> {
+fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<Agreement, Box<dyn Error>> {
     let PlainOrder { kernel, binary, entries, plans, seed } = order;
     let image = std::fs::read(binary).map_err(|error| format!("`{}`: {error}", binary.display()))?;
-    let module = device.load(&image, entries).map_err(text)?;
+    let module = device.load(&image, entries)?;
     let mut random = ChaCha8Rng::seed_from_u64(*seed);
-    let (mut elements, mut worst) = (0, 0.0f64);
-    let mut found = None;
-    for plan in plans {
-        let outcome = run(device, module, kernel, plan, &mut random)?;
-        elements += outcome.elements;
-        worst = worst.max(outcome.worst);
-        if let Some(message) = outcome.wrong {
-            found = Some(message);
-            break;
-        }
-    }
-    device.unload(module).map_err(text)?;
-    Ok(found.map_or(PlainReply::Right { elements, worst }, |message| PlainReply::Wrong { message }))
-}
-
-#[derive(Default)]
-struct Differences {
-    elements: u64,
-    worst: f64,
-    wrong: Option<String>,
-}
-
-fn text(error: DeviceError) -> String {
-    error.to_string()
+    let mut all = Agreement::default();
+    let compared = plans
+        .iter()
+        .try_for_each(|plan| run(device, module, kernel, plan, &mut random).map(|own| all.add(own)));
+    device.unload(module)?;
+    compared.map(|()| all)
 }
 
 /// Runs one problem once and compares its output.
@@ -120,30 +87,28 @@ fn run(
     kernel: &str,
     plan: &ProblemPlan,
     random: &mut ChaCha8Rng,
-) -> Result<Differences, String> {
+) -> Result<Agreement, Box<dyn Error>> {
     let mut inputs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut buffers = Vec::new();
     for buffer in &plan.buffers {
         let (values, bytes) = contents(buffer, random)?;
-        let own = device.allocate(&buffer.name, bytes.len() as u64).map_err(text)?;
-        device.write(own, &bytes).map_err(text)?;
-        buffers.push(own);
+        let allocated = device.allocate(&buffer.name, bytes.len() as u64)?;
+        device.write(allocated, &bytes)?;
+        buffers.push(allocated);
         inputs.insert(&buffer.name, values);
     }
-    let outcome = launch(device, module, plan, &buffers).and_then(|()| {
+    let compared = launch(device, module, plan, &buffers).and_then(|()| {
         let answer = loops::answer(kernel, &inputs, &plan.sizes, random)
             .ok_or_else(|| format!("nobody wrote plain loops for the kernel `{kernel}`"))?;
         let output = plan.buffers.iter().position(|buffer| buffer.role == Role::Output);
         let output = output.ok_or_else(|| format!("`{}` has no output", plan.name))?;
-        let bytes = device.read(buffers[output]).map_err(text)?;
-        let own = &plan.buffers[output];
-        let actual = decode(&bytes[..own.bytes() as usize], own.dtype)?;
-        Ok(compare(plan, &actual, &answer))
+        let bytes = device.read(buffers[output])?;
+        let output = &plan.buffers[output];
+        let actual = decode(&bytes[..output.bytes() as usize], output.dtype)?;
+        Ok(compare(&plan.name, &actual, &answer)?)
     });
-    for buffer in buffers {
-        device.free(buffer).map_err(text)?;
-    }
-    outcome
+    buffers.into_iter().try_for_each(|buffer| device.free(buffer))?;
+    compared
 }
 
 fn launch(
@@ -151,36 +116,34 @@ fn launch(
     module: ModuleId,
     plan: &ProblemPlan,
     buffers: &[BufferId],
-) -> Result<(), String> {
+) -> Result<(), Box<dyn Error>> {
     let launches: Result<Vec<BoundLaunch>, String> =
         plan.launches.iter().map(|launch| bound(launch, plan, buffers)).collect();
-    device.launch(module, &launches?).map_err(text)?;
-    device.synchronize().map_err(text)
+    device.launch(module, &launches?)?;
+    Ok(device.synchronize()?)
 }
 
-fn compare(plan: &ProblemPlan, actual: &[f64], answer: &loops::PlainAnswer) -> Differences {
-    let mut outcome = Differences { elements: answer.places.len() as u64, ..Differences::default() };
+fn compare(name: &str, actual: &[f64], answer: &loops::PlainAnswer) -> PlainReply {
     if actual.len() != answer.total {
         let (have, want) = (actual.len(), answer.total);
-        outcome.wrong = Some(format!("`{}`: {have} elements where the loops give {want}", plan.name));
-        return outcome;
+        return Err(format!("`{name}`: {have} elements where the loops give {want}"));
     }
+    let mut agreement = Agreement { elements: answer.places.len() as u64, worst: 0.0 };
     for (number, &index) in answer.places.iter().enumerate() {
         let (value, exact, bound) = (actual[index], answer.values[number], answer.bounds[number]);
         let error = (value - exact).abs();
         // A NaN is not within anything.
-        let within = error <= bound;
-        if !within && outcome.wrong.is_none() {
-            let name = &plan.name;
-            outcome.wrong = Some(format!(
+        let is_within = error <= bound;
+        if !is_within {
+            return Err(format!(
                 "`{name}`: element {index} is {value:e}, plain loops give {exact:e} ± {bound:.1e}"
             ));
         }
         if bound > 0.0 {
-            outcome.worst = outcome.worst.max(error / bound);
+            agreement.worst = agreement.worst.max(error / bound);
         }
     }
-    outcome
+    Ok(agreement)
 }
 
 /// Values of an input and the bytes of any buffer. Values are uniform between −0.5 and 1.5: none is special, both signs
@@ -200,7 +163,7 @@ fn contents(buffer: &BufferPlan, random: &mut ChaCha8Rng) -> Result<(Vec<f64>, V
     let mut values = Vec::with_capacity(elements);
     let mut encoded = Vec::with_capacity(bytes);
     for _ in 0..elements {
-        let drawn = (random.next_u32() >> 8) as f32 / (1u32 << 23) as f32 - 0.5;
+        let drawn = random.random_range(-0.5f32..1.5);
         match buffer.dtype {
             DType::F32 => {
                 values.push(f64::from(drawn));
@@ -220,22 +183,15 @@ fn contents(buffer: &BufferPlan, random: &mut ChaCha8Rng) -> Result<(Vec<f64>, V
 
 fn decode(bytes: &[u8], dtype: DType) -> Result<Vec<f64>, String> {
     Ok(match dtype {
-        DType::F32 => bytes
-            .chunks_exact(4)
-            .map(|own| f64::from(f32::from_le_bytes([own[0], own[1], own[2], own[3]])))
-            .collect(),
-        DType::F16 => {
-            bytes.chunks_exact(2).map(|own| f16::from_le_bytes([own[0], own[1]]).to_f64()).collect()
-        }
+        DType::F32 => bytes.as_chunks().0.iter().map(|four| f64::from(f32::from_le_bytes(*four))).collect(),
+        DType::F16 => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect(),
         other => return Err(format!("no output of type `{}` is read here", other.as_str())),
     })
 }
 
 fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Result<BoundLaunch, String> {
-    let three = |values: [i64; 3]| -> Result<[u32; 3], String> {
-        let narrow = |value: i64| u32::try_from(value).map_err(|_| format!("`{value}` is not an extent"));
-        Ok([narrow(values[0])?, narrow(values[1])?, narrow(values[2])?])
-    };
+    let narrow = |value: i64| u32::try_from(value).map_err(|_| format!("`{value}` is not an extent"));
+    let three = |[x, y, z]: [i64; 3]| Ok::<_, String>([narrow(x)?, narrow(y)?, narrow(z)?]);
     let argument = |argument: &ArgumentRef| match *argument {
         ArgumentRef::Buffer(position) => Ok(BoundArgument::Buffer(buffers[position])),
         ArgumentRef::Scalar(position) | ArgumentRef::Literal(position) => {
@@ -244,11 +200,12 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
                 _ => &plan.scalars[position],
             };
             match (scalar.dtype, scalar.integer) {
-                (DType::I32, Some(value)) => Ok(BoundArgument::Scalar((value as i32).to_le_bytes().to_vec())),
-                (DType::I64, Some(value)) => Ok(BoundArgument::Scalar(value.to_le_bytes().to_vec())),
-                (DType::F32, _) => Ok(BoundArgument::Scalar((scalar.value as f32).to_le_bytes().to_vec())),
+                (DType::I32, Some(value)) => Ok((value as i32).to_le_bytes().to_vec()),
+                (DType::I64, Some(value)) => Ok(value.to_le_bytes().to_vec()),
+                (DType::F32, _) => Ok((scalar.value as f32).to_le_bytes().to_vec()),
                 _ => Err(format!("no scalar of type `{}` is passed here", scalar.dtype.as_str())),
             }
+            .map(BoundArgument::Scalar)
         }
         ArgumentRef::TensorMap(position) => {
             let own = &plan.tensor_maps[position];
@@ -273,26 +230,6 @@ fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Resul
 mod tests {
     use super::*;
 
-    fn plan() -> ProblemPlan {
-        ProblemPlan {
-            name: "p".into(),
-            sizes: BTreeMap::new(),
-            weight: 1.0,
-            buffers: Vec::new(),
-            scalars: Vec::new(),
-            tensor_maps: Vec::new(),
-            launches: Vec::new(),
-            reference_launches: Vec::new(),
-            reference_variables: Vec::new(),
-            prepare_launches: Vec::new(),
-            reference_sizes: Vec::new(),
-            reference_parameters: Default::default(),
-            literals: Vec::new(),
-            flops: None,
-            bytes: None,
-        }
-    }
-
     #[test]
     fn the_first_element_beyond_its_bound_is_named() {
         let answer = loops::PlainAnswer {
@@ -301,17 +238,16 @@ mod tests {
             bounds: vec![0.1, 0.1, 0.0],
             total: 3,
         };
-        let of = |actual: &[f64]| compare(&plan(), actual, &answer);
-        let right = of(&[1.05, 2.0, 3.0]);
-        assert_eq!((right.wrong, right.elements), (None, 3));
+        let of = |actual: &[f64]| compare("p", actual, &answer);
+        let right = of(&[1.05, 2.0, 3.0]).unwrap();
+        assert_eq!(right.elements, 3);
         assert!((right.worst - 0.5).abs() < 1e-9);
-        assert!(of(&[1.0, 2.2, 4.0]).wrong.unwrap().contains("element 1 is 2.2e0"));
-        assert!(of(&[1.0, 2.0, 3.0 + 1e-12]).wrong.is_some(), "a bound of 0 is exact");
-        assert!(of(&[f64::NAN, 2.0, 3.0]).wrong.is_some());
-        assert!(of(&[1.0, 2.0]).wrong.unwrap().contains("2 elements where the loops give 3"));
+        assert!(of(&[1.0, 2.2, 4.0]).unwrap_err().contains("element 1 is 2.2e0"));
+        assert!(of(&[1.0, 2.0, 3.0 + 1e-12]).is_err(), "a bound of 0 is exact");
+        assert!(of(&[f64::NAN, 2.0, 3.0]).is_err());
+        assert!(of(&[1.0, 2.0]).unwrap_err().contains("2 elements where the loops give 3"));
         let some = loops::PlainAnswer { places: vec![2], values: vec![3.0], bounds: vec![0.0], total: 3 };
-        let seen = compare(&plan(), &[9.0, 9.0, 3.0], &some);
-        assert_eq!((seen.wrong, seen.elements), (None, 1));
-        assert!(compare(&plan(), &[3.0, 3.0, 9.0], &some).wrong.unwrap().contains("element 2 is 9e0"));
+        assert_eq!(compare("p", &[9.0, 9.0, 3.0], &some).unwrap().elements, 1);
+        assert!(compare("p", &[3.0, 3.0, 9.0], &some).unwrap_err().contains("element 2 is 9e0"));
     }
 }

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use self::processes::ProcessId;
 use self::stage::{CrashStage, Sweep, Verdicts};
-use crate::order::Order;
+use crate::Order;
 
 /// Moments without `--count`.
 const COUNT: usize = 200;
@@ -36,7 +36,7 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError
     let count = order.count.unwrap_or(COUNT);
     let stage = CrashStage::new()?;
     stage.prepare("undisturbed")?;
-    stage.start("undisturbed", 1)?.finish()?;
+    stage.start("undisturbed")?.finish()?;
     let expected = stage.journal("undisturbed")?.verdicts;
     if expected.is_empty() {
         return Err(CliError::environment("the sweep of the self-test does not run on this machine")
@@ -56,7 +56,6 @@ const EVENTS: usize = 34;
 /// Milliseconds after the event.
 const DELAY_MS: u64 = 60;
 
-/// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victim {
@@ -79,7 +78,6 @@ impl Victim {
     }
 }
 
-/// A moment of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
     victim: Victim,
@@ -120,7 +118,6 @@ const VICTIM_PATIENCE: Duration = Duration::from_millis(400);
 /// Dying takes a moment, and orphans have two seconds to notice.
 const DEATH_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What became of a study.
 #[derive(Debug, Default, Serialize)]
 struct PlayedStudy {
     seed: u64,
@@ -151,8 +148,8 @@ impl PlayedStudy {
             self.problems.iter().for_each(|problem| message += &format!("\n  ✗  {problem}"));
             message += &format!("\n     again: evo-selftest crash --seed {} --count {moments}", self.seed);
         }
-        let (name, passed) = (format!("study-{}", self.seed), Some(self.problems.is_empty()));
-        SelftestCheck { name, passed, message, ..SelftestCheck::default() }.with(self)
+        let name = format!("study-{}", self.seed);
+        SelftestCheck::new(&name, Some(self.problems.is_empty()), message).with(self)
     }
 }
 
@@ -188,7 +185,7 @@ struct Play<'a> {
 impl Play<'_> {
     fn start(&mut self) -> Result<Sweep, CliError> {
         self.played.runs += 1;
-        Ok(self.stage.start(&self.name, 1)?)
+        Ok(self.stage.start(&self.name)?)
     }
 
     /// Kills at the moments of the seed.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use evo::cli::selftest::scratch;
 use evo::journal::error::JournalError;
 use evo::journal::reader;
 use evo::journal::record::JournalRecord;
@@ -75,14 +76,12 @@ extern "C" __global__ void naive(const float *x, float *y, int n) {
 /// Configurations and what became of them; how fast a right one was depends on the machine.
 pub type Verdicts = BTreeMap<String, String>;
 
-/// Where the self-test plays.
 pub struct CrashStage {
     folder: TempDir,
     program: PathBuf,
 }
 
 impl CrashStage {
-    /// A folder with the space in it.
     pub fn new() -> io::Result<CrashStage> {
         let folder = tempfile::Builder::new().prefix("evo-crash-").tempdir()?;
         for (name, text) in [("crash.toml", SPACE), ("naive.cu", NAIVE)] {
@@ -101,18 +100,16 @@ impl CrashStage {
         fs::write(self.folder.path().join("crash.cu"), format!("// {study}\n{KERNEL}"))
     }
 
-    /// Begins or continues the study.
-    pub fn start(&self, study: &str, seed: u64) -> io::Result<Sweep> {
+    pub fn start(&self, study: &str) -> io::Result<Sweep> {
         let mut command = Command::new(&self.program);
         command.args(["sweep", "crash.toml", "--device", "host", "--strategy", "exhaustive", "--json"]);
         command.args(["--finalists", "0", "--jobs", "2", "--resume=or-begin", "--no-prior"]);
-        command.args(["--study", study, "--seed", &seed.to_string()]);
+        command.args(["--study", study, "--seed", "1"]);
         command.current_dir(self.folder.path()).env("EVO_CACHE_DIR", self.cache());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         Sweep::of(process::spawn(command)?)
     }
 
-    /// The study's folder.
     pub fn study(&self, study: &str) -> PathBuf {
         self.folder.path().join("evidence").join(study)
     }
@@ -128,15 +125,9 @@ impl CrashStage {
 
     /// What is left of files that were being written: by compilers, by the cache, in the study's folder.
     pub fn scratch(&self, study: &str) -> Vec<PathBuf> {
-        let list = |path: &Path| -> Vec<PathBuf> {
-            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
-        };
-        let hidden =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let mut left: Vec<PathBuf> =
-            list(&self.cache()).into_iter().flat_map(|version| list(&version.join("tmp"))).collect();
-        left.extend(list(&self.study(study)).into_iter().filter(hidden));
-        left
+        let files = fs::read_dir(self.study(study)).into_iter().flatten().flatten();
+        let hidden = files.filter(|entry| entry.file_name().to_string_lossy().starts_with('.'));
+        scratch(&self.cache()).into_iter().chain(hidden.map(|entry| entry.path())).collect()
     }
 }
 

@@ -27,13 +27,13 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
-use evo_space::diagnostic::nearest;
+use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 use serde_json::json;
 
 use self::rows::{CheckWorth, GateRow, Handling, ROWS, RowPlan};
-use crate::order::Order;
+use crate::Order;
 
 /// A launch of a fixture that should not end.
 const LAUNCHED: Duration = Duration::from_millis(400);
@@ -47,9 +47,8 @@ pub(crate) fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_js
     let rows: Vec<&GateRow> = ROWS.iter().filter(|row| order.wants(row.check.as_str())).collect();
     if rows.is_empty() {
         let only = order.only.as_deref().unwrap_or_default();
-        let near = nearest(only, ROWS.iter().map(|row| row.check.as_str()));
-        let hint =
-            near.map_or("without `--only` all of them run".into(), |near| format!("did you mean `{near}`?"));
+        let checks = ROWS.iter().map(|row| row.check.as_str());
+        let hint = suggestion(only, checks, || "without `--only` all of them run".into());
         return Err(order.names_nothing("check", hint));
     }
     let bench = GateBench::start(order, &rows)?;
@@ -86,32 +85,32 @@ impl GateFinding {
 }
 
 fn configuration(row: &GateRow, file: &SpaceFile) -> Configuration {
-    let pairs = file.space.parameters().iter().map(|parameter| {
-        let is_fixture = &*parameter.name == "FIXTURE";
-        let value = if is_fixture { Value::from(row.fixture) } else { parameter.default_value().clone() };
-        (parameter.name.clone(), value)
-    });
-    Configuration::new(pairs.collect())
+    let default = file.space.configuration(&file.space.default_genome());
+    default.with(&[("FIXTURE", Value::from(row.fixture))])
 }
 
-/// The sources of everything that may be compiled for a row.
-fn row_sources(row: &GateRow, kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
-    let file = row.task.open(row.fixture)?;
-    let kernel = session::kernel_of(&file)?;
-    let Ok(source) = render(kernel, &configuration(row, &file)) else {
-        return Ok(Vec::new());
-    };
-    let instrumented = KernelSource { instrumented: true, ..source.clone() };
-    let second = (kind == DeviceKind::Host && row.slips_through()).then_some(instrumented);
-    let references = render_reference(kernel).into_iter().chain(render_single_reference(kernel));
-    Ok(references.chain([source]).chain(second).collect())
+/// The sources of everything that may be compiled for rows on a kind of device.
+fn sources_of<'r>(
+    rows: impl IntoIterator<Item = &'r GateRow>,
+    kind: DeviceKind,
+) -> Result<BTreeMap<ContentHash, KernelSource>, CliError> {
+    let mut sources = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| row.runs_on(kind)) {
+        let file = row.task.open(row.fixture)?;
+        let kernel = session::kernel_of(&file)?;
+        let Ok(source) = render(kernel, &configuration(row, &file)) else { continue };
+        let instrumented = KernelSource { instrumented: true, ..source.clone() };
+        let second = (kind == DeviceKind::Host && row.slips_through()).then_some(instrumented);
+        let references = render_reference(kernel).into_iter().chain(render_single_reference(kernel));
+        let all = references.chain([source]).chain(second);
+        sources.extend(all.map(|source| (key(&source), source)));
+    }
+    Ok(sources)
 }
 
 /// The sources of all fixtures that run on a kind of device.
 pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
-    let rows = ROWS.iter().filter(|row| row.runs_on(kind));
-    let sources: Result<Vec<_>, CliError> = rows.map(|row| row_sources(row, kind)).collect();
-    Ok(sources?.into_iter().flatten().collect())
+    Ok(sources_of(ROWS, kind)?.into_values().collect())
 }
 
 /// A device, its compilers and what they have made, by source.
@@ -126,11 +125,7 @@ impl<'a> GateBench<'a> {
     /// Starts the device and compiles the fixtures of these rows side by side.
     fn start(order: &'a Order, rows: &[&GateRow]) -> Result<GateBench<'a>, CliError> {
         let (setup, seed) = (&order.setup, order.seed);
-        let mut sources = BTreeMap::new();
-        for row in rows.iter().filter(|row| row.runs_on(setup.choice.kind)) {
-            let fixture = row_sources(row, setup.choice.kind)?;
-            sources.extend(fixture.into_iter().map(|source| (key(&source), source)));
-        }
+        let sources = sources_of(rows.iter().copied(), setup.choice.kind)?;
         let (sender, receiver) = mpsc::channel();
         // Nobody listens any more only where this function was left by an error.
         let on_done = Box::new(move |ticket: u64, outcome| drop(sender.send((ticket, outcome))));
@@ -145,7 +140,7 @@ impl<'a> GateBench<'a> {
             let (ticket, outcome) = answer.map_err(|_| CliError::harness("the compile farm ended early"))?;
             built.insert(keys[ticket as usize].clone(), outcome);
         }
-        let lane = device_lane::lane(setup, None, None)?;
+        let lane = device_lane::lane(setup, None)?;
         Ok(GateBench { setup, lane, seed, built })
     }
 
@@ -199,8 +194,7 @@ impl<'a> GateBench<'a> {
         let more = if more.is_empty() || is_clear { more } else { format!("\n        {more}") };
         let message =
             format!("{:<16} {:<30} without it {:<30} {state}{more}", row.fixture, labels[0], labels[1]);
-        let check = SelftestCheck { name: row.check.as_str().into(), message, ..SelftestCheck::default() };
-        let check = SelftestCheck { passed: Some(passed), ..check };
+        let check = SelftestCheck::new(row.check.as_str(), Some(passed), message);
         Ok(check.with(&json!({
             "gate": row.check.gate().as_str(), "fixture": row.fixture, "with_check": labels[0],
             "without_check": labels[1], "state": state, "elapsed_ms": began.elapsed().as_secs_f64() * 1e3,
@@ -234,9 +228,7 @@ impl<'a> GateBench<'a> {
             Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..alone }),
         }
         let judgement = match limits {
-            Some(limits) => {
-                device_lane::lane_within(self.setup, None, None, limits)?.evaluate(&job, &standing)
-            }
+            Some(limits) => device_lane::lane_within(self.setup, None, limits)?.evaluate(&job, &standing),
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding::of(judgement.verdict, &judgement.gates))

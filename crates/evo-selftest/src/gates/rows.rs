@@ -36,7 +36,6 @@ impl CheckWorth {
     }
 }
 
-/// What a row shows on a device.
 #[derive(Clone, Copy, Debug)]
 pub enum RowPlan {
     /// The least that the check must be worth.
@@ -47,7 +46,6 @@ pub enum RowPlan {
     Absent(&'static str),
 }
 
-/// How a fixture is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
     /// As a contender of a sweep, with its instrumented build.
@@ -65,7 +63,6 @@ pub enum Handling {
     FastRival,
 }
 
-/// A check with its fixture.
 #[derive(Clone, Copy, Debug)]
 pub struct GateRow {
     pub check: GateCheck,

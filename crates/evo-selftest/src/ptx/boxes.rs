@@ -3,7 +3,10 @@
 use evo_protocol::dtype::DType;
 use evo_protocol::tensor_map::{OutsideFill, Swizzle, TensorMap};
 
-use super::probe::{AsBytes, DrawnNumbers, Probe, compare};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::probe::{AsBytes, Probe, compare};
 
 /// Most bytes of a box in a probe.
 const BOX_MAX: usize = 8192;
@@ -22,42 +25,42 @@ struct BoxCase {
 }
 
 impl BoxCase {
-    fn draw(numbers: &mut DrawnNumbers, rank: usize, swizzle: Swizzle, fill: OutsideFill) -> BoxCase {
+    fn draw(numbers: &mut ChaCha8Rng, rank: usize, swizzle: Swizzle, fill: OutsideFill) -> BoxCase {
         let dtypes = [DType::F16, DType::Bf16, DType::F32, DType::U8, DType::U32, DType::F64];
         let float = fill == OutsideFill::Nan;
-        let dtype = dtypes[numbers.below(if float { 3 } else { 6 }) as usize];
+        let dtype = dtypes[numbers.random_range(0..if float { 3 } else { 6 })];
         let element = dtype.bytes() as usize;
         let chunks = match swizzle.span() {
-            0 => 1 + numbers.below(12) as usize,
+            0 => numbers.random_range(1..=12),
             span => span as usize / 16,
         };
         let mut extents = vec![16 * chunks / element];
         let mut bytes = 16 * chunks;
         for _ in 1..rank {
-            let extent = 1 + numbers.below(if rank < 4 { 20 } else { 4 }) as usize;
+            let extent: usize = numbers.random_range(1..=if rank < 4 { 20 } else { 4 });
             let extent = extent.min(BOX_MAX / bytes).max(1);
             bytes *= extent;
             extents.push(extent);
         }
         let spare = if rank < 4 { 24 } else { 4 };
         let dims: Vec<usize> =
-            extents.iter().map(|extent| (extent / 2).max(1) + numbers.below(spare) as usize).collect();
+            extents.iter().map(|extent| (extent / 2).max(1) + numbers.random_range(0..spare)).collect();
         let mut strides = Vec::new();
         let mut stride = (dims[0] * element).next_multiple_of(16);
         for dim in &dims[1..] {
-            stride += 16 * numbers.below(3) as usize;
+            stride += 16 * numbers.random_range(0..3);
             strides.push(stride as i64);
             stride *= dim;
         }
-        let tensor = (0..stride.max(dims[0] * element)).map(|_| numbers.below(256) as u8).collect();
+        let tensor = numbers.random_iter().take(stride.max(dims[0] * element)).collect();
         let places = (0..BOXES)
             .map(|_| {
                 let mut at = [0; 5];
                 for (axis, place) in at.iter_mut().enumerate().take(rank) {
                     let (dim, extent) = (dims[axis] as i64, extents[axis] as i64);
-                    *place = i64::from(numbers.below((dim + extent + 2) as u32)) - extent - 1;
+                    *place = numbers.random_range(-extent - 1..=dim);
                     // Half of all boxes lie inside.
-                    if numbers.below(2) == 0 {
+                    if numbers.random() {
                         *place = (*place).clamp(0, (dim - extent).max(0));
                     }
                 }
@@ -159,12 +162,11 @@ fn fetched(probe: &mut Probe<'_>, cluster: usize) -> Result<String, String> {
     let cases = cases(probe);
     for case in &cases {
         let (bytes, words) = (case.box_bytes(), case.words());
-        let inputs: [&dyn AsBytes; 2] = [&case.tensor.as_slice(), &words.as_slice()];
+        let inputs: [&dyn AsBytes; 2] = [&case.tensor, &words];
         probe.map = Some((0, case.map.clone()));
         probe.cluster = (cluster > 1).then_some([cluster as u32, 1, 1]);
         probe.shared_bytes = (cluster * BOX_MAX) as u32;
         let out = probe.run([BOXES, 64], &inputs, &[BOXES * cluster * BOX_MAX]);
-        (probe.map, probe.cluster, probe.shared_bytes) = (None, None, 0);
         let out = out.map_err(|error| format!("{error}: {:?}", case.map))?.swap_remove(0);
         for (block, part) in (0..BOXES).flat_map(|block| (0..cluster).map(move |part| (block, part))) {
             // Each block has the boxes of all blocks of its cluster.
@@ -196,18 +198,17 @@ pub fn stores(probe: &mut Probe<'_>) -> Result<String, String> {
     let cases = cases(probe);
     for case in &cases {
         let (bytes, words) = (case.box_bytes(), case.words());
-        let tile: Vec<u8> = (0..bytes.next_multiple_of(4)).map(|_| probe.numbers.below(256) as u8).collect();
+        let tile: Vec<u8> = (&mut probe.numbers).random_iter().take(bytes.next_multiple_of(4)).collect();
         let chunk = 16 / case.element() as i64;
         let row = (case.map.dims[0] + chunk - 1) / chunk * chunk;
         for (box_number, place) in
             case.places.iter().enumerate().filter(|(_, at)| at.iter().all(|own| *own >= 0))
         {
-            let own = &words[WORDS * box_number..][..WORDS];
-            let inputs: [&dyn AsBytes; 2] = [&tile.as_slice(), &own];
+            let own = words[WORDS * box_number..][..WORDS].to_vec();
+            let inputs: [&dyn AsBytes; 2] = [&tile, &own];
             probe.map = Some((2, case.map.clone()));
             probe.shared_bytes = BOX_MAX as u32;
             let out = probe.run([1, 64], &inputs, &[case.tensor.len()]);
-            (probe.map, probe.shared_bytes) = (None, 0);
             let mut expected = vec![UNTOUCHED; case.tensor.len()];
             case.each(place, row, |at, to| {
                 if let Some(to) = to {

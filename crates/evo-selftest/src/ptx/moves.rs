@@ -1,7 +1,9 @@
 //! Instructions that move bits: `ldmatrix`, `stmatrix`, `cp.async`, bulk copies, the barriers between warps, memory of other
 //! blocks.
 
-use super::probe::{Probe, compare, floats, halves, words};
+use rand::RngExt;
+
+use super::probe::{Probe, compare, floats, halves, normal, words};
 
 /// Blocks of a launch, a case each.
 const BLOCKS: usize = 16;
@@ -15,8 +17,8 @@ fn element(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
 /// `ldmatrix` of matrices whose 32 rows of 8 elements come in order.
 pub fn loads(probe: &mut Probe<'_>) -> Result<String, String> {
     let (count, transposed) = (probe.named("_x", 1), probe.entry.ends_with("_trans"));
-    let rows: Vec<u16> = (0..BLOCKS * 256).map(|_| probe.numbers.below(1 << 16) as u16).collect();
-    let out = probe.run([BLOCKS, 32], &[&rows.as_slice()], &[BLOCKS * 32 * 16])?;
+    let rows: Vec<u16> = (&mut probe.numbers).random_iter().take(BLOCKS * 256).collect();
+    let out = probe.run([BLOCKS, 32], &[&rows], &[BLOCKS * 32 * 16])?;
     // Four registers a lane, of which as many are loaded as there are matrices.
     let found = words(&out[0]).into_iter().enumerate().filter(|(at, _)| at % 4 < count);
     compare("register", found.map(|(_, register)| register), |at| {
@@ -33,8 +35,8 @@ pub fn loads(probe: &mut Probe<'_>) -> Result<String, String> {
 /// `stmatrix`; rows that none of the matrices has stay zero.
 pub fn stores(probe: &mut Probe<'_>) -> Result<String, String> {
     let (count, transposed) = (probe.named("_x", 1), probe.entry.ends_with("_trans"));
-    let registers = probe.numbers.words(BLOCKS * 128);
-    let out = probe.run([BLOCKS, 32], &[&registers.as_slice()], &[BLOCKS * 32 * 16])?;
+    let registers: Vec<u32> = (&mut probe.numbers).random_iter().take(BLOCKS * 128).collect();
+    let out = probe.run([BLOCKS, 32], &[&registers], &[BLOCKS * 32 * 16])?;
     let mut expected = vec![0u16; BLOCKS * 256];
     for at in 0..BLOCKS * 32 * count {
         let (block, lane, matrix) = (at / (32 * count), at / count % 32, at % count);
@@ -53,9 +55,9 @@ pub fn stores(probe: &mut Probe<'_>) -> Result<String, String> {
 pub fn copies(probe: &mut Probe<'_>) -> Result<String, String> {
     let (bytes, zfill) =
         (probe.named("_ca_", 0).max(probe.named("_cg_", 0)), probe.entry.ends_with("_zfill"));
-    let input: Vec<u8> = (0..BLOCKS * 512).map(|_| probe.numbers.below(256) as u8).collect();
-    let read: Vec<u32> = (0..BLOCKS * 32).map(|_| probe.numbers.below(1 << 16)).collect();
-    let out = probe.run([BLOCKS, 32], &[&input.as_slice(), &read.as_slice()], &[input.len()])?.swap_remove(0);
+    let input: Vec<u8> = (&mut probe.numbers).random_iter().take(BLOCKS * 512).collect();
+    let read: Vec<u32> = (0..BLOCKS * 32).map(|_| probe.numbers.random_range(0..1 << 16)).collect();
+    let out = probe.run([BLOCKS, 32], &[&input, &read], &[input.len()])?.swap_remove(0);
     compare("byte", out, |at| {
         let used = if zfill { read[at / 16] as usize % (bytes + 1) } else { bytes };
         if at % bytes < used { input[at] } else { 0 }
@@ -70,8 +72,8 @@ fn permuted(
     count: usize,
     from: impl Fn(usize) -> usize,
 ) -> Result<(), String> {
-    let input = probe.numbers.words(BLOCKS * count);
-    let out = probe.run([BLOCKS, threads], &[&input.as_slice()], &[input.len() * 4])?;
+    let input: Vec<u32> = (&mut probe.numbers).random_iter().take(BLOCKS * count).collect();
+    let out = probe.run([BLOCKS, threads], &[&input], &[input.len() * 4])?;
     compare("word", words(&out[0]), |at| input[from(at)])
 }
 
@@ -101,8 +103,8 @@ pub fn bulk_stores(probe: &mut Probe<'_>) -> Result<String, String> {
 
 /// Registers handed over, and lanes elected.
 pub fn registers(probe: &mut Probe<'_>) -> Result<String, String> {
-    let input = probe.numbers.words(BLOCKS * 256);
-    let out = probe.run([BLOCKS, 256], &[&input.as_slice()], &[input.len() * 4])?;
+    let input: Vec<u32> = (&mut probe.numbers).random_iter().take(BLOCKS * 256).collect();
+    let out = probe.run([BLOCKS, 256], &[&input], &[input.len() * 4])?;
     compare("word", words(&out[0]), |at| input[at].wrapping_add(1))?;
     Ok("two warpgroups".into())
 }
@@ -110,12 +112,11 @@ pub fn registers(probe: &mut Probe<'_>) -> Result<String, String> {
 /// Memory and barriers of the blocks of clusters of one and of four.
 pub fn clusters(probe: &mut Probe<'_>) -> Result<String, String> {
     for size in [1, 4] {
-        let input: Vec<f32> = (0..BLOCKS * 64).map(|_| probe.numbers.normal() as f32).collect();
+        let input: Vec<f32> = (0..BLOCKS * 64).map(|_| normal(&mut probe.numbers) as f32).collect();
         probe.cluster = Some([size as u32, 1, 1]);
-        let ran = probe.run([BLOCKS, 64], &[&input.as_slice()], &[input.len() * 4]);
-        probe.cluster = None;
+        let out = probe.run([BLOCKS, 64], &[&input], &[input.len() * 4])?;
         // What a block gets was written by the one before it, which had read from its own next one.
-        for (at, number) in floats(&ran?[0]).into_iter().enumerate() {
+        for (at, number) in floats(&out[0]).into_iter().enumerate() {
             let (block, thread) = (at / 64, at % 64);
             let next = block / size * size + (block % size + 2) % size;
             let expected = 2.0 * input[next * 64 + 63 - thread];

@@ -1,8 +1,10 @@
 //! Instructions on one number a lane: powers of two, rounding to two halves, sums and maxima over lanes.
 
 use half::{bf16, f16};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 
-use super::probe::{DrawnNumbers, Probe, floats, words};
+use super::probe::{Probe, floats, words};
 
 /// Blocks of a launch.
 const BLOCKS: usize = 32;
@@ -34,15 +36,15 @@ const EDGES: [f32; 20] = [
     -1e-40,
 ];
 
-fn inputs(numbers: &mut DrawnNumbers, mut draw: impl FnMut(&mut DrawnNumbers) -> f32) -> Vec<f32> {
+fn inputs(numbers: &mut ChaCha8Rng, mut draw: impl FnMut(&mut ChaCha8Rng) -> f32) -> Vec<f32> {
     let random = (EDGES.len()..BLOCKS * 64).map(|_| draw(numbers)).collect::<Vec<_>>();
     EDGES.into_iter().chain(random).collect()
 }
 
 /// `ex2.approx`, with and without flushing subnormal numbers.
 pub fn exponentials(probe: &mut Probe<'_>) -> Result<String, String> {
-    let input = inputs(&mut probe.numbers, |numbers| (150.0 * numbers.signed()) as f32);
-    let input = &input[..BLOCKS * 32];
+    let mut input = inputs(&mut probe.numbers, |numbers| numbers.random_range(-150.0..150.0));
+    input.truncate(BLOCKS * 32);
     let bytes = input.len() * 4;
     let out = probe.run([BLOCKS, 32], &[&input], &[bytes, bytes])?;
     let mut worst = 0f64;
@@ -82,11 +84,11 @@ fn power_error(x: f32, answer: f32, flushed: bool) -> Result<f64, f64> {
 /// Two floats in one register.
 pub fn packs(probe: &mut Probe<'_>) -> Result<String, String> {
     let input = inputs(&mut probe.numbers, |numbers| {
-        let exponent = numbers.below(60) as i32 - 40;
-        (numbers.signed() * 2f64.powi(exponent)) as f32
+        let exponent = numbers.random_range(-40..20);
+        (numbers.random_range(-1.0..1.0) * 2f64.powi(exponent)) as f32
     });
     let bytes = input.len() * 2;
-    let out = probe.run([BLOCKS, 32], &[&input.as_slice()], &[bytes, bytes])?;
+    let out = probe.run([BLOCKS, 32], &[&input], &[bytes, bytes])?;
     let half = |x: f32| f16::from_f32(x).to_bits();
     let brain = |x: f32| bf16::from_f32(x).to_bits();
     let types: [(&str, &dyn Fn(f32) -> u16); 2] = [("f16", &half), ("bf16", &brain)];
@@ -107,7 +109,7 @@ pub fn packs(probe: &mut Probe<'_>) -> Result<String, String> {
 pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
     let input: Vec<u16> = (0..=u16::MAX).collect();
     let bytes = input.len() * 4;
-    let out = probe.run([input.len() / 64, 32], &[&input.as_slice()], &[bytes, bytes])?;
+    let out = probe.run([input.len() / 64, 32], &[&input], &[bytes, bytes])?;
     for (bits, (found_half, found_brain)) in input.iter().zip(floats(&out[0]).iter().zip(floats(&out[1]))) {
         let pairs =
             [(*found_half, f16::from_bits(*bits).to_f32()), (found_brain, bf16::from_bits(*bits).to_f32())];
@@ -123,9 +125,10 @@ pub fn unpacks(probe: &mut Probe<'_>) -> Result<String, String> {
 
 /// Sums and maxima over 2 to 32 lanes, of integers, whose sums are exact.
 pub fn reductions(probe: &mut Probe<'_>) -> Result<String, String> {
-    let input: Vec<f32> = (0..BLOCKS * 32).map(|_| probe.numbers.below(20_001) as f32 - 10_000.0).collect();
+    let input: Vec<f32> =
+        (0..BLOCKS * 32).map(|_| probe.numbers.random_range(-10_000..=10_000) as f32).collect();
     let bytes = 5 * input.len() * 4;
-    let out = probe.run([BLOCKS, 32], &[&input.as_slice()], &[bytes, bytes])?;
+    let out = probe.run([BLOCKS, 32], &[&input], &[bytes, bytes])?;
     let (sums, tops) = (floats(&out[0]), floats(&out[1]));
     for at in 0..sums.len() {
         let (lanes, place) = (2usize << (at / input.len()), at % input.len());

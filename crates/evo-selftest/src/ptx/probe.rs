@@ -3,21 +3,21 @@
 use evo_device::device::{BoundArgument, BoundLaunch, Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::tensor_map::TensorMap;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::SeedableRng;
 
 /// The module of the probes on an open device.
 pub struct Probe<'a> {
     device: &'a mut dyn Device,
     module: ModuleId,
-    /// The kernel that is launched.
     pub entry: &'static str,
-    pub numbers: DrawnNumbers,
-    /// Blocks of a cluster in launches from now on.
+    pub numbers: ChaCha8Rng,
+    /// Blocks of a cluster in the next launch.
     pub cluster: Option<[u32; 3]>,
-    /// Their dynamic shared memory.
+    /// Its dynamic shared memory.
     pub shared_bytes: u32,
-    /// Their first argument: a map of the buffer at this place among inputs and outputs.
+    /// Its first argument: a map of the buffer at this place among inputs and outputs.
     pub map: Option<(usize, TensorMap)>,
     /// Whether a launch has left the device unusable in this process.
     pub is_lost: bool,
@@ -30,7 +30,7 @@ pub trait AsBytes {
 
 macro_rules! as_bytes {
     ($($number:ty)*) => {
-        $(impl AsBytes for &[$number] {
+        $(impl AsBytes for Vec<$number> {
             fn as_bytes(&self) -> Vec<u8> {
                 self.iter().flat_map(|value| value.to_le_bytes()).collect()
             }
@@ -41,28 +41,16 @@ as_bytes!(u8 u16 u32 f32);
 
 impl<'a> Probe<'a> {
     pub fn new(device: &'a mut dyn Device, module: ModuleId) -> Probe<'a> {
-        let numbers = DrawnNumbers(ChaCha8Rng::seed_from_u64(0));
-        Probe {
-            device,
-            module,
-            entry: "",
-            numbers,
-            cluster: None,
-            shared_bytes: 0,
-            map: None,
-            is_lost: false,
-        }
+        let numbers = ChaCha8Rng::seed_from_u64(0);
+        let (cluster, shared_bytes, map) = (None, 0, None);
+        Probe { device, module, entry: "", numbers, cluster, shared_bytes, map, is_lost: false }
     }
 
     /// The number that the kernel's name has behind `mark`, or `otherwise`.
     pub fn named(&self, mark: &str, otherwise: usize) -> usize {
         let digits = self.entry.split_once(mark).map_or("", |(_, rest)| rest);
-        digits
-            .split(|letter: char| !letter.is_ascii_digit())
-            .next()
-            .unwrap_or("")
-            .parse()
-            .unwrap_or(otherwise)
+        let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse().unwrap_or(otherwise)
     }
 
     /// Runs `blocks` blocks of `threads` on these inputs, then the outputs of so many bytes; gives the outputs.
@@ -96,19 +84,17 @@ impl<'a> Probe<'a> {
             self.device.fill(buffer, 0x5a5a_5a5a)?;
             buffers.push(buffer);
         }
-        let map = self.map.clone();
+        let map = self.map.take();
         let map = map.map(|(place, map)| BoundArgument::TensorMap { buffer: buffers[place], map });
         let pointers = buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer));
         let launch = BoundLaunch {
             entry: self.entry.into(),
             grid: [blocks as u32, 1, 1],
             block: [threads as u32, 1, 1],
-            shared_bytes: self.shared_bytes,
-            cluster: self.cluster,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
+            shared_bytes: std::mem::take(&mut self.shared_bytes),
+            cluster: self.cluster.take(),
             arguments: map.into_iter().chain(pointers).collect(),
+            ..BoundLaunch::default()
         };
         self.device.launch(self.module, &[launch])?;
         self.device.synchronize()?;
@@ -133,10 +119,8 @@ pub fn compare<T: PartialEq + std::fmt::LowerHex>(
     }
 }
 
-/// The numbers of a buffer.
 pub fn words(bytes: &[u8]) -> Vec<u32> {
-    let four = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-    bytes.chunks_exact(4).map(four).collect()
+    bytes.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four)).collect()
 }
 
 /// The same as floats.
@@ -146,33 +130,10 @@ pub fn floats(bytes: &[u8]) -> Vec<f32> {
 
 /// The same as halves of either type.
 pub fn halves(bytes: &[u8]) -> Vec<u16> {
-    bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
+    bytes.as_chunks().0.iter().map(|two| u16::from_le_bytes(*two)).collect()
 }
 
-/// Numbers drawn from a seed.
-pub struct DrawnNumbers(pub ChaCha8Rng);
-
-impl DrawnNumbers {
-    /// Uniform in [0, 1).
-    fn unit(&mut self) -> f64 {
-        f64::from(self.0.next_u32()) / 4_294_967_296.0
-    }
-
-    pub fn below(&mut self, end: u32) -> u32 {
-        self.0.next_u32() % end
-    }
-
-    /// Uniform in [-1, 1).
-    pub fn signed(&mut self) -> f64 {
-        2.0 * self.unit() - 1.0
-    }
-
-    /// Roughly normal: the sum of twelve uniform numbers has variance one.
-    pub fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-
-    pub fn words(&mut self, count: usize) -> Vec<u32> {
-        (0..count).map(|_| self.0.next_u32()).collect()
-    }
+/// Roughly normal: the sum of twelve uniform numbers has variance one.
+pub fn normal(numbers: &mut ChaCha8Rng) -> f64 {
+    (0..12).map(|_| numbers.random::<f64>()).sum::<f64>() - 6.0
 }

@@ -80,6 +80,7 @@ fn every_fixture_compiles_for_a_gpu() {
     let options = FarmOptions {
         jobs: 2,
         cache: folder.path().to_path_buf(),
+        toolbox: toolchain::toolbox(),
         // One fixture includes a file whose name nobody can look at.
         checks: CheckSet::without(GateCheck::IncludePaths, None),
         ..FarmOptions::new(DeviceKind::Cuda, "sm_90a")
@@ -87,7 +88,7 @@ fn every_fixture_compiles_for_a_gpu() {
     let outcomes: Arc<Mutex<Vec<(u64, CompileOutcome)>>> = Arc::default();
     let seen = Arc::clone(&outcomes);
     let on_done = Box::new(move |ticket, outcome| seen.lock().unwrap().push((ticket, outcome)));
-    let farm = CompileFarm::start_with(options, &toolchain::toolbox(), on_done).unwrap();
+    let farm = CompileFarm::start(options, on_done).unwrap();
     let sources = evo_selftest::gates::sources(DeviceKind::Cuda).unwrap();
     for (ticket, source) in sources.iter().enumerate() {
         farm.submit(ticket as u64, source.clone());

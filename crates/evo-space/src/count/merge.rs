@@ -22,6 +22,25 @@ pub struct Layers {
 
 pub type Edges = Box<[(u16, u32)]>;
 
+/// The nodes of a layer, equal ones once.
+#[derive(Default)]
+pub struct SharedNodes {
+    numbers: FxHashMap<Edges, u32>,
+    pub nodes: Vec<Edges>,
+}
+
+impl SharedNodes {
+    pub fn number(&mut self, edges: &[(u16, u32)]) -> u32 {
+        if let Some(number) = self.numbers.get(edges) {
+            return *number;
+        }
+        let number = self.nodes.len() as u32;
+        self.nodes.push(edges.into());
+        self.numbers.insert(edges.into(), number);
+        number
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudget;
 
@@ -57,7 +76,7 @@ pub fn search(problem: &Problem, order: &[usize], limits: SearchLimits) -> Resul
         watch: &problem.watch,
     };
     search.go(0)?;
-    let nodes = search.memory.into_iter().map(|memory| memory.nodes).collect();
+    let nodes = search.memory.into_iter().map(|memory| memory.shared.nodes).collect();
     Ok(Layers { slots: order.to_vec(), nodes })
 }
 
@@ -65,8 +84,7 @@ struct DepthMemory {
     /// By the state before conjuncts without table are turned into allowed values; unused where there are none.
     before_closing: KeyTable,
     states: KeyTable,
-    shared: FxHashMap<Edges, u32>,
-    nodes: Vec<Edges>,
+    shared: SharedNodes,
     edges: Vec<(u16, u32)>,
 }
 
@@ -75,23 +93,9 @@ impl DepthMemory {
         DepthMemory {
             before_closing: KeyTable::new(step.width_before_closing()),
             states: KeyTable::new(step.width),
-            shared: FxHashMap::default(),
-            nodes: Vec::new(),
+            shared: SharedNodes::default(),
             edges: Vec::new(),
         }
-    }
-
-    fn share(&mut self, edges: &[(u16, u32)]) -> u32 {
-        if edges.is_empty() {
-            return DEAD;
-        }
-        if let Some(node) = self.shared.get(edges) {
-            return *node;
-        }
-        let node = self.nodes.len() as u32;
-        self.nodes.push(edges.into());
-        self.shared.insert(edges.into(), node);
-        node
     }
 }
 
@@ -130,7 +134,7 @@ impl MergeSearch<'_> {
             }
         }
         self.edges_left = self.edges_left.checked_sub(edges.len()).ok_or(OverBudget)?;
-        let node = self.memory[depth].share(&edges);
+        let node = if edges.is_empty() { DEAD } else { self.memory[depth].shared.number(&edges) };
         self.memory[depth].edges = edges;
         self.states[depth] = state;
         Ok(node)
@@ -213,13 +217,6 @@ fn advance(
         match &mask.from {
             Source::State(offset) => next.extend_from_slice(&state[*offset..offset + mask.words]),
             Source::Full(words) => next.extend_from_slice(words),
-        }
-        if let Some(rows) = &mask.rows {
-            // The mask is the last thing written so far, so the open-ended range is this mask alone.
-            restrict(&mut next[mask.to..], &rows[at * mask.words..(at + 1) * mask.words]);
-            if is_empty(&next[mask.to..]) {
-                return false;
-            }
         }
     }
     next.resize(step.registers.to, 0);

@@ -32,19 +32,10 @@ impl Default for RelaxLimits {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Relaxed {
-    pub diagrams: Vec<Layers>,
-    pub left_out: Vec<Conjunct>,
-}
-
-pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> Relaxed {
-    let mine = problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
-    let mut conjuncts: Vec<Conjunct> = mine.cloned().collect();
-    let combinations = |conjunct: &Conjunct| {
-        conjunct.slots.iter().map(|slot| problem.values[*slot].len()).fold(1usize, usize::saturating_mul)
-    };
-    conjuncts.sort_by_key(|conjunct| (conjunct.slots.len(), combinations(conjunct)));
+/// The diagrams of a group that is too much to count, and the conjuncts that are left out of them.
+pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> (Vec<Layers>, Vec<Conjunct>) {
+    let mut conjuncts: Vec<Conjunct> = problem.conjuncts_of(group).cloned().collect();
+    conjuncts.sort_by_key(|conjunct| (conjunct.slots.len(), problem.combinations(conjunct)));
     let mut choice = Choice {
         part: Problem { conjuncts: Vec::new(), ..problem.clone() },
         group,
@@ -56,7 +47,7 @@ pub(crate) fn relax(problem: &Problem, group: &[usize], limits: RelaxLimits) -> 
     let second = conjuncts.split_off(conjuncts.len() / 2);
     choice.add(conjuncts);
     choice.add(second);
-    Relaxed { diagrams: choice.diagrams, left_out: choice.left_out }
+    (choice.diagrams, choice.left_out)
 }
 
 struct Choice<'a> {

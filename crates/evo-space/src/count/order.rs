@@ -7,9 +7,7 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
-
-use super::merge::{Edges, Layers, OverBudget, SearchLimits, search};
+use super::merge::{Edges, Layers, OverBudget, SearchLimits, SharedNodes, search};
 use super::problem::{Conjunct, Problem};
 use crate::count::problem::TruthTable;
 use crate::watch::SpaceWatch;
@@ -67,11 +65,8 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
 
 /// To look at first if a group is too much: its conjunct reads the most parameters, with the most combinations.
 fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
-    let mine = problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
-    let combinations = |conjunct: &Conjunct| {
-        conjunct.slots.iter().map(|slot| problem.values[*slot].len()).fold(1usize, usize::saturating_mul)
-    };
-    let worst = mine.max_by_key(|conjunct| (conjunct.slots.len(), combinations(conjunct)));
+    let size = |conjunct: &&Conjunct| (conjunct.slots.len(), problem.combinations(conjunct));
+    let worst = problem.conjuncts_of(group).max_by_key(size);
     worst.map(|conjunct| conjunct.origin)
 }
 
@@ -87,90 +82,91 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     // A conjunct that has no table would have to be evaluated, which the search does better.
     let tables = mine.map(|conjunct| conjunct.table.as_deref()).collect::<Option<Vec<&TruthTable>>>()?;
     let size = problem.positions[*second].len();
-    let mut numbers: FxHashMap<Edges, u32> = FxHashMap::default();
-    let (mut upper, mut lower) = (Vec::new(), Vec::new());
+    let (mut upper, mut lower) = (Vec::new(), SharedNodes::default());
     for (at, position) in problem.positions[*first].iter().enumerate() {
         let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));
         let others = problem.positions[*second].iter().enumerate().filter(|(other, _)| holds(*other));
-        let edges: Edges = others.map(|(_, position)| (*position, 0)).collect();
+        let edges: Vec<(u16, u32)> = others.map(|(_, position)| (*position, 0)).collect();
         // A diagram holds only nodes that lead to a point; later code relies on that for domains and counts.
         if edges.is_empty() {
             continue;
         }
-        let number = *numbers.entry(edges).or_insert_with_key(|edges| {
-            lower.push(edges.clone());
-            (lower.len() - 1) as u32
-        });
-        upper.push((*position, number));
+        upper.push((*position, lower.number(&edges)));
     }
     let root = (!upper.is_empty()).then(|| upper.into_boxed_slice());
-    Some(Layers { slots: group.to_vec(), nodes: vec![root.into_iter().collect(), lower] })
+    Some(Layers { slots: group.to_vec(), nodes: vec![root.into_iter().collect(), lower.nodes] })
 }
 
 /// Next the slot that completes the most conjuncts, then opens the fewest, then has the fewest values.
 fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
     let mut left = group.to_vec();
-    let mut counts = GreedyCounts::new(problem, group);
+    let slots = problem.conjuncts_of(group).map(|conjunct| conjunct.slots.clone());
+    let mut waiting = Waiting::new(problem.values.len(), slots);
     let mut order = Vec::with_capacity(group.len());
     while !left.is_empty() {
         // A completed conjunct drops out of the state, an opened one adds to it; small states merge more.
         let score =
-            |slot: usize| (Reverse(counts.completes[slot]), counts.opens[slot], problem.values[slot].len());
+            |slot: usize| (Reverse(waiting.closed[slot]), waiting.fresh(slot), problem.values[slot].len());
         // Ties go to the declared order, so that the same file always gives the same diagram.
         let best = (0..left.len()).min_by_key(|at| score(left[*at])).unwrap_or(0);
         let slot = left.remove(best);
-        counts.assign(slot);
+        waiting.decide(slot);
         order.push(slot);
     }
     order
 }
 
-/// Kept up to date: counting anew for each slot would take the square of the slots times the conjuncts.
-struct GreedyCounts<'a> {
-    conjuncts: Vec<&'a [usize]>,
-    reading: Vec<Vec<usize>>,
+/// How many readers wait for each of the things that they read, while these are decided one after the other. Kept up
+/// to date: counting anew for each thing would take the square of the things times the readers.
+pub struct Waiting {
+    /// What each reader reads.
+    reads: Vec<Vec<usize>>,
+    readers: Vec<Vec<usize>>,
+    /// Of each reader, what is not decided.
     open: Vec<usize>,
-    assigned: Vec<bool>,
-    completes: Vec<usize>,
-    opens: Vec<usize>,
+    decided: Vec<bool>,
+    /// Readers that wait for this alone.
+    pub closed: Vec<usize>,
+    /// Readers of this that have begun.
+    pub begun: Vec<usize>,
 }
 
-impl<'a> GreedyCounts<'a> {
-    fn new(problem: &'a Problem, group: &[usize]) -> GreedyCounts<'a> {
-        let slots = problem.values.len();
-        let mut counts = GreedyCounts {
-            conjuncts: Vec::new(),
-            reading: vec![Vec::new(); slots],
+impl Waiting {
+    pub fn new(things: usize, reads: impl Iterator<Item = Vec<usize>>) -> Waiting {
+        let mut waiting = Waiting {
+            reads: reads.collect(),
+            readers: vec![Vec::new(); things],
             open: Vec::new(),
-            assigned: vec![false; slots],
-            completes: vec![0; slots],
-            opens: vec![0; slots],
+            decided: vec![false; things],
+            closed: vec![0; things],
+            begun: vec![0; things],
         };
-        let mine =
-            problem.conjuncts.iter().filter(|conjunct| group.binary_search(&conjunct.slots[0]).is_ok());
-        for (number, conjunct) in mine.enumerate() {
-            counts.conjuncts.push(&conjunct.slots);
-            counts.open.push(conjunct.slots.len());
-            conjunct.slots.iter().for_each(|slot| {
-                counts.reading[*slot].push(number);
-                counts.opens[*slot] += 1;
-                counts.completes[*slot] += usize::from(conjunct.slots.len() == 1);
-            });
+        for (reader, reads) in waiting.reads.iter().enumerate() {
+            waiting.open.push(reads.len());
+            reads.iter().for_each(|thing| waiting.readers[*thing].push(reader));
+            if let [only] = reads[..] {
+                waiting.closed[only] += 1;
+            }
         }
-        counts
+        waiting
     }
 
-    fn assign(&mut self, slot: usize) {
-        self.assigned[slot] = true;
-        for number in &self.reading[slot] {
-            let slots = self.conjuncts[*number];
-            if self.open[*number] == slots.len() {
-                slots.iter().for_each(|other| self.opens[*other] -= 1);
+    /// Readers of this that have not begun.
+    fn fresh(&self, thing: usize) -> usize {
+        self.readers[thing].len() - self.begun[thing]
+    }
+
+    pub fn decide(&mut self, thing: usize) {
+        self.decided[thing] = true;
+        for reader in &self.readers[thing] {
+            let reads = &self.reads[*reader];
+            if self.open[*reader] == reads.len() {
+                reads.iter().for_each(|other| self.begun[*other] += 1);
             }
-            self.open[*number] -= 1;
-            if self.open[*number] == 1 {
-                let last = slots.iter().find(|other| !self.assigned[**other]);
-                last.into_iter().for_each(|last| self.completes[*last] += 1);
+            self.open[*reader] -= 1;
+            if self.open[*reader] == 1 {
+                let last = reads.iter().find(|other| !self.decided[**other]);
+                last.into_iter().for_each(|last| self.closed[*last] += 1);
             }
         }
     }
@@ -198,8 +194,7 @@ fn sorted(mut layers: Layers, max_paths: u64, watch: &SpaceWatch) -> Result<Laye
 /// stands for the same set of completions. How many paths it had to follow.
 fn swap(layers: &mut Layers, upper: usize) -> Result<u64, OverBudget> {
     // Made anew from the paths, so that nodes that nothing leads to any more vanish.
-    let mut lower: Vec<Edges> = Vec::new();
-    let mut shared: FxHashMap<Edges, u32> = FxHashMap::default();
+    let mut lower = SharedNodes::default();
     let mut edges_left = MAX_EDGES;
     let old_upper = std::mem::take(&mut layers.nodes[upper]);
     for node in old_upper {
@@ -213,16 +208,13 @@ fn swap(layers: &mut Layers, upper: usize) -> Result<u64, OverBudget> {
         // So that edges ascend, which sharing by equality and binary search both need.
         paths.sort_unstable();
         let by_second = paths.chunk_by(|a, b| a.0 == b.0).map(|chunk| {
-            let edges: Edges = chunk.iter().map(|(_, first, grandchild)| (*first, *grandchild)).collect();
-            let number = *shared.entry(edges).or_insert_with_key(|edges| {
-                lower.push(edges.clone());
-                (lower.len() - 1) as u32
-            });
-            (chunk[0].0, number)
+            let edges: Vec<(u16, u32)> =
+                chunk.iter().map(|(_, first, grandchild)| (*first, *grandchild)).collect();
+            (chunk[0].0, lower.number(&edges))
         });
         layers.nodes[upper].push(by_second.collect());
     }
-    layers.nodes[upper + 1] = lower;
+    layers.nodes[upper + 1] = lower.nodes;
     layers.slots.swap(upper, upper + 1);
     Ok((MAX_EDGES - edges_left) as u64)
 }

@@ -8,7 +8,7 @@
 //! The decided parts of a conjunct are computed once, into registers: of `x * y * z <= 64` with `x` and `y` decided it
 //! is the product that partial points are compared by, not its factors.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::count::problem::{Conjunct, Problem, TableDiagram};
 use crate::count::words::{push_full, words_for};
@@ -53,8 +53,6 @@ pub struct MaskMove {
     pub from: Source,
     pub to: usize,
     pub words: usize,
-    /// The values that tables of two slots still allow, for each value of the step's slot.
-    pub rows: Option<Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -242,29 +240,17 @@ impl<'a> Planner<'a> {
     }
 
     fn mask_moves(&self, depth: usize) -> Vec<MaskMove> {
-        let mut moves: Vec<MaskMove> = Vec::new();
-        let mut closing: FxHashMap<usize, Vec<&Track>> = FxHashMap::default();
-        for track in self.closing(depth) {
-            closing.entry(track.last_depth()).or_default().push(track);
-        }
-        for (at, slot) in self.order.iter().enumerate().skip(depth + 1) {
-            let closing = closing.remove(&at);
-            // A slot that nothing has restricted yet takes no words.
-            if self.masks[*slot].is_none() && closing.is_none() {
-                continue;
-            }
-            let words = words_for(self.problem.values[*slot].len());
-            // A table of two slots has no node to remember, because the first value alone gives the row.
-            let diagrams = closing.iter().flatten().filter_map(|track| track.diagram.as_ref());
-            let pairs = diagrams.filter(|diagram| diagram.steps.len() == 1);
-            // Tables that close on the same slot are intersected once here instead of at every visit.
-            let rows = pairs.map(pair_rows).reduce(|mut all, more| {
-                all.iter_mut().zip(more).for_each(|(word, other)| *word &= other);
-                all
-            });
-            moves.push(MaskMove { slot: *slot, from: self.source(*slot), to: 0, words, rows });
-        }
-        moves
+        let closing: FxHashSet<usize> = self.closing(depth).map(Track::last_depth).collect();
+        let later = self.order.iter().enumerate().skip(depth + 1);
+        // A slot that nothing has restricted yet takes no words.
+        let restricted = later.filter(|(at, slot)| self.masks[**slot].is_some() || closing.contains(at));
+        let mask = |slot: usize| MaskMove {
+            slot,
+            from: self.source(slot),
+            to: 0,
+            words: words_for(self.problem.values[slot].len()),
+        };
+        restricted.map(|(_, slot)| mask(*slot)).collect()
     }
 
     fn node_moves(
@@ -276,9 +262,7 @@ impl<'a> Planner<'a> {
         let (mut carried, mut moves) = (Vec::new(), Vec::new());
         let size = self.problem.values[self.order[depth]].len();
         for track in &mut self.tracks {
-            let Some(diagram) = track.diagram.as_ref().filter(|diagram| diagram.steps.len() > 1) else {
-                continue;
-            };
+            let Some(diagram) = &track.diagram else { continue };
             let level = track.depths.iter().position(|own| *own == depth);
             let from = track.node;
             if track.is_pending(depth) {
@@ -369,17 +353,6 @@ fn track(conjunct: &Conjunct, depths: &[usize]) -> Track {
     }
 }
 
-fn pair_rows(diagram: &TableDiagram) -> Vec<u64> {
-    let row = |node: &u32| match usize::try_from(*node)
-        .ok()
-        .and_then(|node| diagram.rows.get(node * diagram.words..))
-    {
-        Some(rows) => rows[..diagram.words].to_vec(),
-        None => vec![0; diagram.words],
-    };
-    diagram.steps[0].iter().flat_map(row).collect()
-}
-
 #[derive(Debug)]
 pub struct Precomputed {
     code: Code,
@@ -399,24 +372,19 @@ pub fn extract(
         (false, _) => code.clone(),
         (true, false) => Code::Slot(part(code, parts, registers) as usize),
         (true, true) => match code {
-            Code::Sum(terms) => {
-                // Lowering made the sum flat only where no order can overflow.
-                let (ready, open) = split(terms, |(_, term)| !reads(term, is_decided).1);
-                let open =
-                    open.iter().map(|(sign, term)| (*sign, extract(term, is_decided, parts, registers)));
-                let open: Vec<(bool, Code)> = open.collect();
-                let ready = (!ready.is_empty()).then(|| (false, sum(ready)));
-                let ready = ready.map(|(sign, code)| (sign, extract(&code, is_decided, parts, registers)));
-                Code::Sum(ready.into_iter().chain(open).collect())
-            }
-            Code::Product(factors) => {
-                let (ready, open) = split(factors, |factor| !reads(factor, is_decided).1);
-                let open = open.iter().map(|factor| extract(factor, is_decided, parts, registers));
-                let open: Vec<Code> = open.collect();
-                let ready = (!ready.is_empty()).then(|| product(ready));
-                let ready = ready.map(|code| extract(&code, is_decided, parts, registers));
-                Code::Product(ready.into_iter().chain(open).collect())
-            }
+            // Lowering made both flat only where no order can overflow.
+            Code::Sum(terms) => Code::Sum(gathered(
+                terms,
+                |(_, term)| !reads(term, is_decided).1,
+                |terms| (false, sum(terms)),
+                |(sign, term)| (*sign, extract(term, is_decided, parts, registers)),
+            )),
+            Code::Product(factors) => Code::Product(gathered(
+                factors,
+                |factor| !reads(factor, is_decided).1,
+                product,
+                |factor| extract(factor, is_decided, parts, registers),
+            )),
             // What is decided at the start of a chain is computed as one; nothing else may be joined,
             // because the order of evaluation counts.
             Code::Chain(first, rest) if !reads(first, is_decided).1 => {
@@ -450,8 +418,17 @@ fn part(code: &Code, parts: &mut Vec<Precomputed>, registers: &mut Registers) ->
     register
 }
 
-fn split<T: Clone>(operands: &[T], is_ready: impl Fn(&T) -> bool) -> (Vec<T>, Vec<T>) {
-    operands.iter().cloned().partition(is_ready)
+/// Operands of which those that are ready have become one, which comes first.
+fn gathered<T: Clone>(
+    operands: &[T],
+    is_ready: impl Fn(&T) -> bool,
+    join: impl Fn(Vec<T>) -> T,
+    mut extract: impl FnMut(&T) -> T,
+) -> Vec<T> {
+    let (ready, open): (Vec<T>, Vec<T>) = operands.iter().cloned().partition(is_ready);
+    let open: Vec<T> = open.iter().map(&mut extract).collect();
+    let ready = (!ready.is_empty()).then(|| extract(&join(ready)));
+    ready.into_iter().chain(open).collect()
 }
 
 fn sum(mut terms: Vec<(bool, Code)>) -> Code {
@@ -467,16 +444,12 @@ fn product(mut factors: Vec<Code>) -> Code {
 
 /// Whether the code reads decided registers, and whether it reads open ones.
 fn reads(code: &Code, is_decided: &impl Fn(usize) -> bool) -> (bool, bool) {
-    match code {
-        Code::Slot(slot) => (is_decided(*slot), !is_decided(*slot)),
-        other => {
-            let (mut decided, mut open) = (false, false);
-            other.for_children(&mut |child| {
-                let (a, b) = reads(child, is_decided);
-                decided |= a;
-                open |= b;
-            });
-            (decided, open)
+    let (mut decided, mut open) = (false, false);
+    code.visit(&mut |code| {
+        if let Code::Slot(slot) = code {
+            decided |= is_decided(*slot);
+            open |= !is_decided(*slot);
         }
-    }
+    });
+    (decided, open)
 }

@@ -130,7 +130,7 @@ impl Problem {
         self.drop_what_is_decided();
     }
 
-    fn combinations(&self, conjunct: &Conjunct) -> usize {
+    pub fn combinations(&self, conjunct: &Conjunct) -> usize {
         conjunct.slots.iter().map(|slot| self.values[*slot].len()).fold(1, usize::saturating_mul)
     }
 
@@ -189,32 +189,43 @@ impl Problem {
         self.conjuncts = conjuncts;
     }
 
-    /// Slots linked by conjuncts, ascending within a group and by first slot between groups.
+    /// Slots linked by conjuncts.
     pub fn groups(&self) -> Vec<Vec<usize>> {
-        let mut leader: Vec<usize> = (0..self.values.len()).collect();
-        fn find(leader: &mut [usize], mut slot: usize) -> usize {
-            while leader[slot] != slot {
-                // Path halving keeps the trees flat without a second pass or recursion.
-                leader[slot] = leader[leader[slot]];
-                slot = leader[slot];
-            }
-            slot
-        }
-        for conjunct in &self.conjuncts {
-            for slot in &conjunct.slots[1..] {
-                let (a, b) = (find(&mut leader, conjunct.slots[0]), find(&mut leader, *slot));
-                // So that a group is found under its first slot.
-                leader[a.max(b)] = a.min(b);
-            }
-        }
-        let mut groups: Vec<Vec<usize>> = vec![Vec::new(); leader.len()];
-        for slot in 0..leader.len() {
-            let first = find(&mut leader, slot);
-            groups[first].push(slot);
-        }
-        groups.retain(|group| !group.is_empty());
-        groups
+        linked(self.values.len(), self.conjuncts.iter().map(|conjunct| conjunct.slots.iter().copied()))
     }
+
+    /// The conjuncts that read slots of a group.
+    pub fn conjuncts_of(&self, group: &[usize]) -> impl Iterator<Item = &Conjunct> {
+        self.conjuncts.iter().filter(move |conjunct| group.binary_search(&conjunct.slots[0]).is_ok())
+    }
+}
+
+/// Groups of the numbers below `count`: members of one list are in one group. Ascending within a group and by first
+/// member between groups.
+pub fn linked<L: Iterator<Item = usize>>(count: usize, lists: impl Iterator<Item = L>) -> Vec<Vec<usize>> {
+    let mut leader: Vec<usize> = (0..count).collect();
+    fn find(leader: &mut [usize], mut member: usize) -> usize {
+        while leader[member] != member {
+            // Path halving keeps the trees flat without a second pass or recursion.
+            leader[member] = leader[leader[member]];
+            member = leader[member];
+        }
+        member
+    }
+    for mut list in lists {
+        let Some(first) = list.next() else { continue };
+        for member in list {
+            let (a, b) = (find(&mut leader, first), find(&mut leader, member));
+            // So that a group is found under its first member.
+            leader[a.max(b)] = a.min(b);
+        }
+    }
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for member in 0..count {
+        groups[find(&mut leader, member)].push(member);
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
 }
 
 pub const WATCH_STEPS: u64 = 1 << 12;
@@ -328,7 +339,6 @@ pub struct TableDiagram {
     pub steps: Vec<Vec<u32>>,
     /// For the nodes at the last slot: the values that complete the combination, as a set of words.
     pub rows: Vec<u64>,
-    pub words: usize,
 }
 
 impl TableDiagram {
@@ -361,7 +371,7 @@ impl TableDiagram {
         }
         steps.reverse();
         let rows = (0..rows.len()).flat_map(|row| rows.key(row).to_vec()).collect();
-        TableDiagram { steps, rows, words }
+        TableDiagram { steps, rows }
     }
 }
 
@@ -389,7 +399,7 @@ mod tests {
             }
             node = next as usize;
         }
-        diagram.rows[node * diagram.words + at[2] / 64] >> (at[2] % 64) & 1 == 1
+        diagram.rows[node * words_for(sizes[2]) + at[2] / 64] >> (at[2] % 64) & 1 == 1
     }
 
     #[test]

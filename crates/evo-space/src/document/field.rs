@@ -64,6 +64,16 @@ impl<'a, C> Field<'a, C> {
         Field::new(node, what, self.context, self.diagnostics)
     }
 
+    /// What lies under a path of keys, or as far on the way to it as there is something.
+    pub fn below(&self, path: &[&str]) -> Field<'a, C> {
+        let mut node = self.node;
+        for key in path {
+            let Some(inner) = node.get(key) else { break };
+            node = inner;
+        }
+        self.at(node, &self.what)
+    }
+
     /// The same value for readers that know something else.
     pub fn with<'b, D>(&self, context: &'b D) -> Field<'b, D>
     where

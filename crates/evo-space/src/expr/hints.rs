@@ -10,8 +10,8 @@ pub const MEMBERS: &str = "write `A in [1, 2]`";
 
 pub const SPLIT: &str = "split it into several constraints";
 
-pub fn character(character: char) -> String {
-    let instead = match character {
+pub fn character(character: char) -> &'static str {
+    match character {
         '×' | '·' | '⋅' | '∗' => "write `*`",
         '÷' => "write `/`, or `//` for whole numbers",
         '−' | '–' | '—' => "write `-`",
@@ -35,8 +35,7 @@ pub fn character(character: char) -> String {
         '\\' => "an expression stands on one line and has no escapes",
         letter if letter.is_alphabetic() => "names are made of the letters a to z, digits and `_`",
         _ => "remove it",
-    };
-    instead.to_string()
+    }
 }
 
 pub fn number(text: &str) -> String {
@@ -78,8 +77,8 @@ pub fn number(text: &str) -> String {
 }
 
 /// `before` is the text of the token before it, empty at the start.
-pub fn value(found: &ExprTokenKind, before: &str) -> String {
-    let hint = match found {
+pub fn value(found: &ExprTokenKind, before: &str) -> &'static str {
+    match found {
         ExprTokenKind::Word(word) => match word.as_str() {
             "not" => "put `not` and what it negates into brackets",
             "if" | "else" => IF,
@@ -97,8 +96,7 @@ pub fn value(found: &ExprTokenKind, before: &str) -> String {
         ExprTokenKind::Symbol(")" | "]") if before.is_empty() => "there is no bracket to close",
         ExprTokenKind::Symbol(")" | "]" | ",") => "write a value before it",
         _ => "an operator stands between two values, as in `A * B`",
-    };
-    hint.to_string()
+    }
 }
 
 pub fn operator(found: &ExprTokenKind, before: &str) -> String {

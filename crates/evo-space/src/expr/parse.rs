@@ -1,8 +1,9 @@
 //! Text to tokens, and tokens to a tree by recursive descent with Python's precedence. Symbols of other languages
 //! are recognized among the tokens, because their hint is the same wherever they stand.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::diagnostic::Span;
 use crate::expr::tree::{Function, Kind, Relation, Tree};
@@ -39,8 +40,15 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
         return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
     }
     let (tokens, broken) = tokens(text);
-    let mut parser =
-        Parser { tokens, at: 0, depth: 0, names: Vec::new(), places: HashMap::new(), uses: Vec::new(), text };
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        depth: 0,
+        names: Vec::new(),
+        places: FxHashMap::default(),
+        uses: Vec::new(),
+        text,
+    };
     let root = parser.whole();
     // A parser that came as far as the broken place has nothing to say of what follows.
     let root = match broken {
@@ -50,15 +58,12 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     Ok(Parsed { root, names: parser.names, uses: parser.uses })
 }
 
-/// So many names are compared faster than one of them is hashed. A file may have thousands in one expression.
-const FEW_NAMES: usize = 16;
-
 struct Parser<'a> {
     tokens: Vec<ExprToken>,
     at: usize,
     depth: usize,
     names: Vec<Arc<str>>,
-    places: HashMap<Arc<str>, usize>,
+    places: FxHashMap<Arc<str>, usize>,
     uses: Vec<(usize, Span)>,
     text: &'a str,
 }
@@ -144,15 +149,15 @@ impl Parser<'_> {
     }
 
     fn take_comparison(&mut self) -> Result<Option<Relation>, ExprError> {
-        const ALL: [(&str, Relation); 6] = [
-            ("==", Relation::Equal),
-            ("!=", Relation::NotEqual),
-            ("<", Relation::Less),
-            ("<=", Relation::LessEqual),
-            (">", Relation::Greater),
-            (">=", Relation::GreaterEqual),
+        let symbols = [
+            Relation::Equal,
+            Relation::NotEqual,
+            Relation::Less,
+            Relation::LessEqual,
+            Relation::Greater,
+            Relation::GreaterEqual,
         ];
-        if let Some((_, comparison)) = ALL.into_iter().find(|(symbol, _)| self.take(symbol)) {
+        if let Some(comparison) = symbols.into_iter().find(|comparison| self.take(comparison.as_str())) {
             return Ok(Some(comparison));
         }
         if self.take_word("in") {
@@ -198,22 +203,16 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self) -> Parse {
-        let operators = [("+", Operator::Add), ("-", Operator::Subtract)];
-        self.chain(&operators, |parser| {
-            let operators = [
-                ("*", Operator::Multiply),
-                ("/", Operator::Divide),
-                ("//", Operator::FloorDivide),
-                ("%", Operator::Remainder),
-            ];
-            parser.chain(&operators, Self::signed)
+        use Operator::{Add, Divide, FloorDivide, Multiply, Remainder, Subtract};
+        self.chain(&[Add, Subtract], |parser| {
+            parser.chain(&[Multiply, Divide, FloorDivide, Remainder], Self::signed)
         })
     }
 
-    fn chain(&mut self, operators: &[(&str, Operator)], operand: impl Fn(&mut Self) -> Parse) -> Parse {
+    fn chain(&mut self, operators: &[Operator], operand: impl Fn(&mut Self) -> Parse) -> Parse {
         let first = operand(self)?;
         let mut rest = Vec::new();
-        while let Some((_, operator)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
+        while let Some(operator) = operators.iter().find(|operator| self.take(operator.as_str())) {
             rest.push((*operator, operand(self)?));
         }
         let Some((_, last)) = rest.last() else { return Ok(first) };
@@ -297,21 +296,13 @@ impl Parser<'_> {
     }
 
     fn slot(&mut self, word: &str) -> usize {
-        let known = match self.places.is_empty() {
-            true => self.names.iter().position(|name| &**name == word),
-            false => self.places.get(word).copied(),
-        };
-        if let Some(slot) = known {
-            return slot;
+        if let Some(slot) = self.places.get(word) {
+            return *slot;
         }
-        let slot = self.names.len();
-        self.names.push(Arc::from(word));
-        if slot == FEW_NAMES {
-            self.places = self.names.iter().cloned().zip(0..).collect();
-        } else if slot > FEW_NAMES {
-            self.places.insert(Arc::clone(&self.names[slot]), slot);
-        }
-        slot
+        let name: Arc<str> = Arc::from(word);
+        self.places.insert(Arc::clone(&name), self.names.len());
+        self.names.push(name);
+        self.names.len() - 1
     }
 
     fn call(&mut self, name: &str, span: Span) -> Parse {

@@ -15,6 +15,12 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Visits this and everything below it.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
+        visit(self);
+        self.for_children(&mut |child| child.visit(visit));
+    }
+
     pub fn for_children<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) => {}
@@ -94,6 +100,20 @@ impl Relation {
             Relation::NotIn => "not in",
         }
     }
+
+    /// Of two values in some order, or in none; `in` stands for each of its items. Values of different kinds are unequal,
+    /// and only asking for their order fails.
+    #[inline]
+    pub(crate) fn holds(self, order: Option<Ordering>) -> Option<bool> {
+        Some(match self {
+            Relation::Equal | Relation::In => order == Some(Ordering::Equal),
+            Relation::NotEqual | Relation::NotIn => order != Some(Ordering::Equal),
+            Relation::Less => order?.is_lt(),
+            Relation::LessEqual => order?.is_le(),
+            Relation::Greater => order?.is_gt(),
+            Relation::GreaterEqual => order?.is_ge(),
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,7 +175,7 @@ pub(super) fn evaluate(tree: &Tree, context: &Context<'_>) -> Evaluated {
         Kind::Not(operand) => Ok(Value::Bool(!evaluate(operand, context)?.is_true())),
         Kind::Negate(operand) => {
             let value = number(operand, &evaluate(operand, context)?)?;
-            value.negate().map(to_value).map_err(|error| blame(tree, error))
+            value.negate().map(Value::from).map_err(|error| blame(tree, error))
         }
         Kind::Chain(first, rest) => chain(first, rest, context),
         Kind::Compare(first, rest) => compare_all(first, rest, context),
@@ -191,11 +211,11 @@ fn chain(first: &Tree, rest: &[(Operator, Tree)], context: &Context<'_>) -> Eval
                 NumberError::DivisionByZero => operand.span.clone(),
                 _ => first.span.start..operand.span.end,
             };
-            let sum = format!("{} {} {}", to_value(total), operator.as_str(), to_value(right));
+            let sum = format!("{} {} {}", Value::from(total), operator.as_str(), Value::from(right));
             ExprError::new(place, format!("{error}: {sum}"))
         })?;
     }
-    Ok(to_value(total))
+    Ok(total.into())
 }
 
 fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -> Evaluated {
@@ -208,7 +228,12 @@ fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -
             return Ok(Value::Bool(found == (*comparison == Relation::In)));
         }
         let right = evaluate(right_tree, context)?;
-        if !compare(*comparison, (left_tree, &left), (right_tree, &right))? {
+        let holds = comparison.holds(left.compare(&right)).ok_or_else(|| {
+            let (a, b) = (left.kind(), right.kind());
+            let message = format!("{a} `{left}` and {b} `{right}` have no order");
+            ExprError::new(left_tree.span.start..right_tree.span.end, message)
+        })?;
+        if !holds {
             return Ok(Value::Bool(false));
         }
         (left_tree, left) = (right_tree, right);
@@ -223,29 +248,6 @@ fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<boo
     Ok(items.contains(value))
 }
 
-fn compare(
-    comparison: Relation,
-    (left_tree, left): (&Tree, &Value),
-    (right_tree, right): (&Tree, &Value),
-) -> Result<bool, ExprError> {
-    let order = left.compare(right);
-    Ok(match (comparison, order) {
-        (Relation::Equal, order) => order == Some(Ordering::Equal),
-        (Relation::NotEqual, order) => order != Some(Ordering::Equal),
-        (_, None) => {
-            let place = left_tree.span.start..right_tree.span.end;
-            let (a, b) = (left.kind(), right.kind());
-            return Err(ExprError::new(place, format!("{a} `{left}` and {b} `{right}` have no order")));
-        }
-        (Relation::Less, Some(order)) => order.is_lt(),
-        (Relation::LessEqual, Some(order)) => order.is_le(),
-        (Relation::Greater, Some(order)) => order.is_gt(),
-        (Relation::GreaterEqual, Some(order)) => order.is_ge(),
-        // The parser puts a list to the right of these, which the caller has handled.
-        (Relation::In | Relation::NotIn, Some(_)) => false,
-    })
-}
-
 fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'_>) -> Evaluated {
     let values =
         arguments.iter().map(|argument| evaluate(argument, context)).collect::<Result<Vec<_>, _>>()?;
@@ -254,11 +256,11 @@ fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'
         Function::Max => Ordering::Greater,
         Function::Abs => {
             let value = number(&arguments[0], &values[0])?;
-            return value.absolute().map(to_value).map_err(|error| blame(tree, error));
+            return value.absolute().map(Value::from).map_err(|error| blame(tree, error));
         }
         Function::CeilDiv => {
             let (a, b) = (number(&arguments[0], &values[0])?, number(&arguments[1], &values[1])?);
-            return Number::ceil_div(a, b).map(to_value).map_err(|error| blame(tree, error));
+            return Number::ceil_div(a, b).map(Value::from).map_err(|error| blame(tree, error));
         }
     };
     let mut best = values[0].clone();
@@ -279,13 +281,6 @@ fn number(tree: &Tree, value: &Value) -> Result<Number, ExprError> {
     value
         .as_number()
         .ok_or_else(|| ExprError::new(tree.span.clone(), format!("the text `{value}` is used as a number")))
-}
-
-fn to_value(number: Number) -> Value {
-    match number {
-        Number::Int(value) => Value::Int(value),
-        Number::Float(value) => Value::Float(value),
-    }
 }
 
 fn blame(tree: &Tree, error: NumberError) -> ExprError {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use rustc_hash::FxHashMap;
 
 use crate::count::merge::{Edges, Layers};
 use crate::index::Index;
@@ -39,13 +40,10 @@ pub struct Layer {
 pub struct Diagram {
     pub layers: Vec<Layer>,
     pub total: BigUint,
-    shares: Option<EdgeShares>,
+    /// For each layer and edge, the completions of its node's edges up to and with this one, in units of
+    /// the layer's largest node; only where counts are not exact.
+    shares: Option<Vec<Vec<f64>>>,
 }
-
-/// For each layer and edge, the completions of its node's edges up to and with this one, in units of
-/// the layer's largest node.
-#[derive(Debug)]
-struct EdgeShares(Vec<Vec<f64>>);
 
 impl Layer {
     #[inline]
@@ -62,8 +60,9 @@ impl Layer {
     #[inline]
     pub fn find(&self, node: u32, position: u16) -> Option<Edge> {
         let edges = self.edges_of(node);
-        // Where no value is missing an edge's number is its position.
-        if let Some(edge) = edges.get(usize::from(position)).filter(|edge| edge.position == position) {
+        // Where no value between is missing an edge's number follows from the first's.
+        let guess = usize::from(position.checked_sub(edges.first()?.position)?);
+        if let Some(edge) = edges.get(guess).filter(|edge| edge.position == position) {
             return Some(*edge);
         }
         edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| edges[at])
@@ -97,45 +96,60 @@ impl Diagram {
         let mut diagram = Diagram { layers, total: BigUint::from(count), shares: None };
         // Every node lies on a path from the root, so it alone tells whether any count saturated.
         if count == u128::MAX {
-            diagram.total = diagram.exact_counts().swap_remove(0).swap_remove(0);
-            diagram.shares = Some(EdgeShares::new(&diagram.layers));
+            let mut exact = diagram.bottom_up(BigUint::from(1u8), |_, edges, below| {
+                edges.iter().map(|edge| &below[edge.child as usize]).sum()
+            });
+            diagram.total = exact.swap_remove(0).swap_remove(0);
+            diagram.shares = Some(shares(&diagram.layers));
         }
         diagram
     }
 
-    pub fn node_count(&self, depth: usize, node: u32) -> u128 {
-        self.layers.get(depth).map_or(1, |layer| layer.counts[node as usize])
-    }
-
-    /// Completions of a node's edges up to and with number `at`, rounded, in a unit of the layer.
-    pub fn end(&self, depth: usize, node: u32, at: usize) -> f64 {
+    /// The edge of a node at a share of its completions, from 0 to below 1.
+    pub fn split(&self, depth: usize, node: u32, share: f64) -> Edge {
         let layer = &self.layers[depth];
-        if let Some(shares) = &self.shares {
-            return shares.0[depth][layer.range(node)][at];
-        }
-        let next = layer.edges_of(node).get(at + 1);
-        next.map_or(layer.counts[node as usize], |edge| edge.before) as f64
+        let edges = layer.edges_of(node);
+        // The first edge that ends beyond.
+        let at = match &self.shares {
+            Some(shares) => {
+                let ends = &shares[depth][layer.range(node)];
+                let wanted = share * ends[ends.len() - 1];
+                ends.partition_point(|end| *end <= wanted)
+            }
+            None => {
+                let wanted = share * layer.counts[node as usize] as f64;
+                edges[1..].partition_point(|next| next.before as f64 <= wanted)
+            }
+        };
+        // Rounding may leave none.
+        edges[at.min(edges.len() - 1)]
     }
 
-    fn exact_counts(&self) -> Vec<Vec<BigUint>> {
-        let mut counts = vec![vec![BigUint::from(1u8)]];
+    /// A number for each node of each layer and for the `end`; `of` makes a node's from those of the layer below.
+    fn bottom_up<N>(&self, end: N, of: impl Fn(&Layer, &[Edge], &[N]) -> N) -> Vec<Vec<N>> {
+        let mut numbers = vec![vec![end]];
         for layer in self.layers.iter().rev() {
-            let below = &counts[counts.len() - 1];
-            let own = layer.nodes().map(|edges| edges.iter().map(|edge| &below[edge.child as usize]).sum());
-            let own = own.collect();
-            counts.push(own);
+            let below = &numbers[numbers.len() - 1];
+            let above = layer.nodes().map(|edges| of(layer, edges, below)).collect();
+            numbers.push(above);
         }
-        counts.reverse();
-        counts
+        numbers.reverse();
+        numbers
     }
 
     /// A uniform point, written to its slots of `positions`. Beyond 2^128 points it is uniform up to
     /// the rounding of 64-bit floats at each layer. The diagram must not be empty.
     pub fn draw(&self, rng: &mut ChaCha8Rng, positions: &mut [u16]) {
-        if let Some(shares) = &self.shares {
-            return shares.draw(&self.layers, rng, positions);
+        if self.shares.is_some() {
+            let mut node = 0;
+            for (depth, layer) in self.layers.iter().enumerate() {
+                let edge = self.split(depth, node, rng.random());
+                positions[layer.slot] = edge.position;
+                node = edge.child;
+            }
+            return;
         }
-        let count = self.node_count(0, 0);
+        let count = self.layers.first().map_or(1, |layer| layer.counts[0]);
         match u64::try_from(count) {
             Ok(1) => self.follow(0u64, |edge| edge.before as u64, positions),
             // Twice as fast as with 128 bits.
@@ -165,85 +179,40 @@ impl Diagram {
     }
 
     pub fn least_costs(&self, cost: &impl Fn(usize, u16) -> u64) -> Vec<Vec<u64>> {
-        let mut costs = vec![vec![0]];
-        for layer in self.layers.iter().rev() {
-            let below = &costs[costs.len() - 1];
-            let least = |edges: &[Edge]| {
-                let through =
-                    edges.iter().map(|edge| cost(layer.slot, edge.position) + below[edge.child as usize]);
-                through.min().unwrap_or(u64::MAX)
-            };
-            let own = layer.nodes().map(least).collect();
-            costs.push(own);
-        }
-        costs.reverse();
-        costs
-    }
-
-    /// The sum of `weight(slot, position)` over the own slots of all own points.
-    pub fn weighted_sum(&self, weight: &impl Fn(usize, u16) -> BigUint) -> BigUint {
-        let counts = self.exact_counts();
-        let mut sum = BigUint::ZERO;
-        let mut arriving = vec![BigUint::from(1u8)];
-        for (depth, layer) in self.layers.iter().enumerate() {
-            let below = &counts[depth + 1];
-            let mut next = vec![BigUint::ZERO; below.len()];
-            for (edges, paths) in layer.nodes().zip(&arriving) {
-                for edge in edges {
-                    let child = edge.child as usize;
-                    sum += paths * &below[child] * weight(layer.slot, edge.position);
-                    next[child] += paths;
-                }
-            }
-            arriving = next;
-        }
-        sum
+        self.bottom_up(0, |layer, edges, below| {
+            let through =
+                edges.iter().map(|edge| cost(layer.slot, edge.position) + below[edge.child as usize]);
+            through.min().unwrap_or(u64::MAX)
+        })
     }
 }
 
-impl EdgeShares {
-    fn new(layers: &[Layer]) -> EdgeShares {
-        let mut below = vec![1.0f64];
-        let mut all = Vec::with_capacity(layers.len());
-        for layer in layers.iter().rev() {
-            let mut totals = Vec::with_capacity(layer.counts.len());
-            let mut running = Vec::with_capacity(layer.edges.len());
-            for edges in layer.nodes() {
-                let mut total = 0.0;
-                for edge in edges {
-                    total += below[edge.child as usize];
-                    running.push(total);
-                }
-                totals.push(total);
+fn shares(layers: &[Layer]) -> Vec<Vec<f64>> {
+    let mut below = vec![1.0f64];
+    let mut all = Vec::with_capacity(layers.len());
+    for layer in layers.iter().rev() {
+        let mut totals = Vec::with_capacity(layer.counts.len());
+        let mut running = Vec::with_capacity(layer.edges.len());
+        for edges in layer.nodes() {
+            let mut total = 0.0;
+            for edge in edges {
+                total += below[edge.child as usize];
+                running.push(total);
             }
-            // Only the shares within a node matter, so that any unit will do; this one cannot overflow.
-            let largest = totals.iter().copied().fold(0.0, f64::max);
-            totals.iter_mut().chain(&mut running).for_each(|share| *share /= largest);
-            below = totals;
-            all.push(running);
+            totals.push(total);
         }
-        all.reverse();
-        EdgeShares(all)
+        // Only the shares within a node matter, so that any unit will do; this one cannot overflow.
+        let largest = totals.iter().copied().fold(0.0, f64::max);
+        totals.iter_mut().chain(&mut running).for_each(|share| *share /= largest);
+        below = totals;
+        all.push(running);
     }
-
-    fn draw(&self, layers: &[Layer], rng: &mut ChaCha8Rng, positions: &mut [u16]) {
-        let mut node = 0;
-        for (layer, shares) in layers.iter().zip(&self.0) {
-            let shares = &shares[layer.range(node)];
-            let drawn = rng.random::<f64>() * shares[shares.len() - 1];
-            // Rounding may give the end itself.
-            let at = shares.partition_point(|share| *share <= drawn).min(shares.len() - 1);
-            let edge = layer.edges_of(node)[at];
-            positions[layer.slot] = edge.position;
-            node = edge.child;
-        }
-    }
+    all.reverse();
+    all
 }
 
 /// For each slot the allowed value positions, ascending; `None` allows all.
 pub type Allowed = Vec<Option<Vec<u16>>>;
-
-const DEAD: u32 = u32::MAX;
 
 impl Index {
     pub fn restricted(&self, allowed: &Allowed) -> Index {
@@ -278,48 +247,45 @@ fn domain(layer: &Layer) -> Vec<u16> {
 
 impl Diagram {
     fn restricted(&self, allowed: &Allowed) -> Diagram {
-        let reached = self.reached(allowed);
-        let mut nodes: Vec<Vec<Edges>> = Vec::with_capacity(self.layers.len());
-        let mut below = vec![0];
-        // Bottom up over the reached nodes only.
-        for (depth, layer) in self.layers.iter().enumerate().rev() {
-            let mut own = Vec::new();
-            let numbers = reached[depth].nodes.iter().map(|node| {
-                let edges = kept(layer, *node, allowed).filter_map(|edge| {
-                    // Both list nodes in the order in which the pass down met them.
-                    let child = below[reached[depth + 1].order_of(edge.child)];
-                    (child != DEAD).then_some((edge.position, child))
-                });
-                let edges: Edges = edges.collect();
-                if edges.is_empty() {
-                    return DEAD;
-                }
-                own.push(edges);
-                (own.len() - 1) as u32
-            });
-            below = numbers.collect();
-            nodes.push(own);
-        }
-        nodes.reverse();
-        let slots = self.layers.iter().map(|layer| layer.slot).collect();
-        Diagram::new(Layers { slots, nodes })
-    }
-
-    /// The nodes of each layer, and of the end, that allowed edges lead to.
-    fn reached(&self, allowed: &Allowed) -> Vec<ReachedNodes> {
-        let start = self.layers.first().map_or(1, |layer| layer.counts.len());
-        let mut reached = vec![ReachedNodes::new(start)];
+        let count = self.layers.len();
+        let mut part = Restriction {
+            source: self,
+            allowed,
+            copies: vec![FxHashMap::default(); count],
+            nodes: vec![Vec::new(); count],
+        };
         // A diagram without points has no root.
-        reached[0].add_all(0..start.min(1) as u32);
-        for (depth, layer) in self.layers.iter().enumerate() {
-            let width = self.layers.get(depth + 1).map_or(1, |next| next.counts.len());
-            let mut next = ReachedNodes::new(width);
-            for node in &reached[depth].nodes {
-                next.add_all(kept(layer, *node, allowed).map(|edge| edge.child));
-            }
-            reached.push(next);
+        if self.total != BigUint::ZERO {
+            part.copy(0, 0);
         }
-        reached
+        let slots = self.layers.iter().map(|layer| layer.slot).collect();
+        Diagram::new(Layers { slots, nodes: part.nodes })
+    }
+}
+
+struct Restriction<'a> {
+    source: &'a Diagram,
+    allowed: &'a Allowed,
+    /// For each layer, what became of the nodes that were met.
+    copies: Vec<FxHashMap<u32, Option<u32>>>,
+    nodes: Vec<Vec<Edges>>,
+}
+
+impl Restriction<'_> {
+    /// The number of a node's copy; `None` if no allowed edges lead from it to the end.
+    fn copy(&mut self, depth: usize, node: u32) -> Option<u32> {
+        let (source, allowed) = (self.source, self.allowed);
+        let Some(layer) = source.layers.get(depth) else { return Some(0) };
+        if let Some(known) = self.copies[depth].get(&node) {
+            return *known;
+        }
+        let edges = kept(layer, node, allowed);
+        let edges: Edges =
+            edges.filter_map(|edge| Some((edge.position, self.copy(depth + 1, edge.child)?))).collect();
+        let number = (!edges.is_empty()).then_some(self.nodes[depth].len() as u32);
+        self.nodes[depth].extend(number.map(|_| edges));
+        self.copies[depth].insert(node, number);
+        number
     }
 }
 
@@ -334,31 +300,4 @@ fn kept<'a>(layer: &'a Layer, node: u32, allowed: &'a Allowed) -> impl Iterator<
         edges.binary_search_by_key(position, |edge| edge.position).ok().map(|at| &edges[at])
     };
     few.unwrap_or_default().iter().filter_map(find).chain(many.iter().filter(is_allowed))
-}
-
-struct ReachedNodes {
-    nodes: Vec<u32>,
-    /// For each node of the layer its place in `nodes`, from 1 on; 0 if it is not there. Fresh zeros
-    /// cost nothing until they are touched, which matters in wide layers.
-    places: Vec<u32>,
-}
-
-impl ReachedNodes {
-    fn new(width: usize) -> ReachedNodes {
-        ReachedNodes { nodes: Vec::new(), places: vec![0; width] }
-    }
-
-    fn add_all(&mut self, nodes: impl Iterator<Item = u32>) {
-        for node in nodes {
-            let place = &mut self.places[node as usize];
-            if *place == 0 {
-                self.nodes.push(node);
-                *place = self.nodes.len() as u32;
-            }
-        }
-    }
-
-    fn order_of(&self, node: u32) -> usize {
-        self.places[node as usize] as usize - 1
-    }
 }

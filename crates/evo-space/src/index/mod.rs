@@ -21,11 +21,11 @@ use crate::count::problem::Problem;
 use crate::count::{RelaxLimits, order, relax};
 use crate::index::diagram::{Diagram, Edge};
 use crate::index::parts::{CheckScratch, Checks, Part};
-use crate::index::route::Route;
+use crate::index::route::Stop;
 
 pub use crate::index::diagram::Allowed;
-pub use crate::index::nearest::{Around, Side};
-pub use crate::index::sample::Size;
+pub use crate::index::nearest::Around;
+pub use crate::index::sample::{Size, float};
 
 #[derive(Debug)]
 pub struct Index {
@@ -33,14 +33,18 @@ pub struct Index {
     /// Group and layer of each slot.
     places: Vec<(usize, usize)>,
     total: BigUint,
+    /// `u128::MAX` for that many points or more.
+    count: u128,
     /// Positions that occur in the diagrams, for each slot, computed on first use.
     domains: OnceLock<Vec<Vec<u16>>>,
-    /// The short way between index and point where there is one, computed on first use.
-    route: OnceLock<Option<Route>>,
+    /// Where each slot stands between the groups, computed on first use: the small index of a neighborhood never needs it.
+    stops: OnceLock<Vec<Stop>>,
     checks: Arc<Checks>,
     closes: Vec<Vec<usize>>,
-    /// What is independent of each other; only kept if there are checks.
+    /// Diagrams that checks link.
     parts: Vec<Part>,
+    /// The others.
+    free: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,21 +68,14 @@ impl Index {
             match order::diagram(problem, group, limits.steps) {
                 Ok(layers) => diagrams.push(Diagram::new(layers)),
                 Err(_) => {
-                    let relaxed = relax(problem, group, limits.relax);
-                    diagrams.extend(relaxed.diagrams.into_iter().map(Diagram::new));
-                    left_out.extend(relaxed.left_out);
+                    let (relaxed, conjuncts) = relax(problem, group, limits.relax);
+                    diagrams.extend(relaxed.into_iter().map(Diagram::new));
+                    left_out.extend(conjuncts);
                 }
             }
         }
         let checks = Checks::new(problem, left_out);
         Index::of(diagrams, problem.values.len(), problem.impossible, Arc::new(checks))
-    }
-
-    pub fn exact(problem: &Problem, steps: u64) -> Option<Index> {
-        let groups = if problem.impossible { Vec::new() } else { problem.groups() };
-        let layers = groups.iter().map(|group| order::diagram(problem, group, steps).map(Diagram::new));
-        let diagrams = layers.collect::<Result<_, _>>().ok()?;
-        Some(Index::of(diagrams, problem.values.len(), problem.impossible, Arc::default()))
     }
 
     pub fn listed(layers: Layers, slots: usize) -> Index {
@@ -95,21 +92,22 @@ impl Index {
                 places[layer.slot] = (group, depth);
             }
         }
-        let checks = if total == BigUint::ZERO { Arc::default() } else { checks };
-        let (mut closes, mut parts) = (vec![Vec::new(); slots], Vec::new());
-        if !checks.is_empty() {
-            (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
-            parts = parts::parts(&diagrams, &places, &checks);
-        }
+        let count = u128::try_from(&total).unwrap_or(u128::MAX);
+        let checks = if count == 0 { Arc::default() } else { checks };
+        let mut closes = vec![Vec::new(); slots];
+        (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
+        let (parts, free) = parts::parts(&diagrams, &places, &checks);
         Index {
             diagrams,
             places,
             total,
             domains: OnceLock::new(),
-            route: OnceLock::new(),
+            stops: OnceLock::new(),
+            count,
             checks,
             closes,
             parts,
+            free,
         }
     }
 
@@ -118,14 +116,9 @@ impl Index {
         &self.total
     }
 
-    pub fn slots(&self) -> usize {
-        self.places.len()
-    }
-
-    fn route(&self) -> Option<&Route> {
-        // On first use: it copies all tables, and the small index of a neighborhood never needs it.
-        let new = || if self.is_empty() { None } else { Route::new(&self.diagrams, &self.places) };
-        self.route.get_or_init(new).as_ref()
+    /// As `total`; `u128::MAX` for that many or more.
+    pub fn count(&self) -> u128 {
+        self.count
     }
 
     /// Each group's diagram; none if a constraint refuses all points.
@@ -138,34 +131,12 @@ impl Index {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.total == BigUint::ZERO
+        self.count == 0
     }
 
-    /// The sum of `weight(slot, position)` over all slots of all points of the diagrams.
-    pub fn weighted_sum(&self, weight: impl Fn(usize, u16) -> BigUint) -> BigUint {
-        let mut sum = BigUint::ZERO;
-        for diagram in self.diagrams.iter().filter(|_| !self.is_empty()) {
-            // Each point of a group occurs once with every combination of the other groups' points.
-            let others = &self.total / &diagram.total;
-            sum += diagram.weighted_sum(&weight) * others;
-        }
-        sum
-    }
-}
-
-impl Index {
-    /// The very last index of 128 bits is out of reach. If the space is not exact, `None` also for a hole.
+    /// If the space is not exact, `None` also for a hole.
     pub fn point(&self, index: u128) -> Option<Vec<u16>> {
         self.candidate(index).filter(|positions| self.admits(positions))
-    }
-
-    /// The point of the diagrams at an index, valid or not.
-    pub fn candidate(&self, index: u128) -> Option<Vec<u16>> {
-        if let Some(route) = self.route() {
-            return route.point(index);
-        }
-        let below = index < u128::MAX && BigUint::from(index) < self.total;
-        below.then(|| self.wide_point(index))
     }
 
     /// The index of a point; `None` if it is not valid or its index does not fit 128 bits.
@@ -173,37 +144,7 @@ impl Index {
         if self.is_empty() || positions.len() != self.places.len() {
             return None;
         }
-        let index = match self.route() {
-            Some(route) => route.index(positions)?.into(),
-            None => self.wide_index(positions)?,
-        };
-        self.admits(positions).then_some(index)
-    }
-
-    fn wide_point(&self, mut index: u128) -> Vec<u16> {
-        let mut walk = IndexWalk::new(self);
-        for slot in 0..self.places.len() {
-            let rest = walk.completions_elsewhere(slot);
-            let edges = walk.edges(slot);
-            // Products beyond 128 bits saturate, which is as good as exact: the index is below.
-            let after = edges.partition_point(|edge| edge.before.saturating_mul(rest) <= index);
-            let edge = edges[after - 1];
-            index -= edge.before * rest;
-            walk.follow(slot, edge);
-        }
-        walk.positions
-    }
-
-    fn wide_index(&self, positions: &[u16]) -> Option<u128> {
-        let mut walk = IndexWalk::new(self);
-        let mut index = 0u128;
-        for (slot, position) in positions.iter().enumerate() {
-            let edge = walk.find(slot, *position)?;
-            let skipped = edge.before.saturating_mul(walk.completions_elsewhere(slot));
-            index = index.saturating_add(skipped);
-            walk.follow(slot, edge);
-        }
-        (index < u128::MAX).then_some(index)
+        self.index_of_candidate(positions).filter(|_| self.admits(positions))
     }
 
     pub fn admits(&self, positions: &[u16]) -> bool {
@@ -219,47 +160,6 @@ impl Index {
                 .try_fold(0, |node, layer| layer.find(node, positions[layer.slot]).map(|edge| edge.child));
             found.is_some()
         }) && self.admits(positions)
-    }
-}
-
-struct IndexWalk<'a> {
-    index: &'a Index,
-    at: Vec<(usize, u32)>,
-    positions: Vec<u16>,
-}
-
-impl<'a> IndexWalk<'a> {
-    fn new(index: &'a Index) -> IndexWalk<'a> {
-        IndexWalk {
-            index,
-            at: vec![(0, 0); index.diagrams.len()],
-            positions: Vec::with_capacity(index.places.len()),
-        }
-    }
-
-    fn edges(&self, slot: usize) -> &'a [Edge] {
-        let (group, depth) = self.index.places[slot];
-        self.index.diagrams[group].layers[depth].edges_of(self.at[group].1)
-    }
-
-    fn find(&self, slot: usize, position: u16) -> Option<Edge> {
-        let (group, depth) = self.index.places[slot];
-        self.index.diagrams[group].layers[depth].find(self.at[group].1, position)
-    }
-
-    fn follow(&mut self, slot: usize, edge: Edge) {
-        let (group, depth) = self.index.places[slot];
-        self.at[group] = (depth + 1, edge.child);
-        self.positions.push(edge.position);
-    }
-
-    /// Completions of all other groups from where they stand; `u128::MAX` for that many or more.
-    fn completions_elsewhere(&self, slot: usize) -> u128 {
-        let (own, _) = self.index.places[slot];
-        let groups = self.index.diagrams.iter().zip(&self.at).enumerate().filter(|(group, _)| *group != own);
-        groups
-            .map(|(_, (diagram, (depth, node)))| diagram.node_count(*depth, *node))
-            .fold(1, u128::saturating_mul)
     }
 }
 
@@ -290,6 +190,24 @@ impl<I: Borrow<Index>> Points<I> {
         let state = if index.borrow().is_empty() { PointsState::Done } else { PointsState::Fresh };
         let scratch = index.borrow().checks.scratch();
         Points { index, chosen: Vec::new(), scratch, state }
+    }
+
+    /// Those from a point of the diagrams on.
+    pub fn starting_at(index: I, first: u128) -> Points<I> {
+        let mut points = Points::new(index);
+        let Some(positions) = points.index.borrow().candidate(first) else {
+            return Points { state: PointsState::Done, ..points };
+        };
+        for (slot, position) in positions.into_iter().enumerate() {
+            let node = points.node(slot);
+            let edge = points.edges(slot, node).partition_point(|edge| edge.position < position);
+            points.chosen.push((node, edge as u32));
+            // Where a check refuses the point already, `next` goes on from here.
+            if !points.passes() {
+                break;
+            }
+        }
+        points
     }
 
     fn edges(&self, slot: usize, node: u32) -> &[Edge] {

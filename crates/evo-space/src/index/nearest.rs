@@ -1,9 +1,9 @@
 //! The valid points nearest to a given one: of least cost, and with one parameter changed.
 //!
 //! A diagram alone gives the point of least cost in one pass from the end. Where checks are left to be made, that pass
-//! gives the least cost that any completion may have, and the search is iterative deepening A* (Korf
-//! 1985): depth first under a limit on the estimated cost that grows until a point is found. It
-//! needs no memory, and with steps enough its answer is the cheapest.
+//! gives the least cost that any completion may have, and the search is branch and bound: depth first, cheap values
+//! first, without what cannot be cheaper than the best point so far. It needs no memory, and with steps enough its answer
+//! is the cheapest.
 //!
 //! For the valid points that differ in exactly one parameter the given point's own path through each diagram is
 //! walked once. Another value at one slot then starts at the node that the path already found, and ends as soon as
@@ -30,15 +30,9 @@ impl Index {
             return None;
         }
         let mut positions = vec![0; self.places.len()];
-        if self.is_exact() {
-            self.diagrams.iter().for_each(|diagram| diagram.cheapest(&cost, rng, &mut positions));
-        }
+        self.free.iter().for_each(|at| self.diagrams[*at].cheapest(&cost, rng, &mut positions));
         for part in &self.parts {
-            if part.is_exact() {
-                part.diagrams.iter().for_each(|at| self.diagrams[*at].cheapest(&cost, rng, &mut positions));
-            } else {
-                self.cheapest_of(part, &cost, rng, &mut positions)?;
-            }
+            self.cheapest_of(part, &cost, rng, &mut positions)?;
         }
         Some(positions)
     }
@@ -51,15 +45,8 @@ impl Index {
         positions: &mut [u16],
     ) -> Option<()> {
         let mut search = CheapestSearch::new(self, part, cost, positions.to_vec());
-        let tried_all = search.deepen(rng).is_ok();
-        if !tried_all && search.best.is_none() {
-            // First come, first served: nearby values first, without a limit.
-            search.limit = u64::MAX;
-            search.steps_left = STEPS;
-            let _ = search.go(0, 0, 0, rng);
-        }
-        if let Some((_, found)) = search.best {
-            part.steps.iter().for_each(|step| positions[step.slot] = found[step.slot]);
+        let tried_all = search.go(0, 0, 0, rng).is_ok();
+        if search.write(positions) {
             return Some(());
         }
         // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
@@ -85,25 +72,23 @@ impl Diagram {
     }
 }
 
-struct OutOfSteps;
+pub(super) struct OutOfSteps;
 
-struct CheapestSearch<'a, C> {
+pub(super) struct CheapestSearch<'a, C> {
     index: &'a Index,
     part: &'a Part,
     cost: &'a C,
     /// For each step, the least cost from each node of the layer after it to its diagram's end, and
     /// that of all later diagrams.
     least: Vec<(Vec<u64>, u64)>,
-    limit: u64,
-    left: u64,
-    best: Option<(u64, Vec<u16>)>,
+    pub best: Option<(u64, Vec<u16>)>,
     positions: Vec<u16>,
     scratch: CheckScratch,
-    steps_left: u64,
+    pub steps_left: u64,
 }
 
 impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
-    fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> CheapestSearch<'a, C> {
+    pub fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> CheapestSearch<'a, C> {
         let mut least = Vec::with_capacity(part.steps.len());
         let mut later = 0;
         for diagram in part.diagrams.iter().rev() {
@@ -114,32 +99,17 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         }
         least.reverse();
         let scratch = index.checks.scratch();
-        CheapestSearch {
-            index,
-            part,
-            cost,
-            least,
-            limit: later,
-            left: later,
-            best: None,
-            positions,
-            scratch,
-            steps_left: STEPS,
-        }
+        CheapestSearch { index, part, cost, least, best: None, positions, scratch, steps_left: STEPS }
     }
 
-    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
-        while self.best.is_none() && self.left < u64::MAX {
-            // A little more than necessary, because costs come close together; the best point within
-            // the limit is the best of all.
-            self.limit = self.left.saturating_add(self.left / 16);
-            self.left = u64::MAX;
-            self.go(0, 0, 0, rng)?;
-        }
-        Ok(())
+    /// Writes what was found to the part's slots; whether anything was.
+    pub fn write(&self, positions: &mut [u16]) -> bool {
+        let Some((_, point)) = &self.best else { return false };
+        self.part.steps.iter().for_each(|step| positions[step.slot] = point[step.slot]);
+        true
     }
 
-    fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+    pub fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
         if step == self.part.steps.len() {
             // Always an improvement, because edges that cannot lead to a cheaper point were cut off below.
             self.best = Some((spent, self.positions.clone()));
@@ -179,10 +149,8 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             let own = (self.cost)(place.slot, edge.position);
             // A lower bound, because the diagrams hold a superset of the valid points.
             let estimate = spent + own + after[edge.child as usize] + later;
-            if estimate <= self.limit {
+            if self.best.as_ref().is_none_or(|(least, _)| estimate < *least) {
                 found.push((estimate, rng.random(), *edge));
-            } else {
-                self.left = self.left.min(estimate);
             }
         }
         found.sort_unstable_by_key(|(estimate, tie, _)| (*estimate, *tie));
@@ -199,12 +167,6 @@ pub struct Around<'a> {
     nodes: Vec<u32>,
     valid: Vec<bool>,
     invalid: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    Below,
-    Above,
 }
 
 impl<'a> Around<'a> {
@@ -228,20 +190,18 @@ impl<'a> Around<'a> {
         Some(Around { index, positions: positions.to_vec(), nodes, valid, invalid })
     }
 
-    /// Changes on one side of the point's own value, ascending. Each has to be asked for with `accepts`.
-    pub fn edges(&self, slot: usize, side: Side) -> &'a [Edge] {
+    /// Changes below and above the point's own value, ascending. Each has to be asked for with `accepts`.
+    pub fn edges(&self, slot: usize) -> (&'a [Edge], &'a [Edge]) {
         let (group, depth) = self.index.places[slot];
         let others_invalid = self.invalid - usize::from(self.valid.get(group) == Some(&false));
         // Where another group's part is invalid, no change of this slot can make the point valid.
         if self.nodes[slot] == NONE || others_invalid > 0 {
-            return &[];
+            return (&[], &[]);
         }
         let edges = self.index.diagrams[group].layers[depth].edges_of(self.nodes[slot]);
         let own = self.positions[slot];
-        match side {
-            Side::Below => &edges[..edges.partition_point(|edge| edge.position < own)],
-            Side::Above => &edges[edges.partition_point(|edge| edge.position <= own)..],
-        }
+        let above = edges.partition_point(|edge| edge.position <= own);
+        (&edges[..edges.partition_point(|edge| edge.position < own)], &edges[above..])
     }
 
     pub fn accepts(&self, slot: usize, edge: &Edge) -> bool {
@@ -257,10 +217,12 @@ impl<'a> Around<'a> {
                 None => return false,
             }
         }
-        self.index.is_exact() || {
-            let mut positions = self.positions.clone();
-            positions[slot] = edge.position;
-            self.index.admits(&positions)
-        }
+        self.index.is_exact() || self.index.admits(&self.changed(slot, edge.position))
+    }
+
+    pub fn changed(&self, slot: usize, position: u16) -> Vec<u16> {
+        let mut positions = self.positions.clone();
+        positions[slot] = position;
+        positions
     }
 }

@@ -4,7 +4,8 @@
 
 use std::sync::OnceLock;
 
-use crate::count::problem::{Conjunct, Problem};
+use crate::count::order::Waiting;
+use crate::count::problem::{Conjunct, Problem, linked};
 use crate::index::diagram::Diagram;
 use crate::program::{Atom, Program, Register, Registers};
 
@@ -32,41 +33,28 @@ pub struct PartStep {
 }
 
 impl Part {
-    pub fn is_exact(&self) -> bool {
-        self.checks.is_empty()
-    }
-
     pub fn next_node(&self, diagrams: &[Diagram], step: usize, child: u32) -> u32 {
         let PartStep { diagram, depth, .. } = self.steps[step];
         if depth + 1 < diagrams[diagram].layers.len() { child } else { 0 }
     }
 }
 
-pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> Vec<Part> {
+/// The parts, and the diagrams that no check reads.
+pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> (Vec<Part>, Vec<usize>) {
     let read = |check: usize| checks.slots(check).iter().map(|slot| places[*slot].0);
-    let mut leader: Vec<usize> = (0..diagrams.len()).collect();
-    fn find(leader: &mut [usize], mut own: usize) -> usize {
-        while leader[own] != own {
-            leader[own] = leader[leader[own]];
-            own = leader[own];
-        }
-        own
+    let (mut parts, mut free) = (Vec::new(), Vec::new());
+    if checks.is_empty() {
+        return (parts, (0..diagrams.len()).collect());
     }
-    for check in 0..checks.len() {
-        let first = read(check).next().unwrap_or(0);
-        for other in read(check) {
-            // The leader of the check's first diagram leads what is linked now.
-            let (a, b) = (find(&mut leader, first), find(&mut leader, other));
-            leader[b] = a;
+    for group in linked(diagrams.len(), (0..checks.len()).map(read)) {
+        let is_mine = |check: &usize| read(*check).next().is_some_and(|first| group.contains(&first));
+        let mine: Vec<usize> = (0..checks.len()).filter(is_mine).collect();
+        match mine.is_empty() {
+            true => free.extend(group),
+            false => parts.push(part(diagrams, places, group, checks, mine)),
         }
     }
-    let (mut members, mut mine) = (vec![Vec::new(); diagrams.len()], vec![Vec::new(); diagrams.len()]);
-    (0..diagrams.len()).for_each(|own| members[find(&mut leader, own)].push(own));
-    for check in 0..checks.len() {
-        mine[find(&mut leader, read(check).next().unwrap_or(0))].push(check);
-    }
-    let found = members.into_iter().zip(mine).filter(|(members, _)| !members.is_empty());
-    found.map(|(members, mine)| part(diagrams, places, members, checks, mine)).collect()
+    (parts, free)
 }
 
 /// Next the diagram that completes most checks, then the one that most begun checks wait for: a wrong turn shows early.
@@ -78,10 +66,16 @@ fn part(
     mine: Vec<usize>,
 ) -> Part {
     let mut part = Part { diagrams: Vec::new(), checks: mine, steps: Vec::new(), trial: OnceLock::new() };
-    let mut waiting = Waiting::new(diagrams.len(), places, checks, &part.checks);
+    let reads = part.checks.iter().map(|check| {
+        let mut read: Vec<usize> = checks.slots(*check).iter().map(|slot| places[*slot].0).collect();
+        read.sort_unstable();
+        read.dedup();
+        read
+    });
+    let mut waiting = Waiting::new(diagrams.len(), reads);
     let mut step_of = vec![0; places.len()];
     while !left.is_empty() {
-        let score = |at: &usize| (waiting.closed[left[*at]], waiting.awaited[left[*at]]);
+        let score = |at: &usize| (waiting.closed[left[*at]], waiting.begun[left[*at]]);
         let best = (0..left.len()).rev().max_by_key(score).unwrap_or(0);
         let diagram = left.remove(best);
         waiting.decide(diagram);
@@ -96,57 +90,6 @@ fn part(
         last.into_iter().for_each(|last| part.steps[last].closes.push(*check));
     }
     part
-}
-
-/// How many checks wait for each diagram, kept up to date while diagrams are decided.
-struct Waiting {
-    diagrams: Vec<Vec<usize>>,
-    checks: Vec<Vec<usize>>,
-    open: Vec<usize>,
-    decided: Vec<bool>,
-    closed: Vec<usize>,
-    /// Checks that have begun, and are open, and read this diagram.
-    awaited: Vec<usize>,
-}
-
-impl Waiting {
-    fn new(count: usize, places: &[(usize, usize)], checks: &Checks, mine: &[usize]) -> Waiting {
-        let mut waiting = Waiting {
-            diagrams: Vec::new(),
-            checks: vec![Vec::new(); count],
-            open: Vec::new(),
-            decided: vec![false; count],
-            closed: vec![0; count],
-            awaited: vec![0; count],
-        };
-        for (number, check) in mine.iter().enumerate() {
-            let mut read: Vec<usize> = checks.slots(*check).iter().map(|slot| places[*slot].0).collect();
-            read.sort_unstable();
-            read.dedup();
-            read.iter().for_each(|diagram| waiting.checks[*diagram].push(number));
-            if let [only] = read[..] {
-                waiting.closed[only] += 1;
-            }
-            waiting.open.push(read.len());
-            waiting.diagrams.push(read);
-        }
-        waiting
-    }
-
-    fn decide(&mut self, diagram: usize) {
-        self.decided[diagram] = true;
-        for number in &self.checks[diagram] {
-            let read = &self.diagrams[*number];
-            if self.open[*number] == read.len() {
-                read.iter().for_each(|other| self.awaited[*other] += 1);
-            }
-            self.open[*number] -= 1;
-            if self.open[*number] == 1 {
-                let last = read.iter().find(|other| !self.decided[**other]);
-                last.into_iter().for_each(|last| self.closed[*last] += 1);
-            }
-        }
-    }
 }
 
 #[derive(Debug, Default)]

@@ -1,257 +1,152 @@
-//! The way between index and point for spaces of fewer than 2^64 points, which is nearly all: the same
-//! descent as in `Index`, over tables that lie flat in slot order and with 64-bit arithmetic. The 50
-//! parameters of the tensor contraction take 0.6 µs each way.
-//!
-//! What a step at one slot skips is multiplied by the completions of the other groups: a constant for groups that have
-//! not begun, 1 for those that have ended, so that only groups that interleave with this slot are looked up.
+//! The way through the diagrams in declared order, which the way between index and point follows. Groups interleave
+//! there: what a step at one slot skips is multiplied by the completions of the other groups, a constant for groups that
+//! have not begun, 1 for those that have ended, so that only groups that are under way are looked up.
 
-use super::diagram::Diagram;
+use super::Index;
+use super::diagram::{Diagram, Edge, Layer};
 
-/// Larger diagrams are not copied: 64 MiB.
-const MAX_EDGES: usize = 4 << 20;
-
+/// Nodes of so many groups are kept without allocating.
 const FEW_GROUPS: usize = 32;
 
 #[derive(Debug)]
-pub struct Route {
-    stops: Vec<RouteStop>,
-    /// For each stop and node the beginning of its edges; each stop has one entry more than nodes.
-    starts: Vec<u32>,
-    edges: Vec<RouteEdge>,
-    counts: Vec<u64>,
-    open: Vec<Open>,
-    groups: usize,
-    total: u64,
+pub struct Stop {
+    group: usize,
+    depth: usize,
+    /// Other groups that are under way, and the layer that each is at.
+    open: Vec<(usize, usize)>,
+    /// Completions of the groups that have not begun; `u128::MAX` for that many or more.
+    later: u128,
 }
 
-#[derive(Debug)]
-struct RouteStop {
-    group: u32,
-    starts: u32,
-    open: (u32, u32),
-    later: u64,
+/// A slot that is to be decided.
+pub struct Fork<'a> {
+    diagrams: &'a [Diagram],
+    pub slot: usize,
+    stop: &'a Stop,
+    nodes: &'a [u32],
 }
 
-#[derive(Clone, Copy, Debug)]
-struct RouteEdge {
-    position: u16,
-    child: u32,
-    before: u64,
+impl<'a> Fork<'a> {
+    #[inline]
+    fn layer(&self) -> &'a Layer {
+        &self.diagrams[self.stop.group].layers[self.stop.depth]
+    }
+
+    fn node(&self) -> u32 {
+        self.nodes[self.stop.group]
+    }
+
+    pub fn split(&self, share: f64) -> Edge {
+        self.diagrams[self.stop.group].split(self.stop.depth, self.node(), share)
+    }
+
+    /// Completions of all other groups from where they stand; `u128::MAX` for that many or more.
+    #[inline]
+    fn completions_elsewhere(&self) -> u128 {
+        let counts =
+            self.stop.open.iter().map(|(group, depth)| {
+                self.diagrams[*group].layers[*depth].counts[self.nodes[*group] as usize]
+            });
+        counts.fold(self.stop.later, product)
+    }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    group: u32,
-    counts: u32,
-}
+impl Index {
+    /// The point that `choose` makes, which is asked for each parameter in declared order. The index must have a point.
+    #[inline]
+    pub fn descend(&self, mut choose: impl FnMut(&Fork<'_>) -> Edge) -> Vec<u16> {
+        let mut positions = Vec::with_capacity(self.places.len());
+        let _ = self.walk(|fork| {
+            let edge = choose(&fork);
+            positions.push(edge.position);
+            Some(edge.child)
+        });
+        positions
+    }
 
-impl Route {
-    /// The tables of diagrams that decide all slots at these places (group and layer), if there is a
-    /// point, the points are fewer than 2^64 and the tables are not too large.
-    pub fn new(diagrams: &[Diagram], places: &[(usize, usize)]) -> Option<Route> {
-        let total = diagrams
-            .iter()
-            .try_fold(1u64, |product, diagram| product.checked_mul(u64::try_from(&diagram.total).ok()?))?;
-        let edges = |diagram: &Diagram| {
-            diagram.layers.iter().flat_map(|layer| layer.nodes()).map(<[_]>::len).sum::<usize>()
+    /// `choose` gives the next node of each parameter's group; the walk ends where there is none.
+    #[inline]
+    fn walk(&self, mut choose: impl FnMut(Fork<'_>) -> Option<u32>) -> Option<()> {
+        let diagrams = &self.diagrams;
+        let stops = self.stops.get_or_init(|| stops(diagrams, &self.places));
+        let mut walk = |nodes: &mut [u32]| {
+            for (slot, stop) in stops.iter().enumerate() {
+                nodes[stop.group] = choose(Fork { diagrams, slot, stop, nodes })?;
+            }
+            Some(())
         };
-        if total == 0 || diagrams.iter().map(edges).sum::<usize>() > MAX_EDGES {
+        match diagrams.len() {
+            few @ 0..=FEW_GROUPS => walk(&mut [0; FEW_GROUPS][..few]),
+            many => walk(&mut vec![0; many]),
+        }
+    }
+
+    /// The point of the diagrams at an index, valid or not. The very last index of 128 bits is out of reach.
+    pub fn candidate(&self, mut index: u128) -> Option<Vec<u16>> {
+        if index >= self.count {
             return None;
         }
-        let mut route = Route {
-            stops: Vec::with_capacity(places.len()),
-            starts: Vec::new(),
-            edges: Vec::new(),
-            counts: Vec::new(),
-            open: Vec::new(),
-            groups: diagrams.len(),
-            total,
-        };
-        // A stop needs to know where the next stops of other groups begin.
-        let firsts: Vec<u32> = places.iter().map(|place| route.copy(diagrams, *place)).collect();
-        for (slot, (group, _)) in places.iter().enumerate() {
-            route.connect(diagrams, *group, slot, &firsts);
-        }
-        Some(route)
+        Some(self.descend(|fork| {
+            let edges = fork.layer().edges_of(fork.node());
+            // A forced value has no completions before it.
+            if let [only] = edges {
+                return *only;
+            }
+            let rest = fork.completions_elsewhere();
+            // A division costs more than the comparison, and spaces with one group always have a rest of 1.
+            let rank = if rest == 1 { index } else { quotient(index, rest) };
+            // Where each edge has one completion, the index is the number of the edge.
+            let edge = match edges.get(rank as usize) {
+                Some(edge) if edge.before == rank => edge,
+                _ => &edges[edges.partition_point(|edge| edge.before <= rank) - 1],
+            };
+            index -= product(edge.before, rest);
+            *edge
+        }))
     }
 
-    fn copy(&mut self, diagrams: &[Diagram], (group, depth): (usize, usize)) -> u32 {
-        let layer = &diagrams[group].layers[depth];
-        let stop =
-            RouteStop { group: group as u32, starts: self.starts.len() as u32, open: (0, 0), later: 1 };
-        self.stops.push(stop);
-        let first = self.counts.len() as u32;
-        for edges in layer.nodes() {
-            self.starts.push(self.edges.len() as u32);
-            self.edges.extend(edges.iter().map(|edge| RouteEdge {
-                position: edge.position,
-                child: edge.child,
-                // The total is below 2^64, so every count of a node or an edge fits as well.
-                before: edge.before as u64,
-            }));
-        }
-        self.counts.extend(layer.counts.iter().map(|count| *count as u64));
-        self.starts.push(self.edges.len() as u32);
-        first
+    /// The index of a point of the diagrams; `None` if there is none or it does not fit 128 bits.
+    pub(super) fn index_of_candidate(&self, positions: &[u16]) -> Option<u128> {
+        let mut index = 0u128;
+        self.walk(|fork| {
+            let edge = fork.layer().find(fork.node(), positions[fork.slot])?;
+            if edge.before > 0 {
+                index = index.saturating_add(product(edge.before, fork.completions_elsewhere()));
+            }
+            Some(edge.child)
+        })?;
+        (index < u128::MAX).then_some(index)
     }
+}
 
-    fn connect(&mut self, diagrams: &[Diagram], own: usize, slot: usize, firsts: &[u32]) {
-        let begin = self.open.len() as u32;
-        let mut later = 1;
-        for (group, diagram) in diagrams.iter().enumerate().filter(|(group, _)| *group != own) {
+/// `u128::MAX` for that much or more. Nearly all numbers fit 64 bits, for which this takes a fraction of the time.
+#[inline]
+fn product(a: u128, b: u128) -> u128 {
+    match (u64::try_from(a), u64::try_from(b)) {
+        (Ok(a), Ok(b)) => u128::from(a) * u128::from(b),
+        _ => a.saturating_mul(b),
+    }
+}
+
+#[inline]
+fn quotient(a: u128, b: u128) -> u128 {
+    match (u64::try_from(a), u64::try_from(b)) {
+        (Ok(a), Ok(b)) => u128::from(a / b),
+        _ => a / b,
+    }
+}
+
+fn stops(diagrams: &[Diagram], places: &[(usize, usize)]) -> Vec<Stop> {
+    let stop = |(slot, (group, depth)): (usize, &(usize, usize))| {
+        let mut stop = Stop { group: *group, depth: *depth, open: Vec::new(), later: 1 };
+        for (other, diagram) in diagrams.iter().enumerate().filter(|(other, _)| other != group) {
             match diagram.layers.iter().position(|layer| layer.slot > slot) {
                 None => {}
-                Some(0) => later *= diagram.layers[0].counts[0] as u64,
-                Some(next) => {
-                    let counts = firsts[diagram.layers[next].slot];
-                    self.open.push(Open { group: group as u32, counts });
-                }
+                Some(0) => stop.later = stop.later.saturating_mul(diagram.layers[0].counts[0]),
+                Some(next) => stop.open.push((other, next)),
             }
         }
-        self.stops[slot].open = (begin, self.open.len() as u32);
-        self.stops[slot].later = later;
-    }
-
-    pub fn point(&self, index: u128) -> Option<Vec<u16>> {
-        let mut index = u64::try_from(index).ok().filter(|index| *index < self.total)?;
-        let point = self.with_nodes(|nodes| {
-            let step = |stop: &RouteStop| {
-                let edges = self.edges_of(stop, nodes);
-                // A forced value has no completions before it.
-                if let [only] = edges {
-                    nodes[stop.group as usize] = only.child;
-                    return only.position;
-                }
-                let rest = self.completions_elsewhere(stop, nodes);
-                // A 64-bit division costs more than the comparison, and spaces with one group always have a rest of 1.
-                let own = if rest == 1 { index } else { index / rest };
-                // Where each edge has one completion, the index is the number of the edge.
-                let edge = match edges.get(own as usize) {
-                    Some(edge) if edge.before == own => edge,
-                    _ => &edges[edges.partition_point(|edge| edge.before <= own) - 1],
-                };
-                index -= edge.before * rest;
-                nodes[stop.group as usize] = edge.child;
-                edge.position
-            };
-            self.stops.iter().map(step).collect()
-        });
-        Some(point)
-    }
-
-    pub fn index(&self, positions: &[u16]) -> Option<u64> {
-        self.with_nodes(|nodes| {
-            let mut index = 0;
-            for (stop, position) in self.stops.iter().zip(positions) {
-                let edge = find(self.edges_of(stop, nodes), *position)?;
-                // Cannot overflow: each term counts points that come before this one.
-                index += edge.before * self.completions_elsewhere(stop, nodes);
-                nodes[stop.group as usize] = edge.child;
-            }
-            Some(index)
-        })
-    }
-
-    fn edges_of(&self, stop: &RouteStop, nodes: &[u32]) -> &[RouteEdge] {
-        let start = (stop.starts + nodes[stop.group as usize]) as usize;
-        &self.edges[self.starts[start] as usize..self.starts[start + 1] as usize]
-    }
-
-    fn completions_elsewhere(&self, stop: &RouteStop, nodes: &[u32]) -> u64 {
-        let open = &self.open[stop.open.0 as usize..stop.open.1 as usize];
-        let counts = open.iter().map(|open| self.counts[(open.counts + nodes[open.group as usize]) as usize]);
-        counts.fold(stop.later, |product, count| product * count)
-    }
-
-    /// Gives each group's next node, which is its first one, without allocating if there are few.
-    fn with_nodes<T>(&self, work: impl FnOnce(&mut [u32]) -> T) -> T {
-        if self.groups <= FEW_GROUPS {
-            work(&mut [0; FEW_GROUPS][..self.groups])
-        } else {
-            work(&mut vec![0; self.groups])
-        }
-    }
-}
-
-/// The edge for a value position; most nodes have all positions between their least and greatest.
-fn find(edges: &[RouteEdge], position: u16) -> Option<&RouteEdge> {
-    let guess = usize::from(position.checked_sub(edges.first()?.position)?);
-    match edges.get(guess) {
-        Some(edge) if edge.position == position => Some(edge),
-        _ => edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| &edges[at]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::genome::Genome;
-    use crate::space::SearchSpace;
-    use crate::testing::space;
-
-    fn check_valid(space: &SearchSpace) {
-        let route = space.index.route().expect("a small space has a route");
-        let points: Vec<Genome> = space.iter().collect();
-        assert_eq!(space.count(), points.len() as u128);
-        for (index, point) in (0u64..).zip(&points) {
-            assert_eq!(route.point(index.into()).as_deref(), Some(point.positions()));
-            assert_eq!(route.index(point.positions()), Some(index));
-        }
-        assert_eq!(route.point(space.count()), None);
-        assert_eq!(route.point(u128::MAX), None);
-    }
-
-    /// And it knows no other point. The cartesian product must be small.
-    fn check(text: &str) {
-        let space = space(text);
-        check_valid(&space);
-        let (route, points) = (space.index.route().unwrap(), space.iter().collect::<Vec<Genome>>());
-        let sizes: Vec<u16> = space.parameters().iter().map(|p| p.values.len() as u16).collect();
-        let mut point = vec![0u16; sizes.len()];
-        let mut valid = points.iter().peekable();
-        while let Some(slot) = (0..sizes.len()).rev().find(|slot| point[*slot] < sizes[*slot]) {
-            let expected = valid.next_if(|next| next.positions() == point).is_some();
-            assert_eq!(route.index(&point).is_some(), expected, "{point:?}");
-            point[slot] += 1;
-            point[slot + 1..].fill(0);
-        }
-        assert!(valid.next().is_none());
-    }
-
-    #[test]
-    fn groups_that_interleave() {
-        check(
-            "constraints = ['A + D < 5', 'B != E', 'C * F % 2 == 0', 'G > 1']\n[parameters]\n\
-             A = [1, 2, 3]\nB = [1, 2, 3]\nC = [1, 2, 3]\nD = [3, 1, 2]\nE = [2, 3]\nF = [1, 2, 4]\nG = [1, 2, 3]",
-        );
-    }
-
-    #[test]
-    fn one_group_with_gaps_between_positions() {
-        check(
-            "constraints = ['(A + B) % 3 != 1', 'A * C > B', 'B != 2']\n[parameters]\n\
-             A = [1, 2, 3, 4, 5]\nB = [1, 2, 3, 4, 6]\nC = [1, 3]",
-        );
-    }
-
-    #[test]
-    fn no_constraint_and_a_single_value() {
-        check("[parameters]\nA = [7]\nB = ['x', 'y']\nC = [1, 2, 3]");
-    }
-
-    #[test]
-    fn more_groups_than_fit_the_stack() {
-        let names: Vec<String> =
-            (0..40).map(|at| format!("P{at} = [{}]", ["1", "1, 2"][at % 7 / 6])).collect();
-        check_valid(&space(&format!("constraints = ['P0 + P39 == 2']\n[parameters]\n{}", names.join("\n"))));
-    }
-
-    #[test]
-    fn spaces_of_two_to_the_64_points_and_more_have_none() {
-        let cube = |count: usize, sizes: &str| {
-            let names: Vec<String> = (0..count).map(|at| format!("P{at} = [{sizes}]")).collect();
-            space(&format!("[parameters]\n{}", names.join("\n")))
-        };
-        assert!(cube(63, "1, 2").index.route().is_some());
-        assert!(cube(64, "1, 2").index.route().is_none());
-    }
+        stop
+    };
+    places.iter().enumerate().map(stop).collect()
 }

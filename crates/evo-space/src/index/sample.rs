@@ -1,28 +1,28 @@
 //! Drawing valid points, and estimating how many there are. Diagrams are drawn from exactly. Where checks are left to
 //! be made, points are drawn until one passes, which keeps them uniform. A part whose points hardly ever pass is
-//! searched instead, depth first with values in random order; what that finds is valid, but not uniform.
+//! searched instead, as for the cheapest point where all cost nothing: depth first with values in random order. What that
+//! finds is valid, but not uniform.
 //!
 //! A descent by shares takes from 0 to below 1 the value under which that share of a node's completions lies.
 //! Independent uniform numbers for each parameter give uniform points (the inverse of Rosenblatt's transformation, Ann.
 //! Math. Stat. 23, 1952), and numbers that are spread evenly give points that are.
 
 use num_bigint::BigUint;
-use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::index::Index;
-use crate::index::diagram::{Diagram, Edge};
+use crate::index::nearest::CheapestSearch;
 use crate::index::parts::{CheckScratch, Part, Trial};
 use crate::rng::seeded;
 
 /// Refused points in a row before the search takes over.
 const REFUSALS: u32 = 1 << 17;
 
-/// Values tried by the first search; each later one starts over and may try twice as many.
-const FIRST_DIVE: u64 = 1 << 12;
+/// Steps of the first search; each later one starts over and may take twice as many.
+const FIRST_DIVE: u64 = 1 << 15;
 
-/// Values tried by all searches for one point together: about a tenth of a second.
-const ALL_DIVES: u64 = 1 << 20;
+/// Steps of all searches for one point together: about a tenth of a second.
+const ALL_DIVES: u64 = 1 << 23;
 
 impl Index {
     /// A uniform valid point, or `None` for an empty space.
@@ -35,10 +35,7 @@ impl Index {
             return None;
         }
         let mut positions = vec![0; self.places.len()];
-        if self.is_exact() {
-            self.diagrams.iter().for_each(|diagram| diagram.draw(rng, &mut positions));
-            return Some(positions);
-        }
+        self.free.iter().for_each(|at| self.diagrams[*at].draw(rng, &mut positions));
         let mut scratch = self.checks.scratch();
         let drawn = self.parts.iter().all(|part| self.draw(part, rng, &mut positions, &mut scratch));
         drawn.then_some(positions)
@@ -52,21 +49,17 @@ impl Index {
         positions: &mut [u16],
         scratch: &mut CheckScratch,
     ) -> bool {
-        if part.is_exact() {
-            return self.draw_once(part, rng, positions, scratch);
-        }
         // A trial without a single hit predicts that rejection would spend all of its draws in vain.
         if self.trial(part).held > 0 && (0..REFUSALS).any(|_| self.draw_once(part, rng, positions, scratch)) {
             return true;
         }
-        let mut dive = Dive { index: self, part, positions, scratch, steps_left: 0 };
+        let mut search = CheapestSearch::new(self, part, &|_, _| 0, positions.to_vec());
         let (mut steps, mut spent) = (FIRST_DIVE, 0);
         while spent < ALL_DIVES {
-            dive.steps_left = steps;
-            match dive.go(rng) {
-                DiveEnd::Point => return true,
-                DiveEnd::Nothing => return false,
-                DiveEnd::OutOfSteps => {}
+            search.steps_left = steps;
+            let tried_all = search.go(0, 0, 0, rng).is_ok();
+            if search.write(positions) || tried_all {
+                return search.best.is_some();
             }
             // A depth-first search seldom gets back to an early mistake by itself.
             spent += steps;
@@ -84,124 +77,8 @@ impl Index {
         scratch: &mut CheckScratch,
     ) -> bool {
         part.diagrams.iter().for_each(|diagram| self.diagrams[*diagram].draw(rng, positions));
-        if part.is_exact() {
-            return true;
-        }
         part.steps.iter().for_each(|step| self.checks.set(scratch, step.slot, positions[step.slot]));
         part.checks.iter().all(|check| self.checks.holds(*check, scratch))
-    }
-}
-
-enum DiveEnd {
-    Point,
-    Nothing,
-    OutOfSteps,
-}
-
-struct Dive<'a> {
-    index: &'a Index,
-    part: &'a Part,
-    positions: &'a mut [u16],
-    scratch: &'a mut CheckScratch,
-    steps_left: u64,
-}
-
-impl Dive<'_> {
-    fn go(&mut self, rng: &mut ChaCha8Rng) -> DiveEnd {
-        // For each step on the way: the node, and the edges that were not tried.
-        let mut stack: Vec<(u32, Vec<u32>)> = vec![self.enter(0, 0)];
-        while let Some((node, untried)) = stack.last_mut() {
-            if untried.is_empty() {
-                stack.pop();
-                continue;
-            }
-            let Some(left) = self.steps_left.checked_sub(1) else { return DiveEnd::OutOfSteps };
-            self.steps_left = left;
-            let edge = untried.swap_remove(rng.random_range(0..untried.len()));
-            let (node, step) = (*node, stack.len() - 1);
-            if let Some(child) = self.follow(step, node, edge) {
-                if step + 1 == self.part.steps.len() {
-                    return DiveEnd::Point;
-                }
-                stack.push(self.enter(step + 1, self.part.next_node(&self.index.diagrams, step, child)));
-            }
-        }
-        DiveEnd::Nothing
-    }
-
-    fn enter(&self, step: usize, node: u32) -> (u32, Vec<u32>) {
-        let step = &self.part.steps[step];
-        let edges = self.index.diagrams[step.diagram].layers[step.depth].edges_of(node).len();
-        (node, (0..edges as u32).collect())
-    }
-
-    fn follow(&mut self, step: usize, node: u32, edge: u32) -> Option<u32> {
-        let step = &self.part.steps[step];
-        let layer = &self.index.diagrams[step.diagram].layers[step.depth];
-        let edge = layer.edges_of(node)[edge as usize];
-        self.positions[step.slot] = edge.position;
-        self.index.checks.set(self.scratch, step.slot, edge.position);
-        let checks = &self.index.checks;
-        step.closes.iter().all(|check| checks.holds(*check, self.scratch)).then_some(edge.child)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Fork<'a> {
-    diagram: &'a Diagram,
-    depth: usize,
-    node: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct ForkChoice {
-    pub edge: Edge,
-    /// The edge's own part of the completions.
-    pub width: f64,
-    /// The share within that part, from 0 to below 1.
-    pub inside: f64,
-}
-
-impl Index {
-    /// `choose` is asked for each parameter in declared order. The space must have a point.
-    pub fn descend(&self, mut choose: impl FnMut(usize, Fork<'_>) -> Edge) -> Vec<u16> {
-        let mut nodes = vec![0; self.diagrams.len()];
-        let mut positions = Vec::with_capacity(self.places.len());
-        for (slot, (group, depth)) in self.places.iter().enumerate() {
-            let fork = Fork { diagram: &self.diagrams[*group], depth: *depth, node: nodes[*group] };
-            let edge = choose(slot, fork);
-            nodes[*group] = edge.child;
-            positions.push(edge.position);
-        }
-        positions
-    }
-}
-
-impl Fork<'_> {
-    pub fn split(&self, share: f64) -> ForkChoice {
-        let edges = self.diagram.layers[self.depth].edges_of(self.node);
-        // A forced value uses up none of the share, so its random bits remain for later parameters.
-        if edges.len() == 1 {
-            return ForkChoice { edge: edges[0], width: 1.0, inside: share };
-        }
-        let end = |at: usize| self.diagram.end(self.depth, self.node, at);
-        let all = end(edges.len() - 1);
-        let wanted = share * all;
-        // The first edge that ends beyond; rounding may leave none.
-        let (mut at, mut size) = (0, edges.len() - 1);
-        while size > 0 {
-            let half = size / 2;
-            if end(at + half) <= wanted {
-                at += half + 1;
-                size -= half + 1;
-            } else {
-                size = half;
-            }
-        }
-        let start = if at == 0 { 0.0 } else { end(at - 1) };
-        let width = end(at) - start;
-        let inside = if width > 0.0 { (wanted - start) / width } else { 0.0 };
-        ForkChoice { edge: edges[at], width: width / all, inside: inside.clamp(0.0, 1.0 - f64::EPSILON) }
     }
 }
 
@@ -236,7 +113,7 @@ impl Index {
             return Size::Exact(self.total.clone());
         }
         let (mut share, mut variance, mut reach) = (1.0f64, 0.0f64, 1.0f64);
-        for part in self.parts.iter().filter(|part| !part.is_exact()) {
+        for part in &self.parts {
             let Trial { drawn, held } = self.trial(part);
             let own = f64::from(held) / f64::from(drawn);
             share *= own;
@@ -269,6 +146,6 @@ impl Index {
 }
 
 /// The nearest float, infinite if there is none.
-fn float(number: &BigUint) -> f64 {
+pub fn float(number: &BigUint) -> f64 {
     number.to_string().parse().unwrap_or(f64::INFINITY)
 }

@@ -3,13 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostics, Span, nearest};
 use crate::document::{self, Data, Field, Node, TableEntry};
-use crate::explain::{STEPS, conflict_watched, removal};
+use crate::explain::{STEPS, conflict, removal};
 use crate::expr::{Expr, ExprError, is_name};
 use crate::index::Limits;
 use crate::kinds;
@@ -75,10 +74,10 @@ fn space(root: &Field, watch: &SpaceWatch) -> Option<SearchSpace> {
 }
 
 fn explain_empty(place: &Field, parameters: &[Parameter], constraints: &[Constraint], watch: &SpaceWatch) {
-    let guilty = conflict_watched(parameters, constraints, watch);
+    let guilty = conflict(parameters, constraints, watch);
     let alone = |constraint: &Constraint| {
         let single = std::slice::from_ref(constraint);
-        !conflict_watched(parameters, single, watch).is_empty()
+        !conflict(parameters, single, watch).is_empty()
     };
     let blame = |at: usize, message: &str, failure: Option<String>| {
         let constraint = &constraints[at];
@@ -189,40 +188,17 @@ fn read_values(list: &Field, items: &[Node], name: &str) -> Option<Vec<Value>> {
     let before = list.complaints();
     let read = items.iter().map(|item| list.at(item, "")).filter_map(|item| Some((read_value(&item)?, item)));
     let (values, places): (Vec<Value>, Vec<Field>) = read.unzip();
-    // Nearly every list ascends, which is quicker to see than that no value repeats.
-    if !values.windows(2).all(|pair| pair[0].compare(&pair[1]) == Some(Ordering::Less)) {
-        let mut seen: HashMap<EqualityKey, &Value> = HashMap::with_capacity(values.len());
-        for (item, value) in places.iter().zip(&values) {
-            let Some(earlier) = seen.insert(EqualityKey::of(value), value) else { continue };
-            let (earlier, value) = (earlier.to_string(), value.to_string());
+    let is_text = |at: &usize| matches!(values[*at], Value::Text(_));
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].compare(&values[*b]).unwrap_or_else(|| is_text(a).cmp(&is_text(b))));
+    for (earlier, at) in order.windows(2).map(|pair| (pair[0], pair[1])) {
+        if values[earlier] == values[at] {
+            let (earlier, value) = (values[earlier].to_string(), values[at].to_string());
             let hint = (earlier != value).then(|| format!("`{value}` equals `{earlier}`"));
-            item.complain(&item.node.span, format!("`{name}` has the value `{value}` twice"), hint);
+            list.complain(&places[at].node.span, format!("`{name}` has the value `{value}` twice"), hint);
         }
     }
     (list.complaints() == before).then_some(values)
-}
-
-/// The same for values that compare equal, such as `4` and `4.0`.
-#[derive(PartialEq, Eq, Hash)]
-enum EqualityKey {
-    Int(i64),
-    /// The bits of a float that no integer equals.
-    Float(u64),
-    Text(Arc<str>),
-}
-
-impl EqualityKey {
-    fn of(value: &Value) -> EqualityKey {
-        match value {
-            Value::Text(text) => EqualityKey::Text(text.clone()),
-            // Equal values need equal keys, and `1`, `1.0` and `true` are equal.
-            Value::Float(value) if value.fract() != 0.0 || value.abs() >= 9.2e18 => {
-                EqualityKey::Float(value.to_bits())
-            }
-            Value::Float(value) => EqualityKey::Int(*value as i64),
-            other => EqualityKey::Int(other.as_int().unwrap_or(0)),
-        }
-    }
 }
 
 fn read_default(field: &Field, values: &[Value]) -> Option<usize> {

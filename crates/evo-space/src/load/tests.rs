@@ -1,18 +1,28 @@
 //! What a person sees when the space part of a file is wrong.
 
-use super::read_space;
-use crate::diagnostic::Diagnostics;
+use super::{EXAMPLE, read_space};
+use crate::diagnostic::{Diagnostic, Diagnostics, clamp, place, spelled};
 use crate::document;
 use crate::value::Value;
 use crate::watch::SpaceWatch;
 
+/// Place, marked part and message of each error, and its hint.
 fn errors(text: &str) -> String {
     let mut diagnostics = Diagnostics::default();
     let space = document::parse(text, &mut diagnostics)
         .and_then(|root| read_space(&root, &SpaceWatch::default(), &mut diagnostics));
     assert!(space.is_none(), "{text} is sound");
     assert!(!diagnostics.is_empty(), "refused without an error");
-    diagnostics.render("space.toml", text)
+    let mut list: Vec<Diagnostic> = diagnostics.list().iter().map(|error| spelled(error, text)).collect();
+    list.sort_by_key(|error| error.span.clone().unwrap_or_default().start);
+    let shown = list.iter().map(|error| {
+        let span = clamp(&error.span.clone().unwrap_or_default(), text);
+        let (line, column) = place(text, span.start);
+        let hint = error.hint.as_ref().map(|hint| if hint == EXAMPLE { "SERIES" } else { hint });
+        let hint = hint.map_or(String::new(), |hint| format!("    hint: {hint}\n"));
+        format!("{line}:{column} `{}`: {}\n{hint}", &text[span], error.message)
+    });
+    shown.collect()
 }
 
 #[test]
@@ -38,121 +48,32 @@ require = 5
 because = 5
 "#;
     insta::assert_snapshot!(errors(text), @r#"
-    error: `BLOCK_M` has the value `16` twice
-     --> space.toml:3:31
-      |
-    3 | BLOCK_M = { values = [16, 32, 16], default = 32 }
-      |                               ^^
-
-    error: the default `3` is not among the values
-     --> space.toml:4:45
-      |
-    4 | NUM_WARPS = { values = [1, 2, 4], default = 3, hepl = "warps" }
-      |                                             ^
-      |
-      = hint: the values are `1`, `2`, `4`
-
-    error: unknown key `hepl` in a parameter
-     --> space.toml:4:48
-      |
-    4 | NUM_WARPS = { values = [1, 2, 4], default = 3, hepl = "warps" }
-      |                                                ^^^^
-      |
-      = hint: did you mean `help`?
-
-    error: `VEC` has no values
-     --> space.toml:5:1
-      |
-    5 | VEC = []
-      | ^^^
-      |
-      = hint: list at least one
-
-    error: `bad-name` cannot be a parameter's name
-     --> space.toml:6:1
-      |
-    6 | "bad-name" = [1]
-      | ^^^^^^^^^^
-      |
-      = hint: names are made of letters, digits and `_`, and are not words such as `and` or `if`
-
-    error: expected a series of whole numbers, found `xor`
-     --> space.toml:7:12
-      |
-    7 | SWIZZLE = "xor"
-      |            ^^^
-      |
-      = hint: values that are texts are a list: `["xor"]`; a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: `STAGES` has no `values`
-     --> space.toml:8:1
-      |
-    8 | STAGES = { default = 2 }
-      | ^^^^^^
-      |
-      = hint: write `STAGES = { values = [1, 2, 4] }`
-
-    error: `DEPTH` has the value `1.0` twice
-     --> space.toml:9:13
-      |
-    9 | DEPTH = [1, 1.0, [2], nan, 99999999999999999999]
-      |             ^^^
-      |
-      = hint: `1.0` equals `1`
-
-    error: expected a number, a boolean or a text, found a list
-     --> space.toml:9:18
-      |
-    9 | DEPTH = [1, 1.0, [2], nan, 99999999999999999999]
-      |                  ^^^
-
-    error: a value is a finite number
-     --> space.toml:9:23
-      |
-    9 | DEPTH = [1, 1.0, [2], nan, 99999999999999999999]
-      |                       ^^^
-
-    error: `99999999999999999999` does not fit 64 bits
-     --> space.toml:9:28
-      |
-    9 | DEPTH = [1, 1.0, [2], nan, 99999999999999999999]
-      |                            ^^^^^^^^^^^^^^^^^^^^
-
-    error: expected a value, found `==`
-      --> space.toml:12:22
-       |
-    12 | require = "BLOCK_M % == 0"
-       |                      ^^
-       |
-       = hint: an operator stands between two values, as in `A * B`
-
-    error: this constraint has no `require`
-      --> space.toml:14:1
-       |
-    14 | [[constraints]]
-       | ^^^^^^^^^^^^^^^
-       |
-       = hint: write `require = "A % B == 0"`
-
-    error: unknown key `requires` in a constraint
-      --> space.toml:15:1
-       |
-    15 | requires = "VEC > 0"
-       | ^^^^^^^^
-       |
-       = hint: did you mean `require`?
-
-    error: expected an expression as a text, found an integer
-      --> space.toml:18:11
-       |
-    18 | require = 5
-       |           ^
-
-    error: expected a text, found an integer
-      --> space.toml:19:11
-       |
-    19 | because = 5
-       |           ^
+    3:31 `16`: `BLOCK_M` has the value `16` twice
+    4:45 `3`: the default `3` is not among the values
+        hint: the values are `1`, `2`, `4`
+    4:48 `hepl`: unknown key `hepl` in a parameter
+        hint: did you mean `help`?
+    5:1 `VEC`: `VEC` has no values
+        hint: list at least one
+    6:1 `"bad-name"`: `bad-name` cannot be a parameter's name
+        hint: names are made of letters, digits and `_`, and are not words such as `and` or `if`
+    7:12 `xor`: expected a series of whole numbers, found `xor`
+        hint: values that are texts are a list: `["xor"]`; a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+    8:1 `STAGES`: `STAGES` has no `values`
+        hint: write `STAGES = { values = [1, 2, 4] }`
+    9:13 `1.0`: `DEPTH` has the value `1.0` twice
+        hint: `1.0` equals `1`
+    9:18 `[2]`: expected a number, a boolean or a text, found a list
+    9:23 `nan`: a value is a finite number
+    9:28 `99999999999999999999`: `99999999999999999999` does not fit 64 bits
+    12:22 `==`: expected a value, found `==`
+        hint: an operator stands between two values, as in `A * B`
+    14:1 `[[constraints]]`: this constraint has no `require`
+        hint: write `require = "A % B == 0"`
+    15:1 `requires`: unknown key `requires` in a constraint
+        hint: did you mean `require`?
+    18:11 `5`: expected an expression as a text, found an integer
+    19:11 `5`: expected a text, found an integer
     "#);
 }
 
@@ -165,53 +86,18 @@ BLOCK = [16, 32]
 SWIZZLE = ["none", "pad", "xor"]
 "#;
     insta::assert_snapshot!(errors(text), @r#"
-    error: constraint reads `BLOK`, which is not a parameter
-     --> space.toml:2:17
-      |
-    2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
-      |                 ^^^^
-      |
-      = hint: did you mean `BLOCK`?
-
-    error: constraint reads `WARPS`, which is not a parameter
-     --> space.toml:2:35
-      |
-    2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
-      |                                   ^^^^^
-      |
-      = hint: the parameters are `BLOCK`, `SWIZZLE`
-
-    error: compares a text with a number
-     --> space.toml:2:48
-      |
-    2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
-      |                                                ^^^^^^^^^^^^
-      |
-      = hint: the values of `SWIZZLE` are `none`, `pad`, `xor`
-
-    error: looks for a number among texts
-     --> space.toml:2:64
-      |
-    2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
-      |                                                                ^^^^^^^^^^^^^^
-      |
-      = hint: the values of `BLOCK` are `16`, `32`
-
-    error: a text is used as a number
-     --> space.toml:2:82
-      |
-    2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
-      |                                                                                  ^^^^^^^
-      |
-      = hint: the values of `SWIZZLE` are `none`, `pad`, `xor`
-
-    error: `=` is not an operator here
-     --> space.toml:2:118
-      |
-    2 | constraints = ["BLOK % 2 == 0 and WARPS > 1", "SWIZZLE == 1", "BLOCK in ['a']", "SWIZZLE * 2 < BLOCK", "abs(SWIZZLE) = 3"]
-      |                                                                                                                      ^
-      |
-      = hint: compare with `==`
+    2:17 `BLOK`: constraint reads `BLOK`, which is not a parameter
+        hint: did you mean `BLOCK`?
+    2:35 `WARPS`: constraint reads `WARPS`, which is not a parameter
+        hint: the parameters are `BLOCK`, `SWIZZLE`
+    2:48 `SWIZZLE == 1`: compares a text with a number
+        hint: the values of `SWIZZLE` are `none`, `pad`, `xor`
+    2:64 `BLOCK in ['a']`: looks for a number among texts
+        hint: the values of `BLOCK` are `16`, `32`
+    2:82 `SWIZZLE`: a text is used as a number
+        hint: the values of `SWIZZLE` are `none`, `pad`, `xor`
+    2:118 `=`: `=` is not an operator here
+        hint: compare with `==`
     "#);
 }
 
@@ -230,74 +116,33 @@ because = "tiles must nest"
 require = "B != 2"
 "#;
     insta::assert_snapshot!(errors(text), @r#"
-    error: the space has no valid point: these 2 constraints exclude each other
-     --> space.toml:6:11
-      |
-    6 | require = "A <= B"
-      |           ^^^^^^^^
-
-    error: … and this constraint
-     --> space.toml:8:11
-      |
-    8 | require = "A > B"
-      |           ^^^^^^^
-      |
-      = hint: it is there because: tiles must nest
+    6:11 `"A <= B"`: the space has no valid point: these 2 constraints exclude each other
+    8:11 `"A > B"`: … and this constraint
+        hint: it is there because: tiles must nest
     "#);
     let text = "constraints = ['A % 2 == 0', 'A // (A - A) > 0', 'A > 7']\n[parameters]\nA = [1, 2, 3]\n";
     insta::assert_snapshot!(errors(text), @r#"
-    error: no point satisfies this constraint, so the space has no valid point
-     --> space.toml:1:30
-      |
-    1 | constraints = ['A % 2 == 0', 'A // (A - A) > 0', 'A > 7']
-      |                              ^^^^^^^^^^^^^^^^^^
-      |
-      = hint: it has no value at some points: division by zero: 2 // 0 at A=2
-
-    error: no point satisfies this constraint, so the space has no valid point
-     --> space.toml:1:50
-      |
-    1 | constraints = ['A % 2 == 0', 'A // (A - A) > 0', 'A > 7']
-      |                                                  ^^^^^^^
+    1:30 `'A // (A - A) > 0'`: no point satisfies this constraint, so the space has no valid point
+        hint: it has no value at some points: division by zero: 2 // 0 at A=2
+    1:50 `'A > 7'`: no point satisfies this constraint, so the space has no valid point
     "#);
 }
 
 #[test]
 fn files_without_parameters() {
     insta::assert_snapshot!(errors("[kernel]\nname = 'x'\n"), @r#"
-    error: the file has no `parameters`
-     --> space.toml:1:1
-      |
-    1 | [kernel]
-      | ^
-      |
-      = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
+    1:1 ``: the file has no `parameters`
+        hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
     "#);
     insta::assert_snapshot!(errors("parameters = 5\n"), @r#"
-    error: expected a table of parameters, found an integer
-     --> space.toml:1:14
-      |
-    1 | parameters = 5
-      |              ^
-      |
-      = hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
+    1:14 `5`: expected a table of parameters, found an integer
+        hint: write for example `[parameters]` and below it `BLOCK = [64, 128, 256]`
     "#);
     insta::assert_snapshot!(errors("{\"parameters\": {}, \"constraints\": {}}"), @r#"
-    error: `parameters` is empty
-     --> space.toml:1:16
-      |
-    1 | {"parameters": {}, "constraints": {}}
-      |                ^^
-      |
-      = hint: write for example `"parameters": {…}` with `"BLOCK": [64, 128, 256]`
-
-    error: expected a list of constraints, found an object
-     --> space.toml:1:35
-      |
-    1 | {"parameters": {}, "constraints": {}}
-      |                                   ^^
-      |
-      = hint: write `"constraints": [{…}]` with `"require": "A % B == 0"`
+    1:16 `{}`: `parameters` is empty
+        hint: write for example `"parameters": {…}` with `"BLOCK": [64, 128, 256]`
+    1:35 `{}`: expected a list of constraints, found an object
+        hint: write `"constraints": [{…}]` with `"require": "A % B == 0"`
     "#);
 }
 
@@ -369,103 +214,41 @@ fn series_are_lists_of_whole_numbers() {
 
 #[test]
 fn series_that_are_none() {
-    insta::assert_snapshot!(
-        errors(
-            r#"[parameters]
+    insta::assert_snapshot!(errors(r#"[parameters]
 STEP = "range(1, 9, 0)"
 EMPTY = { values = "pow2(1, 4) | range(9, 9)" }
 NAME = "xor"
 POWER = "pow2(1, 48)"
-"#
-        ),
-        @r#"
-    error: the step of `range(1, 9, 0)` is 0, expected 1 or more
-     --> space.toml:2:9
-      |
-    2 | STEP = "range(1, 9, 0)"
-      |         ^^^^^^^^^^^^^^
-      |
-      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: `range(9, 9)` has no values
-     --> space.toml:3:34
-      |
-    3 | EMPTY = { values = "pow2(1, 4) | range(9, 9)" }
-      |                                  ^^^^^^^^^^^
-      |
-      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: expected a series of whole numbers, found `xor`
-     --> space.toml:4:9
-      |
-    4 | NAME = "xor"
-      |         ^^^
-      |
-      = hint: values that are texts are a list: `["xor"]`; a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: `48` in `pow2(1, 48)` is not a power of two
-     --> space.toml:5:10
-      |
-    5 | POWER = "pow2(1, 48)"
-      |          ^^^^^^^^^^^
-      |
-      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-    "#
-    );
+"#), @r#"
+    2:9 `range(1, 9, 0)`: the step of `range(1, 9, 0)` is 0, expected 1 or more
+        hint: SERIES
+    3:34 `range(9, 9)`: `range(9, 9)` has no values
+        hint: SERIES
+    4:9 `xor`: expected a series of whole numbers, found `xor`
+        hint: values that are texts are a list: `["xor"]`; a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
+    5:10 `pow2(1, 48)`: `48` in `pow2(1, 48)` is not a power of two
+        hint: SERIES
+    "#);
 }
 
 #[test]
 fn series_with_other_words_and_numbers() {
-    insta::assert_snapshot!(
-        errors(
-            r#"[parameters]
+    insta::assert_snapshot!(errors(r#"[parameters]
 NEAR = "rnage(4)"
 LARGE = "range(0, 9000000000)"
 WORD = { values = "range(BLOCK)" }
 MANY = "range(1, 2, 3, 4)"
 OFF = { values = "range(32, 129, 32)", default = 48 }
-"#
-        ),
-        @r#"
-    error: unknown series `rnage`
-     --> space.toml:2:9
-      |
-    2 | NEAR = "rnage(4)"
-      |         ^^^^^^^^
-      |
-      = hint: did you mean `range`?
-
-    error: more than 65535 values
-     --> space.toml:3:10
-      |
-    3 | LARGE = "range(0, 9000000000)"
-      |          ^^^^^^^^^^^^^^^^^^^^
-      |
-      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: `BLOCK` in `range(BLOCK)` is not a whole number
-     --> space.toml:4:20
-      |
-    4 | WORD = { values = "range(BLOCK)" }
-      |                    ^^^^^^^^^^^^
-      |
-      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: `range(1, 2, 3, 4)` has the wrong number of numbers, expected one to three
-     --> space.toml:5:9
-      |
-    5 | MANY = "range(1, 2, 3, 4)"
-      |         ^^^^^^^^^^^^^^^^^
-      |
-      = hint: a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as `pow2(1, 64) | 48`
-
-    error: the default `48` is not among the values
-     --> space.toml:6:50
-      |
-    6 | OFF = { values = "range(32, 129, 32)", default = 48 }
-      |                                                  ^^
-      |
-      = hint: the values are `32`, `64`, `96`, `128`
-    "#
-    );
+"#), @r#"
+    2:9 `rnage(4)`: unknown series `rnage`
+        hint: did you mean `range`?
+    3:10 `range(0, 9000000000)`: more than 65535 values
+        hint: SERIES
+    4:20 `range(BLOCK)`: `BLOCK` in `range(BLOCK)` is not a whole number
+        hint: SERIES
+    5:9 `range(1, 2, 3, 4)`: `range(1, 2, 3, 4)` has the wrong number of numbers, expected one to three
+        hint: SERIES
+    6:50 `48`: the default `48` is not among the values
+        hint: the values are `32`, `64`, `96`, `128`
+    "#);
 }

@@ -68,7 +68,11 @@ pub enum Code {
 impl Code {
     pub fn slots(&self) -> Vec<usize> {
         let mut found = Vec::new();
-        self.visit_slots(&mut |slot| found.push(slot));
+        self.visit(&mut |code| {
+            if let Code::Slot(slot) = code {
+                found.push(*slot);
+            }
+        });
         found.sort_unstable();
         found.dedup();
         found
@@ -100,11 +104,10 @@ impl Code {
         }
     }
 
-    fn visit_slots(&self, visit: &mut dyn FnMut(usize)) {
-        match self {
-            Code::Slot(slot) => visit(*slot),
-            other => other.for_children(&mut |child| child.visit_slots(visit)),
-        }
+    /// Visits this and everything below it.
+    pub fn visit(&self, visit: &mut dyn FnMut(&Code)) {
+        visit(self);
+        self.for_children(&mut |child| child.visit(visit));
     }
 
     pub fn for_children<'c>(&'c self, visit: &mut dyn FnMut(&'c Code)) {

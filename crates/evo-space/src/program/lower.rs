@@ -25,14 +25,19 @@ impl Texts {
             }
         };
         values.for_each(&mut add);
-        trees.for_each(|tree| visit_literals(tree, &mut add));
+        trees.for_each(|tree| {
+            tree.visit(&mut |tree| {
+                if let Kind::Literal(value) = &tree.kind {
+                    add(value);
+                }
+            });
+        });
         Texts(found.into_iter().collect())
     }
 
     pub fn value(&self, atom: Atom) -> Value {
         match atom {
-            Atom::Number(Number::Int(value)) => Value::Int(value),
-            Atom::Number(Number::Float(value)) => Value::Float(value),
+            Atom::Number(number) => number.into(),
             Atom::Text(rank) => Value::text(self.0.get(rank as usize).map_or("", String::as_str)),
         }
     }
@@ -48,13 +53,6 @@ impl Texts {
             (_, None) => Atom::Text(0),
         }
     }
-}
-
-fn visit_literals(tree: &Tree, visit: &mut impl FnMut(&Value)) {
-    if let Kind::Literal(value) = &tree.kind {
-        visit(value);
-    }
-    tree.for_children(&mut |child| visit_literals(child, visit));
 }
 
 pub struct Domains<'a> {

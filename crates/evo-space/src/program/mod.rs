@@ -59,7 +59,11 @@ impl CompiledExpr {
     /// `domains` holds the values that each name can have, at least one for each that the tree reads.
     pub fn new(tree: &Tree, domains: &[Vec<Value>]) -> CompiledExpr {
         let mut names = Vec::new();
-        visit_names(tree, &mut |name| names.push(name));
+        tree.visit(&mut |tree| {
+            if let Kind::Name(name) = &tree.kind {
+                names.push(*name);
+            }
+        });
         names.sort_unstable();
         names.dedup();
         // Registers are numbered by the names that are read, so unused names of a scope cost nothing.
@@ -102,17 +106,8 @@ impl CompiledExpr {
     }
 }
 
-fn visit_names(tree: &Tree, visit: &mut dyn FnMut(usize)) {
-    if let Kind::Name(name) = &tree.kind {
-        visit(*name);
-    }
-    tree.for_children(&mut |child| visit_names(child, visit));
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::expr::Expr;
     use crate::value::Value;
@@ -185,45 +180,6 @@ mod tests {
         check("1 if a else 'x'");
         check("not (a or b // a > 1)");
         check("1 // 0 == 1 and a");
-    }
-
-    /// Over `a` and `b`. Everything is in brackets, so that a part can stand anywhere.
-    fn expression() -> impl Strategy<Value = String> {
-        let literals =
-            ["0", "1", "2", "-3", "0.5", "1e300", "4294967296", "9223372036854775807", "'x'", "''"];
-        let leaf = prop_oneof![
-            3 => prop::sample::select(vec!["a", "b"]).prop_map(str::to_string),
-            2 => prop::sample::select(literals.to_vec()).prop_map(str::to_string),
-        ];
-        leaf.prop_recursive(4, 24, 3, |inner| {
-            let operators =
-                vec!["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"];
-            let operator = || prop::sample::select(operators.clone());
-            let (x, y, z) = (inner.clone(), inner.clone(), inner.clone());
-            let two = (x.clone(), operator(), y.clone()).prop_map(|(x, o, y)| format!("({x} {o} {y})"));
-            let three = (x.clone(), operator(), y.clone(), operator(), z.clone())
-                .prop_map(|(x, o, y, p, z)| format!("({x} {o} {y} {p} {z})"));
-            let list = prop::collection::vec(z.clone(), 0..4);
-            let member = (x.clone(), prop::sample::select(vec!["in", "not in"]), list)
-                .prop_map(|(x, word, list)| format!("({x} {word} [{}])", list.join(", ")));
-            let choice =
-                (x.clone(), y.clone(), z.clone()).prop_map(|(x, y, z)| format!("({x} if {y} else {z})"));
-            let one = (prop::sample::select(vec!["not ", "-", "abs"]), x.clone())
-                .prop_map(|(word, x)| format!("({word}({x}))"));
-            let call = (prop::sample::select(vec!["min", "max", "ceil_div"]), x, y)
-                .prop_map(|(name, x, y)| format!("{name}({x}, {y})"));
-            prop_oneof![4 => two, 2 => three, 1 => member, 1 => choice, 2 => one, 1 => call]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn random_expressions_mean_the_same_compiled(text in expression()) {
-            check(&text);
-            // Without texts and huge numbers more expressions have a value, and sums are made flat.
-            check_on(&text, &[0, 1, -2, 6].map(Value::Int));
-            check_on(&text, &[Value::Float(2.0), Value::Float(0.0), Value::Bool(true)]);
-        }
     }
 
     #[test]

@@ -4,12 +4,13 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::spawn::spawn;
+use crate::lock;
 
 /// A SIGKILLed process that is not gone after this long is stuck in the driver.
 const REAP_LIMIT: Duration = Duration::from_secs(10);
@@ -26,13 +27,9 @@ impl ProcessGroup {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        if let Some(group) = *self.lock() {
+        if let Some(group) = *lock(&self.0) {
             let _ = rustix::process::kill_process_group(group, signal);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,7 +54,7 @@ impl ChildProcess {
     pub fn start(command: Command, group: ProcessGroup) -> io::Result<ChildProcess> {
         let process = spawn(command)?;
         let pid = Pid::from_raw(process.id() as i32).ok_or_else(|| io::Error::other("it has no number"))?;
-        *group.lock() = Some(pid);
+        *lock(&group.0) = Some(pid);
         Ok(ChildProcess { process, pid, group, remains: None })
     }
 
@@ -91,7 +88,7 @@ impl ChildProcess {
             return remains;
         }
         // The lock is held across the kill, so that no other thread signals the number once it is free again.
-        let mut group = self.group.lock();
+        let mut group = lock(&self.group.0);
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         // From here on nothing else may send signals to this number. A handle that already serves the next
         // child keeps it.

@@ -55,7 +55,7 @@ pub struct ProcessDeath {
     pub is_cut: bool,
 }
 
-/// Dropping it kills the child's group and reaps it.
+/// Dropping it kills the child's group and reaps it. What gives a `bool` at its end says whether it is gone.
 #[derive(Debug)]
 pub struct Conversation<Q, R> {
     process: ChildProcess,
@@ -206,7 +206,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.end(DeathCause::Protocol { found: found.into() })
     }
 
-    /// Whether the child is gone.
     pub fn shutdown(&mut self, farewell: &Q, grace: Duration) -> bool {
         self.dismiss(farewell);
         self.wait_for_end(grace)
@@ -221,7 +220,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         self.pipe.close();
     }
 
-    /// Whether the child is gone.
     pub fn wait_for_end(&mut self, grace: Duration) -> bool {
         self.process.wait(Instant::now() + grace);
         self.bury()
@@ -237,7 +235,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         status.filter(|_| by_itself)
     }
 
-    /// Whether the process is gone.
     pub fn bury(&mut self) -> bool {
         self.process.bury().status.is_some()
     }

@@ -20,7 +20,7 @@ pub use follow::{FollowedLine, FollowedProgram};
 pub use log::CappedLog;
 pub use program::worker_program;
 pub use run::{Ended, RunLimits, run, run_reading};
-pub use serve::{Orphaned, ParentLink, REQUEST, RequestHandler, serve};
+pub use serve::{Orphaned, ParentLink, REQUEST};
 pub use signal::{is_fault, is_ignored, signal_name};
 pub use spawn::{EXHAUSTED_HINT, ResourceLimits, is_exhausted, limit, memory_limit, spawn};
 pub use strays::{RunMark, keep_with, serve_keeper};

@@ -190,7 +190,6 @@ impl LinePipe {
     }
 }
 
-/// Until one of the ends is ready.
 pub(super) fn wait_for(ends: &mut [PollFd<'_>], left: Duration) {
     let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
     // An interrupted poll only means another turn of the caller's loop.

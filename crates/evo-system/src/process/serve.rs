@@ -32,26 +32,6 @@ pub enum Orphaned {
     EndsGroup,
 }
 
-pub trait RequestHandler {
-    type Request: DeserializeOwned;
-    type Response: Serialize;
-
-    fn link(&mut self) -> &mut ParentLink<Self::Request, Self::Response>;
-
-    /// `None` ends the worker.
-    fn answer(&mut self, request: Self::Request) -> Option<Self::Response>;
-}
-
-/// Answers requests until stdin ends or the handler does. An error means that a pipe to the parent is broken, so no
-/// answer can be sent.
-pub fn serve(handler: &mut impl RequestHandler) -> io::Result<()> {
-    while let Some(request) = handler.link().receive()? {
-        let Some(response) = handler.answer(request) else { break };
-        handler.link().send(&response)?;
-    }
-    Ok(())
-}
-
 #[derive(Debug)]
 pub struct ParentLink<Q, R> {
     input: BufReader<Stdin>,
@@ -102,6 +82,16 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
             }
         };
         thread::Builder::new().name("signs of life".into()).spawn(send).map(drop)
+    }
+
+    /// Answers requests until stdin ends or there is no answer. An error means that a pipe to the parent is broken, so
+    /// no answer can be sent.
+    pub fn serve(mut self, mut answer: impl FnMut(Q) -> Option<R>) -> io::Result<()> {
+        while let Some(request) = self.receive()? {
+            let Some(response) = answer(request) else { break };
+            self.send(&response)?;
+        }
+        Ok(())
     }
 
     /// For a fault handler.

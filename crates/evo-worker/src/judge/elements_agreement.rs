@@ -215,16 +215,6 @@ pub(super) fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPl
         sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
         weight: 1.0,
         buffers,
-        scalars: Vec::new(),
-        tensor_maps: Vec::new(),
-        launches: Vec::new(),
-        reference_launches: Vec::new(),
-        reference_variables: Vec::new(),
-        prepare_launches: Vec::new(),
-        reference_sizes: Vec::new(),
-        reference_parameters: Default::default(),
-        literals: Vec::new(),
-        flops: None,
-        bytes: None,
+        ..ProblemPlan::default()
     }
 }

@@ -196,12 +196,8 @@ mod tests {
             entry: "naive".into(),
             grid: [1; 3],
             block: [1; 3],
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
             arguments: (0..3).map(ArgumentRef::Buffer).collect(),
+            ..LaunchPlan::default()
         }];
         let kernel = Rc::new(move |call: &mut Call<'_>| {
             kernel(call);

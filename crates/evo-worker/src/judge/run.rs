@@ -539,17 +539,8 @@ mod tests {
 
     #[test]
     fn a_negative_extent_is_a_failed_launch() {
-        let launch = LaunchPlan {
-            entry: "k".into(),
-            grid: [-1, 1, 1],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: vec![],
-        };
+        let launch =
+            LaunchPlan { entry: "k".into(), grid: [-1, 1, 1], block: [32, 1, 1], ..LaunchPlan::default() };
         let error = geometry(&launch).unwrap_err();
         assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::LaunchFail, Some("grid")));
     }

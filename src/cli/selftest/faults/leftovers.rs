@@ -13,7 +13,6 @@ const DESCRIPTORS_MORE: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks for leftovers after each row.
 #[derive(Debug)]
 pub struct LeftoverWatch {
     /// The compile cache, which belongs to this self-test alone.
@@ -53,16 +52,15 @@ impl LeftoverWatch {
         if children.len() > CHILDREN_MAX {
             found.push(format!("{} child processes instead of {CHILDREN_MAX}", children.len()));
         }
-        found.extend(
-            children.iter().filter(|child| child.state == 'Z').map(|child| format!("zombie {}", child.pid)),
-        );
-        let leads = |group: u32| children.iter().any(|child| child.group == group);
+        let zombies = children.iter().filter(|child| child.state == 'Z');
+        found.extend(zombies.map(|zombie| format!("zombie {}", zombie.pid)));
         // What a dead worker started has its group, whoever is its parent now.
+        let is_led = |group: u32| children.iter().any(|child| child.group == group);
         let orphans =
-            all.iter().filter(|process| self.groups.contains(&process.group) && !leads(process.group));
+            all.iter().filter(|process| self.groups.contains(&process.group) && !is_led(process.group));
         found.extend(orphans.map(|orphan| format!("process {} of a dead worker", orphan.pid)));
-        self.groups
-            .extend(children.iter().map(|child| child.group).filter(|group| *group != own_group(&all, own)));
+        let own_group = rustix::process::getpgrp().as_raw_pid() as u32;
+        self.groups.extend(children.iter().map(|child| child.group).filter(|group| *group != own_group));
         found.extend(scratch(&self.cache).iter().map(|path| format!("`{}`", path.display())));
         let open = descriptors();
         if open > self.descriptors + DESCRIPTORS_MORE {
@@ -70,10 +68,6 @@ impl LeftoverWatch {
         }
         found
     }
-}
-
-fn own_group(all: &[ProcessLine], own: u32) -> u32 {
-    all.iter().find(|process| process.pid == own).map_or(0, |process| process.group)
 }
 
 /// A process, as `/proc/PID/stat` has it.
@@ -112,7 +106,7 @@ fn descriptors() -> usize {
 }
 
 /// What lies in the folders in which compilers work.
-fn scratch(cache: &Path) -> Vec<PathBuf> {
+pub fn scratch(cache: &Path) -> Vec<PathBuf> {
     let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     folders(cache).flat_map(|version| folders(&version.join("tmp")).collect::<Vec<_>>()).collect()
 }

@@ -7,7 +7,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use crate::cli::error::CliError;
 use crate::cli::selftest::bench::SelftestBench;
-use crate::supervise::job::{Job, Judgement, Standing};
+use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::Lane;
 use crate::timing::stats::median;
 
@@ -21,10 +21,9 @@ const TIMES_SLOWEST: f64 = 3.0;
 const TRIES: usize = 6;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The good variant and its times before any fault.
 pub struct GoodNeighbor {
     /// Everything up to a screening.
-    timed: Job,
+    pub timed: Job,
     /// Every gate at full depth, nothing timed.
     gates: Job,
     /// What the full evaluation measured, as a sweep's incumbent.
@@ -32,7 +31,6 @@ pub struct GoodNeighbor {
     first_ns: Vec<f64>,
 }
 
-/// The good variant after a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighborTime {
     /// Its time over the median before any fault.
@@ -52,8 +50,10 @@ impl GoodNeighbor {
             return Err(failed(format!("{}: {}", result.verdict.label(), result.verdict.message)));
         }
         let gates = timed.gates_only();
-        let mut neighbor =
-            GoodNeighbor { timed, gates, standing: standing_of(&result), first_ns: Vec::new() };
+        let hot = result.measurements.iter().filter(|measured| measured.mode == TimingMode::Hot);
+        let problems = hot.map(|measured| (measured.problem.clone(), measured.p50_ns)).collect();
+        let standing = Standing { problems, objective_ns: result.objective_ns, ..Standing::default() };
+        let mut neighbor = GoodNeighbor { timed, gates, standing, first_ns: Vec::new() };
         for _ in 0..FIRST_RUNS {
             let time = neighbor.time(&mut bench.lane).map_err(failed)?;
             neighbor.first_ns.push(time);
@@ -66,11 +66,6 @@ impl GoodNeighbor {
         let fastest = self.first_ns.iter().copied().fold(f64::INFINITY, f64::min);
         let slowest = self.first_ns.iter().copied().fold(0.0, f64::max);
         (median(&self.first_ns), fastest, slowest)
-    }
-
-    /// A job of the good variant, to be tampered with.
-    pub fn job(&self) -> Job {
-        self.timed.clone()
     }
 
     /// Judges the good variant again. The error says why it is not what it was.
@@ -103,10 +98,4 @@ impl GoodNeighbor {
             _ => Err(format!("{}: {}", verdict.label(), verdict.message)),
         }
     }
-}
-
-fn standing_of(result: &Judgement) -> Standing {
-    let hot = result.measurements.iter().filter(|own| own.mode == TimingMode::Hot);
-    let problems = hot.map(|own| (own.problem.clone(), own.p50_ns)).collect();
-    Standing { problems, objective_ns: result.objective_ns, ..Standing::default() }
 }

@@ -17,7 +17,8 @@ const PAGE: &str = include_str!("../../../../docs/FAULTS.md");
 pub struct PageRow {
     pub number: &'static str,
     pub name: &'static str,
-    does: &'static str,
+    /// What it does, in a few words.
+    pub does: &'static str,
     host: &'static str,
     cuda: &'static str,
 }
@@ -99,45 +100,34 @@ pub type FaultWords = (&'static str, &'static [&'static str], FaultSetup);
 
 #[derive(Clone, Debug)]
 pub struct FaultRow {
-    pub name: &'static str,
+    pub page: PageRow,
     pub says: &'static [&'static str],
     pub setup: FaultSetup,
     /// Its numbers in the catalogue.
     pub catalogue: Vec<&'static str>,
-    /// What it does, in a few words.
-    pub does: &'static str,
-    pub cuda: FaultOutcome,
-    pub host: FaultOutcome,
 }
 
 impl FaultRow {
     /// The row as the page of faults has it.
     pub fn of((name, says, setup): FaultWords) -> FaultRow {
-        let mut rows = page().filter(|row| row.name == name);
-        let first = rows.next().unwrap_or_else(|| panic!("docs/FAULTS.md has no `{name}`"));
-        let numbers = rows.map(|row| row.number);
-        FaultRow {
-            name,
-            says,
-            setup,
-            catalogue: [first.number].into_iter().chain(numbers).collect(),
-            does: first.does,
-            cuda: FaultOutcome::of(first.cuda),
-            host: FaultOutcome::of(first.host),
-        }
+        let rows: Vec<PageRow> = page().filter(|row| row.name == name).collect();
+        let Some(first) = rows.first() else { panic!("docs/FAULTS.md has no `{name}`") };
+        let catalogue = rows.iter().map(|row| row.number).collect();
+        FaultRow { page: *first, says, setup, catalogue }
     }
 
     /// The verdicts of one that is refused on a kind of device; none for an honest one.
-    pub fn verdicts(&self, kind: DeviceKind) -> Option<&[&'static str]> {
-        match (self.outcome(kind), &self.host) {
-            (FaultOutcome::Is(wanted), _) | (FaultOutcome::ByTwin, FaultOutcome::Is(wanted)) => Some(wanted),
-            _ => None,
+    pub fn verdicts(&self, kind: DeviceKind) -> Option<Vec<&'static str>> {
+        match self.outcome(kind) {
+            FaultOutcome::Is(wanted) => Some(wanted),
+            FaultOutcome::ByTwin => self.verdicts(DeviceKind::Host),
+            FaultOutcome::Passes | FaultOutcome::Open(_) => None,
         }
     }
 
     /// What must become of it on a kind of device.
-    pub fn outcome(&self, kind: DeviceKind) -> &FaultOutcome {
-        if kind == DeviceKind::Cuda { &self.cuda } else { &self.host }
+    pub fn outcome(&self, kind: DeviceKind) -> FaultOutcome {
+        FaultOutcome::of(if kind == DeviceKind::Cuda { self.page.cuda } else { self.page.host })
     }
 
     /// How long it may hold up everybody else: what is refused unseen costs nothing, a compiler ends at its
@@ -176,7 +166,7 @@ const REMEMBERS_SAYS: &[&str] = &[
     "changes with every call",
 ];
 
-/// Those of the space `faults`, in the order of its template.
+/// Those of the space `faults`, in the order of its template, and those that are played on its good variant.
 pub const FAULTS: &[FaultWords] = &[
     // Wrong answers.
     ("empty", &["never written"], Plain),
@@ -285,10 +275,7 @@ pub const FAULTS: &[FaultWords] = &[
     ("lock", &[], Plain),
     ("early_exit", &[], Plain),
     ("block_wait", &[], Plain),
-];
-
-/// Faults outside of the source.
-pub const OUTSIDE: &[FaultWords] = &[
+    // Outside of the source.
     ("stale_binary", &["hash"], StaleBinary),
     ("foreign_binary", &["image", "ELF", "the module: "], ForeignBinary),
     ("inflated_work", &["memory"], InflatedWork),

@@ -37,51 +37,51 @@ pub struct SanitizedFault {
 use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
 use SeenAs::{Found, Honest, Unseen};
 
-const fn row(name: &'static str, seen_as: SeenAs) -> SanitizedFault {
-    SanitizedFault { name, checks: &SanitizerCheck::ALL, seen_as }
-}
-
-/// One that does not end, so that each check would take its whole limit.
-const fn endless(name: &'static str, checks: &'static [SanitizerCheck], seen_as: SeenAs) -> SanitizedFault {
+const fn row(name: &'static str, checks: &'static [SanitizerCheck], seen_as: SeenAs) -> SanitizedFault {
     SanitizedFault { name, checks, seen_as }
 }
 
-const WITHOUT_RACECHECK: &[SanitizerCheck] = &[Memcheck, Initcheck, Synccheck];
+const ALL: &[SanitizerCheck] = &SanitizerCheck::ALL;
 
-/// Faults of accesses, of memory that nobody wrote, of order and of barriers, and honest variants that look like them.
+/// Faults of accesses, of memory that nobody wrote, of order and of barriers, and honest variants that look like them. A fault that does not
+/// end would take the whole limit of each check, so few are made on it.
 pub const SANITIZED: &[SanitizedFault] = &[
-    row("oob_write", Found(Memcheck)),
-    row("near_write", Found(Memcheck)),
-    row("oob_read", Found(Memcheck)),
-    row("near_read", Found(Memcheck)),
-    row("shared_overrun", Found(Memcheck)),
-    row("illegal_address", Found(Memcheck)),
-    row("misaligned", Found(Memcheck)),
-    row("trap", Found(Memcheck)),
-    row("assert", Found(Memcheck)),
-    endless("recursion", &[Memcheck], Found(Memcheck)),
-    row("race", Found(Racecheck)),
-    row("missing_fence", Unseen("racecheck looks at shared memory alone")),
-    row("unset_shared", Unseen("initcheck looks at global memory, before version 2026 at nothing else")),
-    row("unset_bit", Unseen("initcheck looks at global memory, before version 2026 at nothing else")),
-    row("unset_local", Unseen("initcheck does not look at local memory")),
-    row("unset_scratch", Unseen("evo fills a workspace before the kernel reads it")),
-    row("narrow_index", Unseen("its index overflows at large sizes, and the tool sees the smallest problem")),
-    row("barrier", Unseen("a GPU counts arrivals, whichever line they come from")),
-    endless("barrier_spin", &[Synccheck], Unseen("half of the block waits for a flag, not at a barrier")),
-    endless(
+    row("oob_write", ALL, Found(Memcheck)),
+    row("near_write", ALL, Found(Memcheck)),
+    row("oob_read", ALL, Found(Memcheck)),
+    row("near_read", ALL, Found(Memcheck)),
+    row("shared_overrun", ALL, Found(Memcheck)),
+    row("illegal_address", ALL, Found(Memcheck)),
+    row("misaligned", ALL, Found(Memcheck)),
+    row("trap", ALL, Found(Memcheck)),
+    row("assert", ALL, Found(Memcheck)),
+    row("recursion", &[Memcheck], Found(Memcheck)),
+    row("race", ALL, Found(Racecheck)),
+    row("missing_fence", ALL, Unseen("racecheck looks at shared memory alone")),
+    row("unset_shared", ALL, Unseen("initcheck looks at global memory, before version 2026 at nothing else")),
+    row("unset_bit", ALL, Unseen("initcheck looks at global memory, before version 2026 at nothing else")),
+    row("unset_local", ALL, Unseen("initcheck does not look at local memory")),
+    row("unset_scratch", ALL, Unseen("evo fills a workspace before the kernel reads it")),
+    row(
+        "narrow_index",
+        ALL,
+        Unseen("its index overflows at large sizes, and the tool sees the smallest problem"),
+    ),
+    row("barrier", ALL, Unseen("a GPU counts arrivals, whichever line they come from")),
+    row("barrier_spin", &[Synccheck], Unseen("half of the block waits for a flag, not at a barrier")),
+    row(
         "transfer_hang",
         &[Memcheck, Synccheck],
         Unseen("the copy is whole; the count that it signals is not"),
     ),
-    row("none", Honest),
+    row("none", ALL, Honest),
     // Under racecheck 2025.3.1 the first does not end, and the second, a spin on shared memory, is called a race
     // (H200, 2026-11-23): a space with such kernels names the other checks as its `sanitizers`.
-    SanitizedFault { name: "early_exit", checks: WITHOUT_RACECHECK, seen_as: Honest },
-    SanitizedFault { name: "block_wait", checks: WITHOUT_RACECHECK, seen_as: Honest },
-    row("atomics", Honest),
-    row("lock", Honest),
-    row("persistent", Honest),
+    row("early_exit", &[Memcheck, Initcheck, Synccheck], Honest),
+    row("block_wait", &[Memcheck, Initcheck, Synccheck], Honest),
+    row("atomics", ALL, Honest),
+    row("lock", ALL, Honest),
+    row("persistent", ALL, Honest),
 ];
 
 /// What became of one check of one fault.
@@ -120,7 +120,6 @@ impl SanitizedCell {
     }
 }
 
-/// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct SanitizedRow {
     pub fault: &'static str,
@@ -167,11 +166,6 @@ impl SanitizedRow {
         SanitizedRow { fault: fault.name, expected, cells, passed, message, elapsed_ms }
     }
 
-    fn refused(fault: &SanitizedFault, verdict: &Verdict) -> SanitizedRow {
-        let message = format!("it does not come to a launch: {}: {}", verdict.label(), verdict.message);
-        SanitizedRow { passed: Some(false), message, ..SanitizedRow::of(fault, &[]) }
-    }
-
     fn line(&self) -> String {
         let cells: Vec<String> = self.cells.iter().map(|(_, cell)| format!("{:<9}", cell.shown())).collect();
         let mark = match self.passed {
@@ -184,49 +178,36 @@ impl SanitizedRow {
     }
 }
 
-/// A tool on a device.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultLook<'a> {
     pub kind: DeviceKind,
     pub tool: &'a FoundTool,
     pub options: &'a LaneOptions,
-    /// For one check.
     pub limit: Duration,
 }
 
 impl FaultLook<'_> {
-    /// Looks at each fault. `job` builds one, or says how it is refused; `told` hears of each row.
-    ///
-    /// # Errors
-    /// Those of `job`.
-    pub fn rows<E>(
-        &self,
-        faults: &[SanitizedFault],
-        mut job: impl FnMut(&SanitizedFault) -> Result<Result<Job, Box<Verdict>>, E>,
-        mut told: impl FnMut(&SanitizedRow),
-    ) -> Result<Vec<SanitizedRow>, E> {
-        let mut rows = Vec::new();
-        for fault in faults {
-            let row = match job(fault)? {
-                Err(verdict) => SanitizedRow::refused(fault, &verdict),
-                Ok(job) => {
-                    let order = LookOrder {
-                        kind: self.kind,
-                        tool: Ok(self.tool),
-                        checks: fault.checks,
-                        options: self.options,
-                        job: &job,
-                        small_only: false,
-                        limit: self.limit,
-                        within: None,
-                    };
-                    SanitizedRow::of(fault, &look(&order).outcomes)
-                }
-            };
-            told(&row);
-            rows.push(row);
-        }
-        Ok(rows)
+    /// Looks at a fault.
+    pub fn row(&self, fault: &SanitizedFault, job: Result<Job, Box<Verdict>>) -> SanitizedRow {
+        let job = match job {
+            Ok(job) => job,
+            Err(verdict) => {
+                let (label, why) = (verdict.label(), &verdict.message);
+                let message = format!("it does not come to a launch: {label}: {why}");
+                return SanitizedRow { passed: Some(false), message, ..SanitizedRow::of(fault, &[]) };
+            }
+        };
+        let order = LookOrder {
+            kind: self.kind,
+            tool: Ok(self.tool),
+            checks: fault.checks,
+            options: self.options,
+            job: &job,
+            small_only: false,
+            limit: self.limit,
+            within: None,
+        };
+        SanitizedRow::of(fault, &look(&order).outcomes)
     }
 }
 
@@ -268,7 +249,7 @@ mod tests {
 
     #[track_caller]
     fn check(seen_as: SeenAs, outcomes: &[SanitizerOutcome], passed: Option<bool>) -> SanitizedRow {
-        let row = SanitizedRow::of(&row("oob_write", seen_as), outcomes);
+        let row = SanitizedRow::of(&row("oob_write", ALL, seen_as), outcomes);
         assert_eq!(row.passed, passed, "{row:?}");
         row
     }
@@ -302,9 +283,12 @@ mod tests {
     #[test]
     fn the_table_counts_its_rows() {
         let rows = [
-            SanitizedRow::of(&row("race", Found(Racecheck)), &[outcome(Racecheck, Fail, Some("racecheck"))]),
-            SanitizedRow::of(&row("none", Honest), &[]),
-            SanitizedRow::of(&row("missing_fence", Unseen("shared memory alone")), &[]),
+            SanitizedRow::of(
+                &row("race", ALL, Found(Racecheck)),
+                &[outcome(Racecheck, Fail, Some("racecheck"))],
+            ),
+            SanitizedRow::of(&row("none", ALL, Honest), &[]),
+            SanitizedRow::of(&row("missing_fence", ALL, Unseen("shared memory alone")), &[]),
         ];
         let text = table(&rows);
         assert!(text.lines().all(|line| line.len() <= 180), "{text}");

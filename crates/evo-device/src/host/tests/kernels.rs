@@ -2,6 +2,7 @@
 
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
+use evo_space::genome::ContentHash;
 
 use super::*;
 use crate::device::SampleOrder;
@@ -22,7 +23,7 @@ fn vectors_are_added_by_many_blocks() {
     let expected: Vec<f32> = a.iter().map(|value| 2.0 * value).collect();
     assert_eq!(bench.values::<f32>(z), expected);
     assert_eq!(bench.device.check_guards().unwrap(), []);
-    let hash = ContentHash::of(b"variant").to_string();
+    let hash = ContentHash::of(ADD.as_bytes()).to_string();
     assert_eq!(bench.device.echo(bench.module).unwrap(), Some(hash));
 }
 

@@ -27,7 +27,6 @@ use std::sync::OnceLock;
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceError;
-use evo_space::genome::ContentHash;
 
 use super::{HostDevice, initializers, translate};
 use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions};
@@ -59,14 +58,10 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
         folder
     });
     let source = KernelSource {
-        text: text.to_string(),
         // Macros with the names of our header's template parameters must not reach it.
         options: ["-DN=32", "-D", "T=float", "-Dpointer=7", "-Dentries=8"].map(String::from).into(),
-        entries: entries.iter().map(|entry| entry.to_string()).collect(),
-        file_name: "kernel.cu".to_string(),
-        variant_hash: ContentHash::of(b"variant"),
         instrumented,
-        constants: evo_protocol::specialization::Specialization::default(),
+        ..KernelSource::plain("kernel.cu", text, entries.iter().copied())
     };
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("unit.cpp"), folder.path().join("unit.so"));

@@ -73,7 +73,6 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
         gpu: file.device_name,
         problem: readers::problem_words(&file.problem_size),
         format: Format::KernelTunerCache,
-        unit_ns: UNIT_NS,
         parameters,
         valid: Valid::Listed,
         exhaustive: false,

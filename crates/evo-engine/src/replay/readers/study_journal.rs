@@ -54,7 +54,7 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     rows.iter_mut().zip(positions).for_each(|(row, positions)| row.positions = positions);
     // The recorded space hash decides whether the file of today is the file of then.
     let valid = match space(header) {
-        Ok(space) => Valid::Space(Box::new(space)),
+        Ok(space) => Valid::Space(space),
         Err(why) => {
             notices.push(format!("the space of the study is not available: {why}"));
             Valid::Listed
@@ -66,7 +66,6 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
         gpu: header.device.name.trim_start_matches("replay:").to_string(),
         problem: header.problems.join(", "),
         format: Format::Journal,
-        unit_ns: 1.0,
         parameters,
         valid,
         exhaustive: false,

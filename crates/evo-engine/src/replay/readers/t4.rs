@@ -65,7 +65,6 @@ pub fn read(text: &str, stem: &str) -> Result<Draft, RecordingFault> {
         gpu: gpu.to_string(),
         problem: String::new(),
         format: Format::T4,
-        unit_ns: 1e6,
         parameters,
         valid: Valid::Listed,
         exhaustive: false,

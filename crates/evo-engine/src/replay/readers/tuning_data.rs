@@ -76,7 +76,6 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
         gpu: file.gpu,
         problem: problem_words(&file.problem_size),
         format: Format::TuningData,
-        unit_ns,
         parameters,
         valid: Valid::Constraints(file.constraints),
         exhaustive: file.exhaustive,

@@ -39,14 +39,9 @@ pub struct Features {
 
 impl Features {
     pub fn new(space: &SearchSpace) -> Features {
-        Features::with_options(space, FeatureOptions::default())
-    }
-
-    pub fn with_options(space: &SearchSpace, options: FeatureOptions) -> Features {
         let numbers = Numbers::new(space.parameters());
         let candidates = Candidates::new(space, &numbers, sample(space));
-        let trees = candidates.for_trees(options);
-        let process = candidates.for_process(options);
+        let (trees, process) = (candidates.for_trees(), candidates.for_process());
         let scales: Vec<ColumnScale> = trees.iter().map(|column| column.scale().clone()).collect();
         Features { numbers, trees, process, scales: scales.into() }
     }
@@ -89,15 +84,6 @@ impl Features {
         genomes.into_iter().for_each(|genome| matrix.push(&self.process_row(genome.borrow())));
         matrix
     }
-
-    /// What each tree feature is, as its author could have written it.
-    pub fn tree_labels(&self, space: &SearchSpace) -> Vec<String> {
-        self.trees.iter().map(|column| column.label(space)).collect()
-    }
-
-    pub fn process_labels(&self, space: &SearchSpace) -> Vec<String> {
-        self.process.iter().map(|column| column.label(space)).collect()
-    }
 }
 
 fn sample(space: &SearchSpace) -> Vec<Genome> {
@@ -106,28 +92,16 @@ fn sample(space: &SearchSpace) -> Vec<Genome> {
     space.sample_distinct(wanted, &mut seeded(0))
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct FeatureOptions {
-    /// Most sub-expressions of constraints, for trees.
-    pub expressions: usize,
-    /// Most products and quotients of pairs, for trees.
-    pub pairs: usize,
-    /// Most sub-expressions of constraints, for a process.
-    pub process_expressions: usize,
-}
-
-impl Default for FeatureOptions {
-    fn default() -> FeatureOptions {
-        FeatureOptions { expressions: 32, pairs: 112, process_expressions: 4 }
-    }
-}
+/// Most sub-expressions of constraints for trees, products and quotients of pairs, and sub-expressions for a process.
+const EXPRESSIONS: usize = 32;
+const PAIRS: usize = 112;
+const PROCESS_EXPRESSIONS: usize = 4;
 
 /// Largest table over the positions of a feature's parameters.
 const TABLE_MAX: usize = 1 << 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    formula: Formula,
     compiled: CompiledFormula,
     slots: Vec<usize>,
     scale: ColumnScale,
@@ -146,7 +120,7 @@ impl Column {
     /// A feature of a space. Its scale holds what it can be for any combination of the positions that
     /// valid points have; with too many combinations, what it is in the sample.
     pub fn new(
-        formula: Formula,
+        formula: &Formula,
         numbers: &Numbers,
         domains: &[Vec<u16>],
         sizes: &[usize],
@@ -168,7 +142,7 @@ impl Column {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let is_logarithm = finite().all(|value| value > 0.0);
         let scale = ColumnScale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
-        let mut column = Column { formula, compiled, slots, scale, is_logarithm, table: None };
+        let mut column = Column { compiled, slots, scale, is_logarithm, table: None };
         if values.iter().any(|value| !value.is_finite()) {
             // No value is a value of its own: below all others.
             let lowest = column.undefined();
@@ -198,10 +172,6 @@ impl Column {
             Some(table) => table.shares[table.place(&self.slots, positions)],
             None => self.share_of(self.value(positions, numbers, scratch)),
         }
-    }
-
-    pub fn label(&self, space: &SearchSpace) -> String {
-        self.formula.text(space.parameters())
     }
 
     fn value(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
@@ -287,31 +257,31 @@ impl<'a> Candidates<'a> {
         Candidates { space, numbers, domains, sizes, sample, expressions: expressions(space) }
     }
 
-    pub fn for_trees(&self, options: FeatureOptions) -> Vec<Column> {
+    fn for_trees(&self) -> Vec<Column> {
         // In order of worth: of features that order the points alike, the first one stays.
         let mut known = HashSet::new();
         let mut chosen = self.new_ones(self.parameters(), &mut known, usize::MAX);
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
-        chosen.extend(self.new_ones(self.expressions.clone(), &mut known, options.expressions));
-        chosen.extend(self.new_ones(self.pairs(), &mut known, options.pairs));
-        self.columns(chosen)
+        chosen.extend(self.new_ones(self.expressions.clone(), &mut known, EXPRESSIONS));
+        chosen.extend(self.new_ones(self.pairs(), &mut known, PAIRS));
+        self.columns(&chosen)
     }
 
     /// Parameters (texts by their values), and the first few sub-expressions of several parameters.
-    pub fn for_process(&self, options: FeatureOptions) -> Vec<Column> {
+    fn for_process(&self) -> Vec<Column> {
         let mut known = HashSet::new();
         // The order of texts means nothing to a smooth function. They are seen by their indicators only.
         let numeric = self.parameters().into_iter().filter(|formula| !self.is_text(formula.slots()[0]));
         let mut chosen = self.new_ones(numeric, &mut known, usize::MAX);
         chosen.extend(self.new_ones(self.indicators(), &mut known, usize::MAX));
         let several = self.expressions.iter().filter(|formula| formula.slots().len() > 1).cloned();
-        chosen.extend(self.new_ones(several, &mut known, options.process_expressions));
-        self.columns(chosen)
+        chosen.extend(self.new_ones(several, &mut known, PROCESS_EXPRESSIONS));
+        self.columns(&chosen)
     }
 
-    fn columns(&self, formulas: Vec<Formula>) -> Vec<Column> {
+    fn columns(&self, formulas: &[Formula]) -> Vec<Column> {
         let column = |formula| Column::new(formula, self.numbers, &self.domains, &self.sizes, &self.sample);
-        formulas.into_iter().map(column).collect()
+        formulas.iter().map(column).collect()
     }
 
     fn new_ones(

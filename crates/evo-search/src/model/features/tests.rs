@@ -1,27 +1,62 @@
 //! Features of small spaces, listed; of larger ones, counted.
 
-use evo_space::genome::Genome;
+use evo_space::expr::Expr;
 
-use super::Features;
+use super::*;
 use crate::conformance::space_of;
 
 const TILED: &str = "constraints = ['BX * BY <= 256', 'BX * BY * TX % 32 == 0', 'PAD == 0 or SHARED']\n\
     [parameters]\nBX = [16, 32, 64, 128]\nBY = [1, 2, 4, 8]\nTX = [1, 2, 4]\nPAD = [0, 1]\nSHARED = [false, true]\n\
     ONE = [7]\nHOW = [\"a\", \"b\", \"c\"]\nSCALE = [0.5, 1.5]\n";
 
+/// What trees and a process would see if these expressions were the features.
+fn expected(space: &SearchSpace, texts: &[&str]) -> Features {
+    let parameters = space.parameters();
+    let formula = |text: &&str| match parameters.iter().position(|parameter| *parameter.name == **text) {
+        Some(slot) => Formula::of_parameter(slot),
+        None => {
+            let expr = Expr::parse(text).unwrap();
+            let slots = slots_of(expr.distinct_names(), parameters).unwrap();
+            Formula::of_tree(expr.tree(), &slots, parameters).unwrap()
+        }
+    };
+    let formulas: Vec<Formula> = texts.iter().map(formula).collect();
+    let numbers = Numbers::new(parameters);
+    let columns = Candidates::new(space, &numbers, sample(space)).columns(&formulas);
+    Features { trees: columns.clone(), process: columns, scales: Vec::new().into(), numbers }
+}
+
+/// Where the feature stands for trees that this expression is.
+fn place(features: &Features, space: &SearchSpace, text: &str) -> usize {
+    let [codes, wanted] = [features, &expected(space, &[text])].map(|own| own.codes(sample(space)));
+    let place = (0..codes.columns()).find(|at| codes.column(*at) == wanted.column(0));
+    place.unwrap_or_else(|| panic!("`{text}` is no feature"))
+}
+
 #[test]
 fn what_trees_see() {
     let space = space_of(TILED);
-    let labels = Features::new(&space).tree_labels(&space);
-    insta::assert_snapshot!(labels.join(", "), @"BX, BY, TX, PAD, SHARED, HOW, SCALE, HOW == 0, HOW == 1, HOW == 2, BX * BY, (BX * BY) * TX, BX / BY, BY * TX, BY / TX, BX * TX, BX / TX, TX * SCALE, TX / SCALE, BY * SCALE, BY / SCALE, BX * SCALE, BX / SCALE");
+    let products = ["BX * BY", "BX * BY * TX", "BX / BY", "BY * TX", "BY / TX", "BX * TX", "BX / TX"];
+    let scaled = ["TX * SCALE", "TX / SCALE", "BY * SCALE", "BY / SCALE", "BX * SCALE", "BX / SCALE"];
+    let plain = ["BX", "BY", "TX", "PAD", "SHARED", "HOW", "SCALE"];
+    let texts = ["HOW == 'a'", "HOW == 'b'", "HOW == 'c'"];
+    let all = [&plain[..], &texts, &products, &scaled].concat();
+    let codes = |features: &Features| {
+        let codes = features.codes(space.iter());
+        (0..codes.columns()).map(|at| codes.column(at).to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&Features::new(&space)), codes(&expected(&space, &all)));
 }
 
 #[test]
 fn what_a_process_sees() {
     let space = space_of(TILED);
     let features = Features::new(&space);
-    insta::assert_snapshot!(features.process_labels(&space).join(", "), @"BX, BY, TX, PAD, SHARED, SCALE, HOW == 0, HOW == 1, HOW == 2, BX * BY, (BX * BY) * TX");
     let matrix = features.process_matrix(space.iter());
+    let plain = ["BX", "BY", "TX", "PAD", "SHARED", "SCALE"];
+    let others = ["HOW == 'a'", "HOW == 'b'", "HOW == 'c'", "BX * BY", "BX * BY * TX"];
+    let expected = expected(&space, &[&plain[..], &others].concat());
+    assert_eq!(matrix, expected.process_matrix(space.iter()));
     assert_eq!((matrix.rows() as u128, matrix.columns()), (space.count(), features.process_columns()));
     for column in 0..matrix.columns() {
         let values = || matrix.iter().map(|row| row[column]);
@@ -43,7 +78,7 @@ fn codes_are_the_same_one_by_one_and_together() {
         assert_eq!(codes.row(row), features.code_row(&genome));
     }
     // The product of the first two orders as it should.
-    let at = features.tree_labels(&space).iter().position(|label| label == "BX * BY").unwrap();
+    let at = place(&features, &space, "BX * BY");
     let product = |bx: u16, by: u16| features.code_row(&Genome::from(vec![bx, by, 0, 0, 0, 0, 0, 0]))[at];
     assert!(product(0, 0) < product(0, 1) && product(1, 0) == product(0, 1) && product(3, 1) > product(1, 2));
 }
@@ -59,8 +94,7 @@ fn undefined_values_and_odd_numbers_have_a_place() {
         let scale = &features.scales()[column];
         assert!(codes.column(column).iter().all(|code| usize::from(*code) < scale.len()));
     }
-    let label = |text: &str| features.tree_labels(&space).iter().position(|label| label == text);
-    let undefined = label("12 / A").expect("a sub-expression");
+    let undefined = place(&features, &space, "12 / A");
     let of = |a| features.code_row(&Genome::from(vec![a, 0]))[undefined];
     // Position 2 is `A = 0`, where the quotient has no value and ranks lowest.
     assert!(of(2) < of(1) && of(1) < of(0) && of(0) < of(3));
@@ -71,10 +105,10 @@ fn many_parameters_are_capped_and_few_are_fine() {
     let many: String = (0..30).map(|at| format!("P{at} = [1, 2, 3, 4, 5, 6, 7, 8]\n")).collect();
     let space = space_of(&format!("constraints = ['P3 * P28 < 40']\n[parameters]\n{many}"));
     let features = Features::new(&space);
-    let labels = features.tree_labels(&space);
     // Parameters, sub-expressions and pairs, the latter two up to their limits.
-    assert!(labels.len() <= 30 + 32 + 112, "{}", labels.len());
-    assert!(labels.contains(&"P3 / P28".to_string()), "named together in a constraint");
+    assert!(features.scales().len() <= 30 + EXPRESSIONS + PAIRS, "{}", features.scales().len());
+    // Named together in a constraint.
+    place(&features, &space, "P3 / P28");
     let single = space_of("[parameters]\nA = [5]\n");
     let none = Features::new(&single);
     assert_eq!((none.scales().len(), none.process_columns()), (0, 0));
@@ -90,11 +124,7 @@ fn formulas_of_too_many_combinations_are_computed() {
         "constraints = ['A * B * C <= 5000']\n[parameters]\nA = [{list}]\nB = [{list}]\nC = [{list}]\n"
     ));
     let features = Features::new(&space);
-    let at = features
-        .tree_labels(&space)
-        .iter()
-        .position(|label| label.contains("* C)") || label.ends_with("* C"));
-    let code =
-        |a, b, c| features.code_row(&Genome::from(vec![a, b, c]))[at.expect("the constraint's product")];
+    let at = place(&features, &space, "A * B * C");
+    let code = |a, b, c| features.code_row(&Genome::from(vec![a, b, c]))[at];
     assert!(code(0, 0, 0) <= code(9, 9, 9) && code(9, 9, 9) < code(20, 9, 19));
 }

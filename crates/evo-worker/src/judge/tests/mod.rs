@@ -55,11 +55,8 @@ fn launch(entry: &str, arguments: Vec<ArgumentRef>) -> LaunchPlan {
         grid: [8, 1, 1],
         block: [128, 1, 1],
         shared_bytes: 1024,
-        cluster: None,
-        cooperative: false,
-        programmatic: false,
-        l2_persist: None,
         arguments,
+        ..LaunchPlan::default()
     }
 }
 

@@ -1,0 +1,88 @@
+//! How a tool answers: its state, why it gave no answer, and what is read of its words.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use evo_system::process::Ended;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(super) fn options_in(help: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    let words = help.split(|letter: char| !is_part(letter));
+    let words = words
+        .filter(|word| word.len() > 3 && word.starts_with("--") && word.as_bytes()[2].is_ascii_lowercase());
+    words.map(|word| word.trim_end_matches('-').to_string()).collect()
+}
+
+const QUOTED: usize = 400;
+
+/// No locale of the user's.
+pub(super) fn plain_environment(command: &mut Command) {
+    command.env("LC_ALL", "C").env_remove("LANGUAGE");
+}
+
+pub(super) fn last_words(ended: &Ended) -> String {
+    let streams = [ended.stderr.text(), ended.stdout.text()];
+    let text = streams.iter().map(|text| text.trim()).find(|text| !text.is_empty());
+    quoted_end(text.unwrap_or_default())
+}
+
+/// The end of what a program printed, in parentheses, to be put behind a message; empty where it printed nothing.
+pub fn quoted_end(text: &str) -> String {
+    let text = text.trim();
+    let skipped = text.chars().count().saturating_sub(QUOTED);
+    let end: String = text.chars().skip(skipped).collect();
+    if end.is_empty() { end } else { format!(" ({}{end})", if skipped > 0 { "…" } else { "" }) }
+}
+
+/// How a tool answered. Only `Ok` says anything about what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolState {
+    Ok,
+    Missing,
+    /// This user may not do what it does.
+    Refused,
+    /// This version does not fit the driver, the device or what is asked of it.
+    Incompatible,
+    Busy,
+    TimedOut,
+    /// It failed in another way, or said nothing that can be read.
+    Broken,
+}
+
+impl ToolState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ToolState::Ok => "ok",
+            ToolState::Missing => "missing",
+            ToolState::Refused => "refused",
+            ToolState::Incompatible => "incompatible",
+            ToolState::Busy => "busy",
+            ToolState::TimedOut => "timed_out",
+            ToolState::Broken => "broken",
+        }
+    }
+}
+
+/// Why a tool gave no answer. Never `Ok`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    pub state: ToolState,
+    /// Lower case, with the tool's name and the end of what it said.
+    pub message: String,
+    /// What a person can do about it, without the word `hint`.
+    pub hint: Option<String>,
+}
+
+impl ToolFailure {
+    pub fn new(state: ToolState, message: impl Into<String>) -> ToolFailure {
+        ToolFailure { state, message: message.into(), hint: None }
+    }
+
+    pub fn with_hint(self, hint: impl Into<String>) -> ToolFailure {
+        ToolFailure { hint: Some(hint.into()), ..self }
+    }
+}

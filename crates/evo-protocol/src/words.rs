@@ -1,0 +1,41 @@
+//! Enums whose variants are closed words of files and messages. One line gives a variant and its word, so that neither can
+//! be forgotten.
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant,)* }
+
+        impl $name {
+            /// In order.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    use crate::device::DeviceKind;
+    use crate::dtype::DType;
+    use crate::verdict::{Cause, Gate, VerdictKind};
+
+    #[test]
+    fn names_in_files_are_the_names_in_messages() {
+        fn check<T: serde::Serialize + Copy>(all: &[T], as_str: fn(T) -> &'static str) {
+            for word in all {
+                assert_eq!(serde_json::to_string(word).unwrap(), format!("\"{}\"", as_str(*word)));
+            }
+        }
+        check(VerdictKind::ALL, VerdictKind::as_str);
+        check(Cause::ALL, Cause::as_str);
+        check(Gate::ALL, Gate::as_str);
+        check(DType::ALL, DType::as_str);
+        check(DeviceKind::ALL, DeviceKind::as_str);
+    }
+}

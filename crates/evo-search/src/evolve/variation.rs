@@ -1,0 +1,304 @@
+//! The best points so far, and children of them by one of six operators, from a step of one gene to a difference between
+//! two members.
+//!
+//! Results may be invalid; the caller repairs them.
+//!
+//! Each operator is chosen in proportion to its recent rate of success. This is probability
+//! matching with forgetting and a minimum rate. The best operator changes during a search (crossover early, single
+//! steps late), so no operator is ever ruled out.
+
+use evo_space::genome::Genome;
+use evo_space::space::SearchSpace;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::strategy::Origin;
+
+/// A child of `parent`, valid or not; `None` if the population is too small for the operator.
+type Vary = fn(&SearchSpace, &Population, parent: &Genome, &mut ChaCha8Rng) -> Option<Genome>;
+
+/// All operators. A bandit knows each by its position, so their order decides what a seed draws.
+pub(super) const VARIATIONS: [(Origin, Vary); 6] = [
+    (Origin::Step, |space, _, parent, rng| Some(step(space, parent, rng))),
+    (Origin::Mutation, |space, _, parent, rng| Some(random_gene(space, parent, rng))),
+    (Origin::Double, |space, _, parent, rng| {
+        let first = random_gene(space, parent, rng);
+        Some(if rng.random_bool(0.5) { random_gene(space, &first, rng) } else { step(space, &first, rng) })
+    }),
+    (Origin::Crossover, |_, population, parent, rng| {
+        Some(crossover(parent, &population.pick(GREED, rng)?.genome, rng))
+    }),
+    (Origin::Pool, |_, population, parent, rng| Some(pool(parent, &population.members, rng))),
+    (Origin::Drift, |space, population, parent, rng| {
+        let (first, second) = (population.any(rng)?, population.any(rng)?);
+        let better_first = first.objective <= second.objective;
+        let (better, worse) = if better_first { (first, second) } else { (second, first) };
+        Some(drift(space, parent, &better.genome, &worse.genome, rng))
+    }),
+];
+
+const GREED: f64 = 0.4;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Member {
+    pub(super) objective: f64,
+    /// How many points had worked before it; the earlier of two equal objectives ranks first.
+    pub(super) arrival: u64,
+    pub(super) genome: Genome,
+}
+
+/// Members in order of objective; among equals, earlier ones come first.
+#[derive(Debug)]
+pub(super) struct Population {
+    members: Vec<Member>,
+    capacity: usize,
+}
+
+impl Population {
+    pub(super) fn new(capacity: usize) -> Population {
+        Population { members: Vec::with_capacity(capacity + 1), capacity }
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Adds a point unless it is a member already. The worst member leaves if there are too many.
+    pub(super) fn insert(&mut self, member: Member) {
+        let before =
+            |own: &Member| own.objective.total_cmp(&member.objective).then(own.arrival.cmp(&member.arrival));
+        // Arrival breaks ties: a point that comes back from memory takes the place that it had.
+        let at = self.members.partition_point(|own| before(own).is_lt());
+        if at < self.capacity && self.members.iter().all(|own| own.genome != member.genome) {
+            self.members.insert(at, member);
+            self.members.truncate(self.capacity);
+        }
+    }
+
+    /// Draws a member by rank: each, best first, is taken with chance `greed`, and a uniform one if none was.
+    pub(super) fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
+        self.members.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
+    }
+
+    fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
+        if self.members.is_empty() {
+            None
+        } else {
+            Some(&self.members[rng.random_range(0..self.members.len())])
+        }
+    }
+}
+
+/// Takes each gene from either parent with equal chance.
+fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
+    Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
+}
+
+/// Moves one gene to the value just below or above it.
+fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
+    let last = space.parameters()[gene].values.len() - 1;
+    let mut positions = genome.positions().to_vec();
+    let here = usize::from(positions[gene]);
+    let up = if here == 0 { true } else { here < last && rng.random_bool(0.5) };
+    positions[gene] = (if up { here + 1 } else { here - 1 }) as u16;
+    Genome::from(positions)
+}
+
+/// Gives one gene another of its values, uniformly.
+fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
+    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
+    let values = space.parameters()[gene].values.len() as u16;
+    let mut positions = genome.positions().to_vec();
+    // One of the other values: the present one is skipped by shifting, which takes one draw.
+    let drawn = rng.random_range(0..values - 1);
+    positions[gene] = if drawn >= positions[gene] { drawn + 1 } else { drawn };
+    Genome::from(positions)
+}
+
+/// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
+/// are frequent among good points spread.
+fn pool(genome: &Genome, members: &[Member], rng: &mut ChaCha8Rng) -> Genome {
+    let mut positions = genome.positions().to_vec();
+    let rate = (2.0 / positions.len().max(1) as f64).min(1.0);
+    for (gene, position) in positions.iter_mut().enumerate() {
+        if rng.random_bool(rate) {
+            let donor = rank_pick(members.len(), rng);
+            *position = donor.map_or(*position, |donor| members[donor].genome.positions()[gene]);
+        }
+    }
+    Genome::from(positions)
+}
+
+/// Moves along the difference from a worse point to a better one, each gene with a chance of one half, so
+/// that genes that must change together can do so.
+fn drift(
+    space: &SearchSpace,
+    genome: &Genome,
+    better: &Genome,
+    worse: &Genome,
+    rng: &mut ChaCha8Rng,
+) -> Genome {
+    let moved = |(gene, own): (usize, &u16)| {
+        let way = i32::from(better.positions()[gene]) - i32::from(worse.positions()[gene]);
+        let last = space.parameters()[gene].values.len() as i32 - 1;
+        if rng.random_bool(0.5) { (i32::from(*own) + way).clamp(0, last) as u16 } else { *own }
+    };
+    Genome(genome.positions().iter().enumerate().map(moved).collect())
+}
+
+fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let movable: Vec<usize> =
+        (0..space.parameters().len()).filter(|gene| space.parameters()[*gene].values.len() > 1).collect();
+    if movable.is_empty() { None } else { Some(movable[rng.random_range(0..movable.len())]) }
+}
+
+/// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
+fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let total = len * (len + 1) / 2;
+    if total == 0 {
+        return None;
+    }
+    let mut ticket = rng.random_range(0..total);
+    for position in 0..len {
+        let weight = len - position;
+        if ticket < weight {
+            return Some(position);
+        }
+        ticket -= weight;
+    }
+    Some(len - 1)
+}
+
+/// The weight that an older trial keeps each time its operator is tried again: about ten trials count.
+const KEEP: f64 = 0.9;
+
+/// Successes and trials that every operator starts with, so that one early success does not decide.
+const PRIOR: (f64, f64) = (1.0, 4.0);
+
+/// Added to each rate of success.
+const FLOOR: f64 = 0.02;
+
+#[derive(Debug)]
+pub(super) struct Bandit<const OPERATORS: usize> {
+    /// Weighted successes and trials of each operator.
+    counts: [(f64, f64); OPERATORS],
+}
+
+impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
+    fn default() -> Bandit<OPERATORS> {
+        Bandit { counts: [PRIOR; OPERATORS] }
+    }
+}
+
+impl<const OPERATORS: usize> Bandit<OPERATORS> {
+    pub(super) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+        let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
+        let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
+        let hit = weights.iter().position(|weight| {
+            ticket -= weight;
+            ticket < 0.0
+        });
+        // Rounding may leave the ticket beyond the last weight.
+        hit.unwrap_or(OPERATORS - 1)
+    }
+
+    /// Learns whether an operator's child was a success.
+    pub(super) fn reward(&mut self, operator: usize, success: bool) {
+        let (successes, trials) = &mut self.counts[operator];
+        *successes = *successes * KEEP + f64::from(u8::from(success));
+        *trials = *trials * KEEP + 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evo_space::sample::seeded;
+
+    use super::*;
+    use crate::conformance::space_of;
+
+    #[test]
+    fn step_and_random_gene_change_exactly_one_gene() {
+        let space = space_of("[parameters]\nA = [1, 2, 4, 8]\nB = [1]\nC = [1, 2, 3]\n");
+        let mut rng = seeded(1);
+        let start = space.default_genome();
+        for _ in 0..200 {
+            for changed in [step(&space, &start, &mut rng), random_gene(&space, &start, &mut rng)] {
+                let pairs = start.positions().iter().zip(changed.positions());
+                assert_eq!(pairs.filter(|(a, b)| a != b).count(), 1);
+                for (position, parameter) in changed.positions().iter().zip(space.parameters()) {
+                    assert!(usize::from(*position) < parameter.values.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rank_selection_prefers_the_front() {
+        let mut rng = seeded(3);
+        let mut hits = [0u32; 4];
+        for _ in 0..4000 {
+            hits[rank_pick(4, &mut rng).unwrap()] += 1;
+        }
+        assert!(hits[0] > hits[1] && hits[1] > hits[2] && hits[2] > hits[3], "{hits:?}");
+        assert_eq!(rank_pick(0, &mut rng), None);
+    }
+
+    #[test]
+    fn crossover_takes_only_genes_of_the_parents() {
+        let (first, second) = (Genome::from(vec![0, 1, 2]), Genome::from(vec![3, 1, 5]));
+        let mut rng = seeded(5);
+        for _ in 0..50 {
+            let child = crossover(&first, &second, &mut rng);
+            for (gene, position) in child.positions().iter().enumerate() {
+                assert!([first.positions()[gene], second.positions()[gene]].contains(position));
+            }
+        }
+    }
+
+    #[test]
+    fn what_pays_is_chosen_more_often_until_it_stops_paying() {
+        let (mut bandit, mut rng) = (Bandit::<3>::default(), seeded(1));
+        let share = |bandit: &mut Bandit<3>, rng: &mut ChaCha8Rng, good: usize| {
+            let mut chosen = 0;
+            for _ in 0..600 {
+                let operator = bandit.choose(rng);
+                bandit.reward(operator, operator == good && rng.random_bool(0.5));
+                chosen += u32::from(operator == good);
+            }
+            chosen
+        };
+        assert!(share(&mut bandit, &mut rng, 1) > 400);
+        assert!(share(&mut bandit, &mut rng, 2) > 400);
+    }
+
+    fn member(objective: f64, arrival: u64, gene: u16) -> Member {
+        Member { objective, arrival, genome: Genome::from(vec![gene]) }
+    }
+
+    #[test]
+    fn the_best_stay_in_order_and_nobody_twice() {
+        let mut population = Population::new(3);
+        for (arrival, objective) in [5.0, 3.0, 9.0, 3.0, 4.0, 8.0].into_iter().enumerate() {
+            population.insert(member(objective, arrival as u64, arrival as u16));
+        }
+        population.insert(member(1.0, 9, 3));
+        let order: Vec<u16> = population.members().iter().map(|own| own.genome.positions()[0]).collect();
+        assert_eq!(order, [1, 3, 4]);
+    }
+
+    #[test]
+    fn the_front_is_picked_more_often_and_everyone_sometimes() {
+        let mut population = Population::new(5);
+        assert_eq!(population.pick(0.3, &mut seeded(1)), None);
+        (0..5).for_each(|at| population.insert(member(f64::from(at), 0, at)));
+        let mut hits = [0; 5];
+        let mut rng = seeded(1);
+        for _ in 0..4000 {
+            hits[usize::from(population.pick(0.4, &mut rng).unwrap().genome.positions()[0])] += 1;
+        }
+        assert!(hits.is_sorted_by(|a, b| a > b) && hits[4] > 100, "{hits:?}");
+    }
+}
