@@ -81,7 +81,7 @@ impl<'a> Row<'a> {
 }
 
 /// With the unit in the name and every digit; the parameters stand after `origin`.
-pub const FILE: [Column; 22] = [
+pub const FILE: &[Column] = &[
     ("number", |row| json!(row.number)),
     ("generation", |row| json!(row.generation)),
     ("origin", |row| json!(row.origin)),
@@ -107,7 +107,7 @@ pub const FILE: [Column; 22] = [
 ];
 
 /// Times are nanoseconds and rounded, which keeps the page small; the parameters stand at the end.
-const PAGE: [Column; 15] = [
+const PAGE: &[Column] = &[
     ("order", |row| json!(row.order)),
     ("number", |row| json!(row.number)),
     ("generation", |row| json!(row.generation)),
@@ -177,7 +177,7 @@ pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter
             "before": format!("evo test-one {}", evo_space::text::quote(&header.space)),
             "after": format!("--device {} --seed {}", header.device.kind.as_str(), header.seed),
         },
-        "columns": PAGE.map(|(name, _)| name),
+        "columns": PAGE.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "parameters": parameters.iter().map(parameter).collect::<Vec<_>>(),
         "texts": texts,
         "rows": cells,
