@@ -95,6 +95,7 @@ pub const FILE: &[Column] = &[
     ("compile_ms", |row| json!(format!("{:.3}", row.evaluation.compile_ms))),
     ("device_ms", |row| json!(format!("{:.3}", row.evaluation.device_ms))),
     ("at_ms", |row| json!(row.evaluation.at_ms)),
+    ("lane", |row| json!(row.evaluation.lane)),
     ("duplicate_of", |row| json!(row.evaluation.duplicate_of)),
     ("taken_over_from", |row| json!(row.evaluation.taken_over_from.as_ref().map(|source| &source.study))),
     ("source_hash", |row| json!(row.evaluation.source_hash)),

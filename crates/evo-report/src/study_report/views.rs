@@ -206,6 +206,7 @@ mod tests {
         let table = String::from_utf8(crate::csv::table(material.evaluations())).unwrap();
         let head = "number,generation,origin,parameter:verdict,time,parameter:number,verdict,cause,";
         assert!(table.starts_with(head), "{table}");
+        assert!(table.lines().next().unwrap().contains(",at_ms,lane,duplicate_of,"), "{table}");
         let page = StudyView::Page.render(&StudyModel::of(&material)).unwrap();
         let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: Json = serde_json::from_str(data).unwrap();
