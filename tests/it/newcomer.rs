@@ -228,6 +228,7 @@ fn counts_of_one_are_singular_and_what_is_unknown_is_null() {
     assert!(!text.lines().any(is_plural), "{text}");
     let object: Value = desk.object("test-one scale.toml --device host");
     assert_eq!(object["attributes"][0]["registers"], Value::Null);
+    assert!(object["facts"]["binary_bytes"].as_f64().unwrap() > 0.0, "{object}");
     assert_eq!(object["resources"][0]["registers"], Value::Null);
     let launch = &object["launches"][0];
     assert_eq!((&launch["problem"], &launch["entry"]), (&"p".into(), &"scale".into()));

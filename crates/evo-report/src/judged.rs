@@ -5,6 +5,7 @@
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_protocol::evaluation::{Evaluation, Recovery};
+use evo_protocol::facts::Facts;
 use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::{Measurement, TimingMode};
@@ -94,6 +95,8 @@ pub struct VerdictFields<'a> {
     measurements: &'a [Measurement],
     objective_ns: Option<f64>,
     resources: &'a [EntryResources],
+    /// What its code says of all launches together, the worst of each: registers, occupancy and others.
+    facts: Option<Facts>,
     /// Of each launch, read back from the device.
     attributes: &'a [EntryAttributes],
     launches: Vec<LaunchRow>,
@@ -156,6 +159,7 @@ impl<'a> VerdictFields<'a> {
             measurements: &evaluation.measurements,
             objective_ns: evaluation.objective_ns,
             resources: &evaluation.resources,
+            facts: evaluation.facts,
             attributes,
             launches: launches.collect(),
             source_hash: &evaluation.source_hash,
