@@ -1,45 +1,27 @@
 //! The forms in which a candidate is exported.
 
+use evo_protocol::words;
 use evo_space::diagnostic::nearest;
-use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExportFormat {
-    Cu,
-    Cubin,
-    /// `torch_ext/`: an extension of PyTorch that nvcc compiles.
-    Torch,
-    /// `torch_op.py`: an operator of PyTorch that launches the cubin.
-    TorchOp,
-    /// `tvm_ffi/`: the cubin behind one binding for whatever speaks DLPack.
-    TvmFfi,
-    Cupy,
-    CudaCore,
-    /// `dispatch.{json,hpp,py}`: which of several variants to call, by sizes.
-    Dispatch,
+words! {
+    #[derive(PartialOrd, Ord)]
+    ExportFormat {
+        Cu = "cu",
+        Cubin = "cubin",
+        /// `torch_ext/`: an extension of PyTorch that nvcc compiles.
+        Torch = "torch",
+        /// `torch_op.py`: an operator of PyTorch that launches the cubin.
+        TorchOp = "torch-op",
+        /// `tvm_ffi/`: the cubin behind one binding for whatever speaks DLPack.
+        TvmFfi = "tvm-ffi",
+        Cupy = "cupy",
+        CudaCore = "cuda-core",
+        /// `dispatch.{json,hpp,py}`: which of several variants to call, by sizes.
+        Dispatch = "dispatch",
+    }
 }
 
 impl ExportFormat {
-    /// In the order in which they are told.
-    pub const ALL: [ExportFormat; 8] = {
-        use ExportFormat::*;
-        [Cu, Cubin, Torch, TorchOp, TvmFfi, Cupy, CudaCore, Dispatch]
-    };
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ExportFormat::Cu => "cu",
-            ExportFormat::Cubin => "cubin",
-            ExportFormat::Torch => "torch",
-            ExportFormat::TorchOp => "torch-op",
-            ExportFormat::TvmFfi => "tvm-ffi",
-            ExportFormat::Cupy => "cupy",
-            ExportFormat::CudaCore => "cuda-core",
-            ExportFormat::Dispatch => "dispatch",
-        }
-    }
-
     pub fn needs_cubin(self) -> bool {
         !matches!(self, ExportFormat::Cu | ExportFormat::Torch | ExportFormat::Dispatch)
     }
@@ -58,7 +40,7 @@ impl ExportFormat {
     pub fn parse_list(names: &[String]) -> Result<Vec<ExportFormat>, String> {
         let mut formats: Vec<ExportFormat> = Vec::new();
         for name in names.iter().map(|name| name.trim()) {
-            match ExportFormat::ALL.into_iter().find(|format| format.as_str() == name) {
+            match ExportFormat::ALL.iter().copied().find(|format| format.as_str() == name) {
                 Some(format) => formats.push(format),
                 None if name == "all" => formats.extend(ExportFormat::ALL),
                 None => return Err(unknown(name)),
@@ -71,8 +53,8 @@ impl ExportFormat {
 }
 
 fn unknown(name: &str) -> String {
-    let names = ExportFormat::ALL.map(ExportFormat::as_str);
-    match nearest(name, names) {
+    let names: Vec<&str> = ExportFormat::ALL.iter().map(|format| format.as_str()).collect();
+    match nearest(name, names.iter().copied()) {
         Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
         None => format!("there is no format `{name}`; there are {} and all", names.join(", ")),
     }

@@ -58,7 +58,7 @@ fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<E
         example: &[("N".to_string(), 7)],
         evo: "0.0.0",
     };
-    let all = files(&unit, &ExportFormat::ALL).unwrap();
+    let all = files(&unit, ExportFormat::ALL).unwrap();
     (own, all)
 }
 

@@ -1,6 +1,8 @@
 //! Enums whose variants are closed words of files and messages. One line gives a variant and its word, so that neither can
 //! be forgotten.
 
+/// See the module of this name.
+#[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*

@@ -5,6 +5,8 @@
 //! problems (Holm 1979). A problem passes only where the threshold could have been seen. Everything else is undecided,
 //! asks for more blocks, and is called noisy in the end.
 
+use evo_protocol::words;
+
 use super::{noise, paired};
 
 pub const ROUNDS_MAX: u32 = 3;
@@ -19,22 +21,13 @@ pub struct RegressionSamples {
     pub same: Vec<Vec<f64>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RegressionDecision {
-    /// Not slower by more than the threshold, which could have been seen.
-    Pass,
-    /// Slower by more than the threshold, and not by chance.
-    Regression,
-    Noisy,
-}
-
-impl RegressionDecision {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RegressionDecision::Pass => "pass",
-            RegressionDecision::Regression => "regression",
-            RegressionDecision::Noisy => "noisy",
-        }
+words! {
+    RegressionDecision {
+        /// Not slower by more than the threshold, which could have been seen.
+        Pass = "pass",
+        /// Slower by more than the threshold, and not by chance.
+        Regression = "regression",
+        Noisy = "noisy",
     }
 }
 

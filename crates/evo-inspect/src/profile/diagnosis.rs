@@ -7,39 +7,25 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::words;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::known::KnownFacts;
 use super::metrics::{CounterMetric, METRICS, MetricTarget};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bottleneck {
-    Parallelism,
-    Launch,
-    /// Shared memory, because of bank conflicts.
-    SharedMemory,
-    Tensor,
-    Balanced,
-    Memory,
-    Compute,
-    Latency,
-    Unknown,
-}
-
-impl Bottleneck {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Bottleneck::Parallelism => "parallelism",
-            Bottleneck::Launch => "launch",
-            Bottleneck::SharedMemory => "shared_memory",
-            Bottleneck::Tensor => "tensor",
-            Bottleneck::Balanced => "balanced",
-            Bottleneck::Memory => "memory",
-            Bottleneck::Compute => "compute",
-            Bottleneck::Latency => "latency",
-            Bottleneck::Unknown => "unknown",
-        }
+words! {
+    Bottleneck {
+        Parallelism = "parallelism",
+        Launch = "launch",
+        /// Shared memory, because of bank conflicts.
+        SharedMemory = "shared_memory",
+        Tensor = "tensor",
+        Balanced = "balanced",
+        Memory = "memory",
+        Compute = "compute",
+        Latency = "latency",
+        Unknown = "unknown",
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_protocol::words;
 use evo_protocol::worker::BufferSpan;
 use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::arguments::FOUND;
 use super::finding::{RaceOver, SanitizerFinding, race_over};
@@ -20,23 +20,14 @@ use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SanitizerState {
-    /// The tool found nothing, and the worker made every launch.
-    Pass,
-    /// The tool found something, or the worker says that the kernel failed.
-    Fail,
-    NotRun,
-}
-
-impl SanitizerState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SanitizerState::Pass => "pass",
-            SanitizerState::Fail => "fail",
-            SanitizerState::NotRun => "not_run",
-        }
+words! {
+    #[derive(JsonSchema)]
+    SanitizerState {
+        /// The tool found nothing, and the worker made every launch.
+        Pass = "pass",
+        /// The tool found something, or the worker says that the kernel failed.
+        Fail = "fail",
+        NotRun = "not_run",
     }
 }
 

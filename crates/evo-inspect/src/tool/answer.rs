@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use evo_protocol::words;
 use evo_system::process::Ended;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 pub(super) fn options_in(help: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
@@ -36,33 +36,20 @@ pub fn quoted_end(text: &str) -> String {
     if end.is_empty() { end } else { format!(" ({}{end})", if skipped > 0 { "…" } else { "" }) }
 }
 
-/// How a tool answered. Only `Ok` says anything about what it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolState {
-    Ok,
-    Missing,
-    /// This user may not do what it does.
-    Refused,
-    /// This version does not fit the driver, the device or what is asked of it.
-    Incompatible,
-    Busy,
-    TimedOut,
-    /// It failed in another way, or said nothing that can be read.
-    Broken,
-}
-
-impl ToolState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ToolState::Ok => "ok",
-            ToolState::Missing => "missing",
-            ToolState::Refused => "refused",
-            ToolState::Incompatible => "incompatible",
-            ToolState::Busy => "busy",
-            ToolState::TimedOut => "timed_out",
-            ToolState::Broken => "broken",
-        }
+words! {
+    /// How a tool answered. Only `Ok` says anything about what it was asked.
+    #[derive(Hash, JsonSchema)]
+    ToolState {
+        Ok = "ok",
+        Missing = "missing",
+        /// This user may not do what it does.
+        Refused = "refused",
+        /// This version does not fit the driver, the device or what is asked of it.
+        Incompatible = "incompatible",
+        Busy = "busy",
+        TimedOut = "timed_out",
+        /// It failed in another way, or said nothing that can be read.
+        Broken = "broken",
     }
 }
 

@@ -36,7 +36,7 @@ pub fn compare_references(
         let work = ReferenceWork::of(name, &plan, &limits)
             .ok_or_else(|| task_error(format!("the device's kernels do not take `{name}`")))?;
         let mut row = Agreement { name: plan.name.clone(), cases: 0, difference: None, worst: 0.0 };
-        for family in Family::ALL {
+        for family in Family::ALL.iter().copied() {
             for magnitude in family.magnitudes() {
                 let draw = Draw { seed, index: 0, family, magnitude: *magnitude };
                 let bytes = expected::input_bytes(&plan, draw)?;

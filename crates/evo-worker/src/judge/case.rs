@@ -144,7 +144,7 @@ fn permitted(check: &CheckPlan, family: Family) -> bool {
 
 fn families(check: &CheckPlan) -> Result<BTreeSet<Family>, DeviceError> {
     if check.families.is_empty() {
-        return Ok(Family::ALL.into_iter().collect());
+        return Ok(Family::ALL.iter().copied().collect());
     }
     let parse = |name: &String| {
         Family::parse(name).ok_or_else(|| {

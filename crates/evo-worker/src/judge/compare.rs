@@ -412,7 +412,7 @@ mod tests {
     fn honest_kernels_of_another_order_pass_in_every_family() {
         for reference in REFERENCES {
             for dtype in [DType::F32, DType::F16, DType::Bf16] {
-                for family in Family::ALL {
+                for family in Family::ALL.iter().copied() {
                     for (small, seeds) in [(false, 2), (true, 12)] {
                         for seed in 0..seeds {
                             let breach = verdict(reference, dtype, small, family, seed, Style::Honest);

@@ -74,7 +74,7 @@ fn draws(
     let plan: ProblemPlan = problem("draws".into(), &[], vec![buffer.clone()]);
     let target = device.allocate(&buffer.name, buffer.bytes())?;
     let (mut cases, mut difference) = (0, None);
-    for family in Family::ALL.into_iter().filter(|family| drawn::is_drawn(*family)) {
+    for family in Family::ALL.iter().copied().filter(|family| drawn::is_drawn(*family)) {
         for index in [0, 1, REARRANGED] {
             let draw = Draw { seed, index, family, magnitude: family.magnitudes()[0] };
             drawn::write_input(Some(references), device, &plan, buffer, draw, target)?;

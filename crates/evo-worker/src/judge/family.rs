@@ -1,96 +1,55 @@
 //! Families of inputs: what kinds of values a kernel meets beside those that its file asks for.
 
 use evo_protocol::check::GateCheck;
+use evo_protocol::words;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
-    /// As the space file says.
-    Normal,
-    /// Magnified: finds missing max-subtraction and overflow.
-    Large,
-    /// Times 1e-3: finds flushed subnormals and absolute tolerances.
-    Small,
-    /// All elements of a tensor equal: biased sums, ties everywhere.
-    Constant,
-    /// Monotone over the tensor, up or down: a running maximum changes at every step, or never.
-    Ramp,
-    /// One element in about a thousand is huge.
-    Spikes,
-    /// All elements 0, in half of the draws but for the last.
-    Zero,
-    /// A large offset: differences of sums and squares cancel.
-    Offset,
-    /// One element in about a thousand is near the end of the data type's range.
-    Huge,
-    /// All elements are subnormal.
-    Subnormal,
-    /// A few elements are NaN or infinite.
-    Special,
-    /// Integers: every bit pattern. Floats and declared ranges have other families for that.
-    Wide,
-    /// Integers: the ends of the range, and what lies round zero.
-    Extremes,
-    /// Two rows in three lie far below zero, each at a level of its own: `exp` gives 0 there unless the row's own
-    /// maximum is subtracted, and a maximum that starts at 0 is wrong.
-    Low,
-    /// Two rows in three hold huge negative numbers only, below every number with which maxima are started.
-    Lowest,
-    /// Whole numbers and eighths near zero, many of them equal: ties, halves that round either way, powers of two.
-    Round,
-    /// Floats at one order of magnitude, which each seed draws; integers of every length.
-    Spread,
-    /// Every tensor has a family of its own, and one of several is zero: what a product, a mask or a scale hides while
-    /// all tensors are of one kind.
-    Mixed,
+words! {
+    #[derive(Hash, PartialOrd, Ord)]
+    Family {
+        /// As the space file says.
+        Normal = "normal",
+        /// Magnified: finds missing max-subtraction and overflow.
+        Large = "large",
+        /// Times 1e-3: finds flushed subnormals and absolute tolerances.
+        Small = "small",
+        /// All elements of a tensor equal: biased sums, ties everywhere.
+        Constant = "constant",
+        /// Monotone over the tensor, up or down: a running maximum changes at every step, or never.
+        Ramp = "ramp",
+        /// One element in about a thousand is huge.
+        Spikes = "spikes",
+        /// All elements 0, in half of the draws but for the last.
+        Zero = "zero",
+        /// A large offset: differences of sums and squares cancel.
+        Offset = "offset",
+        /// One element in about a thousand is near the end of the data type's range.
+        Huge = "huge",
+        /// All elements are subnormal.
+        Subnormal = "subnormal",
+        /// A few elements are NaN or infinite.
+        Special = "special",
+        /// Integers: every bit pattern. Floats and declared ranges have other families for that.
+        Wide = "wide",
+        /// Integers: the ends of the range, and what lies round zero.
+        Extremes = "extremes",
+        /// Two rows in three lie far below zero, each at a level of its own: `exp` gives 0 there unless the row's own
+        /// maximum is subtracted, and a maximum that starts at 0 is wrong.
+        Low = "low",
+        /// Two rows in three hold huge negative numbers only, below every number with which maxima are started.
+        Lowest = "lowest",
+        /// Whole numbers and eighths near zero, many of them equal: ties, halves that round either way, powers of two.
+        Round = "round",
+        /// Floats at one order of magnitude, which each seed draws; integers of every length.
+        Spread = "spread",
+        /// Every tensor has a family of its own, and one of several is zero: what a product, a mask or a scale hides while
+        /// all tensors are of one kind.
+        Mixed = "mixed",
+    }
 }
 
 impl Family {
-    pub const ALL: [Family; 18] = [
-        Family::Normal,
-        Family::Large,
-        Family::Small,
-        Family::Constant,
-        Family::Ramp,
-        Family::Spikes,
-        Family::Zero,
-        Family::Offset,
-        Family::Huge,
-        Family::Subnormal,
-        Family::Special,
-        Family::Wide,
-        Family::Extremes,
-        Family::Low,
-        Family::Lowest,
-        Family::Round,
-        Family::Spread,
-        Family::Mixed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Family::Normal => "normal",
-            Family::Large => "large",
-            Family::Small => "small",
-            Family::Constant => "constant",
-            Family::Ramp => "ramp",
-            Family::Spikes => "spikes",
-            Family::Zero => "zero",
-            Family::Offset => "offset",
-            Family::Huge => "huge",
-            Family::Subnormal => "subnormal",
-            Family::Special => "special",
-            Family::Wide => "wide",
-            Family::Extremes => "extremes",
-            Family::Low => "low",
-            Family::Lowest => "lowest",
-            Family::Round => "round",
-            Family::Spread => "spread",
-            Family::Mixed => "mixed",
-        }
-    }
-
     pub fn parse(name: &str) -> Option<Family> {
-        Family::ALL.into_iter().find(|family| family.as_str() == name)
+        Family::ALL.iter().copied().find(|family| family.as_str() == name)
     }
 
     /// Magnitudes to try in turn, until the right answer fits its data type: an f16 product of large

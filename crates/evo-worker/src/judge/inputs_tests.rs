@@ -75,7 +75,7 @@ fn families_do_what_their_names_say() {
 
 #[test]
 fn no_family_leaves_a_declared_range() {
-    for family in Family::ALL {
+    for family in Family::ALL.iter().copied() {
         let fill = Fill::Uniform { low: 0.0, high: 10.0, inclusive: false };
         let drawn = values("i", DType::I32, 5000, fill.clone(), family, 5);
         assert!(drawn.iter().all(|v| (0.0..10.0).contains(v) && v.fract() == 0.0), "{family:?}");

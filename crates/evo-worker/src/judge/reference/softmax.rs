@@ -65,7 +65,7 @@ mod tests {
                 buffer("y", DType::F32, &[9, 33], Role::Output),
             ],
         );
-        for family in Family::ALL.into_iter().filter(|family| *family != Family::Special) {
+        for family in Family::ALL.iter().copied().filter(|family| *family != Family::Special) {
             let operands = operands(&plan, family, 0);
             let answer = compute(&operands).unwrap().remove(0);
             for row in answer.expected.chunks(33) {
