@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use clap::Args;
-use evo_export::format::ExportFormat;
+use evo_export::files::ExportFormat;
 use evo_export::{CROSSCHECK as SCRIPT_TEXT, VERIFY_PEER};
 use evo_protocol::crosscheck::{
     CrosscheckArray, CrosscheckLine, CrosscheckProblem, CrosscheckRequest, CrosscheckRow, OwnFinding,

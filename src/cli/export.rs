@@ -8,8 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use evo_export::dispatch::{self, Dispatch};
-use evo_export::files::ExportFile;
-use evo_export::format::ExportFormat;
+use evo_export::files::{ExportFile, ExportFormat};
 use evo_export::results::{StudyResults, kernel_tuner, optuna, t4};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::EnvelopeStatus;

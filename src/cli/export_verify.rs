@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::{fs, io};
 
 use evo_export::VERIFY_PEER;
-use evo_export::format::ExportFormat;
+use evo_export::files::ExportFormat;
 use evo_export::record;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use evo_export::files::{ExportFile, ExportUnit, files};
-use evo_export::format::ExportFormat;
+use evo_export::files::{ExportFile, ExportFormat, ExportUnit, files};
 use evo_export::formula::ExportError;
 use evo_export::model::{ExportModel, model};
 use evo_export::record;
