@@ -97,10 +97,10 @@ impl Verifier<'_> {
             let why = "it runs on a GPU only, and this is the host device";
             rows.extend(self.alike(&peers, "not_run", why));
         }
-        if written.contains(&ExportFormat::Cubin) {
-            let why = "a cubin does nothing by itself; the forms that load it say whether it runs";
-            rows.push(self.row(ExportFormat::Cubin, "not_run", why));
-        }
+        let is_bare = |format: &ExportFormat| format.needs_cubin() && !format.has_peer();
+        let bare: Vec<ExportFormat> = written.iter().copied().filter(is_bare).collect();
+        let why = "a cubin does nothing by itself; the forms that load it say whether it runs";
+        rows.extend(self.alike(&bare, "not_run", why));
         let with_source = matches!(cpp, Some(Ok(())));
         if let Some(Err((status, why))) = cpp {
             let is_wrong = status == "fail";

@@ -25,6 +25,8 @@ words! {
     ExportFormat {
         Cu = "cu",
         Cubin = "cubin",
+        /// `kernel_cubin.hpp`: the cubin as an array, for programs that have no file beside them.
+        CubinHpp = "cubin-hpp",
         /// `torch_ext/`: an extension of PyTorch that nvcc compiles.
         Torch = "torch",
         /// `torch_op.py`: an operator of PyTorch that launches the cubin.
@@ -45,7 +47,8 @@ impl ExportFormat {
 
     /// Whether a peer in Python verifies it: `verify_peer.py` has a function for it.
     pub fn has_peer(self) -> bool {
-        !matches!(self, ExportFormat::Cu | ExportFormat::Cubin | ExportFormat::Dispatch)
+        use ExportFormat::{Cu, Cubin, CubinHpp, Dispatch};
+        !matches!(self, Cu | Cubin | CubinHpp | Dispatch)
     }
 
     /// Whether its launches are those of `launch_plan.py`.
@@ -111,6 +114,7 @@ enum Contents {
     Source,
     Cubin,
     Text(&'static str),
+    Made(fn(&ExportUnit<'_>) -> String),
     Template(&'static str),
 }
 
@@ -119,7 +123,7 @@ type FileRow = ((&'static str, Contents), &'static str, &'static [ExportFormat])
 
 /// The files, in the order in which they are listed.
 const FILES: &[FileRow] = {
-    use Contents::{Cubin as CubinFile, Source, Template, Text};
+    use Contents::{Cubin as CubinFile, Made, Source, Template, Text};
     use ExportFormat::*;
     const WITH_SOURCE: &[ExportFormat] = &[Cu, Torch];
     const IN_CPP: &[ExportFormat] = &[Cu, Torch, TvmFfi];
@@ -141,6 +145,7 @@ const FILES: &[FileRow] = {
         (template!("launch.hpp"), "grid, block, shared memory and every launch of a call, for C++17", IN_CPP),
         (("exact.hpp", Text(EXACT_HPP)), "arithmetic of sizes, for launch.hpp", IN_CPP),
         (("kernel.cubin", CubinFile), "the compiled kernel", WITH_CUBIN),
+        (("kernel_cubin.hpp", Made(embedded)), "the compiled kernel as an array, for C and C++", &[CubinHpp]),
         (template!("launch_plan.py"), "shapes and launches of a call, for Python", IN_PYTHON),
         (("exact.py", Text(EXACT_PY)), "arithmetic of sizes, for launch_plan.py", IN_PYTHON),
         (template!("torch_op.py"), "an operator of PyTorch", &[TorchOp]),
@@ -178,6 +183,7 @@ pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<Expo
                 let cubin = unit.cubin.map(|(arch, image)| ExportFile::of(&cubin_name(arch), image, about));
                 files.extend(cubin);
             }
+            Contents::Made(text) => files.push(ExportFile::of(path, text(unit), about)),
             Contents::Text(text) => files.push(ExportFile::of(path, *text, about)),
             Contents::Template(text) => {
                 files.push(ExportFile::of(path, render(path, text, &context)?, about));
@@ -188,6 +194,21 @@ pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<Expo
     let readme = render("README.md", include_str!("../templates/README.md.j2"), &context)?;
     files.push(ExportFile::of("README.md", readme, "what is here"));
     Ok(files)
+}
+
+/// The cubin as an array, which `cuModuleLoadData` takes.
+fn embedded(unit: &ExportUnit<'_>) -> String {
+    let (arch, image) = unit.cubin.unwrap_or_default();
+    let rows =
+        image.chunks(24).map(|row| row.iter().map(|byte| format!("{byte},")).collect::<String>() + "\n");
+    let name = &unit.model.ident;
+    format!(
+        "// {} for {arch}: cuModuleLoadData(&module, {name}_cubin).\n#pragma once\n\n\
+         static const unsigned char {name}_cubin[{}] = {{\n{}}};\n",
+        one_line(unit.label),
+        image.len(),
+        rows.collect::<String>()
+    )
 }
 
 fn cubin_name(arch: &str) -> String {
@@ -247,8 +268,8 @@ mod tests {
                 .map(|formats| formats.into_iter().map(ExportFormat::as_str).collect())
         };
         assert_eq!(parse("torch-op, cu,cu"), Ok(vec!["cu", "torch-op"]));
-        assert_eq!(parse("all").map(|names| names.len()), Ok(8));
+        assert_eq!(parse("all").map(|names| names.len()), Ok(9));
         assert_eq!(parse("torch_op").unwrap_err(), "there is no format `torch_op`; did you mean `torch-op`?");
-        assert!(parse("xyzzy").unwrap_err().contains("there are cu, cubin, torch"));
+        assert!(parse("xyzzy").unwrap_err().contains("there are cu, cubin, cubin-hpp, torch"));
     }
 }

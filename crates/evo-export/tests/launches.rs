@@ -105,6 +105,16 @@ fn split(printed: &str, count: usize) -> (String, Vec<String>) {
     (good, all[count..].to_vec())
 }
 
+#[test]
+fn the_cubin_is_an_array_too() {
+    let (_folder, file) = space(EVERYTHING, "// kernels");
+    let (own, files) = exported(&file, &Specialization::default());
+    let array = files.iter().find(|file| file.path == "kernel_cubin.hpp").unwrap();
+    let text = String::from_utf8(array.contents.clone()).unwrap();
+    let bytes: String = b"not a cubin".map(|byte| format!("{byte},")).concat();
+    assert!(text.ends_with(&format!("unsigned char {}_cubin[11] = {{\n{bytes}\n}};\n", own.ident)), "{text}");
+}
+
 const EVERYTHING: &str = include_str!("spaces/everything.toml");
 
 #[test]
