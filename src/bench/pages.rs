@@ -213,7 +213,7 @@ fn comparison(report: &BenchReport) -> String {
         let line = format!("{name} on {}: {status}: {why}", marked(row));
         let _ = writeln!(text, "- {}", markdown_cell(&line));
     }
-    text
+    text + "\nA ratio is our time over the peer's: below 1 we are faster. Both were timed in turns in one run.\n"
 }
 
 fn title(report: &BenchReport, what: &str) -> String {

@@ -1,6 +1,7 @@
 //! `evo cache`: where the cache is, how large it is, and what its limit is; `--prune` brings it below that.
 
 use std::path::Path;
+use std::time::Duration;
 
 use evo_protocol::leaderboard::Environment;
 use schemars::JsonSchema;
@@ -63,7 +64,8 @@ fn size(bytes: u64) -> String {
 }
 
 pub fn look() -> Environment {
-    let git = git_state(Path::new("."), &ToolPlaces::of_environment());
+    // A repository on a slow disk must not hold a sweep up.
+    let git = git_state(Path::new("."), &ToolPlaces::of_environment(), Duration::from_secs(2));
     let mut command: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     // The program by its file name, because its folder on this machine tells nobody anything.

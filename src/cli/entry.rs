@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use evo_protocol::request::Visibility;
 
@@ -55,7 +55,7 @@ pub fn main() -> process::ExitCode {
             dispatch(&command, &call)
         }
         Err(error) => {
-            misread_as = Some(misread(&call, &error, &words));
+            misread_as = Some(misread(&call, &error));
             Ok(Answer::from(ExitCode::Done))
         }
     });
@@ -107,7 +107,7 @@ fn command_name(words: &[String]) -> String {
 }
 
 /// What a command line comes to that runs nothing: help and version on stdout, or what is wrong with it.
-fn misread(call: &Call, error: &clap::Error, words: &[String]) -> ExitCode {
+fn misread(call: &Call, error: &clap::Error) -> ExitCode {
     // `--help` and `--version` come as errors too, and their text goes to stdout.
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::written(error.print().and_then(|()| io::stdout().flush())) {
@@ -119,7 +119,7 @@ fn misread(call: &Call, error: &clap::Error, words: &[String]) -> ExitCode {
         };
     }
     let _ = error.print();
-    if let Some(hint) = moved(words) {
+    if let Some(hint) = moved(error) {
         output::say(&format!("hint: {hint}"));
     }
     if call.is_json() {
@@ -129,12 +129,17 @@ fn misread(call: &Call, error: &clap::Error, words: &[String]) -> ExitCode {
 }
 
 /// Where something is that was here in earlier versions.
-fn moved(words: &[String]) -> Option<&'static str> {
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+fn moved(error: &clap::Error) -> Option<&'static str> {
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => name.as_str(),
+        _ => "",
+    };
+    let kinds = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg, ContextKind::InvalidValue];
+    match kinds.map(named) {
         ["bench-search", ..] => {
             Some("bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search")
         }
-        ["selftest", "alarms" | "crash" | "gates" | "latency" | "ptx" | "references", ..] => {
+        [_, "<SUBJECT>", "alarms" | "crash" | "gates" | "latency" | "ptx" | "references"] => {
             Some("tests of the judge have a program of their own: cargo run --release -p evo-selftest --")
         }
         _ => None,
@@ -156,9 +161,10 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
     let possible = lines.iter().filter(|line| line.starts_with("[possible values")).copied();
     let hints: Vec<&str> = tips.chain(possible).collect();
-    let hint = match command {
+    let hint = match (moved(error), command) {
+        (Some(hint), _) => hint.to_string(),
         _ if !hints.is_empty() => hints.join("; "),
-        UNKNOWN => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
+        (_, UNKNOWN) => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
         _ => format!("`evo {command} --help` lists its options"),
     };
     CliError::usage(message.strip_prefix("error: ").unwrap_or(&message)).with_hint(hint)

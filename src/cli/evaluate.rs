@@ -42,7 +42,7 @@ use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, 
 use crate::report::parity;
 use crate::report::profile::ProfileResult;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
-use crate::tool::{ToolPlaces, git_state};
+use crate::tool::{GIT_PATIENCE, ToolPlaces, git_state};
 
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut one = arguments.one.clone();
@@ -301,7 +301,7 @@ impl EvaluateParts<'_> {
     fn iteration(&self, ruling: &Ruling, notes: Vec<String>) -> Iteration {
         let EvaluateParts { arguments, asked, rival, judged } = self;
         let verdict = &judged.evaluation().verdict;
-        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
+        let git = git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE);
         let correct = judged.is_right();
         let problems = judged.problems().into_iter().map(|problem| {
             let time = problem.time.filter(|_| correct);

@@ -64,7 +64,7 @@ use crate::timing::paired::claimable;
 use crate::timing::rank_test::{cliffs_delta, mann_whitney_p};
 use crate::timing::regression::RegressionDecision;
 use crate::timing::stats::median;
-use crate::tool::{GitState, ToolPlaces, git_state};
+use crate::tool::{GIT_PATIENCE, GitState, ToolPlaces, git_state};
 
 pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     if arguments.init {
@@ -409,7 +409,7 @@ impl<'a> JudgedGate<'a> {
         result: &mut GateResult,
     ) -> Result<(), CliError> {
         let JudgedGate { arguments, asked, .. } = self;
-        let git = git_state(Path::new("."), &ToolPlaces::of_environment());
+        let git = git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE);
         let problem = |row: &GatedProblem| GateRunProblem {
             problem: row.problem.clone(),
             baseline_p50_ns: row.baseline_p50_ns.value().copied(),
@@ -696,7 +696,7 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     if updated {
         // Another call may have made one while this one waited for the device.
         refuse_another(path)?;
-        gate.write_baseline(git_state(Path::new("."), &ToolPlaces::of_environment()))?;
+        gate.write_baseline(git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE))?;
     }
     drop(log);
     if !call.is_json() {

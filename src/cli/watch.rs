@@ -18,7 +18,7 @@ use super::report::{self, ChosenStudy};
 use super::seed;
 use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;
-use crate::journal::reader::{self, JOURNAL};
+use crate::journal::reader::{self, JOURNAL, Journal};
 use crate::journal::record::FORMAT;
 use crate::report::standing::Standing;
 use crate::report::study_report::{LoadedStudy, ReportMaterial, StudyModel, StudyView};
@@ -83,8 +83,11 @@ impl Follower {
 
     fn page(&mut self) -> Result<String, CliError> {
         self.shown = self.length()?;
-        let study = LoadedStudy::of(reader::read_in(&self.folder)?, self.copy.as_bytes());
         let path = self.folder.place(JOURNAL);
+        let bytes = self.folder.read(JOURNAL).map_err(|error| JournalError::io("read", &path, error))?;
+        // Half a line is one that is being written.
+        let journal = Journal { torn: false, ..reader::parse(&bytes) };
+        let study = LoadedStudy::of(journal, self.copy.as_bytes());
         let study = study.filter(|study| study.header.format <= FORMAT);
         let mut study = study.ok_or_else(|| CliError::from(JournalError::NoHeader { path }))?;
         study.keep_insight(&self.folder);

@@ -132,10 +132,12 @@ pub fn check(folder: &Path, words: &str, code: i32, status: &str, error: &str) -
 fn wrong_command_lines_leave_one_object() {
     let folder = stage();
     let usage = |words: &str| check(folder.path(), words, 2, "error", "usage");
+    let hint = |words: &str| usage(words)["error"]["hint"].as_str().unwrap().to_string();
+    assert!(hint("bench-search --json").contains("-p evo-lab"));
+    assert!(hint("selftest --device host alarms --json").contains("-p evo-selftest"));
     for words in [
         "--json",
         "foo --json",
-        "bench-search --json",
         "test-one --jsn --json",
         "test-one scale.toml BLOCK=33 --json",
         "test-one scale.toml --problem q --device host --json",

@@ -9,7 +9,7 @@ use super::probe::{FoundTool, locate};
 use super::run::{ToolArguments, run_tool};
 
 /// A large working tree takes git seconds.
-const DEADLINE: Duration = Duration::from_secs(10);
+pub const GIT_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitState {
@@ -19,19 +19,21 @@ pub struct GitState {
     pub is_dirty: Option<bool>,
 }
 
-pub fn git_state(folder: &Path, places: &ToolPlaces) -> GitState {
+/// `patience` is for each of two questions.
+pub fn git_state(folder: &Path, places: &ToolPlaces, patience: Duration) -> GitState {
     let Ok(git) = locate(ToolKind::Git, None, places) else { return GitState::default() };
-    let commit = said(&git, folder, &["rev-parse", "HEAD"]).map(|text| text.trim().to_string());
+    let commit = said(&git, folder, patience, &["rev-parse", "HEAD"]).map(|text| text.trim().to_string());
     let changes = commit.as_ref().and_then(|_| {
         // Without this option `status` may write the index.
-        said(&git, folder, &["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"])
+        let status = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"];
+        said(&git, folder, patience, &status)
     });
     GitState { commit, is_dirty: changes.map(|text| !text.trim().is_empty()) }
 }
 
-fn said(git: &FoundTool, folder: &Path, words: &[&str]) -> Option<String> {
+fn said(git: &FoundTool, folder: &Path, patience: Duration, words: &[&str]) -> Option<String> {
     let arguments = ToolArguments::default().plain(words.iter().copied());
-    let run = run_tool(git, &arguments, folder, DEADLINE).ok()?;
+    let run = run_tool(git, &arguments, folder, patience).ok()?;
     (run.code == Some(0)).then_some(run.stdout)
 }
 
@@ -42,7 +44,10 @@ mod tests {
     #[test]
     fn a_folder_outside_of_any_tree_has_no_state() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(git_state(folder.path(), &ToolPlaces::of_environment()), GitState::default());
-        assert_eq!(git_state(folder.path(), &ToolPlaces::default()), GitState::default());
+        assert_eq!(
+            git_state(folder.path(), &ToolPlaces::of_environment(), GIT_PATIENCE),
+            GitState::default()
+        );
+        assert_eq!(git_state(folder.path(), &ToolPlaces::default(), GIT_PATIENCE), GitState::default());
     }
 }

@@ -12,7 +12,7 @@ mod run;
 
 pub use answer::{ToolFailure, ToolState, quoted_end};
 pub use find::{ToolPlaces, find};
-pub use git::{GitState, git_state};
+pub use git::{GIT_PATIENCE, GitState, git_state};
 pub use kind::{ToolKind, ToolVersion};
 pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};
 pub use probe::{FoundTool, SurveyedTool, locate, probe, survey};

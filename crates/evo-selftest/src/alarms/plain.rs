@@ -76,8 +76,10 @@ fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<Agreement, Box<d
     let compared = plans
         .iter()
         .try_for_each(|plan| run(device, module, kernel, plan, &mut random).map(|own| all.add(own)));
-    device.unload(module)?;
-    compared.map(|()| all)
+    let unloaded = device.unload(module);
+    compared?;
+    unloaded?;
+    Ok(all)
 }
 
 /// Runs one problem once and compares its output.

@@ -72,6 +72,9 @@ impl<'a> Probe<'a> {
         inputs: &[&dyn AsBytes],
         outputs: &[usize],
     ) -> Result<Vec<Vec<u8>>, DeviceError> {
+        // For this launch alone, whatever becomes of it.
+        let (map, cluster) = (self.map.take(), self.cluster.take());
+        let shared_bytes = std::mem::take(&mut self.shared_bytes);
         let mut buffers = Vec::new();
         for input in inputs {
             let bytes = input.as_bytes();
@@ -84,15 +87,14 @@ impl<'a> Probe<'a> {
             self.device.fill(buffer, 0x5a5a_5a5a)?;
             buffers.push(buffer);
         }
-        let map = self.map.take();
         let map = map.map(|(place, map)| BoundArgument::TensorMap { buffer: buffers[place], map });
         let pointers = buffers.iter().map(|buffer| BoundArgument::Buffer(*buffer));
         let launch = BoundLaunch {
             entry: self.entry.into(),
             grid: [blocks as u32, 1, 1],
             block: [threads as u32, 1, 1],
-            shared_bytes: std::mem::take(&mut self.shared_bytes),
-            cluster: self.cluster.take(),
+            shared_bytes,
+            cluster,
             arguments: map.into_iter().chain(pointers).collect(),
             ..BoundLaunch::default()
         };
