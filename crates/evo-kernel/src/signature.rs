@@ -201,7 +201,10 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     if number(&words).is_none() {
         words.pop();
     }
-    number(&words).map_or(ParameterKind::Unknown, |dtype| ParameterKind::Scalar(dtype.bytes()))
+    // Names that sources give to types of their own too.
+    let is_standard = !matches!(words[..], ["uchar" | "ushort" | "uint" | "ssize_t"]);
+    let dtype = number(&words).filter(|_| is_standard);
+    dtype.map_or(ParameterKind::Unknown, |dtype| ParameterKind::Scalar(dtype.bytes()))
 }
 
 const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
@@ -378,8 +381,8 @@ mod tests {
         );
         check(
             "// __global__ void k(int a)\n/* __global__ void k(int b) */\n#define X __global__ void k(int c)\n\
-             #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, my_pointer p)\n#endif\n{}",
-            &[&[("half h", Scalar(2))], &[("std::uint8_t c", Unknown), ("my_pointer p", Unknown)]],
+             #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, uint u)\n#endif\n{}",
+            &[&[("half h", Scalar(2))], &[("std::uint8_t c", Unknown), ("uint u", Unknown)]],
         );
     }
 

@@ -180,9 +180,19 @@ fn list_of(text: &str) -> Option<Vec<Value>> {
     }
     let inside = text.strip_prefix('[').or_else(|| text.strip_prefix('('))?;
     let inside = inside.strip_suffix([']', ')'])?.trim().trim_end_matches(',');
-    // What is left of Python's words; JSON has the rest.
-    let json = inside.replace("True", "true").replace("False", "false").replace('\'', "\"");
-    serde_json::from_str(&format!("[{json}]")).ok()
+    inside.split(',').map(|element| value_of(element.trim())).collect()
+}
+
+fn value_of(text: &str) -> Option<Value> {
+    let quoted = |sign: char| text.strip_prefix(sign).and_then(|rest| rest.strip_suffix(sign));
+    match text {
+        "True" | "true" => Some(true.into()),
+        "False" | "false" => Some(false.into()),
+        _ => quoted('\'').or_else(|| quoted('"')).map(Value::from).or_else(|| {
+            let number: Value = serde_json::from_str(text).ok()?;
+            number.is_number().then_some(number)
+        }),
+    }
 }
 
 impl T1Parameter {
@@ -448,6 +458,7 @@ mod tests {
         assert_eq!(read("[1, 2, 4]"), Some(json!([1, 2, 4])));
         assert_eq!(read("(1, 0.5,)"), Some(json!([1, 0.5])));
         assert_eq!(read("['a', \"b\", True]"), Some(json!(["a", "b", true])));
+        assert_eq!(read("['TrueType', \"it's\"]"), Some(json!(["TrueType", "it's"])));
         assert_eq!(read("list(range(1, 5))"), Some(json!([1, 2, 3, 4])));
         assert_eq!(read("range(8, 0, -4)"), Some(json!([8, 4])));
         assert_eq!(read("range(3)"), Some(json!([0, 1, 2])));

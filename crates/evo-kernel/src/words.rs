@@ -57,7 +57,7 @@ pub(super) fn is_c_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::uses_identifier;
+    use super::{directives, tokens, uses_identifier};
 
     #[test]
     fn identifiers_are_found_in_code_only() {
@@ -72,5 +72,12 @@ mod tests {
         assert!(!uses("'REAL"));
         assert!(uses("  #define T REAL // double"));
         assert!(!uses("#define T float // REAL"));
+    }
+
+    #[test]
+    fn a_text_in_a_directive_begins_no_comment() {
+        let source = "#define GLOB \"*/*\" // \"\n#define ODD \"\nvoid k();\n";
+        assert_eq!(directives(source), ["#define GLOB \"*/*\" // \"", "#define ODD \""]);
+        assert_eq!(tokens(source), ["void", "k", "(", ")", ";"]);
     }
 }

@@ -3,6 +3,8 @@
 //! path. Where all may move at once, the neighborhood is a box: a subspace, which is counted and drawn from without
 //! listing it.
 
+use std::rc::Rc;
+
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
@@ -51,10 +53,7 @@ impl SearchSpace {
             Some(index) => {
                 Box::new(Points::new(index).filter(move |other| *other != point).map(Genome::from))
             }
-            None => {
-                let nearest = neighborhood == Neighborhood::HammingAdjacent;
-                Box::new(changes(&self.index, &point, nearest).into_iter())
-            }
+            None => Box::new(changes(&self.index, &point, neighborhood == Neighborhood::HammingAdjacent)),
         }
     }
 
@@ -97,23 +96,21 @@ fn beside(own: u16, domain: &[u16]) -> Vec<u16> {
 
 /// The valid points in which one parameter differs, `nearest` ones on each side only. In canonical order: smaller
 /// values of earlier parameters come first, then greater values of later ones.
-fn changes(index: &Index, point: &[u16], nearest: bool) -> Vec<Genome> {
-    let Some(around) = Around::new(index, point) else { return Vec::new() };
-    let most = if nearest { 1 } else { usize::MAX };
-    let accepted = |slot: usize, edges: &mut dyn Iterator<Item = &Edge>| -> Vec<Genome> {
-        let accepted = edges.filter(|edge| around.accepts(slot, edge)).take(most);
-        accepted.map(|edge| Genome::from(around.changed(slot, edge.position))).collect()
-    };
-    let mut found = Vec::new();
-    for slot in 0..point.len() {
+fn changes<'a>(index: &'a Index, point: &[u16], nearest: bool) -> impl Iterator<Item = Genome> + use<'a> {
+    let (slots, around) = (point.len(), Around::new(index, point).map(Rc::new));
+    let below = (0..slots).map(|slot| (slot, true));
+    let turns = below.chain((0..slots).rev().map(|slot| (slot, false)));
+    let turns = turns.filter_map(move |(slot, is_below)| Some((around.clone()?, slot, is_below)));
+    turns.flat_map(move |(around, slot, is_below)| {
+        let (below, above) = around.edges(slot);
+        let edges = if is_below { below } else { above };
         // Edges ascend, so the nearest one below is the last.
-        let (below, _) = around.edges(slot);
-        found.extend(accepted(slot, &mut below.iter().rev()).into_iter().rev());
-    }
-    for slot in (0..point.len()).rev() {
-        found.extend(accepted(slot, &mut around.edges(slot).1.iter()));
-    }
-    found
+        let nth = move |at: usize| &edges[if nearest && is_below { edges.len() - 1 - at } else { at }];
+        let changed = move |edge: &Edge| {
+            around.accepts(slot, edge).then(|| Genome::from(around.changed(slot, edge.position)))
+        };
+        (0..edges.len()).map(nth).filter_map(changed).take(if nearest { 1 } else { usize::MAX })
+    })
 }
 
 #[cfg(test)]
@@ -142,9 +139,12 @@ mod tests {
     fn points_of_another_space_have_no_neighbors() {
         let space = space("parameters = { A = [1, 2], B = [1, 2] }");
         for point in [vec![], vec![0], vec![0, 0, 0]].map(Genome::from) {
-            for neighborhood in
-                [Neighborhood::Hamming, Neighborhood::Adjacent, Neighborhood::StrictlyAdjacent]
-            {
+            for neighborhood in [
+                Neighborhood::Hamming,
+                Neighborhood::HammingAdjacent,
+                Neighborhood::Adjacent,
+                Neighborhood::StrictlyAdjacent,
+            ] {
                 assert_eq!(space.neighbors(&point, neighborhood), []);
             }
         }

@@ -98,6 +98,19 @@ fn is_doubtful(text: &str, tokens: &[CudaToken]) -> bool {
     raw || spliced || other || text.contains("??/")
 }
 
+/// Behind a text in quotes, in which no comment begins; behind its first quote where its line has no other.
+fn text_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    loop {
+        match bytes.get(at) {
+            None | Some(b'\n') => return start + 1,
+            Some(b'"') => return at + 1,
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+        }
+    }
+}
+
 fn directive_end(text: &str, start: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -105,6 +118,7 @@ fn directive_end(text: &str, start: usize) -> usize {
         match bytes[at] {
             b'\n' => return at,
             b'\\' => at += if bytes[at + 1..].starts_with(b"\r\n") { 3 } else { 2 },
+            b'"' => at = text_end(bytes, at),
             b'/' if bytes[at..].starts_with(b"/*") => {
                 at = text[at + 2..].find("*/").map_or(bytes.len(), |length| at + length + 4);
             }

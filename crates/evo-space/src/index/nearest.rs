@@ -1,9 +1,9 @@
 //! The valid points nearest to a given one: of least cost, and with one parameter changed.
 //!
 //! A diagram alone gives the point of least cost in one pass from the end. Where checks are left to be made, that pass
-//! gives the least cost that any completion may have, and the search is branch and bound: depth first, cheap values
-//! first, without what cannot be cheaper than the best point so far. It needs no memory, and with steps enough its answer
-//! is the cheapest.
+//! gives the least cost that any completion may have, and the search is iterative deepening A* (Korf 1985): depth first
+//! under a limit on the estimated cost that grows until a point is found. It needs no memory, and with steps enough its
+//! answer is the cheapest.
 //!
 //! For the valid points that differ in exactly one parameter the given point's own path through each diagram is
 //! walked once. Another value at one slot then starts at the node that the path already found, and ends as soon as
@@ -45,7 +45,12 @@ impl Index {
         positions: &mut [u16],
     ) -> Option<()> {
         let mut search = CheapestSearch::new(self, part, cost, positions.to_vec());
-        let tried_all = search.go(0, 0, 0, rng).is_ok();
+        let tried_all = search.deepen(rng).is_ok();
+        if !tried_all && search.best.is_none() {
+            // First come, first served: nearby values first, without a limit.
+            (search.limit, search.steps_left) = (u64::MAX, STEPS);
+            let _ = search.go(0, 0, 0, rng);
+        }
         if search.write(positions) {
             return Some(());
         }
@@ -81,6 +86,10 @@ pub(super) struct CheapestSearch<'a, C> {
     /// For each step, the least cost from each node of the layer after it to its diagram's end, and
     /// that of all later diagrams.
     least: Vec<(Vec<u64>, u64)>,
+    /// Nothing dearer is looked at.
+    limit: u64,
+    /// The least cost beyond the limit that was met.
+    beyond: u64,
     pub best: Option<(u64, Vec<u16>)>,
     positions: Vec<u16>,
     scratch: CheckScratch,
@@ -88,6 +97,7 @@ pub(super) struct CheapestSearch<'a, C> {
 }
 
 impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
+    /// Without a limit at first.
     pub fn new(index: &'a Index, part: &'a Part, cost: &'a C, positions: Vec<u16>) -> CheapestSearch<'a, C> {
         let mut least = Vec::with_capacity(part.steps.len());
         let mut later = 0;
@@ -99,7 +109,30 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         }
         least.reverse();
         let scratch = index.checks.scratch();
-        CheapestSearch { index, part, cost, least, best: None, positions, scratch, steps_left: STEPS }
+        let (limit, beyond, best) = (u64::MAX, later, None);
+        CheapestSearch {
+            index,
+            part,
+            cost,
+            least,
+            limit,
+            beyond,
+            best,
+            positions,
+            scratch,
+            steps_left: STEPS,
+        }
+    }
+
+    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+        while self.best.is_none() && self.beyond < u64::MAX {
+            // A little more than necessary, because costs come close together; the best point within
+            // the limit is the best of all.
+            self.limit = self.beyond.saturating_add(self.beyond / 16);
+            self.beyond = u64::MAX;
+            self.go(0, 0, 0, rng)?;
+        }
+        Ok(())
     }
 
     /// Writes what was found to the part's slots; whether anything was.
@@ -149,8 +182,10 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             let own = (self.cost)(place.slot, edge.position);
             // A lower bound, because the diagrams hold a superset of the valid points.
             let estimate = spent + own + after[edge.child as usize] + later;
-            if self.best.as_ref().is_none_or(|(least, _)| estimate < *least) {
+            if estimate <= self.limit {
                 found.push((estimate, rng.random(), *edge));
+            } else {
+                self.beyond = self.beyond.min(estimate);
             }
         }
         found.sort_unstable_by_key(|(estimate, tie, _)| (*estimate, *tie));
