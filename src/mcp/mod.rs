@@ -82,7 +82,7 @@ impl McpServer {
         let message = line
             .map_err(|bad| {
                 let code = if bad.is_too_long { INVALID_REQUEST } else { PARSE_ERROR };
-                (Value::Null, WireError::new(code, bad.message))
+                (bad.id, WireError::new(code, bad.message))
             })
             .and_then(|text| wire::read(&text));
         let (id, answered) = match message {

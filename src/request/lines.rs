@@ -1,8 +1,12 @@
 //! A stream cut into lines of bounded length. A line that is too long is read to its end and not kept.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 /// Bytes of a request. The longest kernel in use has some hundred kilobytes.
@@ -13,7 +17,7 @@ const AHEAD: usize = 4;
 /// Why a request cannot be answered with a verdict: its author has to mend it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestError {
-    /// What the request is told apart by; null where it is not JSON.
+    /// What the request is told apart by; null where it could not be read.
     pub id: Value,
     pub message: String,
     pub hint: Option<String>,
@@ -67,24 +71,57 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, R
 
 /// What a line or a file of so many bytes is, of which these were kept.
 pub fn whole(kept: Vec<u8>, bytes: usize) -> RequestLine {
-    let bad = |is_too_long, message, hint: &str| {
+    let bad = |id, is_too_long, message, hint: &str| {
         let hint = Some(hint.to_string());
-        Err(Box::new(RequestError { id: Value::Null, message, hint, place: None, is_too_long }))
+        Err(Box::new(RequestError { id, message, hint, place: None, is_too_long }))
     };
     if bytes > REQUEST_MAX {
         let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
-        return bad(true, message, "a request holds one source");
+        return bad(id_of(&kept), true, message, "a request holds one source");
     }
     String::from_utf8(kept).or_else(|error| {
         let valid = error.utf8_error().valid_up_to();
         let message = format!("the request is not UTF-8 from byte {valid} on");
-        bad(false, message, "JSON is a text in UTF-8")
+        bad(id_of(error.as_bytes()), false, message, "JSON is a text in UTF-8")
     })
+}
+
+/// The `id` of an object, a text or an integer, as far as it can be told where the text is not whole or not sound. Null
+/// where there is none.
+pub fn id_of(text: &[u8]) -> Value {
+    let mut id = Value::Null;
+    let text = String::from_utf8_lossy(text);
+    // What is wrong behind the id changes nothing about it.
+    let _ = serde_json::Deserializer::from_str(&text).deserialize_map(IdSeeker(&mut id));
+    if id.is_string() || id.is_i64() || id.is_u64() { id } else { Value::Null }
+}
+
+struct IdSeeker<'a>(&'a mut Value);
+
+impl<'de> Visitor<'de> for IdSeeker<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<(), M::Error> {
+        while let Some(name) = fields.next_key::<Cow<'_, str>>()? {
+            if name == "id" {
+                *self.0 = fields.next_value()?;
+                return Ok(());
+            }
+            fields.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::BufReader;
+
+    use serde_json::json;
 
     use super::*;
 
@@ -116,5 +153,21 @@ mod tests {
         check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(false))]);
         let error = whole(b"ab\xff".to_vec(), 3).unwrap_err();
         assert_eq!(error.message, "the request is not UTF-8 from byte 2 on");
+    }
+
+    #[test]
+    fn an_id_is_read_from_what_is_broken() {
+        for (text, id) in [
+            (r#"{"id": "a7", "task": "#, json!("a7")),
+            (r#"{"task": {"id": 3}, "x": ["id", {"id": 1}], "id" : -4 }}}}"#, json!(-4)),
+            (r#"{"x": 1e999, "id": 1, "id": 2}"#, json!(1)),
+            (r#"{"a": "\"id\": 5", "id": {"b": 1}"#, Value::Null),
+            (r#"{"id": "never ends"#, Value::Null),
+            (r#"["id", 3]"#, Value::Null),
+            ("garbage", Value::Null),
+            (r#"{"id": "é\n"}"#, json!("é\n")),
+        ] {
+            assert_eq!(id_of(text.as_bytes()), id, "{text}");
+        }
     }
 }

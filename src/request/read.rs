@@ -8,7 +8,7 @@ use evo_space::diagnostic::{Diagnostic, Diagnostics};
 use evo_space::document::{self, Data, Node, suggestion};
 use serde_json::Value;
 
-use super::lines::RequestError;
+use super::lines::{RequestError, id_of};
 use crate::kernel::access::open_beside;
 use crate::kernel::catalog;
 
@@ -46,9 +46,8 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
     if list.len() > 1 {
         message = format!("{message} (and {} more mistakes)", list.len() - 1);
     }
-    let id = serde_json::from_str::<Value>(body).ok().and_then(|request| request.get("id").cloned());
     Err(Box::new(RequestError {
-        id: id.filter(|id| id.is_string() || id.is_i64()).unwrap_or_default(),
+        id: id_of(text.as_bytes()),
         message,
         hint: list[0].hint.as_deref().map(|hint| shortened(hint, 400)),
         place: found.first_place(text),

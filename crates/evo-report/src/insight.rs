@@ -1,7 +1,7 @@
 //! One line at the end of a sweep: which parameters mattered, when the best was found, how random search would
 //! have done, which values were never tried.
 
-use evo_search::insight::{ENOUGH, Importance, Insight, MicroAgreement, ParameterShare};
+use evo_search::insight::{ENOUGH, Importance, Insight, MicroAgreement, ParameterShare, Values};
 use minijinja::context;
 use minijinja::value::Serde;
 
@@ -22,8 +22,18 @@ pub fn line(insight: &Insight) -> Option<String> {
         enough => ENOUGH,
         judged => MicroAgreement::JUDGED,
         decisive => Serde(insight.importance.as_ref().map(decisive)),
+        untried => named(&insight.untried),
+        never_passed => named(&insight.never_passed),
     };
     templates::paragraphs("insight.txt.j2", values).into_iter().next()
+}
+
+/// Values as they are typed, which templates would write in their own way.
+fn named(parameters: &[Values]) -> Vec<String> {
+    let of = |Values { parameter, values }: &Values| {
+        values.iter().map(|value| format!("`{parameter}={value}`")).collect::<Vec<_>>()
+    };
+    parameters.iter().flat_map(of).collect()
 }
 
 /// The parameters that decide, until the rest is little.
@@ -53,7 +63,8 @@ mod tests {
                 "after_evaluations": 57, "after_cost_share": 0.3},
             "importance": {"observations": 180, "explained": 0.9, "parameters": [
                 {"name": "TILE", "share": 0.6}, {"name": "BX", "share": 0.3}, {"name": "BY", "share": 0.1}]},
-            "untried": [{"parameter": "UNROLL", "values": [1, 2, 3, 4, 5, 6]}], "never_passed": [],
+            "untried": [{"parameter": "UNROLL", "values": [1, 2, 3, 4, 5, 6]}],
+            "never_passed": [{"parameter": "TMA", "values": [false]}],
             "random": random("model", Some(1310.0)), "calibration": null, "operators": {},
         });
         insight.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -69,7 +80,7 @@ mod tests {
     fn one_line_says_what_was_learned() {
         let expected = "insight: `TILE` (60 %), `BX` (30 %) decide most of the time; the best was evaluation 57 \
                         of 200, proposed by `crossover`; random search with the same budget would end about 31 % slower \
-                        (estimated); never tried: `UNROLL=1`, `UNROLL=2`, `UNROLL=3`, `UNROLL=4` and 2 more";
+                        (estimated); never tried: `UNROLL=1`, `UNROLL=2`, `UNROLL=3`, `UNROLL=4` and 2 more; never passed: `TMA=false`";
         assert_eq!(line(&insight_with(json!({}))).unwrap(), expected);
         assert_eq!(line(&insight_with(json!({ "best": null }))), None);
     }

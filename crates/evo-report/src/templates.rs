@@ -106,7 +106,10 @@ pub(crate) fn lines(name: &str, values: Value) -> String {
 /// The paragraphs of a text, each in one line. In their templates blank lines stand between them, and lines are broken
 /// anywhere.
 pub(crate) fn paragraphs(name: &str, values: Value) -> Vec<String> {
-    let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = |paragraph: &str| {
+        let lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" ")
+    };
     rendered(name, values).split("\n\n").map(line).filter(|line| !line.is_empty()).collect()
 }
 
