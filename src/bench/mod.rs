@@ -19,8 +19,8 @@ pub use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, Mean
 
 pub use file::{BenchCandidate, BenchFile, read_bench_file};
 pub use outcome::{BenchOutcome, outcome, sentence, summary};
-pub use own::{Compile, OwnCandidate};
+pub use own::{BenchError, Compile, OwnCandidate};
 pub use pages::{BenchFolder, lines};
-pub use run::{BenchError, BenchOrder, operator, run};
+pub use run::{BenchOrder, operator, run};
 pub use shapes::{BenchShape, of_grid, of_problems};
 pub use turns::peer_problem;

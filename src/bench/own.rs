@@ -2,6 +2,7 @@
 //! answers, and timed in workers of their own.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use evo_protocol::bench::RowStatus;
 use evo_protocol::binary::Binary;
@@ -12,7 +13,6 @@ use evo_space::space::SearchSpace;
 use serde_json::json;
 
 use super::figures::BenchCell;
-use super::run::BenchError;
 use super::shapes::BenchShape;
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
@@ -21,6 +21,15 @@ use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
 use crate::supervise::job::{Job, Judgement, Standing, TinyNotes};
 use crate::supervise::lane::Lane;
+
+/// What ends a run before its end, beside a compiler that does not work.
+#[derive(Debug)]
+pub enum BenchError {
+    /// The device is gone.
+    Lost(String),
+    /// Rows or files for peers cannot be written.
+    Files(io::Error),
+}
 
 /// Compiles the sources of a configuration.
 pub type Compile<'c, E> = dyn FnMut(&PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>, E> + 'c;
@@ -119,9 +128,15 @@ impl<'a> OwnCandidate<'a> {
             None => self.built(configuration, deep, compile)?,
         };
         let judged = match &mut built {
-            Err((status, reason)) => Ok(cell.refuse(*status, reason.clone())),
+            Err((status, reason)) => {
+                cell.refuse(*status, reason.clone());
+                Ok(())
+            }
             Ok(own) => match self.recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
-                Err(verdict) => Ok(cell.refuse(RowStatus::Skipped, in_a_line(&verdict))),
+                Err(verdict) => {
+                    cell.refuse(RowStatus::Skipped, in_a_line(&verdict));
+                    Ok(())
+                }
                 Ok(plan) => own.judge(lane, plan, deep, cell),
             },
         };

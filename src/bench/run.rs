@@ -14,7 +14,7 @@ use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
 use super::figures::{self, BenchCell, FigureContext, NOT_REACHED};
-use super::own::{Compile, OwnCandidate};
+use super::own::{BenchError, Compile, OwnCandidate};
 use super::scaling::{ScalingPoint, scales_badly};
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
@@ -55,15 +55,6 @@ impl BenchOrder<'_> {
     pub(super) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
-}
-
-/// What ends a run before its end, beside a compiler that does not work.
-#[derive(Debug)]
-pub enum BenchError {
-    /// The device is gone.
-    Lost(String),
-    /// Rows or files for peers cannot be written.
-    Files(io::Error),
 }
 
 /// Why something came to nothing.

@@ -15,8 +15,9 @@ use evo_protocol::verdict::GateReport;
 use serde_json::{Value, json};
 
 use super::figures::{BenchCell, NOT_TIMED};
+use super::own::BenchError;
 use super::own::in_a_line;
-use super::run::{BenchError, BenchRunner, Place, Stop, TIME_USED_UP, operator};
+use super::run::{BenchRunner, Place, Stop, TIME_USED_UP, operator};
 use crate::kernel::spec::KernelSpec;
 use crate::peer::{PeerFailure, PeerProblem};
 use crate::supervise::blocks::BlockWorker;

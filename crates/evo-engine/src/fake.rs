@@ -364,13 +364,15 @@ impl Observer for Watcher {
 
 pub(super) type Asked<'a> = Box<dyn FnMut(&mut dyn Strategy, usize) -> Vec<Proposal> + 'a>;
 
+type Reconsider<'a> = Box<dyn FnMut(&Genome, &Facts) -> bool + 'a>;
+
 /// Another strategy, of whose answers a test changes or watches some.
 pub(super) struct ScriptedStrategy<'a> {
     pub inner: Box<dyn Strategy + 'a>,
     pub ask: Asked<'a>,
     pub tell: Box<dyn FnMut(&Outcome) + 'a>,
     pub is_worth_compiling: Box<dyn FnMut(&Genome) -> bool + 'a>,
-    pub reconsider: Box<dyn FnMut(&Genome, &Facts) -> bool + 'a>,
+    pub reconsider: Reconsider<'a>,
 }
 
 impl<'a> ScriptedStrategy<'a> {

@@ -146,7 +146,7 @@ pub struct GateInit {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum GateAnswer {
-    Run(GateResult),
+    Run(Box<GateResult>),
     Init(GateInit),
 }
 

@@ -373,7 +373,7 @@ pub fn mean_speedup(ratios: impl Iterator<Item = (f64, Option<f64>)>) -> Option<
         sum -= weight * ratio?.ln();
         weights += weight;
     }
-    // Of no ratio at all it is no number.
+    // Of no ratio at all it is not a number.
     Some((sum / weights).exp()).filter(|speedup| speedup.is_finite() && *speedup > 0.0)
 }
 

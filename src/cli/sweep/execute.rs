@@ -1,23 +1,17 @@
-//! The command from beginning to end: makes a plan, runs it, reports.
+//! Runs a plan, and ranks what it found.
 
 use std::path::PathBuf;
 
 use evo_protocol::leaderboard::LeaderboardSection;
 
-use serde_json::Value;
-
+use super::apart;
 use super::plan::{SweepPlan, SweepSubject};
 use super::prior::{self, PriorSource};
-use super::result::report;
-use super::{apart, profiled};
-use crate::cli::answer::Answer;
-use crate::cli::args::SweepArgs;
+use super::stage::Stage;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
-use crate::cli::report::after_sweep;
-use crate::cli::{output, progress, session};
-use crate::clock::CommandClock;
-use crate::engine::{Compilers, Engine, Inbox, LanePart, Parts, Recipe, RunSummary, live};
+use crate::cli::{progress, session};
+use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
 use crate::journal::own_folder::OwnFolder;
@@ -40,36 +34,14 @@ pub struct SweepOutcome {
     pub bounds: Vec<Option<f64>>,
 }
 
-/// Compilers and a device, or a recording in their place, ready for the engine.
-pub struct Stage<'a, R: Recipe> {
-    pub recipe: R,
-    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
-    pub lanes: Vec<LanePart<R::Job>>,
-    /// evo's own kernels, where there are several devices to compare.
-    pub anchors: Option<R::Job>,
-    pub header: StudyHeader,
-    pub notices: Vec<String>,
-}
-
-pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
-    // Before anything else: a wall budget covers reading the space and starting the device too.
-    let clock = CommandClock::start();
-    arguments.limits.begin_orderly(call)?;
-    let plan = SweepPlan::of(arguments, clock)?;
-    call.chose(None, plan.seed);
-    let outcome = execute(&plan, call)?;
-    let profile: Option<Value> = profiled::champion(&plan, &outcome, call);
-    // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.
-    if let Err(error) = after_sweep(outcome.study.out(), &outcome.study.header().study) {
-        output::say(&format!("warning: report.html was not written: {error}"));
-    }
-    report(&plan, &outcome, profile, call)
-}
-
 pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
     match &plan.subject {
-        SweepSubject::Live(live) => execute_on(plan, call, |inbox| live.start(plan, inbox)),
-        SweepSubject::Replayed(replayed) => execute_on(plan, call, |inbox| Ok(replayed.start(plan, inbox))),
+        SweepSubject::Live(live) => execute_on(plan, call, |inbox| {
+            live.start(plan.seed, plan.options.sanitize, |device| plan.header(device), inbox)
+        }),
+        SweepSubject::Replayed(replayed) => {
+            execute_on(plan, call, |inbox| Ok(replayed.start(|device| plan.header(device), inbox)))
+        }
     }
 }
 
@@ -111,7 +83,13 @@ fn execute_on<'a, R: Recipe>(
     let mut strategy = apart::strategy(plan, &apart)?;
     let earlier = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), &study);
     let inherited = earlier.give(&mut *strategy);
-    let (strategy, seeded) = prior::seeded(plan, &study, strategy);
+    let (strategy, seeded) = match plan.arguments.no_micro {
+        true => (strategy, None),
+        false => {
+            let population = plan.options.population.get() as usize;
+            prior::seeded(plan.subject.kernel(), plan.subject.space(), population, &study, strategy)
+        }
+    };
     for message in inherited.into_iter().chain(seeded) {
         tell(&mut study, &mut *observer, message)?;
     }

@@ -13,10 +13,9 @@ use evo_space::space::SearchSpace;
 
 use super::anchors;
 use super::conditions::{JudgedUnder, definition, inputs};
-use super::execute::Stage;
 use super::lanes::{self, StartedLane};
-use super::plan::SweepPlan;
 use super::sanitized;
+use super::stage::Stage;
 use super::workers::{self, LaneOrder};
 use crate::cli::args::SweepArgs;
 use crate::cli::device_lane;
@@ -29,7 +28,7 @@ use crate::compile::VariantFarm;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, LaneIdentity, LanePart, Message, Utilization, single};
+use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, Utilization, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::{StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -161,27 +160,34 @@ impl LiveSubject {
         }
     }
 
-    fn sanitizer(&self, plan: &SweepPlan, kernel: &KernelSpec, options: LaneOptions) -> DeviceSanitizer {
+    fn sanitizer(
+        &self,
+        (seed, is_demanded): (u64, bool),
+        kernel: &KernelSpec,
+        options: LaneOptions,
+    ) -> DeviceSanitizer {
         let (kind, limit) = (self.setup.choice.kind, self.limit_tool);
-        let twin = HostTwin::beside(kind, Arc::clone(&self.file), self.setup.sandbox, plan.seed);
+        let twin = HostTwin::beside(kind, Arc::clone(&self.file), self.setup.sandbox, seed);
         DeviceSanitizer {
             kind,
             tool: tool_on(kind, None),
             options,
             checks: kernel.check.sanitizers.clone(),
             limit,
-            is_demanded: plan.options.sanitize.demanded,
+            is_demanded,
             stuck: Vec::new(),
             twin: twin.map(|twin| TwinLooks::new(Box::new(twin), limit)),
         }
     }
 
+    /// `header` is that of the study on a device.
     pub fn start(
         &self,
-        plan: &SweepPlan,
+        seed: u64,
+        sanitize: SanitizePlan,
+        header: impl FnOnce(DeviceInfo) -> StudyHeader,
         inbox: &Inbox<Vec<Binary>>,
     ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
-        let seed = plan.seed;
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = farm(&self.setup, inbox)?;
@@ -224,7 +230,7 @@ impl LiveSubject {
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
-        let (lanes, notice) = self.parts(lanes, kernel, plan);
+        let (lanes, notice) = self.parts(lanes, kernel, seed, sanitize);
         let notices = warned.chain(notice).chain(no_anchors).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
@@ -241,7 +247,7 @@ impl LiveSubject {
             ranking: kernel.objective.ranking,
             allow_trade: kernel.objective.allow_trade,
             warnings,
-            ..plan.header(device)
+            ..header(device)
         };
         Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, header, notices })
     }
@@ -260,14 +266,15 @@ impl LiveSubject {
         &self,
         lanes: Vec<StartedLane>,
         kernel: &KernelSpec,
-        plan: &SweepPlan,
+        seed: u64,
+        sanitize: SanitizePlan,
     ) -> (Vec<LanePart<Job>>, Option<String>) {
         let mut first = None;
         let mut parts = Vec::new();
         for StartedLane { lane, name, host, device_uuid, options } in lanes {
-            let looks = options.filter(|_| plan.options.sanitize.finalists);
-            let device = looks.map(|options| self.sanitizer(plan, kernel, options));
-            let (sanitizer, notice) = sanitized::ready(plan.options.sanitize, self.device_kind(), device);
+            let looks = options.filter(|_| sanitize.finalists);
+            let device = looks.map(|options| self.sanitizer((seed, sanitize.demanded), kernel, options));
+            let (sanitizer, notice) = sanitized::ready(sanitize, self.device_kind(), device);
             first.get_or_insert(notice);
             let identity = LaneIdentity { name, host, device_uuid };
             let watch = GpuUtilization::watch(&lane.info().uuid);

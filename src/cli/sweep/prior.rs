@@ -9,7 +9,6 @@ use evo_search::strategy::{PriorStudy, Strategy};
 use evo_search::{Origin, SeedRoom, Seeded};
 use evo_space::space::SearchSpace;
 
-use super::plan::SweepPlan;
 use crate::cli::error::CliError;
 use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
 use crate::journal::own_folder::OwnFolder;
@@ -115,24 +114,21 @@ fn beside(own: &Study) -> Vec<OwnFolder> {
 /// With the ranking of `evo micro` in the evidence folder, where there is one for this kernel, space and architecture and
 /// generation 0 has room for it; and what to tell people.
 pub fn seeded<'a>(
-    plan: &'a SweepPlan,
+    kernel: &str,
+    space: &'a SearchSpace,
+    population: usize,
     study: &Study,
     strategy: Box<dyn Strategy + 'a>,
 ) -> (Box<dyn Strategy + 'a>, Option<String>) {
-    let (space, header) = (plan.subject.space(), study.header());
+    let header = study.header();
     // An operator's name stays with its evaluation, also of an earlier run.
     let evaluations = study.history.evaluations.iter().filter(|one| one.is_counted());
     let before = evaluations.clone().filter(|one| one.origin == Origin::Micro.as_str()).count();
-    let room = SeedRoom::of(plan.options.population.get() as usize, evaluations.count(), before);
-    if plan.arguments.no_micro || room.seeds == 0 {
+    let room = SeedRoom::of(population, evaluations.count(), before);
+    if room.seeds == 0 {
         return (strategy, None);
     }
-    let subject = MicroSubject {
-        kernel: plan.subject.kernel(),
-        space_hash: &header.space_hash,
-        arch: &header.device.arch,
-        space,
-    };
+    let subject = MicroSubject { kernel, space_hash: &header.space_hash, arch: &header.device.arch, space };
     let path = study.out().place(MICRO).display().to_string();
     let (points, source) = match micro_file::read(study.out(), &subject) {
         MicroSeeds::Absent => return (strategy, None),

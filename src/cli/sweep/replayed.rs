@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::execute::Stage;
-use super::plan::SweepPlan;
+use evo_protocol::device::DeviceInfo;
+
+use super::stage::Stage;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
@@ -48,13 +49,18 @@ impl ReplayedSubject {
         name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
     }
 
-    pub fn start(&self, plan: &SweepPlan, inbox: &Inbox<RecordedBuild>) -> Stage<'_, &Recording> {
+    /// `header` is that of the study on a device.
+    pub fn start(
+        &self,
+        header: impl FnOnce(DeviceInfo) -> StudyHeader,
+        inbox: &Inbox<RecordedBuild>,
+    ) -> Stage<'_, &Recording> {
         let recording = &self.recording;
         let header = StudyHeader {
             space: self.space.clone(),
             space_hash: space_hash(recording, &self.space_text),
             problems: vec![recording.problem.clone()],
-            ..plan.header(info(recording))
+            ..header(info(recording))
         };
         Stage {
             recipe: recording,

@@ -134,6 +134,7 @@ pub struct Draft {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Valid {
     Constraints(Vec<String>),
     /// Nothing: the recorded configurations are the valid ones.

@@ -438,12 +438,13 @@ fn series(evaluations: &[Evaluation]) -> Vec<Json> {
         Some(((order + 1) as f64, evaluation.measurements.first()?.telemetry.clone()))
     };
     let samples = thinned(evaluations.iter().enumerate().filter_map(sample).collect(), TELEMETRY_DOTS);
-    let series = |(id, title, value): &(&str, &str, fn(&Telemetry) -> Option<f64>)| {
+    type Recorded = (&'static str, &'static str, fn(&Telemetry) -> Option<f64>);
+    let series = |(id, title, value): &Recorded| {
         let points = samples.iter().filter_map(|(order, telemetry)| Some((*order, value(telemetry)?)));
         let points: Vec<_> = points.filter(|point| point.1.is_finite() && point.1 > 0.0).collect();
         (!points.is_empty()).then(|| json!({ "id": id, "title": title, "points": points }))
     };
-    let recorded: [(&str, &str, fn(&Telemetry) -> Option<f64>); 3] = [
+    let recorded: [Recorded; 3] = [
         ("clock", "SM clock, MHz", |telemetry| telemetry.clock_sm_mhz.map(f64::from)),
         ("power", "Power, W", |telemetry| telemetry.power_w),
         ("heat-c", "Temperature, °C", |telemetry| telemetry.temperature_c.map(f64::from)),

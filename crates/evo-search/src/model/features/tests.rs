@@ -30,7 +30,7 @@ fn expected(space: &SearchSpace, texts: &[&str]) -> Features {
 fn place(features: &Features, space: &SearchSpace, text: &str) -> usize {
     let [codes, wanted] = [features, &expected(space, &[text])].map(|own| own.codes(sample(space)));
     let place = (0..codes.columns()).find(|at| codes.column(*at) == wanted.column(0));
-    place.unwrap_or_else(|| panic!("`{text}` is no feature"))
+    place.unwrap_or_else(|| panic!("there is no feature `{text}`"))
 }
 
 #[test]
