@@ -77,14 +77,15 @@ impl EarlierResults {
             }
         }
         let limit = limits.bytes >> 20;
-        found.leave_out(&unread, &format!("more than {limit} MiB of journals are not read"));
-        found.leave_out(&unreadable, "no journal of this evo can be read there");
+        found.leave_out(unread, &format!("more than {limit} MiB of journals are not read"));
+        found.leave_out(unreadable, "no journal of this evo can be read there");
         found
     }
 
-    fn leave_out(&mut self, names: &[String], why: &str) {
+    fn leave_out(&mut self, mut names: Vec<String>, why: &str) {
+        names.sort();
         if !names.is_empty() {
-            self.notices.push(format!("results of {} are not looked at: {why}", listed(names)));
+            self.notices.push(format!("results of {} are not looked at: {why}", listed(&names)));
         }
     }
 
