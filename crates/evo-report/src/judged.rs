@@ -95,7 +95,8 @@ pub struct VerdictFields<'a> {
     measurements: &'a [Measurement],
     objective_ns: Option<f64>,
     resources: &'a [EntryResources],
-    /// What its code says of all launches together, the worst of each: registers, occupancy and others.
+    /// What its code says of all launches together, the worst of each; absent where nothing was compiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     facts: Option<Facts>,
     /// Of each launch, read back from the device.
     attributes: &'a [EntryAttributes],
