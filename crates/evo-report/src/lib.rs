@@ -1,5 +1,6 @@
 //! Views of a study for people and programs; they only read.
 
+mod chart;
 pub mod closing;
 pub mod columns;
 pub mod crosscheck;
@@ -15,6 +16,7 @@ pub mod invert;
 pub mod json;
 pub mod judged;
 mod known;
+mod markdown;
 pub mod micro;
 pub mod parity;
 pub mod profile;
@@ -26,6 +28,7 @@ pub mod styled;
 pub mod table;
 mod templates;
 pub mod text;
+mod units;
 pub mod width;
 
 #[cfg(test)]

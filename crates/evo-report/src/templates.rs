@@ -5,9 +5,9 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, context};
 
-use crate::study_report::chart;
-use crate::study_report::markdown::{block, code, named, plain};
-use crate::text::{rate, time, unit};
+use crate::chart;
+use crate::markdown::{block, code, named, plain};
+use crate::units::{rate, time, unit};
 use crate::width::wrapped;
 
 macro_rules! templates {

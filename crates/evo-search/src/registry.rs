@@ -5,14 +5,12 @@ use evo_space::space::SearchSpace;
 use thiserror::Error;
 
 use super::evolve::Evolve;
+pub use super::evolve::FULL;
 use super::strategy::Strategy;
 use super::unguided::Unguided;
 
 /// Spaces with fewer valid points are swept whole by default, where the budget covers them.
 pub const SWEPT_WHOLE_BELOW: u128 = 2_000;
-
-/// The default strategy.
-pub const FULL: &str = "evolve";
 
 type Make = for<'a> fn(&'a SearchSpace, u64) -> Box<dyn Strategy + 'a>;
 

@@ -5,9 +5,7 @@
 //! records beside it. No clock, no locale and no order of a folder has a say, so the same records give the same bytes.
 
 mod change;
-pub(crate) mod chart;
 mod loaded;
-pub(crate) mod markdown;
 mod model;
 mod views;
 

@@ -299,7 +299,7 @@ fn times_of(parameter: &TriedParameter, evaluations: &[Evaluation]) -> Json {
     }
     for row in &mut values {
         let all = row.measured.iter().chain(&row.beyond).copied();
-        row.median_ns = super::chart::quantile(all.collect(), 0.5);
+        row.median_ns = crate::chart::quantile(all.collect(), 0.5);
         row.best_ns = row.measured.iter().copied().min_by(f64::total_cmp);
         for times in [&mut row.measured, &mut row.beyond] {
             *times = thinned(std::mem::take(times), STRIP_DOTS);

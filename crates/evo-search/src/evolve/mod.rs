@@ -31,8 +31,10 @@ use crate::evolve::hopes::Hopes;
 use crate::evolve::variation::Member;
 use crate::memory::{Spread, Unseen};
 use crate::model::facts::FactsModel;
-use crate::registry::FULL;
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
+
+/// The default strategy, by its name.
+pub const FULL: &str = "evolve";
 
 /// With 117,120 points a proposal takes about 3 ms (docs/SEARCH.md, Why it is cheap).
 const POOL_MAX: u128 = 1 << 17;

@@ -33,7 +33,7 @@ use evo_space::value::Value;
 use serde_json::json;
 
 use self::rows::{CheckWorth, GateRow, Handling, ROWS, RowPlan};
-use crate::Order;
+use crate::order::Order;
 
 /// A launch of a fixture that should not end.
 const LAUNCHED: Duration = Duration::from_millis(400);

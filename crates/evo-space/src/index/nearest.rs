@@ -86,7 +86,7 @@ pub(super) struct CheapestSearch<'a, C> {
     /// For each step, the least cost from each node of the layer after it to its diagram's end, and
     /// that of all later diagrams.
     least: Vec<(Vec<u64>, u64)>,
-    /// Nothing dearer is looked at.
+    /// What costs more is not looked at.
     limit: u64,
     /// The least cost beyond the limit that was met.
     beyond: u64,
