@@ -60,9 +60,8 @@ impl Layer {
     #[inline]
     pub fn find(&self, node: u32, position: u16) -> Option<Edge> {
         let edges = self.edges_of(node);
-        // Where no value between is missing an edge's number follows from the first's.
-        let guess = usize::from(position.checked_sub(edges.first()?.position)?);
-        if let Some(edge) = edges.get(guess).filter(|edge| edge.position == position) {
+        // Where no value is missing an edge's number is its position.
+        if let Some(edge) = edges.get(usize::from(position)).filter(|edge| edge.position == position) {
             return Some(*edge);
         }
         edges.binary_search_by_key(&position, |edge| edge.position).ok().map(|at| edges[at])
