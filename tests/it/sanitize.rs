@@ -578,14 +578,14 @@ fn one_candidate_passes_without_an_answer_that_is_demanded_only_where_that_is_al
         let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), object["status"].as_str().unwrap().to_string(), object)
     };
-    let (code, status, _) = judge(&[]);
-    assert_eq!((code, &*status), (Some(0), "pass"));
+    let (code, status, object) = judge(&[]);
+    assert_eq!((code, &*status), (Some(0), "pass"), "{object}");
     let (code, status, object) = judge(&["--sanitize", "on"]);
-    assert_eq!((code, &*status), (Some(1), "not_run"));
+    assert_eq!((code, &*status), (Some(1), "not_run"), "{object}");
     assert_eq!(object["result"]["not_run"], serde_json::json!(["sanitize"]));
     assert!(object["repro"].as_str().unwrap().contains("--sanitize on"), "{object}");
     let (code, _, object) = judge(&["--sanitize", "on", "--allow-not-run", "sanitize"]);
-    assert_eq!((code, &object["allowed_not_run"]), (Some(0), &serde_json::json!(["sanitize"])));
+    assert_eq!((code, &object["allowed_not_run"]), (Some(0), &serde_json::json!(["sanitize"])), "{object}");
     let space = fs::read_to_string(bench.path().join("scale.toml")).unwrap();
     let required = space.replace("[check]", "[check]\nsanitize = \"required\"");
     assert_ne!(required, space);
