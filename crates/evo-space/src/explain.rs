@@ -144,14 +144,13 @@ pub struct SpaceShape {
 impl SearchSpace {
     pub fn shape(&self) -> SpaceShape {
         let linked = || {
-            let sizes = self.index.diagrams().iter().map(|diagram| diagram.layers.len());
+            let sizes = self.index.diagrams().iter().map(|diagram| diagram.slots.len());
             sizes.filter(|parameters| *parameters > 1)
         };
-        let layers = self.index.diagrams().iter().flat_map(|diagram| &diagram.layers);
         SpaceShape {
             groups: linked().count(),
             largest: linked().max().unwrap_or(0),
-            nodes: layers.map(|layer| layer.counts.len()).sum(),
+            nodes: self.index.nodes(),
         }
     }
 }

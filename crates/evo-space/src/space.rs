@@ -156,7 +156,7 @@ impl SearchSpace {
 
     /// In canonical order. If the space is not exact, the way from one to the next can be long.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
-        Box::new(self.index.iter().map(Genome::from))
+        Box::new(Points::new(&self.index).map(Genome::from))
     }
 
     /// Those from an index on. If the space is not exact, indices are not numbers of points.

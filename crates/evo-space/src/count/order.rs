@@ -119,7 +119,6 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
 /// How many readers wait for each of the things that they read, while these are decided one after the other. Kept up
 /// to date: counting anew for each thing would take the square of the things times the readers.
 pub struct Waiting {
-    /// What each reader reads.
     reads: Vec<Vec<usize>>,
     readers: Vec<Vec<usize>>,
     /// Of each reader, what is not decided.
