@@ -290,7 +290,7 @@ mod tests {
         let mut strategy = ScriptedStrategy::new(whole(bench));
         let mut left: VecDeque<Genome> = values.iter().map(genome).collect();
         strategy.ask = Box::new(move |inner, _| match left.pop_front() {
-            Some(genome) => vec![Proposal::new(genome, evo_search::Origin::Other("next"))],
+            Some(genome) => vec![Proposal::new(genome, evo_search::Origin("next"))],
             None => {
                 inner.ask(1000);
                 Vec::new()

@@ -104,7 +104,7 @@ impl<R: Recipe> Engine<'_, R> {
                 let configuration = self.space.configuration(&proposal.genome);
                 let number = self.ledger.take_number();
                 let mut variant =
-                    Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
+                    Variant::new(number, proposal.genome, configuration, proposal.origin.0, false);
                 // NaN and infinity have no JSON form that the journal could read back.
                 variant.expected = proposal.expected.filter(Expectation::is_sound);
                 let problems = &self.study.header().problems;

@@ -70,7 +70,7 @@ impl<'a> Unseen<'a> {
             return None;
         }
         let genome = self.space.default_genome();
-        self.claim(&genome).then_some(Proposal::new(genome, Origin::Default))
+        self.claim(&genome).then_some(Proposal::new(genome, Origin::DEFAULT))
     }
 
     /// Notes a point that was told, valid or not.

@@ -123,7 +123,7 @@ pub fn seeded<'a>(
     let header = study.header();
     // An operator's name stays with its evaluation, also of an earlier run.
     let evaluations = study.history.evaluations.iter().filter(|one| one.is_counted());
-    let before = evaluations.clone().filter(|one| one.origin == Origin::Micro.as_str()).count();
+    let before = evaluations.clone().filter(|one| one.origin == Origin::MICRO.0).count();
     let room = SeedRoom::of(population, evaluations.count(), before);
     if room.seeds == 0 {
         return (strategy, None);

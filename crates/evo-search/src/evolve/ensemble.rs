@@ -225,13 +225,8 @@ impl Ensemble {
                 narrowed(prediction, shares.get(place))
             });
             expected_improvements(predictions, 0.0, &mut improvements);
-            if places.len() < worth.len() {
-                worth.iter_mut().for_each(|worth| *worth *= trees);
-                places.iter().zip(&improvements).for_each(|(place, own)| worth[*place] += process * own);
-            } else {
-                let both = worth.iter_mut().zip(&improvements);
-                both.for_each(|(worth, own)| *worth = trees * *worth + process * own);
-            }
+            worth.iter_mut().for_each(|worth| *worth *= trees);
+            places.iter().zip(&improvements).for_each(|(place, gain)| worth[*place] += process * gain);
         }
         if !self.failed.is_empty() {
             let risks = self.validity.watched();
