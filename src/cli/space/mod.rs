@@ -134,7 +134,6 @@ fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> 
     Ok(exit.into())
 }
 
-/// A space with the arguments that ask about it.
 pub struct SpaceInquiry<'a> {
     pub arguments: &'a SpaceArgs,
     pub call: &'a Call,
