@@ -56,7 +56,7 @@ pub(crate) fn removal(
     match counted.filter(Index::is_exact) {
         Some(index) => {
             let all = cartesian(&read);
-            Removal { share: ratio(&(&all - index.total()), &all), exact: true, failure }
+            Removal { share: ratio(&(&all - &index.total), &all), exact: true, failure }
         }
         None => Removal { share: refused as f64 / samples as f64, exact: false, failure },
     }
@@ -144,7 +144,7 @@ pub struct SpaceShape {
 impl SearchSpace {
     pub fn shape(&self) -> SpaceShape {
         let linked = || {
-            let sizes = self.index.diagrams().iter().map(|diagram| diagram.slots.len());
+            let sizes = self.index.diagrams.iter().map(|diagram| diagram.slots.len());
             sizes.filter(|parameters| *parameters > 1)
         };
         SpaceShape {

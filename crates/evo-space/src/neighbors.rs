@@ -36,7 +36,7 @@ impl SearchSpace {
     /// Number of valid neighbors, without listing a box (but listing it if the space is not exact).
     pub fn neighbor_count(&self, genome: &Genome, neighborhood: Neighborhood) -> BigUint {
         match self.box_around(genome, neighborhood) {
-            Some(index) if index.is_exact() => index.total() - u8::from(index.contains(genome.positions())),
+            Some(index) if index.is_exact() => &index.total - u8::from(index.contains(genome.positions())),
             _ => self.iter_neighbors(genome, neighborhood).count().into(),
         }
     }

@@ -111,12 +111,12 @@ impl SearchSpace {
 
     /// Number of valid points at any size. If the space is not exact, an upper bound; 0 is always exact.
     pub fn valid(&self) -> &BigUint {
-        self.index.total()
+        &self.index.total
     }
 
     /// As `valid`; `u128::MAX` stands for that many or more. Indices run below it.
     pub fn count(&self) -> u128 {
-        self.index.count()
+        self.index.count
     }
 
     /// The valid point at a canonical index. If the space is not exact, `None` also for a hole: a

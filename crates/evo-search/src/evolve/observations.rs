@@ -19,10 +19,10 @@ const SCALE_PAUSE: usize = 2;
 
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
-    genomes: Vec<Genome>,
+    pub(crate) genomes: Vec<Genome>,
     objectives: Vec<f64>,
     places: HashMap<Genome, usize>,
-    best: Option<f64>,
+    pub(crate) best: Option<f64>,
     /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend; 1 at first.
     scale: Option<f64>,
     next_scale: usize,
@@ -32,14 +32,6 @@ pub(crate) struct Observations {
 impl Observations {
     pub(crate) fn len(&self) -> usize {
         self.genomes.len()
-    }
-
-    pub(crate) fn genomes(&self) -> &[Genome] {
-        &self.genomes
-    }
-
-    pub(crate) fn best(&self) -> Option<f64> {
-        self.best
     }
 
     /// Adds a point, or replaces its objective. Returns whether the point is new.
@@ -148,7 +140,7 @@ mod tests {
         assert!(!record.put(&genome(1), 30.0));
         assert!(record.take_stale());
         assert!((record.objective(record.targets()[1]) - 30.0).abs() < 1e-9);
-        assert_eq!((record.len(), record.best()), (2, Some(10.0)));
+        assert_eq!((record.len(), record.best), (2, Some(10.0)));
     }
 
     #[test]

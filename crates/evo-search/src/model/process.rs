@@ -50,8 +50,8 @@ pub struct GaussianProcess {
     in_flight: usize,
     /// How often older rows of the factor changed, and how often older targets did. A screen compares these
     /// numbers to know how much of its work is still valid.
-    generation: u64,
-    target_generation: u64,
+    pub(super) generation: u64,
+    pub(super) target_generation: u64,
     /// How often all points in flight were taken back.
     pub(super) landings: u64,
 }
@@ -211,10 +211,6 @@ impl GaussianProcess {
 
     pub fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    pub(super) fn generations(&self) -> (u64, u64) {
-        (self.generation, self.target_generation)
     }
 
     /// The whitened covariances of a point: `v` in `L v = k`.

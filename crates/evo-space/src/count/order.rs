@@ -84,7 +84,7 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let size = problem.positions[*second].len();
     let (mut upper, mut lower) = (Vec::new(), SharedNodes::default());
     for (at, position) in problem.positions[*first].iter().enumerate() {
-        let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));
+        let holds = |other: usize| tables.iter().all(|table| table.bits[at * size + other]);
         let others = problem.positions[*second].iter().enumerate().filter(|(other, _)| holds(*other));
         let edges: Vec<(u16, u32)> = others.map(|(_, position)| (*position, 0)).collect();
         // A diagram holds only nodes that lead to a point; later code relies on that for domains and counts.

@@ -29,12 +29,14 @@ pub use crate::index::sample::{Size, float};
 
 #[derive(Debug)]
 pub struct Index {
-    diagrams: Vec<Diagram>,
+    /// Each group's; none if a constraint refuses all points.
+    pub diagrams: Vec<Diagram>,
     /// By slot; without edges where nothing is valid.
     layers: Vec<Layer>,
-    total: BigUint,
-    /// `u128::MAX` for that many points or more.
-    count: u128,
+    /// Points of the diagrams: an upper bound if the space is not exact.
+    pub total: BigUint,
+    /// As `total`; `u128::MAX` for that many or more.
+    pub count: u128,
     /// Positions that occur in the diagrams, for each slot, computed on first use.
     domains: OnceLock<Vec<Vec<u16>>>,
     /// Where each slot stands between the groups, computed on first use: the small index of a neighborhood never needs it.
@@ -96,21 +98,6 @@ impl Index {
         let (parts, free) = parts::parts(&diagrams, &layers, &checks);
         let (domains, stops) = (OnceLock::new(), OnceLock::new());
         Index { diagrams, layers, total, domains, stops, count, checks, closes, parts, free }
-    }
-
-    /// Points of the diagrams: an upper bound if the space is not exact.
-    pub fn total(&self) -> &BigUint {
-        &self.total
-    }
-
-    /// As `total`; `u128::MAX` for that many or more.
-    pub fn count(&self) -> u128 {
-        self.count
-    }
-
-    /// Each group's diagram; none if a constraint refuses all points.
-    pub fn diagrams(&self) -> &[Diagram] {
-        &self.diagrams
     }
 
     pub fn nodes(&self) -> usize {
