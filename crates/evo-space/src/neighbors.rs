@@ -101,22 +101,29 @@ fn changes(index: &Index, point: &[u16], nearest: bool) -> Vec<Genome> {
     let mut found = Vec::new();
     let Some(around) = Around::new(index, point) else { return found };
     let most = if nearest { 1 } else { usize::MAX };
-    let mut add = |slot: usize, edges: &mut dyn Iterator<Item = &Edge>| {
-        let accepted = edges.filter(|edge| around.accepts(slot, edge)).take(most);
-        found.extend(accepted.map(|edge| Genome::from(around.changed(slot, edge.position))));
-    };
     for slot in 0..point.len() {
         let (below, _) = around.edges(slot);
         // Edges ascend, so the nearest one below is the last.
         match nearest {
-            true => add(slot, &mut below.iter().rev()),
-            false => add(slot, &mut below.iter()),
+            true => add(&around, slot, below.iter().rev(), most, &mut found),
+            false => add(&around, slot, below.iter(), most, &mut found),
         }
     }
     for slot in (0..point.len()).rev() {
-        add(slot, &mut around.edges(slot).1.iter());
+        add(&around, slot, around.edges(slot).1.iter(), most, &mut found);
     }
     found
+}
+
+fn add<'e>(
+    around: &Around,
+    slot: usize,
+    edges: impl Iterator<Item = &'e Edge>,
+    most: usize,
+    found: &mut Vec<Genome>,
+) {
+    let accepted = edges.filter(|edge| around.accepts(slot, edge)).take(most);
+    found.extend(accepted.map(|edge| Genome::from(around.changed(slot, edge.position))));
 }
 
 #[cfg(test)]
