@@ -39,7 +39,6 @@ use crate::kernel::catalog;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::{PeerSeat, SHIPPED};
-use crate::report::envelope::KnownSoFar;
 use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
 
@@ -130,12 +129,10 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let made = folder(&arguments.out, &plan, &mut lane, repro);
     let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
-    call.know(|facts| {
-        let brief = BenchBrief { folder: &path, rows: BTreeMap::new(), summary: &[], why: &[] };
-        let (mut own, result) = (json!(run), json!(brief));
-        own["folder"] = path.as_str().into();
-        facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
-    });
+    let mut so_far = json!(run);
+    so_far["folder"] = path.as_str().into();
+    so_far["result"] = json!(BenchBrief { folder: &path, rows: BTreeMap::new(), summary: &[], why: &[] });
+    call.know_so_far(Answer::of(ExitCode::Done, &so_far));
     let order = BenchOrder {
         run,
         lane: &mut lane,

@@ -99,10 +99,8 @@ pub fn resolve(
         render_apart: access.render_apart,
     };
     let namesake = namesake(&file, &request);
-    let resolved = candidate::resolve(file, &request).map_err(|found| match &namesake {
-        Some(own) => error(found).with_hint(own.clone()),
-        None => error(found),
-    })?;
+    let resolved =
+        candidate::resolve(file, &request).map_err(|found| error(found).with_hint_of(namesake.clone()))?;
     if let Some(own) = namesake.filter(|_| resolved.provenance.kind == CandidateKind::Number) {
         let study = resolved.provenance.from.as_deref().unwrap_or_default();
         eprintln!("note: this is an evaluation of study `{study}`; {own}");
@@ -161,10 +159,7 @@ pub fn error(error: CandidateError) -> CliError {
                 Some(file) => CliError::bad_file(text, Path::new(&file)),
                 None => CliError::usage(text),
             };
-            match hint {
-                Some(hint) => refused.with_hint(hint),
-                None => refused,
-            }
+            refused.with_hint_of(hint)
         }
         CandidateError::File(error) => error.into(),
         CandidateError::Name(NameError::Refused { text, hint }) => CliError::usage(text).with_hint(hint),

@@ -123,7 +123,7 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         output::say(&format!("hint: {hint}"));
     }
     if call.is_json() {
-        call.finish_quietly(usage(error, &call.facts().command));
+        call.finish_quietly(usage(error, call.facts().command()));
     }
     ExitCode::Usage
 }
@@ -240,7 +240,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Sweep(arguments) => sweep::run(arguments, call),
         Command::TestOne(arguments) => match preset(arguments)? {
             Some((name, command)) => {
-                call.know(|facts| facts.command = name.to_string());
+                call.know(|facts| facts.schema = format!("evo.{name}"));
                 dispatch(&command, call)
             }
             None => test_one::run(arguments, call),

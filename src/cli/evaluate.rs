@@ -22,7 +22,7 @@ use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit};
 use super::limits::duration;
 use super::mcp::RequestArgs;
 use super::one_args::TestOneArgs;
-use super::profile::{CounterOrder, look, sources_of};
+use super::profile::{CounterOrder, look};
 use super::rival::{self, ChosenRival};
 use super::sanitize::sanitize;
 use super::{output, words};
@@ -37,7 +37,7 @@ use crate::journal::record::now;
 use crate::kernel::load::candidate as load;
 use crate::kernel::render::render;
 use crate::regular;
-use crate::report::envelope::{KnownSoFar, ResultAlone};
+use crate::report::envelope::ResultAlone;
 use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, RivalSaid};
 use crate::report::parity;
 use crate::report::profile::ProfileResult;
@@ -55,7 +55,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         one.candidate.study = None;
     }
     let asked = judge::ask(&one, call, Aim::Evaluate)?;
-    call.know(|facts| facts.so_far = Some(so_far(None)));
+    call.know_so_far(so_far(None));
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
     let kernel = asked.kernel()?;
@@ -69,7 +69,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let (mut judged, _) = asked.on_device(call, Aim::Evaluate, |opened, judged| {
         if judged.job.is_some() {
-            call.know(|facts| facts.so_far = Some(so_far(Some(judged.evaluation()))));
+            call.know_so_far(so_far(Some(judged.evaluation())));
         }
         opened.compare(judged, Aim::Evaluate, Some(&rival))
     })?;
@@ -206,18 +206,16 @@ fn figures(parts: &EvaluateParts<'_>) -> Result<Figures, CliError> {
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.
 pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, String>, CliError> {
-    let passed = judged.findings.correct;
-    let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
-    let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
-    let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
-    let sources = sources_of(device, plan, job, &judged.single, judged.mode);
-    let looked = look(&CounterOrder::light(&options, job, sources, limit))?;
+    if !judged.findings.correct {
+        return Ok(Err("the candidate did not pass".into()));
+    }
+    let Some(plan) = judged.plans().first() else { return Ok(Err("no problem is timed".into())) };
+    let looked = look(&CounterOrder::of(asked, judged, plan)?)?;
     Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
 }
 
 /// What an evaluation that is cut off has to say, before and after its verdict.
-fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
+fn so_far(evaluation: Option<&Evaluation>) -> Answer {
     let correct = evaluation.is_some_and(|evaluation| evaluation.verdict.is_pass());
     let result = Evaluated {
         evaluation,
@@ -230,8 +228,7 @@ fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
         next_step: "allow more time with `--time-limit`, or make the candidate faster".to_string(),
     }
     .result();
-    let (told, reasons) = told(&ResultAlone { result });
-    KnownSoFar { own: json!({}), result: told["result"].clone(), reasons }
+    Answer::of(ExitCode::Done, &ResultAlone { result })
 }
 
 /// A judged candidate and its rival.

@@ -253,7 +253,7 @@ fn check(to: &Path, force: bool) -> Result<(), CliError> {
 }
 
 /// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.
-fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     let to: &Path = &plain(to);
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
     let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
@@ -264,7 +264,7 @@ fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     let folder = OwnFolder::create(to).map_err(refused)?;
     let written = write_all(&folder, files);
     if written.is_err() && !missing.is_empty() {
-        // Half of an export would look like one. Nothing in a folder that was made just now is anybody else's.
+        // Half of them would look like all. Nothing in a folder that was made just now is anybody else's.
         let _ = std::fs::remove_dir_all(to);
         missing.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     }

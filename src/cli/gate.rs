@@ -30,7 +30,7 @@ use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit, samples, time_of};
 use super::one_args::{RunArgs, TestOneArgs};
-use super::profile::{CounterLook, CounterOrder, error_of, look, sources_of};
+use super::profile::{CounterLook, CounterOrder, error_of, look};
 use super::rival::ChosenRival;
 use super::sanitize::sanitize;
 use super::{bench as bench_command, device_lane, output, peers, session, words};
@@ -214,7 +214,7 @@ impl<'a> JudgedGate<'a> {
         let timed: Vec<&str> = timed.map(|problem| problem.name.as_str()).collect();
         let gone = baseline.problems.iter().filter(|(name, _)| !timed.contains(&name.as_str()));
         let gone = gone.map(|(name, times)| GatedProblem {
-            stored_p50_ns: Known::number(Some(times.p50_ns), NOT_STORED),
+            stored_p50_ns: Some(times.p50_ns),
             ..GatedProblem::blank(
                 name,
                 GatedDecision::Missing,
@@ -252,8 +252,8 @@ impl<'a> JudgedGate<'a> {
         let before = baseline.problems.get(name);
         let with = |decision, why: String| GatedProblem {
             line: problem_line(&self.asked.candidate.file.text, name),
-            correct: Known::Is(self.is_correct()),
-            stored_p50_ns: Known::of(before.map(|times| times.p50_ns), NOT_STORED),
+            correct: Some(self.is_correct()),
+            stored_p50_ns: before.map(|times| times.p50_ns),
             ..GatedProblem::blank(name, decision, why)
         };
         if !self.is_correct() {
@@ -272,8 +272,7 @@ impl<'a> JudgedGate<'a> {
                 sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
             });
             let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
-            let stored_p50_ns = Known::Unknown(NOT_STORED.into());
-            return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
+            return GatedProblem { stored_p50_ns: None, ..with(GatedDecision::Missing, why) };
         }
         let Some(found) = times.finding else {
             return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
@@ -288,20 +287,18 @@ impl<'a> JudgedGate<'a> {
                 format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
             }
         };
-        let number = |value| Known::number(Some(value), "it was not compared");
-        let ranked = |value| Known::number(value, "all times are equal");
         GatedProblem {
-            baseline_p50_ns: number(median(&times.baseline_ns)),
-            candidate_p50_ns: number(median(&times.candidate_ns)),
-            ratio: number(found.ratio),
-            ratio_low: number(found.ratio_low),
-            ratio_high: number(found.ratio_high),
-            floor: number(found.floor),
-            rounds: Known::Is(times.rounds),
-            p: number(found.p),
-            mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
-            cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
-            ..with(GatedDecision::Compared(found.decision), why)
+            baseline_p50_ns: Some(median(&times.baseline_ns)),
+            candidate_p50_ns: Some(median(&times.candidate_ns)),
+            ratio: Some(found.ratio),
+            ratio_low: Some(found.ratio_low),
+            ratio_high: Some(found.ratio_high),
+            floor: Some(found.floor),
+            rounds: Some(times.rounds),
+            p: Some(found.p),
+            mann_whitney_p: mann_whitney_p(&times.candidate_ns, &times.baseline_ns),
+            cliffs_delta: cliffs_delta(&times.candidate_ns, &times.baseline_ns),
+            ..with(found.decision.into(), why)
         }
     }
 
@@ -377,20 +374,18 @@ impl<'a> JudgedGate<'a> {
     /// What a profiler counts in every launch of every canonical problem; the inner error is why there is nothing.
     fn profiles(&self) -> Result<Result<Vec<(String, ProfileResult)>, String>, CliError> {
         let JudgedGate { asked, judged, .. } = self;
-        let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
+        if judged.job.is_none() {
             return Ok(Err("the candidate did not reach the device".to_string()));
-        };
+        }
         if !self.is_correct() {
             return Ok(Err(NOT_PASSED.to_string()));
         }
-        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
         let problems = &asked.kernel()?.problems;
         let is_canonical =
             |plan: &&ProblemPlan| problems.iter().any(|own| own.name == plan.name && own.canonical);
         let mut profiles = Vec::new();
-        for plan in job.timed.iter().filter(is_canonical) {
-            let sources = sources_of(device, plan, job, &judged.single, judged.mode);
-            let light = CounterOrder::light(&options, job, sources, limit);
+        for plan in judged.plans().iter().filter(is_canonical) {
+            let light = CounterOrder::of(asked, judged, plan)?;
             let CounterLook { profile, .. } = look(&CounterOrder { set: MetricSet::Wide, ..light })?;
             if let Err(none) = &profile.counters {
                 return Ok(Err(error_of(none).to_string()));
@@ -412,9 +407,9 @@ impl<'a> JudgedGate<'a> {
         let git = git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE);
         let problem = |row: &GatedProblem| GateRunProblem {
             problem: row.problem.clone(),
-            baseline_p50_ns: row.baseline_p50_ns.value().copied(),
-            candidate_p50_ns: row.candidate_p50_ns.value().copied(),
-            ratio: row.ratio.value().copied(),
+            baseline_p50_ns: row.baseline_p50_ns,
+            candidate_p50_ns: row.candidate_p50_ns,
+            ratio: row.ratio,
             decision: row.decision.as_str().to_string(),
         };
         let line = log.append(GateRun {
@@ -518,7 +513,6 @@ impl<'a> JudgedGate<'a> {
 /// The folder of the files of the last run.
 const FOLDER: &str = "gate";
 
-const NOT_STORED: &str = "the baseline has no time at these sizes";
 const NOT_PASSED: &str = "the candidate did not pass its gates";
 
 /// What became of a goal, and why.

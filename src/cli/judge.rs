@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use evo_protocol::binary::Binary;
 use evo_protocol::device::{DeviceInfo, DeviceKind};
-use evo_protocol::envelope::{EnvelopeStatus, LimitName};
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, TimingMode};
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
@@ -38,12 +38,10 @@ use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::ProblemWork;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
-use crate::report::envelope::CallFacts;
 use crate::report::judged::{
-    Compared, EvaluatedProblem, Measured, Setting, VerdictAnswer, VerdictBrief, VerdictFields, mean_speedup,
-    text,
+    Compared, EvaluatedProblem, Measured, Setting, VerdictAnswer, VerdictBrief, VerdictFields,
+    geometric_mean, text,
 };
-use crate::request::answer::not_asked;
 use crate::supervise::job::{Job, JobReach, Judgement, Standing};
 use crate::supervise::lane::{Lane, LaneError, LaneOptions};
 use crate::timing::acceptance::{RivalFindings, RivalProblem, TimeRatio, tail_ratio};
@@ -117,11 +115,12 @@ impl Aim {
     }
 
     pub fn depth(self) -> JobDepth {
+        let depth = |deep, reach| JobDepth { deep, reach, is_timed: self != Aim::Gates };
         match self {
-            Aim::Compile => JobDepth { deep: false, reach: JobReach::Whole },
-            Aim::Tiny => JobDepth { deep: false, reach: JobReach::Tiny },
-            Aim::Quick => JobDepth { deep: false, reach: JobReach::Screening },
-            _ => JobDepth { deep: true, reach: JobReach::Whole },
+            Aim::Compile => depth(false, JobReach::Whole),
+            Aim::Tiny => depth(false, JobReach::Tiny),
+            Aim::Quick => depth(false, JobReach::Screening),
+            _ => depth(true, JobReach::Whole),
         }
     }
 
@@ -148,6 +147,15 @@ pub struct JobDepth {
     /// Every gate at full depth, and the full measurement.
     pub deep: bool,
     pub reach: JobReach,
+    /// Otherwise the gates alone.
+    pub is_timed: bool,
+}
+
+impl JobDepth {
+    fn of(self, job: Job) -> Job {
+        let job = if self.is_timed { job } else { job.gates_only() };
+        Job { reach: self.reach, ..job }
+    }
 }
 
 /// What a command line asks for. No device is open yet.
@@ -304,15 +312,18 @@ impl<'a> OpenedCandidate<'a> {
     }
 
     pub fn judged(&mut self, aim: Aim) -> Result<Judged, CliError> {
-        let JobDepth { deep, reach } = aim.depth();
-        let (single, job) = match self.job(deep)? {
+        let depth = aim.depth();
+        let (single, job) = match self.job(depth.deep)? {
             Err(evaluation) => (Single::refused(*evaluation), None),
             Ok((begun, _)) if aim == Aim::Compile => {
-                let gates = not_asked(EvaluationLevel::Compile);
+                let later = Gate::ALL.iter().filter(|gate| **gate >= Gate::Launch);
+                let not_asked =
+                    |gate: &Gate| GateReport::not_run(*gate, "the level `compile` ends before it");
+                let gates = later.map(not_asked).collect();
                 (begun.judged(Judgement { gates, ..Judgement::begin() }), None)
             }
             Ok((begun, job)) => {
-                let job = if aim == Aim::Gates { job.gates_only() } else { Job { reach, ..job } };
+                let job = depth.of(job);
                 (begun.judged(self.lane.evaluate(&job, &Standing::default())), Some(job))
             }
         };
@@ -368,8 +379,8 @@ impl<'a> OpenedCandidate<'a> {
         };
         let rows: Vec<RivalProblem> = job.timed.iter().enumerate().map(row).collect();
         let canonical = rows.iter().zip(&job.timed).filter(|(row, _)| row.canonical);
-        let ratios = canonical.map(|(row, plan)| (plan.weight, row.ratio.map(|ratio| ratio.median)));
-        judged.score = mean_speedup(ratios);
+        let ratios = canonical.map(|(row, plan)| (plan.weight, row.ratio.map(|ratio| 1.0 / ratio.median)));
+        judged.score = geometric_mean(ratios);
         judged.findings.problems = rows;
     }
 
@@ -383,7 +394,8 @@ impl<'a> OpenedCandidate<'a> {
         let recipe = self.asked.recipe(session::kernel_of(file)?, &self.lane)?;
         let (genome, configuration) = (genome.clone(), configuration.clone());
         let point = OtherPoint { what: "the rival", file, genome, configuration };
-        point.judged(&recipe, &self.asked.setup, &mut self.lane, depth)
+        let judged = point.judged(&recipe, &self.asked.setup, &mut self.lane, depth)?;
+        Ok(judged.map(|(single, job)| (single.evaluation, job)).map_err(|refused| refused.why))
     }
 
     /// The same, deep as the candidate's so that the samples of both were taken in one way. The inner error says why there
@@ -529,28 +541,37 @@ pub struct OtherPoint<'a> {
     pub configuration: Configuration,
 }
 
+/// A point that never reached the lane.
+pub struct RefusedPoint {
+    /// Its verdict's label.
+    pub label: String,
+    pub why: String,
+}
+
 impl OtherPoint<'_> {
+    /// Its verdict and the job that gave it, with times to be taken whatever the depth.
     pub fn judged(
         self,
         recipe: &KernelRecipe<'_>,
         setup: &DeviceSetup,
         lane: &mut Lane,
-        JobDepth { deep, reach }: JobDepth,
-    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+        depth: JobDepth,
+    ) -> Result<Result<(Single, Job), RefusedPoint>, CliError> {
         let OtherPoint { what, file, genome, configuration } = self;
-        if let Some(refused) = single::constraint_verdict(&file.space, &configuration) {
-            return Ok(Err(format!("{what} is not valid: {}", refused.verdict.message)));
+        let refused = |verdict: &Verdict, why: String| Ok(Err(RefusedPoint { label: verdict.label(), why }));
+        if let Some(Evaluation { verdict, .. }) = single::constraint_verdict(&file.space, &configuration) {
+            return refused(&verdict, format!("{what} is not valid: {}", verdict.message));
         }
-        let begun = single::job(recipe, genome, configuration, deep, |prepared| compile(setup, prepared))?;
-        let (begun, job) = match begun {
-            Ok((begun, job)) => (begun, Job { reach, ..job }),
-            Err(refused) => return Ok(Err(format!("{what} is refused: {}", refused.verdict.label()))),
+        let compile = |prepared: &PreparedKernel| compile(setup, prepared);
+        let (begun, job) = match single::job(recipe, genome, configuration, depth.deep, compile)? {
+            Ok(begun) => begun,
+            Err(own) => return refused(&own.verdict, format!("{what} is refused: {}", own.verdict.label())),
         };
-        let single = begun.judged(lane.evaluate(&job, &Standing::default()));
+        let single = begun.judged(lane.evaluate(&depth.of(job.clone()), &Standing::default()));
         if single.lost {
             return Err(CliError::device(format!("the device was lost while {what} was judged")));
         }
-        Ok(Ok((single.evaluation, job)))
+        Ok(Ok((single, job)))
     }
 }
 
@@ -565,6 +586,7 @@ pub struct Tried<T> {
 
 /// A device that has just judged a candidate, for whatever else is asked of it.
 pub struct Bench<'a> {
+    pub candidate: &'a ResolvedCandidate,
     /// The space with its own kernel, and a recipe for that.
     pub file: &'a SpaceFile,
     pub setup: &'a DeviceSetup,
@@ -590,11 +612,12 @@ pub fn run<T>(
         let TestOneArgs { words, run, .. } = &asked.options;
         let own = || words::named_space(words).open(run.access.access());
         let space = is_source.then(own).transpose()?;
-        let file = space.as_ref().unwrap_or(&asked.candidate.file);
+        let candidate = &asked.candidate;
+        let file = space.as_ref().unwrap_or(&candidate.file);
         let (setup, lane, seed) = (&asked.setup, &mut opened.lane, asked.seed);
         let recipe = asked.recipe(session::kernel_of(file)?, lane)?;
         let single = &judged.single;
-        further(&mut Bench { file, setup, recipe: &recipe, lane, job, single, seed }).map(Some)
+        further(&mut Bench { candidate, file, setup, recipe: &recipe, lane, job, single, seed }).map(Some)
     })?;
     asked.setting.device = judged.device_name(&asked);
     Ok(Tried { asked, aim, judged, found: found.flatten() })
@@ -694,7 +717,7 @@ pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName
 pub fn study_folder(
     candidate: &CandidateArgs,
     (kernel, kind): (&str, &str),
-    facts: &CallFacts,
+    facts: &CommandEnvelope,
 ) -> Result<OwnFolder, (PathBuf, io::Error)> {
     let named = session::study(facts);
     // A study may be named by its path.

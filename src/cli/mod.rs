@@ -40,7 +40,7 @@ mod profile;
 mod progress;
 mod render;
 mod report;
-mod request;
+pub mod request;
 mod restore;
 mod rival;
 mod sanitize;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::envelope::CommandEnvelope;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
@@ -25,7 +26,6 @@ use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::report::envelope::CallFacts;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ pub fn recipe<'a>(
     let single = single.map(|(_, outcome)| outcome).transpose()?.and_then(Result::ok);
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
     let recipe = recipe.with_single(single.as_ref()).preparing(prepare);
-    Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+    Ok(recipe.on_device(info).searching(search(setup)))
 }
 
 /// A kernel of the task's, compiled or not, with its entries.
@@ -255,11 +255,8 @@ fn of_task(
 
 /// A verdict that says nothing about the variant, because evo or the machine failed.
 pub fn trouble(what: &str, verdict: &Verdict) -> CliError {
-    let error = CliError::harness(format!("{what}: {}", verdict.message));
-    match verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str()) {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    }
+    let hint = verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str());
+    CliError::harness(format!("{what}: {}", verdict.message)).with_hint_of(hint)
 }
 
 /// Where the environment lets a device's compiler look for included files.
@@ -296,7 +293,7 @@ pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
 }
 
 /// The study that a candidate's name means, as it was noted; none for a candidate that no study names.
-pub fn study(facts: &CallFacts) -> Option<String> {
+pub fn study(facts: &CommandEnvelope) -> Option<String> {
     let candidate = facts.candidate.as_ref()?;
     let is_named = ["champion", "previous", "number", "hash"].iter().any(|kind| candidate["kind"] == *kind);
     candidate["from"].as_str().filter(|_| is_named).map(String::from)

@@ -17,7 +17,7 @@ use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, VerdictEnd}
 use super::one_args::TestOneArgs;
 use super::sanitize::sanitize;
 use super::{candidate, session};
-use crate::engine::single;
+use crate::engine::single::{self, Single};
 use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared};
 use crate::supervise::job::JobReach;
 
@@ -67,18 +67,18 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
     let mut compared = Compared::with(configuration.clone());
     let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
-    let depth = JobDepth { deep: false, reach: JobReach::Whole };
+    let depth = JobDepth { deep: false, reach: JobReach::Whole, is_timed: true };
     match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
-        Ok((evaluation, baseline)) if evaluation.may_rank() => {
+        Ok((Single { evaluation, .. }, baseline)) if evaluation.may_rank() => {
             let against = single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len());
             compared.noise_floor = against.noise_floor;
             compared.problems = against.problems;
         }
-        Ok((evaluation, _)) => {
-            let label = evaluation.verdict.label();
+        Ok((single, _)) => {
+            let label = single.evaluation.verdict.label();
             compared.missing = Some(format!("{DEFAULT} does not pass its gates: {label}"));
         }
-        Err(why) => compared.missing = Some(why),
+        Err(refused) => compared.missing = Some(refused.why),
     }
     Ok(compared)
 }

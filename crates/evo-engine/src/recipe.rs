@@ -144,10 +144,6 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { prepare, ..self }
     }
 
-    pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
-        KernelRecipe { kind: Some(kind), ..self }
-    }
-
     /// The same where only these checks judge: for the self-test of the gates.
     pub fn judged_by(mut self, checks: CheckSet) -> KernelRecipe<'a> {
         self.check.checks = checks;
@@ -156,7 +152,8 @@ impl<'a> KernelRecipe<'a> {
 
     /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
     pub fn on_device(self, info: &DeviceInfo) -> KernelRecipe<'a> {
-        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(limits::memory_cap(info)), ..self }
+        let memory_cap = Some(limits::memory_cap(info));
+        KernelRecipe { arch: info.arch.clone(), kind: Some(info.kind), memory_cap, ..self }
     }
 
     pub fn targeting(self, arch: &str) -> KernelRecipe<'a> {

@@ -53,6 +53,10 @@ impl CommandEnvelope {
     /// Paths that are null without a reason where there is nothing to tell.
     pub const NULL_FOR_NONE: [&str; 6] =
         ["error", "error.hint", "error.place", "error.place.line", "error.place.column", "limits.hit"];
+
+    pub fn command(&self) -> &str {
+        self.schema.strip_prefix("evo.").unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::{parity, templates};
 
 /// Where the evaluation took place.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Setting {
     pub space: String,
     pub kernel: String,
@@ -83,10 +83,8 @@ pub struct VerdictFields<'a> {
     message: &'a str,
     evidence: &'a Evidence,
     class: VerdictClass,
-    space: &'a str,
-    kernel: &'a str,
-    device: &'a str,
-    seed: u64,
+    #[serde(flatten)]
+    setting: &'a Setting,
     #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
     #[schemars(with = "HashText")]
@@ -111,7 +109,6 @@ pub struct VerdictFields<'a> {
     device_ms: f64,
     recovery: Option<Recovery>,
     parity: Known<Value>,
-    repro: &'a str,
 }
 
 /// How a problem is launched, with extents in x, y, z.
@@ -150,10 +147,7 @@ impl<'a> VerdictFields<'a> {
             message: &verdict.message,
             evidence: &verdict.evidence,
             class: verdict.kind.class(),
-            space: &setting.space,
-            kernel: &setting.kernel,
-            device: &setting.device,
-            seed: setting.seed,
+            setting,
             configuration: &evaluation.configuration,
             configuration_hash: &evaluation.configuration_hash,
             gates: &evaluation.gates,
@@ -170,7 +164,6 @@ impl<'a> VerdictFields<'a> {
             device_ms: evaluation.device_ms,
             recovery: evaluation.recovery,
             parity: parity::of(evaluation),
-            repro: &setting.repro,
         }
     }
 }
@@ -297,12 +290,12 @@ impl Measured<'_> {
             .filter(|compared| compared.missing.is_none() && compared.problems.len() == self.plans.len());
         let ratios = pairs.map(|compared| {
             let pairs = self.plans.iter().zip(&compared.problems);
-            pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| pair.ratio)))
+            pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| 1.0 / pair.ratio)))
         });
         Figures {
             latency_ms: Known::number(latency_ms, NOT_PASSED),
             speedup_vs_baseline: Known::number(
-                ratios.and_then(mean_speedup),
+                ratios.and_then(geometric_mean),
                 error.map_or(missing, String::as_str),
             ),
             speedup_vs_torch: Known::Unknown(NO_TORCH.into()),
@@ -367,15 +360,15 @@ impl Compared {
     }
 }
 
-/// The geometric mean of the speed-ups, from weights and ratios of times; `None` unless all ratios are known.
-pub fn mean_speedup(ratios: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
+/// The geometric mean of weighted values; `None` unless all of them are known.
+pub fn geometric_mean(parts: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
-    for (weight, ratio) in ratios {
-        sum -= weight * ratio?.ln();
+    for (weight, value) in parts {
+        sum += weight * value?.ln();
         weights += weight;
     }
-    // Of no ratio at all it is not a number.
-    Some((sum / weights).exp()).filter(|speedup| speedup.is_finite() && *speedup > 0.0)
+    // Of no value at all it is not a number.
+    Some((sum / weights).exp()).filter(|mean| mean.is_finite() && *mean > 0.0)
 }
 
 /// Blocks of the launch that has the most.

@@ -14,7 +14,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 18] = templates![
+const TEMPLATES: [(&str, &str); 19] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -33,6 +33,7 @@ const TEMPLATES: [(&str, &str); 18] = templates![
     "crosscheck.page.j2",
     "invert.txt.j2",
     "invert.page.j2",
+    "gate.page.j2",
 ];
 
 /// In `.md.j2` every text that is not marked as safe is escaped, so that no text of a kernel is markup.

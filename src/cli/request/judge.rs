@@ -16,8 +16,9 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
+use super::answer::{AnswerHead, JudgedRequest, judged, without_verdict};
 use super::task;
-use crate::cli::error::{CliError, CliErrorKind};
+use crate::cli::error::{CliError, CliErrorKind, ErrorSubject};
 use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
@@ -26,7 +27,6 @@ use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::{candidate, device_lane, output, seed, words};
-use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
@@ -35,7 +35,6 @@ use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
 use crate::report::judged::Setting;
-use crate::request::answer::{AnswerHead, BaselineTime, JudgedRequest, KnownTimes, judged, without_verdict};
 use crate::request::own_lines::{CandidateText, without_paths};
 use crate::request::read::{self, space_beneath};
 use crate::supervise::lane::Lane;
@@ -78,15 +77,17 @@ type MeasuredBaselines = BTreeMap<(String, EvaluationLevel), Result<MeasuredBase
 
 /// A baseline's time, and what tells its code from others.
 #[derive(Clone)]
-struct MeasuredBaseline {
-    time: BaselineTime,
-    code: Option<ContentHash>,
-    plans: Vec<ProblemPlan>,
+pub struct MeasuredBaseline {
+    /// As messages name it.
+    pub name: String,
+    pub objective_ns: f64,
+    pub code: Option<ContentHash>,
+    pub plans: Vec<ProblemPlan>,
 }
 
-struct ReadyRequest {
-    asked: AskedCandidate,
-    level: EvaluationLevel,
+pub struct ReadyRequest {
+    pub asked: AskedCandidate,
+    pub level: EvaluationLevel,
     key: ContentHash,
 }
 
@@ -95,19 +96,6 @@ struct AtLevel {
     judged: Judged,
     baseline: Result<MeasuredBaseline, String>,
     acceptance: Value,
-}
-
-/// Why there is no verdict.
-struct Failure {
-    error: CliError,
-    /// It is about the candidate, so its text tells nothing of the task.
-    is_candidates: bool,
-}
-
-impl From<CliError> for Failure {
-    fn from(error: CliError) -> Failure {
-        Failure { error, is_candidates: false }
-    }
 }
 
 impl<'a> RequestSession<'a> {
@@ -153,12 +141,12 @@ impl<'a> RequestSession<'a> {
                     let kernel = answer["kernel"].as_str().unwrap_or_default().to_string();
                     Answered { answer, kernel, exit: ExitCode::Done }
                 }
-                Err(error) => failed(head, error.into(), self.visibility(request), limit),
+                Err(error) => failed(head, error, self.visibility(request), limit),
             };
         }
         let ready = match self.ready(request, level, began + limit) {
             Ok(ready) => ready,
-            Err(failure) => return failed(head, failure, self.visibility(request), limit),
+            Err(error) => return failed(head, error, self.visibility(request), limit),
         };
         let kernel = ready.asked.setting.kernel.clone();
         let key = ready.answer_key(request);
@@ -178,7 +166,7 @@ impl<'a> RequestSession<'a> {
                 }
                 answered
             }
-            Err(failure) => Answered { kernel, ..failed(head, failure, self.visibility(request), limit) },
+            Err(error) => Answered { kernel, ..failed(head, error, self.visibility(request), limit) },
         }
     }
 
@@ -203,19 +191,21 @@ impl<'a> RequestSession<'a> {
             (Some(named), Some(wanted)) if named != wanted => {
                 return Err(CliError::usage("`task.space` is not the space that this evo was started for")
                     .with_hint("leave `task` out")
-                    .about_request());
+                    .about(ErrorSubject::Request));
             }
             (Some(named), _) => named,
             (None, Some(wanted)) => {
                 space_beneath(wanted).map_err(|(what, hint)| {
-                    CliError::usage(format!("`task.space` {what}")).with_hint(hint).about_request()
+                    CliError::usage(format!("`task.space` {what}"))
+                        .with_hint(hint)
+                        .about(ErrorSubject::Request)
                 })?;
                 wanted
             }
             (None, None) => {
                 return Err(CliError::usage("the request names no task")
                     .with_hint("add \"task\": {\"space\": \"NAME\"}, or start evo with a space")
-                    .about_request());
+                    .about(ErrorSubject::Request));
             }
         };
         Ok((name.to_string(), words::space(name, one.run.access.access())?))
@@ -226,7 +216,7 @@ impl<'a> RequestSession<'a> {
         request: &EvaluationRequest,
         level: EvaluationLevel,
         until: Instant,
-    ) -> Result<ReadyRequest, Failure> {
+    ) -> Result<ReadyRequest, CliError> {
         let (space, file) = self.space(request)?;
         let key = ContentHash::of_parts([space.as_bytes(), file.text.as_bytes()]);
         let kernel = session::kernel_of(&file)?.name.clone();
@@ -236,7 +226,7 @@ impl<'a> RequestSession<'a> {
         let wanted = request.candidate.as_ref();
         let candidate = wanted.map_or_else(Default::default, RequestedCandidate::clone);
         let mut resolved =
-            resolved(&candidate, file, &options).map_err(|error| Failure { error, is_candidates: true })?;
+            resolved(&candidate, file, &options).map_err(|error| error.about(ErrorSubject::Candidate))?;
         options.add_grid(&mut resolved.file);
         session::problems(session::kernel_of(&resolved.file)?, setup.choice.kind, &options.problems)?;
         // A command line that judges the same request again.
@@ -283,7 +273,7 @@ impl<'a> RequestSession<'a> {
         head: &AnswerHead,
         ready: &ReadyRequest,
         began: Instant,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CliError> {
         let asked = &ready.asked;
         let refused = asked.refused()?;
         let is_refused = refused.is_some();
@@ -327,21 +317,17 @@ impl<'a> RequestSession<'a> {
         let wanted = request.candidate.as_ref();
         let is_template = wanted.is_some_and(|wanted| wanted.kind == CandidateKind::Template);
         let text = wanted.and_then(RequestedCandidate::source);
-        let times = known_times(ready, &candidate, baseline, rival.as_ref());
         let judged_request = JudgedRequest {
-            level: ready.level,
+            request,
+            ready,
             visibility: self.visibility(request),
-            evaluation: &candidate.single.evaluation,
-            missing: &candidate.findings.missing,
+            judged: &candidate,
+            problems: candidate.problems(),
             text: text.map(|own| CandidateText { own, rendered: &rendered, is_template }),
-            times,
+            rival: rival.as_ref(),
+            baseline,
             acceptance,
-            feedback_bytes: request.feedback_bytes(),
             profile,
-            device: candidate.device.as_ref(),
-            instructions: instructions(&candidate),
-            seed: self.seed,
-            repro: asked.setting.repro.clone(),
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
         };
         Ok(judged(head, &judged_request))
@@ -419,7 +405,8 @@ impl ReadyRequest {
         };
         let passed = evaluation.verdict.is_pass();
         let measured = evaluation.objective_ns.filter(|_| passed).map(|objective_ns| MeasuredBaseline {
-            time: BaselineTime { name: rival.name.clone(), objective_ns },
+            name: rival.name.clone(),
+            objective_ns,
             code: evaluation.code_hash.clone(),
             plans: job.timed,
         });
@@ -435,8 +422,8 @@ impl ReadyRequest {
 
 /// What a request with an error gets. An agent learns what is wrong with its candidate, and of everything else only that
 /// it failed.
-fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Duration) -> Answered {
-    let Failure { error, is_candidates } = failure;
+fn failed(head: &AnswerHead, error: CliError, visibility: Visibility, limit: Duration) -> Answered {
+    let is_candidates = error.about == ErrorSubject::Candidate;
     let answered = |answer, exit| Answered { answer, kernel: String::new(), exit };
     if error.kind == CliErrorKind::Limit {
         return answered(out_of_time(head, limit), ExitCode::Done);
@@ -457,7 +444,7 @@ fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Du
         if is_candidates {
             told.message = without_paths(&told.message);
             told.hint = told.hint.as_deref().map(without_paths);
-        } else if status != "rejected" || !error.is_about_request() {
+        } else if status != "rejected" || error.about == ErrorSubject::Machine {
             told.message = match status {
                 "rejected" => "the task cannot be opened".into(),
                 _ => "evo or the machine failed, which says nothing about the candidate".into(),
@@ -518,7 +505,7 @@ fn rival_of(
     request: &EvaluationRequest,
     ready: &ReadyRequest,
     log: Option<&IterationLog>,
-) -> Result<Option<ChosenRival>, Failure> {
+) -> Result<Option<ChosenRival>, CliError> {
     let Some(log) = log else { return Ok(None) };
     let usual = match ready.level {
         EvaluationLevel::Confirm => RequestedBaseline::Incumbent,
@@ -531,39 +518,7 @@ fn rival_of(
             rival::best(options, log.folder(), iterations::incumbent(log.folder()))?
         }
         RequestedBaseline::Hash(hash) => rival::named(options, &format!("@{hash}")).map_err(|_| {
-            CliError::usage(format!("no study here has an evaluation `{hash}`")).about_request()
+            CliError::usage(format!("no study here has an evaluation `{hash}`")).about(ErrorSubject::Request)
         })?,
     }))
-}
-
-fn known_times<'j>(
-    ready: &ReadyRequest,
-    judged: &'j Judged,
-    baseline: Result<MeasuredBaseline, String>,
-    rival: Option<&ChosenRival>,
-) -> KnownTimes<'j> {
-    let is_paired = judged.pairs.iter().any(Result::is_ok);
-    let is_same_code = judged.findings.is_same_code
-        || baseline.as_ref().is_ok_and(|other| judged.has_code_of(other.code.as_ref(), &other.plans));
-    let (baseline, no_baseline) = match baseline {
-        Ok(baseline) => (Some(baseline.time), String::new()),
-        Err(why) => (None, why),
-    };
-    KnownTimes {
-        problems: judged.problems(),
-        against: rival.filter(|_| is_paired || is_same_code).map(|rival| rival.name.clone()),
-        is_paired,
-        is_same_code,
-        noise_floor: judged.findings.noise_floor,
-        not_compared: if no_baseline.is_empty() { judged.why_not_compared() } else { no_baseline },
-        baseline,
-        is_screening: ready.level == EvaluationLevel::Quick,
-    }
-}
-
-/// Which units the machine code of its first build uses.
-fn instructions(judged: &Judged) -> Option<InstructionUse> {
-    let binary = &judged.job.as_ref()?.candidate.builds.first()?.binary;
-    let bytes = std::fs::read(binary.path.as_ref()?).ok()?;
-    instruction_use(&judged.device.as_ref()?.arch, &bytes)
 }

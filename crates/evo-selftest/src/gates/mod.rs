@@ -258,7 +258,7 @@ impl<'a> GateBench<'a> {
         let info = self.lane.info();
         let recipe = KernelRecipe::new(kernel, info.limits.clone(), &problems, reference, self.seed);
         let recipe = recipe.with_single(single.as_ref());
-        let recipe = recipe.on_device(info).on_kind(info.kind).judged_by(checks);
+        let recipe = recipe.on_device(info).judged_by(checks);
         let configuration = configuration(row, &file);
         let genome = file.space.genome(&configuration);
         let genome = genome.ok_or_else(|| CliError::harness("a fixture is not a value of its task"))?;
