@@ -44,7 +44,6 @@ use crate::kernel::specialize;
 use crate::report::table::{FittedTable, Keep};
 use crate::report::width::stdout_width;
 
-/// Runs the command.
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     let many = arguments.all || arguments.sample.is_some();
@@ -149,7 +148,6 @@ const NUMBERS: [(&str, usize, bool, u8, Number); 6] = [
     ("threads", 7, true, 2, |entry| entry.threads),
 ];
 
-/// What a column shows.
 #[derive(Clone, Copy)]
 enum Shown {
     Parameter,
@@ -163,7 +161,6 @@ type ResourceColumn = (String, Shown, Vec<String>);
 
 /// Known before the first row, so that rows need not wait for the last.
 struct ResourceColumns {
-    /// Heads and widths.
     columns: Vec<(String, Shown, usize)>,
     /// What the table leaves out, if it leaves out anything.
     footer: String,
@@ -220,7 +217,6 @@ impl ResourceColumns {
         format!("{line}{outcome}\n")
     }
 
-    /// The line of heads.
     fn header(&self) -> String {
         self.line(|head, _| head.to_string(), "verdict")
     }
@@ -484,7 +480,6 @@ impl<'a> CompiledAnswer<'a> {
         self.verdict.as_ref().map_or("fits".to_string(), Verdict::label)
     }
 
-    /// The answer about the only variant.
     fn answer(mut self, call: &Call) -> Answer {
         if self.verdict.as_ref().is_some_and(|verdict| verdict.kind == VerdictKind::CompileTimeout) {
             call.hit(LimitName::Compile);
@@ -539,7 +534,6 @@ fn spill_bytes(entry: &EntryResources) -> Option<u64> {
     Some(entry.spill_store_bytes? + entry.spill_load_bytes?)
 }
 
-/// Counts over all variants.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct CompileCounts {
     #[serde(rename = "variants")]
@@ -554,7 +548,6 @@ pub struct CompileCounts {
 }
 
 impl CompileCounts {
-    /// Counts one more.
     fn add(&mut self, variant: &CompiledAnswer) {
         let spilled = |entry: &EntryUse| spill_bytes(&entry.resources).is_some_and(|bytes| bytes > 0);
         self.count += 1;
@@ -593,7 +586,6 @@ pub struct CompileTarget {
 }
 
 impl CompileTarget {
-    /// The target of a name such as `sm_90a` or `host`.
     pub fn parse(arch: &str) -> Result<CompileTarget, CliError> {
         if arch == DeviceKind::Host.as_str() {
             return Ok(CompileTarget {

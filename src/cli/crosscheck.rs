@@ -42,13 +42,14 @@ use super::one_args::TestOneArgs;
 use super::{candidate, evaluate, output, peers, session, test_one};
 use crate::bench::{self, BenchShape, peer_problem};
 use crate::engine::candidate::ResolvedCandidate;
+use crate::engine::single::AgainstBaseline;
 use crate::journal::own_folder::OwnFolder;
 use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::peer::{self, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
 use crate::report::crosscheck::{self as report, CrosscheckSetting};
-use crate::report::judged::{Compared, VerdictBrief, VerdictFields};
+use crate::report::judged::{VerdictBrief, VerdictFields};
 use crate::supervise::lane::LaneError;
 use crate::tool::{ToolKind, ToolPlaces, find};
 
@@ -250,6 +251,7 @@ fn ask_all(
     let is_default = one.candidate.source.is_none() && evaluation.configuration == default;
     let passed = evaluation.verdict.is_pass();
     let compared = (passed && !is_default).then(|| test_one::against_default(bench)).transpose()?;
+    let compared = compared.and_then(Result::ok);
     let noise_floor = compared.as_ref().and_then(|own| own.noise_floor);
     let setting = CrosscheckSetting {
         kernel: &kernel,
@@ -279,7 +281,8 @@ fn ask_all(
             Ok(handed) => handed.ask(harness, words, kind, limit)?,
         };
         let row = |(at, plan): (usize, &ProblemPlan)| {
-            let pair = |own: &'_ Compared| own.problems.get(at).and_then(|own| own.as_ref().ok()).cloned();
+            let pair =
+                |own: &'_ AgainstBaseline| own.problems.get(at).and_then(|own| own.as_ref().ok()).cloned();
             let pair = compared.as_ref().and_then(pair);
             let own = OwnFinding {
                 correct: Some(passed),

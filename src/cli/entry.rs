@@ -20,8 +20,8 @@ use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
     bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
-    leaderboard, man, mcp, micro, output, preflight, profile, render, report, request, restore, sanitize,
-    selftest, space, sweep, test_one, watch, words, worker,
+    leaderboard, man, mcp, micro, output, preflight, profile, render, report, request, sanitize, selftest,
+    space, sweep, test_one, watch, words, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -269,7 +269,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
-        Command::Restore(arguments) => restore::run(arguments, call),
+        Command::Restore(arguments) => history::restore(arguments, call),
         Command::Report(ReportArgs { study, out, port, watch: true, .. })
         | Command::Watch(WatchArgs { study, out, port }) => {
             watch::run(report::choose(out, study.as_deref())?, *port)

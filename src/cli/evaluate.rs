@@ -38,7 +38,7 @@ use crate::kernel::load::candidate as load;
 use crate::kernel::render::render;
 use crate::regular;
 use crate::report::envelope::ResultAlone;
-use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, RivalSaid};
+use crate::report::judged::{self, EvaluateAnswer, Evaluated, Figures, RivalSaid};
 use crate::report::parity;
 use crate::report::profile::ProfileResult;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
@@ -190,18 +190,14 @@ fn figures(parts: &EvaluateParts<'_>) -> Result<Figures, CliError> {
     let EvaluateParts { judged, rival: ChosenRival { resolved, .. }, asked, .. } = parts;
     let is_default =
         resolved.genome == resolved.file.space.default_genome() && resolved.provenance.parent.is_none();
-    let compared = Compared {
-        configuration: resolved.configuration.clone(),
-        missing: match (is_default, judged.pairs.is_empty()) {
-            (false, _) => Some("the rival is not the default configuration".to_string()),
-            (true, true) => Some(judged.why_not_compared()),
-            (true, false) => None,
-        },
-        problems: judged.pairs.clone(),
-        noise_floor: judged.findings.noise_floor,
-    };
     let passed = judged.evaluation().verdict.is_pass();
-    Ok(judged.measured(asked.kernel()?, passed.then_some(&compared)).figures())
+    let compared = match (passed, is_default, judged.pairs.is_empty()) {
+        (false, ..) => Err(judged::NOT_PASSED.to_string()),
+        (_, false, _) => Err("the rival is not the default configuration".to_string()),
+        (.., true) => Err(judged.why_not_compared()),
+        _ => Ok(&judged.pairs[..]),
+    };
+    Ok(judged.measured(asked.kernel()?, compared).figures())
 }
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.

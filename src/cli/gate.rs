@@ -510,12 +510,10 @@ impl<'a> JudgedGate<'a> {
     }
 }
 
-/// The folder of the files of the last run.
 const FOLDER: &str = "gate";
 
 const NOT_PASSED: &str = "the candidate did not pass its gates";
 
-/// What became of a goal, and why.
 type GoalFinding = (GoalState, String);
 
 fn answer(

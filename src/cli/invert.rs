@@ -35,7 +35,7 @@ use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, ProfiledLaunch};
 use crate::kernel::harm::{self, Dose, HarmFacts, HarmPlan, apply};
-use crate::kernel::spec::{KernelSpec, MetricEvidence};
+use crate::kernel::spec::{DiagnoseSpec, KernelSpec, MetricEvidence};
 use crate::report::invert::{self, Inverted};
 use crate::report::judged::{VerdictBrief, VerdictFields};
 use crate::supervise::job::{Job, JobReach};
@@ -196,7 +196,8 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
     }
 
     fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
-        let HarmPlan { name: pathology, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
+        let HarmPlan { spec, shows_as, doses } = plan;
+        let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
         let not_run = |why: String| format!("not run: {why}");
         let doses = match doses {
@@ -340,7 +341,7 @@ impl HarmCounters {
             return Err("`--counters off`".to_string());
         }
         let fields: BTreeSet<&str> =
-            plans.iter().flat_map(|plan| &plan.moves).map(|evidence| evidence.metric.as_str()).collect();
+            plans.iter().flat_map(|plan| &plan.spec.moves).map(|evidence| evidence.metric.as_str()).collect();
         if fields.is_empty() {
             return Err("no pathology of this call names a metric".to_string());
         }

@@ -39,8 +39,8 @@ use crate::journal::record::ProblemWork;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
 use crate::report::judged::{
-    Compared, EvaluatedProblem, Measured, Setting, VerdictAnswer, VerdictBrief, VerdictFields,
-    geometric_mean, text,
+    EvaluatedProblem, Measured, Pairs, Setting, VerdictAnswer, VerdictBrief, VerdictFields, geometric_mean,
+    text,
 };
 use crate::supervise::job::{Job, JobReach, Judgement, Standing};
 use crate::supervise::lane::{Lane, LaneError, LaneOptions};
@@ -84,7 +84,6 @@ pub enum Aim {
 }
 
 impl Aim {
-    /// What a request's level asks for.
     pub fn of(level: EvaluationLevel) -> Aim {
         match level {
             EvaluationLevel::Compile => Aim::Compile,
@@ -219,7 +218,6 @@ impl AskedCandidate {
         device_lane::lane_options(&self.setup, Some(self.kernel()?))
     }
 
-    /// Whether something may not run and pass all the same.
     pub fn is_allowed(&self, name: &str) -> bool {
         self.options.allow_not_run.iter().any(|allowed| allowed == name)
     }
@@ -234,11 +232,8 @@ impl AskedCandidate {
     fn judged(&self, single: Single) -> Result<Judged, CliError> {
         let findings = RivalFindings {
             correct: single.evaluation.verdict.is_pass(),
-            missing: Vec::new(),
-            is_same_code: false,
             not_compared: Some("the candidate did not pass its gates".into()),
-            noise_floor: None,
-            problems: Vec::new(),
+            ..RivalFindings::default()
         };
         Ok(Judged {
             single,
@@ -341,7 +336,9 @@ impl<'a> OpenedCandidate<'a> {
         aim: Aim,
         rival: Option<&ChosenRival>,
     ) -> Result<(), CliError> {
-        judged.no_trouble(aim)?;
+        let what = if aim == Aim::Compile { "compiled" } else { "judged" };
+        let trouble = trouble(&judged.single, &format!("the candidate could not be {what}"));
+        trouble.map_or(Ok(()), Err)?;
         let missing = missing(judged.evaluation(), aim).into_iter().map(String::from);
         (judged.allowed, judged.findings.missing) = missing.partition(|name| self.asked.is_allowed(name));
         let may_compare = judged.findings.correct && judged.findings.missing.is_empty();
@@ -487,7 +484,7 @@ impl Judged {
     }
 
     /// What was measured, beside the default configuration where it was compared with that.
-    pub fn measured<'a>(&'a self, kernel: &KernelSpec, compared: Option<&'a Compared>) -> Measured<'a> {
+    pub fn measured<'a>(&'a self, kernel: &KernelSpec, compared: Result<&'a Pairs, String>) -> Measured<'a> {
         Measured {
             evaluation: self.evaluation(),
             plans: self.plans(),
@@ -497,16 +494,16 @@ impl Judged {
             compared,
         }
     }
+}
 
-    /// What says nothing about a candidate is an error of the command's.
-    fn no_trouble(&self, aim: Aim) -> Result<(), CliError> {
-        let verdict = &self.evaluation().verdict;
-        let what = if aim == Aim::Compile { "compiled" } else { "judged" };
-        match (self.single.lost, verdict.is_trouble()) {
-            (true, _) => Err(CliError::device(verdict.message.as_str())),
-            (_, true) => Err(session::trouble(&format!("the candidate could not be {what}"), verdict)),
-            _ => Ok(()),
-        }
+/// What says nothing about a candidate is an error of the command's.
+fn trouble(single: &Single, what: &str) -> Option<CliError> {
+    let verdict = &single.evaluation.verdict;
+    match (single.lost, verdict.is_trouble()) {
+        // First, because what a lost device answers says nothing about the variant.
+        (true, _) => Some(CliError::device(verdict.message.as_str())),
+        (_, true) => Some(session::trouble(what, verdict)),
+        _ => None,
     }
 }
 
@@ -685,12 +682,8 @@ fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
 /// How a command ends by a verdict and by the gates that were demanded and did not run.
 pub fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
     let verdict = &single.evaluation.verdict;
-    if single.lost {
-        // First, because what a lost device answers says nothing about the variant.
-        return Answer::failed(CliError::device(verdict.message.as_str()));
-    }
-    if verdict.is_trouble() {
-        return Answer::failed(session::trouble("the variant could not be judged", verdict));
+    if let Some(error) = trouble(single, "the variant could not be judged") {
+        return Answer::failed(error);
     }
     if !verdict.is_pass() {
         let status =

@@ -41,7 +41,6 @@ mod progress;
 mod render;
 mod report;
 pub mod request;
-mod restore;
 mod rival;
 mod sanitize;
 pub mod seed;

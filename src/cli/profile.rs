@@ -119,7 +119,6 @@ fn keep(
     Ok(keep_profile(&folder, &file)?)
 }
 
-/// Where the files are, or why there are none.
 fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<String>; 2] {
     let shown = |path: &Path| Known::Is(path.display().to_string());
     let none = |why: &str| Known::Unknown(why.to_string());
@@ -166,7 +165,6 @@ pub enum CounterSet {
     Wide,
 }
 
-/// What is looked at, and how.
 pub struct CounterOrder<'a> {
     /// What workers of the device are told.
     pub options: LaneOptions,

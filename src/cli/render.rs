@@ -88,7 +88,6 @@ fn standalone(source: &KernelSource) -> String {
     format!("{header}{HEADER_END}{macros}{body}")
 }
 
-/// The constants of a problem.
 fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError> {
     match kernel.problems.iter().find(|problem| problem.name == name) {
         Some(problem) => Ok(specialize::constants_of(&kernel.specialize, problem)),

@@ -242,7 +242,6 @@ pub fn sanitize_when(text: &str) -> Result<SanitizeWhen, String> {
     }
 }
 
-/// A value of `--tool`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SanitizerChoice {
     /// Accesses outside of allocations, and misaligned ones
@@ -258,7 +257,6 @@ pub enum SanitizerChoice {
 }
 
 impl SanitizerChoice {
-    /// The checks that it means, in the order in which they are made.
     pub fn checks(self) -> Vec<SanitizerCheck> {
         match self {
             SanitizerChoice::Memcheck => vec![SanitizerCheck::Memcheck],

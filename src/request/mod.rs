@@ -2,11 +2,10 @@
 //! their type. Strict in what it takes, because whoever writes requests may be a program that nobody watches.
 //!
 //! `read` reads requests and says which spaces they may name, `lines` cuts a stream into bounded lines, `visible`
-//! decides what a candidate's author may learn, `own_lines` maps a compiler's errors to the candidate's own lines, and
-//! `emit` writes answers in the forms of other programs. Nothing here compiles, judges or times.
+//! decides what a candidate's author may learn, and `emit` writes answers in the forms of other programs. Nothing here
+//! compiles, judges or times.
 
 pub mod emit;
 pub mod lines;
-pub mod own_lines;
 pub mod read;
 pub mod visible;

@@ -187,6 +187,9 @@ pub struct VerdictAnswer<'a> {
     pub result: VerdictBrief<'a>,
 }
 
+/// For each timed problem the comparison with another candidate, or why there is none.
+pub type Pairs = [Result<PairedProblem, String>];
+
 /// What was measured of a candidate.
 #[derive(Debug)]
 pub struct Measured<'a> {
@@ -199,20 +202,8 @@ pub struct Measured<'a> {
     pub device: Option<&'a DeviceInfo>,
     /// The kernel keeps its blocks running on purpose, so few of them mean nothing.
     pub is_persistent: bool,
-    /// The comparison with the default configuration; absent where the candidate did not pass.
-    pub compared: Option<&'a Compared>,
-}
-
-/// The comparison with the default configuration.
-#[derive(Debug)]
-pub struct Compared {
-    pub configuration: Configuration,
-    /// Why there is no comparison at all.
-    pub missing: Option<String>,
-    /// For each timed problem, or why there is none.
-    pub problems: Vec<Result<PairedProblem, String>>,
-    /// The largest relative difference between the default and itself.
-    pub noise_floor: Option<f64>,
+    /// The comparison with the default configuration, or why there is none.
+    pub compared: Result<&'a Pairs, String>,
 }
 
 /// The figures that scripts read flat.
@@ -266,37 +257,35 @@ pub struct BenchmarkProblem {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BenchmarkBaseline {
     #[schemars(with = "ConfigurationObject")]
-    configuration: Configuration,
-    method: &'static str,
-    noise_floor_ratio: Known<f64>,
+    pub configuration: Configuration,
+    pub method: &'static str,
+    pub noise_floor_ratio: Known<f64>,
 }
 
 /// A warning begins below this many blocks for each multiprocessor.
 const FEW_BLOCKS: u64 = 4;
 
 const NO_TORCH: &str = "`evo bench --peer torch` compares with torch, in one run with it";
-const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
+pub const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
 const NOT_LAUNCHED: &str = "the candidate never came to a launch";
 
 impl Measured<'_> {
     pub fn figures(&self) -> Figures {
         let passed = self.evaluation.verdict.is_pass();
         let latency_ms = self.evaluation.objective_ns.filter(|_| passed).map(|time| time / 1e6);
-        let missing = self.compared.map_or(NOT_PASSED, Compared::why_missing);
-        let error = self.compared.and_then(|all| all.problems.iter().find_map(|pair| pair.as_ref().err()));
+        let pairs = self.compared.as_ref().ok();
+        let missing = self.compared.as_ref().err();
+        let error = pairs.and_then(|pairs| pairs.iter().find_map(|pair| pair.as_ref().err()));
         let fewest = self.plans.iter().min_by_key(|plan| blocks(plan));
-        let pairs = self
-            .compared
-            .filter(|compared| compared.missing.is_none() && compared.problems.len() == self.plans.len());
-        let ratios = pairs.map(|compared| {
-            let pairs = self.plans.iter().zip(&compared.problems);
+        let ratios = pairs.filter(|pairs| pairs.len() == self.plans.len()).map(|pairs| {
+            let pairs = self.plans.iter().zip(*pairs);
             pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| 1.0 / pair.ratio)))
         });
         Figures {
             latency_ms: Known::number(latency_ms, NOT_PASSED),
             speedup_vs_baseline: Known::number(
                 ratios.and_then(geometric_mean),
-                error.map_or(missing, String::as_str),
+                error.or(missing).map_or(NOT_PASSED, String::as_str),
             ),
             speedup_vs_torch: Known::Unknown(NO_TORCH.into()),
             ctas: Known::of(fewest.map(blocks), NOT_LAUNCHED),
@@ -314,12 +303,13 @@ impl Measured<'_> {
         let problem = |(number, plan): (usize, &ProblemPlan)| {
             let mut times = self.evaluation.measurements.iter();
             let time = times.find(|time| time.problem == plan.name && time.mode == self.mode);
-            let pair = self.compared.and_then(|compared| compared.problems.get(number));
-            let why = match (pair, self.compared) {
-                (Some(Err(error)), _) => error.as_str(),
-                (_, compared) => compared.map_or(NOT_PASSED, Compared::why_missing),
+            let pair = match &self.compared {
+                Ok(pairs) => {
+                    pairs.get(number).map_or(Err(NOT_PASSED), |pair| pair.as_ref().map_err(String::as_str))
+                }
+                Err(why) => Err(why.as_str()),
             };
-            let pair = pair.and_then(|pair| pair.as_ref().ok());
+            let (pair, why) = (pair.ok(), pair.err().unwrap_or_default());
             // The comparison has the candidate's time over the default's; a speed-up is its inverse.
             let speedup = |of: fn(&PairedProblem) -> f64| Known::number(pair.map(|pair| 1.0 / of(pair)), why);
             BenchmarkProblem {
@@ -334,29 +324,6 @@ impl Measured<'_> {
             }
         };
         self.plans.iter().enumerate().map(problem).collect()
-    }
-
-    pub fn baseline(&self) -> Known<BenchmarkBaseline> {
-        let baseline = self.compared.map(|compared| BenchmarkBaseline {
-            configuration: compared.configuration.clone(),
-            method: "paired, A B B A in fresh processes",
-            noise_floor_ratio: Known::number(
-                compared.noise_floor,
-                compared.missing.as_deref().unwrap_or("it could not be measured"),
-            ),
-        });
-        Known::of(baseline, NOT_PASSED)
-    }
-}
-
-impl Compared {
-    /// No comparison yet.
-    pub fn with(configuration: Configuration) -> Compared {
-        Compared { configuration, missing: None, problems: Vec::new(), noise_floor: None }
-    }
-
-    fn why_missing(&self) -> &str {
-        self.missing.as_deref().unwrap_or(NOT_PASSED)
     }
 }
 
@@ -621,16 +588,15 @@ mod tests {
             fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::new(kind, ""));
         evaluation.objective_ns = Some(2e6);
         let device = DeviceInfo { kind: on, multiprocessors: 132, ..fake::header().device };
-        let compared =
-            Compared { problems: vec![pair(0.5)], ..Compared::with(Configuration::new(Vec::new())) };
-        let passed = kind == VerdictKind::Pass;
+        let pairs = [pair(0.5)];
+        let compared = if kind == VerdictKind::Pass { Ok(&pairs[..]) } else { Err(NOT_PASSED.to_string()) };
         let measured = Measured {
             evaluation: &evaluation,
             plans: &[plan(grid)],
             mode: TimingMode::Hot,
             device: Some(&device),
             is_persistent,
-            compared: passed.then_some(&compared),
+            compared,
         };
         let figures = measured.figures();
         assert_eq!(told(&figures).0, expected);

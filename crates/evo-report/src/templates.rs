@@ -14,7 +14,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 19] = templates![
+const TEMPLATES: [(&str, &str); 20] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -31,6 +31,7 @@ const TEMPLATES: [(&str, &str); 19] = templates![
     "sanitize.txt.j2",
     "crosscheck.txt.j2",
     "crosscheck.page.j2",
+    "invert.j2",
     "invert.txt.j2",
     "invert.page.j2",
     "gate.page.j2",

@@ -18,8 +18,7 @@ use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::report::judged::{EvaluatedProblem, geometric_mean};
 use crate::report::parity;
 use crate::request::lines::RequestError;
-use crate::request::own_lines::{self, CandidateText, CompilerHint};
-use crate::request::visible;
+use crate::request::visible::{self, CandidateText, CompilerHint};
 
 const HIDDEN: &str = "the candidate's author does not learn it";
 
@@ -110,7 +109,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     let class = verdict.kind.class();
     let log = verdict.evidence.get("log").and_then(Value::as_str).unwrap_or(&verdict.message);
     let is_compile = class == VerdictClass::Compile;
-    let errors = if is_compile { own_lines::errors(log, request.text) } else { Vec::new() };
+    let errors = if is_compile { visible::errors(log, request.text) } else { Vec::new() };
     let visible = visible::verdict(evaluation, &errors, request.visibility);
     let passed = verdict.is_pass() && missing.is_empty();
     let is_owner = request.is_owner();

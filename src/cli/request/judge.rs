@@ -35,8 +35,8 @@ use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
 use crate::report::judged::Setting;
-use crate::request::own_lines::{CandidateText, without_paths};
 use crate::request::read::{self, space_beneath};
+use crate::request::visible::{CandidateText, without_paths};
 use crate::supervise::lane::Lane;
 
 const NO_PROFILE: &str = "no profile was asked for";
@@ -92,11 +92,7 @@ pub struct ReadyRequest {
 }
 
 /// A judged candidate with the baseline that was measured by itself, or why there is none, and with what was decided.
-struct AtLevel {
-    judged: Judged,
-    baseline: Result<MeasuredBaseline, String>,
-    acceptance: Value,
-}
+type JudgedAtLevel = (Judged, Result<MeasuredBaseline, String>, Value);
 
 impl<'a> RequestSession<'a> {
     /// A session whose device is chosen and not open yet.
@@ -186,26 +182,23 @@ impl<'a> RequestSession<'a> {
     fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
         let one = &self.arguments.one;
         let wanted = request.task.as_ref().and_then(|task| task.space.as_deref());
-        let name = match (words::named_space(&one.words).named, wanted.filter(|name| !name.trim().is_empty()))
-        {
+        let wanted = wanted.filter(|name| !name.trim().is_empty());
+        let refused = |text: String, hint: &str| {
+            Err(CliError::usage(text).with_hint(hint).about(ErrorSubject::Request))
+        };
+        let name = match (words::named_space(&one.words).named, wanted) {
             (Some(named), Some(wanted)) if named != wanted => {
-                return Err(CliError::usage("`task.space` is not the space that this evo was started for")
-                    .with_hint("leave `task` out")
-                    .about(ErrorSubject::Request));
+                let text = "`task.space` is not the space that this evo was started for";
+                return refused(text.to_string(), "leave `task` out");
             }
             (Some(named), _) => named,
-            (None, Some(wanted)) => {
-                space_beneath(wanted).map_err(|(what, hint)| {
-                    CliError::usage(format!("`task.space` {what}"))
-                        .with_hint(hint)
-                        .about(ErrorSubject::Request)
-                })?;
-                wanted
-            }
+            (None, Some(wanted)) => match space_beneath(wanted) {
+                Ok(()) => wanted,
+                Err((what, hint)) => return refused(format!("`task.space` {what}"), hint),
+            },
             (None, None) => {
-                return Err(CliError::usage("the request names no task")
-                    .with_hint("add \"task\": {\"space\": \"NAME\"}, or start evo with a space")
-                    .about(ErrorSubject::Request));
+                let hint = "add \"task\": {\"space\": \"NAME\"}, or start evo with a space";
+                return refused("the request names no task".to_string(), hint);
             }
         };
         Ok((name.to_string(), words::space(name, one.run.access.access())?))
@@ -286,8 +279,8 @@ impl<'a> RequestSession<'a> {
             false => None,
         };
         let rival = rival_of(request, ready, log.as_ref())?;
-        let AtLevel { judged: candidate, baseline, acceptance } = match refused {
-            Some(judged) => AtLevel { judged, baseline: Err(String::new()), acceptance: Value::Null },
+        let (candidate, baseline, acceptance) = match refused {
+            Some(judged) => (judged, Err(String::new()), Value::Null),
             None => {
                 let (warm, is_new) = self.lane(ready)?;
                 let WarmTask { key, lane, mut baselines } = warm;
@@ -360,7 +353,7 @@ impl ReadyRequest {
         opened: &mut OpenedCandidate<'_>,
         beside: Option<(&ChosenRival, &IterationLog)>,
         baselines: &mut MeasuredBaselines,
-    ) -> Result<AtLevel, CliError> {
+    ) -> Result<JudgedAtLevel, CliError> {
         let ReadyRequest { asked, level, .. } = self;
         let aim = Aim::of(*level);
         let confirmed = beside.filter(|_| *level == EvaluationLevel::Confirm);
@@ -379,13 +372,13 @@ impl ReadyRequest {
                 "number": number,
                 "accepted": incumbent.is_some_and(|best| best.number == number),
             });
-            return Ok(AtLevel { judged, baseline: Err(String::new()), acceptance });
+            return Ok((judged, Err(String::new()), acceptance));
         }
         let baseline = match beside.filter(|_| judged.is_right()) {
             Some((rival, _)) => self.baseline(opened, rival, baselines)?,
             None => Err("this level compares with nothing".to_string()),
         };
-        Ok(AtLevel { judged, baseline, acceptance: Value::Null })
+        Ok((judged, baseline, Value::Null))
     }
 
     /// The baseline's time, measured at most once a session.
