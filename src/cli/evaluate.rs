@@ -18,7 +18,7 @@ use super::call::Call;
 use super::candidate::named;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit};
+use super::judge::{self, Aim, AskedCandidate, Judged, note_limit};
 use super::limits::duration;
 use super::mcp::RequestArgs;
 use super::one_args::TestOneArgs;
@@ -96,9 +96,7 @@ fn answer(
 ) -> Result<Answer, CliError> {
     let EvaluateParts { arguments, asked, judged, rival } = parts;
     let (evaluation, findings, ruling) = (judged.evaluation(), &judged.findings, &recorded.ruling);
-    if let Some(hit) = limit_hit(&evaluation.verdict, &arguments.one) {
-        call.hit(hit);
-    }
+    note_limit(call, &evaluation.verdict, &arguments.one);
     let why = judged.why_not_compared();
     let result = Evaluated {
         evaluation: Some(evaluation),
@@ -151,8 +149,12 @@ fn answer(
             recorded.file
         ))?;
     }
-    if !ruling.why.is_empty() && exit == ExitCode::Failed && arguments.require != Requirement::Correct {
-        output::say(&format!("`--require {}` does not hold: {}", arguments.require.word(), ruling.why));
+    if !ruling.why.is_empty()
+        && exit == ExitCode::Failed
+        && arguments.require != Requirement::Correct
+        && let Some(word) = arguments.require.to_possible_value()
+    {
+        output::say(&format!("`--require {}` does not hold: {}", word.get_name(), ruling.why));
     }
     Ok(answer)
 }
@@ -485,16 +487,6 @@ pub enum Requirement {
     NotSlower,
     /// It also takes its rival's place
     Accepted,
-}
-
-impl Requirement {
-    pub fn word(self) -> &'static str {
-        match self {
-            Requirement::Correct => "correct",
-            Requirement::NotSlower => "not-slower",
-            Requirement::Accepted => "accepted",
-        }
-    }
 }
 
 /// `3%` or `0.03`: from 0 to 10.

@@ -28,7 +28,7 @@ use super::candidate::{self, CandidateArgs, named};
 use super::error::CliError;
 use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit, samples, time_of};
+use super::judge::{self, Aim, AskedCandidate, Judged, note_limit, samples, time_of};
 use super::one_args::{RunArgs, TestOneArgs};
 use super::profile::{CounterLook, CounterOrder, error_of, look};
 use super::rival::ChosenRival;
@@ -54,7 +54,7 @@ use crate::peer::SHIPPED;
 use crate::regular;
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::{
-    GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent, word,
+    GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
 };
 use crate::report::github;
 use crate::report::judged::Setting;
@@ -87,9 +87,7 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     // From here on others wait: two candidates at once would disturb each other's times.
     let log = evaluate::take_log(&asked.options.candidate.out, &kernel.name, &asked.setup.choice)?;
     let gate = JudgedGate::of(arguments, call, &asked, Some(&rival))?;
-    if let Some(hit) = limit_hit(&gate.judged.evaluation().verdict, &asked.options) {
-        call.hit(hit);
-    }
+    note_limit(call, &gate.judged.evaluation().verdict, &asked.options);
     let goals = goals.map_or(Ok(Vec::new()), |goals| gate.goals(goals))?;
     let mut result = gate.result(&baseline, &rival, goals);
     gate.record(&baseline, &log, &mut result)?;
@@ -214,12 +212,11 @@ impl<'a> JudgedGate<'a> {
         let timed: Vec<&str> = timed.map(|problem| problem.name.as_str()).collect();
         let gone = baseline.problems.iter().filter(|(name, _)| !timed.contains(&name.as_str()));
         let gone = gone.map(|(name, times)| GatedProblem {
+            problem: name.clone(),
+            decision: GatedDecision::Missing,
+            why: format!("the baseline has `{name}`, and the space times no such problem"),
             stored_p50_ns: Some(times.p50_ns),
-            ..GatedProblem::blank(
-                name,
-                GatedDecision::Missing,
-                format!("the baseline has `{name}`, and the space times no such problem"),
-            )
+            ..GatedProblem::default()
         });
         let mut notes = rival.notes.clone();
         if baseline.space_hash != ContentHash::of(file.text.as_bytes()) {
@@ -227,8 +224,6 @@ impl<'a> JudgedGate<'a> {
         }
         let embedded = catalog::names().contains(&asked.setting.space.as_str());
         let result = GateResult {
-            decision: EnvelopeStatus::NotRun,
-            why: String::new(),
             baseline: arguments.baseline.display().to_string(),
             threshold_percent: arguments.threshold * 100.0,
             problems: timed.iter().map(|name| self.problem(name, baseline)).chain(gone).collect(),
@@ -236,13 +231,11 @@ impl<'a> JudgedGate<'a> {
             missing: judged.findings.missing.clone(),
             informational: GateResult::INFORMATIONAL,
             notes,
-            number: 0,
-            files: None,
-            updated: None,
             kernel: asked.setting.kernel.clone(),
             device: judged.device_name(asked),
             file: (!embedded).then(|| file.path.display().to_string()),
             not_compared: judged.findings.not_compared.clone(),
+            ..GateResult::default()
         };
         result.decided()
     }
@@ -254,7 +247,10 @@ impl<'a> JudgedGate<'a> {
             line: problem_line(&self.asked.candidate.file.text, name),
             correct: Some(self.is_correct()),
             stored_p50_ns: before.map(|times| times.p50_ns),
-            ..GatedProblem::blank(name, decision, why)
+            problem: name.to_string(),
+            decision,
+            why,
+            ..GatedProblem::default()
         };
         if !self.is_correct() {
             let verdict = &judged.evaluation().verdict;
@@ -423,7 +419,7 @@ impl<'a> JudgedGate<'a> {
             baseline_source_hash: baseline.source_hash.clone(),
             candidate: evaluate::recorded_candidate(asked, &self.judged),
             threshold: arguments.threshold,
-            decision: word(result.decision).to_string(),
+            decision: result.decision.as_str().to_string(),
             why: result.why.clone(),
             problems: result.problems.iter().map(problem).collect(),
             git_commit: git.commit.clone(),
@@ -538,7 +534,7 @@ fn answer(
     }
     if !call.is_json() {
         let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
-        output::stdout(&format!("{table}\n{}: {}{updated}\n", word(status), result.why))?;
+        output::stdout(&format!("{table}\n{}: {}{updated}\n", status.as_str(), result.why))?;
     }
     Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }

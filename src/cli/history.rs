@@ -390,10 +390,7 @@ mod tests {
             configuration: "{}".into(),
             source: "int x;".into(),
             launch: "{}".into(),
-            has_launch: false,
-            source_hash: None,
-            source_changed: false,
-            notes: Vec::new(),
+            ..RestoredFiles::default()
         };
         faults::begin(1, 1.0);
         let failed = write(&to, &files, false);

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use evo_protocol::binary::Binary;
-use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::device::DeviceInfo;
 use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::{Measurement, TimingMode};
@@ -17,6 +17,7 @@ use evo_protocol::request::EvaluationLevel;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictClass, VerdictKind};
 use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash, Genome};
+use serde_json::Value;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -640,9 +641,7 @@ impl<T> Tried<T> {
         let Tried { asked: AskedCandidate { options, setting, .. }, judged, .. } = self;
         let evaluation = judged.evaluation();
         let verdict = &evaluation.verdict;
-        if let Some(hit) = limit_hit(verdict, options) {
-            call.hit(hit);
-        }
+        note_limit(call, verdict, options);
         let not_run: Vec<&str> = missing(evaluation, self.aim).into_iter().chain(absent).collect();
         let answer = ended(&judged.single, &not_run, &options.allow_not_run);
         if !call.is_json() {
@@ -698,12 +697,15 @@ pub fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
     }
 }
 
-pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName> {
+/// Notes the limit by which a verdict came about.
+pub fn note_limit(call: &Call, verdict: &Verdict, arguments: &TestOneArgs) {
     if verdict.kind == VerdictKind::CompileTimeout {
-        return Some(LimitName::Compile);
+        call.hit(LimitName::Compile);
+    } else if let Some(waited_ms) = verdict.evidence.get("deadline_ms").and_then(Value::as_f64)
+        && waited_ms >= arguments.run.limits.limit_device.as_secs_f64() * 1e3
+    {
+        call.hit(LimitName::Device);
     }
-    let waited_ms = verdict.evidence.get("deadline_ms")?.as_f64()?;
-    (waited_ms >= arguments.run.limits.limit_device.as_secs_f64() * 1e3).then_some(LimitName::Device)
 }
 
 /// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.
@@ -759,23 +761,6 @@ pub fn rehearse(
         }
         Err(error) => Err(CliError::harness(format!("the reference was not computed: {error}"))),
     }
-}
-
-/// Has a GPU's lane compute the answers of a built-in reference while the first proposals are compiled. On the host device
-/// both would use the same processor.
-pub fn answer_ahead(
-    lane: &mut Lane,
-    kernel: &KernelSpec,
-    problems: &[&ProblemSpec],
-    configuration: &Configuration,
-    recipe: &KernelRecipe,
-) {
-    let is_builtin = matches!(kernel.check.reference, ReferenceSpec::Builtin { .. });
-    if !is_builtin || lane.info().kind != DeviceKind::Cuda {
-        return;
-    }
-    let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
-    lane.answer_ahead(recipe.judging().0, plans.collect());
 }
 
 #[cfg(test)]

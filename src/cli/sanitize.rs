@@ -73,6 +73,9 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
         }
     };
     let sanitized = Sanitized { setting: &setting, tool, look: &look };
+    let timed_out = |outcome: &SanitizerOutcome| {
+        outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
+    };
     if look.outcomes.iter().any(timed_out) {
         call.hit(LimitName::Tool);
     }
@@ -118,10 +121,6 @@ pub fn tool_on(kind: DeviceKind, program: Option<&Path>) -> Result<FoundTool, To
         DeviceKind::Cuda => locate(ToolKind::ComputeSanitizer, program, &ToolPlaces::of_environment()),
         DeviceKind::Host | DeviceKind::Replay => Err(not_on_host()),
     }
-}
-
-fn timed_out(outcome: &SanitizerOutcome) -> bool {
-    outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
 }
 
 /// Looks at a job of the candidate by tool, and beside it on the host device.

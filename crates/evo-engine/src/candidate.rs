@@ -494,7 +494,7 @@ pub struct RestoreRequest<'a> {
     pub device: DeviceKind,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RestoredFiles {
     pub configuration: String,
     pub source: String,

@@ -16,6 +16,7 @@ use super::templates;
 
 words! {
     /// What became of one problem.
+    #[derive(Default)]
     GatedDecision {
         Pass = "pass",
         Regression = "regression",
@@ -25,6 +26,7 @@ words! {
         /// The baseline has it, and the space has not.
         Missing = "missing",
         /// It was not compared.
+        #[default]
         NotRun = "not_run",
     }
 }
@@ -48,7 +50,7 @@ impl From<RegressionDecision> for GatedDecision {
 }
 
 /// One problem of the baseline or of the space. Times are medians of this run, nanoseconds.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GatedProblem {
     pub problem: String,
     pub baseline_p50_ns: Option<f64>,
@@ -76,28 +78,6 @@ pub struct GatedProblem {
 }
 
 impl GatedProblem {
-    /// A problem of which no number is known.
-    pub fn blank(problem: &str, decision: GatedDecision, why: String) -> GatedProblem {
-        GatedProblem {
-            problem: problem.to_string(),
-            baseline_p50_ns: None,
-            candidate_p50_ns: None,
-            ratio: None,
-            ratio_low: None,
-            ratio_high: None,
-            floor: None,
-            decision,
-            why,
-            correct: None,
-            rounds: None,
-            p: None,
-            mann_whitney_p: None,
-            cliffs_delta: None,
-            stored_p50_ns: None,
-            line: None,
-        }
-    }
-
     /// Why a field is null.
     fn why_unknown(&self, field: &str) -> &str {
         match field {
@@ -113,16 +93,6 @@ impl GatedProblem {
 fn with_reasons<S: Serializer>(problems: &[GatedProblem], serializer: S) -> Result<S::Ok, S::Error> {
     let rows = problems.iter().map(|row| because(json!(row), &|field| row.why_unknown(field).to_string()));
     serializer.collect_seq(rows)
-}
-
-/// How a run ended, as files have it.
-pub fn word(status: EnvelopeStatus) -> &'static str {
-    match status {
-        EnvelopeStatus::Pass => "pass",
-        EnvelopeStatus::Fail => "fail",
-        EnvelopeStatus::Noisy => "noisy",
-        _ => "not_run",
-    }
 }
 
 /// What became of a goal.
@@ -166,7 +136,7 @@ pub enum GateAnswer {
 }
 
 /// A whole run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct GateResult {
     pub decision: EnvelopeStatus,
     pub why: String,
@@ -283,7 +253,7 @@ impl GateResult {
         let mut all: Vec<GithubAnnotation> = problems.chain(goals).collect();
         if all.is_empty() && self.decision != EnvelopeStatus::Pass {
             let is_error = self.decision == EnvelopeStatus::Fail;
-            all.push(annotation(is_error, word(self.decision).to_string(), &self.why));
+            all.push(annotation(is_error, self.decision.as_str().to_string(), &self.why));
         }
         all
     }
@@ -300,31 +270,16 @@ mod tests {
     use super::*;
 
     fn problem(decision: GatedDecision) -> GatedProblem {
-        GatedProblem {
-            baseline_p50_ns: Some(1e3),
-            line: Some(4),
-            ..GatedProblem::blank("a|b", decision, "because".into())
-        }
+        let (problem, why) = ("a|b".to_string(), "because".to_string());
+        let baseline_p50_ns = Some(1e3);
+        GatedProblem { problem, decision, why, baseline_p50_ns, line: Some(4), ..GatedProblem::default() }
     }
 
     fn run(decisions: &[GatedDecision]) -> GateResult {
         GateResult {
-            decision: EnvelopeStatus::Error,
-            why: String::new(),
-            baseline: "evo-baseline.json".into(),
             threshold_percent: 2.0,
             problems: decisions.iter().copied().map(problem).collect(),
-            goals: Vec::new(),
-            missing: Vec::new(),
-            informational: GateResult::INFORMATIONAL,
-            notes: Vec::new(),
-            number: 1,
-            files: None,
-            updated: None,
-            kernel: "k".into(),
-            device: "d".into(),
-            file: Some("k.toml".into()),
-            not_compared: None,
+            ..GateResult::default()
         }
     }
 

@@ -33,7 +33,8 @@ use crate::journal::conditions::Conditions;
 use crate::journal::record::{StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
-use crate::kernel::spec::{KernelSpec, ProblemSpec, ReplacedDefault, SpaceFile};
+use crate::kernel::resolve::resolve;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, ReplacedDefault, SpaceFile};
 use crate::kernel::tiny::{FilledDevice, FillingProblem, filling_problem};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
@@ -206,7 +207,11 @@ impl LiveSubject {
         let recipe = if self.is_hint { recipe?.hinting() } else { recipe? };
         let default = self.space().configuration(&self.space().default_genome());
         judge::rehearse(lane, kernel, &problems, &default, &recipe)?;
-        judge::answer_ahead(lane, kernel, &problems, &default, &recipe);
+        // On the host device compilers would want the same processor.
+        if matches!(kernel.check.reference, ReferenceSpec::Builtin { .. }) && info.kind == DeviceKind::Cuda {
+            let plans = problems.iter().filter_map(|problem| resolve(kernel, &default, problem).ok());
+            lane.answer_ahead(recipe.judging().0, plans.collect());
+        }
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
