@@ -488,8 +488,7 @@ impl Judged {
     pub fn measured<'a>(&'a self, kernel: &KernelSpec, compared: Result<&'a Pairs, String>) -> Measured<'a> {
         Measured {
             evaluation: self.evaluation(),
-            plans: self.plans(),
-            mode: self.mode,
+            problems: self.problems(),
             device: self.device.as_ref(),
             is_persistent: kernel.is_persistent,
             compared,

@@ -8,7 +8,7 @@ use evo_protocol::evaluation::{Evaluation, Recovery};
 use evo_protocol::facts::Facts;
 use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
-use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::verdict::{Evidence, GateReport, VerdictClass, VerdictKind};
@@ -194,10 +194,8 @@ pub type Pairs = [Result<PairedProblem, String>];
 #[derive(Debug)]
 pub struct Measured<'a> {
     pub evaluation: &'a Evaluation,
-    /// The timed problems; none for a candidate that never reached the device.
-    pub plans: &'a [ProblemPlan],
-    /// The mode that ranks.
-    pub mode: TimingMode,
+    /// None for a candidate that never reached the device.
+    pub problems: Vec<EvaluatedProblem<'a>>,
     /// Absent where no device was opened.
     pub device: Option<&'a DeviceInfo>,
     /// The kernel keeps its blocks running on purpose, so few of them mean nothing.
@@ -276,10 +274,10 @@ impl Measured<'_> {
         let pairs = self.compared.as_ref().ok();
         let missing = self.compared.as_ref().err();
         let error = pairs.and_then(|pairs| pairs.iter().find_map(|pair| pair.as_ref().err()));
-        let fewest = self.plans.iter().min_by_key(|plan| blocks(plan));
-        let ratios = pairs.filter(|pairs| pairs.len() == self.plans.len()).map(|pairs| {
-            let pairs = self.plans.iter().zip(*pairs);
-            pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| 1.0 / pair.ratio)))
+        let fewest = self.problems.iter().map(|problem| problem.plan).min_by_key(|plan| blocks(plan));
+        let ratios = pairs.filter(|pairs| pairs.len() == self.problems.len()).map(|pairs| {
+            let weights = self.problems.iter().map(|problem| problem.plan.weight);
+            weights.zip(pairs.iter().map(|pair| pair.as_ref().ok().map(|pair| 1.0 / pair.ratio)))
         });
         Figures {
             latency_ms: Known::number(latency_ms, NOT_PASSED),
@@ -300,16 +298,15 @@ impl Measured<'_> {
     }
 
     pub fn problems(&self) -> Vec<BenchmarkProblem> {
-        let problem = |(number, plan): (usize, &ProblemPlan)| {
-            let mut times = self.evaluation.measurements.iter();
-            let time = times.find(|time| time.problem == plan.name && time.mode == self.mode);
+        let problem = |(number, problem): (usize, &EvaluatedProblem<'_>)| {
+            let EvaluatedProblem { plan, time, .. } = *problem;
             let pair = match &self.compared {
                 Ok(pairs) => {
                     pairs.get(number).map_or(Err(NOT_PASSED), |pair| pair.as_ref().map_err(String::as_str))
                 }
                 Err(why) => Err(why.as_str()),
             };
-            let (pair, why) = (pair.ok(), pair.err().unwrap_or_default());
+            let (pair, why) = (pair.ok(), pair.err().unwrap_or(NOT_PASSED));
             // The comparison has the candidate's time over the default's; a speed-up is its inverse.
             let speedup = |of: fn(&PairedProblem) -> f64| Known::number(pair.map(|pair| 1.0 / of(pair)), why);
             BenchmarkProblem {
@@ -323,7 +320,7 @@ impl Measured<'_> {
                 few_ctas: self.few_ctas(Some(plan)),
             }
         };
-        self.plans.iter().enumerate().map(problem).collect()
+        self.problems.iter().enumerate().map(problem).collect()
     }
 }
 
@@ -576,6 +573,10 @@ mod tests {
         Ok(serde_json::from_value(pair).unwrap())
     }
 
+    fn untimed(plan: &ProblemPlan) -> EvaluatedProblem<'_> {
+        EvaluatedProblem { plan, canonical: true, time: None, pair: None, roofline_ratio: None }
+    }
+
     #[track_caller]
     fn check(
         kind: VerdictKind,
@@ -588,12 +589,11 @@ mod tests {
             fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::new(kind, ""));
         evaluation.objective_ns = Some(2e6);
         let device = DeviceInfo { kind: on, multiprocessors: 132, ..fake::header().device };
-        let pairs = [pair(0.5)];
+        let (pairs, plan) = ([pair(0.5)], plan(grid));
         let compared = if kind == VerdictKind::Pass { Ok(&pairs[..]) } else { Err(NOT_PASSED.to_string()) };
         let measured = Measured {
             evaluation: &evaluation,
-            plans: &[plan(grid)],
-            mode: TimingMode::Hot,
+            problems: vec![untimed(&plan)],
             device: Some(&device),
             is_persistent,
             compared,
@@ -633,15 +633,13 @@ mod tests {
         let verdict = Verdict::new(VerdictKind::WrongAnswer, "off").with("log", "é".repeat(LOG_MAX));
         let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", verdict);
         let plan = example::plan("p", 1.0);
-        let problem =
-            EvaluatedProblem { plan: &plan, canonical: true, time: None, pair: None, roofline_ratio: None };
         let evaluated = Evaluated {
             evaluation: Some(&evaluation),
             correct: false,
             ruling: None,
             score: Some(2.0),
             not_compared: "no",
-            problems: vec![problem],
+            problems: vec![untimed(&plan)],
             bottleneck: Known::Unknown("no".into()),
             next_step: "go".into(),
         };

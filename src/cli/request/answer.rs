@@ -117,10 +117,10 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     let speedup = speedup(evaluation, request);
     let not_compared = request.why_not_compared();
     let scores = json!({
-        "combined_score": speedup.map(|speedup| speedup.value),
-        "speedup": speedup.map(|speedup| speedup.value),
+        "combined_score": speedup.map(|speedup| speedup.0),
+        "speedup": speedup.map(|speedup| speedup.0),
         "sol_score": roofline_share(request),
-        "fast_p": speedup.map(|speedup| u8::from(speedup.value > 1.0)),
+        "fast_p": speedup.map(|speedup| u8::from(speedup.0 > 1.0)),
     });
     let answer = json!({
         "schema": "evo.evaluate.answer",
@@ -377,8 +377,7 @@ fn performance(
     let interval =
         bound(|problem| Some(problem.time?.ci_low_ns)).zip(bound(|problem| Some(problem.time?.ci_high_ns)));
     let against = request.against().or(request.baseline.as_ref().ok().map(|baseline| &baseline.name[..]));
-    let speedup = speedup.map(|speedup| {
-        let MeasuredSpeedup { value, bounds, method } = speedup;
+    let speedup = speedup.map(|(value, bounds, method)| {
         let (low, high) = (bounds.map(|bounds| bounds.0), bounds.map(|bounds| bounds.1));
         json!({ "value": value, "low": low, "high": high, "against": against, "method": method })
     });
@@ -402,13 +401,8 @@ fn performance(
     })
 }
 
-#[derive(Clone, Copy)]
-struct MeasuredSpeedup {
-    value: f64,
-    /// 95 %; only of a paired comparison.
-    bounds: Option<(f64, f64)>,
-    method: &'static str,
-}
+/// The value, its 95 % bounds where it is that of a paired comparison, and how it was measured.
+type MeasuredSpeedup = (f64, Option<(f64, f64)>, &'static str);
 
 /// The speed-up, side by side where that was measured.
 fn speedup(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Option<MeasuredSpeedup> {
@@ -421,14 +415,14 @@ fn speedup(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Option<Measu
     if let (Some(value), Some(low), Some(high)) =
         (mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low))
     {
-        return Some(MeasuredSpeedup { value, bounds: Some((low, high)), method: "paired" });
+        return Some((value, Some((low, high)), "paired"));
     }
     if request.is_same_code() {
-        return Some(MeasuredSpeedup { value: 1.0, bounds: Some((1.0, 1.0)), method: "same_code" });
+        return Some((1.0, Some((1.0, 1.0)), "same_code"));
     }
     let value = request.baseline.as_ref().ok()?.objective_ns / evaluation.objective_ns?;
     let method = if request.is_screening() { "screening" } else { "unpaired" };
-    (value.is_finite() && value > 0.0).then_some(MeasuredSpeedup { value, bounds: None, method })
+    (value.is_finite() && value > 0.0).then_some((value, None, method))
 }
 
 /// `faster`, `slower`, `same` or `ambiguous`; nothing where no comparison was made side by side.
