@@ -191,7 +191,7 @@ impl Call {
         let Answer { exit, status, error, own, result, allowed_not_run, reasons } = answer;
         let facts = self.facts();
         let mut envelope = CommandEnvelope {
-            version: schema::version(facts.command()),
+            version: schema::version(facts.schema.trim_start_matches("evo.")),
             status,
             exit_code: exit as u8,
             error: error.map(|error| error.envelope()),

@@ -123,7 +123,7 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         output::say(&format!("hint: {hint}"));
     }
     if call.is_json() {
-        call.finish_quietly(usage(error, call.facts().command()));
+        call.finish_quietly(usage(error, call.facts().schema.trim_start_matches("evo.")));
     }
     ExitCode::Usage
 }

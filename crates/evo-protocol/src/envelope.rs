@@ -53,10 +53,6 @@ impl CommandEnvelope {
     /// Paths that are null without a reason where there is nothing to tell.
     pub const NULL_FOR_NONE: [&str; 6] =
         ["error", "error.hint", "error.place", "error.place.line", "error.place.column", "limits.hit"];
-
-    pub fn command(&self) -> &str {
-        self.schema.strip_prefix("evo.").unwrap_or_default()
-    }
 }
 
 words! {

@@ -7,12 +7,13 @@ use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::{because, told};
 use evo_protocol::leaderboard::PairedProblem;
+use evo_protocol::plan::ProblemPlan;
 use evo_protocol::request::{EvaluationLevel, EvaluationRequest, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
+use evo_space::genome::ContentHash;
 use serde_json::{Map, Value, json};
 
-use super::judge::{MeasuredBaseline, ReadyRequest};
-use crate::cli::judge::Judged;
+use crate::cli::judge::{AskedCandidate, Judged};
 use crate::cli::rival::ChosenRival;
 use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::report::judged::{EvaluatedProblem, geometric_mean};
@@ -30,10 +31,21 @@ pub struct AnswerHead {
     pub tag: Option<Value>,
 }
 
+/// A baseline's time, and what tells its code from others.
+#[derive(Clone)]
+pub struct MeasuredBaseline {
+    /// As messages name it.
+    pub name: String,
+    pub objective_ns: f64,
+    pub code: Option<ContentHash>,
+    pub plans: Vec<ProblemPlan>,
+}
+
 /// A candidate that was judged, as far as it was asked.
 pub struct JudgedRequest<'a> {
     pub request: &'a EvaluationRequest,
-    pub ready: &'a ReadyRequest,
+    pub asked: &'a AskedCandidate,
+    pub level: EvaluationLevel,
     pub visibility: Visibility,
     pub judged: &'a Judged,
     pub problems: Vec<EvaluatedProblem<'a>>,
@@ -54,7 +66,7 @@ impl JudgedRequest<'_> {
     }
 
     fn is_screening(&self) -> bool {
-        self.ready.level == EvaluationLevel::Quick
+        self.level == EvaluationLevel::Quick
     }
 
     fn is_paired(&self) -> bool {
@@ -104,7 +116,7 @@ impl AnswerHead {
 pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     let evaluation = request.judged.evaluation();
     let missing = &request.judged.findings.missing;
-    let level = request.ready.level;
+    let level = request.level;
     let verdict = &evaluation.verdict;
     let class = verdict.kind.class();
     let log = verdict.evidence.get("log").and_then(Value::as_str).unwrap_or(&verdict.message);
@@ -152,7 +164,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
             "source": evaluation.source_hash.as_ref().map(ToString::to_string),
             "code": evaluation.code_hash.as_ref().map(ToString::to_string),
         },
-        "repro": is_owner.then_some(&request.ready.asked.setting.repro),
+        "repro": is_owner.then_some(&request.asked.setting.repro),
     });
     let unseen = |why: &'static str| if is_owner { why } else { HIDDEN };
     let not_told = |path: &str| match path {
@@ -333,7 +345,7 @@ fn provenance(request: &JudgedRequest<'_>) -> Value {
         "driver": device.map(|device| &device.driver).filter(|driver| !driver.is_empty()),
         "evo": env!("CARGO_PKG_VERSION"),
         "trust": device.map(|device| if device.kind == DeviceKind::Host { "host" } else { "device" }),
-        "seed": is_owner.then_some(request.ready.asked.seed),
+        "seed": is_owner.then_some(request.asked.seed),
         "visibility": if is_owner { "owner" } else { "agent" },
     })
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode};
-use evo_protocol::plan::ProblemPlan;
 use evo_protocol::request::{
     CandidateKind, EvaluationLevel, EvaluationRequest, RequestedBaseline, RequestedCandidate, Visibility,
 };
@@ -16,7 +15,7 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use super::answer::{AnswerHead, JudgedRequest, judged, without_verdict};
+use super::answer::{AnswerHead, JudgedRequest, MeasuredBaseline, judged, without_verdict};
 use super::task;
 use crate::cli::error::{CliError, CliErrorKind, ErrorSubject};
 use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
@@ -75,19 +74,9 @@ struct WarmTask {
 /// Baselines that were measured by themselves, by name and level; an error is why there is no time.
 type MeasuredBaselines = BTreeMap<(String, EvaluationLevel), Result<MeasuredBaseline, String>>;
 
-/// A baseline's time, and what tells its code from others.
-#[derive(Clone)]
-pub struct MeasuredBaseline {
-    /// As messages name it.
-    pub name: String,
-    pub objective_ns: f64,
-    pub code: Option<ContentHash>,
-    pub plans: Vec<ProblemPlan>,
-}
-
-pub struct ReadyRequest {
-    pub asked: AskedCandidate,
-    pub level: EvaluationLevel,
+struct ReadyRequest {
+    asked: AskedCandidate,
+    level: EvaluationLevel,
     key: ContentHash,
 }
 
@@ -312,7 +301,8 @@ impl<'a> RequestSession<'a> {
         let text = wanted.and_then(RequestedCandidate::source);
         let judged_request = JudgedRequest {
             request,
-            ready,
+            asked,
+            level: ready.level,
             visibility: self.visibility(request),
             judged: &candidate,
             problems: candidate.problems(),
