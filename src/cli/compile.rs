@@ -96,12 +96,14 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
     let kernel = session::kernel_to(file, "compile")?;
     let problems = problems_on(kernel, target.kind);
     let only = genome.as_ref().map(|genome| file.space.configuration(genome));
+    // What judges answers plays no part here: neither the reference kernel nor a seed.
+    let mut recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
+    recipe.arch.clone_from(&target.arch);
     let mut compile_run = CompileRun {
         space: &file.space,
         kernel,
         arch: &target.arch,
-        // What judges answers plays no part here: neither the reference kernel nor a seed.
-        recipe: KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0).targeting(&target.arch),
+        recipe,
         columns: ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width()),
         call,
         is_alone: genome.is_some(),

@@ -180,8 +180,12 @@ impl<'a> JudgedGate<'a> {
             match rival.map(|rival| opened.ranking_rival(rival)).transpose()? {
                 Some(Ok((evaluation, against))) => {
                     opened.lane.expect_pairs();
-                    let (lane, threshold) = (&mut opened.lane, arguments.threshold);
-                    compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
+                    let pair = |is_same, problems: &[usize], blocks| {
+                        let rival = if is_same { &against } else { &job };
+                        let times = opened.lane.pair(&against, rival, problems, blocks);
+                        times.map_err(|error| error.to_string())
+                    };
+                    compared = compare_rounds(pair, count, arguments.threshold, asked.seed);
                     baseline = Some(evaluation);
                 }
                 Some(Err(why)) => {

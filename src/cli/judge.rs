@@ -732,7 +732,7 @@ pub fn rehearse(
     let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
     let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
     let Some(smallest) = plans.min_by_key(elements) else { return Ok(()) };
-    match lane.prepare(recipe.judging().0, &[smallest]) {
+    match lane.prepare(&recipe.check, &[smallest]) {
         Ok(()) => Ok(()),
         Err(LaneError::Refused { error }) => Err(CliError::usage(error.message).with_hint(format!(
             "nothing of `{}` can be judged without its reference; `docs/space_files.md` says what a command is handed",
@@ -759,7 +759,7 @@ pub fn answer_ahead(
         return;
     }
     let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());
-    lane.answer_ahead(recipe.judging().0, plans.collect());
+    lane.answer_ahead(&recipe.check, plans.collect());
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let device = match &mut plan.subject {
         SweepSubject::Live(live) => {
             live.is_hint = true;
-            live.choice().clone()
+            live.setup.choice.clone()
         }
         SweepSubject::Replayed(_) => return Err(CliError::harness("a ranking was made of a recording")),
     };
@@ -130,7 +130,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
 
     let unfilled = || CliError::harness("the ranking has no problem");
     let SweepSubject::Live(live) = &plan.subject else { return Err(unfilled()) };
-    let filling = live.filling().ok_or_else(unfilled)?;
+    let filling = live.filling.get().ok_or_else(unfilled)?;
     let kernel = session::kernel_of(&live.file)?;
     let (header, evaluations) = (done.study.header(), &done.study.history.evaluations);
     let ctas = |own: &Configuration| resolve(kernel, own, &filling.problem).map_or(0, |plan| blocks(&plan));

@@ -214,8 +214,9 @@ pub fn recipe<'a>(
     // Where it does not compile in single precision, there are the answers in double precision all the same.
     let single = single.map(|(_, outcome)| outcome).transpose()?.and_then(Result::ok);
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
-    let recipe = recipe.with_single(single.as_ref()).preparing(prepare);
-    Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+    let mut recipe = recipe.with_single(single.as_ref()).preparing(prepare).on_device(info);
+    recipe.search = search(setup);
+    Ok(recipe)
 }
 
 /// A kernel of the task's, compiled or not, with its entries.

@@ -520,9 +520,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         self.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
     }
-}
 
-impl<R: Recipe> Engine<'_, R> {
     pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
         let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
         match weigh(first, verdict) {

@@ -11,12 +11,10 @@ use evo::kernel::catalog;
 use evo::supervise::job::Standing;
 use evo::supervise::lane::LaneLimits;
 
-use crate::order::Order;
+use crate::Order;
 
-/// Repetitions of each latency.
 const REPEATS: usize = 5;
 
-/// Measures worker start, recovery from a hang and the A/A noise floor.
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Value, CliError> {
     let file = catalog::open("faults")?;
     let mut bench = SelftestBench::start(&file, &order.setup, order.seed, LaneLimits::default())?;

@@ -27,7 +27,6 @@ pub struct SelftestBench<'a> {
 }
 
 impl<'a> SelftestBench<'a> {
-    /// Starts a lane for a space file that has a kernel.
     pub fn start(
         file: &'a SpaceFile,
         setup: &'a DeviceSetup,
@@ -77,7 +76,6 @@ impl<'a> SelftestBench<'a> {
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
     }
 
-    /// The same by the device's own compilers.
     pub fn job(
         &self,
         configuration: &Configuration,

@@ -15,7 +15,6 @@ mod profiled;
 mod replayed;
 mod result;
 mod sanitized;
-mod stage;
 mod workers;
 
 use serde_json::Value;

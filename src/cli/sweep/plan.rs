@@ -66,7 +66,7 @@ impl SweepSubject {
 
     pub fn within(&self) -> Option<&DeviceSpace> {
         match self {
-            SweepSubject::Live(live) => live.within(),
+            SweepSubject::Live(live) => live.within.as_ref(),
             SweepSubject::Replayed(_) => None,
         }
     }
@@ -80,7 +80,7 @@ impl SweepSubject {
 
     fn device_kind(&self) -> DeviceKind {
         match self {
-            SweepSubject::Live(live) => live.device_kind(),
+            SweepSubject::Live(live) => live.setup.choice.kind,
             SweepSubject::Replayed(_) => DeviceKind::Replay,
         }
     }

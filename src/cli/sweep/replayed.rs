@@ -4,12 +4,11 @@ use std::path::Path;
 
 use evo_protocol::device::DeviceInfo;
 
-use super::stage::Stage;
+use super::execute::Stage;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
-use crate::cli::session;
-use crate::cli::words;
+use crate::cli::{session, words};
 use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::journal::record::StudyHeader;
 use crate::replay::Recording;

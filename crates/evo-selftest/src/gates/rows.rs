@@ -55,11 +55,8 @@ pub enum Handling {
     /// In a new worker, whose memory nobody has filled.
     NewWorker,
     ShortDeadlines,
-    /// With little room for output.
     LittleOutput,
-    /// With the binary of another variant.
     OtherBinary,
-    /// Beside a rival that is far faster.
     FastRival,
 }
 
@@ -126,7 +123,6 @@ impl GateRow {
         !matches!(self.host, Shows(NamesCause | RefusesEarly | CheckWorth::Nothing) | Absent(_))
     }
 
-    /// Only the host has this check.
     const fn host_only(self, why: &'static str) -> GateRow {
         self.cuda(Absent(why))
     }

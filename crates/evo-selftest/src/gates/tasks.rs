@@ -4,6 +4,9 @@ use evo::cli::error::CliError;
 use evo::kernel::catalog;
 use evo::kernel::spec::SpaceFile;
 
+/// With a mark for each part that tasks differ in.
+const TASK: &str = include_str!("task.toml");
+
 /// A task: arguments, sizes and rules by which a fixture is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct FixtureTask {
@@ -135,46 +138,23 @@ impl FixtureTask {
             ),
         };
         let tiny = if tiny.is_empty() { String::new() } else { format!("tiny = [{tiny}]") };
-        let arguments = self.declared();
         let lost = if self.arguments == LINE_ARGUMENTS { "max(1, N // THREADS)" } else { blocks };
-        let text = format!(
-            r#"[kernel]
-name = "gates_{entry}"
-template = "gates.cu.j2"
-[parameters]
-FIXTURE = {{ values = [{values}], default = "none" }}
-TASK = {{ values = ["{entry}"], default = "{entry}" }}
-THREADS = {{ values = [128], default = 128 }}
-{arguments}
-[[launches]]
-entry = "{entry}"
-when = "'{entry}' != 'idle'"
-{LAUNCH}
-grid = ["{lost} if FIXTURE == 'lost_tail' else {MANY_BLOCKS} if FIXTURE == 'cooperative' else {blocks}", "65536 if FIXTURE == 'wide_grid' else 1"]
-[[problems]]
-name = "full"
-sizes = {{ {sizes} }}
-[check]
-reference = {reference}
-{tiny}
-{rules}
-[objective]
-ranking = "hot"
-bytes = "{bytes}"
-"#
-        );
+        let parts: [(&str, &str); 10] = [
+            ("@entry@", entry),
+            ("@values@", &values),
+            ("@arguments@", &self.declared()),
+            ("@lost@", lost),
+            ("@blocks@", blocks),
+            ("@sizes@", sizes),
+            ("@reference@", &reference),
+            ("@tiny@", &tiny),
+            ("@rules@", rules),
+            ("@bytes@", bytes),
+        ];
+        let text = parts.iter().fold(TASK.to_string(), |text, (mark, part)| text.replace(mark, part));
         Ok(catalog::from_text(&format!("gates ({entry}, {fixture})"), text)?)
     }
 }
-
-/// More blocks than a host has cores for, which is how many run together there.
-const MANY_BLOCKS: u32 = 2048;
-
-/// What fixtures of the static checks ask for.
-const LAUNCH: &str = r#"block = ["2048 if FIXTURE == 'many_threads' else THREADS"]
-shared_bytes = "1048576 if FIXTURE == 'much_shared' else 4 * THREADS"
-cluster = ["16 if FIXTURE == 'wide_cluster' else 1"]
-cooperative = "FIXTURE == 'cooperative'""#;
 
 #[cfg(test)]
 mod tests {
