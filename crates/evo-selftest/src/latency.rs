@@ -11,7 +11,7 @@ use evo::kernel::catalog;
 use evo::supervise::job::Standing;
 use evo::supervise::lane::LaneLimits;
 
-use crate::Order;
+use crate::order::Order;
 
 const REPEATS: usize = 5;
 

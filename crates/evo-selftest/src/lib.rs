@@ -9,6 +9,7 @@ mod alarms;
 mod crash;
 pub mod gates;
 mod latency;
+mod order;
 mod ptx;
 
 use std::path::Path;
@@ -17,12 +18,13 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestReport, open_device};
-use evo::cli::session::{self, DeviceSetup};
+use evo::cli::session;
 use evo::cli::{SandboxMode, device_lane, output, seed};
 use evo::process;
 use evo::worker::judge::agreement::compare_references;
-use evo_protocol::device::DeviceError;
 use serde_json::{Value, json};
+
+use order::{Order, failed};
 
 /// Tests whether evo still judges rightly
 #[derive(Debug, Parser)]
@@ -69,29 +71,6 @@ enum Subject {
     Crash,
     /// SIGKILL to usable, worker start, A/A noise floor
     Latency,
-}
-
-struct Order {
-    setup: DeviceSetup,
-    only: Option<String>,
-    seed: u64,
-    count: Option<usize>,
-}
-
-impl Order {
-    fn wants(&self, name: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| name.contains(only))
-    }
-
-    /// `--only` names nothing that there is.
-    fn names_nothing(&self, kind: &str, hint: String) -> CliError {
-        let only = self.only.as_deref().unwrap_or_default();
-        CliError::usage(format!("no {kind} has `{only}` in its name")).with_hint(hint)
-    }
-}
-
-fn failed(error: DeviceError) -> CliError {
-    CliError::environment(error.to_string())
 }
 
 /// Runs the program: 0 where nothing failed, 1 otherwise. Its workers and the sweeps that it kills are evo, which it is too.

@@ -7,10 +7,11 @@ use evo_protocol::leaderboard::LeaderboardSection;
 use super::apart;
 use super::plan::{SweepPlan, SweepSubject};
 use super::prior::{self, PriorSource};
+use super::stage::Stage;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::{progress, session};
-use crate::engine::{Compilers, Engine, Inbox, LanePart, Parts, Recipe, RunSummary, live};
+use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
 use crate::journal::own_folder::OwnFolder;
@@ -20,17 +21,6 @@ use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::spec::ReplacedDefault;
 use crate::report::closing;
 use crate::study::{EarlierLimits, EarlierResults, Study};
-
-/// Compilers and a device, or a recording in their place, ready for the engine.
-pub struct Stage<'a, R: Recipe> {
-    pub recipe: R,
-    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
-    pub lanes: Vec<LanePart<R::Job>>,
-    /// evo's own kernels, where there are several devices to compare.
-    pub anchors: Option<R::Job>,
-    pub header: StudyHeader,
-    pub notices: Vec<String>,
-}
 
 /// Everything in it is on the disk already.
 pub struct SweepOutcome {

@@ -13,9 +13,9 @@ use evo_space::space::SearchSpace;
 
 use super::anchors;
 use super::conditions::{JudgedUnder, definition, inputs};
-use super::execute::Stage;
 use super::lanes::{self, StartedLane};
 use super::sanitized;
+use super::stage::Stage;
 use super::workers::{self, LaneOrder};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;

@@ -15,6 +15,7 @@ mod profiled;
 mod replayed;
 mod result;
 mod sanitized;
+mod stage;
 mod workers;
 
 use serde_json::Value;

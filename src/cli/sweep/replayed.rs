@@ -4,7 +4,7 @@ use std::path::Path;
 
 use evo_protocol::device::DeviceInfo;
 
-use super::execute::Stage;
+use super::stage::Stage;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;

@@ -26,7 +26,7 @@ use rand_chacha::rand_core::SeedableRng;
 use serde_json::{Value, json};
 
 use self::plain::{Agreement, PlainOrder, PlainReply, VERSION};
-use crate::Order;
+use crate::order::Order;
 
 pub use self::plain::serve;
 

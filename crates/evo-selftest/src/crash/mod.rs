@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use self::processes::ProcessId;
 use self::stage::{CrashStage, Sweep, Verdicts};
-use crate::Order;
+use crate::order::Order;
 
 /// Moments without `--count`.
 const COUNT: usize = 200;

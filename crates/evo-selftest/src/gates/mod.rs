@@ -33,7 +33,7 @@ use evo_space::value::Value;
 use serde_json::json;
 
 use self::rows::{CheckWorth, GateRow, Handling, ROWS, RowPlan};
-use crate::Order;
+use crate::order::Order;
 
 /// A launch of a fixture that should not end.
 const LAUNCHED: Duration = Duration::from_millis(400);
@@ -108,7 +108,7 @@ fn sources_of<'r>(
 }
 
 pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
-    Ok(sources_of(ROWS, kind)?.into_values().collect())
+    Ok(sources_of(ROWS.iter(), kind)?.into_values().collect())
 }
 
 /// A device, its compilers and what they have made, by source.

@@ -17,7 +17,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use self::Needs::{Sm80, Sm90, Sm90a};
 use self::probe::Probe;
-use crate::{Order, failed};
+use crate::order::{Order, failed};
 
 const PROBES: &str = concat!(include_str!("probes.cu"), include_str!("hopper.cu"));
 
