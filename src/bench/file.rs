@@ -21,11 +21,12 @@ const MODES: [TimingMode; 3] = [TimingMode::Hot, TimingMode::Cold, TimingMode::E
 const BYTES_MAX: u64 = 1 << 20;
 const CANDIDATES_MAX: usize = 100;
 
-#[derive(Clone, Debug)]
+/// What a benchmark file asks for, or a command line without one.
+#[derive(Clone, Debug, Default)]
 pub struct BenchFile {
     pub path: PathBuf,
     pub text: String,
-    /// The run's name.
+    /// The run's name; empty for the kernel's.
     pub name: String,
     /// An embedded space, or the path of a space file.
     pub space: String,
@@ -49,6 +50,14 @@ pub struct BenchCandidate {
     pub config: Option<PathBuf>,
     pub source: Option<PathBuf>,
     pub launch: Option<PathBuf>,
+}
+
+impl BenchCandidate {
+    /// A candidate of which there are only words.
+    pub fn of_words(text: &str) -> BenchCandidate {
+        let words = text.split_whitespace().map(String::from).collect();
+        BenchCandidate { words, ..BenchCandidate::default() }
+    }
 }
 
 impl BenchFile {
@@ -168,17 +177,19 @@ fn candidates(field: &Field, folder: &Path) -> Option<Vec<BenchCandidate>> {
 }
 
 fn candidate(field: &Field, folder: &Path) -> Option<BenchCandidate> {
-    let split = |text: String| text.split_whitespace().map(String::from).collect::<Vec<String>>();
     if field.node.entries().is_none() {
-        return Some(BenchCandidate { words: split(text_of(field)?), ..BenchCandidate::default() });
+        return Some(BenchCandidate::of_words(&text_of(field)?));
     }
     field.keys(CANDIDATE_KEYS)?;
     let text = |key: &str| optional(field, key, |field| text_of(field).map(Some));
     let path = |key: &str| text(key).map(|text| text.map(|text| folder.join(text)));
-    let (config, source, launch) = (path("config")?, path("source")?, path("launch")?);
-    let name = field.optional("name", label)?;
-    let words = text("words")?.map(split).unwrap_or_default();
-    Some(BenchCandidate { name, words, config, source, launch })
+    Some(BenchCandidate {
+        config: path("config")?,
+        source: path("source")?,
+        launch: path("launch")?,
+        name: field.optional("name", label)?,
+        ..BenchCandidate::of_words(&text("words")?.unwrap_or_default())
+    })
 }
 
 fn modes(field: &Field) -> Option<Vec<TimingMode>> {

@@ -13,12 +13,11 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::ContentHash;
 
-use super::figures::{self, BenchCell, FigureContext, NOT_REACHED};
+use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, ScalingPoint, scales_badly};
 use super::own::{BenchError, Compile, OwnCandidate};
-use super::scaling::{ScalingPoint, scales_badly};
 use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
-use crate::peer::PeerSeat;
+use crate::peer::{self, PeerSeat};
 use crate::report::judged::blocks;
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
@@ -93,9 +92,7 @@ pub fn run<E: From<BenchError>>(
     compile: &mut Compile<'_, E>,
     keep: &mut Keep<'_>,
 ) -> Result<(Vec<BenchRow>, Vec<Implementation>), E> {
-    let scratch = ScratchPlace::new(order.cache.join("peers"));
-    scratch.probe().map_err(BenchError::Files)?;
-    scratch.sweep();
+    let scratch = peer::place(&order.cache, "peers").map_err(BenchError::Files)?;
     let implementation = |candidate: &OwnCandidate<'_>| Implementation {
         name: candidate.name.clone(),
         kind: ImplementationKind::Own,

@@ -8,18 +8,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use evo_protocol::bench::RowStatus;
-use evo_protocol::crosscheck::CrosscheckArray;
 use evo_protocol::measurement::TimingMode;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::GateReport;
-use serde_json::{Value, json};
 
 use super::figures::{BenchCell, NOT_TIMED};
 use super::own::BenchError;
 use super::own::in_a_line;
 use super::run::{BenchRunner, Place, Stop, TIME_USED_UP, operator};
-use crate::kernel::spec::KernelSpec;
-use crate::peer::{PeerFailure, PeerProblem};
+use crate::peer::{self, ForeignProblem, PeerProblem};
 use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::LaneError;
 use crate::timing::stats::median;
@@ -108,12 +105,18 @@ impl BenchRunner<'_, '_> {
         self.ask_carrier("its inputs could not be written", |carrier| {
             carrier.hand_out(plan, seed_index, folder.path())
         })?;
-        fs::create_dir_all(folder.path().join("outputs"))?;
-        let problem = peer_problem(plan, self.order.kernel, folder.path());
+        let place = folder.path().join("outputs");
+        fs::create_dir_all(&place)?;
+        let problem = PeerProblem {
+            problem: ForeignProblem::of(plan, folder.path()),
+            kernel: self.order.kernel.name.clone(),
+            operator: operator(self.order.kernel).map(String::from),
+            outputs: peer::arrays(plan, |own| own.role.is_answer(), &place, |dtype| dtype),
+        };
         let peer = &mut self.order.peers[seat];
-        let listed = peer.prepare(&problem).map_err(|failure| match failure {
-            PeerFailure::Unable(why) => Stop::Row(RowStatus::Skipped, why),
-            failure => Stop::Row(RowStatus::NotRun, failure.reason().to_string()),
+        let listed = peer.prepare(&problem).map_err(|failure| {
+            let status = if failure.is_unable { RowStatus::Skipped } else { RowStatus::NotRun };
+            Stop::Row(status, failure.reason)
         })?;
         let (peer, version) = (peer.name().to_string(), peer.version().map(String::from));
         let mut places = Vec::new();
@@ -149,7 +152,7 @@ impl BenchRunner<'_, '_> {
         fs::remove_dir_all(&outputs).and_then(|()| fs::create_dir(&outputs))?;
         let name = self.name_in_peer(place);
         let written = self.order.peers[seat].output(&name);
-        written.map_err(|failure| Stop::Row(RowStatus::NotRun, failure.reason().to_string()))?;
+        written.map_err(|failure| Stop::Row(RowStatus::NotRun, failure.reason))?;
         let answer = self.ask_carrier("its answer was not judged", |carrier| {
             carrier.judge_foreign(plan, seed_index, folder)
         })?;
@@ -252,7 +255,7 @@ impl BenchRunner<'_, '_> {
                 let series = self.cells.entry(turn.place).or_default().series.entry(mode).or_default();
                 let block = self.order.peers[*seat].block(name, mode, ms, &mut series.claimed);
                 let samples = block.map_err(|failure| {
-                    let why = format!("while it was timed ({}): {}", mode.as_str(), failure.reason());
+                    let why = format!("while it was timed ({}): {}", mode.as_str(), failure.reason);
                     Stop::Row(RowStatus::NotRun, why)
                 })?;
                 (samples, None)
@@ -303,33 +306,5 @@ impl BenchRunner<'_, '_> {
             self.workers.insert(at, (hash, worker));
         }
         self.workers.get_mut(&at).map(|(_, worker)| worker).ok_or_else(none)
-    }
-}
-
-/// A problem as a peer sees it, with files in a folder.
-pub fn peer_problem(plan: &ProblemPlan, kernel: &KernelSpec, folder: &Path) -> PeerProblem {
-    let array = |own: &BufferPlan, place: &str| CrosscheckArray {
-        path: folder.join(place).join(format!("{}.npy", own.name)),
-        dtype: own.dtype.as_str().to_string(),
-        npy: own.dtype.npy().to_string(),
-        shape: own.shape.clone(),
-    };
-    let of = |roles: &[Role], place: &str| {
-        let own = plan.buffers.iter().filter(|own| roles.contains(&own.role));
-        own.map(|own| (own.name.clone(), array(own, place))).collect()
-    };
-    let number = |value: f64| if value.is_finite() { json!(value) } else { json!(value.to_string()) };
-    let scalars = plan.scalars.iter().map(|own| {
-        let value: Value = own.integer.map_or_else(|| number(own.value), |integer| json!(integer));
-        (own.name.clone(), value)
-    });
-    PeerProblem {
-        problem: plan.name.clone(),
-        kernel: kernel.name.clone(),
-        operator: operator(kernel).map(String::from),
-        sizes: plan.sizes.clone(),
-        scalars: scalars.collect(),
-        inputs: of(&[Role::Input, Role::Inout, Role::Restored], "inputs"),
-        outputs: of(&[Role::Output, Role::Inout], "outputs"),
     }
 }

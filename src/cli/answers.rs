@@ -2,7 +2,6 @@
 //! command with `--json`. Each is derived from the type that is written.
 
 use evo_protocol::bench::BenchReport;
-use evo_protocol::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportManifest;
 use evo_protocol::invert::InvertRow;
@@ -34,6 +33,8 @@ use super::selftest::{SanitizedAnswer, SelftestAnswer};
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
 use crate::event::Event;
+use crate::peer::CrosscheckRequest;
+use crate::report::crosscheck::{CrosscheckLine, CrosscheckRow};
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::GateAnswer;
 use crate::report::history::{HistoryResult, SummaryResult};

@@ -90,9 +90,9 @@ pub enum Command {
         after_help = "Example: evo evaluate attention_simt 32 8 4 --json\n         evo evaluate my_kernel.toml --source faster.cu --against @champion --require accepted"
     )]
     Evaluate(EvaluateArgs),
-    /// Time candidates beside other people's implementations over many shapes, in one run
+    /// Time candidates, of a space or as a benchmark file lists them, beside other implementations over many shapes
     #[command(
-        after_help = "Example: evo bench attention_simt --quick --peer torch\n         evo bench my_bench.toml --json\n\nAll answers are checked first. A peer that is wrong, dead or missing is a row with its reason, never the bar."
+        after_help = "Example: evo bench attention_simt --quick --peer torch\n         evo bench my_bench.toml --json\n         evo bench my.toml @champion --clock nvbench,torch\n\nAll answers are checked first. A peer that is wrong, dead or missing is a row with its reason, never the bar."
     )]
     Bench(BenchArgs),
     /// Compare a configuration with a committed baseline, and fail where it is slower or wrong
@@ -127,7 +127,7 @@ pub enum Command {
     /// Have other clocks and checks measure one configuration too: NVBench, PyTorch, KernelBench, CUTLASS, a program of yours
     #[command(
         hide = true,
-        after_help = "Example: evo crosscheck my_kernel.toml @champion --harness nvbench,torch\n         evo crosscheck gemm --command \"python3 mine.py\" --json\n\nA disagreement on time or answers: exit code 1. Who is not installed does not count as agreeing."
+        after_help = "Example: evo crosscheck my_kernel.toml @champion --clock nvbench,torch\n         evo crosscheck gemm --command \"python3 mine.py\" --json\n\nA disagreement on time or answers: exit code 1. Who is not installed does not count as agreeing."
     )]
     Crosscheck(CrosscheckArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer

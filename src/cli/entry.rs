@@ -91,6 +91,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::Serve(arguments) => Some(&mut arguments.evaluate.one),
         Command::Profile(arguments) => Some(&mut arguments.one),
         Command::Invert(arguments) => Some(&mut arguments.one),
+        Command::Bench(arguments) => Some(&mut arguments.with.one),
         Command::Crosscheck(arguments) => Some(&mut arguments.one),
         Command::Export(arguments) => Some(&mut arguments.one),
         Command::Sanitize(arguments) => Some(&mut arguments.one),
@@ -248,6 +249,10 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Test(arguments) => test_one::test(arguments, call),
         Command::Benchmark(arguments) => test_one::benchmark(arguments, call),
         Command::Evaluate(arguments) => evaluated(arguments, call),
+        Command::Bench(arguments) if arguments.is_crosscheck() => {
+            call.know(|facts| facts.command = "crosscheck".to_string());
+            crosscheck::run(&arguments.with, call)
+        }
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),

@@ -651,7 +651,7 @@ impl<T> Tried<T> {
 
 /// Gates of a candidate that passes, which were demanded and did not run. Where no small shape can be derived, there is
 /// nothing to run and nothing is missing.
-fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
+pub fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
     if !evaluation.verdict.is_pass() {
         return Vec::new();
     }

@@ -30,7 +30,7 @@ pub struct TestOneArgs {
     /// Only these problems (repeatable)
     #[arg(long = "problem", value_name = "NAME")]
     pub problems: Vec<String>,
-    /// Let one gate, or `baseline`, not run and pass all the same; the object says so (repeatable)
+    /// Let one gate, or a baseline, clock, peer or problem that is asked for, not run and pass all the same; the object says so (repeatable)
     #[arg(long = "allow-not-run", value_name = "NAME")]
     pub allow_not_run: Vec<String>,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use evo_export::files::ExportFile;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
 use evo_protocol::schema::{ConfigurationObject, HashText};
@@ -15,10 +16,9 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::history::RestoreArgs;
-use super::{history, output, words};
+use super::{export, history, output, words};
 use crate::engine::candidate::{RestoreRequest, RestoredFiles, restored};
 use crate::journal::ladder::{LadderStep, Rung, StepKind};
-use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
 use crate::study::StudySearch;
 
@@ -173,29 +173,8 @@ fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> 
         let text = format!("the folder `{}` is there and not empty", to.display());
         return Err(refused(text, "name another one, or add `--force` to replace the three files in it"));
     }
-    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
-    let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
-    let folder = OwnFolder::create(to).map_err(|error| {
-        refused(format!("cannot make `{}`: {error}", to.display()), "name another folder")
-    })?;
     let texts = [(CONFIG, &files.configuration), (SOURCE, &files.source), (LAUNCH, &files.launch)];
-    // All of them first: a refusal writes nothing.
-    if let Some((name, what)) = texts.iter().find_map(|(name, _)| Some((name, folder.irregular(name)?))) {
-        return Err(refused(format!("`{}` is {what}", folder.place(name).display()), "move it away"));
-    }
-    let write = |(name, text): &(&str, &String)| {
-        folder.replace(name, text.as_bytes(), true).map_err(|error| {
-            CliError::harness(format!("cannot write `{}`: {error}", folder.place(name).display()))
-        })
-    };
-    texts.iter().try_for_each(write).inspect_err(|_| {
-        // Half of a candidate in a folder that was not there before would look like one.
-        if !missing.is_empty() {
-            folder.remove_files(|file| texts.iter().any(|(name, _)| file == *name));
-        }
-        // Innermost first; one with anything in it stays.
-        missing.iter().for_each(|path| drop(std::fs::remove_dir(path)));
-    })
+    export::write(to, &texts.map(|(name, text)| ExportFile::of(name, text.as_str(), "")))
 }
 
 fn answer(

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use evo_protocol::crosscheck::CrosscheckLine;
+use evo_report::crosscheck::CrosscheckLine;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,12 +1,14 @@
 //! Which of several variants to call, by sizes: `dispatch.json`, `dispatch.hpp` and `dispatch.py`.
 
+use std::collections::BTreeMap;
+
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
-use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth};
+use crate::formula::{ExportError, ExportFormula, FormulaNames};
 use crate::model::identifiers;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,7 +38,7 @@ pub struct Dispatch {
     /// Whether no smaller set does.
     pub is_exact: bool,
     /// Sizes at which the variants were measured, by problem.
-    pub measured: Vec<(String, Vec<(String, i64)>)>,
+    pub measured: Vec<(String, BTreeMap<String, i64>)>,
 }
 
 pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
@@ -49,10 +51,10 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     let mut rules = Vec::new();
     for rule in &dispatch.rules {
         let when = rule.when.as_deref().map(|text| condition(&names, text)).transpose()?;
+        // A rule that holds whatever the sizes are has no condition, and one that never holds is none.
         match when {
-            Some(Truth::Never) => {}
-            Some(Truth::Sometimes(formula)) => rules.push((Some(formula), rule.variant)),
-            Some(Truth::Always) | None => rules.push((None, rule.variant)),
+            Some(formula) if formula.known == Some(0) => {}
+            when => rules.push((when.filter(|formula| formula.known.is_none()), rule.variant)),
         }
     }
     let shown =
@@ -78,20 +80,17 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     ])
 }
 
-fn condition(names: &FormulaNames<'_>, text: &str) -> Result<Truth, ExportError> {
+fn condition(names: &FormulaNames<'_>, text: &str) -> Result<ExportFormula, ExportError> {
     let expr = Expr::parse(text)
         .map_err(|error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}")))?;
-    names.condition(Some(&expr), "a rule")
+    names.condition(&expr, "a rule")
 }
 
 fn object(dispatch: &Dispatch, evo: &str) -> Value {
     let rule =
         |own: &DispatchRule| json!({ "when": own.when, "variant": dispatch.variants[own.variant].folder });
-    let measured = |(problem, sizes): &(String, Vec<(String, i64)>)| {
-        let sizes: serde_json::Map<String, Value> =
-            sizes.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
-        json!({ "problem": problem, "sizes": sizes })
-    };
+    let measured =
+        |(problem, sizes): &(String, BTreeMap<String, i64>)| json!({ "problem": problem, "sizes": sizes });
     json!({
         "schema": "evo.dispatch",
         "version": 1,

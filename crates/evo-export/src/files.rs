@@ -1,5 +1,7 @@
 //! The forms in which a candidate is exported, and the files of each.
 
+use std::collections::BTreeMap;
+
 use evo_kernel::template;
 use evo_protocol::plan::Role;
 use evo_protocol::words;
@@ -104,7 +106,7 @@ pub struct ExportUnit<'a> {
     pub headers: &'a [(String, String)],
     /// The architecture and the cubin for it, where there is one.
     pub cubin: Option<(&'a str, &'a [u8])>,
-    pub example: &'a [(String, i64)],
+    pub example: &'a BTreeMap<String, i64>,
     pub evo: &'a str,
 }
 
@@ -228,8 +230,6 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         found.is_none_or(|(buffer, _)| model.buffers[buffer].role == Role::Output)
     };
     let open = model.sizes.iter().filter(|size| is_open(size.found_in)).map(|size| &size.ident);
-    let example: serde_json::Map<String, Value> =
-        unit.example.iter().map(|(name, size)| (name.clone(), json!(size))).collect();
     json!({
         "m": model,
         "ns": format!("{}_export", model.ident),
@@ -239,7 +239,7 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         "uses_maps": uses_maps(model),
         "arch": unit.cubin.map(|(arch, _)| arch),
         "cubin": unit.cubin.map(|(arch, _)| cubin_name(arch)),
-        "example": example,
+        "example": unit.example,
         "library": "evo_export",
         "op": format!("{}_{}", model.ident, unit.hash.short()),
         "open": open.collect::<Vec<_>>(),

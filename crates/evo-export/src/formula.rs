@@ -23,6 +23,11 @@ impl ExportFormula {
         let text = value.to_string();
         ExportFormula { source: text.clone(), cpp: text.clone(), python: text, known: Some(value) }
     }
+
+    pub(crate) fn truth(holds: bool) -> ExportFormula {
+        let python = if holds { "True" } else { "False" }.to_string();
+        ExportFormula { source: python.clone(), cpp: holds.to_string(), python, known: Some(holds.into()) }
+    }
 }
 
 #[derive(Clone)]
@@ -99,28 +104,20 @@ impl FormulaNames<'_> {
         Ok(ExportFormula { source: expr.text().to_string(), cpp, python, known: None })
     }
 
-    /// A formula of which only the truth counts; none where it always holds.
-    pub(crate) fn condition(&self, expr: Option<&Expr>, place: &str) -> Result<Truth, ExportError> {
-        let Some(expr) = expr else { return Ok(Truth::Always) };
+    /// A formula of which only the truth counts: where it reads no size, it is known to be 1 or 0.
+    pub(crate) fn condition(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
         let (cpp, python, known) = self.codes(expr, place)?;
+        let source = expr.text().to_string();
         Ok(match known {
-            Some(value) if value.is_true() => Truth::Always,
-            Some(_) => Truth::Never,
-            None => Truth::Sometimes(ExportFormula {
-                source: expr.text().to_string(),
+            Some(value) => ExportFormula { source, ..ExportFormula::truth(value.is_true()) },
+            None => ExportFormula {
+                source,
                 cpp: format!("is_true({})", bare(&cpp)),
                 python: format!("bool({})", bare(&python)),
                 known: None,
-            }),
+            },
         })
     }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Truth {
-    Always,
-    Never,
-    Sometimes(ExportFormula),
 }
 
 /// How messages call a key of a launch.

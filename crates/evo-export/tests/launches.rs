@@ -54,7 +54,7 @@ fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<E
         source: &source,
         headers: &[],
         cubin: Some(("sm_90a", b"not a cubin")),
-        example: &[("N".to_string(), 7)],
+        example: &BTreeMap::from([("N".to_string(), 7)]),
         evo: "0.0.0",
     };
     let all = files(&unit, ExportFormat::ALL).unwrap();
