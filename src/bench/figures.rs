@@ -42,14 +42,12 @@ pub struct BenchCell {
 }
 
 impl Default for BenchCell {
-    /// A cell that nobody has looked at.
     fn default() -> BenchCell {
         BenchCell::ended(RowStatus::NotRun, NOT_REACHED)
     }
 }
 
 impl BenchCell {
-    /// A cell of which no more is known.
     pub fn ended(status: RowStatus, reason: &str) -> BenchCell {
         let reason = reason.to_string();
         BenchCell { status, reason, correct: None, parity: None, plan: None, series: BTreeMap::new() }
@@ -86,9 +84,7 @@ impl BenchCell {
     }
 }
 
-/// Before anybody has looked.
 pub const NOT_REACHED: &str = "the run ended before this";
-/// Between the gates and the clock.
 pub const NOT_TIMED: &str = "it was not timed";
 
 #[derive(Clone, Debug)]
@@ -131,7 +127,6 @@ fn noise_floor(cells: &[(&Implementation, &BenchCell)], context: &FigureContext<
     Some(noise::floor(vec![ratios], context.seed).floor).filter(|floor| floor.is_finite())
 }
 
-/// ln(time / other time), block by block.
 fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {
     times
         .iter()
@@ -397,44 +392,38 @@ mod tests {
         }
     }
 
-    fn point(axes: &[i64], work: f64, time_ns: f64, fill: f64) -> ScalingPoint {
-        ScalingPoint { axes: axes.to_vec(), work, time_ns, fill }
-    }
-
     #[test]
-    fn time_in_proportion_to_work_is_fine_and_three_times_more_is_not() {
-        let points = [
+    fn a_point_that_costs_far_more_than_its_neighbor_predicts_is_flagged() {
+        let point =
+            |axes: &[i64], work, time_ns, fill| ScalingPoint { axes: axes.to_vec(), work, time_ns, fill };
+        let line = |times: &[(i64, f64, f64, f64)]| {
+            let points = times.iter().map(|(b, work, time, fill)| point(&[*b], *work, *time, *fill));
+            scales_badly(&points.collect::<Vec<_>>())
+        };
+        let grid = [
             point(&[1, 128], 1.0, 100.0, 1.0),
             point(&[8, 128], 8.0, 800.0, 1.0),
             point(&[1, 512], 16.0, 1600.0, 1.0),
             point(&[8, 512], 128.0, 40_000.0, 1.0),
         ];
         // The first has nobody to predict it.
-        assert_eq!(scales_badly(&points), [None, Some(false), Some(false), Some(true)]);
-        // The worst of several axes decides, and only the next smaller value counts.
-        let row: Vec<ScalingPoint> =
-            [(1, 100.0), (2, 700.0), (4, 1400.0)].map(|(b, time)| point(&[b], b as f64, time, 1.0)).into();
-        assert_eq!(scales_badly(&row), [None, Some(true), Some(false)]);
-    }
-
-    #[test]
-    fn a_kernel_that_serializes_the_batch_is_seen_on_a_device_that_it_leaves_idle() {
-        // 16 blocks on 132 multiprocessors, whatever the batch is.
-        let serial = |b: i64| point(&[b], b as f64, 100.0 * b as f64, 16.0 / 132.0);
-        assert_eq!(scales_badly(&[serial(1), serial(8)]), [None, Some(true)]);
-        // One that uses the idle ones takes no longer; on a full device the same times are in proportion.
-        let parallel = |b: i64| point(&[b], b as f64, 100.0, (16.0 * b as f64 / 132.0).min(1.0));
-        assert_eq!(scales_badly(&[parallel(1), parallel(8)]), [None, Some(false)]);
-        let full = |b: i64| point(&[b], b as f64, 100.0 * b as f64, 1.0);
-        assert_eq!(scales_badly(&[full(1), full(8)]), [None, Some(false)]);
-    }
-
-    #[test]
-    fn less_work_on_a_larger_value_predicts_less_time() {
-        let points = [point(&[0], 2.0, 200.0, 1.0), point(&[1], 1.0, 100.0, 1.0)];
-        assert_eq!(scales_badly(&points), [None, Some(false)]);
-        let points = [point(&[0], 8.0, 800.0, 0.1), point(&[1], 1.0, 400.0, 1.0)];
-        assert_eq!(scales_badly(&points), [None, Some(true)]);
+        assert_eq!(scales_badly(&grid), [None, Some(false), Some(false), Some(true)]);
         assert_eq!(scales_badly(&[]), []);
+        // The worst of several axes decides, and only the next smaller value counts.
+        let three = [(1, 1.0, 100.0, 1.0), (2, 2.0, 700.0, 1.0), (4, 4.0, 1400.0, 1.0)];
+        assert_eq!(line(&three), [None, Some(true), Some(false)]);
+        let idle = 16.0 / 132.0;
+        for (points, is_bad) in [
+            // 16 blocks on 132 multiprocessors, whatever the batch is: it serializes the batch.
+            ([(1, 1.0, 100.0, idle), (8, 8.0, 800.0, idle)], true),
+            // One that uses the idle ones takes no longer; on a full device the same times are in proportion.
+            ([(1, 1.0, 100.0, idle), (8, 8.0, 100.0, 8.0 * idle)], false),
+            ([(1, 1.0, 100.0, 1.0), (8, 8.0, 800.0, 1.0)], false),
+            // Less work on a larger value predicts less time.
+            ([(0, 2.0, 200.0, 1.0), (1, 1.0, 100.0, 1.0)], false),
+            ([(0, 8.0, 800.0, 0.1), (1, 1.0, 400.0, 1.0)], true),
+        ] {
+            assert_eq!(line(&points), [None, Some(is_bad)], "{points:?}");
+        }
     }
 }

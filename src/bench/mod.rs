@@ -2,7 +2,7 @@
 //!
 //! `file` reads what is wanted, `shapes` makes problems of it. `run` judges the whole grid first and then times it,
 //! shape by shape: our candidates in workers (`own`) and other people's code in processes of its own (`peer`) take turns
-//! block by block (`turns`). `figures` makes rows of what was seen and looks along the axes, `outcome` says what a run
+//! block by block. `figures` makes rows of what was seen and looks along the axes, `outcome` says what a run
 //! amounts to, `pages` keeps it.
 
 mod figures;
@@ -12,7 +12,6 @@ mod own;
 mod pages;
 mod run;
 mod shapes;
-mod turns;
 
 pub use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, MeanRatio, RowStatus};
 

@@ -3,16 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evo_protocol::bench::{BenchReport, BenchRow, BenchRun, Implementation, ImplementationKind, RowStatus};
+use evo_protocol::bench::{BenchReport, BenchRow, BenchRun, Implementation, RowStatus};
 use evo_protocol::measurement::TimingMode;
 use serde_json::{Map, Value, json};
 
-use super::outcome::{sentence, summary};
+use super::outcome::{is_own, sentence, summary};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::csv::cell;
 use crate::report::templates::page;
 
-const MODES: [&str; 3] = ["hot", "cold", "eager"];
 const TIMES: [&str; 5] = ["p50_ns", "p90_ns", "ci_low_ns", "ci_high_ns", "samples"];
 
 /// Names that are tried: so many runs of one name on one day.
@@ -27,10 +26,16 @@ pub struct BenchFolder {
 }
 
 impl BenchFolder {
-    /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one.
-    pub fn create(out: &Path, report: BenchReport, environment: &Value) -> io::Result<BenchFolder> {
-        let (date, name) = (report.at.split('T').next().unwrap_or_default(), &report.run.name);
-        let place = OwnFolder::create(out)?.create_folder("bench")?.create_folder(&slug(&report.device))?;
+    /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one. `at` is when the run began.
+    pub fn create(
+        out: &Path,
+        run: BenchRun,
+        device: String,
+        (at, command): (String, String),
+        environment: &Value,
+    ) -> io::Result<BenchFolder> {
+        let (date, name) = (at.split('T').next().unwrap_or_default(), &run.name);
+        let place = OwnFolder::create(out)?.create_folder("bench")?.create_folder(&slug(&device))?;
         let folder = (1..=NUMBERS_MAX).find_map(|number| {
             let name = match number {
                 1 => format!("{date}-{name}"),
@@ -42,14 +47,8 @@ impl BenchFolder {
             }
         });
         let folder = folder.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::AlreadyExists)))?;
-        let own = BenchFolder { folder, report };
-        own.write("environment.json", &pretty(environment))?;
-        Ok(own)
-    }
-
-    /// A report of a run of which no row is finished.
-    pub fn report(run: BenchRun, device: String, at: String, command: String) -> BenchReport {
-        BenchReport {
+        folder.replace("environment.json", &pretty(environment), false)?;
+        let report = BenchReport {
             schema: "evo.bench-rows",
             version: 1,
             run,
@@ -61,7 +60,8 @@ impl BenchFolder {
             implementations: Vec::new(),
             rows: Vec::new(),
             summary: Vec::new(),
-        }
+        };
+        Ok(BenchFolder { folder, report })
     }
 
     pub fn path(&self) -> PathBuf {
@@ -79,17 +79,15 @@ impl BenchFolder {
         (report.status, report.why) = (status, why.to_vec());
         report.summary = summary(rows, implementations);
         (report.rows, report.implementations) = (rows.to_vec(), implementations.to_vec());
-        let report = &self.report;
-        self.write("bench.csv", &csv(rows))?;
-        let [table, comparison] = pages(report);
-        self.write("bench.md", table.as_bytes())?;
-        self.write("comparison.md", comparison.as_bytes())?;
-        // Last: whoever reads it finds the others as new.
-        self.write("bench.json", &pretty(&json!(report)))
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.folder.replace(name, bytes, false)
+        let [table, comparison] = pages(&self.report);
+        // `bench.json` last: whoever reads it finds the others as new.
+        let files = [
+            ("bench.csv", csv(rows)),
+            ("bench.md", table.into()),
+            ("comparison.md", comparison.into()),
+            ("bench.json", pretty(&json!(self.report))),
+        ];
+        files.iter().try_for_each(|(name, bytes)| self.folder.replace(name, bytes, false))
     }
 }
 
@@ -122,8 +120,9 @@ fn csv(rows: &[BenchRow]) -> Vec<u8> {
             one.map(|(name, value)| (name.clone(), plain(value))).collect();
         let sizes = row.sizes.iter().map(|(name, value)| format!("{name}={value}"));
         named.push(("sizes".to_string(), cell(&sizes.collect::<Vec<_>>().join(" ")).into_owned()));
-        for (mode, time) in MODES.into_iter().flat_map(|mode| TIMES.map(|time| (mode, time))) {
-            named.push((format!("{mode}_{time}"), plain(&fields["modes"][mode][time])));
+        for mode in TimingMode::ALL.iter().map(|mode| mode.as_str()) {
+            let time = |time| (format!("{mode}_{time}"), plain(&fields["modes"][mode][time]));
+            named.extend(TIMES.map(time));
         }
         // Writing into memory cannot fail: every row has the same columns.
         if at == 0 {
@@ -137,10 +136,7 @@ fn csv(rows: &[BenchRow]) -> Vec<u8> {
 /// `bench.md`, every row, and `comparison.md`, our rows beside the best right peer.
 fn pages(report: &BenchReport) -> [String; 2] {
     let BenchReport { rows, implementations, .. } = report;
-    let is_peer = |row: &&BenchRow| {
-        let own = implementations.iter().find(|own| own.name == row.implementation);
-        own.is_some_and(|own| own.kind == ImplementationKind::Peer)
-    };
+    let is_peer = |row: &&BenchRow| !is_own(row, implementations);
     let is_right = |row: &&BenchRow| row.status == RowStatus::Pass;
     let mode = report.run.ranking_mode.as_str();
     let time = |row: &&BenchRow| row.modes.get(mode).map_or(f64::INFINITY, |own| own.p50_ns);
@@ -203,10 +199,9 @@ mod tests {
                 ranking_mode: TimingMode::Hot,
                 rounds: 1,
             };
-            let (device, at) = ("NVIDIA H200 (x)".to_string(), "2026-01-02T03:04:05Z".to_string());
-            BenchFolder::create(root.path(), BenchFolder::report(run, device, at, String::new()), &json!({}))
-                .unwrap()
-                .path()
+            let at = ("2026-01-02T03:04:05Z".to_string(), String::new());
+            let made = BenchFolder::create(root.path(), run, "NVIDIA H200 (x)".to_string(), at, &json!({}));
+            made.unwrap().path()
         };
         // Each is dropped before the next, which would wait for it.
         let (first, second) = (create(), create());

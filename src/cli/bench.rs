@@ -75,16 +75,16 @@ impl BenchArgs {
 
 /// The words of timing modes, with their help.
 fn mode() -> impl TypedValueParser<Value = TimingMode> {
-    let modes = [
-        (TimingMode::Hot, "Calls back to back"),
-        (TimingMode::Cold, "Each call after the caches were flushed"),
-        (TimingMode::Eager, "Each call with its launch"),
-    ];
-    let words = modes.map(|(mode, help)| PossibleValue::new(mode.as_str()).help(help));
-    PossibleValuesParser::new(words).try_map(move |word| {
-        let named = modes.iter().find(|(mode, _)| mode.as_str() == word);
-        named.map(|(mode, _)| *mode).ok_or("it is not a mode")
-    })
+    let value = |mode: &TimingMode| {
+        PossibleValue::new(mode.as_str()).help(match mode {
+            TimingMode::Hot => "Calls back to back",
+            TimingMode::Cold => "Each call after the caches were flushed",
+            TimingMode::Eager => "Each call with its launch",
+        })
+    };
+    let named = |word: String| TimingMode::ALL.iter().copied().find(|mode| mode.as_str() == word);
+    PossibleValuesParser::new(TimingMode::ALL.iter().map(value))
+        .try_map(move |word| named(word).ok_or("it is not a mode"))
 }
 
 /// Rounds of two blocks: twelve blocks give an interval, and six are the fewest of which one is claimed.
@@ -170,7 +170,6 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer { status, allowed_not_run: allowed, ..Answer::of(exit, &own) })
 }
 
-/// The answer of `evo bench`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BenchAnswer<'a> {
     #[serde(flatten)]
@@ -211,7 +210,7 @@ fn folder(out: &Path, plan: &BenchPlan, lane: &mut Lane, repro: String) -> io::R
         "seed": plan.run.seed,
         "peers": peers.collect::<Vec<Value>>(),
     });
-    BenchFolder::create(out, BenchFolder::report(plan.run.clone(), info.name, at, repro), &environment)
+    BenchFolder::create(out, plan.run.clone(), info.name, (at, repro), &environment)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
@@ -222,7 +221,6 @@ fn word(status: EnvelopeStatus) -> &'static str {
     }
 }
 
-/// Trouble with the run's own files.
 fn files(error: &io::Error) -> CliError {
     let text = format!("cannot write the files of the benchmark: {error}");
     CliError::harness(text)

@@ -42,9 +42,7 @@ use crate::journal::own_folder::OwnFolder;
 use crate::kernel::spec::{PeerSpec, ProblemSpec, SpaceFile};
 use crate::peer::{self, CrosscheckProblem, CrosscheckRequest, ForeignProblem, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
-use crate::report::crosscheck::{
-    self as report, CrosscheckLine, CrosscheckRow, CrosscheckSetting, OwnFinding,
-};
+use crate::report::crosscheck::{self as report, CrosscheckLine, CrosscheckRow, OwnFinding};
 use crate::report::judged::{Compared, VerdictBrief, VerdictFields};
 use crate::supervise::lane::LaneError;
 use crate::tool::{ToolPlaces, is_program};
@@ -245,14 +243,14 @@ fn ask_all(
     let passed = evaluation.verdict.is_pass();
     let compared = (passed && !is_default).then(|| test_one::against_default(bench)).transpose()?;
     let noise_floor = compared.as_ref().and_then(|own| own.noise_floor);
-    let setting = CrosscheckSetting {
-        kernel: &kernel,
-        device: &bench.lane.info().name.clone(),
-        configuration: &evaluation.configuration.to_string(),
-        verdict: &evaluation.verdict.label(),
-        noise_floor,
-        repro: &call.facts().repro,
-    };
+    let setting = json!({
+        "kernel": kernel,
+        "device": bench.lane.info().name,
+        "configuration": evaluation.configuration.to_string(),
+        "verdict": evaluation.verdict.label(),
+        "noise_floor": noise_floor,
+        "repro": call.facts().repro,
+    });
     let baseline = (!is_default).then_some(&default);
     let handed = match Handed::out(arguments, candidate, bench, baseline) {
         // What cannot be exported is the reason of every row.

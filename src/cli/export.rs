@@ -105,7 +105,6 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-/// What the cubin is compiled for.
 fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarget, CliError> {
     match &arguments.arch {
         Some(arch) if arch == DeviceKind::Host.as_str() => {
@@ -402,7 +401,6 @@ impl ExportedFormat {
     }
 }
 
-/// Names and the values that occur, ascending.
 fn parameters(evaluations: &[Evaluation]) -> Vec<(String, Vec<value::Value>)> {
     let mut found: Vec<(String, Vec<value::Value>)> = Vec::new();
     for (name, value) in evaluations.iter().flat_map(|evaluation| evaluation.configuration.iter()) {

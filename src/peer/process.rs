@@ -21,7 +21,6 @@ const LOG_MAX: usize = 64 << 10;
 const SHOWN: usize = 300;
 /// A longer line is not the protocol: ten thousand samples take some 200 KB.
 const LINE_MAX: usize = 1 << 20;
-/// Implementations of one problem.
 const IMPLEMENTATIONS_MAX: usize = 64;
 /// Between the farewell and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
@@ -94,7 +93,6 @@ pub struct PeerSeat {
 }
 
 impl PeerSeat {
-    /// Starts a peer's process; it is asked nothing yet.
     pub fn start(peer: PeerSpec, timeout: Duration, device: &str) -> io::Result<PeerSeat> {
         let process = PeerProcess::start(&peer)?;
         Ok(PeerSeat {
@@ -110,7 +108,6 @@ impl PeerSeat {
         })
     }
 
-    /// As rows name it.
     pub fn name(&self) -> &str {
         &self.peer.name
     }
@@ -147,7 +144,6 @@ impl PeerSeat {
         }
     }
 
-    /// Has it write its outputs.
     pub fn output(&mut self, implementation: &str) -> Result<(), PeerFailure> {
         let implementation = implementation.to_string();
         match self.ask(&PeerRequest::Output { implementation })? {
@@ -178,14 +174,12 @@ impl PeerSeat {
         }
     }
 
-    /// Asks it to end, and ends it.
     pub fn end(self) {
         if let Some(mut process) = self.process {
             process.talk.shutdown(&PeerRequest::Shutdown, GRACE);
         }
     }
 
-    /// A greeted process.
     fn ready(&mut self) -> Result<(), PeerFailure> {
         if let Some(why) = &self.unable {
             return Err(why.clone().into());
@@ -231,7 +225,16 @@ impl PeerSeat {
         match process.talk.ask(request, patience) {
             Ok(PeerAnswer::Unable { reason }) => Err(unable(shown(&reason))),
             Ok(answer) => Ok(answer),
-            Err(death) => Err(self.died(epitaph(&death))),
+            Err(ProcessDeath { cause, log, .. }) => {
+                let how = match cause {
+                    DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
+                    DeathCause::Exit(status) => ending(status),
+                    DeathCause::Protocol { found } => {
+                        format!("it said something that is not the protocol: {found}")
+                    }
+                };
+                Err(self.died(last_words(shown(&how), &log.text())))
+            }
         }
     }
 
@@ -248,15 +251,6 @@ impl PeerSeat {
         self.death.clone_from(&why);
         why.into()
     }
-}
-
-fn epitaph(death: &ProcessDeath) -> String {
-    let how = match &death.cause {
-        DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
-        DeathCause::Exit(status) => ending(*status),
-        DeathCause::Protocol { found } => format!("it said something that is not the protocol: {found}"),
-    };
-    last_words(shown(&how), &death.log.text())
 }
 
 /// How a program ended, with the last line of what it printed on stderr.

@@ -88,9 +88,13 @@ fn evo(folder: &Path, words: &[&str]) -> Output {
 }
 
 fn command(folder: &Path, words: &[&str]) -> Command {
+    called("crosscheck", folder, words)
+}
+
+fn called(name: &str, folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
-    command.args(["crosscheck", "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
+    command.args([name, "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
     command.args(["--limit-sampling", "100ms"]).args(words);
     command
 }
@@ -210,6 +214,22 @@ fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
     assert_eq!((&rows(&half)[0]["correct"], &rows(&half)[1]["correct"]), (&true.into(), &Value::Null));
     let allowed = with_fake(folder.path(), &["--allow-not-run", "command"], "silent", 0, "pass");
     assert_eq!(allowed["allowed_not_run"], json!(["command"]));
+}
+
+/// `evo bench` with somebody's clock is this command.
+#[test]
+fn a_clock_of_evo_bench_is_asked_about_one_candidate() {
+    if !has_programs(&["python3"], "a harness of our own") {
+        return;
+    }
+    let folder = stage();
+    let fake = format!("python3 {FAKE} wrong");
+    let words = ["BIAS=1", "--clock", "command", "--command", &fake];
+    let output = called("bench", folder.path(), &words).output().unwrap();
+    let found = answer::judged("crosscheck", "bench", &output, 1, "fail");
+    assert_eq!(found["result"]["headline"], "2 comparisons agree with evo (command)", "{found:#}");
+    let refused = called("bench", folder.path(), &["--clock", "torch", "--quick"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
-use crate::formula::{ExportError, ExportFormula, FormulaNames};
 use crate::model::identifiers;
+use crate::translate::{ExportError, ExportFormula, FormulaNames};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
@@ -50,7 +50,12 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     let names = FormulaNames { configuration: &nothing, constants: &[], sizes: &sizes, turn: None };
     let mut rules = Vec::new();
     for rule in &dispatch.rules {
-        let when = rule.when.as_deref().map(|text| condition(&names, text)).transpose()?;
+        let condition = |text: &String| {
+            let unread =
+                |error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}"));
+            names.condition(&Expr::parse(text).map_err(unread)?, "a rule")
+        };
+        let when = rule.when.as_ref().map(condition).transpose()?;
         // A rule that holds whatever the sizes are has no condition, and one that never holds is none.
         match when {
             Some(formula) if formula.known == Some(0) => {}
@@ -78,12 +83,6 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
         ExportFile::of("exact.py", EXACT_PY, "arithmetic of sizes, for dispatch.py"),
         ExportFile::of("dispatch.py", python, about),
     ])
-}
-
-fn condition(names: &FormulaNames<'_>, text: &str) -> Result<ExportFormula, ExportError> {
-    let expr = Expr::parse(text)
-        .map_err(|error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}")))?;
-    names.condition(&expr, "a rule")
 }
 
 fn object(dispatch: &Dispatch, evo: &str) -> Value {

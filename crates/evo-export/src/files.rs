@@ -9,10 +9,9 @@ use evo_space::diagnostic::nearest;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use crate::formula::ExportError;
 use crate::model::{ExportModel, PassedArgument};
 use crate::source::{PlainSource, one_line};
-use crate::translate::{Language, quoted};
+use crate::translate::{ExportError, Language, quoted};
 
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
 pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
@@ -65,20 +64,20 @@ impl ExportFormat {
             match ExportFormat::ALL.iter().copied().find(|format| format.as_str() == name) {
                 Some(format) => formats.push(format),
                 None if name == "all" => formats.extend(ExportFormat::ALL),
-                None => return Err(unknown(name)),
+                None => {
+                    let names: Vec<&str> = ExportFormat::ALL.iter().map(|format| format.as_str()).collect();
+                    return Err(match nearest(name, names.iter().copied()) {
+                        Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
+                        None => {
+                            format!("there is no format `{name}`; there are {} and all", names.join(", "))
+                        }
+                    });
+                }
             }
         }
         formats.sort();
         formats.dedup();
         Ok(formats)
-    }
-}
-
-fn unknown(name: &str) -> String {
-    let names: Vec<&str> = ExportFormat::ALL.iter().map(|format| format.as_str()).collect();
-    match nearest(name, names.iter().copied()) {
-        Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
-        None => format!("there is no format `{name}`; there are {} and all", names.join(", ")),
     }
 }
 
@@ -110,7 +109,6 @@ pub struct ExportUnit<'a> {
     pub evo: &'a str,
 }
 
-/// Where a file's contents come from.
 enum Contents {
     /// The kernel's source, and the headers that it includes.
     Source,

@@ -18,7 +18,7 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::formula::{ExportError, ExportFormula, FormulaNames, place};
+use crate::translate::{ExportError, ExportFormula, FormulaNames, place};
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;

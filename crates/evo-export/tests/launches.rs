@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use evo_export::files::{ExportFile, ExportFormat, ExportUnit, files};
-use evo_export::formula::ExportError;
 use evo_export::model::{ExportModel, model};
 use evo_export::record;
 use evo_export::source::plain;
+use evo_export::translate::ExportError;
 use evo_kernel::access::SpaceAccess;
 use evo_kernel::catalog;
 use evo_kernel::render::render_for;

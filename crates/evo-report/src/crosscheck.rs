@@ -261,19 +261,6 @@ impl CrosscheckRow {
     }
 }
 
-/// Where it was found.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct CrosscheckSetting<'a> {
-    pub kernel: &'a str,
-    pub device: &'a str,
-    pub configuration: &'a str,
-    /// evo's own.
-    pub verdict: &'a str,
-    pub noise_floor: Option<f64>,
-    /// A command that does the same again.
-    pub repro: &'a str,
-}
-
 /// What matters most: answers that are judged differently come before times that differ.
 pub fn headline(rows: &[CrosscheckRow]) -> String {
     let of = |row: &CrosscheckRow| {
@@ -296,13 +283,13 @@ pub fn headline(rows: &[CrosscheckRow]) -> String {
     }
 }
 
-/// The table for a terminal.
 pub fn text(rows: &[CrosscheckRow]) -> String {
     templates::lines("crosscheck.txt.j2", context! { rows => worded(rows) })
 }
 
-/// The page `crosscheck.md`.
-pub fn markdown(rows: &[CrosscheckRow], setting: &CrosscheckSetting<'_>) -> String {
+/// The page `crosscheck.md`. The setting has kernel, configuration and device, evo's own verdict and noise floor, and a
+/// command that does the same again.
+pub fn markdown(rows: &[CrosscheckRow], setting: &impl Serialize) -> String {
     let values = context! { rows => worded(rows), headline => headline(rows), setting => Serde(setting) };
     templates::lines("crosscheck.page.j2", values)
 }
@@ -486,14 +473,10 @@ mod tests {
         ] {
             assert!(lines.contains(line), "{lines}");
         }
-        let setting = CrosscheckSetting {
-            kernel: "sums",
-            device: "this processor",
-            configuration: "BLOCK=32",
-            verdict: "pass",
-            noise_floor: Some(0.01),
-            repro: "evo crosscheck sums 32",
-        };
+        let setting = serde_json::json!({
+            "kernel": "sums", "device": "this processor", "configuration": "BLOCK=32", "verdict": "pass",
+            "noise_floor": 0.01, "repro": "evo crosscheck sums 32",
+        });
         let page = markdown(&[absent, slow], &setting);
         assert!(page.contains(r"| a\|b |") && page.contains("`evo crosscheck sums 32`"), "{page}");
     }
