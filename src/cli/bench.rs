@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::call::Call;
 use super::candidate::{self, CandidateArgs, named};
-use super::crosscheck::CrosscheckArgs;
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::judge::HARNESSES;
 use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
 use super::{cache, evaluate, judge, output, peers, seed, words};
@@ -43,6 +43,29 @@ use crate::peer::{PeerSeat, SHIPPED};
 use crate::report::envelope::KnownSoFar;
 use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
+
+/// `evo crosscheck`, which is `evo bench` of one candidate with `--clock`
+#[derive(Clone, Debug, Args)]
+pub struct CrosscheckArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Who measures one candidate too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command
+    #[arg(
+        long = "clock",
+        alias = "harness",
+        value_parser = HARNESSES,
+        value_name = "A,B",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    pub clocks: Vec<String>,
+    /// A program of yours for the clock `command`; the path of a request becomes its last argument
+    #[arg(long, value_name = "COMMAND")]
+    pub command: Option<String>,
+    /// A peer that evo times beside it: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default of `bench`: those of the files]
+    #[arg(long = "peer", value_name = "NAME")]
+    pub peers: Vec<String>,
+}
 
 /// `evo bench`
 #[derive(Debug, Args)]

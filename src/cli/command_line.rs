@@ -8,8 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::args::{
     CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs, WorkerArgs,
 };
-use super::bench::BenchArgs;
-use super::crosscheck::CrosscheckArgs;
+use super::bench::{BenchArgs, CrosscheckArgs};
 use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;
 use super::export_plan::ExportArgs;

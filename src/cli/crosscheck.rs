@@ -4,15 +4,11 @@
 //! same inputs. A harness is a program of its own with a deadline, capped output and a kill of all that it started;
 //! whatever it does wrong is the reason of a row. A row compares; it never becomes a result of the candidate.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use clap::Args;
 use evo_export::files::{ExportFile, ExportFormat};
 use evo_export::{CROSSCHECK as SCRIPT_TEXT, VERIFY_PEER};
 use evo_protocol::device::DeviceKind;
@@ -28,7 +24,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench as bench_command;
+use super::bench::{self as bench_command, CrosscheckArgs};
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
@@ -46,29 +42,6 @@ use crate::report::crosscheck::{self as report, CrosscheckLine, CrosscheckRow, O
 use crate::report::judged::{Compared, VerdictBrief, VerdictFields};
 use crate::supervise::lane::LaneError;
 use crate::tool::{ToolPlaces, is_program};
-
-/// `evo crosscheck`, which is `evo bench` of one candidate with `--clock`
-#[derive(Clone, Debug, Args)]
-pub struct CrosscheckArgs {
-    #[command(flatten)]
-    pub one: TestOneArgs,
-    /// Who measures one candidate too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command
-    #[arg(
-        long = "clock",
-        alias = "harness",
-        value_parser = HARNESSES,
-        value_name = "A,B",
-        value_delimiter = ',',
-        hide_possible_values = true
-    )]
-    pub clocks: Vec<String>,
-    /// A program of yours for the clock `command`; the path of a request becomes its last argument
-    #[arg(long, value_name = "COMMAND")]
-    pub command: Option<String>,
-    /// A peer that evo times beside it: `torch`, `python`, or the name of one in `[[peers]]` (repeatable)
-    #[arg(long = "peer", value_name = "NAME")]
-    pub peers: Vec<String>,
-}
 
 const KERNELBENCH: &str = "kernelbench";
 const COMMAND: &str = "command";

@@ -75,7 +75,8 @@ struct Verifier<'a> {
 
 impl Verifier<'_> {
     fn run(&mut self, formats: &[ExportFormat]) -> Result<(), CliError> {
-        let ExportVariant { missing, .. } = { self.variant };
+        let variant = self.variant;
+        let missing = &variant.missing;
         for (format, why) in missing {
             self.note(&[*format], "not_run", &format!("it was not written: {why}"));
         }
@@ -191,7 +192,8 @@ impl Verifier<'_> {
 
     /// Judges and times them beside the candidate itself.
     fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<(), CliError> {
-        let AskedCandidate { setup, seed, candidate, .. } = { self.asked };
+        let asked = self.asked;
+        let AskedCandidate { setup, seed, candidate, .. } = asked;
         let kernel = session::kernel_of(&candidate.file)?;
         let mut shapes = of_problems(kernel, setup.choice.kind);
         let served = &self.variant.problems;

@@ -88,10 +88,8 @@ fn evo(folder: &Path, words: &[&str]) -> Output {
 }
 
 fn command(folder: &Path, words: &[&str]) -> Command {
-    called("crosscheck", folder, words)
-}
-
-fn called(name: &str, folder: &Path, words: &[&str]) -> Command {
+    // With somebody's clock `evo bench` is this command.
+    let name = if words.contains(&"--clock") { "bench" } else { "crosscheck" };
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
     command.args([name, "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
@@ -103,7 +101,7 @@ fn called(name: &str, folder: &Path, words: &[&str]) -> Command {
 #[track_caller]
 fn with_fake(folder: &Path, candidate: &[&str], how: &str, code: i32, status: &str) -> Value {
     let fake = format!("python3 {FAKE} {how}");
-    let words = [candidate, &["--harness", "command", "--command", &fake]].concat();
+    let words = [candidate, &["--clock", "command", "--command", &fake]].concat();
     let found = answer::judged("crosscheck", how, &evo(folder, &words), code, status);
     answer::hold_nulls(&found);
     found
@@ -177,9 +175,8 @@ fn a_disagreement_on_time_or_answers_fails() {
     // The candidate is the default, so there is nothing to be faster than.
     assert_eq!(rows(&slow)[0]["faster_than_baseline"], Value::Null);
     let wrong = with_fake(folder.path(), &[], "wrong", 1, "fail");
-    assert!(
-        wrong["result"]["headline"].as_str().unwrap().starts_with("DISAGREEMENT ON THE ANSWERS: command")
-    );
+    let headline = wrong["result"]["headline"].as_str().unwrap();
+    assert!(headline.starts_with("DISAGREEMENT ON THE ANSWERS: command"));
     assert_eq!((&rows(&wrong)[0]["correct"], &rows(&wrong)[0]["evo_correct"]), (&false.into(), &true.into()));
     // The other way round: evo refuses what the fake finds right.
     let lenient = with_fake(folder.path(), &["BIAS=1"], "right", 1, "fail");
@@ -216,22 +213,6 @@ fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
     assert_eq!(allowed["allowed_not_run"], json!(["command"]));
 }
 
-/// `evo bench` with somebody's clock is this command.
-#[test]
-fn a_clock_of_evo_bench_is_asked_about_one_candidate() {
-    if !has_programs(&["python3"], "a harness of our own") {
-        return;
-    }
-    let folder = stage();
-    let fake = format!("python3 {FAKE} wrong");
-    let words = ["BIAS=1", "--clock", "command", "--command", &fake];
-    let output = called("bench", folder.path(), &words).output().unwrap();
-    let found = answer::judged("crosscheck", "bench", &output, 1, "fail");
-    assert_eq!(found["result"]["headline"], "2 comparisons agree with evo (command)", "{found:#}");
-    let refused = called("bench", folder.path(), &["--clock", "torch", "--quick"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-}
-
 #[test]
 fn who_is_not_there_does_not_agree() {
     let folder = stage();
@@ -256,11 +237,8 @@ fn bad_words_write_nothing() {
     let refused = |words: &[&str]| {
         let output = evo(folder.path(), words);
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(
-            (output.status.code(), &found["status"]),
-            (Some(2), &"error".into()),
-            "{words:?}: {found}"
-        );
+        let ended = (output.status.code(), &found["status"]);
+        assert_eq!(ended, (Some(2), &"error".into()), "{words:?}: {found}");
         assert!(!folder.path().join("evidence").exists(), "{words:?}");
         let error = &found["error"];
         assert!(error["hint"].is_string(), "{found}");
