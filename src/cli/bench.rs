@@ -1,8 +1,5 @@
 //! `evo bench`: candidates and other people's implementations over a grid of shapes, judged and timed in one run.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -337,7 +334,7 @@ fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPl
     let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
     let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
     let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());
-    let space = words::space(named, arguments.run.access.access())?;
+    let space = words::space(named, arguments.run.limits.access())?;
     let kernel = session::kernel_of(&space)?;
     let name = match (&arguments.name, &file) {
         (Some(name), _) if is_label(name) => name.clone(),
@@ -490,7 +487,7 @@ fn resolve(arguments: &BenchArgs, space: &str, own: &BenchCandidate) -> Result<R
         out: arguments.out.clone(),
         study: arguments.study.clone().filter(|_| is_looked_up),
     };
-    candidate::resolve(&all, &candidate, &arguments.run.device, arguments.run.access.access())
+    candidate::resolve(&all, &candidate, &arguments.run.device, arguments.run.limits.access())
 }
 
 /// The peers that take part: those of the files, or those that the command line names.

@@ -1,8 +1,5 @@
 //! The command line: its commands, each with its options.
 
-// Comments here are help texts, in which `[SPACE]` is an optional argument and not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use clap::{Args, Parser, Subcommand};
 
 use super::args::{
@@ -24,7 +21,7 @@ use super::one_args::TestOneArgs;
 use super::profile::ProfileArgs;
 use super::report::{ReportArgs, WatchArgs};
 use super::sanitize::SanitizeArgs;
-use super::space_args::SpaceArgs;
+use super::space::SpaceArgs;
 use super::test_one::{JudgeArgs, LevelArgs};
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
@@ -163,7 +160,7 @@ pub enum Command {
     /// Write configuration, source and launches of an earlier candidate to a folder
     #[command(
         hide = true,
-        after_help = "Example: evo restore @previous --to back\n         evo restore my_kernel.toml @7 --to seventh"
+        after_help = "Example: evo restore @best --to back\n         evo restore my_kernel.toml @iteration-7 --to seventh"
     )]
     Restore(RestoreArgs),
     /// Write a study as report.md, final_summary.md and report.html

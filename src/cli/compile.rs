@@ -54,7 +54,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     {
         return Err(CliError::usage("--all and --sample take a space and no values"));
     }
-    let access = arguments.access.access();
+    let access = arguments.limits.access();
     let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.arch, access)?;
     let (file, genome) = (&resolved.file, resolved.genome.clone());
     let kernel = session::kernel_to(file, "compile")?;
@@ -73,7 +73,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     // One variant has as many sources as it has sets of constants.
     let sources = specialize::of_kernel(kernel).len();
     let jobs = arguments.jobs.or((!many).then_some(sources));
-    let deadline = arguments.limits.limit_compile;
+    let deadline = arguments.limits.compile;
     carry_out(CompileTask { file, target, genome, genomes, jobs, deadline }, call)
 }
 

@@ -4,9 +4,6 @@
 //! same inputs. A harness is a program of its own with a deadline, capped output and a kill of all that it started;
 //! whatever it does wrong is the reason of a row. A row compares; it never becomes a result of the candidate.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -142,7 +139,7 @@ impl CrosscheckArgs {
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = arguments.command_words()?;
     let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
-    let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
+    let candidate = candidate::resolve(named, candidate, &run.device, run.limits.access())?;
     let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
     let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
     let tried = judge::run(asked, call, Aim::Crosscheck, |bench| {
@@ -260,7 +257,7 @@ fn ask_all(
         repro: &call.facts().repro,
     };
     let baseline = (!is_default).then_some(&default);
-    let (limit, kind) = (one.run.limits.limit_tool, bench.setup.choice.kind);
+    let (limit, kind) = (one.run.limits.tool, bench.setup.choice.kind);
     let handed = match Handed::out(candidate, bench, baseline, limit) {
         // What cannot be exported is the reason of every row.
         Err(error) if error.exit_code() == ExitCode::Usage => {
@@ -487,7 +484,7 @@ impl HarnessAnswer {
             }
         }
         let ending = match ended.timed_out {
-            true => Some(format!("it did not end within {} s, see `--limit-tool`", limit.as_secs_f64())),
+            true => Some(format!("it did not end within {} s, see `--limit tool=TIME`", limit.as_secs_f64())),
             false => ended.status.filter(|status| !status.success()).map(peer::ending),
         };
         answer.why_not = match (ending, garbage) {

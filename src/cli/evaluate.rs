@@ -19,7 +19,7 @@ use super::candidate::named;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit};
-use super::limits::duration;
+use super::limits::time;
 use super::mcp::RequestArgs;
 use super::one_args::TestOneArgs;
 use super::profile::{CounterOrder, look, sources_of};
@@ -29,7 +29,8 @@ use super::{output, words};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{
-    self, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem, read,
+    self, ITERATION, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem,
+    read,
 };
 use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
@@ -46,7 +47,7 @@ use crate::tool::{GIT_PATIENCE, ToolPlaces, git_state};
 
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut one = arguments.one.clone();
-    one.run.limits.total.time_limit = Some(arguments.time_limit);
+    one.run.limits.0.time_limit = Some(arguments.time_limit);
     let is_looked_up = |word: &str| word.starts_with('@') && word != "@baseline";
     // `--study` may be meant for the rival alone.
     if arguments.against.as_deref().is_some_and(is_looked_up)
@@ -136,7 +137,7 @@ fn answer(
     let mut answer = Answer { status, allowed_not_run: judged.allowed.clone(), ..Answer::of(exit, &own) };
     if evaluation.verdict.kind == VerdictKind::Interrupted {
         call.hit(LimitName::Total);
-        answer = asked.options.run.limits.total.used_up().into_iter().fold(answer, Answer::despite);
+        answer = asked.options.run.limits.used_up().into_iter().fold(answer, Answer::despite);
     }
     for note in &recorded.notes {
         output::say(&format!("note: {note}"));
@@ -210,7 +211,7 @@ pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, 
     let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
     let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
     let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
+    let (options, limit) = (asked.lane_options()?, asked.options.run.limits.tool);
     let sources = sources_of(device, plan, job, &judged.single, judged.mode);
     let looked = look(&CounterOrder::light(&options, job, sources, limit))?;
     Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
@@ -289,7 +290,7 @@ impl EvaluateParts<'_> {
 
     fn parent_note(&self, before: Option<&Incumbent>) -> Option<String> {
         let parent = self.arguments.parent.as_deref()?;
-        let number = parent.trim_start_matches('@').parse::<u64>().ok();
+        let number = parent.trim_start_matches(ITERATION).trim_start_matches('@').parse::<u64>().ok();
         let best = before.map(|best| best.number);
         if best.is_some() && best == number {
             return None;
@@ -354,7 +355,9 @@ impl EvaluateParts<'_> {
         let elsewhere = format!("{out} --device {}", asked.setup.choice.kind.as_str());
         // The history does not list what `--against` named.
         let back = match rival.incumbent {
-            Some(number) => format!("`evo restore {space} @{number} --to FOLDER{elsewhere}` writes"),
+            Some(number) => {
+                format!("`evo restore {space} {ITERATION}{number} --to FOLDER{elsewhere}` writes")
+            }
             None => format!("`evo render {space} {again}` prints"),
         };
         let verdict = &judged.evaluation().verdict;
@@ -439,7 +442,7 @@ pub struct EvaluateArgs {
     /// What the change was meant to do; kept with the evaluation
     #[arg(long, value_name = "TEXT")]
     pub hypothesis: Option<String>,
-    /// What the candidate was made from: the number of an evaluation; kept with it
+    /// What the candidate was made from: the number of an evaluation of this command; kept with it
     #[arg(long, value_name = "NAME")]
     pub parent: Option<String>,
     /// The speed-up that its author claims; shown, and decides nothing
@@ -458,7 +461,7 @@ pub struct EvaluateArgs {
     #[arg(long, value_enum, default_value_t = Requirement::Correct)]
     pub require: Requirement,
     /// Answer after this time, with what is known by then
-    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = time, allow_negative_numbers = true)]
     pub time_limit: Duration,
     #[command(flatten)]
     pub requests: RequestArgs,
@@ -473,7 +476,7 @@ impl EvaluateArgs {
             return Err(CliError::usage("`--grid` needs a space on the command line")
                 .with_hint("its sizes are those of one space: `evo evaluate my.toml --serve --grid FILE`"));
         }
-        let space = words::named_space(&options.words).open(options.run.access.access())?;
+        let space = words::named_space(&options.words).open(options.run.limits.access())?;
         let shown = path.display().to_string();
         let text = regular::open(path).and_then(load::read_grid_text).map_err(|error| {
             CliError::bad_file(format!("cannot read the grid `{shown}`: {error}"), path)

@@ -3,9 +3,6 @@
 //! There are several where the candidate is several binaries, one for each set of constants, and where `dispatch` asks
 //! for the portfolio of the leaderboard.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -244,7 +244,7 @@ impl Verifier<'_> {
         let candidate =
             CandidateArgs { config: None, source, study: None, ..self.arguments.one.candidate.clone() };
         let run = &self.arguments.one.run;
-        candidate::resolve(&words, &candidate, &run.device, run.access.access())
+        candidate::resolve(&words, &candidate, &run.device, run.limits.access())
     }
 
     /// The peer that calls forms in Python, or why there is none.

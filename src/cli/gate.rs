@@ -1,9 +1,6 @@
 //! `evo gate`: a candidate beside a committed baseline, for CI. Both are measured in this run; what could not be seen never
 //! passes.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -108,7 +105,7 @@ fn unreadable(error: BaselineError) -> CliError {
 
 /// The baseline as a candidate of its own source in the space as it is now.
 fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&[space.to_string()]).open(arguments.run.access.access())?;
+    let file = words::named_space(&[space.to_string()]).open(arguments.run.limits.access())?;
     let kernel = session::kernel_of(&file)?;
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
@@ -383,7 +380,7 @@ impl<'a> JudgedGate<'a> {
         if !self.is_correct() {
             return Ok(Err(NOT_PASSED.to_string()));
         }
-        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
+        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.tool);
         let problems = &asked.kernel()?.problems;
         let is_canonical =
             |plan: &&ProblemPlan| problems.iter().any(|own| own.name == plan.name && own.canonical);

@@ -1,4 +1,4 @@
-//! What ends a call from outside: signals, and `--limit-total`. Either leaves the call's one object, and no worker:
+//! What ends a call from outside: signals, and the limit of the whole command. Either leaves the call's one object, and no worker:
 //! the end of this process ends the processes that it started.
 
 use std::io;
@@ -69,9 +69,12 @@ pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Dura
     Ok(())
 }
 
+/// The option that limits a whole command.
+pub const TOTAL_OPTION: &str = "--limit total=TIME";
+
 pub fn total_is_over(limit: Duration) -> CliError {
     let text = format!("the limit of {} s for the whole command is used up", limit.as_secs_f64());
-    CliError::limit(text).with_hint("allow more with `--limit-total`")
+    CliError::limit(text).with_hint(format!("allow more with `{TOTAL_OPTION}`"))
 }
 
 fn end(call: &Call, error: CliError) {

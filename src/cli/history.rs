@@ -1,8 +1,5 @@
 //! `evo history` and `evo summary`: what was tried on a kernel, and where it led. Both only read.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,7 +9,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::one_args::SpaceAccessArgs;
+use super::limits::{LimitArgs, OPENING};
 use super::output;
 use crate::journal::champions::output_folder;
 use crate::journal::ladder::{Ladder, Rung};
@@ -137,7 +134,7 @@ pub struct HistoryArgs {
 /// `evo restore`
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// [SPACE|KERNEL] and @champion, @best, @previous, or @NUMBER of an evaluation that `evo history` lists
+    /// [SPACE|KERNEL] and @champion, @previous, @NUMBER or @HASH as everywhere, or @best or @iteration-NUMBER of `evo evaluate`
     #[arg(value_name = "SPACE|KERNEL|@NAME", required = true, num_args = 1..=2)]
     pub words: Vec<String>,
     /// Write config.json, kernel.cu and launch.json to this folder, which is made
@@ -153,7 +150,7 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "KIND", value_parser = ["host", "cuda"])]
     pub device: Option<String>,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
+    pub limits: LimitArgs<OPENING>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,

@@ -3,9 +3,6 @@
 //! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no journal,
 //! board, prior, seed, gate or export can take it.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -66,7 +63,7 @@ pub enum InvertCounters {
 
 pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let one = &arguments.one;
-    let access = one.run.access.access();
+    let access = one.run.limits.access();
     let candidate = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
     check_names(&arguments.only, session::kernel_of(&candidate.file)?)?;
     if one.problems.len() > 1 {
@@ -367,7 +364,7 @@ impl HarmCounters {
         let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
         let options =
             device_lane::lane_options(bench.setup, Some(kernel)).map_err(|error| error.to_string())?;
-        let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.limit_tool);
+        let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.tool);
         let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
         let unharmed = counters.collect(bench.job, fields)?;
         Ok(HarmCounters { unharmed, ..counters })

@@ -166,7 +166,7 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
         // It ends in order by then, and leaves a line.
         Aim::Evaluate => {
             limits.begin_orderly(call)?;
-            limits.total.until()
+            limits.until()
         }
         _ => {
             limits.begin(call)?;
@@ -174,7 +174,7 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
         }
     };
     aim.check_names(&options.allow_not_run)?;
-    let access = options.run.access.access();
+    let access = options.run.limits.access();
     let mut candidate = candidate::resolve(&options.words, &options.candidate, &options.run.device, access)?;
     options.add_grid(&mut candidate.file);
     session::candidate(call, &candidate);
@@ -588,7 +588,7 @@ pub fn run<T>(
         // What a source stands in for is the space's own kernel.
         let is_source = asked.candidate.provenance.kind == CandidateKind::Source;
         let TestOneArgs { words, run, .. } = &asked.options;
-        let own = || words::named_space(words).open(run.access.access());
+        let own = || words::named_space(words).open(run.limits.access());
         let space = is_source.then(own).transpose()?;
         let file = space.as_ref().unwrap_or(&asked.candidate.file);
         let (setup, lane, seed) = (&asked.setup, &mut opened.lane, asked.seed);
@@ -687,7 +687,7 @@ pub fn limit_hit(verdict: &Verdict, arguments: &TestOneArgs) -> Option<LimitName
         return Some(LimitName::Compile);
     }
     let waited_ms = verdict.evidence.get("deadline_ms")?.as_f64()?;
-    (waited_ms >= arguments.run.limits.limit_device.as_secs_f64() * 1e3).then_some(LimitName::Device)
+    (waited_ms >= arguments.run.limits.device.as_secs_f64() * 1e3).then_some(LimitName::Device)
 }
 
 /// The folder of the study that names the candidate, or the one that a sweep of its kernel would begin with.

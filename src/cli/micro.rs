@@ -18,8 +18,8 @@ use super::args::SweepArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::limits::LimitArgs;
-use super::one_args::{SandboxMode, SpaceAccessArgs, jobs};
+use super::limits::{LimitArgs, RANKING};
+use super::one_args::{SandboxMode, jobs};
 use super::sweep::{SweepPlan, SweepSubject, execute};
 use super::{evaluate, output, session};
 use crate::budget::StopReason;
@@ -64,9 +64,7 @@ pub struct MicroArgs {
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
+    pub limits: LimitArgs<RANKING>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -90,8 +88,7 @@ impl MicroArgs {
             out,
             jobs: self.jobs,
             sandbox: self.sandbox,
-            access: self.access.clone(),
-            limits: self.limits.clone(),
+            limits: LimitArgs(self.limits.0.clone()),
             ..Screening::parse_from(fixed).sweep
         }
     }

@@ -1,5 +1,8 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
+// Comments on options are help texts, in which `[default: …]` and `[SPACE]` are no links.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod answer;
 pub mod answers;
 pub mod args;
@@ -48,13 +51,11 @@ pub mod seed;
 pub mod selftest;
 pub mod session;
 mod space;
-mod space_args;
 mod sweep;
 mod test_one;
 mod watch;
 pub mod words;
 mod worker;
-mod workers_args;
 
 pub use entry::main;
 pub use one_args::SandboxMode;

@@ -1,8 +1,5 @@
 //! `evo profile`: what a profiler sees of one candidate that passed its gates, and what that means.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,7 +58,7 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         further: &arguments.metrics,
         ncu: arguments.ncu.as_deref(),
         keep_report: arguments.keep_report,
-        ..CounterOrder::light(options, job, sources, one.run.limits.limit_tool)
+        ..CounterOrder::light(options, job, sources, one.run.limits.tool)
     })?;
     answer(arguments, call, &tried, &looked)
 }

@@ -24,7 +24,7 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
         return header(name);
     }
     let resolved =
-        candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.access.access())?;
+        candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.limits.access())?;
     session::candidate(call, &resolved);
     let ResolvedCandidate { file, configuration, genome, .. } = &resolved;
     let kernel = session::kernel_to(file, "render")?;

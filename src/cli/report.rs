@@ -1,8 +1,5 @@
 //! `evo report`: a study as `report.md`, `final_summary.md` and `report.html`.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::path::{Path, PathBuf};
 
 use clap::Args;

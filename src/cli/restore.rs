@@ -15,8 +15,9 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::history::RestoreArgs;
-use super::{history, output, words};
-use crate::engine::candidate::{RestoreRequest, RestoredFiles, restored};
+use super::{candidate as cli_candidate, history, output, words};
+use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
+use crate::journal::iterations::ITERATION;
 use crate::journal::ladder::{LadderStep, Rung, StepKind};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
@@ -26,11 +27,50 @@ const CONFIG: &str = "config.json";
 const SOURCE: &str = "kernel.cu";
 const LAUNCH: &str = "launch.json";
 
+/// A candidate of the past. Its time and its commit are in the history, where champions and evaluations of
+/// `evo evaluate` are.
 struct Past<'a> {
-    step: &'a LadderStep,
+    kind: PastKind,
+    number: u64,
+    step: Option<&'a LadderStep>,
     /// As the record names it.
     space: String,
-    candidate: RestoreRequest<'a>,
+    configuration: Configuration,
+    source: Option<&'a str>,
+    launch: Option<&'a str>,
+    source_hash: Option<ContentHash>,
+}
+
+/// Whose number it has.
+enum PastKind {
+    Champion,
+    /// Of `evo evaluate`.
+    Evaluation,
+    Study(String),
+}
+
+impl Past<'_> {
+    fn kind(&self) -> &'static str {
+        match self.kind {
+            PastKind::Champion => "champion",
+            PastKind::Evaluation => "evaluation",
+            PastKind::Study(_) => "study",
+        }
+    }
+
+    fn shown(&self) -> String {
+        match &self.kind {
+            PastKind::Study(study) => format!("evaluation {} of study `{study}`", self.number),
+            _ => format!("{} {}", self.kind(), self.number),
+        }
+    }
+
+    fn at_commit(&self) -> String {
+        match self.step.and_then(|step| step.git_commit.as_ref()) {
+            Some(commit) => format!("it was measured at commit {commit}"),
+            None => "no commit was recorded".to_string(),
+        }
+    }
 }
 
 pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
@@ -53,11 +93,7 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
             .with_hint("`evo history` lists what there is")
     })?;
     let device = if rung.device_kind == "cuda" { DeviceKind::Cuda } else { DeviceKind::Host };
-    let in_study = in_study(rung, name, device, arguments);
-    let past = past(rung, name, device).map_err(|error| match &in_study {
-        Some(hint) => error.with_hint(hint.clone()),
-        None => error,
-    })?;
+    let past = past(rung, name, device, &arguments.out)?;
     let file = match opened {
         Some(file) => file,
         None => open(&past.space, arguments).map_err(|error| {
@@ -65,97 +101,96 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
             error.with_hint(hint)
         })?,
     };
-    let files = restored(&file, &past.candidate).map_err(|error| {
-        CliError::usage(error).with_hint(format!("the space was edited since; {}", at_commit(past.step)))
+    let request = RestoreRequest {
+        configuration: &past.configuration,
+        source: past.source,
+        launch: past.launch,
+        source_hash: past.source_hash.as_ref(),
+        device,
+    };
+    let files = restored(&file, &request).map_err(|error| {
+        CliError::usage(error).with_hint(format!("the space was edited since; {}", past.at_commit()))
     })?;
     if files.source_changed && !arguments.force {
-        let text = format!(
-            "the kernel was edited since {} {} was measured",
-            past.step.kind.as_str(),
-            past.step.number
-        );
-        let hint =
-            format!("{}, or take its configuration with today's source: `--force`", at_commit(past.step));
+        let text = format!("the kernel was edited since {} was measured", past.shown());
+        let hint = format!("{}, or take its configuration with today's source: `--force`", past.at_commit());
         return Err(CliError::usage(text).with_hint(hint));
     }
     write(&arguments.to, &files, arguments.force)?;
-    let space = named.map_or_else(|| past.space.clone(), String::from);
-    answer(arguments, call, &past, &files, (&space, in_study))
-}
-
-/// Where the evaluation of a study is found that has the number of an `@NUMBER`, which names one of `evo evaluate` here.
-fn in_study(rung: &Rung, name: &str, device: DeviceKind, arguments: &RestoreArgs) -> Option<String> {
-    let number = name.strip_prefix('@')?.parse::<u64>().ok()?;
-    let search = StudySearch { out: &arguments.out, study: None, kernel: &rung.kernel, device: Some(device) };
-    let study = search.number(number).ok()?.study;
-    Some(format!(
-        "evaluation {number} of study `{study}` is `@{number}` of `evo render`, `test` and the others"
-    ))
+    let space = named.unwrap_or(&past.space);
+    answer(arguments, call, &past, &files, space)
 }
 
 /// The name behind `@`, and the word beside it.
 fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
     let [name] = names[..] else {
-        let text = "`evo restore` takes one of `@champion`, `@best`, `@previous` and `@NUMBER`";
-        return Err(CliError::usage(text).with_hint("`evo history` lists the numbers"));
+        let text = "`evo restore` takes one name, such as `@champion`, `@best`, `@17` or `@iteration-3`";
+        return Err(CliError::usage(text).with_hint("`evo history` lists what there is"));
     };
     Ok((name, words.iter().map(String::as_str).find(|word| *word != name)))
 }
 
 fn open(space: &str, arguments: &RestoreArgs) -> Result<crate::kernel::spec::SpaceFile, CliError> {
-    words::named_space(&[space.to_string()]).open(arguments.access.access())
+    words::named_space(&[space.to_string()]).open(arguments.limits.access())
 }
 
-fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind) -> Result<Past<'a>, CliError> {
-    let refused = |text: String, hint: &str| Err(CliError::usage(text).with_hint(hint));
-    let word = name.strip_prefix('@').unwrap_or(name);
-    let step = match word {
-        "champion" => rung.champion(),
-        "best" => rung.best(),
-        "previous" => rung.previous(),
-        _ => match word.parse::<u64>() {
-            Ok(number) => {
-                rung.steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number)
-            }
-            Err(_) => {
-                let text = format!("`{name}` is not `@champion`, `@best`, `@previous` or `@NUMBER`");
-                let hint = "`evo render SPACE @champion` prints what other names mean";
-                return refused(text, hint);
-            }
-        },
-    };
-    let kernel = &rung.kernel;
-    let Some(step) = step else {
-        let text = match word {
-            "champion" | "best" => format!("`{kernel}` has no {word} yet: nothing was accepted or confirmed"),
-            "previous" => format!("`{kernel}` has no best candidate before the present one"),
-            _ => format!("`{kernel}` has no evaluation {word} on {}", rung.device_kind),
-        };
-        return refused(text, "`evo history` lists what there is");
+/// `@best` and `@iteration-3` are of `evo evaluate`; every other name means what it means everywhere.
+fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Result<Past<'a>, CliError> {
+    let Rung { kernel, device_kind, steps, iterations, section, .. } = rung;
+    let of_evaluate =
+        |number: u64| steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number);
+    let refused = |text: String| CliError::usage(text).with_hint("`evo history` lists what there is");
+    let of_section = section.as_ref().map(|section| &section.study.space);
+    let space = of_section.or(iterations.last().map(|line| &line.space)).cloned().unwrap_or_default();
+    let step = match name.strip_prefix(ITERATION).map(str::parse::<u64>) {
+        Some(Ok(number)) => of_evaluate(number).ok_or_else(|| {
+            refused(format!("`{kernel}` has no evaluation {number} of `evo evaluate` on {device_kind}"))
+        })?,
+        _ if name == "@best" => rung.best().ok_or_else(|| {
+            refused(format!("`{kernel}` has no best yet: nothing was accepted or confirmed"))
+        })?,
+        _ => {
+            let search = StudySearch { out, study: None, kernel, device: Some(device) };
+            let (found, kind) = candidate::named(&search, name).map_err(|error| {
+                let number = name[1..].parse().ok().filter(|number| of_evaluate(*number).is_some());
+                let hint = number
+                    .map(|number| format!("evaluation {number} of `evo evaluate` is `{ITERATION}{number}`"));
+                hint.into_iter().fold(cli_candidate::error(error), CliError::with_hint)
+            })?;
+            let is_same = |step: &&LadderStep| {
+                step.kind == StepKind::Champion
+                    && step.number == found.number
+                    && step.study.as_ref() == Some(&found.study)
+            };
+            return Ok(Past {
+                kind: match kind {
+                    CandidateKind::Champion | CandidateKind::Previous => PastKind::Champion,
+                    _ => PastKind::Study(found.study.clone()),
+                },
+                number: found.number,
+                step: steps.iter().find(is_same),
+                space,
+                configuration: found.configuration,
+                source: None,
+                launch: None,
+                source_hash: found.source_hash,
+            });
+        }
     };
     let is_evaluation = step.kind == StepKind::Evaluation;
-    let iteration = rung.iterations.iter().find(|line| is_evaluation && line.number == step.number);
-    let section = rung.section.as_ref().map(|section| section.study.space.clone());
+    let iteration = iterations.iter().find(|line| is_evaluation && line.number == step.number);
     let candidate = iteration.map(|line| &line.candidate);
     Ok(Past {
-        step,
-        space: iteration.map(|line| line.space.clone()).or(section).unwrap_or_default(),
-        candidate: RestoreRequest {
-            configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration),
-            source: candidate.and_then(|candidate| candidate.source.as_deref()),
-            launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
-            source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).as_ref(),
-            device,
-        },
+        kind: if is_evaluation { PastKind::Evaluation } else { PastKind::Champion },
+        number: step.number,
+        step: Some(step),
+        space: iteration.map_or(space, |line| line.space.clone()),
+        configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration).clone(),
+        source: candidate.and_then(|candidate| candidate.source.as_deref()),
+        launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
+        source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).clone(),
     })
-}
-
-fn at_commit(step: &LadderStep) -> String {
-    match &step.git_commit {
-        Some(commit) => format!("it was measured at commit {commit}"),
-        None => "no commit was recorded".to_string(),
-    }
 }
 
 /// Writes the files into a folder, which is made. Names that are there are replaced where `force` allows it, and never
@@ -203,11 +238,11 @@ fn answer(
     call: &Call,
     past: &Past<'_>,
     files: &RestoredFiles,
-    (space, in_study): (&str, Option<String>),
+    space: &str,
 ) -> Result<Answer, CliError> {
     let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
     let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
-    if past.candidate.source.is_some() {
+    if past.source.is_some() {
         again += &format!(" --source {}", quoted(SOURCE));
         again += &if files.has_launch { format!(" --launch {}", quoted(LAUNCH)) } else { String::new() };
     }
@@ -215,17 +250,16 @@ fn answer(
         again += &format!(" --out {}", quote(&arguments.out.display().to_string()));
     }
     let mut notes = files.notes.clone();
-    notes.extend(in_study);
     if files.source_changed {
         notes.push("the kernel was edited since: this is its configuration with today's source".into());
     }
     let result = Restored {
-        number: past.step.number,
-        kind: past.step.kind.as_str(),
-        at: &past.step.at,
+        number: past.number,
+        kind: past.kind(),
+        at: Known::of(past.step.map(|step| step.at.as_str()), "no time was recorded"),
         folder: arguments.to.display().to_string(),
         files: [CONFIG, SOURCE, LAUNCH],
-        configuration: past.candidate.configuration,
+        configuration: &past.configuration,
         source_hash: Known::of(files.source_hash.as_ref(), "the record has none"),
         source_changed: files.source_changed,
         again: &again,
@@ -234,9 +268,9 @@ fn answer(
     let answer = Answer::of(ExitCode::Done, &ResultAlone { result });
     notes.iter().for_each(|note| output::say(&format!("note: {note}")));
     if !call.is_json() {
-        let step = past.step;
-        let (kind, number, folder) = (step.kind.as_str(), step.number, arguments.to.display());
-        output::stdout(&format!("{kind} {number} of {} is in {folder}\nagain: {again}\n", step.at))?;
+        let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
+        let folder = arguments.to.display();
+        output::stdout(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown()))?;
     }
     Ok(answer)
 }
@@ -245,9 +279,9 @@ fn answer(
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Restored<'a> {
     number: u64,
-    /// `champion` or `evaluation`.
+    /// `champion`, `evaluation` for one of `evo evaluate`, or `study` for another of a study.
     kind: &'a str,
-    at: &'a str,
+    at: Known<&'a str>,
     folder: String,
     files: [&'static str; 3],
     #[schemars(with = "ConfigurationObject")]

@@ -1,9 +1,6 @@
 //! `evo sanitize`: one candidate under compute-sanitizer. The checks are made by `inspect::sanitize`; this brings
 //! candidate, device and tool together and says how it ended.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -140,7 +137,7 @@ fn look_at<T: HostLook>(
         options: &asked.lane_options()?,
         job,
         small_only,
-        limit: asked.options.run.limits.limit_tool,
+        limit: asked.options.run.limits.tool,
         within: None,
     };
     Ok(look_beside(twin, asked, || look(&order)))
@@ -152,7 +149,7 @@ fn look_beside<T: HostLook>(
     asked: &AskedCandidate,
     by_tool: impl FnOnce() -> SanitizerLook,
 ) -> SanitizerLook {
-    let limit = asked.options.run.limits.limit_tool;
+    let limit = asked.options.run.limits.tool;
     thread::scope(|scope| {
         let seen = twin.map(|twin| scope.spawn(move || twin.look(&asked.candidate.configuration, limit)));
         let look = by_tool();

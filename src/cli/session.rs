@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::error::CliError;
-use super::limits::LimitArgs;
+use super::limits::Limits;
 use super::one_args::{RunArgs, SandboxMode};
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
@@ -54,9 +54,9 @@ impl DeviceSetup {
         DeviceSetup { sandbox, ..self }
     }
 
-    pub fn within(mut self, limits: &LimitArgs) -> DeviceSetup {
-        self.farm.deadline = limits.limit_compile;
-        self.step_max = Some(limits.limit_device);
+    pub fn within(mut self, limits: &Limits) -> DeviceSetup {
+        self.farm.deadline = limits.compile;
+        self.step_max = Some(limits.device);
         self
     }
 
@@ -142,7 +142,7 @@ pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
 pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup, CliError> {
     let setup = setup(&run.device, None)?.fenced(run.sandbox).within(&run.limits);
     let worker_command = run.worker_command.clone();
-    Ok(DeviceSetup { sampling_max: run.limit_sampling, worker_command, ..setup })
+    Ok(DeviceSetup { sampling_max: run.limits.sampling, worker_command, ..setup })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.

@@ -87,7 +87,7 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
 pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
     let TestOneArgs { words, candidate, run, .. } = arguments;
     run.limits.begin(call)?;
-    let resolved = candidate::resolve(words, candidate, &run.device, run.access.access())?;
+    let resolved = candidate::resolve(words, candidate, &run.device, run.limits.access())?;
     session::candidate(call, &resolved);
     let setup = session::setup(&run.device, None)?;
     call.know(|facts| facts.device = Some(setup.device_name()));
@@ -97,7 +97,7 @@ pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
         genome: Some(resolved.genome.clone()),
         genomes: Box::new(std::iter::empty()),
         jobs: Some(1),
-        deadline: run.limits.limit_compile,
+        deadline: run.limits.compile,
     };
     compile::carry_out(order, call)
 }

@@ -232,8 +232,8 @@ fn a_source_goes_through_the_gates_of_any_variant() {
             "host",
             "--seed",
             "1",
-            "--limit-sampling",
-            "100ms",
+            "--limit",
+            "sampling=100ms",
             "--json",
         ];
         let output = evo(root, &[&fixed[..], words].concat());

@@ -91,7 +91,7 @@ fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
     command.args(["crosscheck", "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
-    command.args(["--limit-sampling", "100ms"]).args(words);
+    command.args(["--limit", "sampling=100ms"]).args(words);
     command
 }
 
@@ -198,8 +198,8 @@ fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
         reason(&found).to_string()
     };
     assert_eq!(
-        seen("hang", &["--limit-tool", "2s"]),
-        "not run: it did not end within 2 s, see `--limit-tool`"
+        seen("hang", &["--limit", "tool=2s"]),
+        "not run: it did not end within 2 s, see `--limit tool=TIME`"
     );
     assert_eq!(seen("garbage", &[]), "not run: it printed something that is not a row: `[12, \"rows\"`");
     assert_eq!(seen("die", &[]), "not run: its process ended with exit code 3 (last words: no licence)");

@@ -149,12 +149,12 @@ pub struct LimitsReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {
-    /// `--limit-compile`
+    /// `--limit compile=TIME`
     Compile,
-    /// `--limit-device`
+    /// `--limit device=TIME`
     Device,
-    /// `--limit-tool`
+    /// `--limit tool=TIME`
     Tool,
-    /// `--limit-total`
+    /// `--limit total=TIME`
     Total,
 }

@@ -53,7 +53,7 @@ pub fn explain_nulls(envelope: &mut CommandEnvelope) {
         ("limits.compile_s", "the command compiles nothing within a limit"),
         ("limits.device_s", "the command runs nothing within a limit"),
         ("limits.tool_s", "the command runs no outside program"),
-        ("limits.total_s", "off: `--limit-total` sets it"),
+        ("limits.total_s", "off: `--limit total=TIME` sets it"),
     ] {
         let field = fields.pointer(&format!("/{}", path.replace('.', "/")));
         if field.is_some_and(Value::is_null) {
@@ -137,7 +137,7 @@ mod tests {
                     || CommandEnvelope::NULL_FOR_NONE.contains(&name.as_str());
                 assert!(!value.is_null() || told, "{name}");
             }
-            assert!(envelope.reasons["limits.total_s"].contains("--limit-total"));
+            assert!(envelope.reasons["limits.total_s"].contains("--limit total=TIME"));
         }
     }
 }

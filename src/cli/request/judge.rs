@@ -218,7 +218,7 @@ impl<'a> RequestSession<'a> {
                     .about_request());
             }
         };
-        Ok((name.to_string(), words::space(name, one.run.access.access())?))
+        Ok((name.to_string(), words::space(name, one.run.limits.access())?))
     }
 
     fn ready(
@@ -243,7 +243,7 @@ impl<'a> RequestSession<'a> {
         let repro = format!(
             "evo evaluate {} --request REQUEST.json --device {} --seed {}",
             evo_space::text::quote(&space),
-            options.run.device,
+            setup.choice.spec,
             self.seed
         );
         let setting = Setting { space, kernel, device: setup.device_name(), seed: self.seed, repro };
@@ -508,7 +508,7 @@ fn resolved(
         out: &one.candidate.out,
         study: None,
         device: candidate::kind_of(&one.run.device),
-        render_apart: one.run.access.access().render_apart,
+        render_apart: one.run.limits.access().render_apart,
     };
     resolve(file, &request).map_err(candidate::error)
 }

@@ -59,9 +59,9 @@ pub struct LiveSubject {
 impl LiveSubject {
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
         let name = words::space_name(arguments.space.as_deref())?;
-        let file = Arc::new(words::space(&name, arguments.access.access())?);
+        let file = Arc::new(words::space(&name, arguments.limits.access())?);
         let kernel = session::kernel_of(&file)?;
-        let workers = workers::orders(&arguments.workers)?;
+        let workers = workers::orders(arguments)?;
         let setup = match &workers {
             None => session::setup(&arguments.device, arguments.jobs)?,
             Some(orders) => {
@@ -70,13 +70,13 @@ impl LiveSubject {
             }
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
-        setup.sampling_max = arguments.limit_sampling;
+        setup.sampling_max = arguments.limits.sampling;
         setup.worker_command.clone_from(&arguments.worker_command);
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let limits = limits_of(&setup.choice);
         let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
-        let (problems, limit_tool) = (arguments.problems.clone(), arguments.limits.limit_tool);
+        let (problems, limit_tool) = (arguments.problems.clone(), arguments.limits.tool);
         let (is_hint, filling) = (false, OnceLock::new());
         Ok(LiveSubject { file, within, setup, problems, workers, limit_tool, is_hint, filling })
     }

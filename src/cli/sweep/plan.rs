@@ -278,6 +278,6 @@ fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<B
         budget = budget.with_limit(text)?;
     }
     // The engine ends in order when its wall time is used up, with everything written.
-    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
+    budget.wall = budget.wall.into_iter().chain(arguments.limits.total).min();
     Ok(budget)
 }

@@ -43,7 +43,7 @@ fn profiled(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Val
     }
     // A wall budget covers the whole command.
     let left = plan.options.budget.wall.map(|wall| wall.saturating_sub(plan.options.clock.elapsed()));
-    let most = plan.arguments.limits.limit_tool;
+    let most = plan.arguments.limits.tool;
     let limit = left.map_or(most, |left| left.min(most));
     if limit < LEAST {
         return Err("no time is left for it".into());

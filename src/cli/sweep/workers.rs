@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::error::CliError;
-use crate::cli::workers_args::WorkersArgs;
 use crate::process::worker_program;
 
 /// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.
@@ -56,7 +55,7 @@ impl LaneOrder {
 }
 
 /// None where `--workers` was not given.
-pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
+pub fn orders(arguments: &SweepArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
     let Some(text) = arguments.workers.as_deref() else { return Ok(None) };
     let program = worker_program()?.to_string_lossy().into_owned();
     let gpus = || telemetry::list().iter().map(|gpu| gpu.index).collect::<Vec<u32>>();
@@ -78,7 +77,7 @@ pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(
             LaneSource::Command { .. } => None,
         })
     };
-    let listed = arguments.workers.workers.as_deref().unwrap_or_default();
+    let listed = arguments.workers.as_deref().unwrap_or_default();
     if arguments.profile != ProfileWhen::Off && locals().next().is_none() {
         return Err(CliError::usage(format!(
             "`--profile` cannot be used with `--workers {listed}`: it needs a device of this machine, and every lane is a \
