@@ -179,7 +179,8 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
     options.add_grid(&mut candidate.file);
     session::candidate(call, &candidate);
     let kernel = session::kernel_of(&candidate.file)?;
-    let setup = DeviceSetup { until, ..session::setup_for(&options.run)? };
+    let mut setup = session::setup_for(&options.run)?;
+    setup.limits.until = until;
     session::problems(kernel, setup.choice.kind, &options.problems)?;
     let seed = options.run.seed.map_or_else(seed::random, Ok)?;
     let setting = Setting {

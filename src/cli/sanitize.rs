@@ -287,13 +287,13 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
     pub fn wanted(file: F, sandbox: SandboxMode, seed: u64) -> Option<HostTwin<F>> {
         let is_wanted = file.kernel.as_ref().is_some_and(|kernel| kernel.check.has_host_twin);
         // Without a C++ compiler its look says so.
-        let setup = session::setup(HOST, None).ok().filter(|_| is_wanted)?.fenced(sandbox);
+        let setup = session::setup(HOST).ok().filter(|_| is_wanted)?.fenced(sandbox);
         Some(HostTwin { file, setup, seed })
     }
 
     fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer, CliError> {
-        let until = Some(Instant::now() + limit);
-        let setup = DeviceSetup { until, ..self.setup.clone() };
+        let mut setup = self.setup.clone();
+        setup.limits.until = Some(Instant::now() + limit);
         // Who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
         if setup.sandbox != SandboxMode::Off {
             let report = room::fences(&device_lane::rooms(setup.sandbox)?)?;

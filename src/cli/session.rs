@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
@@ -26,6 +26,7 @@ use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::report::envelope::CallFacts;
+use crate::supervise::lane::LaneLimits;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Clone, Debug)]
@@ -33,12 +34,7 @@ pub struct DeviceSetup {
     pub choice: DeviceChoice,
     pub farm: FarmOptions,
     pub sandbox: SandboxMode,
-    /// What one step on the device may take; absent for what the device and the shapes call for.
-    pub step_max: Option<Duration>,
-    /// What sampling one problem in one mode may take; absent for what an interval calls for.
-    pub sampling_max: Option<Duration>,
-    /// When an answer is wanted, whatever is known by then.
-    pub until: Option<Instant>,
+    pub limits: LaneLimits,
     pub warm: Option<Arc<WarmCompiler>>,
     /// What starts a worker in place of evo's own, split at spaces.
     pub worker_command: Option<String>,
@@ -56,13 +52,14 @@ impl DeviceSetup {
 
     pub fn within(mut self, limits: &Limits) -> DeviceSetup {
         self.farm.deadline = limits.compile;
-        self.step_max = Some(limits.device);
+        self.limits.step_max = Some(limits.device);
+        self.limits.sampling_max = limits.sampling;
         self
     }
 
     /// Compiles one source, by the time an answer is wanted.
     pub fn compile(&self, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self.limits.until.map(|until| until.saturating_duration_since(Instant::now()));
         let deadline = left.map_or(self.farm.deadline, |left| left.min(self.farm.deadline));
         let outcome = match &self.warm {
             Some(warm) => warm.compile(&source, Some(deadline)),
@@ -117,22 +114,16 @@ impl DeviceSetup {
     }
 }
 
-pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError> {
-    Ok(setup_on(probe::choose(device)?, jobs))
+pub fn setup(device: &str) -> Result<DeviceSetup, CliError> {
+    Ok(setup_on(probe::choose(device)?))
 }
 
-pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
-    let mut farm = FarmOptions::new(choice.kind, &choice.arch);
-    if let Some(jobs) = jobs {
-        farm.jobs = jobs;
-    }
+pub fn setup_on(choice: DeviceChoice) -> DeviceSetup {
     DeviceSetup {
+        farm: FarmOptions::new(choice.kind, &choice.arch),
         choice,
-        farm,
         sandbox: SandboxMode::On,
-        step_max: None,
-        sampling_max: None,
-        until: None,
+        limits: LaneLimits::default(),
         warm: None,
         worker_command: None,
     }
@@ -140,9 +131,8 @@ pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
 
 /// The same for a command that runs candidates, within its limits.
 pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup, CliError> {
-    let setup = setup(&run.device, None)?.fenced(run.sandbox).within(&run.limits);
-    let worker_command = run.worker_command.clone();
-    Ok(DeviceSetup { sampling_max: run.limits.sampling, worker_command, ..setup })
+    let setup = setup(&run.device)?.fenced(run.sandbox).within(&run.limits);
+    Ok(DeviceSetup { worker_command: run.worker_command.clone(), ..setup })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.

@@ -89,7 +89,7 @@ pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
     run.limits.begin(call)?;
     let resolved = candidate::resolve(words, candidate, &run.device, run.limits.access())?;
     session::candidate(call, &resolved);
-    let setup = session::setup(&run.device, None)?;
+    let setup = session::setup(&run.device)?;
     call.know(|facts| facts.device = Some(setup.device_name()));
     let order = CompileTask {
         file: &resolved.file,

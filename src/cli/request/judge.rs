@@ -260,8 +260,8 @@ impl<'a> RequestSession<'a> {
         let mut setup = self.setup.clone();
         let deadline = setup.farm.deadline;
         setup.farm.deadline = least(Some(deadline), limits.compile_s).unwrap_or(deadline);
-        setup.step_max = least(setup.step_max, limits.run_s);
-        setup.until = Some(until);
+        setup.limits.step_max = least(setup.limits.step_max, limits.run_s);
+        setup.limits.until = Some(until);
         setup
     }
 
@@ -269,8 +269,8 @@ impl<'a> RequestSession<'a> {
     fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool), CliError> {
         let (key, setup) = (&ready.key, &ready.asked.setup);
         if let Some(mut warm) = self.warm.take().filter(|warm| warm.key == *key) {
-            warm.lane.answer_by(setup.until);
-            warm.lane.limit_steps(setup.step_max);
+            warm.lane.answer_by(setup.limits.until);
+            warm.lane.limit_steps(setup.limits.step_max);
             return Ok((warm, false));
         }
         let lane = device_lane::lane(setup, Some(ready.asked.kernel()?))?;

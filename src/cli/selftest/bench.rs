@@ -35,7 +35,7 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = device_lane::lane_within(setup, Some(kernel), limits)?;
+        let lane = device_lane::lane(&DeviceSetup { limits, ..setup.clone() }, Some(kernel))?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
         let recipe = session::recipe(kernel, &problems, setup, lane.info(), seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })

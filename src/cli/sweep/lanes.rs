@@ -66,13 +66,7 @@ pub fn start(
     kernel: &KernelSpec,
 ) -> Result<Vec<StartedLane>, CliError> {
     let base = device_lane::lane_options(setup, Some(kernel))?;
-    let limits = LaneLimits {
-        step_max: setup.step_max,
-        sampling_max: setup.sampling_max,
-        until: setup.until,
-        second_elsewhere: orders.len() > 1,
-        ..LaneLimits::default()
-    };
+    let limits = LaneLimits { second_elsewhere: orders.len() > 1, ..setup.limits };
     let bridge = bridge(orders, &setup.farm.cache)?;
     let options: Vec<LaneOptions> = orders.iter().map(|order| options(order, &base, &bridge)).collect();
     let started: Vec<Result<Lane, LaneError>> = std::thread::scope(|scope| {

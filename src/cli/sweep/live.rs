@@ -63,14 +63,14 @@ impl LiveSubject {
         let kernel = session::kernel_of(&file)?;
         let workers = workers::orders(arguments)?;
         let setup = match &workers {
-            None => session::setup(&arguments.device, arguments.jobs)?,
+            None => session::setup(&arguments.device)?,
             Some(orders) => {
                 workers::refuse_elsewhere(arguments, orders)?;
-                session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs)
+                session::setup_on(lanes::choice(orders, &arguments.device)?)
             }
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
-        setup.sampling_max = arguments.limits.sampling;
+        setup.farm.jobs = arguments.jobs.unwrap_or(setup.farm.jobs);
         setup.worker_command.clone_from(&arguments.worker_command);
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
@@ -218,7 +218,7 @@ impl LiveSubject {
             device: lane.info(),
             settings: &lanes::settings(lane),
             sandbox: self.setup.sandbox,
-            sampling_max: self.setup.sampling_max,
+            sampling_max: self.setup.limits.sampling_max,
             kernel,
             check,
             references: &references,

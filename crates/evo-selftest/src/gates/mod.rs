@@ -228,7 +228,8 @@ impl<'a> GateBench<'a> {
             Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..alone }),
         }
         let judgement = match limits {
-            Some(limits) => device_lane::lane_within(self.setup, None, limits)?.evaluate(&job, &standing),
+            Some(limits) => device_lane::lane(&DeviceSetup { limits, ..self.setup.clone() }, None)?
+                .evaluate(&job, &standing),
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding::of(judgement.verdict, &judgement.gates))

@@ -64,7 +64,7 @@ const TWIN_SEED: u64 = 1;
 /// The device for faults. What is compiled goes to a folder that ends with the self-test.
 fn staged(setup: &DeviceSetup, cache: &tempfile::TempDir) -> DeviceSetup {
     let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
-    DeviceSetup { farm, step_max: None, ..setup.clone() }
+    DeviceSetup { farm, ..setup.clone() }
 }
 
 /// Whether `only` is in a fault's name or one of its numbers; absent, it means all.
