@@ -24,7 +24,7 @@ use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
     bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
     leaderboard, limits, man, mcp, micro, output, preflight, profile, render, report, request, restore,
-    sanitize, selftest, space, sweep, test_one, watch, words, worker,
+    sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -131,6 +131,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::Test(arguments) => Some(&mut arguments.one),
         Command::Benchmark(arguments) | Command::Build(arguments) => Some(arguments),
         Command::Evaluate(arguments) => Some(&mut arguments.one),
+        Command::Gate(arguments) => Some(&mut arguments.one),
         Command::Serve(arguments) => Some(&mut arguments.evaluate.one),
         Command::Profile(arguments) => Some(&mut arguments.one),
         Command::Invert(arguments) => Some(&mut arguments.one),
@@ -270,12 +271,9 @@ fn preset(name: &str, arguments: &LevelArgs) -> Result<Command, CliError> {
             evaluate.one = one;
         }
         Command::Gate(gate) => {
-            let named = words::named_space(&one.words);
-            gate.space = named.named.map(String::from);
-            gate.candidate = (!named.values.is_empty()).then(|| named.values.join(" "));
             gate.baseline = baseline.clone().unwrap_or_default();
             gate.sanitize = judge.sanitize == SanitizeCandidate::On;
-            (gate.files, gate.run, gate.allow_not_run) = (one.candidate, one.run, one.allow_not_run);
+            gate.one = one;
         }
         Command::Build(build) => *build = one,
         Command::Profile(profile) => profile.one = one,

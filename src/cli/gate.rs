@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::candidate::{self, CandidateArgs, named};
+use super::candidate::{self, named};
 use super::error::CliError;
 use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit, samples, time_of};
-use super::one_args::{RunArgs, TestOneArgs};
+use super::one_args::TestOneArgs;
 use super::profile::{CounterLook, CounterOrder, error_of, look, sources_of};
 use super::rival::ChosenRival;
 use super::sanitize::sanitize;
@@ -70,9 +70,10 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     let baseline = GateBaseline::read(path).map_err(unreadable)?;
     check_place(path)?;
-    let space = arguments.space.clone().unwrap_or_else(|| baseline.space.clone());
+    let named = words::named_space(&arguments.one.words).named;
+    let space = named.map_or_else(|| baseline.space.clone(), String::from);
     let rival = rival(arguments, &space, &baseline)?;
-    let asked = judge::ask(&arguments.one(&space, Some(&baseline.configuration)), call, Aim::Gate)?;
+    let asked = judge::ask(&arguments.asked(&space, Some(&baseline.configuration)), call, Aim::Gate)?;
     let kernel = asked.kernel()?;
     let (kind, before) = (asked.setup.choice.kind, baseline.device_kind);
     if kind != before {
@@ -105,7 +106,7 @@ fn unreadable(error: BaselineError) -> CliError {
 
 /// The baseline as a candidate of its own source in the space as it is now.
 fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&[space.to_string()]).open(arguments.run.limits.access())?;
+    let file = words::named_space(&[space.to_string()]).open(arguments.one.run.limits.access())?;
     let kernel = session::kernel_of(&file)?;
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
@@ -133,9 +134,9 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
         configuration: ConfigurationChoice::Words(genome),
         source: Some(TextChoice::Given { name: &source_name, text: &baseline.source }),
         launch: launch.as_deref().map(|text| TextChoice::Given { name: &launch_name, text }),
-        out: &arguments.files.out,
+        out: &arguments.one.candidate.out,
         study: None,
-        device: candidate::kind_of(&arguments.run.device),
+        device: candidate::kind_of(&arguments.one.run.device),
         render_apart: true,
     };
     let resolved = resolve(file, &request).map_err(|error| other(vec![error.to_string()]))?;
@@ -443,7 +444,7 @@ impl<'a> JudgedGate<'a> {
 
     /// `gate.json` and `gate.md` of the last run.
     fn write_files(&self, result: &GateResult) -> Result<Vec<String>, CliError> {
-        let out = &self.arguments.files.out;
+        let out = &self.arguments.one.candidate.out;
         let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
         let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
         let (told, reasons) = told(&ResultAlone { result });
@@ -677,8 +678,8 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
-    let space = words::space_name(arguments.space.as_deref())?;
-    let asked = judge::ask(&arguments.one(&space, None), call, Aim::Gate)?;
+    let space = words::named_space(&arguments.one.words).space()?;
+    let asked = judge::ask(&arguments.asked(&space, None), call, Aim::Gate)?;
     let log = evaluate::take_log(&asked.options.candidate.out, &asked.kernel()?.name, &asked.setup.choice)?;
     let gate = JudgedGate::of(arguments, call, &asked, None)?;
     let (verdict, missing) = (&gate.judged.evaluation().verdict, &gate.judged.findings.missing);
@@ -737,17 +738,14 @@ const BASELINE_FILE: &str = "evo-baseline.json";
 /// `evo gate`
 #[derive(Debug, Args)]
 pub struct GateArgs {
-    /// Space file, or the name of an embedded space [default: that of the baseline]
-    #[arg(value_name = "SPACE")]
-    pub space: Option<String>,
+    #[command(flatten)]
+    pub one: TestOneArgs,
     /// What to compare with
     #[arg(long, value_name = "FILE", default_value = BASELINE_FILE)]
     pub baseline: PathBuf,
-    /// Values, or @NAME, in one word: "BLOCK=64 VEC=4" [default: the baseline's configuration with today's source]
+    /// Values, or @NAME, in one word: "BLOCK=64 VEC=4" [default: the space and the configuration of the baseline, with today's source]
     #[arg(long = "candidate", value_name = "CANDIDATE", id = "named_candidate", value_parser = named)]
     pub candidate: Option<String>,
-    #[command(flatten)]
-    pub files: CandidateArgs,
     /// A slowdown of a problem above this is a regression
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_negative_numbers = true)]
     pub threshold: f64,
@@ -766,11 +764,6 @@ pub struct GateArgs {
     /// A table, or annotations for GitHub [default: `github` where GITHUB_ACTIONS is `true`]
     #[arg(long, value_enum)]
     pub format: Option<GateFormat>,
-    /// Let a gate, or `faster_than`, `metrics` or `p90` of the goals, not run and pass all the same (repeatable)
-    #[arg(long = "allow-not-run", value_name = "NAME")]
-    pub allow_not_run: Vec<String>,
-    #[command(flatten)]
-    pub run: RunArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -787,26 +780,17 @@ impl GateArgs {
         }
     }
 
-    /// The candidate as the commands that take one candidate have it. `usual` is its configuration where the command
-    /// line names none.
-    fn one(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
-        let mut words = vec![space.to_string()];
-        match (&self.candidate, usual) {
-            (Some(named), _) => words.extend(named.split_whitespace().map(String::from)),
-            (None, Some(usual)) if self.files.config.is_none() => {
-                words.extend(usual.iter().map(|(name, value)| format!("{name}={value}")));
-            }
-            (None, _) => {}
+    /// What is judged, in this space. `usual` is its configuration where the command line names none.
+    fn asked(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
+        let mut one = self.one.clone();
+        let mut values = words::named_space(&one.words).values.to_vec();
+        values.extend(self.candidate.iter().flat_map(|named| named.split_whitespace().map(String::from)));
+        if values.is_empty() && one.candidate.config.is_none() {
+            let pairs = usual.into_iter().flat_map(Configuration::iter);
+            values.extend(pairs.map(|(name, value)| format!("{name}={value}")));
         }
-        TestOneArgs {
-            words,
-            space: None,
-            candidate: self.files.clone(),
-            problems: Vec::new(),
-            allow_not_run: self.allow_not_run.clone(),
-            run: self.run.clone(),
-            grid: Vec::new(),
-        }
+        one.words = [space.to_string()].into_iter().chain(values).collect();
+        one
     }
 }
 
