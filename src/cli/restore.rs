@@ -30,8 +30,11 @@ const LAUNCH: &str = "launch.json";
 /// A candidate of the past. Its time and its commit are in the history, where champions and evaluations of
 /// `evo evaluate` are.
 struct Past<'a> {
-    kind: PastKind,
+    /// `champion`, `evaluation` for one of `evo evaluate`, or `study` for another of a study.
+    kind: &'static str,
     number: u64,
+    /// As messages call it.
+    shown: String,
     step: Option<&'a LadderStep>,
     /// As the record names it.
     space: String,
@@ -39,38 +42,6 @@ struct Past<'a> {
     source: Option<&'a str>,
     launch: Option<&'a str>,
     source_hash: Option<ContentHash>,
-}
-
-/// Whose number it has.
-enum PastKind {
-    Champion,
-    /// Of `evo evaluate`.
-    Evaluation,
-    Study(String),
-}
-
-impl Past<'_> {
-    fn kind(&self) -> &'static str {
-        match self.kind {
-            PastKind::Champion => "champion",
-            PastKind::Evaluation => "evaluation",
-            PastKind::Study(_) => "study",
-        }
-    }
-
-    fn shown(&self) -> String {
-        match &self.kind {
-            PastKind::Study(study) => format!("evaluation {} of study `{study}`", self.number),
-            _ => format!("{} {}", self.kind(), self.number),
-        }
-    }
-
-    fn at_commit(&self) -> String {
-        match self.step.and_then(|step| step.git_commit.as_ref()) {
-            Some(commit) => format!("it was measured at commit {commit}"),
-            None => "no commit was recorded".to_string(),
-        }
-    }
 }
 
 pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
@@ -101,6 +72,10 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
             error.with_hint(hint)
         })?,
     };
+    let at_commit = match past.step.and_then(|step| step.git_commit.as_ref()) {
+        Some(commit) => format!("it was measured at commit {commit}"),
+        None => "no commit was recorded".to_string(),
+    };
     let request = RestoreRequest {
         configuration: &past.configuration,
         source: past.source,
@@ -109,11 +84,11 @@ pub fn run(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
         device,
     };
     let files = restored(&file, &request).map_err(|error| {
-        CliError::usage(error).with_hint(format!("the space was edited since; {}", past.at_commit()))
+        CliError::usage(error).with_hint(format!("the space was edited since; {at_commit}"))
     })?;
     if files.source_changed && !arguments.force {
-        let text = format!("the kernel was edited since {} was measured", past.shown());
-        let hint = format!("{}, or take its configuration with today's source: `--force`", past.at_commit());
+        let text = format!("the kernel was edited since {} was measured", past.shown);
+        let hint = format!("{at_commit}, or take its configuration with today's source: `--force`");
         return Err(CliError::usage(text).with_hint(hint));
     }
     write(&arguments.to, &files, arguments.force)?;
@@ -163,12 +138,16 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
                     && step.number == found.number
                     && step.study.as_ref() == Some(&found.study)
             };
+            let (kind, shown) = match kind {
+                CandidateKind::Champion | CandidateKind::Previous => {
+                    ("champion", format!("champion {}", found.number))
+                }
+                _ => ("study", format!("evaluation {} of study `{}`", found.number, found.study)),
+            };
             return Ok(Past {
-                kind: match kind {
-                    CandidateKind::Champion | CandidateKind::Previous => PastKind::Champion,
-                    _ => PastKind::Study(found.study.clone()),
-                },
+                kind,
                 number: found.number,
+                shown,
                 step: steps.iter().find(is_same),
                 space,
                 configuration: found.configuration,
@@ -182,8 +161,9 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
     let iteration = iterations.iter().find(|line| is_evaluation && line.number == step.number);
     let candidate = iteration.map(|line| &line.candidate);
     Ok(Past {
-        kind: if is_evaluation { PastKind::Evaluation } else { PastKind::Champion },
+        kind: step.kind.as_str(),
         number: step.number,
+        shown: format!("{} {}", step.kind.as_str(), step.number),
         step: Some(step),
         space: iteration.map_or(space, |line| line.space.clone()),
         configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration).clone(),
@@ -255,7 +235,7 @@ fn answer(
     }
     let result = Restored {
         number: past.number,
-        kind: past.kind(),
+        kind: past.kind,
         at: Known::of(past.step.map(|step| step.at.as_str()), "no time was recorded"),
         folder: arguments.to.display().to_string(),
         files: [CONFIG, SOURCE, LAUNCH],
@@ -270,7 +250,7 @@ fn answer(
     if !call.is_json() {
         let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
         let folder = arguments.to.display();
-        output::stdout(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown()))?;
+        output::stdout(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown))?;
     }
     Ok(answer)
 }
@@ -279,7 +259,6 @@ fn answer(
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Restored<'a> {
     number: u64,
-    /// `champion`, `evaluation` for one of `evo evaluate`, or `study` for another of a study.
     kind: &'a str,
     at: Known<&'a str>,
     folder: String,

@@ -135,6 +135,8 @@ fn wrong_command_lines_leave_one_object() {
     let hint = |words: &str| usage(words)["error"]["hint"].as_str().unwrap().to_string();
     assert!(hint("bench-search --json").contains("-p evo-lab"));
     assert!(hint("selftest --device host alarms --json").contains("-p evo-selftest"));
+    assert_eq!(hint("compile scale.toml --limit compil=5s --json"), "did you mean `compile`?");
+    assert_eq!(hint("compile scale.toml --limit tool=5s --json"), "there are compile, space, total");
     for words in [
         "--json",
         "foo --json",
@@ -144,6 +146,11 @@ fn wrong_command_lines_leave_one_object() {
         "test-one scale.toml --allow-not-run nothing --json",
         "test-one scale.toml --limit total=5 --json",
         "test-one scale.toml --limit compile=0s --json",
+        "test-one scale.toml --limit tool=5s --limit tool=6s --json",
+        "build scale.toml --problem p --json",
+        "build scale.toml --limit device=5s --json",
+        "test-one scale.toml --level compile --seed 1 --json",
+        "test-one scale.toml --profile --sanitize on --json",
         "benchmark scale.toml 1 2 3 4 --json",
         "profile scale.toml --metrics sm_busy --json",
         "sanitize scale.toml --tool valgrind --json",

@@ -263,9 +263,10 @@ fn the_help_names_every_option() {
                                          values: csv, jsonl, text]
           --device <DEVICE>              Count what this device can launch: `host`, or an architecture
                                          such as `sm_90`
-          --limit <N>                    With --list or --neighbors: print at most N
+          --rows <N>                     With --list or --neighbors: print at most N
           --offset <N>                   With --list: skip the first N
-          --limit-space <SECONDS>        Longest processor time for opening the space [default: 10]
+          --limit <NAME=TIME,…>          Longest times, such as `space=30s`: space for opening the
+                                         space, in processor time [10s]
           --allow-outside                Let the space file name files outside its own folder
           --json                         One JSON object on stdout
       -h, --help                         Print help (see more with '--help')
