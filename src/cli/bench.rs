@@ -479,7 +479,7 @@ fn portfolio(arguments: &BenchArgs, space: &SpaceFile) -> Result<Vec<BenchCandid
 
 fn resolve(arguments: &BenchArgs, space: &str, own: &BenchCandidate) -> Result<ResolvedCandidate, CliError> {
     let all: Vec<String> = [space.to_string()].into_iter().chain(own.words.iter().cloned()).collect();
-    let is_looked_up = own.words.iter().any(|word| word.starts_with('@') && word != "@baseline");
+    let is_looked_up = own.words.iter().any(|word| candidate::is_looked_up(word));
     let candidate = CandidateArgs {
         config: own.config.clone(),
         source: own.source.clone(),

@@ -57,6 +57,11 @@ pub fn named(text: &str) -> Result<String, String> {
     }
 }
 
+/// Whether a word means a candidate of a study.
+pub fn is_looked_up(word: &str) -> bool {
+    word.starts_with('@') && word != "@baseline"
+}
+
 /// The kind of device that `--device` or `--arch` means; none where the command needs no device (`any`).
 pub fn kind_of(device: &str) -> Option<DeviceKind> {
     match device {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::candidate::named;
+use super::candidate::{is_looked_up, named};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit};
@@ -48,7 +48,6 @@ use crate::tool::{GIT_PATIENCE, ToolPlaces, git_state};
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut one = arguments.one.clone();
     one.run.limits.0.time_limit = Some(arguments.time_limit);
-    let is_looked_up = |word: &str| word.starts_with('@') && word != "@baseline";
     // `--study` may be meant for the rival alone.
     if arguments.against.as_deref().is_some_and(is_looked_up)
         && !one.words.iter().any(|word| is_looked_up(word))

@@ -69,12 +69,8 @@ pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Dura
     Ok(())
 }
 
-/// The option that limits a whole command.
-pub const TOTAL_OPTION: &str = "--limit total=TIME";
-
 pub fn total_is_over(limit: Duration) -> CliError {
-    let text = format!("the limit of {} s for the whole command is used up", limit.as_secs_f64());
-    CliError::limit(text).with_hint(format!("allow more with `{TOTAL_OPTION}`"))
+    CliError::limit(format!("the limit of {} s for the whole command is used up", limit.as_secs_f64()))
 }
 
 fn end(call: &Call, error: CliError) {

@@ -247,7 +247,7 @@ impl Limits {
     }
 
     fn in_force(&self) -> Option<(Duration, &'static str)> {
-        let total = self.total.map(|limit| (limit, guard::TOTAL_OPTION));
+        let total = self.total.map(|limit| (limit, "--limit total=TIME"));
         total.into_iter().chain(self.time_limit.map(|limit| (limit, "--time-limit"))).min()
     }
 
@@ -260,9 +260,6 @@ impl Limits {
 
 impl<const KNOWN: u8> LimitArgs<KNOWN> {
     /// Puts the limits in force: the call's object names them, and the whole command ends when its time is used up.
-    ///
-    /// # Errors
-    /// The machine starts no thread.
     pub fn begin(&self, call: &Call) -> Result<(), CliError> {
         self.watch(call, Duration::ZERO)
     }

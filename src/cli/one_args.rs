@@ -35,9 +35,6 @@ pub struct TestOneArgs {
 
 impl TestOneArgs {
     /// Puts what `--space` names before the words, where the space stands otherwise.
-    ///
-    /// # Errors
-    /// The words name a space too, or the option names none.
     pub fn place_space(&mut self) -> Result<(), CliError> {
         let Some(space) = self.space.take() else { return Ok(()) };
         if let Some(other) = words::named_space(&self.words).named {

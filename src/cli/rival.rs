@@ -29,7 +29,7 @@ pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> 
     // The space of the candidate, as its words name it.
     let space = words::named_space(&one.words).space()?;
     let all: Vec<String> = [space].into_iter().chain(values).collect();
-    let is_looked_up = all.get(1).is_some_and(|word| word.starts_with('@') && word != "@baseline");
+    let is_looked_up = all.get(1).is_some_and(|word| candidate::is_looked_up(word));
     let arguments = CandidateArgs {
         config: None,
         source: None,

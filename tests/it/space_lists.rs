@@ -117,14 +117,14 @@ fn a_reader_may_leave_at_any_time() {
     check_head(
         &["--list"],
         "P0,P1,P2",
-        "note: 91,000,000,000,000,000,000 rows come; `--limit N` prints the first N\n",
+        "note: 91,000,000,000,000,000,000 rows come; `--rows N` prints the first N\n",
     );
     check_head(
         &["--list", "--format", "text", "--offset", "90000000000000000000"],
         "P0=9 P1=8 P2=8 P3=8 P4=8",
-        "note: 1,000,000,000,000,000,000 rows come; `--limit N` prints the first N\n",
+        "note: 1,000,000,000,000,000,000 rows come; `--rows N` prints the first N\n",
     );
-    let note = "note: 2,711,943,422 neighbors come; `--limit N` prints the first N\n";
+    let note = "note: 2,711,943,422 neighbors come; `--rows N` prints the first N\n";
     check_head(&["--neighbors", "--kind", "strictly-adjacent"], "P0=4 P1=4", note);
     let note = "note: `--json` holds the first 100,000; without it all come\n";
     check_head(&["--neighbors", "--kind", "adjacent", "--json"], "{\"schema\":", note);
