@@ -24,7 +24,6 @@ pub enum ResumeMode {
     OrBegin,
 }
 
-/// `evo sweep`
 #[derive(Debug, Args)]
 pub struct SweepArgs {
     /// Space file (TOML or JSON), or the name of an embedded space [default: the recording's, the folder's only space file,
@@ -115,7 +114,6 @@ pub struct SweepArgs {
     pub json: bool,
 }
 
-/// What `evo sweep` profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProfileWhen {
     /// The champion among this run's finalists
@@ -124,7 +122,6 @@ pub enum ProfileWhen {
     Off,
 }
 
-/// `evo render`
 #[derive(Debug, Args)]
 pub struct RenderArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
@@ -145,7 +142,6 @@ pub struct RenderArgs {
     pub json: bool,
 }
 
-/// `evo compile`
 #[derive(Debug, Args)]
 pub struct CompileArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
@@ -175,7 +171,6 @@ pub struct CompileArgs {
     pub json: bool,
 }
 
-/// `evo leaderboard`
 #[derive(Debug, Args)]
 pub struct LeaderboardArgs {
     /// Folder with leaderboard.json
@@ -189,7 +184,6 @@ pub struct LeaderboardArgs {
     pub json: bool,
 }
 
-/// `evo preflight`
 #[derive(Debug, Args)]
 pub struct PreflightArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
@@ -209,7 +203,6 @@ pub struct PreflightArgs {
     pub out: PathBuf,
 }
 
-/// `evo selftest`
 #[derive(Debug, Args)]
 pub struct SelftestArgs {
     /// What to test
@@ -237,7 +230,6 @@ pub struct SelftestArgs {
     pub json: bool,
 }
 
-/// Subjects of `evo selftest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SelftestSubject {
     /// Every call of the device trait: buffers, guards, compare, hash, launch, graphs, timing
@@ -246,7 +238,6 @@ pub enum SelftestSubject {
     Faults,
 }
 
-/// `evo cache`
 #[derive(Debug, Args)]
 pub struct CacheArgs {
     /// Remove what was used least recently, down to EVO_CACHE_BYTES
@@ -257,7 +248,6 @@ pub struct CacheArgs {
     pub json: bool,
 }
 
-/// `evo worker`
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
     /// Compile for this toolchain instead of owning a device

@@ -40,7 +40,6 @@ use crate::report::envelope::KnownSoFar;
 use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
 
-/// `evo bench`
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// A benchmark file (it has a key `space`), or a space by name or path

@@ -38,7 +38,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// `evo serve`
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold

@@ -44,7 +44,6 @@ use crate::kernel::specialize;
 use crate::report::table::{FittedTable, Keep};
 use crate::report::width::stdout_width;
 
-/// Runs the command.
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     let many = arguments.all || arguments.sample.is_some();

@@ -49,7 +49,6 @@ use crate::report::judged::{Compared, VerdictBrief, VerdictFields};
 use crate::supervise::lane::LaneError;
 use crate::tool::{ToolKind, ToolPlaces, find};
 
-/// `evo crosscheck`
 #[derive(Debug, Args)]
 pub struct CrosscheckArgs {
     #[command(flatten)]

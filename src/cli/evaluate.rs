@@ -421,7 +421,6 @@ pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliErr
     Ok(DeviceTurn::take(&folder, &device.spec, on_wait)?)
 }
 
-/// `evo evaluate`
 #[derive(Clone, Debug, Args)]
 pub struct EvaluateArgs {
     #[command(flatten)]

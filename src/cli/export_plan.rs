@@ -36,7 +36,6 @@ use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::study::StudySearch;
 
-/// `evo export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     #[command(flatten)]

@@ -735,7 +735,6 @@ fn refuse_another(path: &Path) -> Result<(), CliError> {
 
 const BASELINE_FILE: &str = "evo-baseline.json";
 
-/// `evo gate`
 #[derive(Debug, Args)]
 pub struct GateArgs {
     #[command(flatten)]

@@ -19,7 +19,6 @@ use crate::report::history;
 use crate::report::standing::beside_peers;
 use crate::study::newest_profile;
 
-/// Runs `evo history`.
 pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
@@ -34,7 +33,6 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-/// Runs `evo summary`.
 pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
@@ -131,7 +129,6 @@ pub struct HistoryArgs {
     pub json: bool,
 }
 
-/// `evo restore`
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
     /// [SPACE|KERNEL] and @champion, @previous, @NUMBER or @HASH as everywhere, or @best or @iteration-NUMBER of `evo evaluate`

@@ -52,7 +52,6 @@ fn path_from(to: &Path, source: &Path) -> Result<String, CliError> {
     Ok(below.join(source.file_name().unwrap_or_default()).to_string_lossy().into_owned())
 }
 
-/// `evo init`
 #[derive(Debug, Args)]
 pub struct InitArgs {
     /// A CUDA source with the kernel; it is read and not changed
@@ -78,7 +77,6 @@ pub enum ImportFormat {
     Kernelbench,
 }
 
-/// `evo import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The form of the file

@@ -40,7 +40,6 @@ use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
 
-/// `evo invert`
 #[derive(Debug, Args)]
 pub struct InvertArgs {
     #[command(flatten)]

@@ -39,14 +39,7 @@ pub const IMPORTING: u8 = 0b100_0000;
 /// Each with its default, the smallest and the largest.
 const LIMITS: [LimitSpec; 7] = [
     spec("compile", "120s", "1s", "24h", "compiling one variant", |limits, time| limits.compile = time),
-    spec(
-        "device",
-        "300s",
-        "1s",
-        "24h",
-        "one step of a variant on the device, such as a launch",
-        |limits, time| limits.device = time,
-    ),
+    spec("device", "300s", "1s", "24h", "one step on the device", |limits, time| limits.device = time),
     spec("tool", "300s", "1s", "24h", "one run of an outside program", |limits, time| limits.tool = time),
     spec("sampling", "off", "100ms", "5s", "sampling one problem in one timing mode", |limits, time| {
         limits.sampling = Some(time)
@@ -311,7 +304,6 @@ mod tests {
             ("device=0s", "it is not a time such as"),
             ("device=5", "it is not a time such as"),
             ("device=-1s", "it is not a time such as"),
-            ("device=soon", "it is not a time such as"),
             ("device=99999999999999999999h", "it is not a time such as"),
             ("sampling=99ms", "it is not between 100ms and 5s"),
             ("sampling=5001ms", "it is not between 100ms and 5s"),

@@ -35,7 +35,6 @@ pub fn run(arguments: &McpArgs, schema_of: fn(&str) -> Option<Schema>) -> Result
     Ok(Answer::from(ExitCode::Done))
 }
 
-/// `evo mcp`
 #[derive(Debug, Args)]
 pub struct McpArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`, for all tools

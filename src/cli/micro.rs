@@ -34,7 +34,6 @@ use crate::replay::device::PREFIX;
 use crate::report::micro;
 use crate::report::width::stdout_width;
 
-/// `evo micro`
 #[derive(Debug, Args)]
 pub struct MicroArgs {
     /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]

@@ -1,6 +1,6 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
-// Comments on options are help texts, in which `[default: …]` and `[SPACE]` are no links.
+// Comments on options are help texts, in which brackets are not links.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! The options of commands that run candidates, and those of every command that opens a space.
+//! The options of commands that run candidates one by one.
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
@@ -9,7 +9,6 @@ use super::limits::{JUDGING, LimitArgs};
 use super::words;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 
-/// `evo test-one`
 #[derive(Clone, Debug, Args)]
 pub struct TestOneArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH

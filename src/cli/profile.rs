@@ -139,7 +139,6 @@ fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<Str
     }
 }
 
-/// `evo profile`
 #[derive(Debug, Args)]
 pub struct ProfileArgs {
     #[command(flatten)]

@@ -227,7 +227,6 @@ fn result<'a>(material: &'a ReportMaterial, files: &'a [String]) -> Reported<'a>
     }
 }
 
-/// `evo report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// A study's name in --out, or the path of its folder [default: the study that was written last]

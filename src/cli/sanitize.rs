@@ -204,7 +204,6 @@ fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
     }
 }
 
-/// `evo sanitize`
 #[derive(Debug, Args)]
 pub struct SanitizeArgs {
     /// Which check to make, or all, one after the other [default: those of the space file, or all]

@@ -194,7 +194,6 @@ impl<'a> SpaceQuestion<'a> {
     }
 }
 
-/// `evo space`
 #[derive(Debug, Args)]
 pub struct SpaceArgs {
     /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]
