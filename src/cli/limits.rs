@@ -264,7 +264,7 @@ impl<const KNOWN: u8> LimitArgs<KNOWN> {
     fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
         let in_force = self.in_force();
         // The first name is `compile`: who compiles nothing runs nothing either.
-        let step = |limit: Duration| (KNOWN & 1 != 0).then(|| limit.as_secs_f64());
+        let step = |limit: Duration| (KNOWN & 1 != 0).then_some(limit.as_secs_f64());
         let [compile_s, device_s, tool_s] = [self.compile, self.device, self.tool].map(step);
         let total_s = in_force.map(|(limit, _)| limit.as_secs_f64());
         let limits = LimitsReport { compile_s, device_s, tool_s, total_s, hit: None };
