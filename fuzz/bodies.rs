@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use evo::cli::request::answer::AnswerHead;
 use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
 use evo::inspect::sanitize::{
     SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerState, read_log, read_records,
@@ -20,7 +21,6 @@ use evo::kernel::spec::SpaceFile;
 use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
-use evo::request::answer::AnswerHead;
 use evo::task::{TaskForm, definition, folder, module, workloads};
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
@@ -223,7 +223,7 @@ pub fn request(bytes: &[u8]) {
             Err(error) => {
                 assert!(!error.message.is_empty());
                 let head = AnswerHead { id: error.id.clone(), line: Some(1), tag: None };
-                let answer = evo::request::answer::refused(&error, head);
+                let answer = evo::cli::request::answer::refused(&error, head);
                 assert!(answer["status"] == "rejected" && answer["scores"].is_null(), "{answer}");
             }
         },

@@ -239,7 +239,7 @@ def main():
     code = evo.end()
     if winner:
         print(f"winner   {winner['name']}, {winner['speedup']:.2f}× the best before it; its source: "
-              f"evo restore {given.space} @{winner['number']} --to FOLDER")
+              f"evo restore {given.space} @iteration-{winner['number']} --to FOLDER")
     else:
         print("nothing was accepted")
     sys.exit(code)

@@ -1,5 +1,5 @@
 //! What is known of each implementation on each shape while a benchmark runs, and how rows are made of it:
-//! medians, rates, ratios to the best right peer. Pure.
+//! medians, rates, ratios to the best right peer, and time against work along each axis. Pure.
 
 use std::collections::BTreeMap;
 
@@ -42,14 +42,12 @@ pub struct BenchCell {
 }
 
 impl Default for BenchCell {
-    /// A cell that nobody has looked at.
     fn default() -> BenchCell {
         BenchCell::ended(RowStatus::NotRun, NOT_REACHED)
     }
 }
 
 impl BenchCell {
-    /// A cell of which no more is known.
     pub fn ended(status: RowStatus, reason: &str) -> BenchCell {
         let reason = reason.to_string();
         BenchCell { status, reason, correct: None, parity: None, plan: None, series: BTreeMap::new() }
@@ -86,9 +84,7 @@ impl BenchCell {
     }
 }
 
-/// Before anybody has looked.
 pub const NOT_REACHED: &str = "the run ended before this";
-/// Between the gates and the clock.
 pub const NOT_TIMED: &str = "it was not timed";
 
 #[derive(Clone, Debug)]
@@ -131,7 +127,6 @@ fn noise_floor(cells: &[(&Implementation, &BenchCell)], context: &FigureContext<
     Some(noise::floor(vec![ratios], context.seed).floor).filter(|floor| floor.is_finite())
 }
 
-/// ln(time / other time), block by block.
 fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {
     times
         .iter()
@@ -262,6 +257,54 @@ pub fn flops(plan: &ProblemPlan, operator: Option<&str>) -> Option<f64> {
     }
 }
 
+/// How far above its neighbor's prediction a time may be.
+const BAD: f64 = 3.0;
+
+/// A point of a grid. One that costs far more than its neighbor predicts is flagged: a kernel that works through the batch
+/// one item after another shows itself so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalingPoint {
+    /// Its position on each axis, as a value.
+    pub axes: Vec<i64>,
+    /// Operations, else bytes, else elements; above 0.
+    pub work: f64,
+    pub time_ns: f64,
+    /// The share of the device that its blocks can occupy, up to 1; 1 where it is not known.
+    pub fill: f64,
+}
+
+/// For each point, whether it scales badly; unknown where it has no smaller neighbor on any axis.
+///
+/// The neighbor of a point on an axis is the one with the next smaller value there and the same values elsewhere. It
+/// predicts its own time, times the ratio of work as far as its own blocks filled the device: work that idle
+/// multiprocessors can take costs nothing.
+pub fn scales_badly(points: &[ScalingPoint]) -> Vec<Option<bool>> {
+    let judged = |point: &ScalingPoint| {
+        let axes = 0..point.axes.len();
+        let neighbors: Vec<&ScalingPoint> = axes.filter_map(|axis| neighbor(points, point, axis)).collect();
+        let is_bad = |own: &&ScalingPoint| point.time_ns > BAD * predicted(own, point.work);
+        (!neighbors.is_empty()).then(|| neighbors.iter().any(is_bad))
+    };
+    points.iter().map(judged).collect()
+}
+
+fn neighbor<'p>(points: &'p [ScalingPoint], point: &ScalingPoint, axis: usize) -> Option<&'p ScalingPoint> {
+    let is_on_line = |other: &&ScalingPoint| {
+        other.axes.len() == point.axes.len()
+            && (0..point.axes.len()).all(|at| match at == axis {
+                true => other.axes[at] < point.axes[at],
+                false => other.axes[at] == point.axes[at],
+            })
+    };
+    points.iter().filter(is_on_line).max_by_key(|other| other.axes[axis])
+}
+
+fn predicted(neighbor: &ScalingPoint, work: f64) -> f64 {
+    let ratio = work / neighbor.work * neighbor.fill.clamp(0.0, 1.0);
+    // Less work than the neighbor's never predicts more than the ratio says: a mask that halves the work, for example.
+    neighbor.time_ns * if work < neighbor.work { work / neighbor.work } else { ratio.max(1.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use evo_protocol::dtype::DType;
@@ -346,6 +389,41 @@ mod tests {
                 let reason = row.reasons.contains_key(name);
                 assert!(!value.is_null() || reason, "{name}: {row:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_point_that_costs_far_more_than_its_neighbor_predicts_is_flagged() {
+        let point =
+            |axes: &[i64], work, time_ns, fill| ScalingPoint { axes: axes.to_vec(), work, time_ns, fill };
+        let line = |times: &[(i64, f64, f64, f64)]| {
+            let points = times.iter().map(|(b, work, time, fill)| point(&[*b], *work, *time, *fill));
+            scales_badly(&points.collect::<Vec<_>>())
+        };
+        let grid = [
+            point(&[1, 128], 1.0, 100.0, 1.0),
+            point(&[8, 128], 8.0, 800.0, 1.0),
+            point(&[1, 512], 16.0, 1600.0, 1.0),
+            point(&[8, 512], 128.0, 40_000.0, 1.0),
+        ];
+        // The first has nobody to predict it.
+        assert_eq!(scales_badly(&grid), [None, Some(false), Some(false), Some(true)]);
+        assert_eq!(scales_badly(&[]), []);
+        // The worst of several axes decides, and only the next smaller value counts.
+        let three = [(1, 1.0, 100.0, 1.0), (2, 2.0, 700.0, 1.0), (4, 4.0, 1400.0, 1.0)];
+        assert_eq!(line(&three), [None, Some(true), Some(false)]);
+        let idle = 16.0 / 132.0;
+        for (points, is_bad) in [
+            // 16 blocks on 132 multiprocessors, whatever the batch is: it serializes the batch.
+            ([(1, 1.0, 100.0, idle), (8, 8.0, 800.0, idle)], true),
+            // One that uses the idle ones takes no longer; on a full device the same times are in proportion.
+            ([(1, 1.0, 100.0, idle), (8, 8.0, 100.0, 8.0 * idle)], false),
+            ([(1, 1.0, 100.0, 1.0), (8, 8.0, 800.0, 1.0)], false),
+            // Less work on a larger value predicts less time.
+            ([(0, 2.0, 200.0, 1.0), (1, 1.0, 100.0, 1.0)], false),
+            ([(0, 8.0, 800.0, 0.1), (1, 1.0, 400.0, 1.0)], true),
+        ] {
+            assert_eq!(line(&points), [None, Some(is_bad)], "{points:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use evo_protocol::measurement::TimingMode;
 use evo_space::diagnostic::Diagnostics;
-use evo_space::document::{self, Data, Node, Span};
+use evo_space::document::{self, Node, Span};
 use evo_space::grid::{Grid, read_grid};
 
 use crate::kernel::label::{LABEL_HINT, is_label};
@@ -16,16 +16,16 @@ use crate::kernel::spec::PeerSpec;
 
 const KEYS: &[&str] = &["name", "space", "candidates", "modes", "problems", "grid", "peers"];
 const CANDIDATE_KEYS: &[&str] = &["name", "words", "config", "source", "launch"];
-const MODES: [TimingMode; 3] = [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager];
 /// A benchmark file has some hundred lines.
 const BYTES_MAX: u64 = 1 << 20;
 const CANDIDATES_MAX: usize = 100;
 
-#[derive(Clone, Debug)]
+/// What a benchmark file asks for, or a command line without one.
+#[derive(Clone, Debug, Default)]
 pub struct BenchFile {
     pub path: PathBuf,
     pub text: String,
-    /// The run's name.
+    /// The run's name; empty for the kernel's.
     pub name: String,
     /// An embedded space, or the path of a space file.
     pub space: String,
@@ -51,6 +51,14 @@ pub struct BenchCandidate {
     pub launch: Option<PathBuf>,
 }
 
+impl BenchCandidate {
+    /// A candidate of which there are only words.
+    pub fn of_words(text: &str) -> BenchCandidate {
+        let words = text.split_whitespace().map(String::from).collect();
+        BenchCandidate { words, ..BenchCandidate::default() }
+    }
+}
+
 impl BenchFile {
     /// An error at a place of the file, rendered as its own mistakes are.
     pub fn error(&self, diagnostics: &Diagnostics) -> LoadError {
@@ -59,11 +67,6 @@ impl BenchFile {
 }
 
 type Field<'a> = document::Field<'a, PeerFile<'a>>;
-
-/// Whether a text is a benchmark file and not a space: it names a space and describes none.
-fn is_bench(root: &Node) -> bool {
-    root.get("space").is_some() && root.get("parameters").is_none() && root.get("kernel").is_none()
-}
 
 /// Reads a benchmark file; `None` where the file is a space.
 pub fn read_bench_file(path: &Path) -> Result<Option<BenchFile>, LoadError> {
@@ -75,7 +78,9 @@ pub fn read_bench_file(path: &Path) -> Result<Option<BenchFile>, LoadError> {
     }
     let diagnostics = RefCell::default();
     let root = document::parse(&text, &mut diagnostics.borrow_mut());
-    let Some(root) = root.filter(is_bench) else { return Ok(None) };
+    // It names a space and describes none.
+    let is_bench = |root: &Node| ["space", "parameters", "kernel"].map(|key| root.get(key).is_some());
+    let Some(root) = root.filter(|root| is_bench(root) == [true, false, false]) else { return Ok(None) };
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -97,7 +102,7 @@ fn file(root: &Field, folder: &Path) -> Option<BenchFile> {
     let path = root.context.path;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_label(stem));
     let name = optional(root, "name", |field| label(field).map(Some));
-    let space = optional(root, "space", |field| text_of(field).map(Some));
+    let space = optional(root, "space", |field| field.string().map(Some));
     let candidates = optional(root, "candidates", |field| candidates(field, folder));
     let modes = optional(root, "modes", modes);
     let problems = optional(root, "problems", problems);
@@ -132,15 +137,8 @@ fn optional<'a, T: Default>(
     read(&table.at(node, format!("`{key}`")))
 }
 
-fn text_of(field: &Field) -> Option<String> {
-    match &field.node.data {
-        Data::Text(text) if !text.trim().is_empty() && !text.contains('\0') => Some(text.clone()),
-        _ => field.wrong(format!("{field} is a text")),
-    }
-}
-
 fn label(field: &Field) -> Option<String> {
-    let text = text_of(&field.at(field.node, "a name"))?;
+    let text = field.at(field.node, "a name").string()?;
     match is_label(&text) {
         true => Some(text),
         false => field.refuse(format!("`{text}` cannot be a name"), LABEL_HINT),
@@ -168,24 +166,26 @@ fn candidates(field: &Field, folder: &Path) -> Option<Vec<BenchCandidate>> {
 }
 
 fn candidate(field: &Field, folder: &Path) -> Option<BenchCandidate> {
-    let split = |text: String| text.split_whitespace().map(String::from).collect::<Vec<String>>();
     if field.node.entries().is_none() {
-        return Some(BenchCandidate { words: split(text_of(field)?), ..BenchCandidate::default() });
+        return Some(BenchCandidate::of_words(&field.string()?));
     }
     field.keys(CANDIDATE_KEYS)?;
-    let text = |key: &str| optional(field, key, |field| text_of(field).map(Some));
+    let text = |key: &str| optional(field, key, |field| field.string().map(Some));
     let path = |key: &str| text(key).map(|text| text.map(|text| folder.join(text)));
-    let (config, source, launch) = (path("config")?, path("source")?, path("launch")?);
-    let name = field.optional("name", label)?;
-    let words = text("words")?.map(split).unwrap_or_default();
-    Some(BenchCandidate { name, words, config, source, launch })
+    Some(BenchCandidate {
+        config: path("config")?,
+        source: path("source")?,
+        launch: path("launch")?,
+        name: field.optional("name", label)?,
+        ..BenchCandidate::of_words(&text("words")?.unwrap_or_default())
+    })
 }
 
 fn modes(field: &Field) -> Option<Vec<TimingMode>> {
     let mut modes = Vec::new();
     for item in list(field, "a mode")? {
-        let word = text_of(&item)?;
-        let Some(mode) = MODES.into_iter().find(|mode| mode.as_str() == word) else {
+        let word = item.string()?;
+        let Some(mode) = TimingMode::ALL.iter().copied().find(|mode| mode.as_str() == word) else {
             return item.refuse(format!("`{word}` is not a mode"), "there are hot, cold and eager");
         };
         if !modes.contains(&mode) {
@@ -197,7 +197,7 @@ fn modes(field: &Field) -> Option<Vec<TimingMode>> {
 
 fn problems(field: &Field) -> Option<Vec<(String, Span)>> {
     let items = list(field, "a problem")?;
-    items.iter().map(|item| Some((text_of(item)?, item.node.span.clone()))).collect()
+    items.iter().map(|item| Some((item.string()?, item.node.span.clone()))).collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! `file` reads what is wanted, `shapes` makes problems of it. `run` judges the whole grid first and then times it,
 //! shape by shape: our candidates in workers (`own`) and other people's code in processes of its own (`peer`) take turns
-//! block by block (`turns`). `figures` makes rows of what was seen, `scaling` looks along the axes, `outcome` says what a
-//! run amounts to, `pages` keeps it.
+//! block by block. `figures` makes rows of what was seen and looks along the axes, `outcome` says what a run
+//! amounts to, `pages` keeps it.
 
 mod figures;
 mod file;
@@ -11,16 +11,13 @@ mod outcome;
 mod own;
 mod pages;
 mod run;
-mod scaling;
 mod shapes;
-mod turns;
 
 pub use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, MeanRatio, RowStatus};
 
 pub use file::{BenchCandidate, BenchFile, read_bench_file};
 pub use outcome::{BenchOutcome, outcome, sentence, summary};
 pub use own::{BenchError, Compile, OwnCandidate};
-pub use pages::{BenchFolder, lines};
+pub use pages::{BenchFolder, printed};
 pub use run::{BenchOrder, operator, run};
 pub use shapes::{BenchShape, of_grid, of_problems};
-pub use turns::peer_problem;

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, MeanRatio, RowStatus};
 use evo_protocol::envelope::EnvelopeStatus;
 
-/// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchOutcome {
     /// `pass`, `fail` or `not_run`.
@@ -25,10 +24,7 @@ pub fn outcome(
     wants_peers: bool,
     allowed: &[String],
 ) -> BenchOutcome {
-    let kind = |row: &BenchRow| {
-        let own = implementations.iter().find(|own| own.name == row.implementation);
-        own.map_or(ImplementationKind::Peer, |own| own.kind)
-    };
+    let is_own = |row: &BenchRow| is_own(row, implementations);
     let mut used = BTreeSet::new();
     let mut pardon = |row: &BenchRow| {
         let peer = row.implementation.split('/').next().unwrap_or_default();
@@ -43,11 +39,11 @@ pub fn outcome(
             let why = row.reason.as_deref().unwrap_or("it did not run");
             format!("`{}` on `{}`: {why}", row.implementation, row.problem)
         };
-        match (kind(row), row.status) {
+        match (is_own(row), row.status) {
             (_, RowStatus::Pass) => {}
-            (ImplementationKind::Own, RowStatus::Fail) => failed.push(what()),
+            (true, RowStatus::Fail) => failed.push(what()),
             // A peer that is wrong is shown; whether another one is right is asked below.
-            (ImplementationKind::Peer, RowStatus::Fail | RowStatus::Skipped) => {}
+            (false, RowStatus::Fail | RowStatus::Skipped) => {}
             (_, RowStatus::Skipped | RowStatus::NotRun) => {
                 if !pardon(row) {
                     missing.push(what());
@@ -55,11 +51,9 @@ pub fn outcome(
             }
         }
     }
-    let own = rows.iter().filter(|row| kind(row) == ImplementationKind::Own);
-    for row in own.filter(|row| wants_peers && row.status == RowStatus::Pass) {
-        let is_peer =
-            |other: &&BenchRow| other.problem == row.problem && kind(other) == ImplementationKind::Peer;
-        let peers: Vec<&BenchRow> = rows.iter().filter(is_peer).collect();
+    for row in rows.iter().filter(|row| wants_peers && is_own(row) && row.status == RowStatus::Pass) {
+        let beside = rows.iter().filter(|other| other.problem == row.problem && !is_own(other));
+        let peers: Vec<&BenchRow> = beside.collect();
         let text = format!("no peer is right on `{}`: nothing was compared", row.problem);
         if peers.iter().any(|other| other.status == RowStatus::Pass) || missing.contains(&text) {
             continue;
@@ -80,6 +74,12 @@ pub fn outcome(
     };
     failed.extend(missing);
     BenchOutcome { status, why: failed, allowed: used.into_iter().collect() }
+}
+
+/// Whether it is a candidate's.
+pub(super) fn is_own(row: &BenchRow, implementations: &[Implementation]) -> bool {
+    let is_its = |own: &Implementation| own.name == row.implementation && own.kind == ImplementationKind::Own;
+    implementations.iter().any(is_its)
 }
 
 /// What all problems say together: each candidate's time over the best right peer's as a geometric mean, and with several

@@ -31,12 +31,10 @@ pub enum BenchError {
     Files(io::Error),
 }
 
-/// Compiles the sources of a configuration.
 pub type Compile<'c, E> = dyn FnMut(&PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>, E> + 'c;
 
 #[derive(Debug)]
 pub struct OwnCandidate<'a> {
-    /// As rows name it.
     pub name: String,
     /// What it is: the hash of its source and configuration.
     pub version: Option<String>,
@@ -146,24 +144,6 @@ impl<'a> OwnCandidate<'a> {
 }
 
 impl LoadableCandidate {
-    /// The job of one shape, with nothing to time.
-    fn job_at(&self, plan: &ProblemPlan, deep: bool) -> Job {
-        let job = Job {
-            checked: vec![plan.clone()],
-            timed: Vec::new(),
-            deep: deep && !self.has_tiny,
-            ..self.job.clone()
-        };
-        match self.has_tiny {
-            false => job,
-            true => {
-                let absent = "small shapes were judged with an earlier shape".to_string();
-                let tiny_notes = TinyNotes { absent, ..TinyNotes::default() };
-                Job { tiny: Vec::new(), several: Vec::new(), drawn: Vec::new(), tiny_notes, ..job }
-            }
-        }
-    }
-
     fn judge(
         &mut self,
         lane: &mut Lane,
@@ -172,11 +152,17 @@ impl LoadableCandidate {
         cell: &mut BenchCell,
     ) -> Result<(), BenchError> {
         let name = plan.name.clone();
-        let job = self.job_at(&plan, deep);
-        cell.plan = Some(plan);
+        cell.plan = Some(plan.clone());
         if let Some(why) = &self.broken {
             cell.refuse(RowStatus::Fail, why.clone());
             return Ok(());
+        }
+        let mut job = Job { checked: vec![plan], timed: Vec::new(), deep, ..self.job.clone() };
+        if self.has_tiny {
+            let absent = "small shapes were judged with an earlier shape".to_string();
+            let tiny_notes = TinyNotes { absent, ..TinyNotes::default() };
+            let (tiny, several, drawn) = Default::default();
+            job = Job { tiny, several, drawn, tiny_notes, deep: false, ..job };
         }
         let Judgement { verdict, gates, lost, .. } = lane.evaluate(&job, &Standing::default());
         let state = |gate: Gate| gates.iter().find(|own| own.gate == gate).map(|own| own.state);

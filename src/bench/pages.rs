@@ -1,20 +1,17 @@
 //! The files of a benchmark and the lines on a terminal: rows for people and for spreadsheets.
 
-use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evo_protocol::bench::{BenchReport, BenchRow, BenchRun, Implementation, ImplementationKind, RowStatus};
-use evo_protocol::leaderboard::PairedDecision;
+use evo_protocol::bench::{BenchReport, BenchRow, BenchRun, Implementation, RowStatus};
 use evo_protocol::measurement::TimingMode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::outcome::{sentence, summary};
+use super::outcome::{is_own, sentence, summary};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::csv::cell;
-use crate::report::table::{markdown_cell, markdown_table};
+use crate::report::templates::page;
 
-const MODES: [&str; 3] = ["hot", "cold", "eager"];
 const TIMES: [&str; 5] = ["p50_ns", "p90_ns", "ci_low_ns", "ci_high_ns", "samples"];
 
 /// Names that are tried: so many runs of one name on one day.
@@ -29,10 +26,16 @@ pub struct BenchFolder {
 }
 
 impl BenchFolder {
-    /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one.
-    pub fn create(out: &Path, report: BenchReport, environment: &Value) -> io::Result<BenchFolder> {
-        let (date, name) = (report.at.split('T').next().unwrap_or_default(), &report.run.name);
-        let place = OwnFolder::create(out)?.create_folder("bench")?.create_folder(&slug(&report.device))?;
+    /// Makes `OUT/bench/DEVICE/DATE-NAME`, or `DATE-NAME-2` and so on where there is one. `at` is when the run began.
+    pub fn create(
+        out: &Path,
+        run: BenchRun,
+        device: String,
+        (at, command): (String, String),
+        environment: &Value,
+    ) -> io::Result<BenchFolder> {
+        let (date, name) = (at.split('T').next().unwrap_or_default(), &run.name);
+        let place = OwnFolder::create(out)?.create_folder("bench")?.create_folder(&slug(&device))?;
         let folder = (1..=NUMBERS_MAX).find_map(|number| {
             let name = match number {
                 1 => format!("{date}-{name}"),
@@ -44,14 +47,8 @@ impl BenchFolder {
             }
         });
         let folder = folder.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::AlreadyExists)))?;
-        let own = BenchFolder { folder, report };
-        own.write("environment.json", &pretty(environment))?;
-        Ok(own)
-    }
-
-    /// A report of a run of which no row is finished.
-    pub fn report(run: BenchRun, device: String, at: String, command: String) -> BenchReport {
-        BenchReport {
+        folder.replace("environment.json", &pretty(environment), false)?;
+        let report = BenchReport {
             schema: "evo.bench-rows",
             version: 1,
             run,
@@ -63,7 +60,8 @@ impl BenchFolder {
             implementations: Vec::new(),
             rows: Vec::new(),
             summary: Vec::new(),
-        }
+        };
+        Ok(BenchFolder { folder, report })
     }
 
     pub fn path(&self) -> PathBuf {
@@ -81,16 +79,15 @@ impl BenchFolder {
         (report.status, report.why) = (status, why.to_vec());
         report.summary = summary(rows, implementations);
         (report.rows, report.implementations) = (rows.to_vec(), implementations.to_vec());
-        let report = &self.report;
-        self.write("bench.csv", &csv(rows))?;
-        self.write("bench.md", table(report).as_bytes())?;
-        self.write("comparison.md", comparison(report).as_bytes())?;
-        // Last: whoever reads it finds the others as new.
-        self.write("bench.json", &pretty(&json!(report)))
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.folder.replace(name, bytes, false)
+        let [table, comparison] = pages(&self.report);
+        // `bench.json` last: whoever reads it finds the others as new.
+        let files = [
+            ("bench.csv", csv(rows)),
+            ("bench.md", table.into()),
+            ("comparison.md", comparison.into()),
+            ("bench.json", pretty(&json!(self.report))),
+        ];
+        files.iter().try_for_each(|(name, bytes)| self.folder.replace(name, bytes, false))
     }
 }
 
@@ -116,145 +113,57 @@ fn csv(rows: &[BenchRow]) -> Vec<u8> {
         Value::String(text) => cell(text).into_owned(),
         other => cell(&other.to_string()).into_owned(),
     };
-    let skipped = ["sizes", "modes", "reasons"];
-    let mut is_first = true;
-    for row in rows {
+    for (at, row) in rows.iter().enumerate() {
         let Ok(Value::Object(fields)) = serde_json::to_value(row) else { continue };
-        let mut named: Vec<(String, String)> = Vec::new();
-        for (name, value) in fields.iter().filter(|(name, _)| !skipped.contains(&name.as_str())) {
-            named.push((name.clone(), plain(value)));
-        }
+        let one = fields.iter().filter(|(name, _)| !["sizes", "modes", "reasons"].contains(&name.as_str()));
+        let mut named: Vec<(String, String)> =
+            one.map(|(name, value)| (name.clone(), plain(value))).collect();
         let sizes = row.sizes.iter().map(|(name, value)| format!("{name}={value}"));
         named.push(("sizes".to_string(), cell(&sizes.collect::<Vec<_>>().join(" ")).into_owned()));
-        for mode in MODES {
-            for time in TIMES {
-                let value = fields["modes"].get(mode).and_then(|own| own.get(time));
-                named.push((format!("{mode}_{time}"), value.map(plain).unwrap_or_default()));
-            }
+        for mode in TimingMode::ALL.iter().map(|mode| mode.as_str()) {
+            let time = |time| (format!("{mode}_{time}"), plain(&fields["modes"][mode][time]));
+            named.extend(TIMES.map(time));
         }
         // Writing into memory cannot fail: every row has the same columns.
-        if is_first {
+        if at == 0 {
             let _ = writer.write_record(named.iter().map(|(name, _)| name));
-            is_first = false;
         }
         let _ = writer.write_record(named.iter().map(|(_, value)| value));
     }
     writer.into_inner().unwrap_or_default()
 }
 
-/// `bench.md`: every row.
-fn table(report: &BenchReport) -> String {
-    let columns = "problem | implementation | status | hot, µs | cold, µs | eager, µs | TFLOP/s | GB/s | \
-                   roofline | reason";
-    let rows = report.rows.iter().map(|row| {
-        let [hot, cold, eager] = MODES.map(|mode| microseconds(row, mode));
-        [
-            marked(row),
-            row.implementation.clone(),
-            row.status.as_str().to_string(),
-            hot,
-            cold,
-            eager,
-            number(row.tflops, 2),
-            number(row.gigabytes_per_second, 1),
-            number(row.roofline_ratio, 3),
-            row.reason.clone().unwrap_or_default(),
-        ]
-    });
-    format!(
-        "{}{}\nA problem in bold is canonical. `scales badly` marks a row that costs over three times what its\n\
-         neighbor on an axis predicts. Intervals, p90 and the reasons of what is missing are in `bench.json`.\n",
-        title(report, "Benchmark"),
-        markdown_table(columns, rows)
-    )
-}
-
-/// `comparison.md`: our rows beside the best right peer.
-fn comparison(report: &BenchReport) -> String {
+/// `bench.md`, every row, and `comparison.md`, our rows beside the best right peer.
+fn pages(report: &BenchReport) -> [String; 2] {
     let BenchReport { rows, implementations, .. } = report;
-    let is_peer = |row: &&BenchRow| {
-        let own = implementations.iter().find(|own| own.name == row.implementation);
-        own.is_some_and(|own| own.kind == ImplementationKind::Peer)
-    };
-    let is_right = |row: &BenchRow| row.status == RowStatus::Pass;
+    let is_peer = |row: &&BenchRow| !is_own(row, implementations);
+    let is_right = |row: &&BenchRow| row.status == RowStatus::Pass;
     let mode = report.run.ranking_mode.as_str();
-    let columns = "problem | implementation | p50, µs | best peer | its p50, µs | ratio (95 %) | decision";
-    let compared = rows.iter().filter(|row| !is_peer(row)).map(|row| {
-        let time = |other: &&BenchRow| other.modes.get(mode).map_or(f64::INFINITY, |own| own.p50_ns);
-        let peers = rows.iter().filter(|other| other.problem == row.problem && is_right(other));
-        let best = peers.filter(is_peer).min_by(|a, b| time(a).total_cmp(&time(b)));
-        let ratio = match (row.ratio_to_best_peer, row.ratio_low, row.ratio_high) {
-            (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} ({low:.3} to {high:.3})"),
-            _ => "unknown".to_string(),
-        };
-        let why = row.reason.as_ref().or_else(|| row.reasons.get("ratio_to_best_peer"));
-        [
-            marked(row),
-            row.implementation.clone(),
-            microseconds(row, mode),
-            best.map_or("none".to_string(), |own| own.implementation.clone()),
-            best.map_or(String::new(), |own| microseconds(own, mode)),
-            ratio,
-            row.decision.map(word).or(why.cloned()).unwrap_or_default(),
-        ]
-    });
-    let table = markdown_table(columns, compared);
-    let mut text = format!("{}{table}\n", title(report, "Comparison with the best right peer"));
-    for mean in &report.summary {
-        let _ = writeln!(text, "- {}", markdown_cell(&sentence(mean)));
-    }
-    let wrong: Vec<&BenchRow> = rows.iter().filter(|row| is_peer(row) && !is_right(row)).collect();
-    if !wrong.is_empty() {
-        text.push_str("\nNot the bar, and why:\n\n");
-    }
-    for row in wrong {
-        let (name, status) = (&row.implementation, row.status.as_str());
-        let why = row.reason.as_deref().unwrap_or_default();
-        let line = format!("{name} on {}: {status}: {why}", marked(row));
-        let _ = writeln!(text, "- {}", markdown_cell(&line));
-    }
-    text + "\nA ratio is our time over the peer's: below 1 we are faster. Both were timed in turns in one run.\n"
-}
-
-fn title(report: &BenchReport, what: &str) -> String {
-    let BenchReport { run, device, status, command, .. } = report;
-    format!(
-        "# {what}: {}\n\n{} on {}, status `{status}`, times of mode `{}`.\n\nCommand: `{}`\n\n",
-        markdown_cell(&run.name),
-        markdown_cell(&run.kernel),
-        markdown_cell(device),
-        run.ranking_mode.as_str(),
-        command.replace('`', "'"),
-    )
-}
-
-fn word(decision: PairedDecision) -> String {
-    json!(decision).as_str().unwrap_or_default().to_string()
-}
-
-fn marked(row: &BenchRow) -> String {
-    if row.canonical { format!("**{}**", row.problem) } else { row.problem.clone() }
-}
-
-fn microseconds(row: &BenchRow, mode: &str) -> String {
-    let time = row.modes.get(mode).map(|own| format!("{:.2}", own.p50_ns / 1e3));
-    let flag = if row.scales_badly == Some(true) && time.is_some() { " (scales badly)" } else { "" };
-    time.map_or(String::new(), |time| format!("{time}{flag}"))
-}
-
-fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or(String::new(), |value| format!("{value:.digits$}"))
+    let time = |row: &&BenchRow| row.modes.get(mode).map_or(f64::INFINITY, |own| own.p50_ns);
+    let best = |problem: &str| {
+        let peers = rows.iter().filter(is_peer).filter(is_right).filter(|row| row.problem == problem);
+        peers.min_by(|a, b| time(a).total_cmp(&time(b)))
+    };
+    let own = rows.iter().filter(|row| !is_peer(row));
+    let compared: Vec<_> = own.map(|row| (row, best(&row.problem))).collect();
+    let wrong: Vec<_> = rows.iter().filter(is_peer).filter(|row| !is_right(row)).collect();
+    let means: Vec<String> = report.summary.iter().map(sentence).collect();
+    let comparison = json!({ "compared": compared, "wrong": wrong, "means": means });
+    [json!({}), comparison].map(|more| {
+        let all = [json!(report), more].into_iter().filter_map(|value| Some(value.as_object()?.clone()));
+        page("bench.page.j2", &all.flatten().collect::<Map<_, _>>())
+    })
 }
 
 const LINES_MAX: usize = 60;
 
 /// What is printed: a line for each row, the first of them.
-pub fn lines(rows: &[BenchRow], implementations: &[Implementation], ranking: TimingMode) -> String {
+pub fn printed(rows: &[BenchRow], implementations: &[Implementation], ranking: TimingMode) -> String {
     let width = implementations.iter().map(|own| own.name.chars().count()).max().unwrap_or(0);
     let line = |row: &BenchRow| {
         let time = row.modes.get(ranking.as_str()).map(|own| format!("{:>12.2} µs", own.p50_ns / 1e3));
         let ratio = row.ratio_to_best_peer.map(|ratio| format!("  {ratio:.3} of the best peer"));
-        let decision = row.decision.map(|own| format!(" ({})", word(own)));
+        let decision = row.decision.map(|own| format!(" ({})", json!(own).as_str().unwrap_or_default()));
         let reason = row.reason.as_ref().map(|why| format!("  {why}"));
         let flag = if row.scales_badly == Some(true) { "  scales badly" } else { "" };
         let parts = [time, ratio, decision, reason].map(Option::unwrap_or_default).concat();
@@ -290,10 +199,9 @@ mod tests {
                 ranking_mode: TimingMode::Hot,
                 rounds: 1,
             };
-            let (device, at) = ("NVIDIA H200 (x)".to_string(), "2026-01-02T03:04:05Z".to_string());
-            BenchFolder::create(root.path(), BenchFolder::report(run, device, at, String::new()), &json!({}))
-                .unwrap()
-                .path()
+            let at = ("2026-01-02T03:04:05Z".to_string(), String::new());
+            let made = BenchFolder::create(root.path(), run, "NVIDIA H200 (x)".to_string(), at, &json!({}));
+            made.unwrap().path()
         };
         // Each is dropped before the next, which would wait for it.
         let (first, second) = (create(), create());

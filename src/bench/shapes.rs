@@ -11,7 +11,7 @@ use evo_space::value::Value;
 
 use crate::engine::recipe::problems_on;
 use crate::kernel::label::{LABEL_MAX, is_label};
-use crate::kernel::spec::{KernelSpec, ProblemSpec};
+use crate::kernel::spec::{self, KernelSpec, ProblemSpec};
 
 #[derive(Clone, Debug)]
 pub struct BenchShape {
@@ -122,11 +122,7 @@ fn sizes_at(
     let mut sizes = BTreeMap::new();
     for name in names {
         let value = point.values.get(*name)?;
-        let whole = match value {
-            Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
-            other => other.as_int(),
-        };
-        let Some(whole) = whole.filter(|whole| *whole >= 0) else {
+        let Some(whole) = spec::whole(value).ok().filter(|whole| *whole >= 0) else {
             let message = format!("size `{name}` is `{value}` at `{}`, expected 0 or more", point.name);
             let hint = "mend the axis or what `set` says, or leave the point out with `where`";
             diagnostics.error_with_hint(grid.span().clone(), message, hint);

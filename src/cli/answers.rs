@@ -2,7 +2,6 @@
 //! command with `--json`. Each is derived from the type that is written.
 
 use evo_protocol::bench::BenchReport;
-use evo_protocol::crosscheck::{CrosscheckLine, CrosscheckRequest, CrosscheckRow};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportManifest;
 use evo_protocol::invert::InvertRow;
@@ -22,6 +21,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::explain::Explained;
 use super::export::{Exported, NotExported};
+use super::history::Restored;
 use super::init::Drawn;
 use super::invert::InvertAnswer;
 use super::micro::MicroAnswer;
@@ -29,11 +29,12 @@ use super::output;
 use super::preflight::PreflightAnswer;
 use super::render::Rendered;
 use super::report::Reported;
-use super::restore::Restored;
 use super::selftest::{SanitizedAnswer, SelftestAnswer};
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
 use crate::event::Event;
+use crate::peer::CrosscheckRequest;
+use crate::report::crosscheck::{CrosscheckLine, CrosscheckRow};
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::GateAnswer;
 use crate::report::history::{HistoryResult, SummaryResult};

@@ -1,20 +1,14 @@
 //! The options of commands that have no file of their own for them.
 
-// Comments here are help texts, in which `[SPACE]` is an optional argument and not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::candidate::CandidateArgs;
-use super::limits::{LimitArgs, TotalLimit};
-use super::one_args::{SandboxMode, SpaceAccessArgs};
-use super::one_args::{jobs, sampling};
+use super::limits::{COMPILING, JUDGING, LimitArgs, OPENING, WHOLE};
+use super::one_args::{SandboxMode, jobs};
 use super::sanitize::{SanitizeWhen, sanitize_when};
-use super::workers_args::WorkersArgs;
 
 /// A number that is not negative, with an error that says so.
 fn whole<T: FromStr>(text: &str) -> Result<T, String> {
@@ -30,7 +24,6 @@ pub enum ResumeMode {
     OrBegin,
 }
 
-/// `evo sweep`
 #[derive(Debug, Args)]
 pub struct SweepArgs {
     /// Space file (TOML or JSON), or the name of an embedded space [default: the recording's, the folder's only space file,
@@ -105,24 +98,22 @@ pub struct SweepArgs {
     /// Whom compute-sanitizer looks at, and then demand its answer [default: finalists and every=5 on a GPU, not demanded]
     #[arg(long, value_name = "finalists|every=N|off", value_parser = sanitize_when)]
     pub sanitize: Option<SanitizeWhen>,
-    /// Longest time to sample one problem in one timing mode, `100ms` to `5s` [default: as long as a better interval is in sight]
-    #[arg(long = "limit-sampling", value_name = "TIME", value_parser = sampling, allow_negative_numbers = true)]
-    pub limit_sampling: Option<Duration>,
     /// Print before the answer what else is known of the run: verdicts, lanes, sanitizer, insight, every confirmed row
     #[arg(long)]
     pub verbose: bool,
+    /// Devices to evaluate on: `gpus`, `gpus:0,1`, `host:N`, `srun:N`, `ssh:HOST,…`, `ray:N`, `cmd:COMMAND`, or a TOML file
+    #[arg(long, value_name = "LIST", conflicts_with = "worker_command")]
+    pub workers: Option<String>,
+    /// Number of workers that `--workers cmd:COMMAND` starts [default: 1]
+    #[arg(long, value_name = "N", requires = "workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub lanes: Option<u32>,
     #[command(flatten)]
-    pub workers: WorkersArgs,
-    #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
+    pub limits: LimitArgs<JUDGING>,
     /// One JSON object per event on stdout, and a last one with the result
     #[arg(long)]
     pub json: bool,
 }
 
-/// What `evo sweep` profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProfileWhen {
     /// The champion among this run's finalists
@@ -131,7 +122,6 @@ pub enum ProfileWhen {
     Off,
 }
 
-/// `evo render`
 #[derive(Debug, Args)]
 pub struct RenderArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
@@ -140,7 +130,7 @@ pub struct RenderArgs {
     #[command(flatten)]
     pub candidate: CandidateArgs,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
+    pub limits: LimitArgs<OPENING>,
     /// Of a specialized kernel, the text for this problem only, as the compiler gets it
     #[arg(long, value_name = "NAME")]
     pub problem: Option<String>,
@@ -152,7 +142,6 @@ pub struct RenderArgs {
     pub json: bool,
 }
 
-/// `evo compile`
 #[derive(Debug, Args)]
 pub struct CompileArgs {
     /// [SPACE] then values in declared order, NAME=VALUE, or @champion, @previous, @baseline, @NUMBER, @HASH
@@ -176,15 +165,12 @@ pub struct CompileArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = jobs())]
     pub jobs: Option<usize>,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
+    pub limits: LimitArgs<COMPILING>,
     /// One JSON object on stdout; with --all or --sample one per variant and a last one
     #[arg(long)]
     pub json: bool,
 }
 
-/// `evo leaderboard`
 #[derive(Debug, Args)]
 pub struct LeaderboardArgs {
     /// Folder with leaderboard.json
@@ -198,7 +184,6 @@ pub struct LeaderboardArgs {
     pub json: bool,
 }
 
-/// `evo preflight`
 #[derive(Debug, Args)]
 pub struct PreflightArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`
@@ -218,7 +203,6 @@ pub struct PreflightArgs {
     pub out: PathBuf,
 }
 
-/// `evo selftest`
 #[derive(Debug, Args)]
 pub struct SelftestArgs {
     /// What to test
@@ -237,7 +221,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     #[command(flatten)]
-    pub limits: TotalLimit,
+    pub limits: LimitArgs<WHOLE>,
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,
@@ -246,7 +230,6 @@ pub struct SelftestArgs {
     pub json: bool,
 }
 
-/// Subjects of `evo selftest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SelftestSubject {
     /// Every call of the device trait: buffers, guards, compare, hash, launch, graphs, timing
@@ -255,7 +238,6 @@ pub enum SelftestSubject {
     Faults,
 }
 
-/// `evo cache`
 #[derive(Debug, Args)]
 pub struct CacheArgs {
     /// Remove what was used least recently, down to EVO_CACHE_BYTES
@@ -266,7 +248,6 @@ pub struct CacheArgs {
     pub json: bool,
 }
 
-/// `evo worker`
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
     /// Compile for this toolchain instead of owning a device

@@ -1,11 +1,8 @@
 //! `evo bench`: candidates and other people's implementations over a grid of shapes, judged and timed in one run.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -26,7 +23,8 @@ use super::candidate::{self, CandidateArgs, named};
 use super::device_lane;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::one_args::RunArgs;
+use super::judge::HARNESSES;
+use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
 use super::{cache, evaluate, judge, output, peers, seed, words};
 use crate::bench::{
@@ -39,62 +37,72 @@ use crate::kernel::catalog;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::{PeerSeat, SHIPPED};
-use crate::report::envelope::KnownSoFar;
 use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
 
-/// `evo bench`
-#[derive(Debug, Args)]
-pub struct BenchArgs {
-    /// A benchmark file (it has a key `space`), or a space by name or path
-    #[arg(value_name = "FILE.toml|SPACE")]
-    pub target: Option<String>,
-    /// Canonical problems and the ranking mode only, in under a minute
-    #[arg(long)]
-    pub quick: bool,
-    /// A peer: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default: those of the files]
+/// `evo crosscheck`, which is `evo bench` of one candidate with `--clock`
+#[derive(Clone, Debug, Args)]
+pub struct CrosscheckArgs {
+    #[command(flatten)]
+    pub one: TestOneArgs,
+    /// Who measures one candidate too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command
+    #[arg(
+        long = "clock",
+        alias = "harness",
+        value_parser = HARNESSES,
+        value_name = "A,B",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    pub clocks: Vec<String>,
+    /// A program of yours for the clock `command`; the path of a request becomes its last argument
+    #[arg(long, value_name = "COMMAND")]
+    pub command: Option<String>,
+    /// A peer that evo times beside it: `torch`, `python`, or the name of one in `[[peers]]` (repeatable) [default of `bench`: those of the files]
     #[arg(long = "peer", value_name = "NAME")]
     pub peers: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub with: CrosscheckArgs,
+    /// Canonical problems and the ranking mode only, in under a minute
+    #[arg(long, conflicts_with_all = ["clocks", "command"])]
+    pub quick: bool,
     /// A candidate as other commands take its words, quoted, or @portfolio for the fastest of each problem (repeatable) [default: those of the file, else @champion, else @baseline]
-    #[arg(long = "candidate", value_name = "WORDS", value_parser = named)]
+    #[arg(long = "candidate", value_name = "WORDS", value_parser = named, conflicts_with_all = ["clocks", "command"])]
     pub candidates: Vec<String>,
     /// A timing mode (repeatable) [default: those of the file, else hot and cold]
-    #[arg(long = "mode", value_parser = mode(), value_name = "MODE")]
+    #[arg(long = "mode", value_parser = mode(), value_name = "MODE", conflicts_with_all = ["clocks", "command"])]
     pub modes: Vec<TimingMode>,
-    /// Only these problems or points of the grid (repeatable)
-    #[arg(long = "problem", value_name = "NAME")]
-    pub problems: Vec<String>,
     /// Rounds of two blocks each [default: 6, with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["clocks", "command"])]
     pub rounds: Option<u32>,
-    /// The run's name, part of its folder's [default: that of the file or the space]
-    #[arg(long, value_name = "NAME")]
+    /// The run's name, part of its folder's: OUT/bench/DEVICE/DATE-NAME [default: that of the file or the space]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["clocks", "command"])]
     pub name: Option<String>,
-    /// The folder of evidence: the run's own is OUT/bench/DEVICE/DATE-NAME
-    #[arg(long = "out", value_name = "DIR", default_value = "evidence")]
-    pub out: PathBuf,
-    /// With `@…`: the study, by name or folder [default: the newest of the kernel]
-    #[arg(long = "study", value_name = "NAME")]
-    pub study: Option<String>,
-    /// Let a problem, a peer or one implementation of it not run and pass all the same; the object says so (repeatable)
-    #[arg(long = "allow-not-run", value_name = "NAME")]
-    pub allow_not_run: Vec<String>,
-    #[command(flatten)]
-    pub run: RunArgs,
+}
+
+impl BenchArgs {
+    /// Whether other people's clocks measure one candidate, which is `evo crosscheck`.
+    pub fn is_crosscheck(&self) -> bool {
+        !self.with.clocks.is_empty() || self.with.command.is_some()
+    }
 }
 
 /// The words of timing modes, with their help.
 fn mode() -> impl TypedValueParser<Value = TimingMode> {
-    let modes = [
-        (TimingMode::Hot, "Calls back to back"),
-        (TimingMode::Cold, "Each call after the caches were flushed"),
-        (TimingMode::Eager, "Each call with its launch"),
-    ];
-    let words = modes.map(|(mode, help)| PossibleValue::new(mode.as_str()).help(help));
-    PossibleValuesParser::new(words).try_map(move |word| {
-        let named = modes.iter().find(|(mode, _)| mode.as_str() == word);
-        named.map(|(mode, _)| *mode).ok_or("it is not a mode")
-    })
+    let value = |mode: &TimingMode| {
+        PossibleValue::new(mode.as_str()).help(match mode {
+            TimingMode::Hot => "Calls back to back",
+            TimingMode::Cold => "Each call after the caches were flushed",
+            TimingMode::Eager => "Each call with its launch",
+        })
+    };
+    let named = |word: String| TimingMode::ALL.iter().copied().find(|mode| mode.as_str() == word);
+    PossibleValuesParser::new(TimingMode::ALL.iter().map(value))
+        .try_map(move |word| named(word).ok_or("it is not a mode"))
 }
 
 /// Rounds of two blocks: twelve blocks give an interval, and six are the fewest of which one is claimed.
@@ -104,16 +112,18 @@ const ROUNDS_QUICK: u32 = 3;
 const QUICK: Duration = Duration::from_secs(45);
 
 pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
-    arguments.run.limits.begin(call)?;
-    let setup = session::setup_for(&arguments.run)?;
-    let seed = arguments.run.seed.map_or_else(seed::random, Ok)?;
+    let CrosscheckArgs { one: TestOneArgs { candidate: place, allow_not_run, run: options, .. }, .. } =
+        &arguments.with;
+    options.limits.begin(call)?;
+    let setup = session::setup_for(options)?;
+    let seed = options.seed.map_or_else(seed::random, Ok)?;
     let plan = plan(arguments, &setup, seed)?;
     let run = &plan.run;
     let repro = call.chose(Some(&setup.choice.spec), seed);
     if let [(_, only)] = &plan.candidates[..] {
         session::candidate(call, only);
     }
-    check_allowed(arguments, &plan)?;
+    check_allowed(allow_not_run, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
     let mut lane = device_lane::lane(&setup, Some(kernel))?;
@@ -126,16 +136,14 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let named: Vec<_> = plan.candidates.iter().map(|(name, resolved)| (name.as_str(), resolved)).collect();
     let own = unbuilt(&named, &plan.shapes, &setup, &mut lane, seed)?;
     // From here on others wait: two at once would disturb each other's times.
-    let _turn = evaluate::take_turn(&arguments.out, &setup.choice)?;
-    let made = folder(&arguments.out, &plan, &mut lane, repro);
-    let mut folder = made.map_err(|error| JournalError::io("make", &arguments.out.join("bench"), error))?;
+    let _turn = evaluate::take_turn(&place.out, &setup.choice)?;
+    let made = folder(&place.out, &plan, &mut lane, repro);
+    let mut folder = made.map_err(|error| JournalError::io("make", &place.out.join("bench"), error))?;
     let path = folder.path().display().to_string();
-    call.know(|facts| {
-        let brief = BenchBrief { folder: &path, rows: BTreeMap::new(), summary: &[], why: &[] };
-        let (mut own, result) = (json!(run), json!(brief));
-        own["folder"] = path.as_str().into();
-        facts.so_far = Some(KnownSoFar { own, result, reasons: Default::default() });
-    });
+    let mut so_far = json!(run);
+    so_far["folder"] = path.as_str().into();
+    so_far["result"] = json!(BenchBrief { folder: &path, rows: BTreeMap::new(), summary: &[], why: &[] });
+    call.know_so_far(Answer::of(ExitCode::Done, &so_far));
     let order = BenchOrder {
         run,
         lane: &mut lane,
@@ -151,7 +159,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let (rows, implementations) =
         bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep)?;
     let BenchOutcome { status, why, allowed } =
-        bench::outcome(&rows, &implementations, !plan.peers.is_empty(), &arguments.allow_not_run);
+        bench::outcome(&rows, &implementations, !plan.peers.is_empty(), allow_not_run);
     folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
 
     let means = bench::summary(&rows, &implementations);
@@ -159,7 +167,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let counts = RowStatus::ALL.iter().map(|status| (status.as_str(), count(status))).collect();
     if !call.is_json() {
         let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
-        let lines = bench::lines(&rows, &implementations, run.ranking_mode);
+        let lines = bench::printed(&rows, &implementations, run.ranking_mode);
         output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
     }
     for why in why.iter().take(10) {
@@ -178,7 +186,6 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer { status, allowed_not_run: allowed, ..Answer::of(exit, &own) })
 }
 
-/// The answer of `evo bench`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BenchAnswer<'a> {
     #[serde(flatten)]
@@ -219,7 +226,7 @@ fn folder(out: &Path, plan: &BenchPlan, lane: &mut Lane, repro: String) -> io::R
         "seed": plan.run.seed,
         "peers": peers.collect::<Vec<Value>>(),
     });
-    BenchFolder::create(out, BenchFolder::report(plan.run.clone(), info.name, at, repro), &environment)
+    BenchFolder::create(out, plan.run.clone(), info.name, (at, repro), &environment)
 }
 
 fn word(status: EnvelopeStatus) -> &'static str {
@@ -230,7 +237,6 @@ fn word(status: EnvelopeStatus) -> &'static str {
     }
 }
 
-/// Trouble with the run's own files.
 fn files(error: &io::Error) -> CliError {
     let text = format!("cannot write the files of the benchmark: {error}");
     CliError::harness(text)
@@ -238,7 +244,7 @@ fn files(error: &io::Error) -> CliError {
 }
 
 /// Refuses names of `--allow-not-run` that nothing can have.
-fn check_allowed(arguments: &BenchArgs, plan: &BenchPlan) -> Result<(), CliError> {
+fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
     let mut known: Vec<&str> = plan.peers.iter().map(|own| own.name.as_str()).collect();
     known.extend(plan.candidates.iter().map(|(name, _)| name.as_str()));
     known.extend(plan.shapes.iter().map(|shape| shape.problem.name.as_str()));
@@ -247,7 +253,7 @@ fn check_allowed(arguments: &BenchArgs, plan: &BenchPlan) -> Result<(), CliError
         known.contains(&name.as_str())
             || (name.contains('/') && plan.peers.iter().any(|own| own.name == peer))
     };
-    let Some(unknown) = arguments.allow_not_run.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let Some(unknown) = allowed.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let hint = suggestion(unknown, known, || {
         "name a problem, a peer, or an implementation of one as `PEER/NAME`".to_string()
     });
@@ -333,32 +339,42 @@ struct BenchPlan {
 
 /// Reads everything that the command line and its files ask for.
 fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan, CliError> {
-    let target = words::space_name(arguments.target.as_deref())?;
-    let is_file = std::path::Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
-    let file = if is_file { bench::read_bench_file(std::path::Path::new(&target))? } else { None };
-    let named = file.as_ref().map_or(target.as_str(), |file| file.space.as_str());
-    let space = words::space(named, arguments.run.access.access())?;
+    let CrosscheckArgs { one, peers: named_peers, .. } = &arguments.with;
+    let words = words::named_space(&one.words);
+    let target = words.space()?;
+    let is_file = Path::new(&target).is_file() && !catalog::names().contains(&target.as_str());
+    let file = if is_file { bench::read_bench_file(Path::new(&target))? } else { None };
+    let mut wanted = file.unwrap_or_else(|| BenchFile { space: target, ..BenchFile::default() });
+    let space = words::space(&wanted.space, one.run.limits.access())?;
     let kernel = session::kernel_of(&space)?;
-    let name = match (&arguments.name, &file) {
+    let name = match (&arguments.name, wanted.name.as_str()) {
         (Some(name), _) if is_label(name) => name.clone(),
         (Some(name), _) => {
             let text = format!("`--name {name}` cannot be a name");
             return Err(CliError::usage(text).with_hint(LABEL_HINT));
         }
-        (None, Some(file)) => file.name.clone(),
-        (None, None) => kernel.name.clone(),
+        (None, "") => kernel.name.clone(),
+        (None, name) => name.to_string(),
     };
-    let shapes = shapes(arguments, file.as_ref(), kernel, &space, setup.choice.kind)?;
-    let candidates = candidates(arguments, file.as_ref(), (named, &space))?;
-    let peers = peers(arguments, file.as_ref(), kernel)?;
+    let shapes = shapes(arguments, &wanted, kernel, &space, setup.choice.kind)?;
+    let mut candidates: Vec<BenchCandidate> = Vec::new();
+    if !words.values.is_empty() || one.candidate.is_given() {
+        let CandidateArgs { config, source, launch, .. } = one.candidate.clone();
+        candidates.push(BenchCandidate { name: None, words: words.values.to_vec(), config, source, launch });
+    }
+    candidates.extend(arguments.candidates.iter().map(|text| BenchCandidate::of_words(text)));
+    if !candidates.is_empty() {
+        wanted.candidates = candidates;
+    }
+    let candidates = self::candidates(one, wanted.candidates, (&wanted.space, &space))?;
+    let peers = peers(named_peers, wanted.peers, kernel)?;
     if let Some((own, _)) = candidates.iter().find(|(own, _)| peers.iter().any(|peer| peer.name == *own)) {
         return Err(
             CliError::usage(format!("`{own}` is a candidate and a peer")).with_hint("rename one of them")
         );
     }
-    let of_file = file.as_ref().map(|file| file.modes.clone()).unwrap_or_default();
     let usual = vec![TimingMode::Hot, TimingMode::Cold];
-    let lists = [arguments.modes.clone(), of_file, usual];
+    let lists = [arguments.modes.clone(), wanted.modes, usual];
     let mut modes = lists.into_iter().find(|modes| !modes.is_empty()).unwrap_or_default();
     let ranking = kernel.objective.ranking.timing();
     let ranking_mode = if modes.contains(&ranking) { ranking } else { modes[0] };
@@ -382,14 +398,14 @@ fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPl
 
 fn shapes(
     arguments: &BenchArgs,
-    file: Option<&BenchFile>,
+    file: &BenchFile,
     kernel: &KernelSpec,
     space: &SpaceFile,
     kind: DeviceKind,
 ) -> Result<Vec<BenchShape>, CliError> {
     let mut diagnostics = Diagnostics::default();
-    let mut shapes = match file.and_then(|file| Some((file, file.grid.as_ref()?))) {
-        Some((file, grid)) => {
+    let mut shapes = match &file.grid {
+        Some(grid) => {
             let found = bench::of_grid(grid, kernel, &space.space, &mut diagnostics);
             found.ok_or_else(|| file.error(&diagnostics))?
         }
@@ -402,22 +418,20 @@ fn shapes(
         })
     };
     let is_known = |name: &str| shapes.iter().any(|shape| shape.problem.name == name);
-    if let Some(file) = file {
-        for (name, span) in file.problems.iter().filter(|(name, _)| !is_known(name)) {
-            let text = format!("`{}` has no timed problem `{name}` on {}", kernel.name, kind.as_str());
-            diagnostics.error_with_hint(span.clone(), text, hint(name));
-        }
-        if !diagnostics.is_empty() {
-            return Err(file.error(&diagnostics).into());
-        }
+    for (name, span) in file.problems.iter().filter(|(name, _)| !is_known(name)) {
+        let text = format!("`{}` has no timed problem `{name}` on {}", kernel.name, kind.as_str());
+        diagnostics.error_with_hint(span.clone(), text, hint(name));
     }
-    if let Some(name) = arguments.problems.iter().find(|name| !is_known(name)) {
+    if !diagnostics.is_empty() {
+        return Err(file.error(&diagnostics).into());
+    }
+    let of_line = &arguments.with.one.problems;
+    if let Some(name) = of_line.iter().find(|name| !is_known(name)) {
         let text = format!("there is no problem `{name}` on {}", kind.as_str());
         return Err(CliError::usage(text).with_hint(hint(name)));
     }
-    let of_file: Vec<String> =
-        file.into_iter().flat_map(|file| &file.problems).map(|(name, _)| name.clone()).collect();
-    let lists = [&of_file, &arguments.problems];
+    let of_file: Vec<String> = file.problems.iter().map(|(name, _)| name.clone()).collect();
+    let lists = [&of_file, of_line];
     shapes.retain(|shape| match lists.iter().all(|names| names.is_empty()) {
         true => !shape.problem.on_request,
         false => lists.iter().all(|names| names.is_empty() || names.contains(&shape.problem.name)),
@@ -435,20 +449,24 @@ fn shapes(
 
 /// `named` is the space as it was named, and opened.
 fn candidates(
-    arguments: &BenchArgs,
-    file: Option<&BenchFile>,
+    one: &TestOneArgs,
+    wanted: Vec<BenchCandidate>,
     (space, opened): (&str, &SpaceFile),
 ) -> Result<Vec<(String, ResolvedCandidate)>, CliError> {
-    let of_words = |text: &str| {
-        let words = text.split_whitespace().map(String::from).collect();
-        BenchCandidate { words, ..BenchCandidate::default() }
+    let resolve = |own: &BenchCandidate| {
+        let all: Vec<String> = [space.to_string()].into_iter().chain(own.words.iter().cloned()).collect();
+        let is_looked_up = own.words.iter().any(|word| word.starts_with('@') && word != "@baseline");
+        let candidate = CandidateArgs {
+            config: own.config.clone(),
+            source: own.source.clone(),
+            launch: own.launch.clone(),
+            out: one.candidate.out.clone(),
+            study: one.candidate.study.clone().filter(|_| is_looked_up),
+        };
+        candidate::resolve(&all, &candidate, &one.run.device, one.run.limits.access())
     };
-    let mut wanted: Vec<BenchCandidate> = arguments.candidates.iter().map(|text| of_words(text)).collect();
     if wanted.is_empty() {
-        wanted = file.map(|file| file.candidates.clone()).unwrap_or_default();
-    }
-    if wanted.is_empty() {
-        let usual = |name: &str| Ok(vec![(name.to_string(), resolve(arguments, space, &of_words(name))?)]);
+        let usual = |name: &str| Ok(vec![(name.to_string(), resolve(&BenchCandidate::of_words(name))?)]);
         return usual("@champion").or_else(|error: CliError| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
@@ -459,19 +477,18 @@ fn candidates(
     let mut members = Vec::new();
     for candidate in wanted {
         match candidate.words.as_slice() {
-            [word] if word == PORTFOLIO => members.extend(portfolio(arguments, opened)?),
+            [word] if word == PORTFOLIO => members.extend(portfolio(one, opened)?),
             _ => members.push(candidate),
         }
     }
-    let names = names(&members)?;
-    let resolved = members.iter().map(|member| resolve(arguments, space, member));
-    names.into_iter().zip(resolved).map(|(name, resolved)| Ok((name, resolved?))).collect()
+    let names = names(&members)?.into_iter();
+    names.zip(&members).map(|(name, member)| Ok((name, resolve(member)?))).collect()
 }
 
 /// Each configuration of the portfolio, by its number in rows and by its values.
-fn portfolio(arguments: &BenchArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
-    let device = candidate::kind_of(&arguments.run.device);
-    let all = find::portfolio(space, &arguments.out, arguments.study.as_deref(), device);
+fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
+    let device = candidate::kind_of(&one.run.device);
+    let all = find::portfolio(space, &one.candidate.out, one.candidate.study.as_deref(), device);
     let of = |own: NamedEvaluation| BenchCandidate {
         name: Some(format!("@{}", own.number)),
         words: own.configuration.iter().map(|(name, value)| format!("{name}={value}")).collect(),
@@ -480,35 +497,15 @@ fn portfolio(arguments: &BenchArgs, space: &SpaceFile) -> Result<Vec<BenchCandid
     Ok(all.map_err(candidate::error)?.into_iter().map(of).collect())
 }
 
-fn resolve(arguments: &BenchArgs, space: &str, own: &BenchCandidate) -> Result<ResolvedCandidate, CliError> {
-    let all: Vec<String> = [space.to_string()].into_iter().chain(own.words.iter().cloned()).collect();
-    let is_looked_up = own.words.iter().any(|word| word.starts_with('@') && word != "@baseline");
-    let candidate = CandidateArgs {
-        config: own.config.clone(),
-        source: own.source.clone(),
-        launch: own.launch.clone(),
-        out: arguments.out.clone(),
-        study: arguments.study.clone().filter(|_| is_looked_up),
-    };
-    candidate::resolve(&all, &candidate, &arguments.run.device, arguments.run.access.access())
-}
-
 /// The peers that take part: those of the files, or those that the command line names.
-fn peers(
-    arguments: &BenchArgs,
-    file: Option<&BenchFile>,
-    kernel: &KernelSpec,
-) -> Result<Vec<PeerSpec>, CliError> {
-    let mut known: Vec<PeerSpec> = file.map(|file| file.peers.clone()).unwrap_or_default();
+fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Result<Vec<PeerSpec>, CliError> {
+    let mut known = of_file;
     for peer in &kernel.peers {
         if !known.iter().any(|other| other.name == peer.name) {
             known.push(peer.clone());
         }
     }
-    let wanted = match arguments.peers.is_empty() {
-        true => known,
-        false => peers::all_named(&arguments.peers, &known)?,
-    };
+    let wanted = if named.is_empty() { known } else { peers::all_named(named, &known)? };
     let is_empty = |own: &&PeerSpec| own.command.is_empty() && !SHIPPED.contains(&own.name.as_str());
     match wanted.iter().find(is_empty) {
         Some(own) => {
@@ -574,8 +571,7 @@ mod tests {
     use super::*;
 
     fn candidate(words: &str) -> BenchCandidate {
-        let words = words.split(' ').map(String::from).collect();
-        BenchCandidate { words, ..BenchCandidate::default() }
+        BenchCandidate::of_words(words)
     }
 
     #[test]

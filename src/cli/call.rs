@@ -17,7 +17,7 @@ use super::error::{CliError, CliErrorKind};
 use super::exit_code::ExitCode;
 use super::json_out::JsonOut;
 use super::output;
-use crate::report::envelope::{CallFacts, explain_nulls};
+use crate::report::envelope::explain_nulls;
 
 /// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.
 const WRITER_PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +33,10 @@ struct CallState {
     is_json: AtomicBool,
     /// Of the command line, behind the program's name.
     words: Vec<String>,
-    facts: Mutex<CallFacts>,
+    /// As much of its object as is known.
+    facts: Mutex<CommandEnvelope>,
+    /// What the object of a call that is cut off has all the same.
+    so_far: Mutex<Option<Answer>>,
     out: Mutex<JsonOut>,
     /// The engine watches for signals itself, so that a sweep ends in order.
     is_watched: AtomicBool,
@@ -43,12 +46,13 @@ impl Call {
     /// A call that begins now. `words` are those of the command line behind the program's name.
     pub fn begin(command: &str, words: &[String], is_json: bool) -> Call {
         let repro = line(words.iter().map(String::as_str));
-        let facts = CallFacts { command: command.to_string(), repro, ..CallFacts::default() };
+        let facts = CommandEnvelope { schema: format!("evo.{command}"), repro, ..CommandEnvelope::default() };
         Call(Arc::new(CallState {
             began: Instant::now(),
             is_json: AtomicBool::new(is_json),
             words: words.to_vec(),
             facts: Mutex::new(facts),
+            so_far: Mutex::default(),
             out: Mutex::new(JsonOut::new()),
             is_watched: AtomicBool::new(false),
         }))
@@ -62,12 +66,17 @@ impl Call {
         self.0.is_json.store(is_json, Ordering::SeqCst);
     }
 
-    pub fn know(&self, change: impl FnOnce(&mut CallFacts)) {
+    pub fn know(&self, change: impl FnOnce(&mut CommandEnvelope)) {
         change(&mut lock(&self.0.facts));
     }
 
-    pub fn facts(&self) -> CallFacts {
+    pub fn facts(&self) -> CommandEnvelope {
         lock(&self.0.facts).clone()
+    }
+
+    /// Keeps an answer for the case that the call is cut off.
+    pub fn know_so_far(&self, answer: Answer) {
+        *lock(&self.0.so_far) = Some(answer);
     }
 
     pub fn hit(&self, limit: LimitName) {
@@ -164,12 +173,8 @@ impl Call {
     /// Ends the call from a thread that watches it, whatever the others do. `None` where the command has just ended by
     /// itself.
     pub fn end_now(&self, error: CliError) -> Option<ExitCode> {
-        let mut answer = Answer::failed(error);
-        if let Some(so_far) = lock(&self.0.facts).so_far.clone() {
-            answer.own = so_far.own.to_string();
-            answer.result = Some(so_far.result);
-            answer.reasons = so_far.reasons;
-        }
+        let so_far = lock(&self.0.so_far).take();
+        let answer = so_far.unwrap_or_else(|| Answer::from(ExitCode::Done)).despite(error);
         let since = Instant::now();
         loop {
             match self.0.out.try_lock() {
@@ -184,22 +189,17 @@ impl Call {
 
     fn end(&self, out: &mut JsonOut, answer: Answer) -> ExitCode {
         let Answer { exit, status, error, own, result, allowed_not_run, reasons } = answer;
-        let CallFacts { command, candidate, device, conditions, limits, repro, .. } = self.facts();
+        let facts = self.facts();
         let mut envelope = CommandEnvelope {
-            schema: format!("evo.{command}"),
-            version: schema::version(&command),
+            version: schema::version(facts.schema.trim_start_matches("evo.")),
             status,
             exit_code: exit as u8,
             error: error.map(|error| error.envelope()),
-            candidate,
-            device,
-            conditions,
-            limits,
             elapsed_ms: self.0.began.elapsed().as_secs_f64() * 1e3,
-            repro,
             result,
             allowed_not_run,
             reasons,
+            ..facts
         };
         explain_nulls(&mut envelope);
         match out.end(&envelope, &own) {

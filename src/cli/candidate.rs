@@ -1,9 +1,6 @@
 //! The words and flags by which a command line names one candidate: `[SPACE] 32 8 4`, `--config FILE`, `--source FILE`,
 //! `@champion`, `@17`. What they mean is found out by `engine::candidate`.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,12 +12,9 @@ use evo_space::genome::ContentHash;
 use super::error::CliError;
 use super::words;
 use crate::engine::candidate::{
-    self, CandidateError, CandidateKind, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice,
+    self, CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice,
 };
-use crate::journal::iterations;
-use crate::journal::own_folder::OwnFolder;
 use crate::kernel::access::SpaceAccess;
-use crate::kernel::spec::SpaceFile;
 use crate::study::NameError;
 
 /// Flags of every command that takes one candidate, beside its words.
@@ -63,6 +57,11 @@ pub fn named(text: &str) -> Result<String, String> {
     }
 }
 
+/// Whether a word means a candidate of a study.
+pub fn is_looked_up(word: &str) -> bool {
+    word.starts_with('@') && word != "@baseline"
+}
+
 /// The kind of device that `--device` or `--arch` means; none where the command needs no device (`any`).
 pub fn kind_of(device: &str) -> Option<DeviceKind> {
     match device {
@@ -98,33 +97,12 @@ pub fn resolve(
         device: kind_of(device),
         render_apart: access.render_apart,
     };
-    let namesake = namesake(&file, &request);
-    let resolved = candidate::resolve(file, &request).map_err(|found| match &namesake {
-        Some(own) => error(found).with_hint(own.clone()),
-        None => error(found),
-    })?;
-    if let Some(own) = namesake.filter(|_| resolved.provenance.kind == CandidateKind::Number) {
-        let study = resolved.provenance.from.as_deref().unwrap_or_default();
-        eprintln!("note: this is an evaluation of study `{study}`; {own}");
-    }
+    let resolved = candidate::resolve(file, &request).map_err(error)?;
     if resolved.provenance.source_changed {
         let from = resolved.provenance.from.as_deref().unwrap_or_default();
         eprintln!("note: the kernel's source has changed since study `{from}` measured this configuration");
     }
     Ok(resolved)
-}
-
-/// Where the evaluation of `evo evaluate` is found that has the number of an `@NUMBER`, which names one of a study:
-/// `evo history` lists both kinds.
-fn namesake(file: &SpaceFile, request: &CandidateRequest<'_>) -> Option<String> {
-    let ConfigurationChoice::Name(name) = &request.configuration else { return None };
-    let number = name.strip_prefix('@')?.parse::<u64>().ok()?;
-    let kernel = &file.kernel.as_ref()?.name;
-    let folder = OwnFolder::open(&request.out.join(format!("{kernel}-{}", request.device?.as_str()))).ok()?;
-    let is_there = iterations::read(&folder).ok()?.lines.iter().any(|own| own.number == number);
-    is_there.then(|| {
-        format!("`evo restore {kernel} @{number} --to FOLDER` writes evaluation {number} of `evo evaluate`")
-    })
 }
 
 /// What else than values names the configuration; nothing where values do. Two of them are a mistake.
@@ -161,10 +139,7 @@ pub fn error(error: CandidateError) -> CliError {
                 Some(file) => CliError::bad_file(text, Path::new(&file)),
                 None => CliError::usage(text),
             };
-            match hint {
-                Some(hint) => refused.with_hint(hint),
-                None => refused,
-            }
+            refused.with_hint_of(hint)
         }
         CandidateError::File(error) => error.into(),
         CandidateError::Name(NameError::Refused { text, hint }) => CliError::usage(text).with_hint(hint),

@@ -1,15 +1,11 @@
 //! The command line: its commands, each with its options.
 
-// Comments here are help texts, in which `[SPACE]` is an optional argument and not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use clap::{Args, Parser, Subcommand};
 
 use super::args::{
     CacheArgs, CompileArgs, LeaderboardArgs, PreflightArgs, RenderArgs, SelftestArgs, SweepArgs, WorkerArgs,
 };
-use super::bench::BenchArgs;
-use super::crosscheck::CrosscheckArgs;
+use super::bench::{BenchArgs, CrosscheckArgs};
 use super::evaluate::EvaluateArgs;
 use super::explain::ExplainArgs;
 use super::export_plan::ExportArgs;
@@ -24,7 +20,7 @@ use super::one_args::TestOneArgs;
 use super::profile::ProfileArgs;
 use super::report::{ReportArgs, WatchArgs};
 use super::sanitize::SanitizeArgs;
-use super::space_args::SpaceArgs;
+use super::space::SpaceArgs;
 use super::test_one::{JudgeArgs, LevelArgs};
 
 /// Finds the fastest variant of a CUDA kernel that still gives correct results, and shows the evidence for both claims
@@ -41,7 +37,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// `evo serve`
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
@@ -90,9 +85,9 @@ pub enum Command {
         after_help = "Example: evo evaluate attention_simt 32 8 4 --json\n         evo evaluate my_kernel.toml --source faster.cu --against @champion --require accepted"
     )]
     Evaluate(EvaluateArgs),
-    /// Time candidates beside other people's implementations over many shapes, in one run
+    /// Time candidates, of a space or as a benchmark file lists them, beside other implementations over many shapes
     #[command(
-        after_help = "Example: evo bench attention_simt --quick --peer torch\n         evo bench my_bench.toml --json\n\nAll answers are checked first. A peer that is wrong, dead or missing is a row with its reason, never the bar."
+        after_help = "Example: evo bench attention_simt --quick --peer torch\n         evo bench my_bench.toml --json\n         evo bench my.toml @champion --clock nvbench,torch\n\nAll answers are checked first. A peer that is wrong, dead or missing is a row with its reason, never the bar."
     )]
     Bench(BenchArgs),
     /// Compare a configuration with a committed baseline, and fail where it is slower or wrong
@@ -127,7 +122,7 @@ pub enum Command {
     /// Have other clocks and checks measure one configuration too: NVBench, PyTorch, KernelBench, CUTLASS, a program of yours
     #[command(
         hide = true,
-        after_help = "Example: evo crosscheck my_kernel.toml @champion --harness nvbench,torch\n         evo crosscheck gemm --command \"python3 mine.py\" --json\n\nA disagreement on time or answers: exit code 1. Who is not installed does not count as agreeing."
+        after_help = "Example: evo crosscheck my_kernel.toml @champion --clock nvbench,torch\n         evo crosscheck gemm --command \"python3 mine.py\" --json\n\nA disagreement on time or answers: exit code 1. Who is not installed does not count as agreeing."
     )]
     Crosscheck(CrosscheckArgs),
     /// Look for bad accesses, races and barriers in one configuration with compute-sanitizer
@@ -163,7 +158,7 @@ pub enum Command {
     /// Write configuration, source and launches of an earlier candidate to a folder
     #[command(
         hide = true,
-        after_help = "Example: evo restore @previous --to back\n         evo restore my_kernel.toml @7 --to seventh"
+        after_help = "Example: evo restore @best --to back\n         evo restore my_kernel.toml @iteration-7 --to seventh"
     )]
     Restore(RestoreArgs),
     /// Write a study as report.md, final_summary.md and report.html

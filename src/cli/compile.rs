@@ -44,7 +44,6 @@ use crate::kernel::specialize;
 use crate::report::table::{FittedTable, Keep};
 use crate::report::width::stdout_width;
 
-/// Runs the command.
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     let many = arguments.all || arguments.sample.is_some();
@@ -54,7 +53,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     {
         return Err(CliError::usage("--all and --sample take a space and no values"));
     }
-    let access = arguments.access.access();
+    let access = arguments.limits.access();
     let resolved = candidate::resolve(&arguments.words, &arguments.candidate, &arguments.arch, access)?;
     let (file, genome) = (&resolved.file, resolved.genome.clone());
     let kernel = session::kernel_to(file, "compile")?;
@@ -73,7 +72,7 @@ pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
     // One variant has as many sources as it has sets of constants.
     let sources = specialize::of_kernel(kernel).len();
     let jobs = arguments.jobs.or((!many).then_some(sources));
-    let deadline = arguments.limits.limit_compile;
+    let deadline = arguments.limits.compile;
     carry_out(CompileTask { file, target, genome, genomes, jobs, deadline }, call)
 }
 
@@ -96,12 +95,14 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
     let kernel = session::kernel_to(file, "compile")?;
     let problems = problems_on(kernel, target.kind);
     let only = genome.as_ref().map(|genome| file.space.configuration(genome));
+    // What judges answers plays no part here: neither the reference kernel nor a seed.
+    let mut recipe = KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0);
+    recipe.arch.clone_from(&target.arch);
     let mut compile_run = CompileRun {
         space: &file.space,
         kernel,
         arch: &target.arch,
-        // What judges answers plays no part here: neither the reference kernel nor a seed.
-        recipe: KernelRecipe::new(kernel, target.limits.clone(), &problems, None, 0).targeting(&target.arch),
+        recipe,
         columns: ResourceColumns::of(&file.space, kernel, target.kind, only.as_ref(), stdout_width()),
         call,
         is_alone: genome.is_some(),
@@ -149,7 +150,6 @@ const NUMBERS: [(&str, usize, bool, u8, Number); 6] = [
     ("threads", 7, true, 2, |entry| entry.threads),
 ];
 
-/// What a column shows.
 #[derive(Clone, Copy)]
 enum Shown {
     Parameter,
@@ -163,7 +163,6 @@ type ResourceColumn = (String, Shown, Vec<String>);
 
 /// Known before the first row, so that rows need not wait for the last.
 struct ResourceColumns {
-    /// Heads and widths.
     columns: Vec<(String, Shown, usize)>,
     /// What the table leaves out, if it leaves out anything.
     footer: String,
@@ -220,7 +219,6 @@ impl ResourceColumns {
         format!("{line}{outcome}\n")
     }
 
-    /// The line of heads.
     fn header(&self) -> String {
         self.line(|head, _| head.to_string(), "verdict")
     }
@@ -484,7 +482,6 @@ impl<'a> CompiledAnswer<'a> {
         self.verdict.as_ref().map_or("fits".to_string(), Verdict::label)
     }
 
-    /// The answer about the only variant.
     fn answer(mut self, call: &Call) -> Answer {
         if self.verdict.as_ref().is_some_and(|verdict| verdict.kind == VerdictKind::CompileTimeout) {
             call.hit(LimitName::Compile);
@@ -539,7 +536,6 @@ fn spill_bytes(entry: &EntryResources) -> Option<u64> {
     Some(entry.spill_store_bytes? + entry.spill_load_bytes?)
 }
 
-/// Counts over all variants.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct CompileCounts {
     #[serde(rename = "variants")]
@@ -554,7 +550,6 @@ pub struct CompileCounts {
 }
 
 impl CompileCounts {
-    /// Counts one more.
     fn add(&mut self, variant: &CompiledAnswer) {
         let spilled = |entry: &EntryUse| spill_bytes(&entry.resources).is_some_and(|bytes| bytes > 0);
         self.count += 1;
@@ -593,7 +588,6 @@ pub struct CompileTarget {
 }
 
 impl CompileTarget {
-    /// The target of a name such as `sm_90a` or `host`.
     pub fn parse(arch: &str) -> Result<CompileTarget, CliError> {
         if arch == DeviceKind::Host.as_str() {
             return Ok(CompileTarget {

@@ -4,75 +4,45 @@
 //! same inputs. A harness is a program of its own with a deadline, capped output and a kill of all that it started;
 //! whatever it does wrong is the reason of a row. A row compares; it never becomes a result of the candidate.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-use std::{env, fs, io};
+use std::{fs, io};
 
-use clap::Args;
-use evo_export::files::ExportFormat;
+use evo_export::files::{ExportFile, ExportFormat};
 use evo_export::{CROSSCHECK as SCRIPT_TEXT, VERIFY_PEER};
-use evo_protocol::crosscheck::{
-    CrosscheckArray, CrosscheckLine, CrosscheckProblem, CrosscheckRequest, CrosscheckRow, OwnFinding,
-};
 use evo_protocol::device::DeviceKind;
+use evo_protocol::dtype::DType;
 use evo_protocol::envelope::{EnvelopeStatus, ErrorCode, ErrorPlace};
 use evo_protocol::export::ExportJudgement;
 use evo_protocol::known::because;
 use evo_protocol::plan::ProblemPlan;
 use evo_space::genome::{Configuration, ContentHash};
-use evo_system::scratch::{ScratchFolder, ScratchPlace};
+use evo_system::scratch::ScratchFolder;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::bench as bench_command;
+use super::bench::{self as bench_command, CrosscheckArgs};
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::export_plan::{self, VariantWish};
+use super::export_plan::{ExportOrigin, hand_out};
 use super::judge::{self, Aim, Bench, CROSSCHECK, HARNESSES, VerdictEnd};
 use super::one_args::TestOneArgs;
 use super::{candidate, evaluate, output, peers, session, test_one};
-use crate::bench::{self, BenchShape, peer_problem};
+use crate::bench;
 use crate::engine::candidate::ResolvedCandidate;
+use crate::engine::single::AgainstBaseline;
 use crate::journal::own_folder::OwnFolder;
-use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
-use crate::kernel::specialize::{constants_of, distinct};
-use crate::peer::{self, last_words, shown};
+use crate::kernel::spec::{PeerSpec, ProblemSpec, SpaceFile};
+use crate::peer::{self, CrosscheckProblem, CrosscheckRequest, ForeignProblem, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
-use crate::report::crosscheck::{self as report, CrosscheckSetting};
-use crate::report::judged::{Compared, VerdictBrief, VerdictFields};
+use crate::report::crosscheck::{self as report, CrosscheckLine, CrosscheckRow, OwnFinding};
+use crate::report::judged::{VerdictBrief, VerdictFields};
 use crate::supervise::lane::LaneError;
-use crate::tool::{ToolKind, ToolPlaces, find};
-
-/// `evo crosscheck`
-#[derive(Debug, Args)]
-pub struct CrosscheckArgs {
-    #[command(flatten)]
-    pub one: TestOneArgs,
-    /// Who measures too, each of whom has to do so then: nvbench, torch, kernelbench, cutlass, command [default: whoever can]
-    #[arg(
-        long = "harness",
-        value_parser = HARNESSES,
-        value_name = "A,B",
-        value_delimiter = ',',
-        hide_possible_values = true
-    )]
-    pub harnesses: Vec<String>,
-    /// A program of yours for the harness `command`; the path of a request becomes its last argument
-    #[arg(long, value_name = "COMMAND")]
-    pub command: Option<String>,
-    /// A peer that evo times beside the candidate: `torch`, `python`, or the name of one in `[[peers]]` (repeatable)
-    #[arg(long = "peer", value_name = "NAME")]
-    pub peers: Vec<String>,
-}
+use crate::tool::{ToolPlaces, is_program};
 
 const KERNELBENCH: &str = "kernelbench";
 const COMMAND: &str = "command";
@@ -92,9 +62,9 @@ fn why_not(harness: &str, kind: DeviceKind, is_gemm: bool) -> Option<&'static st
 impl CrosscheckArgs {
     /// The named harnesses, or all that may be asked.
     fn wanted(&self) -> Vec<&'static str> {
-        let is_wanted = |harness: &&str| match self.harnesses.is_empty() {
+        let is_wanted = |harness: &&str| match self.clocks.is_empty() {
             true => *harness != COMMAND || self.command.is_some(),
-            false => self.harnesses.iter().any(|named| named == harness),
+            false => self.clocks.iter().any(|named| named == harness),
         };
         HARNESSES.into_iter().filter(is_wanted).collect()
     }
@@ -113,36 +83,30 @@ impl CrosscheckArgs {
                     .with_hint("add `command` to `--harness`"));
             }
         };
-        let refused = |why: String| {
+        let words =
+            shlex::split(command).ok_or("a quote or a backslash in it has no second half".to_string());
+        let found = words.and_then(|words| {
+            let program = words.first().filter(|own| !own.is_empty()).ok_or("it is empty")?;
+            let is_there = match program.contains('/') {
+                true => is_program(program.as_ref()),
+                false => ToolPlaces::of_environment().path.iter().any(|own| is_program(&own.join(program))),
+            };
+            if is_there { Ok(words) } else { Err(format!("there is no program `{program}`")) }
+        });
+        found.map_err(|why| {
             let hint = "a program without a `/` is looked for in PATH, one with a `/` in the current folder";
             CliError::usage(format!("the harness `command` does not start: {why}"))
                 .with_code(ErrorCode::BadFile)
                 .at(ErrorPlace { file: format!("--command {command}"), line: None, column: None })
                 .with_hint(hint)
-        };
-        let words = shlex::split(command)
-            .ok_or_else(|| refused("a quote or a backslash in it has no second half".into()))?;
-        let program =
-            words.first().filter(|own| !own.is_empty()).ok_or_else(|| refused("it is empty".into()))?;
-        let is_program = |path: PathBuf| {
-            fs::metadata(path).is_ok_and(|own| own.is_file() && own.permissions().mode() & 0o111 != 0)
-        };
-        let is_there = match program.contains('/') {
-            true => is_program(PathBuf::from(program)),
-            false => env::var_os("PATH")
-                .is_some_and(|all| env::split_paths(&all).any(|folder| is_program(folder.join(program)))),
-        };
-        match is_there {
-            true => Ok(words),
-            false => Err(refused(format!("there is no program `{program}`"))),
-        }
+        })
     }
 }
 
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
     let words = arguments.command_words()?;
     let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
-    let candidate = candidate::resolve(named, candidate, &run.device, run.access.access())?;
+    let candidate = candidate::resolve(named, candidate, &run.device, run.limits.access())?;
     let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
     let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
     let tried = judge::run(asked, call, Aim::Crosscheck, |bench| {
@@ -185,12 +149,14 @@ struct CrosscheckBrief<'a> {
 
 /// Harnesses that were named and did not do all that was asked; without names, one has to have done so.
 fn absent(arguments: &CrosscheckArgs, rows: &[CrosscheckRow]) -> Vec<&'static str> {
-    let is_done = |row: &CrosscheckRow| row.is_complete(row.harness == CUTLASS);
+    let is_done = |row: &CrosscheckRow| match row.harness == CUTLASS {
+        true => row.time_ns.is_some(),
+        false => row.is_complete(),
+    };
     let lacks = |harness: &&str| rows.iter().any(|row| row.harness == **harness && !is_done(row));
-    let named = arguments.wanted().into_iter().filter(|_| !arguments.harnesses.is_empty());
+    let named = arguments.wanted().into_iter().filter(|_| !arguments.clocks.is_empty());
     let named: Vec<&str> = named.filter(lacks).collect();
-    let checked = rows.iter().any(|row| row.is_complete(false));
-    if named.is_empty() && !checked { vec![CROSSCHECK] } else { named }
+    if named.is_empty() && !rows.iter().any(CrosscheckRow::is_complete) { vec![CROSSCHECK] } else { named }
 }
 
 /// A row with the reasons why fields of it are null.
@@ -250,18 +216,18 @@ fn ask_all(
     let is_default = one.candidate.source.is_none() && evaluation.configuration == default;
     let passed = evaluation.verdict.is_pass();
     let compared = (passed && !is_default).then(|| test_one::against_default(bench)).transpose()?;
+    let compared = compared.and_then(Result::ok);
     let noise_floor = compared.as_ref().and_then(|own| own.noise_floor);
-    let setting = CrosscheckSetting {
-        kernel: &kernel,
-        device: &bench.lane.info().name.clone(),
-        configuration: &evaluation.configuration.to_string(),
-        verdict: &evaluation.verdict.label(),
-        noise_floor,
-        repro: &call.facts().repro,
-    };
+    let setting = json!({
+        "kernel": kernel,
+        "device": bench.lane.info().name,
+        "configuration": evaluation.configuration.to_string(),
+        "verdict": evaluation.verdict.label(),
+        "noise_floor": noise_floor,
+        "repro": call.facts().repro,
+    });
     let baseline = (!is_default).then_some(&default);
-    let (limit, kind) = (one.run.limits.limit_tool, bench.setup.choice.kind);
-    let handed = match Handed::out(candidate, bench, baseline, limit) {
+    let handed = match Handed::out(arguments, candidate, bench, baseline) {
         // What cannot be exported is the reason of every row.
         Err(error) if error.exit_code() == ExitCode::Usage => {
             Err(error.to_string().lines().next().unwrap_or_default().to_string())
@@ -276,20 +242,21 @@ fn ask_all(
         let is_reference = harness == CUTLASS;
         let (answer, about_baseline) = match &handed {
             Err(why) => (HarnessAnswer::without(why.as_str()), HarnessAnswer::default()),
-            Ok(handed) => handed.ask(harness, words, kind, limit)?,
+            Ok(handed) => handed.ask(harness, words)?,
         };
         let row = |(at, plan): (usize, &ProblemPlan)| {
-            let pair = |own: &'_ Compared| own.problems.get(at).and_then(|own| own.as_ref().ok()).cloned();
+            let pair =
+                |own: &'_ AgainstBaseline| own.problems.get(at).and_then(|own| own.as_ref().ok()).cloned();
             let pair = compared.as_ref().and_then(pair);
             let own = OwnFinding {
-                correct: Some(passed),
+                correct: passed,
                 measurements: &evaluation.measurements,
                 noise_floor,
                 against_baseline: pair.as_ref(),
                 against_peer: against_peers.get(&plan.name).copied(),
             };
             match answer.of(&plan.name) {
-                None => CrosscheckRow::not_run(harness, &plan.name, own.correct, &answer.why_not),
+                None => CrosscheckRow::not_run(harness, &plan.name, passed, &answer.why_not),
                 Some(line) => {
                     let before = about_baseline.of(&plan.name);
                     CrosscheckRow::judged(harness, line, before, &own, is_reference)
@@ -329,40 +296,42 @@ const FORMATS: [ExportFormat; 4] =
     [ExportFormat::Cu, ExportFormat::Cubin, ExportFormat::TorchOp, ExportFormat::CudaCore];
 
 /// What harnesses are asked about: scripts, inputs, expected answers and exported kernels in a folder.
-struct Handed {
+struct Handed<'a> {
+    arguments: &'a CrosscheckArgs,
+    kind: DeviceKind,
     folder: ScratchFolder,
     /// With no problems.
     request: CrosscheckRequest,
     candidate: Vec<CrosscheckProblem>,
     /// The default configuration, unless the candidate is that.
-    baseline: Option<Vec<CrosscheckProblem>>,
+    baseline: Vec<CrosscheckProblem>,
 }
 
-impl Handed {
+impl Handed<'_> {
     /// A usage error says why this candidate cannot be handed out.
-    fn out(
+    fn out<'a>(
+        arguments: &'a CrosscheckArgs,
         own: &ResolvedCandidate,
         bench: &mut Bench<'_>,
         baseline: Option<&Configuration>,
-        limit: Duration,
-    ) -> Result<Handed, CliError> {
+    ) -> Result<Handed<'a>, CliError> {
         let kernel = session::kernel_of(bench.file)?;
-        let place = ScratchPlace::new(bench.setup.farm.cache.join("crosschecks"));
-        place.probe().map_err(unhandable)?;
-        place.sweep();
-        let folder = place.folder().map_err(unhandable)?;
-        for (name, text) in
-            [("evo_peer.py", peer::SCRIPT), ("verify_peer.py", VERIFY_PEER), (SCRIPT, SCRIPT_TEXT)]
-        {
-            fs::write(folder.path().join(name), text).map_err(unhandable)?;
-        }
+        let folder = peer::place(&bench.setup.farm.cache, "crosschecks").and_then(|place| place.folder());
+        let folder = folder.map_err(unhandable)?;
+        let scripts = [("evo_peer.py", peer::SCRIPT), ("verify_peer.py", VERIFY_PEER), (SCRIPT, SCRIPT_TEXT)];
+        hand_out(folder.path(), &scripts.map(|(name, text)| ExportFile::of(name, text, "")))
+            .map_err(unhandable)?;
         let problems = bench.lane.block_worker(bench.job).and_then(|mut worker| {
             let hand = |(at, plan): (usize, &ProblemPlan)| {
                 let own = folder.path().join("cases").join(at.to_string());
                 fs::create_dir_all(&own)
                     .map_err(|error| LaneError::Unexpected { found: error.to_string() })?;
                 worker.hand_out_answers(plan, &own)?;
-                Ok(problem(plan, kernel, &own))
+                let place = own.join("expected");
+                let mut expected = peer::arrays(plan, |own| own.role.is_answer(), &place, DType::answered);
+                expected.retain(|_, own| own.path.is_file());
+                let problem = ForeignProblem::of(plan, &own);
+                Ok(CrosscheckProblem { problem, folder: PathBuf::new(), expected })
             };
             bench.job.timed.iter().enumerate().map(hand).collect::<Result<Vec<_>, _>>()
         });
@@ -370,19 +339,18 @@ impl Handed {
             LaneError::Lost { why } => CliError::device(why),
             error => CliError::usage(format!("its inputs could not be written: {error}")),
         })?;
-        let export =
-            |role: &str, file: &SpaceFile, configuration: &Configuration, hash: Option<&ContentHash>| {
-                export(bench, &folder.path().join(role), &problems, (file, configuration, hash))
-            };
-        let candidate =
-            export("candidate", &own.file, &own.configuration, own.provenance.source_hash.as_ref())?;
-        let baseline = match baseline.map(|configuration| export("baseline", bench.file, configuration, None))
-        {
+        let place = |role: &str| folder.path().join(role);
+        let (hash, file) = (own.provenance.source_hash.as_ref(), &own.file);
+        let candidate = export(bench, &place("candidate"), &problems, (file, &own.configuration, hash))?;
+        let exported = baseline.map(|configuration| {
+            export(bench, &place("baseline"), &problems, (bench.file, configuration, None))
+        });
+        let baseline = match exported {
             Some(Err(error)) if error.exit_code() != ExitCode::Usage => return Err(error),
-            exported => exported.and_then(Result::ok),
+            exported => exported.and_then(Result::ok).unwrap_or_default(),
         };
         let request = CrosscheckRequest {
-            schema: "evo.crosscheck.request".to_string(),
+            schema: "evo.crosscheck.request",
             version: 1,
             harness: String::new(),
             role: String::new(),
@@ -390,61 +358,64 @@ impl Handed {
             kernel: kernel.name.clone(),
             operator: bench::operator(kernel).map(String::from),
             mode: kernel.objective.ranking.timing(),
-            limit_s: limit.as_secs_f64(),
+            limit_s: arguments.one.run.limits.tool.as_secs_f64(),
             problems: Vec::new(),
         };
-        Ok(Handed { folder, request, candidate, baseline })
+        Ok(Handed { arguments, kind: bench.setup.choice.kind, folder, request, candidate, baseline })
     }
 
     /// What a harness says of the candidate, and where it timed that, of the baseline.
-    fn ask(
-        &self,
-        harness: &str,
-        words: &[String],
-        kind: DeviceKind,
-        limit: Duration,
-    ) -> Result<(HarnessAnswer, HarnessAnswer), CliError> {
+    fn ask(&self, harness: &str, words: &[String]) -> Result<(HarnessAnswer, HarnessAnswer), CliError> {
         let is_gemm = self.request.operator.as_deref() == Some("gemm");
-        if let Some(why) = why_not(harness, kind, is_gemm) {
+        if let Some(why) = why_not(harness, self.kind, is_gemm) {
             return Ok((HarnessAnswer::without(why), HarnessAnswer::default()));
         }
-        let about = |role: &str, problems: &[CrosscheckProblem]| -> Result<HarnessAnswer, CliError> {
-            let request = CrosscheckRequest {
-                harness: harness.to_string(),
-                role: role.to_string(),
-                problems: problems.to_vec(),
-                ..self.request.clone()
-            };
-            let path = self.folder.path().join(format!("{harness}-{role}.json"));
-            let text = format!("{:#}", json!(request));
-            fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
-            let answered = self.command(harness, words).and_then(|mut command| {
-                command.arg(path);
-                let ended = process::run(command, &RunLimits::new(limit));
-                ended.map_err(|error| format!("it does not start: {error}"))
-            });
-            Ok(answered.map_or_else(HarnessAnswer::without, |ended| HarnessAnswer::read(&ended, limit)))
-        };
-        let answer = about("candidate", &self.candidate)?;
+        let answer = self.about(harness, words, "candidate", &self.candidate)?;
         let has_time = answer.lines.iter().any(|line| line.time_ns.is_some());
-        let baseline = match &self.baseline {
-            Some(problems) if has_time && harness != CUTLASS => about("baseline", problems)?,
-            _ => HarnessAnswer::default(),
+        let baseline = match has_time && harness != CUTLASS && !self.baseline.is_empty() {
+            true => self.about(harness, words, "baseline", &self.baseline)?,
+            false => HarnessAnswer::default(),
         };
         Ok((answer, baseline))
     }
 
-    fn command(&self, harness: &str, words: &[String]) -> Result<Command, String> {
-        if let (COMMAND, Some((program, arguments))) = (harness, words.split_first()) {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            return Ok(command);
-        }
-        let python = find(ToolKind::Python, None, &ToolPlaces::of_environment());
-        let mut command = Command::new(python.map_err(|failure| failure.message)?);
+    fn about(
+        &self,
+        harness: &str,
+        words: &[String],
+        role: &str,
+        problems: &[CrosscheckProblem],
+    ) -> Result<HarnessAnswer, CliError> {
+        let request = CrosscheckRequest {
+            harness: harness.to_string(),
+            role: role.to_string(),
+            problems: problems.to_vec(),
+            ..self.request.clone()
+        };
         let folder = self.folder.path();
-        command.arg("-B").arg(folder.join(SCRIPT)).arg(harness).current_dir(folder);
-        Ok(command)
+        let path = folder.join(format!("{harness}-{role}.json"));
+        fs::write(&path, format!("{:#}", json!(request))).map_err(|error| unwritable(&path, &error))?;
+        let mut command = match (harness, words.split_first()) {
+            (COMMAND, Some((program, arguments))) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            _ => match peers::python() {
+                Ok(python) => {
+                    let mut command = Command::new(python);
+                    command.arg("-B").arg(folder.join(SCRIPT)).arg(harness).current_dir(folder);
+                    command
+                }
+                Err(failure) => return Ok(HarnessAnswer::without(failure.message)),
+            },
+        };
+        command.arg(path);
+        let limits = RunLimits::new(self.arguments.one.run.limits.tool);
+        Ok(match process::run(command, &limits) {
+            Ok(ended) => HarnessAnswer::read(&ended, self.request.limit_s),
+            Err(error) => HarnessAnswer::without(format!("it does not start: {error}")),
+        })
     }
 
     fn kernelbench_report(&self) -> Option<Value> {
@@ -471,7 +442,7 @@ impl HarnessAnswer {
     }
 
     /// Lines that begin with a brace are the protocol's; others are the program's own talk.
-    fn read(ended: &Ended, limit: Duration) -> HarnessAnswer {
+    fn read(ended: &Ended, limit_s: f64) -> HarnessAnswer {
         let mut answer = HarnessAnswer::default();
         let mut garbage = None;
         let clean = |text: Option<String>| text.map(|own| shown(&own)).filter(|own| !own.is_empty());
@@ -487,7 +458,7 @@ impl HarnessAnswer {
             }
         }
         let ending = match ended.timed_out {
-            true => Some(format!("it did not end within {} s, see `--limit-tool`", limit.as_secs_f64())),
+            true => Some(format!("it did not end within {limit_s} s, see `--limit tool`")),
             false => ended.status.filter(|status| !status.success()).map(peer::ending),
         };
         answer.why_not = match (ending, garbage) {
@@ -499,70 +470,35 @@ impl HarnessAnswer {
     }
 }
 
-/// Exports a variant into a folder: the problems with the folders that serve them.
+/// Exports a configuration into a folder: the problems with the folders that serve them.
 fn export(
     bench: &Bench<'_>,
     folder: &Path,
     problems: &[CrosscheckProblem],
     (file, configuration, source_hash): (&SpaceFile, &Configuration, Option<&ContentHash>),
 ) -> Result<Vec<CrosscheckProblem>, CliError> {
-    let kernel = session::kernel_of(file)?;
     let choice = &bench.setup.choice;
+    let origin = ExportOrigin {
+        file,
+        formats: &FORMATS,
+        arch: (choice.kind == DeviceKind::Cuda).then_some(choice.arch.as_str()),
+        source_hash: source_hash.cloned(),
+        judged: ExportJudgement::Now,
+        judged_on: Some(bench.setup.device_name()),
+    };
+    let kernel = session::kernel_of(file)?;
     let spec = |name: &str| kernel.problems.iter().find(|own| own.name == name);
-    let wanted: Vec<&ProblemSpec> = problems.iter().filter_map(|own| spec(&own.problem)).collect();
-    let arch = (choice.kind == DeviceKind::Cuda).then_some(choice.arch.as_str());
+    let wanted: Vec<&ProblemSpec> = problems.iter().filter_map(|own| spec(&own.problem.problem)).collect();
     let mut served = Vec::new();
-    let sets = distinct(wanted.iter().map(|own| constants_of(&kernel.specialize, own)));
-    for (at, constants) in sets.into_iter().enumerate() {
-        let own = wanted.iter().filter(|own| constants_of(&kernel.specialize, own) == constants);
-        let wish = VariantWish {
-            file,
-            kernel,
-            configuration: configuration.clone(),
-            constants: constants.clone(),
-            problems: own.copied().collect(),
-            source_hash: source_hash.cloned(),
-            judged: ExportJudgement::Now,
-            judged_on: choice.name.clone().or(Some(choice.spec.clone())),
-            numbers: None,
-            folder: String::new(),
-        };
-        let variant = export_plan::make(wish, &FORMATS, arch)?;
+    for (at, variant) in origin.variants(configuration, &wanted, None)?.into_iter().enumerate() {
         let folder = folder.join(at.to_string());
-        for file in &variant.files {
-            let path = folder.join(&file.path);
-            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-            made.and_then(|()| fs::write(path, &file.contents)).map_err(unhandable)?;
-        }
-        let is_served = |own: &&CrosscheckProblem| {
-            variant.wish.problems.iter().any(|problem| problem.name == own.problem)
-        };
+        hand_out(&folder, &variant.files).map_err(unhandable)?;
+        let is_served =
+            |own: &&CrosscheckProblem| variant.problems.iter().any(|spec| spec.name == own.problem.problem);
         let own = problems.iter().filter(is_served);
         served.extend(own.map(|own| CrosscheckProblem { folder: folder.clone(), ..own.clone() }));
     }
     Ok(served)
-}
-
-/// A problem as a harness sees it, with files in a folder; that of the exported kernel is still missing.
-fn problem(plan: &ProblemPlan, kernel: &KernelSpec, folder: &Path) -> CrosscheckProblem {
-    let handed = peer_problem(plan, kernel, folder);
-    let expected = plan.buffers.iter().filter(|own| own.role.is_answer()).map(|own| {
-        let array = CrosscheckArray {
-            path: folder.join("expected").join(format!("{}.npy", own.name)),
-            dtype: own.dtype.as_str().to_string(),
-            npy: own.dtype.answered().npy().to_string(),
-            shape: own.shape.clone(),
-        };
-        (own.name.clone(), array)
-    });
-    CrosscheckProblem {
-        problem: handed.problem,
-        sizes: handed.sizes,
-        scalars: handed.scalars,
-        folder: PathBuf::new(),
-        inputs: handed.inputs,
-        expected: expected.filter(|(_, own)| own.path.is_file()).collect(),
-    }
 }
 
 /// Candidate's time / the best right peer's time by problem, so that a harness which timed a peer too can be asked whether
@@ -577,9 +513,8 @@ fn against_peers(
     }
     let Bench { setup, lane, seed, job, .. } = bench;
     let kernel = session::kernel_of(&own.file)?;
-    let is_timed = |shape: &BenchShape| job.timed.iter().any(|plan| plan.name == shape.problem.name);
     let mut shapes = bench::of_problems(kernel, setup.choice.kind);
-    shapes.retain(is_timed);
+    shapes.retain(|shape| job.timed.iter().any(|plan| plan.name == shape.problem.name));
     let seats = peers::start(peers, &setup.choice.spec, false)?;
     let rows = bench_command::rows(&[("evo", own)], seats, &shapes, setup, lane, *seed, false)?;
     Ok(rows.into_iter().filter_map(|row| Some((row.problem, row.ratio_to_best_peer?))).collect())

@@ -15,24 +15,13 @@ use super::session::{self, DeviceSetup};
 use crate::compile;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::process::{self, worker_program};
-use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use crate::supervise::lane::{Lane, LaneError, LaneOptions};
 use crate::worker::judge::on_device;
 use crate::worker::serve;
 
 pub fn lane(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<Lane, CliError> {
-    let limits =
-        LaneLimits { step_max: setup.step_max, sampling_max: setup.sampling_max, ..LaneLimits::default() };
-    lane_within(setup, kernel, limits)
-}
-
-pub fn lane_within(
-    setup: &DeviceSetup,
-    kernel: Option<&KernelSpec>,
-    limits: LaneLimits,
-) -> Result<Lane, CliError> {
     let options = lane_options(setup, kernel)?;
-    let limits = LaneLimits { until: setup.until, ..limits };
-    Lane::start_with(options, limits).map_err(|error| not_started(setup, &error))
+    Lane::start_with(options, setup.limits).map_err(|error| not_started(setup, &error))
 }
 
 pub fn lane_options(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<LaneOptions, CliError> {

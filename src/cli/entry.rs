@@ -1,10 +1,13 @@
 //! From the command line to the exit code.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::parser::ValueSource;
+use clap::{Arg, CommandFactory, FromArgMatches, Id, Parser};
 use evo_protocol::request::Visibility;
 
 use super::answer::Answer;
@@ -20,8 +23,8 @@ use super::report::{ReportArgs, WatchArgs};
 use super::test_one::{Level, LevelArgs, SanitizeCandidate};
 use super::{
     bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
-    leaderboard, man, mcp, micro, output, preflight, profile, render, report, request, restore, sanitize,
-    selftest, space, sweep, test_one, watch, words, worker,
+    leaderboard, limits, man, mcp, micro, output, preflight, profile, render, report, request, sanitize,
+    selftest, space, sweep, test_one, watch, worker,
 };
 use crate::process::{keep_with, worker_program};
 
@@ -29,8 +32,8 @@ use crate::process::{keep_with, worker_program};
 const WORKER: &str = "worker";
 
 pub fn main() -> process::ExitCode {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let arguments = limits::modern(std::env::args_os().skip(1));
+    let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_json = words.iter().any(|word| word == "--json" || word.starts_with("--json="));
     let name = command_name(&words);
     let call = Call::begin(&name, &words, is_json);
@@ -46,9 +49,10 @@ pub fn main() -> process::ExitCode {
     }
     // Reading the command line too may fail in ways that nobody thought of.
     let mut misread_as = None;
-    let result = call.run(|| match parsed(&words) {
-        Ok((mut command, is_json)) => {
-            call.settle(is_json);
+    let result = call.run(|| match parsed(&arguments) {
+        Ok(ParsedLine { mut command, name, options }) => {
+            call.settle(options.contains("json"));
+            refuse_idle(preset_name(&command).unwrap_or(&name), &options)?;
             if let Some(one) = one_candidate(&mut command) {
                 one.place_space()?;
             }
@@ -62,8 +66,15 @@ pub fn main() -> process::ExitCode {
     process::ExitCode::from(misread_as.unwrap_or_else(|| call.finish(result)) as u8)
 }
 
-/// The command of the command line, and whether its `--json` asks for an object. `--help --all` shows hidden commands too.
-fn parsed(words: &[String]) -> Result<(Command, bool), clap::Error> {
+struct ParsedLine {
+    command: Command,
+    name: String,
+    /// The long names of options that the command line has, and `limit NAME` for each limit.
+    options: BTreeSet<String>,
+}
+
+/// Reads the command line. `--help --all` shows hidden commands too.
+fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
     let mut cli = Cli::command();
     if words.len() == 2 && words.contains(&"--help".into()) && words.contains(&"--all".into()) {
         cli = cli.mut_subcommands(|command| {
@@ -75,11 +86,43 @@ fn parsed(words: &[String]) -> Result<(Command, bool), clap::Error> {
             .try_get_matches_from(["evo", "--help"])
             .expect_err("clap answers help with an error"));
     }
-    let matches = cli.try_get_matches_from_mut(std::env::args_os())?;
-    let json =
-        matches.subcommand().and_then(|(_, options)| options.try_get_one::<bool>("json").ok()?.copied());
-    let read = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut cli))?;
-    Ok((read.command, json == Some(true)))
+    let program = OsString::from("evo");
+    let matches = cli.try_get_matches_from_mut([&program].into_iter().chain(words))?;
+    let command = Cli::from_arg_matches(&matches)?.command;
+    let (mut options, mut name) = (BTreeSet::new(), String::new());
+    if let Some((subcommand, matches)) = matches.subcommand() {
+        let is_given = |id: &Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        let all = cli.find_subcommand(subcommand).into_iter().flat_map(clap::Command::get_arguments);
+        let given = all.filter(|argument| is_given(argument.get_id()));
+        options.extend(given.filter_map(Arg::get_long).map(String::from));
+        options.extend(limits::given(matches).map(|limit| format!("limit {limit}")));
+        name = subcommand.to_string();
+    }
+    Ok(ParsedLine { command, name, options })
+}
+
+/// Options of the commands that judge one candidate, each with the presets in which it has no effect.
+const IDLE: [(&str, &[&str]); 9] = [
+    ("problem", &["build", "gate"]),
+    ("allow-not-run", &["build"]),
+    ("seed", &["build"]),
+    ("worker-command", &["build"]),
+    ("sandbox", &["build"]),
+    ("sanitize", &["build", "profile", "invert"]),
+    ("limit device", &["build"]),
+    ("limit tool", &["build", "benchmark"]),
+    ("limit sampling", &["build", "test", "sanitize"]),
+];
+
+/// Refuses what would be taken and change nothing.
+fn refuse_idle(command: &str, options: &BTreeSet<String>) -> Result<(), CliError> {
+    let is_given = |idle: &str| options.iter().any(|option| option.split('=').next() == Some(idle));
+    let idle = IDLE.iter().find(|(option, presets)| presets.contains(&command) && is_given(option));
+    match idle {
+        None => Ok(()),
+        Some((option, _)) => Err(CliError::usage(format!("`--{option}` has no effect on `evo {command}`"))
+            .with_hint("leave it out")),
+    }
 }
 
 fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
@@ -88,9 +131,11 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
         Command::Test(arguments) => Some(&mut arguments.one),
         Command::Benchmark(arguments) | Command::Build(arguments) => Some(arguments),
         Command::Evaluate(arguments) => Some(&mut arguments.one),
+        Command::Gate(arguments) => Some(&mut arguments.one),
         Command::Serve(arguments) => Some(&mut arguments.evaluate.one),
         Command::Profile(arguments) => Some(&mut arguments.one),
         Command::Invert(arguments) => Some(&mut arguments.one),
+        Command::Bench(arguments) => Some(&mut arguments.with.one),
         Command::Crosscheck(arguments) => Some(&mut arguments.one),
         Command::Export(arguments) => Some(&mut arguments.one),
         Command::Sanitize(arguments) => Some(&mut arguments.one),
@@ -123,7 +168,7 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         output::say(&format!("hint: {hint}"));
     }
     if call.is_json() {
-        call.finish_quietly(usage(error, &call.facts().command));
+        call.finish_quietly(usage(error, call.facts().schema.trim_start_matches("evo.")));
     }
     ExitCode::Usage
 }
@@ -197,19 +242,26 @@ fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
     mcp::run(&settings, answers::command)
 }
 
-/// What `evo test-one` with these options is short for: a preset of the same judge, with its own usual values.
-fn preset(arguments: &LevelArgs) -> Result<Option<(&'static str, Command)>, CliError> {
-    let LevelArgs { judge, level, against, baseline, profile, invert } = arguments;
-    let one = judge.one.clone();
-    let name = match (level, baseline) {
+/// The preset that `evo test-one` with its options is short for.
+fn preset_name(command: &Command) -> Option<&'static str> {
+    let Command::TestOne(LevelArgs { level, against, baseline, profile, invert, .. }) = command else {
+        return None;
+    };
+    Some(match (level, baseline) {
         _ if *invert => "invert",
         (_, Some(_)) => "gate",
         (Level::Confirm, _) => "evaluate",
         (Level::Compile, _) => "build",
         _ if against.is_some() => "evaluate",
         _ if *profile => "profile",
-        _ => return Ok(None),
-    };
+        _ => return None,
+    })
+}
+
+/// A preset of the same judge, with its own usual values and what `evo test-one` was given.
+fn preset(name: &str, arguments: &LevelArgs) -> Result<Command, CliError> {
+    let LevelArgs { judge, against, baseline, profile, .. } = arguments;
+    let one = judge.one.clone();
     let usual = Cli::try_parse_from(["evo", name]);
     let mut command = usual.map_err(|error| CliError::harness(error.to_string()))?.command;
     match &mut command {
@@ -220,34 +272,35 @@ fn preset(arguments: &LevelArgs) -> Result<Option<(&'static str, Command)>, CliE
             evaluate.one = one;
         }
         Command::Gate(gate) => {
-            let named = words::named_space(&one.words);
-            gate.space = named.named.map(String::from);
-            gate.candidate = (!named.values.is_empty()).then(|| named.values.join(" "));
             gate.baseline = baseline.clone().unwrap_or_default();
             gate.sanitize = judge.sanitize == SanitizeCandidate::On;
-            (gate.files, gate.run, gate.allow_not_run) = (one.candidate, one.run, one.allow_not_run);
+            gate.one = one;
         }
         Command::Build(build) => *build = one,
         Command::Profile(profile) => profile.one = one,
         Command::Invert(invert) => invert.one = one,
         _ => {}
     }
-    Ok(Some((name, command)))
+    Ok(command)
 }
 
 fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
     match command {
         Command::Sweep(arguments) => sweep::run(arguments, call),
-        Command::TestOne(arguments) => match preset(arguments)? {
-            Some((name, command)) => {
-                call.know(|facts| facts.command = name.to_string());
-                dispatch(&command, call)
+        Command::TestOne(arguments) => match preset_name(command) {
+            Some(name) => {
+                call.know(|facts| facts.schema = format!("evo.{name}"));
+                dispatch(&preset(name, arguments)?, call)
             }
             None => test_one::run(arguments, call),
         },
         Command::Test(arguments) => test_one::test(arguments, call),
         Command::Benchmark(arguments) => test_one::benchmark(arguments, call),
         Command::Evaluate(arguments) => evaluated(arguments, call),
+        Command::Bench(arguments) if arguments.is_crosscheck() => {
+            call.know(|facts| facts.schema = "evo.crosscheck".to_string());
+            crosscheck::run(&arguments.with, call)
+        }
         Command::Bench(arguments) => bench::run(arguments, call),
         Command::Gate(arguments) => gate::run(arguments, call),
         Command::Micro(arguments) => micro::run(arguments, call),
@@ -269,7 +322,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Leaderboard(arguments) => leaderboard::run(arguments),
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
-        Command::Restore(arguments) => restore::run(arguments, call),
+        Command::Restore(arguments) => history::restore(arguments, call),
         Command::Report(ReportArgs { study, out, port, watch: true, .. })
         | Command::Watch(WatchArgs { study, out, port }) => {
             watch::run(report::choose(out, study.as_deref())?, *port)

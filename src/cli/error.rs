@@ -31,8 +31,17 @@ pub struct CliError {
     /// What it is, where that differs from what most errors of its kind are.
     code: Option<ErrorCode>,
     place: Option<ErrorPlace>,
-    /// Its text is about a request and tells nothing else of this machine.
-    is_about_request: bool,
+    pub about: ErrorSubject,
+}
+
+/// What the text of an error is about, for the author of a request, who is told no more than that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorSubject {
+    #[default]
+    Machine,
+    Request,
+    /// The request's candidate, and nothing of its task.
+    Candidate,
 }
 
 impl Error for CliError {}
@@ -97,7 +106,7 @@ fn without_numbers(text: &str) -> String {
 impl CliError {
     fn new(kind: CliErrorKind, text: impl Into<String>) -> CliError {
         let text = without_numbers(&text.into());
-        CliError { kind, text, hint: None, code: None, place: None, is_about_request: false }
+        CliError { kind, text, hint: None, code: None, place: None, about: ErrorSubject::default() }
     }
 
     pub fn usage(text: impl Into<String>) -> CliError {
@@ -157,19 +166,20 @@ impl CliError {
         self
     }
 
+    pub fn with_hint_of(self, hint: Option<impl Into<String>>) -> CliError {
+        match hint {
+            Some(hint) => self.with_hint(hint),
+            None => self,
+        }
+    }
+
     pub fn with_code(mut self, code: ErrorCode) -> CliError {
         self.code = Some(code);
         self
     }
 
-    /// The same error, whose text whoever made the request may read.
-    pub fn about_request(mut self) -> CliError {
-        self.is_about_request = true;
-        self
-    }
-
-    pub fn is_about_request(&self) -> bool {
-        self.is_about_request
+    pub fn about(self, about: ErrorSubject) -> CliError {
+        CliError { about, ..self }
     }
 
     pub fn at(mut self, place: ErrorPlace) -> CliError {
@@ -249,11 +259,7 @@ impl From<ToolFailure> for CliError {
             // A failure is never `ok`.
             ToolState::Broken | ToolState::Ok => ErrorCode::ToolBroken,
         };
-        let error = CliError::tool(failure.message).with_code(code);
-        match failure.hint {
-            Some(hint) => error.with_hint(hint),
-            None => error,
-        }
+        CliError::tool(failure.message).with_code(code).with_hint_of(failure.hint)
     }
 }
 

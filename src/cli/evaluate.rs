@@ -15,21 +15,22 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::candidate::named;
+use super::candidate::{is_looked_up, named};
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit};
-use super::limits::duration;
+use super::judge::{self, Aim, AskedCandidate, Judged, note_limit};
+use super::limits::time;
 use super::mcp::RequestArgs;
 use super::one_args::TestOneArgs;
-use super::profile::{CounterOrder, look, sources_of};
+use super::profile::{CounterOrder, look};
 use super::rival::{self, ChosenRival};
 use super::sanitize::sanitize;
 use super::{output, words};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{
-    self, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem, read,
+    self, ITERATION, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem,
+    read,
 };
 use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
@@ -37,8 +38,8 @@ use crate::journal::record::now;
 use crate::kernel::load::candidate as load;
 use crate::kernel::render::render;
 use crate::regular;
-use crate::report::envelope::{KnownSoFar, ResultAlone};
-use crate::report::judged::{self, Compared, EvaluateAnswer, Evaluated, Figures, RivalSaid};
+use crate::report::envelope::ResultAlone;
+use crate::report::judged::{self, EvaluateAnswer, Evaluated, Figures, RivalSaid};
 use crate::report::parity;
 use crate::report::profile::ProfileResult;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
@@ -46,8 +47,7 @@ use crate::tool::{GIT_PATIENCE, ToolPlaces, git_state};
 
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let mut one = arguments.one.clone();
-    one.run.limits.total.time_limit = Some(arguments.time_limit);
-    let is_looked_up = |word: &str| word.starts_with('@') && word != "@baseline";
+    one.run.limits.0.time_limit = Some(arguments.time_limit);
     // `--study` may be meant for the rival alone.
     if arguments.against.as_deref().is_some_and(is_looked_up)
         && !one.words.iter().any(|word| is_looked_up(word))
@@ -55,7 +55,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         one.candidate.study = None;
     }
     let asked = judge::ask(&one, call, Aim::Evaluate)?;
-    call.know(|facts| facts.so_far = Some(so_far(None)));
+    call.know_so_far(so_far(None));
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
     let kernel = asked.kernel()?;
@@ -69,7 +69,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let (mut judged, _) = asked.on_device(call, Aim::Evaluate, |opened, judged| {
         if judged.job.is_some() {
-            call.know(|facts| facts.so_far = Some(so_far(Some(judged.evaluation()))));
+            call.know_so_far(so_far(Some(judged.evaluation())));
         }
         opened.compare(judged, Aim::Evaluate, Some(&rival))
     })?;
@@ -96,9 +96,7 @@ fn answer(
 ) -> Result<Answer, CliError> {
     let EvaluateParts { arguments, asked, judged, rival } = parts;
     let (evaluation, findings, ruling) = (judged.evaluation(), &judged.findings, &recorded.ruling);
-    if let Some(hit) = limit_hit(&evaluation.verdict, &arguments.one) {
-        call.hit(hit);
-    }
+    note_limit(call, &evaluation.verdict, &arguments.one);
     let why = judged.why_not_compared();
     let result = Evaluated {
         evaluation: Some(evaluation),
@@ -136,7 +134,7 @@ fn answer(
     let mut answer = Answer { status, allowed_not_run: judged.allowed.clone(), ..Answer::of(exit, &own) };
     if evaluation.verdict.kind == VerdictKind::Interrupted {
         call.hit(LimitName::Total);
-        answer = asked.options.run.limits.total.used_up().into_iter().fold(answer, Answer::despite);
+        answer = asked.options.run.limits.used_up().into_iter().fold(answer, Answer::despite);
     }
     for note in &recorded.notes {
         output::say(&format!("note: {note}"));
@@ -151,8 +149,12 @@ fn answer(
             recorded.file
         ))?;
     }
-    if !ruling.why.is_empty() && exit == ExitCode::Failed && arguments.require != Requirement::Correct {
-        output::say(&format!("`--require {}` does not hold: {}", arguments.require.word(), ruling.why));
+    if !ruling.why.is_empty()
+        && exit == ExitCode::Failed
+        && arguments.require != Requirement::Correct
+        && let Some(word) = arguments.require.to_possible_value()
+    {
+        output::say(&format!("`--require {}` does not hold: {}", word.get_name(), ruling.why));
     }
     Ok(answer)
 }
@@ -190,34 +192,28 @@ fn figures(parts: &EvaluateParts<'_>) -> Result<Figures, CliError> {
     let EvaluateParts { judged, rival: ChosenRival { resolved, .. }, asked, .. } = parts;
     let is_default =
         resolved.genome == resolved.file.space.default_genome() && resolved.provenance.parent.is_none();
-    let compared = Compared {
-        configuration: resolved.configuration.clone(),
-        missing: match (is_default, judged.pairs.is_empty()) {
-            (false, _) => Some("the rival is not the default configuration".to_string()),
-            (true, true) => Some(judged.why_not_compared()),
-            (true, false) => None,
-        },
-        problems: judged.pairs.clone(),
-        noise_floor: judged.findings.noise_floor,
-    };
     let passed = judged.evaluation().verdict.is_pass();
-    Ok(judged.measured(asked.kernel()?, passed.then_some(&compared)).figures())
+    let compared = match (passed, is_default, judged.pairs.is_empty()) {
+        (false, ..) => Err(judged::NOT_PASSED.to_string()),
+        (_, false, _) => Err("the rival is not the default configuration".to_string()),
+        (.., true) => Err(judged.why_not_compared()),
+        _ => Ok(&judged.pairs[..]),
+    };
+    Ok(judged.measured(asked.kernel()?, compared).figures())
 }
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.
 pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, String>, CliError> {
-    let passed = judged.findings.correct;
-    let subject = judged.job.as_ref().zip(judged.device.as_ref()).filter(|_| passed);
-    let Some((job, device)) = subject else { return Ok(Err("the candidate did not pass".into())) };
-    let Some(plan) = job.timed.first() else { return Ok(Err("no problem is timed".into())) };
-    let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
-    let sources = sources_of(device, plan, job, &judged.single, judged.mode);
-    let looked = look(&CounterOrder::light(&options, job, sources, limit))?;
+    if !judged.findings.correct {
+        return Ok(Err("the candidate did not pass".into()));
+    }
+    let Some(plan) = judged.plans().first() else { return Ok(Err("no problem is timed".into())) };
+    let looked = look(&CounterOrder::of(asked, judged, plan)?)?;
     Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
 }
 
 /// What an evaluation that is cut off has to say, before and after its verdict.
-fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
+fn so_far(evaluation: Option<&Evaluation>) -> Answer {
     let correct = evaluation.is_some_and(|evaluation| evaluation.verdict.is_pass());
     let result = Evaluated {
         evaluation,
@@ -230,8 +226,7 @@ fn so_far(evaluation: Option<&Evaluation>) -> KnownSoFar {
         next_step: "allow more time with `--time-limit`, or make the candidate faster".to_string(),
     }
     .result();
-    let (told, reasons) = told(&ResultAlone { result });
-    KnownSoFar { own: json!({}), result: told["result"].clone(), reasons }
+    Answer::of(ExitCode::Done, &ResultAlone { result })
 }
 
 /// A judged candidate and its rival.
@@ -289,7 +284,7 @@ impl EvaluateParts<'_> {
 
     fn parent_note(&self, before: Option<&Incumbent>) -> Option<String> {
         let parent = self.arguments.parent.as_deref()?;
-        let number = parent.trim_start_matches('@').parse::<u64>().ok();
+        let number = parent.trim_start_matches(ITERATION).trim_start_matches('@').parse::<u64>().ok();
         let best = before.map(|best| best.number);
         if best.is_some() && best == number {
             return None;
@@ -354,7 +349,9 @@ impl EvaluateParts<'_> {
         let elsewhere = format!("{out} --device {}", asked.setup.choice.kind.as_str());
         // The history does not list what `--against` named.
         let back = match rival.incumbent {
-            Some(number) => format!("`evo restore {space} @{number} --to FOLDER{elsewhere}` writes"),
+            Some(number) => {
+                format!("`evo restore {space} {ITERATION}{number} --to FOLDER{elsewhere}` writes")
+            }
             None => format!("`evo render {space} {again}` prints"),
         };
         let verdict = &judged.evaluation().verdict;
@@ -419,7 +416,6 @@ pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliErr
     Ok(DeviceTurn::take(&folder, &device.spec, on_wait)?)
 }
 
-/// `evo evaluate`
 #[derive(Clone, Debug, Args)]
 pub struct EvaluateArgs {
     #[command(flatten)]
@@ -439,7 +435,7 @@ pub struct EvaluateArgs {
     /// What the change was meant to do; kept with the evaluation
     #[arg(long, value_name = "TEXT")]
     pub hypothesis: Option<String>,
-    /// What the candidate was made from: the number of an evaluation; kept with it
+    /// What the candidate was made from: the number of an evaluation of this command; kept with it
     #[arg(long, value_name = "NAME")]
     pub parent: Option<String>,
     /// The speed-up that its author claims; shown, and decides nothing
@@ -458,7 +454,7 @@ pub struct EvaluateArgs {
     #[arg(long, value_enum, default_value_t = Requirement::Correct)]
     pub require: Requirement,
     /// Answer after this time, with what is known by then
-    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = time, allow_negative_numbers = true)]
     pub time_limit: Duration,
     #[command(flatten)]
     pub requests: RequestArgs,
@@ -473,7 +469,7 @@ impl EvaluateArgs {
             return Err(CliError::usage("`--grid` needs a space on the command line")
                 .with_hint("its sizes are those of one space: `evo evaluate my.toml --serve --grid FILE`"));
         }
-        let space = words::named_space(&options.words).open(options.run.access.access())?;
+        let space = words::named_space(&options.words).open(options.run.limits.access())?;
         let shown = path.display().to_string();
         let text = regular::open(path).and_then(load::read_grid_text).map_err(|error| {
             CliError::bad_file(format!("cannot read the grid `{shown}`: {error}"), path)
@@ -492,16 +488,6 @@ pub enum Requirement {
     NotSlower,
     /// It also takes its rival's place
     Accepted,
-}
-
-impl Requirement {
-    pub fn word(self) -> &'static str {
-        match self {
-            Requirement::Correct => "correct",
-            Requirement::NotSlower => "not-slower",
-            Requirement::Accepted => "accepted",
-        }
-    }
 }
 
 /// `3%` or `0.03`: from 0 to 10.

@@ -6,7 +6,7 @@ pub enum ExitCode {
     /// The command did what it was asked to do.
     Done = 0,
     /// A gate or a comparison failed or did not run (`test-one`, `selftest`), no variant of a sweep passed, a
-    /// configuration is not valid (`space --check`), or `--limit-total` was hit.
+    /// configuration is not valid (`space --check`), or the limit of the whole command was hit.
     Failed = 1,
     /// Wrong usage, a bad input file, or something that evo needs is missing.
     Usage = 2,

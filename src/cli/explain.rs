@@ -145,7 +145,6 @@ impl Explained {
     }
 }
 
-/// `evo explain`
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// A verdict, with a cause if you like; all verdicts are listed without one

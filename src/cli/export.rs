@@ -17,7 +17,6 @@ use evo_protocol::export::ExportJudgement;
 use evo_protocol::known::Known;
 use evo_protocol::schema::ConfigurationObject;
 use evo_protocol::specialization::Specialization;
-use evo_protocol::verdict::{Gate, GateState};
 use evo_space::genome::Configuration;
 use evo_space::value;
 use schemars::JsonSchema;
@@ -28,7 +27,7 @@ use super::call::Call;
 use super::compile::CompileTarget;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::export_plan::{self, ExportArgs, ExportPlan, ExportedVariant};
+use super::export_plan::{self, ExportArgs, ExportPlan, ExportVariant};
 use super::export_verify::{self, VerifiedRow};
 use super::judge::{self, Aim, AskedCandidate};
 use super::{output, report};
@@ -57,15 +56,9 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     }
     let asked = judge::ask(&one, call, Aim::Gates)?;
     let target = target(arguments, &asked)?;
-    let ExportPlan { variants, judged, dispatch, without_dispatch } =
-        export_plan::plan(arguments, &asked, target.kind, &formats)?;
-    let arch = (target.kind == DeviceKind::Cuda).then_some(target.arch.as_str());
     // Before the gates, which take longer: what cannot be exported is known without them.
-    let variants: Vec<ExportedVariant<'_>> = variants
-        .into_iter()
-        .map(|wish| export_plan::make(wish, &formats, arch))
-        .collect::<Result<_, CliError>>()?;
-    let listed = listed(&variants, &formats, without_dispatch.as_ref());
+    let plan = export_plan::plan(arguments, &asked, &target, &formats)?;
+    let listed = listed(&plan, &formats);
     // A form that was named, and not only meant by `all`, has to be there.
     let is_named = |row: &&ExportedFormat| arguments.formats.iter().any(|name| name.trim() == row.format);
     for ExportedFormat { format, reason, .. } in listed.iter().filter(is_named) {
@@ -73,6 +66,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
             return Err(CliError::usage(format!("the format `{format}` cannot be written: {why}")));
         }
     }
+    let ExportPlan { variants, judged, dispatch, .. } = plan;
     if judged == ExportJudgement::Now
         && let Some(refused) = judge(arguments, &asked, call)?
     {
@@ -90,12 +84,12 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     } else {
         EnvelopeStatus::Pass
     };
-    let variant = |made: ExportedVariant<'_>| ExportedFiles {
+    let variant = |made: ExportVariant<'_>| ExportedFiles {
         files: made.files.into_iter().map(|file| file.path).collect(),
-        problems: made.wish.problems.iter().map(|problem| problem.name.clone()).collect(),
-        folder: made.wish.folder,
-        configuration: made.wish.configuration,
-        constants: made.wish.constants,
+        problems: made.problems.iter().map(|problem| problem.name.clone()).collect(),
+        folder: made.folder,
+        configuration: made.configuration,
+        constants: made.constants,
     };
     let result = Exported {
         folder: arguments.to.display().to_string(),
@@ -111,7 +105,6 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-/// What the cubin is compiled for.
 fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarget, CliError> {
     match &arguments.arch {
         Some(arch) if arch == DeviceKind::Host.as_str() => {
@@ -131,24 +124,16 @@ fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<
     }
     let verdict = &evaluation.verdict;
     // A verdict alone does not say that the gates ran.
-    let is_good = |gate: Gate| {
-        evaluation
-            .gate(gate)
-            .is_some_and(|outcome| outcome.state == GateState::Pass || outcome.lacks_shapes())
-    };
-    let absent = Aim::Gates.demanded().find(|gate| !is_good(*gate));
-    let Some(gate) = absent.or((!verdict.is_pass()).then_some(Gate::Launch)) else { return Ok(None) };
-    if verdict.is_trouble() {
-        return Err(super::session::trouble("the candidate was not judged", verdict));
-    }
-    let text = match verdict.is_pass() {
-        true => format!("it is not exported, because the gate `{}` did not run", gate.as_str()),
-        false => {
-            format!(
-                "it is not exported, because it fails its gates: {}: {}",
-                verdict.label(),
-                verdict.message
-            )
+    let missing = judge::missing(evaluation, Aim::Gates);
+    let text = match (verdict.is_pass(), missing.first()) {
+        (true, None) => return Ok(None),
+        (true, Some(gate)) => format!("it is not exported, because the gate `{gate}` did not run"),
+        (false, _) if verdict.is_trouble() => {
+            return Err(super::session::trouble("the candidate was not judged", verdict));
+        }
+        (false, _) => {
+            let (label, message) = (verdict.label(), &verdict.message);
+            format!("it is not exported, because it fails its gates: {label}: {message}")
         }
     };
     output::say(&text);
@@ -158,12 +143,12 @@ fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<
 }
 
 fn all_files(
-    variants: &[ExportedVariant<'_>],
+    variants: &[ExportVariant<'_>],
     dispatch: Option<&Dispatch>,
 ) -> Result<Vec<ExportFile>, CliError> {
     let mut all = Vec::new();
-    for ExportedVariant { wish, files, .. } in variants {
-        let path = |file: &ExportFile| match wish.folder.as_str() {
+    for ExportVariant { folder, files, .. } in variants {
+        let path = |file: &ExportFile| match folder.as_str() {
             "" => file.path.clone(),
             folder => format!("{folder}/{}", file.path),
         };
@@ -180,26 +165,16 @@ fn all_files(
     Ok(all)
 }
 
-fn listed(
-    variants: &[ExportedVariant<'_>],
-    formats: &[ExportFormat],
-    without_dispatch: Option<&String>,
-) -> Vec<ExportedFormat> {
-    let row = |format: ExportFormat, variant: &str, why: Option<&String>| ExportedFormat {
-        format: format.as_str(),
-        variant: variant.to_string(),
-        written: why.is_none(),
-        reason: Known::of(why.cloned(), format!("`{}` was written", format.as_str())),
-    };
+fn listed(plan: &ExportPlan<'_>, formats: &[ExportFormat]) -> Vec<ExportedFormat> {
     let mut listed = Vec::new();
-    for ExportedVariant { wish, missing, .. } in variants {
+    for ExportVariant { folder, missing, .. } in &plan.variants {
         for format in formats.iter().filter(|format| **format != ExportFormat::Dispatch) {
             let why = missing.iter().find(|(missing, _)| missing == format).map(|(_, why)| why);
-            listed.push(row(*format, &wish.folder, why));
+            listed.push(ExportedFormat::of(*format, folder, why));
         }
     }
     if formats.contains(&ExportFormat::Dispatch) {
-        listed.push(row(ExportFormat::Dispatch, "", without_dispatch));
+        listed.push(ExportedFormat::of(ExportFormat::Dispatch, "", plan.without_dispatch.as_ref()));
     }
     listed
 }
@@ -253,7 +228,7 @@ fn check(to: &Path, force: bool) -> Result<(), CliError> {
 }
 
 /// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.
-fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     let to: &Path = &plain(to);
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
     let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
@@ -264,7 +239,7 @@ fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     let folder = OwnFolder::create(to).map_err(refused)?;
     let written = write_all(&folder, files);
     if written.is_err() && !missing.is_empty() {
-        // Half of an export would look like one. Nothing in a folder that was made just now is anybody else's.
+        // Half of them would look like all. Nothing in a folder that was made just now is anybody else's.
         let _ = std::fs::remove_dir_all(to);
         missing.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     }
@@ -418,7 +393,14 @@ struct ExportedFormat {
     reason: Known<String>,
 }
 
-/// Names and the values that occur, ascending.
+impl ExportedFormat {
+    fn of(format: ExportFormat, variant: &str, why_not: Option<&String>) -> ExportedFormat {
+        let format = format.as_str();
+        let reason = Known::of(why_not.cloned(), format!("`{format}` was written"));
+        ExportedFormat { format, variant: variant.to_string(), written: why_not.is_none(), reason }
+    }
+}
+
 fn parameters(evaluations: &[Evaluation]) -> Vec<(String, Vec<value::Value>)> {
     let mut found: Vec<(String, Vec<value::Value>)> = Vec::new();
     for (name, value) in evaluations.iter().flat_map(|evaluation| evaluation.configuration.iter()) {

@@ -3,29 +3,27 @@
 //! There are several where the candidate is several binaries, one for each set of constants, and where `dispatch` asks
 //! for the portfolio of the leaderboard.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::Args;
 use evo_device::binary_notes;
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_export::dispatch::{Dispatch, DispatchRule, DispatchVariant};
 use evo_export::files::{ExportFile, ExportFormat, ExportUnit, files};
-use evo_export::formula::ExportError;
 use evo_export::model::{ExportModel, model};
 use evo_export::source::{PlainSource, neighboring, plain};
+use evo_export::translate::ExportError;
 use evo_protocol::binary::{Binary, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::export::{EXPORT_SCHEMA, ExportJudgement, ExportManifest, ExportNumbers, ExportedFile};
 use evo_protocol::leaderboard::{LeaderboardSection, PortfolioSet, RankedEntry};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::{Configuration, ContentHash};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::compile::CompileTarget;
 use super::error::CliError;
 use super::judge::AskedCandidate;
 use super::one_args::TestOneArgs;
@@ -39,7 +37,6 @@ use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
 use crate::kernel::specialize::{constants_of, distinct};
 use crate::study::StudySearch;
 
-/// `evo export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     #[command(flatten)]
@@ -72,7 +69,7 @@ const WITHIN: f64 = 0.05;
 
 #[derive(Debug)]
 pub struct ExportPlan<'a> {
-    pub variants: Vec<VariantWish<'a>>,
+    pub variants: Vec<ExportVariant<'a>>,
     pub judged: ExportJudgement,
     /// How variants are chosen, where that was asked for or there are several.
     pub dispatch: Option<Dispatch>,
@@ -86,60 +83,49 @@ type ExportMember = (Option<u64>, Configuration);
 pub fn plan<'a>(
     arguments: &ExportArgs,
     asked: &'a AskedCandidate,
-    kind: DeviceKind,
-    formats: &[ExportFormat],
+    target: &'a CompileTarget,
+    formats: &'a [ExportFormat],
 ) -> Result<ExportPlan<'a>, CliError> {
     let candidate = &asked.candidate;
     let kernel = session::kernel_of(&candidate.file)?;
-    let problems = session::problems(kernel, kind, &arguments.one.problems)?;
+    let problems = session::problems(kernel, target.kind, &arguments.one.problems)?;
     let wants = formats.contains(&ExportFormat::Dispatch);
     let section = section(arguments, asked, kernel)?;
     let is_champion = candidate.provenance.kind == CandidateKind::Champion;
-    let several =
+    let found =
         section.as_ref().filter(|_| wants && is_champion).map(|section| portfolio(arguments, section));
-    let (several, mut without_dispatch) = match several.transpose() {
-        Ok(several) => (several, None),
-        Err(why) => (None, Some(why)),
+    let mut without_dispatch = found.as_ref().and_then(|found| found.as_ref().err().cloned());
+    let (members, rule) = match found {
+        Some(Ok((members, rule))) => (members, Some(rule)),
+        _ => (vec![(None, candidate.configuration.clone())], None),
     };
-    let (members, rule) = match several {
-        Some((members, rule)) => (members, Some(rule)),
-        None => (vec![(None, candidate.configuration.clone())], None),
+    let (judged, judged_on) = match (arguments.unchecked, &section) {
+        (true, _) => (ExportJudgement::Unchecked, None),
+        (false, Some(section)) => (ExportJudgement::Recorded, Some(section.device.name.clone())),
+        (false, None) => (ExportJudgement::Now, Some(asked.setup.device_name())),
+    };
+    let origin = ExportOrigin {
+        file: &candidate.file,
+        formats,
+        arch: (target.kind == DeviceKind::Cuda).then_some(target.arch.as_str()),
+        source_hash: candidate.provenance.source_hash.clone().filter(|_| members.len() == 1),
+        judged,
+        judged_on,
     };
     let sets = distinct(problems.iter().map(|problem| constants_of(&kernel.specialize, problem)));
-    if members.len() * sets.len() == 1 && wants && without_dispatch.is_none() {
+    let several = members.len() * sets.len() > 1;
+    if !several && wants && without_dispatch.is_none() {
         let why = "there is one variant, and nothing to choose; `@champion` of a leaderboard with a portfolio has more";
         without_dispatch = Some(why.to_string());
     }
-    let judged = match (arguments.unchecked, section.is_some()) {
-        (true, _) => ExportJudgement::Unchecked,
-        (false, true) => ExportJudgement::Recorded,
-        (false, false) => ExportJudgement::Now,
-    };
-    let judged_on = match judged {
-        ExportJudgement::Unchecked => None,
-        ExportJudgement::Recorded => section.as_ref().map(|section| section.device.name.clone()),
-        ExportJudgement::Now => {
-            Some(asked.setup.choice.name.clone().unwrap_or_else(|| asked.setup.choice.spec.clone()))
-        }
-    };
-    let several = members.len() * sets.len() > 1;
     let mut variants = Vec::new();
     for (number, configuration) in &members {
-        for constants in &sets {
-            let served =
-                problems.iter().filter(|problem| constants_of(&kernel.specialize, problem) == *constants);
-            variants.push(VariantWish {
-                file: &candidate.file,
-                kernel,
-                configuration: configuration.clone(),
-                constants: constants.clone(),
-                problems: served.copied().collect(),
-                source_hash: candidate.provenance.source_hash.clone().filter(|_| members.len() == 1),
-                judged,
-                judged_on: judged_on.clone(),
-                numbers: section.as_ref().and_then(|section| numbers(section, configuration)),
-                folder: if several { folder(*number, constants, members.len()) } else { String::new() },
-            });
+        let numbers = section.as_ref().and_then(|section| numbers(section, configuration));
+        for mut variant in origin.variants(configuration, &problems, numbers.as_ref())? {
+            if several {
+                variant.folder = folder(*number, &variant.constants, members.len());
+            }
+            variants.push(variant);
         }
     }
     let dispatch = several.then(|| dispatch(kernel, &variants, &sets, rule, &problems));
@@ -229,7 +215,7 @@ fn folder(number: Option<u64>, constants: &Specialization, members: usize) -> St
 /// The rule of all variants: which member, and of that the binary for the sizes.
 fn dispatch(
     kernel: &KernelSpec,
-    variants: &[VariantWish<'_>],
+    variants: &[ExportVariant<'_>],
     sets: &[Specialization],
     rule: Option<Dispatch>,
     problems: &[&ProblemSpec],
@@ -262,9 +248,9 @@ fn dispatch(
             chosen[rule.variant].insert(&problem.name);
         }
     }
-    let variant = |(wish, problems): (&VariantWish<'_>, BTreeSet<&str>)| DispatchVariant {
-        folder: wish.folder.clone(),
-        label: format!("{} {}", wish.configuration, wish.constants).trim_end().to_string(),
+    let variant = |(variant, problems): (&ExportVariant<'_>, BTreeSet<&str>)| DispatchVariant {
+        folder: variant.folder.clone(),
+        label: format!("{} {}", variant.configuration, variant.constants).trim_end().to_string(),
         problems: problems.into_iter().map(String::from).collect(),
     };
     let timed = problems.iter().filter(|problem| problem.timed);
@@ -273,33 +259,38 @@ fn dispatch(
         sizes: kernel.problems.first().into_iter().flat_map(|first| first.sizes.keys().cloned()).collect(),
         variants: variants.iter().zip(chosen).map(variant).collect(),
         rules,
-        measured: timed.map(|problem| (problem.name.clone(), sizes(problem))).collect(),
+        measured: timed.map(|problem| (problem.name.clone(), problem.whole_sizes())).collect(),
         ..rule
     }
 }
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// A longer file is not a header.
 const HEADER_MAX: u64 = 1 << 20;
 
-#[derive(Clone, Debug)]
-pub struct VariantWish<'a> {
+/// Whose binaries are exported, and how.
+#[derive(Debug)]
+pub struct ExportOrigin<'a> {
     pub file: &'a SpaceFile,
+    pub formats: &'a [ExportFormat],
+    /// What cubins are compiled for.
+    pub arch: Option<&'a str>,
+    pub source_hash: Option<ContentHash>,
+    pub judged: ExportJudgement,
+    pub judged_on: Option<String>,
+}
+
+/// A binary with its files, of which nothing is written yet.
+#[derive(Debug)]
+pub struct ExportVariant<'a> {
     pub kernel: &'a KernelSpec,
     pub configuration: Configuration,
     pub constants: Specialization,
     /// Problems of the target that it serves.
     pub problems: Vec<&'a ProblemSpec>,
-    pub source_hash: Option<ContentHash>,
-    pub judged: ExportJudgement,
-    pub judged_on: Option<String>,
-    pub numbers: Option<ExportNumbers>,
     /// Folder in the export; empty for the export itself.
     pub folder: String,
-}
-
-#[derive(Debug)]
-pub struct ExportedVariant<'a> {
-    pub wish: VariantWish<'a>,
     pub model: ExportModel,
     pub files: Vec<ExportFile>,
     pub missing: Vec<(ExportFormat, String)>,
@@ -311,58 +302,135 @@ struct Cubin {
     binary: Binary,
 }
 
-/// Makes the files of a variant; nothing is written.
-pub fn make<'a>(
-    wish: VariantWish<'a>,
-    formats: &[ExportFormat],
-    arch: Option<&str>,
-) -> Result<ExportedVariant<'a>, CliError> {
-    let VariantWish { kernel, configuration, constants, .. } = &wish;
-    let rendered = render_for(kernel, configuration, constants).map_err(|verdict| {
-        CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
-    })?;
-    let label = match constants.is_empty() {
-        true => format!("{} {configuration}", kernel.name),
-        false => format!("{} {configuration}, for {constants}", kernel.name),
-    };
-    let title =
-        [label.clone(), format!("Exported by evo {}: no macro is left to set.", env!("CARGO_PKG_VERSION"))];
-    let source = plain(&rendered, &title);
-    let headers = headers(&source, &rendered, wish.file)?;
-    let compiled = match formats.iter().any(|format| format.needs_cubin()) {
-        true => compiled(&source, &rendered, arch)?,
-        false => Err("no format needs it".to_string()),
-    };
-    let cubin = compiled.as_ref().ok();
-    // The symbol in the cubin, or that of a plain name.
-    let symbol_of =
-        |entry: &str| cubin.and_then(|cubin| binary_notes::symbol_of(&cubin.image, entry)).map(String::from);
-    let model = model(kernel, configuration, constants, &symbol_of).map_err(refusal)?;
-    let candidate = formats.iter().copied().filter(|format| *format != ExportFormat::Dispatch);
-    let (made, missing): (Vec<ExportFormat>, Vec<ExportFormat>) =
-        candidate.partition(|format| cubin.is_some() || !format.needs_cubin());
-    let why = compiled.as_ref().err().cloned().unwrap_or_default();
-    let missing: Vec<_> = missing.into_iter().map(|format| (format, why.clone())).collect();
-    let example = wish.problems.iter().find(|problem| problem.timed).or(wish.problems.first());
-    let unit = ExportUnit {
-        model: &model,
-        label: &label,
-        hash: &rendered.variant_hash,
-        source: &source,
-        headers: &headers,
-        cubin: cubin.map(|cubin| (cubin.arch.as_str(), binary_notes::image(&cubin.image))),
-        example: &example.map(|problem| sizes(problem)).unwrap_or_default(),
-        evo: env!("CARGO_PKG_VERSION"),
-    };
-    let mut files = files(&unit, &made).map_err(refusal)?;
-    let manifest = manifest(&wish, &model, &source, cubin, &missing, &files);
-    let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
-    files.push(ExportFile::of("manifest.json", format!("{text}\n"), ""));
-    Ok(ExportedVariant { wish, model, files, missing })
+impl<'a> ExportOrigin<'a> {
+    /// A variant for each set of constants that the problems have.
+    pub fn variants(
+        &self,
+        configuration: &Configuration,
+        problems: &[&'a ProblemSpec],
+        numbers: Option<&ExportNumbers>,
+    ) -> Result<Vec<ExportVariant<'a>>, CliError> {
+        let kernel = session::kernel_of(self.file)?;
+        let constants = |problem: &ProblemSpec| constants_of(&kernel.specialize, problem);
+        let sets = distinct(problems.iter().map(|problem| constants(problem)));
+        let variant = |set: Specialization| {
+            let served = problems.iter().copied().filter(|problem| constants(problem) == set).collect();
+            self.variant(configuration, set, served, numbers)
+        };
+        sets.into_iter().map(variant).collect()
+    }
+
+    fn variant(
+        &self,
+        configuration: &Configuration,
+        constants: Specialization,
+        problems: Vec<&'a ProblemSpec>,
+        numbers: Option<&ExportNumbers>,
+    ) -> Result<ExportVariant<'a>, CliError> {
+        let kernel = session::kernel_of(self.file)?;
+        let rendered = render_for(kernel, configuration, &constants).map_err(|verdict| {
+            CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
+        })?;
+        let label = match constants.is_empty() {
+            true => format!("{} {configuration}", kernel.name),
+            false => format!("{} {configuration}, for {constants}", kernel.name),
+        };
+        let title = [label.clone(), format!("Exported by evo {VERSION}: no macro is left to set.")];
+        let source = plain(&rendered, &title);
+        let headers = headers(&source, &rendered, self.file)?;
+        let compiled = match self.formats.iter().any(|format| format.needs_cubin()) {
+            true => compiled(&source, &rendered, self.arch)?,
+            false => Err("no format needs it".to_string()),
+        };
+        let cubin = compiled.as_ref().ok();
+        // The symbol in the cubin, or that of a plain name.
+        let symbol_of = |entry: &str| {
+            cubin.and_then(|cubin| binary_notes::symbol_of(&cubin.image, entry)).map(String::from)
+        };
+        let model = model(kernel, configuration, &constants, &symbol_of).map_err(refusal)?;
+        let candidate = self.formats.iter().copied().filter(|format| *format != ExportFormat::Dispatch);
+        let (made, missing): (Vec<ExportFormat>, Vec<ExportFormat>) =
+            candidate.partition(|format| cubin.is_some() || !format.needs_cubin());
+        let why = compiled.as_ref().err().cloned().unwrap_or_default();
+        let missing = missing.into_iter().map(|format| (format, why.clone())).collect();
+        let example = problems.iter().find(|problem| problem.timed).or(problems.first());
+        let unit = ExportUnit {
+            model: &model,
+            label: &label,
+            hash: &rendered.variant_hash,
+            source: &source,
+            headers: &headers,
+            cubin: cubin.map(|cubin| (cubin.arch.as_str(), binary_notes::image(&cubin.image))),
+            example: &example.map(|problem| problem.whole_sizes()).unwrap_or_default(),
+            evo: VERSION,
+        };
+        let files = files(&unit, &made).map_err(refusal)?;
+        let (configuration, folder) = (configuration.clone(), String::new());
+        let mut variant =
+            ExportVariant { kernel, configuration, constants, problems, folder, model, files, missing };
+        let manifest = self.manifest(&variant, &source, cubin, numbers);
+        let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
+        variant.files.push(ExportFile::of("manifest.json", format!("{text}\n"), ""));
+        Ok(variant)
+    }
+
+    fn manifest(
+        &self,
+        variant: &ExportVariant<'_>,
+        source: &PlainSource,
+        cubin: Option<&Cubin>,
+        numbers: Option<&ExportNumbers>,
+    ) -> ExportManifest {
+        let ExportVariant { kernel, configuration, constants, model, files, missing, .. } = variant;
+        let mut reasons: BTreeMap<String, String> =
+            missing.iter().map(|(format, why)| (format.as_str().to_string(), why.clone())).collect();
+        for (name, is_null, why) in [
+            ("numbers", numbers.is_none(), "no leaderboard has this candidate"),
+            ("judged_on", self.judged_on.is_none(), "it was not judged (`--unchecked`)"),
+            ("arch", cubin.is_none(), "there is no cubin"),
+            ("toolchain", cubin.is_none(), "there is no cubin"),
+            ("source_hash", self.source_hash.is_none(), "it is not known"),
+        ] {
+            if is_null {
+                reasons.insert(name.to_string(), why.to_string());
+            }
+        }
+        let file = |ExportFile { path, contents, .. }: &ExportFile| {
+            (path.clone(), ExportedFile { hash: ContentHash::of(contents), bytes: contents.len() as u64 })
+        };
+        ExportManifest {
+            schema: EXPORT_SCHEMA.to_string(),
+            version: 1,
+            evo: VERSION.to_string(),
+            kernel: kernel.name.clone(),
+            configuration: configuration.clone(),
+            configuration_hash: configuration.hash(),
+            constants: constants.clone(),
+            source_hash: self.source_hash.clone(),
+            judged: self.judged,
+            judged_on: self.judged_on.clone(),
+            arch: cubin.map(|cubin| cubin.arch.clone()),
+            toolchain: cubin.map(|cubin| cubin.binary.toolchain.clone()),
+            compiler_options: source.options.clone(),
+            arguments: json!({ "sizes": model.sizes, "buffers": model.buffers, "scalars": model.scalars }),
+            launches: json!({ "entries": model.entries, "steps": model.steps }),
+            conditions: json!(model.conditions),
+            alignment_bytes: model.alignment,
+            resources: cubin.map(|cubin| cubin.binary.resources.clone()).unwrap_or_default(),
+            numbers: numbers.cloned(),
+            files: files.iter().map(file).collect(),
+            reasons,
+        }
+    }
 }
 
-fn sizes(problem: &ProblemSpec) -> Vec<(String, i64)> {
-    problem.sizes.iter().map(|(name, value)| (name.clone(), value.as_int().unwrap_or(0))).collect()
+/// Writes files for a program that is handed them.
+pub fn hand_out<'f>(folder: &Path, files: impl IntoIterator<Item = &'f ExportFile>) -> io::Result<()> {
+    files.into_iter().try_for_each(|file| {
+        let path = folder.join(&file.path);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, &file.contents)
+    })
 }
 
 fn refusal(error: ExportError) -> CliError {
@@ -446,57 +514,4 @@ fn headers(
     found.sort();
     found.dedup();
     Ok(found)
-}
-
-fn manifest(
-    wish: &VariantWish<'_>,
-    model: &ExportModel,
-    source: &PlainSource,
-    cubin: Option<&Cubin>,
-    missing: &[(ExportFormat, String)],
-    files: &[ExportFile],
-) -> ExportManifest {
-    let mut reasons: BTreeMap<String, String> =
-        missing.iter().map(|(format, why)| (format.as_str().to_string(), why.clone())).collect();
-    for (name, is_null, why) in [
-        ("numbers", wish.numbers.is_none(), "no leaderboard has this candidate"),
-        ("judged_on", wish.judged_on.is_none(), "it was not judged (`--unchecked`)"),
-        ("arch", cubin.is_none(), "there is no cubin"),
-        ("toolchain", cubin.is_none(), "there is no cubin"),
-        ("source_hash", wish.source_hash.is_none(), "it is not known"),
-    ] {
-        if is_null {
-            reasons.insert(name.to_string(), why.to_string());
-        }
-    }
-    let file = |exported: &ExportFile| {
-        let entry =
-            ExportedFile { hash: ContentHash::of(&exported.contents), bytes: exported.contents.len() as u64 };
-        (exported.path.clone(), entry)
-    };
-    let arguments = json!({ "sizes": model.sizes, "buffers": model.buffers, "scalars": model.scalars });
-    let launches: Value = json!({ "entries": model.entries, "steps": model.steps });
-    ExportManifest {
-        schema: EXPORT_SCHEMA.to_string(),
-        version: 1,
-        evo: env!("CARGO_PKG_VERSION").to_string(),
-        kernel: wish.kernel.name.clone(),
-        configuration: wish.configuration.clone(),
-        configuration_hash: wish.configuration.hash(),
-        constants: wish.constants.clone(),
-        source_hash: wish.source_hash.clone(),
-        judged: wish.judged,
-        judged_on: wish.judged_on.clone(),
-        arch: cubin.map(|cubin| cubin.arch.clone()),
-        toolchain: cubin.map(|cubin| cubin.binary.toolchain.clone()),
-        compiler_options: source.options.clone(),
-        arguments,
-        launches,
-        conditions: json!(model.conditions),
-        alignment_bytes: model.alignment,
-        resources: cubin.map(|cubin| cubin.binary.resources.clone()).unwrap_or_default(),
-        numbers: wish.numbers.clone(),
-        files: files.iter().map(file).collect(),
-        reasons,
-    }
 }

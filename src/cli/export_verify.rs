@@ -4,34 +4,32 @@
 //! `cu` has two halves: `launch.hpp` has to launch what evo's own plan says, at the sizes of every problem, and `kernel.cu` is
 //! a candidate of its own. Forms in Python are implementations of a peer, whose times evo's own clock bounds.
 
-use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::{fs, io};
+use std::process::Command;
 
 use evo_export::VERIFY_PEER;
-use evo_export::files::ExportFormat;
+use evo_export::files::{ExportFile, ExportFormat};
 use evo_export::record;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
 use evo_protocol::plan::ProblemPlan;
-use evo_system::scratch::ScratchPlace;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bench;
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
-use super::export_plan::{ExportArgs, ExportedVariant, VariantWish};
+use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
-use super::{device_lane, evaluate, session};
-use crate::bench::{BenchRow, BenchShape, RowStatus, of_problems};
+use super::{device_lane, evaluate, peers, session};
+use crate::bench::{BenchRow, RowStatus, of_problems};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::resolve::resolve;
-use crate::kernel::spec::{PeerSpec, ProblemSpec};
+use crate::kernel::spec::PeerSpec;
 use crate::kernel::specialize::{self, constants_of};
-use crate::peer::{PeerSeat, SCRIPT};
-use crate::tool::{ToolKind, ToolPlaces, find};
+use crate::peer::{self, PeerSeat};
+use crate::process::{self, Ended, RunLimits};
 
 /// How implementations are called in the run.
 const OURS: &str = "evo";
@@ -48,19 +46,21 @@ type LaunchLook = Result<(), (&'static str, String)>;
 pub fn verify(
     arguments: &ExportArgs,
     asked: &AskedCandidate,
-    variants: &[ExportedVariant<'_>],
+    variants: &[ExportVariant<'_>],
     formats: &[ExportFormat],
 ) -> Result<Vec<VerifiedRow>, CliError> {
     let _turn = evaluate::take_turn(&arguments.one.candidate.out, &asked.setup.choice)?;
-    let scratch = ScratchPlace::new(asked.setup.farm.cache.join("exports"));
     let failed = |error: io::Error| CliError::harness(format!("cannot make a folder in the cache: {error}"));
-    scratch.probe().map_err(failed)?;
-    scratch.sweep();
+    let place = peer::place(&asked.setup.farm.cache, "exports").map_err(failed)?;
     let mut rows = Vec::new();
     for variant in variants {
-        let folder = scratch.folder().map_err(failed)?;
-        let verifier = Verifier { arguments, asked, variant, folder: folder.path() };
-        rows.extend(verifier.run(formats)?);
+        let folder = place.folder().map_err(failed)?;
+        let scripts = [("evo_peer.py", peer::SCRIPT), ("verify_peer.py", VERIFY_PEER)];
+        hand_out(folder.path(), &scripts.map(|(name, text)| ExportFile::of(name, text, "")))
+            .map_err(failed)?;
+        let mut verifier = Verifier { arguments, asked, variant, folder: folder.path(), rows: Vec::new() };
+        verifier.run(formats)?;
+        rows.extend(verifier.rows);
     }
     Ok(rows)
 }
@@ -68,72 +68,63 @@ pub fn verify(
 struct Verifier<'a> {
     arguments: &'a ExportArgs,
     asked: &'a AskedCandidate,
-    variant: &'a ExportedVariant<'a>,
+    variant: &'a ExportVariant<'a>,
     folder: &'a Path,
+    rows: Vec<VerifiedRow>,
 }
 
 impl Verifier<'_> {
-    fn run(&self, formats: &[ExportFormat]) -> Result<Vec<VerifiedRow>, CliError> {
-        let missing = &self.variant.missing;
-        let mut rows: Vec<VerifiedRow> = missing
-            .iter()
-            .map(|(format, why)| self.row(*format, "not_run", &format!("it was not written: {why}")))
-            .collect();
-        let mut written = formats.to_vec();
-        written.retain(|format| !missing.iter().any(|(other, _)| other == format));
-        let peers: Vec<ExportFormat> = written.iter().copied().filter(|format| format.has_peer()).collect();
-        let cpp = written.contains(&ExportFormat::Cu).then(|| self.launches_in_cpp());
+    fn run(&mut self, formats: &[ExportFormat]) -> Result<(), CliError> {
+        let variant = self.variant;
+        let missing = &variant.missing;
+        for (format, why) in missing {
+            self.note(&[*format], "not_run", &format!("it was not written: {why}"));
+        }
+        let is_written = |format: &&ExportFormat| !missing.iter().any(|(other, _)| other == *format);
+        let written: Vec<ExportFormat> = formats.iter().filter(is_written).copied().collect();
+        let (peers, others): (Vec<ExportFormat>, Vec<ExportFormat>) =
+            written.into_iter().partition(|format| format.has_peer());
+        let bare: Vec<ExportFormat> = others.iter().copied().filter(|format| format.needs_cubin()).collect();
+        let cpp = others.contains(&ExportFormat::Cu).then(|| self.launches_in_cpp());
         if peers.iter().any(|format| format.is_planned_in_python())
             && let Err(("fail", why)) = self.launches_in_python()
         {
             // All forms in Python hand these launches to a driver.
-            let why = format!("launch_plan.py: {why}");
-            rows.extend(self.alike(&peers, "fail", &why));
-            return Ok(rows);
+            self.note(&peers, "fail", &format!("launch_plan.py: {why}"));
+            return Ok(());
         }
-        let choice = &self.asked.setup.choice;
-        let is_cuda = choice.kind == DeviceKind::Cuda;
+        let kind = self.asked.setup.choice.kind;
+        let is_cuda = kind == DeviceKind::Cuda;
         if !is_cuda {
-            let why = "it runs on a GPU only, and this is the host device";
-            rows.extend(self.alike(&peers, "not_run", why));
+            self.note(&peers, "not_run", "it runs on a GPU only, and this is the host device");
         }
-        let is_bare = |format: &ExportFormat| format.needs_cubin() && !format.has_peer();
-        let bare: Vec<ExportFormat> = written.iter().copied().filter(is_bare).collect();
         let why = "a cubin does nothing by itself; the forms that load it say whether it runs";
-        rows.extend(self.alike(&bare, "not_run", why));
+        self.note(&bare, "not_run", why);
         let with_source = matches!(cpp, Some(Ok(())));
-        if let Some(Err((status, why))) = cpp {
-            let is_wrong = status == "fail";
-            let why = if is_wrong { format!("launch.hpp: {why}") } else { why };
-            rows.push(self.row(ExportFormat::Cu, status, &why));
-            if is_wrong {
-                return Ok(rows);
+        match cpp {
+            Some(Err(("fail", why))) => {
+                self.note(&[ExportFormat::Cu], "fail", &format!("launch.hpp: {why}"));
+                return Ok(());
             }
+            Some(Err((status, why))) => self.note(&[ExportFormat::Cu], status, &why),
+            _ => {}
         }
-        let is_of_target =
-            |problem: &ProblemSpec| problem.device.as_deref().is_none_or(|kind| kind == choice.kind.as_str());
-        if !self.variant.wish.problems.iter().any(|problem| is_of_target(problem)) {
+        let mut devices = self.variant.problems.iter().map(|problem| problem.device.as_deref());
+        if !devices.any(|device| device.is_none_or(|device| device == kind.as_str())) {
             let why = "the export is for another kind of device than this one";
-            rows.push(self.row(ExportFormat::Cu, "not_run", why));
-            return Ok(rows);
+            self.note(&[ExportFormat::Cu], "not_run", why);
+        } else if with_source || is_cuda && !peers.is_empty() {
+            self.time(with_source, if is_cuda { &peers } else { &[] })?;
         }
-        if with_source || is_cuda && !peers.is_empty() {
-            rows.extend(self.timed(with_source, if is_cuda { &peers } else { &[] })?);
-        }
-        Ok(rows)
+        Ok(())
     }
 
-    fn row(&self, format: ExportFormat, status: &'static str, why: &str) -> VerifiedRow {
-        VerifiedRow::new(format, &self.variant.wish.folder, None, status, None, Some(why.to_string()))
-    }
-
-    fn alike(
-        &self,
-        formats: &[ExportFormat],
-        status: &'static str,
-        why: &str,
-    ) -> impl Iterator<Item = VerifiedRow> {
-        formats.iter().map(move |format| self.row(*format, status, why))
+    /// What became of forms on every problem.
+    fn note(&mut self, formats: &[ExportFormat], status: &'static str, why: &str) {
+        let row = |format: &ExportFormat| {
+            VerifiedRow::new(*format, &self.variant.folder, None, status, None, Some(why.to_string()))
+        };
+        self.rows.extend(formats.iter().map(row));
     }
 
     fn launches_in_cpp(&self) -> LaunchLook {
@@ -147,11 +138,9 @@ impl Verifier<'_> {
                 let mut words = words.split_whitespace();
                 let Some(program) = words.next() else { continue };
                 let options = ["-std=c++17", "-I.", "-o", "record", "record.cpp"];
-                match Command::new(program).args(words).args(options).current_dir(self.folder).output() {
-                    Ok(made) if !made.status.success() => return Ok(made),
-                    Ok(_) => {
-                        return Command::new(self.folder.join("record")).current_dir(self.folder).output();
-                    }
+                match self.ended(program.as_ref(), words.chain(options)) {
+                    Ok(made) if !made.succeeded() => return Ok(made),
+                    Ok(_) => return self.ended(&self.folder.join("record"), []),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => last = error,
                 }
@@ -162,118 +151,77 @@ impl Verifier<'_> {
     }
 
     fn launches_in_python(&self) -> LaunchLook {
-        let python = find(ToolKind::Python, None, &ToolPlaces::of_environment())
-            .map_err(|failure| ("not_run", failure.message))?;
-        let ran = self
-            .launches(|| Command::new(&python).args(["-B", "record.py"]).current_dir(self.folder).output());
+        let python = peers::python().map_err(|failure| ("not_run", failure.message))?;
+        let ran = self.launches(|| self.ended(&python, ["-B", "record.py"]));
         ran.unwrap_or_else(|error| Err(("not_run", format!("launch_plan.py was not run: {error}"))))
     }
 
+    /// Runs a program in the folder to its end.
+    fn ended<'w>(&self, program: &Path, words: impl IntoIterator<Item = &'w str>) -> io::Result<Ended> {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(self.folder);
+        process::run(command, &RunLimits::new(self.arguments.one.run.limits.tool))
+    }
+
     /// Writes the programs and runs one, or only its compiler where that complains.
-    fn launches(&self, run: impl FnOnce() -> io::Result<Output>) -> io::Result<LaunchLook> {
-        let VariantWish { kernel, configuration, constants, .. } = &self.variant.wish;
+    fn launches(&self, run: impl FnOnce() -> io::Result<Ended>) -> io::Result<LaunchLook> {
+        let ExportVariant { kernel, configuration, constants, model, files, .. } = self.variant;
         // The plans of every problem that the variant serves, on whatever device.
         let served = kernel.problems.iter();
         let served = served.filter(|problem| constants_of(&kernel.specialize, problem) == *constants);
         let plans: Vec<ProblemPlan> =
             served.filter_map(|problem| resolve(kernel, configuration, problem).ok()).collect();
-        let sizes: Vec<BTreeMap<String, i64>> = plans.iter().map(|plan| plan.sizes.clone()).collect();
-        let programs = record::programs(&self.variant.model, &sizes).map_err(io::Error::other)?;
-        for file in self.variant.files.iter().chain(&programs) {
-            let path = self.folder.join(&file.path);
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(path, &file.contents)?;
-        }
+        let sizes: Vec<_> = plans.iter().map(|plan| plan.sizes.clone()).collect();
+        let programs = record::programs(model, &sizes).map_err(io::Error::other)?;
+        hand_out(self.folder, files.iter().chain(&programs))?;
         let ran = run();
         // Two of them are called as CUDA's own headers, which the builds that follow in this folder must not find.
         for file in &programs {
-            fs::remove_file(self.folder.join(&file.path))?;
+            std::fs::remove_file(self.folder.join(&file.path))?;
         }
         let ran = ran?;
-        if !ran.status.success() {
-            let text = String::from_utf8_lossy(&ran.stderr);
+        if !ran.succeeded() {
+            let text = ran.stderr.text();
             let first = text.lines().find(|line| line.contains("rror")).or(text.lines().next());
             let why = format!("its launch code does not run: {}", first.unwrap_or_default());
             return Ok(Err(("fail", why)));
         }
-        let printed = String::from_utf8_lossy(&ran.stdout);
-        Ok(record::compare(&self.variant.model, &printed, &plans)
+        Ok(record::compare(model, &ran.stdout.text(), &plans)
             .map_err(|why| ("fail", format!("it does not launch what evo launches {why}"))))
     }
 
     /// Judges and times them beside the candidate itself.
-    fn timed(&self, with_source: bool, peers: &[ExportFormat]) -> Result<Vec<VerifiedRow>, CliError> {
-        let AskedCandidate { setup, seed, candidate, .. } = self.asked;
-        let wish = &self.variant.wish;
+    fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<(), CliError> {
+        let asked = self.asked;
+        let AskedCandidate { setup, seed, candidate, .. } = asked;
         let kernel = session::kernel_of(&candidate.file)?;
-        let served =
-            |shape: &BenchShape| wish.problems.iter().any(|problem| problem.name == shape.problem.name);
-        let shapes: Vec<BenchShape> =
-            of_problems(kernel, setup.choice.kind).into_iter().filter(served).collect();
+        let mut shapes = of_problems(kernel, setup.choice.kind);
+        let served = &self.variant.problems;
+        shapes.retain(|shape| served.iter().any(|problem| problem.name == shape.problem.name));
         if shapes.is_empty() {
             let why = "no timed problem of this device has these constants";
-            return Ok(vec![self.row(ExportFormat::Cu, "not_run", why)]);
+            self.note(&[ExportFormat::Cu], "not_run", why);
+            return Ok(());
         }
         let original = self.resolved(self.arguments.one.candidate.source.clone())?;
         let mut exported = with_source.then(|| self.resolved(Some(self.folder.join(SOURCE)))).transpose()?;
         // The exported source has one set of constants, and is asked about no other.
         if let Some(kernel) = exported.as_mut().and_then(|exported| exported.file.kernel.as_mut()) {
-            specialize::narrow(kernel, &wish.constants);
+            specialize::narrow(kernel, &self.variant.constants);
         }
         let mut lane = device_lane::lane(setup, Some(kernel))?;
-        let (mut seats, mut rows) = (Vec::new(), Vec::new());
+        let mut seats = Vec::new();
         if !peers.is_empty() {
-            match self.seat(peers)? {
+            match self.seat(peers) {
                 Ok(seat) => seats.push(seat),
-                Err(why) => rows.extend(self.alike(peers, "not_run", &why)),
+                Err(why) => self.note(peers, "not_run", &why),
             }
         }
         let named = [(OURS, Some(&original)), (SOURCE, exported.as_ref())];
         let named: Vec<_> =
             named.into_iter().filter_map(|(name, candidate)| Some((name, candidate?))).collect();
         let found = bench::rows(&named, seats, &shapes, setup, &mut lane, *seed, true)?;
-        let mode = kernel.objective.ranking.timing();
-        rows.extend(self.rows(&found, mode.as_str(), with_source, peers));
-        Ok(rows)
-    }
-
-    /// The variant with this source in the place of the space's.
-    fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate, CliError> {
-        let mut words = vec![session::space_word(&self.asked.candidate.file)];
-        words.extend(self.variant.wish.configuration.iter().map(|(name, value)| format!("{name}={value}")));
-        let candidate =
-            CandidateArgs { config: None, source, study: None, ..self.arguments.one.candidate.clone() };
-        let run = &self.arguments.one.run;
-        candidate::resolve(&words, &candidate, &run.device, run.access.access())
-    }
-
-    /// The peer that calls forms in Python, or why there is none.
-    fn seat(&self, formats: &[ExportFormat]) -> Result<Result<PeerSeat, String>, CliError> {
-        let python = match find(ToolKind::Python, None, &ToolPlaces::of_environment()) {
-            Ok(python) => python,
-            Err(failure) => return Ok(Err(failure.message)),
-        };
-        let place = self.folder.display().to_string();
-        for (name, text) in [("evo_peer.py", SCRIPT), ("verify_peer.py", VERIFY_PEER)] {
-            fs::write(self.folder.join(name), text)
-                .map_err(|error| CliError::harness(format!("cannot write into `{place}`: {error}")))?;
-        }
-        let program = format!("{place}/verify_peer.py");
-        let words = [python.display().to_string(), "-B".into(), program, place];
-        let formats = formats.iter().map(|format| format.as_str().to_string());
-        let (name, command) = (PEER.to_string(), words.into_iter().chain(formats).collect());
-        let peer = PeerSpec { name, command, folder: self.folder.to_path_buf(), ..PeerSpec::default() };
-        Ok(PeerSeat::start(peer, TIMEOUT, &self.asked.setup.choice.spec)
-            .map_err(|error| format!("Python does not start: {error}")))
-    }
-
-    fn rows(
-        &self,
-        found: &[BenchRow],
-        mode: &str,
-        with_source: bool,
-        peers: &[ExportFormat],
-    ) -> Vec<VerifiedRow> {
+        let mode = kernel.objective.ranking.timing().as_str();
         let time = |row: &BenchRow| row.modes.get(mode).map(|times| times.p50_ns);
         let ours = |problem: &str| {
             let mut rows = found.iter().filter(|row| row.implementation == OURS);
@@ -281,26 +229,46 @@ impl Verifier<'_> {
         };
         let source = with_source.then_some((ExportFormat::Cu, SOURCE.to_string()));
         let forms = peers.iter().map(|format| (*format, format!("{PEER}/{}", format.as_str())));
-        let mut rows = Vec::new();
         for (format, name) in source.into_iter().chain(forms) {
-            let before = rows.len();
+            let before = self.rows.len();
             for row in found.iter().filter(|row| row.implementation == name) {
                 let status = match row.status {
-                    RowStatus::Pass => "pass",
-                    RowStatus::Fail => "fail",
-                    RowStatus::Skipped | RowStatus::NotRun => "not_run",
+                    RowStatus::Skipped => RowStatus::NotRun,
+                    status => status,
                 };
-                let times_ns = time(row).zip(ours(&row.problem));
-                let (folder, problem) = (&self.variant.wish.folder, Some(row.problem.clone()));
-                rows.push(VerifiedRow::new(format, folder, problem, status, times_ns, row.reason.clone()));
+                let (folder, problem) = (&self.variant.folder, Some(row.problem.clone()));
+                let (times_ns, reason) = (time(row).zip(ours(&row.problem)), row.reason.clone());
+                self.rows.push(VerifiedRow::new(format, folder, problem, status.as_str(), times_ns, reason));
             }
-            if rows.len() == before {
-                let whole = found.iter().find(|row| row.implementation == PEER);
-                let why = whole.and_then(|row| row.reason.as_deref());
-                rows.push(self.row(format, "not_run", why.unwrap_or("it gave no answer")));
+            if self.rows.len() == before {
+                let peer = found.iter().find(|row| row.implementation == PEER);
+                let why = peer.and_then(|row| row.reason.as_deref());
+                self.note(&[format], "not_run", why.unwrap_or("it gave no answer"));
             }
         }
-        rows
+        Ok(())
+    }
+
+    /// The variant with this source in the place of the space's.
+    fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate, CliError> {
+        let mut words = vec![session::space_word(&self.asked.candidate.file)];
+        words.extend(self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}")));
+        let candidate =
+            CandidateArgs { config: None, source, study: None, ..self.arguments.one.candidate.clone() };
+        let run = &self.arguments.one.run;
+        candidate::resolve(&words, &candidate, &run.device, run.limits.access())
+    }
+
+    /// The peer that calls forms in Python, or why there is none.
+    fn seat(&self, formats: &[ExportFormat]) -> Result<PeerSeat, String> {
+        let python = peers::python().map_err(|failure| failure.message)?;
+        let place = self.folder.display().to_string();
+        let words = [python.display().to_string(), "-B".into(), format!("{place}/verify_peer.py"), place];
+        let formats = formats.iter().map(|format| format.as_str().to_string());
+        let (name, command) = (PEER.to_string(), words.into_iter().chain(formats).collect());
+        let peer = PeerSpec { name, command, folder: self.folder.to_path_buf(), ..PeerSpec::default() };
+        PeerSeat::start(peer, TIMEOUT, &self.asked.setup.choice.spec)
+            .map_err(|error| format!("Python does not start: {error}"))
     }
 }
 

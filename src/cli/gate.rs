@@ -1,9 +1,6 @@
 //! `evo gate`: a candidate beside a committed baseline, for CI. Both are measured in this run; what could not be seen never
 //! passes.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -24,13 +21,13 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::candidate::{self, CandidateArgs, named};
+use super::candidate::{self, named};
 use super::error::CliError;
 use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
-use super::judge::{self, Aim, AskedCandidate, Judged, limit_hit, samples, time_of};
-use super::one_args::{RunArgs, TestOneArgs};
-use super::profile::{CounterLook, CounterOrder, error_of, look, sources_of};
+use super::judge::{self, Aim, AskedCandidate, Judged, note_limit, samples, time_of};
+use super::one_args::TestOneArgs;
+use super::profile::{CounterLook, CounterOrder, error_of, look};
 use super::rival::ChosenRival;
 use super::sanitize::sanitize;
 use super::{bench as bench_command, device_lane, output, peers, session, words};
@@ -54,7 +51,7 @@ use crate::peer::SHIPPED;
 use crate::regular;
 use crate::report::envelope::ResultAlone;
 use crate::report::gate::{
-    GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent, word,
+    GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
 };
 use crate::report::github;
 use crate::report::judged::Setting;
@@ -73,9 +70,10 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     let baseline = GateBaseline::read(path).map_err(unreadable)?;
     check_place(path)?;
-    let space = arguments.space.clone().unwrap_or_else(|| baseline.space.clone());
+    let named = words::named_space(&arguments.one.words).named;
+    let space = named.map_or_else(|| baseline.space.clone(), String::from);
     let rival = rival(arguments, &space, &baseline)?;
-    let asked = judge::ask(&arguments.one(&space, Some(&baseline.configuration)), call, Aim::Gate)?;
+    let asked = judge::ask(&arguments.asked(&space, Some(&baseline.configuration)), call, Aim::Gate)?;
     let kernel = asked.kernel()?;
     let (kind, before) = (asked.setup.choice.kind, baseline.device_kind);
     if kind != before {
@@ -87,9 +85,7 @@ pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     // From here on others wait: two candidates at once would disturb each other's times.
     let log = evaluate::take_log(&asked.options.candidate.out, &kernel.name, &asked.setup.choice)?;
     let gate = JudgedGate::of(arguments, call, &asked, Some(&rival))?;
-    if let Some(hit) = limit_hit(&gate.judged.evaluation().verdict, &asked.options) {
-        call.hit(hit);
-    }
+    note_limit(call, &gate.judged.evaluation().verdict, &asked.options);
     let goals = goals.map_or(Ok(Vec::new()), |goals| gate.goals(goals))?;
     let mut result = gate.result(&baseline, &rival, goals);
     gate.record(&baseline, &log, &mut result)?;
@@ -108,7 +104,7 @@ fn unreadable(error: BaselineError) -> CliError {
 
 /// The baseline as a candidate of its own source in the space as it is now.
 fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&[space.to_string()]).open(arguments.run.access.access())?;
+    let file = words::named_space(&[space.to_string()]).open(arguments.one.run.limits.access())?;
     let kernel = session::kernel_of(&file)?;
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
@@ -136,9 +132,9 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
         configuration: ConfigurationChoice::Words(genome),
         source: Some(TextChoice::Given { name: &source_name, text: &baseline.source }),
         launch: launch.as_deref().map(|text| TextChoice::Given { name: &launch_name, text }),
-        out: &arguments.files.out,
+        out: &arguments.one.candidate.out,
         study: None,
-        device: candidate::kind_of(&arguments.run.device),
+        device: candidate::kind_of(&arguments.one.run.device),
         render_apart: true,
     };
     let resolved = resolve(file, &request).map_err(|error| other(vec![error.to_string()]))?;
@@ -180,8 +176,12 @@ impl<'a> JudgedGate<'a> {
             match rival.map(|rival| opened.ranking_rival(rival)).transpose()? {
                 Some(Ok((evaluation, against))) => {
                     opened.lane.expect_pairs();
-                    let (lane, threshold) = (&mut opened.lane, arguments.threshold);
-                    compared = compare_rounds(lane, &against, &job, count, threshold, asked.seed);
+                    let pair = |is_same, problems: &[usize], blocks| {
+                        let rival = if is_same { &against } else { &job };
+                        let times = opened.lane.pair(&against, rival, problems, blocks);
+                        times.map_err(|error| error.to_string())
+                    };
+                    compared = compare_rounds(pair, count, arguments.threshold, asked.seed);
                     baseline = Some(evaluation);
                 }
                 Some(Err(why)) => {
@@ -214,12 +214,11 @@ impl<'a> JudgedGate<'a> {
         let timed: Vec<&str> = timed.map(|problem| problem.name.as_str()).collect();
         let gone = baseline.problems.iter().filter(|(name, _)| !timed.contains(&name.as_str()));
         let gone = gone.map(|(name, times)| GatedProblem {
-            stored_p50_ns: Known::number(Some(times.p50_ns), NOT_STORED),
-            ..GatedProblem::blank(
-                name,
-                GatedDecision::Missing,
-                format!("the baseline has `{name}`, and the space times no such problem"),
-            )
+            problem: name.clone(),
+            decision: GatedDecision::Missing,
+            why: format!("the baseline has `{name}`, and the space times no such problem"),
+            stored_p50_ns: Some(times.p50_ns),
+            ..GatedProblem::default()
         });
         let mut notes = rival.notes.clone();
         if baseline.space_hash != ContentHash::of(file.text.as_bytes()) {
@@ -227,8 +226,6 @@ impl<'a> JudgedGate<'a> {
         }
         let embedded = catalog::names().contains(&asked.setting.space.as_str());
         let result = GateResult {
-            decision: EnvelopeStatus::NotRun,
-            why: String::new(),
             baseline: arguments.baseline.display().to_string(),
             threshold_percent: arguments.threshold * 100.0,
             problems: timed.iter().map(|name| self.problem(name, baseline)).chain(gone).collect(),
@@ -236,13 +233,11 @@ impl<'a> JudgedGate<'a> {
             missing: judged.findings.missing.clone(),
             informational: GateResult::INFORMATIONAL,
             notes,
-            number: 0,
-            files: None,
-            updated: None,
             kernel: asked.setting.kernel.clone(),
             device: judged.device_name(asked),
             file: (!embedded).then(|| file.path.display().to_string()),
             not_compared: judged.findings.not_compared.clone(),
+            ..GateResult::default()
         };
         result.decided()
     }
@@ -252,9 +247,12 @@ impl<'a> JudgedGate<'a> {
         let before = baseline.problems.get(name);
         let with = |decision, why: String| GatedProblem {
             line: problem_line(&self.asked.candidate.file.text, name),
-            correct: Known::Is(self.is_correct()),
-            stored_p50_ns: Known::of(before.map(|times| times.p50_ns), NOT_STORED),
-            ..GatedProblem::blank(name, decision, why)
+            correct: Some(self.is_correct()),
+            stored_p50_ns: before.map(|times| times.p50_ns),
+            problem: name.to_string(),
+            decision,
+            why,
+            ..GatedProblem::default()
         };
         if !self.is_correct() {
             let verdict = &judged.evaluation().verdict;
@@ -272,8 +270,7 @@ impl<'a> JudgedGate<'a> {
                 sizes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
             });
             let why = format!("the baseline has `{name}` with {before}, and the space times it with {now}");
-            let stored_p50_ns = Known::Unknown(NOT_STORED.into());
-            return GatedProblem { stored_p50_ns, ..with(GatedDecision::Missing, why) };
+            return GatedProblem { stored_p50_ns: None, ..with(GatedDecision::Missing, why) };
         }
         let Some(found) = times.finding else {
             return with(GatedDecision::NotRun, times.error.clone().unwrap_or_default());
@@ -288,20 +285,18 @@ impl<'a> JudgedGate<'a> {
                 format!("{gap:+.1} % under a noise floor of {:.1} %: it cannot be told", found.floor * 100.0)
             }
         };
-        let number = |value| Known::number(Some(value), "it was not compared");
-        let ranked = |value| Known::number(value, "all times are equal");
         GatedProblem {
-            baseline_p50_ns: number(median(&times.baseline_ns)),
-            candidate_p50_ns: number(median(&times.candidate_ns)),
-            ratio: number(found.ratio),
-            ratio_low: number(found.ratio_low),
-            ratio_high: number(found.ratio_high),
-            floor: number(found.floor),
-            rounds: Known::Is(times.rounds),
-            p: number(found.p),
-            mann_whitney_p: ranked(mann_whitney_p(&times.candidate_ns, &times.baseline_ns)),
-            cliffs_delta: ranked(cliffs_delta(&times.candidate_ns, &times.baseline_ns)),
-            ..with(GatedDecision::Compared(found.decision), why)
+            baseline_p50_ns: Some(median(&times.baseline_ns)),
+            candidate_p50_ns: Some(median(&times.candidate_ns)),
+            ratio: Some(found.ratio),
+            ratio_low: Some(found.ratio_low),
+            ratio_high: Some(found.ratio_high),
+            floor: Some(found.floor),
+            rounds: Some(times.rounds),
+            p: Some(found.p),
+            mann_whitney_p: mann_whitney_p(&times.candidate_ns, &times.baseline_ns),
+            cliffs_delta: cliffs_delta(&times.candidate_ns, &times.baseline_ns),
+            ..with(found.decision.into(), why)
         }
     }
 
@@ -377,20 +372,18 @@ impl<'a> JudgedGate<'a> {
     /// What a profiler counts in every launch of every canonical problem; the inner error is why there is nothing.
     fn profiles(&self) -> Result<Result<Vec<(String, ProfileResult)>, String>, CliError> {
         let JudgedGate { asked, judged, .. } = self;
-        let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
+        if judged.job.is_none() {
             return Ok(Err("the candidate did not reach the device".to_string()));
-        };
+        }
         if !self.is_correct() {
             return Ok(Err(NOT_PASSED.to_string()));
         }
-        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.limit_tool);
         let problems = &asked.kernel()?.problems;
         let is_canonical =
             |plan: &&ProblemPlan| problems.iter().any(|own| own.name == plan.name && own.canonical);
         let mut profiles = Vec::new();
-        for plan in job.timed.iter().filter(is_canonical) {
-            let sources = sources_of(device, plan, job, &judged.single, judged.mode);
-            let light = CounterOrder::light(&options, job, sources, limit);
+        for plan in judged.plans().iter().filter(is_canonical) {
+            let light = CounterOrder::of(asked, judged, plan)?;
             let CounterLook { profile, .. } = look(&CounterOrder { set: MetricSet::Wide, ..light })?;
             if let Err(none) = &profile.counters {
                 return Ok(Err(error_of(none).to_string()));
@@ -412,9 +405,9 @@ impl<'a> JudgedGate<'a> {
         let git = git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE);
         let problem = |row: &GatedProblem| GateRunProblem {
             problem: row.problem.clone(),
-            baseline_p50_ns: row.baseline_p50_ns.value().copied(),
-            candidate_p50_ns: row.candidate_p50_ns.value().copied(),
-            ratio: row.ratio.value().copied(),
+            baseline_p50_ns: row.baseline_p50_ns,
+            candidate_p50_ns: row.candidate_p50_ns,
+            ratio: row.ratio,
             decision: row.decision.as_str().to_string(),
         };
         let line = log.append(GateRun {
@@ -428,7 +421,7 @@ impl<'a> JudgedGate<'a> {
             baseline_source_hash: baseline.source_hash.clone(),
             candidate: evaluate::recorded_candidate(asked, &self.judged),
             threshold: arguments.threshold,
-            decision: word(result.decision).to_string(),
+            decision: result.decision.as_str().to_string(),
             why: result.why.clone(),
             problems: result.problems.iter().map(problem).collect(),
             git_commit: git.commit.clone(),
@@ -446,7 +439,7 @@ impl<'a> JudgedGate<'a> {
 
     /// `gate.json` and `gate.md` of the last run.
     fn write_files(&self, result: &GateResult) -> Result<Vec<String>, CliError> {
-        let out = &self.arguments.files.out;
+        let out = &self.arguments.one.candidate.out;
         let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
         let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
         let (told, reasons) = told(&ResultAlone { result });
@@ -515,13 +508,10 @@ impl<'a> JudgedGate<'a> {
     }
 }
 
-/// The folder of the files of the last run.
 const FOLDER: &str = "gate";
 
-const NOT_STORED: &str = "the baseline has no time at these sizes";
 const NOT_PASSED: &str = "the candidate did not pass its gates";
 
-/// What became of a goal, and why.
 type GoalFinding = (GoalState, String);
 
 fn answer(
@@ -546,7 +536,7 @@ fn answer(
     }
     if !call.is_json() {
         let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
-        output::stdout(&format!("{table}\n{}: {}{updated}\n", word(status), result.why))?;
+        output::stdout(&format!("{table}\n{}: {}{updated}\n", status.as_str(), result.why))?;
     }
     Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
@@ -680,8 +670,8 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
-    let space = words::space_name(arguments.space.as_deref())?;
-    let asked = judge::ask(&arguments.one(&space, None), call, Aim::Gate)?;
+    let space = words::named_space(&arguments.one.words).space()?;
+    let asked = judge::ask(&arguments.asked(&space, None), call, Aim::Gate)?;
     let log = evaluate::take_log(&asked.options.candidate.out, &asked.kernel()?.name, &asked.setup.choice)?;
     let gate = JudgedGate::of(arguments, call, &asked, None)?;
     let (verdict, missing) = (&gate.judged.evaluation().verdict, &gate.judged.findings.missing);
@@ -737,20 +727,16 @@ fn refuse_another(path: &Path) -> Result<(), CliError> {
 
 const BASELINE_FILE: &str = "evo-baseline.json";
 
-/// `evo gate`
 #[derive(Debug, Args)]
 pub struct GateArgs {
-    /// Space file, or the name of an embedded space [default: that of the baseline]
-    #[arg(value_name = "SPACE")]
-    pub space: Option<String>,
+    #[command(flatten)]
+    pub one: TestOneArgs,
     /// What to compare with
     #[arg(long, value_name = "FILE", default_value = BASELINE_FILE)]
     pub baseline: PathBuf,
-    /// Values, or @NAME, in one word: "BLOCK=64 VEC=4" [default: the baseline's configuration with today's source]
+    /// Values, or @NAME, in one word: "BLOCK=64 VEC=4" [default: the space and the configuration of the baseline, with today's source]
     #[arg(long = "candidate", value_name = "CANDIDATE", id = "named_candidate", value_parser = named)]
     pub candidate: Option<String>,
-    #[command(flatten)]
-    pub files: CandidateArgs,
     /// A slowdown of a problem above this is a regression
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_negative_numbers = true)]
     pub threshold: f64,
@@ -769,11 +755,6 @@ pub struct GateArgs {
     /// A table, or annotations for GitHub [default: `github` where GITHUB_ACTIONS is `true`]
     #[arg(long, value_enum)]
     pub format: Option<GateFormat>,
-    /// Let a gate, or `faster_than`, `metrics` or `p90` of the goals, not run and pass all the same (repeatable)
-    #[arg(long = "allow-not-run", value_name = "NAME")]
-    pub allow_not_run: Vec<String>,
-    #[command(flatten)]
-    pub run: RunArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -790,26 +771,17 @@ impl GateArgs {
         }
     }
 
-    /// The candidate as the commands that take one candidate have it. `usual` is its configuration where the command
-    /// line names none.
-    fn one(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
-        let mut words = vec![space.to_string()];
-        match (&self.candidate, usual) {
-            (Some(named), _) => words.extend(named.split_whitespace().map(String::from)),
-            (None, Some(usual)) if self.files.config.is_none() => {
-                words.extend(usual.iter().map(|(name, value)| format!("{name}={value}")));
-            }
-            (None, _) => {}
+    /// What is judged, in this space. `usual` is its configuration where the command line names none.
+    fn asked(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
+        let mut one = self.one.clone();
+        let mut values = words::named_space(&one.words).values.to_vec();
+        values.extend(self.candidate.iter().flat_map(|named| named.split_whitespace().map(String::from)));
+        if values.is_empty() && one.candidate.config.is_none() {
+            let pairs = usual.into_iter().flat_map(Configuration::iter);
+            values.extend(pairs.map(|(name, value)| format!("{name}={value}")));
         }
-        TestOneArgs {
-            words,
-            space: None,
-            candidate: self.files.clone(),
-            problems: Vec::new(),
-            allow_not_run: self.allow_not_run.clone(),
-            run: self.run.clone(),
-            grid: Vec::new(),
-        }
+        one.words = [space.to_string()].into_iter().chain(values).collect();
+        one
     }
 }
 

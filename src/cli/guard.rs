@@ -1,4 +1,4 @@
-//! What ends a call from outside: signals, and `--limit-total`. Either leaves the call's one object, and no worker:
+//! What ends a call from outside: signals, and the limit of the whole command. Either leaves the call's one object, and no worker:
 //! the end of this process ends the processes that it started.
 
 use std::io;
@@ -70,8 +70,7 @@ pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Dura
 }
 
 pub fn total_is_over(limit: Duration) -> CliError {
-    let text = format!("the limit of {} s for the whole command is used up", limit.as_secs_f64());
-    CliError::limit(text).with_hint("allow more with `--limit-total`")
+    CliError::limit(format!("the limit of {} s for the whole command is used up", limit.as_secs_f64()))
 }
 
 fn end(call: &Call, error: CliError) {

@@ -1,28 +1,36 @@
-//! `evo history` and `evo summary`: what was tried on a kernel, and where it led. Both only read.
-
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
+//! `evo history` and `evo summary`: what was tried on a kernel, and where it led; and `evo restore`, which brings a candidate
+//! of that past back.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use evo_export::files::ExportFile;
+use evo_protocol::device::DeviceKind;
+use evo_protocol::known::Known;
+use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_space::diagnostic::nearest;
+use evo_space::genome::{Configuration, ContentHash};
+use evo_space::text::quote;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::one_args::SpaceAccessArgs;
-use super::output;
+use super::limits::{LimitArgs, OPENING};
+use super::{candidate as cli_candidate, export, output, words};
+use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
 use crate::journal::champions::output_folder;
-use crate::journal::ladder::{Ladder, Rung};
+use crate::journal::iterations::ITERATION;
+use crate::journal::ladder::{Ladder, LadderStep, Rung, StepKind};
 use crate::kernel::catalog;
+use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::history;
 use crate::report::standing::beside_peers;
-use crate::study::newest_profile;
+use crate::study::{StudySearch, newest_profile};
 
-/// Runs `evo history`.
 pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
@@ -33,15 +41,14 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     if !call.is_json() {
         output::stdout(&history::history_text(&ladders))?;
     }
-    say_notes(&ladder);
+    ladder.notes.iter().for_each(|note| output::say(&format!("note: {note}")));
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-/// Runs `evo summary`.
 pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
-    let Some(rung) = rungs.iter().max_by(|a, b| a.last_at().cmp(b.last_at())).copied() else {
+    let Some(rung) = newest(&rungs) else {
         let text =
             format!("nothing was tried yet: `{}` has no evaluation and no study", arguments.out.display());
         return Err(
@@ -58,7 +65,7 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
 }
 
 /// Everything below the output folder, which there must be.
-pub fn read(out: &Path) -> Result<Ladder, CliError> {
+fn read(out: &Path) -> Result<Ladder, CliError> {
     if output_folder(out)?.is_none() {
         let error = CliError::bad_file(format!("there is no folder `{}`", out.display()), out);
         return Err(error.with_hint("`evo sweep` and `evo evaluate` make it; `--out` names another one"));
@@ -67,14 +74,16 @@ pub fn read(out: &Path) -> Result<Ladder, CliError> {
 }
 
 /// The ladders of a kernel and a kind of device, or of all.
-pub fn chosen<'a>(
+fn chosen<'a>(
     ladder: &'a Ladder,
     kernel: Option<&str>,
     device: Option<&str>,
 ) -> Result<Vec<&'a Rung>, CliError> {
     let kernels = ladder.kernels();
     // A space stands for its kernel, as in the commands that judge.
-    let of_space = kernel.filter(|name| !kernels.contains(name)).and_then(kernel_of_space);
+    let of_space = kernel
+        .filter(|name| !kernels.contains(name))
+        .and_then(|name| Some(catalog::open(name).ok()?.kernel?.name));
     let kernel = of_space.as_deref().or(kernel);
     if let Some(unknown) = kernel.filter(|name| !kernels.contains(name)) {
         let hint = match nearest(unknown, kernels.iter().copied()) {
@@ -90,16 +99,8 @@ pub fn chosen<'a>(
     Ok(ladder.rungs.iter().filter(is_wanted).collect())
 }
 
-/// The kernel of a space that can be opened.
-fn kernel_of_space(word: &str) -> Option<String> {
-    let file = catalog::open(word).ok()?;
-    Some(file.kernel?.name)
-}
-
-pub fn say_notes(ladder: &Ladder) {
-    for note in &ladder.notes {
-        output::say(&format!("note: {note}"));
-    }
+fn newest<'a>(rungs: &[&'a Rung]) -> Option<&'a Rung> {
+    rungs.iter().max_by(|a, b| a.last_at().cmp(b.last_at())).copied()
 }
 
 /// What the newest profile of the kernel found, a line each.
@@ -118,6 +119,234 @@ fn findings(out: &Path, rung: &Rung) -> Vec<String> {
         .collect()
 }
 
+const CONFIG: &str = "config.json";
+const SOURCE: &str = "kernel.cu";
+const LAUNCH: &str = "launch.json";
+
+/// A candidate of the past. Its time and its commit are in the history, where champions and evaluations of
+/// `evo evaluate` are.
+struct Past<'a> {
+    /// `champion`, `evaluation` for one of `evo evaluate`, or `study` for another of a study.
+    kind: &'static str,
+    number: u64,
+    /// As messages call it.
+    shown: String,
+    step: Option<&'a LadderStep>,
+    /// As the record names it.
+    space: String,
+    configuration: Configuration,
+    source: Option<&'a str>,
+    launch: Option<&'a str>,
+    source_hash: Option<ContentHash>,
+}
+
+/// `evo restore` writes what is needed to judge a candidate of the past again. Git is never asked to change anything.
+pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
+    let (name, place) = split(&arguments.words)?;
+    let ladder = read(&arguments.out)?;
+    let kernels = ladder.kernels();
+    let is_kernel = place.is_some_and(|word| kernels.contains(&word));
+    let named = place.filter(|_| !is_kernel);
+    let opened = named.map(|space| open(space, arguments)).transpose()?;
+    let of_space = opened.as_ref().and_then(|file| file.kernel.as_ref()).map(|own| own.name.as_str());
+    let kernel = of_space.or(place.filter(|_| is_kernel));
+    if kernel.is_none() && kernels.len() > 1 {
+        let text = format!("`{name}` of which kernel? There are {}", kernels.join(", "));
+        return Err(CliError::usage(text).with_hint(format!("`evo restore {} {name} …`", kernels[0])));
+    }
+    let rungs = chosen(&ladder, kernel, arguments.device.as_deref())?;
+    let rung = newest(&rungs).ok_or_else(|| {
+        CliError::usage(format!("there is nothing to restore in `{}`", arguments.out.display()))
+            .with_hint("`evo history` lists what there is")
+    })?;
+    let device = if rung.device_kind == "cuda" { DeviceKind::Cuda } else { DeviceKind::Host };
+    let past = past(rung, name, device, &arguments.out)?;
+    let file = match opened {
+        Some(file) => file,
+        None => open(&past.space, arguments).map_err(|error| {
+            let hint = format!("name the space as it is today: `evo restore SPACE {name} --to FOLDER`");
+            error.with_hint(hint)
+        })?,
+    };
+    let at_commit = match past.step.and_then(|step| step.git_commit.as_ref()) {
+        Some(commit) => format!("it was measured at commit {commit}"),
+        None => "no commit was recorded".to_string(),
+    };
+    let request = RestoreRequest {
+        configuration: &past.configuration,
+        source: past.source,
+        launch: past.launch,
+        source_hash: past.source_hash.as_ref(),
+        device,
+    };
+    let files = restored(&file, &request).map_err(|error| {
+        CliError::usage(error).with_hint(format!("the space was edited since; {at_commit}"))
+    })?;
+    if files.source_changed && !arguments.force {
+        let text = format!("the kernel was edited since {} was measured", past.shown);
+        let hint = format!("{at_commit}, or take its configuration with today's source: `--force`");
+        return Err(CliError::usage(text).with_hint(hint));
+    }
+    write(&arguments.to, &files, arguments.force)?;
+    let space = named.unwrap_or(&past.space);
+    answer(arguments, call, &past, &files, space)
+}
+
+/// The name behind `@`, and the word beside it.
+fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
+    let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
+    let [name] = names[..] else {
+        let text = "`evo restore` takes one name, such as `@champion`, `@best`, `@17` or `@iteration-3`";
+        return Err(CliError::usage(text).with_hint("`evo history` lists what there is"));
+    };
+    Ok((name, words.iter().map(String::as_str).find(|word| *word != name)))
+}
+
+fn open(space: &str, arguments: &RestoreArgs) -> Result<SpaceFile, CliError> {
+    words::named_space(&[space.to_string()]).open(arguments.limits.access())
+}
+
+/// `@best` and `@iteration-3` are of `evo evaluate`; every other name means what it means everywhere.
+fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Result<Past<'a>, CliError> {
+    let Rung { kernel, device_kind, steps, iterations, section, .. } = rung;
+    let of_evaluate =
+        |number: u64| steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number);
+    let refused = |text: String| CliError::usage(text).with_hint("`evo history` lists what there is");
+    let of_section = section.as_ref().map(|section| &section.study.space);
+    let space = of_section.or(iterations.last().map(|line| &line.space)).cloned().unwrap_or_default();
+    let step = match name.strip_prefix(ITERATION).map(str::parse::<u64>) {
+        Some(Ok(number)) => of_evaluate(number).ok_or_else(|| {
+            refused(format!("`{kernel}` has no evaluation {number} of `evo evaluate` on {device_kind}"))
+        })?,
+        _ if name == "@best" => rung.best().ok_or_else(|| {
+            refused(format!("`{kernel}` has no best yet: nothing was accepted or confirmed"))
+        })?,
+        _ => {
+            let search = StudySearch { out, study: None, kernel, device: Some(device) };
+            let (found, kind) = candidate::named(&search, name).map_err(|error| {
+                let number = name[1..].parse().ok().filter(|number| of_evaluate(*number).is_some());
+                let hint = number
+                    .map(|number| format!("evaluation {number} of `evo evaluate` is `{ITERATION}{number}`"));
+                hint.into_iter().fold(cli_candidate::error(error), CliError::with_hint)
+            })?;
+            let is_same = |step: &&LadderStep| {
+                step.kind == StepKind::Champion
+                    && step.number == found.number
+                    && step.study.as_ref() == Some(&found.study)
+            };
+            let (kind, shown) = match kind {
+                CandidateKind::Champion | CandidateKind::Previous => {
+                    ("champion", format!("champion {}", found.number))
+                }
+                _ => ("study", format!("evaluation {} of study `{}`", found.number, found.study)),
+            };
+            return Ok(Past {
+                kind,
+                number: found.number,
+                shown,
+                step: steps.iter().find(is_same),
+                space,
+                configuration: found.configuration,
+                source: None,
+                launch: None,
+                source_hash: found.source_hash,
+            });
+        }
+    };
+    let is_evaluation = step.kind == StepKind::Evaluation;
+    let iteration = iterations.iter().find(|line| is_evaluation && line.number == step.number);
+    let candidate = iteration.map(|line| &line.candidate);
+    Ok(Past {
+        kind: step.kind.as_str(),
+        number: step.number,
+        shown: format!("{} {}", step.kind.as_str(), step.number),
+        step: Some(step),
+        space: iteration.map_or(space, |line| line.space.clone()),
+        configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration).clone(),
+        source: candidate.and_then(|candidate| candidate.source.as_deref()),
+        launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
+        source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).clone(),
+    })
+}
+
+/// Writes the files into a folder, which is made. Names that are there are replaced where `force` allows it, and never
+/// followed.
+fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> {
+    let refused = |text: String, hint: &str| CliError::bad_file(text, to).with_hint(hint);
+    // Without the slash at the end, which would follow a link.
+    let to: &Path = &to.components().collect::<PathBuf>();
+    if std::fs::symlink_metadata(to).is_ok_and(|found| !found.is_dir()) {
+        let text = format!("`{}` is not a folder", to.display());
+        return Err(refused(text, "`--to` names a folder that is not there yet, and no link"));
+    }
+    let is_filled = std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some());
+    if is_filled && !force {
+        let text = format!("the folder `{}` is there and not empty", to.display());
+        return Err(refused(text, "name another one, or add `--force` to replace the three files in it"));
+    }
+    let texts = [(CONFIG, &files.configuration), (SOURCE, &files.source), (LAUNCH, &files.launch)];
+    export::write(to, &texts.map(|(name, text)| ExportFile::of(name, text.as_bytes(), "")))
+}
+
+fn answer(
+    arguments: &RestoreArgs,
+    call: &Call,
+    past: &Past<'_>,
+    files: &RestoredFiles,
+    space: &str,
+) -> Result<Answer, CliError> {
+    let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
+    let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
+    if past.source.is_some() {
+        again += &format!(" --source {}", quoted(SOURCE));
+        again += &if files.has_launch { format!(" --launch {}", quoted(LAUNCH)) } else { String::new() };
+    }
+    if arguments.out != Path::new("evidence") {
+        again += &format!(" --out {}", quote(&arguments.out.display().to_string()));
+    }
+    let mut notes = files.notes.clone();
+    if files.source_changed {
+        notes.push("the kernel was edited since: this is its configuration with today's source".into());
+    }
+    let result = Restored {
+        number: past.number,
+        kind: past.kind,
+        at: Known::of(past.step.map(|step| step.at.as_str()), "no time was recorded"),
+        folder: arguments.to.display().to_string(),
+        files: [CONFIG, SOURCE, LAUNCH],
+        configuration: &past.configuration,
+        source_hash: Known::of(files.source_hash.as_ref(), "the record has none"),
+        source_changed: files.source_changed,
+        again: &again,
+        notes: &notes,
+    };
+    let answer = Answer::of(ExitCode::Done, &ResultAlone { result });
+    notes.iter().for_each(|note| output::say(&format!("note: {note}")));
+    if !call.is_json() {
+        let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
+        let folder = arguments.to.display();
+        output::stdout(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown))?;
+    }
+    Ok(answer)
+}
+
+/// The `result` of `evo restore`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Restored<'a> {
+    number: u64,
+    kind: &'a str,
+    at: Known<&'a str>,
+    folder: String,
+    files: [&'static str; 3],
+    #[schemars(with = "ConfigurationObject")]
+    configuration: &'a Configuration,
+    #[schemars(with = "Option<HashText>")]
+    source_hash: Known<&'a ContentHash>,
+    source_changed: bool,
+    again: &'a str,
+    notes: &'a [String],
+}
+
 /// `evo history`, `evo summary`
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
@@ -134,10 +363,9 @@ pub struct HistoryArgs {
     pub json: bool,
 }
 
-/// `evo restore`
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// [SPACE|KERNEL] and @champion, @best, @previous, or @NUMBER of an evaluation that `evo history` lists
+    /// [SPACE|KERNEL] and @champion, @previous, @NUMBER or @HASH as everywhere, or @best or @iteration-NUMBER of `evo evaluate`
     #[arg(value_name = "SPACE|KERNEL|@NAME", required = true, num_args = 1..=2)]
     pub words: Vec<String>,
     /// Write config.json, kernel.cu and launch.json to this folder, which is made
@@ -153,8 +381,40 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "KIND", value_parser = ["host", "cuda"])]
     pub device: Option<String>,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
+    pub limits: LimitArgs<OPENING>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[cfg(debug_assertions)]
+    use crate::journal::disk::faults;
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_full_disk_leaves_no_folder_that_was_not_there() {
+        let root = tempfile::tempdir().unwrap();
+        let to = root.path().join("outer/inner");
+        let files = RestoredFiles {
+            configuration: "{}".into(),
+            source: "int x;".into(),
+            launch: "{}".into(),
+            ..RestoredFiles::default()
+        };
+        faults::begin(1, 1.0);
+        let failed = write(&to, &files, false);
+        assert!(!faults::end().is_empty());
+        assert!(failed.is_err() && !root.path().join("outer").exists(), "{failed:?}");
+        // A folder that was there stays.
+        std::fs::create_dir(root.path().join("outer")).unwrap();
+        faults::begin(1, 1.0);
+        let failed = write(&to, &files, false);
+        faults::end();
+        assert!(failed.is_err() && root.path().join("outer").is_dir() && !to.exists(), "{failed:?}");
+        write(&to, &files, false).unwrap();
+        assert!(to.join(CONFIG).is_file());
+    }
 }

@@ -238,7 +238,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
         let hint = failure.hint.unwrap_or_else(|| "install Python, or set EVO_PYTHON".to_string());
         CliError::usage(text).with_code(ErrorCode::ToolMissing).with_hint(hint)
     })?;
-    let answer = probed(&python, path, arguments.limit_python)?;
+    let answer = probed(&python, path, arguments.limits.python)?;
     let json: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
     if let Some(why) = json["missing"].as_str() {
         let text = format!(
@@ -253,7 +253,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
     task::module(&answer, &init::name_of(path), &program).map_err(|error| refused(path, &error))
 }
 
-fn probed(python: &Path, path: &Path, seconds: u64) -> Result<String, CliError> {
+fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliError> {
     let refused = |text: String, hint: &str| {
         CliError::bad_file(format!("`{}`: {text}", path.display()), path).with_hint(hint)
     };
@@ -261,7 +261,7 @@ fn probed(python: &Path, path: &Path, seconds: u64) -> Result<String, CliError> 
     let mut command = Command::new(python);
     // No files of Python's own beside the task.
     command.args(["-B", "-c", PROBE]).arg(&absolute).current_dir(folder_of(&absolute));
-    let ended = process::run(command, &RunLimits::new(Duration::from_secs(seconds))).map_err(|error| {
+    let ended = process::run(command, &RunLimits::new(limit)).map_err(|error| {
         CliError::usage(format!("`{}` does not start: {error}", python.display()))
             .with_code(ErrorCode::ToolMissing)
             .with_hint("install Python, or set EVO_PYTHON")
@@ -271,8 +271,8 @@ fn probed(python: &Path, path: &Path, seconds: u64) -> Result<String, CliError> 
     let last = printable(&shortened(last.trim(), WORDS_SHOWN)).into_owned();
     let last = if last.is_empty() { String::new() } else { format!(" (last words: {last})") };
     if ended.timed_out {
-        let text = format!("it did not say within {seconds} s what it computes{last}");
-        return Err(refused(text, "raise `--limit-python`"));
+        let text = format!("it did not say within {} s what it computes{last}", limit.as_secs_f64());
+        return Err(refused(text, "allow more with `--limit python=TIME`"));
     }
     if !ended.succeeded() {
         return Err(refused(

@@ -1,8 +1,5 @@
 //! `evo init KERNEL.cu`: a first space file for a plain kernel, with what was guessed marked. The kernel stays as it is.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +14,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
+use super::limits::{IMPORTING, LimitArgs};
 use super::output;
 use super::words;
 use crate::journal::own_folder::OwnFolder;
@@ -54,7 +52,6 @@ fn path_from(to: &Path, source: &Path) -> Result<String, CliError> {
     Ok(below.join(source.file_name().unwrap_or_default()).to_string_lossy().into_owned())
 }
 
-/// `evo init`
 #[derive(Debug, Args)]
 pub struct InitArgs {
     /// A CUDA source with the kernel; it is read and not changed
@@ -80,7 +77,6 @@ pub enum ImportFormat {
     Kernelbench,
 }
 
-/// `evo import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The form of the file
@@ -95,9 +91,8 @@ pub struct ImportArgs {
     /// The workload with this `uuid`; may be given several times [default: all of them]
     #[arg(long, value_name = "UUID")]
     pub workload: Vec<String>,
-    /// Seconds that a Python file may take to say what it computes
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub limit_python: u64,
+    #[command(flatten)]
+    pub limits: LimitArgs<IMPORTING>,
     #[command(flatten)]
     pub target: FirstSpaceArgs,
 }

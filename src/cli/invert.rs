@@ -3,9 +3,6 @@
 //! Harmed variants are typed apart: what is measured of one is an [`InvertDose`] and never an evaluation, so no journal,
 //! board, prior, seed, gate or export can take it.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -26,24 +23,22 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::judge::{self, Aim, Bench, INVERT, VerdictEnd};
+use super::judge::{self, Aim, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
 use super::one_args::TestOneArgs;
 use super::profile::attributes_of;
-use super::{candidate, device_lane, output, session};
+use super::{device_lane, output, session};
 use crate::compile::cache::{self, Cache};
-use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::ports::{Evaluate, Rivals};
-use crate::engine::single::{self, Single};
+use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, ProfiledLaunch};
 use crate::kernel::harm::{self, Dose, HarmFacts, HarmPlan, apply};
-use crate::kernel::spec::{KernelSpec, MetricEvidence};
+use crate::kernel::spec::{DiagnoseSpec, KernelSpec, MetricEvidence};
 use crate::report::invert::{self, Inverted};
 use crate::report::judged::{VerdictBrief, VerdictFields};
-use crate::supervise::job::{Job, Standing};
+use crate::supervise::job::{Job, JobReach};
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
 
-/// `evo invert`
 #[derive(Debug, Args)]
 pub struct InvertArgs {
     #[command(flatten)]
@@ -66,16 +61,13 @@ pub enum InvertCounters {
 
 pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let one = &arguments.one;
-    let access = one.run.access.access();
-    let candidate = candidate::resolve(&one.words, &one.candidate, &one.run.device, access)?;
-    check_names(&arguments.only, session::kernel_of(&candidate.file)?)?;
+    let asked = judge::ask(one, call, Aim::Invert)?;
+    check_names(&arguments.only, asked.kernel()?)?;
     if one.problems.len() > 1 {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
-    let tried = judge::run(judge::ask(one, call, Aim::Invert)?, call, Aim::Invert, |bench| {
-        Harm::run(arguments, call, &candidate, bench)
-    })?;
+    let tried = judge::run(asked, call, Aim::Invert, |bench| Harm::run(arguments, call, bench))?;
     let Some((found, counters, file)) = &tried.found else { return tried.answer(call, None) };
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
     let VerdictEnd { answer, fields, brief } = tried.ended(call, absent, &invert::text(found))?;
@@ -138,7 +130,6 @@ type Harmed = (Inverted, Result<String, String>, Result<String, String>);
 /// The unharmed kernel on a device, and what is known of it.
 struct Harm<'c, 'b, 'a> {
     problems: &'c [String],
-    candidate: &'c ResolvedCandidate,
     bench: &'b mut Bench<'a>,
     attributes: Vec<EntryAttributes>,
     /// How far the unharmed kernel differs from itself.
@@ -148,12 +139,7 @@ struct Harm<'c, 'b, 'a> {
 
 impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
     /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
-    fn run(
-        arguments: &'c InvertArgs,
-        call: &Call,
-        candidate: &'c ResolvedCandidate,
-        bench: &'b mut Bench<'a>,
-    ) -> Result<Harmed, CliError> {
+    fn run(arguments: &'c InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed, CliError> {
         let job: &'a Job = bench.job;
         let timed = job.timed.first().ok_or_else(|| {
             CliError::usage("no problem of this kernel is timed, so nothing can be compared")
@@ -186,7 +172,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
         let mut file = Err(String::new());
         let problems = &arguments.one.problems;
-        let mut harm = Harm { problems, candidate, bench, attributes, noise_floor, counters };
+        let mut harm = Harm { problems, bench, attributes, noise_floor, counters };
         for plan in plans {
             let row = harm.row(plan)?;
             found.rows.push(row);
@@ -206,7 +192,8 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
     }
 
     fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
-        let HarmPlan { name: pathology, resource, unit, try_next, lightens, shows_as, moves, doses } = plan;
+        let HarmPlan { spec, shows_as, doses } = plan;
+        let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
         let not_run = |why: String| format!("not run: {why}");
         let doses = match doses {
@@ -254,8 +241,9 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         unit: &str,
         lightens: bool,
     ) -> Result<Result<(InvertDose, Option<Job>), String>, CliError> {
-        let space = &self.candidate.file.space;
-        let mut kernel = session::kernel_of(&self.candidate.file)?.clone();
+        let Bench { candidate, setup, lane, seed, .. } = &mut *self.bench;
+        let file = &candidate.file;
+        let mut kernel = session::kernel_of(file)?.clone();
         if let Err(why) = apply(&mut kernel, &dose.change) {
             return Ok(Err(why));
         }
@@ -263,33 +251,24 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
             let set = dose.set.iter().find(|(other, _)| other == name);
             (Arc::from(name), set.map_or(value, |(_, other)| other).clone())
         };
-        let configuration = Configuration::new(self.candidate.configuration.iter().map(pair).collect());
-        let Some(genome) = space.genome(&configuration) else {
+        let configuration = Configuration::new(candidate.configuration.iter().map(pair).collect());
+        let Some(genome) = file.space.genome(&configuration) else {
             return Ok(Err(format!("`{configuration}` is not a point of this space")));
         };
         let (unit, what) = (unit.to_string(), dose.shown.clone());
         let mut found = InvertDose { dose: dose.amount, unit, what, ..InvertDose::default() };
-        if let Some(refused) = single::constraint_verdict(space, &configuration) {
-            found.verdict = refused.verdict.label();
-            return Ok(Ok((found, None)));
-        }
-        let Bench { setup, lane, seed, .. } = &mut *self.bench;
         let problems = session::problems(&kernel, setup.choice.kind, self.problems)?;
         let recipe = session::recipe(&kernel, &problems, setup, lane.info(), *seed)?;
-        let compiled =
-            single::job(&recipe, genome, configuration, false, |prepared| judge::compile(setup, prepared))?;
-        let (begun, job) = match compiled {
-            Ok(ready) => ready,
+        // The gates alone: the comparison times it.
+        let depth = JobDepth { deep: false, reach: JobReach::Whole, is_timed: false };
+        let point = OtherPoint { what: "a harmed variant", file, genome, configuration };
+        let (judged, job) = match point.judged(&recipe, setup, lane, depth)? {
+            Ok(judged) => judged,
             Err(refused) => {
-                found.verdict = refused.verdict.label();
+                found.verdict = refused.label;
                 return Ok(Ok((found, None)));
             }
         };
-        // The gates alone: the comparison times it.
-        let judged = begun.judged(lane.evaluate(&job.gates_only(), &Standing::default()));
-        if judged.lost {
-            return Err(CliError::device("the device was lost while a harmed variant was judged"));
-        }
         let verdict = &judged.evaluation.verdict;
         found.verdict = verdict.label();
         found.changed = Some(self.differs(&judged, &job));
@@ -358,7 +337,7 @@ impl HarmCounters {
             return Err("`--counters off`".to_string());
         }
         let fields: BTreeSet<&str> =
-            plans.iter().flat_map(|plan| &plan.moves).map(|evidence| evidence.metric.as_str()).collect();
+            plans.iter().flat_map(|plan| &plan.spec.moves).map(|evidence| evidence.metric.as_str()).collect();
         if fields.is_empty() {
             return Err("no pathology of this call names a metric".to_string());
         }
@@ -367,7 +346,7 @@ impl HarmCounters {
         let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
         let options =
             device_lane::lane_options(bench.setup, Some(kernel)).map_err(|error| error.to_string())?;
-        let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.limit_tool);
+        let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.tool);
         let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
         let unharmed = counters.collect(bench.job, fields)?;
         Ok(HarmCounters { unharmed, ..counters })

@@ -1,102 +1,277 @@
-//! `--limit-compile`, `--limit-device`, `--limit-tool` and `--limit-total`: what a command may take, step by step and
-//! as a whole.
+//! `--limit NAME=TIME,…`: what a command may take, step by step and as a whole. One grammar for all commands, each of
+//! which knows some of the names.
 
+use std::ffi::OsString;
+use std::fmt::Write;
 use std::io;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use evo_protocol::envelope::LimitsReport;
+use evo_space::document::suggestion;
 
 use super::call::Call;
 use super::error::CliError;
 use super::guard;
-use crate::budget;
+use crate::kernel::access::SpaceAccess;
 
-/// What a command may take.
-#[derive(Debug, Clone, Args)]
-pub struct LimitArgs {
-    /// Longest time for compiling one variant: `90s`, `2m`, `1h`
-    #[arg(long = "limit-compile", value_name = "TIME", default_value = "120s", value_parser = duration, allow_negative_numbers = true)]
-    pub limit_compile: Duration,
-    /// Longest time for one step of a variant on the device, such as a launch
-    #[arg(long = "limit-device", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
-    pub limit_device: Duration,
-    /// Longest time for one run of an outside program
-    #[arg(long = "limit-tool", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
-    pub limit_tool: Duration,
-    #[command(flatten)]
-    pub total: TotalLimit,
+/// One name of `--limit`. Times are written as a user writes them.
+struct LimitSpec {
+    name: &'static str,
+    default: &'static str,
+    least: &'static str,
+    most: &'static str,
+    about: &'static str,
+    set: fn(&mut Limits, Duration),
 }
 
-/// What a command may take as a whole.
-#[derive(Debug, Clone, Args)]
-pub struct TotalLimit {
-    /// Longest time for the whole command [default: off]
-    #[arg(long = "limit-total", value_name = "TIME", value_parser = duration, allow_negative_numbers = true)]
-    pub limit_total: Option<Duration>,
-    /// `--time-limit` of a command that has one; the shorter of both counts.
-    #[arg(skip)]
+/// Sets of names, a bit for each place in `LIMITS`: those that a command knows which opens a space and does no more with
+/// it, and so on.
+pub const OPENING: u8 = 0b001_0000;
+pub const COMPILING: u8 = 0b011_0001;
+pub const RANKING: u8 = 0b011_0011;
+pub const JUDGING: u8 = 0b011_1111;
+pub const WHOLE: u8 = 0b010_0000;
+pub const IMPORTING: u8 = 0b100_0000;
+
+/// Each with its default, the smallest and the largest.
+const LIMITS: [LimitSpec; 7] = [
+    spec("compile", "120s", "1s", "24h", "compiling one variant", |limits, time| limits.compile = time),
+    spec("device", "300s", "1s", "24h", "one step on the device", |limits, time| limits.device = time),
+    spec("tool", "300s", "1s", "24h", "one run of an outside program", |limits, time| limits.tool = time),
+    spec("sampling", "off", "100ms", "5s", "sampling one problem in one timing mode", |limits, time| {
+        limits.sampling = Some(time)
+    }),
+    spec("space", "10s", "100ms", "24h", "opening the space, in processor time", |limits, time| {
+        limits.space = time
+    }),
+    spec("total", "off", "1s", "10000h", "the whole command", |limits, time| limits.total = Some(time)),
+    spec("python", "120s", "1s", "1h", "a Python file to say what it computes", |limits, time| {
+        limits.python = time
+    }),
+];
+
+const fn spec(
+    name: &'static str,
+    default: &'static str,
+    least: &'static str,
+    most: &'static str,
+    about: &'static str,
+    set: fn(&mut Limits, Duration),
+) -> LimitSpec {
+    LimitSpec { name, default, least, most, about, set }
+}
+
+/// What a command may take. A limit whose name the command does not know has its default.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    pub compile: Duration,
+    pub device: Duration,
+    pub tool: Duration,
+    /// Absent for as long as a better interval is in sight.
+    pub sampling: Option<Duration>,
+    space: Duration,
+    pub total: Option<Duration>,
+    pub python: Duration,
+    /// `--time-limit` of a command that has one; the shorter of it and `total` counts.
     pub time_limit: Option<Duration>,
+    allow_outside: bool,
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    budget::duration(text).ok_or_else(|| "it is not a time such as `90s`, `10m` or `2h`".to_string())
+/// The limits of a command that knows these names, and how it may open a space if it opens one.
+#[derive(Clone, Debug)]
+pub struct LimitArgs<const KNOWN: u8>(pub Limits);
+
+impl<const KNOWN: u8> Deref for LimitArgs<KNOWN> {
+    type Target = Limits;
+
+    fn deref(&self) -> &Limits {
+        &self.0
+    }
+}
+
+fn known_of(known: u8) -> impl Iterator<Item = &'static LimitSpec> + Clone {
+    LIMITS.iter().enumerate().filter(move |(at, _)| known & 1 << at != 0).map(|(_, spec)| spec)
+}
+
+impl<const KNOWN: u8> Args for LimitArgs<KNOWN> {
+    fn augment_args(command: Command) -> Command {
+        let mut help = "Longest times, such as `".to_string();
+        for (at, LimitSpec { name, default, about, .. }) in known_of(KNOWN).enumerate() {
+            let lead = if at == 0 { format!("{name}=30s`: ") } else { ", ".to_string() };
+            let _ = write!(help, "{lead}{name} for {about} [{default}]");
+        }
+        let limit = Arg::new("limit").long("limit").value_name("NAME=TIME,…").help(help);
+        let command = command.arg(limit.action(ArgAction::Append).value_delimiter(','));
+        match KNOWN & OPENING != 0 {
+            true => command.arg(
+                Arg::new("allow_outside")
+                    .long("allow-outside")
+                    .action(ArgAction::SetTrue)
+                    .help("Let the space file name files outside its own folder"),
+            ),
+            false => command,
+        }
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const KNOWN: u8> FromArgMatches for LimitArgs<KNOWN> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let words: Vec<&str> = given(matches).collect();
+        let allow_outside = matches.try_get_one("allow_outside").ok().flatten() == Some(&true);
+        let mut limits = Limits { allow_outside, ..Limits::default() };
+        for LimitSpec { default, set, .. } in &LIMITS {
+            time(default).into_iter().for_each(|time| set(&mut limits, time));
+        }
+        for (at, word) in words.iter().enumerate() {
+            let (spec, time) = read(word, KNOWN).map_err(|(text, hint)| wrong(word, &text, &hint))?;
+            if words[..at].iter().any(|before| before.split('=').next() == Some(spec.name)) {
+                return Err(wrong(word, &format!("`{}` has a limit already", spec.name), "name each once"));
+            }
+            (spec.set)(&mut limits, time);
+        }
+        Ok(LimitArgs(limits))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// What a command line says behind `--limit`, an item for each `NAME=TIME`.
+pub fn given(matches: &ArgMatches) -> impl Iterator<Item = &str> {
+    let given = matches.try_get_many::<String>("limit").ok().flatten();
+    given.into_iter().flatten().map(String::as_str)
+}
+
+/// The same as clap says of a value that it refuses.
+fn wrong(word: &str, text: &str, hint: &str) -> clap::Error {
+    let message =
+        format!("`--limit {word}`: {text}\n\n  tip: {hint}\n\nFor more information, try '--help'.\n");
+    clap::Error::raw(ErrorKind::ValueValidation, message)
+}
+
+/// One limit and its time; an error is what is wrong, and the way out.
+fn read(word: &str, known: u8) -> Result<(&'static LimitSpec, Duration), (String, String)> {
+    let names = known_of(known).map(|spec| spec.name);
+    let all = || format!("there are {}", names.clone().collect::<Vec<_>>().join(", "));
+    let Some((name, text)) = word.split_once('=') else {
+        return Err(("expected NAME=TIME".to_string(), all()));
+    };
+    let Some(spec) = known_of(known).find(|spec| spec.name == name) else {
+        let hint = suggestion(name, names.clone(), all);
+        return Err((format!("this command has no limit `{name}`"), hint));
+    };
+    let LimitSpec { least, most, about, .. } = spec;
+    let hint = format!("`{name}` is for {about}: {least} to {most}");
+    match (time(text), time(least), time(most)) {
+        (Err(text), _, _) => Err((text, hint)),
+        (Ok(time), Ok(from), Ok(to)) if !(from..=to).contains(&time) => {
+            Err((format!("it is not between {least} and {most}"), hint))
+        }
+        (Ok(time), _, _) => Ok((spec, time)),
+    }
+}
+
+/// A time as options take it: `500ms`, `90s`, `10m`, `2h`.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let factor = match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    };
+    let number = text[..text.len() - unit.len()].parse::<f64>().unwrap_or(f64::NAN);
+    let time = Duration::try_from_secs_f64(number * factor).ok().filter(|time| !time.is_zero());
+    time.ok_or_else(|| "it is not a time such as `500ms`, `90s`, `10m` or `2h`".to_string())
+}
+
+/// Words of a command line as they are written today. `--limit-compile 30s` was a limit once, where `--limit-space` took
+/// seconds, and the `--limit` of `evo space` a number of rows.
+pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let (mut words, mut modern) = (words.into_iter(), Vec::<OsString>::new());
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        let (option, value) =
+            text.split_once('=').map_or((&*text, None), |(option, value)| (option, Some(value)));
+        let had_rows = modern.first().is_some_and(|command| command == "space");
+        let is_old = |name: &&str| name.starts_with('-') || name.is_empty() && had_rows;
+        let Some(name) = option.strip_prefix("--limit").filter(is_old) else {
+            // Behind `--` nothing is an option.
+            let rest = if text == "--" { usize::MAX } else { 0 };
+            modern.push(word);
+            modern.extend(words.by_ref().take(rest));
+            continue;
+        };
+        let next = || words.next().unwrap_or_default().to_string_lossy().into_owned();
+        let value = value.map_or_else(next, String::from);
+        let is_number = value.parse::<f64>().is_ok();
+        let (option, value) = match name {
+            "" => (if is_number { "--rows" } else { "--limit" }, value),
+            "-space" | "-python" if is_number => ("--limit", format!("{}={value}s", &name[1..])),
+            _ => ("--limit", format!("{}={value}", &name[1..])),
+        };
+        modern.extend([OsString::from(option), OsString::from(value)]);
+    }
+    modern
 }
 
 /// What a command that ends in order by itself gets beyond its limit: its answer is promised after 15 s at the latest.
 const GRACE: Duration = Duration::from_secs(14);
 
-impl LimitArgs {
-    /// Puts the limits in force: the call's object names them, and the whole command ends when its time is used up.
-    ///
-    /// # Errors
-    /// The machine starts no thread.
-    pub fn begin(&self, call: &Call) -> Result<(), CliError> {
-        self.begin_with(call, Duration::ZERO)
+impl Limits {
+    /// How a space may be opened.
+    pub fn access(&self) -> SpaceAccess {
+        SpaceAccess { limit: self.space, allow_outside: self.allow_outside, render_apart: true }
     }
 
-    pub fn begin_orderly(&self, call: &Call) -> Result<(), CliError> {
-        self.begin_with(call, GRACE)
-    }
-
-    fn begin_with(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
-        let steps = [self.limit_compile, self.limit_device, self.limit_tool];
-        self.total.watch(call, steps.map(Some), grace)
-    }
-}
-
-impl TotalLimit {
-    /// Puts the limit in force where it is the only one.
-    pub fn begin(&self, call: &Call) -> Result<(), CliError> {
-        self.watch(call, [None; 3], Duration::ZERO)
-    }
-
-    /// When the limit is used up, counted from now.
+    /// When the limit of the whole command is used up, counted from now.
     pub fn until(&self) -> Option<Instant> {
         self.in_force().map(|(limit, _)| Instant::now() + limit)
     }
 
     fn in_force(&self) -> Option<(Duration, &'static str)> {
-        let total = self.limit_total.map(|limit| (limit, "--limit-total"));
+        let total = self.total.map(|limit| (limit, "--limit total=TIME"));
         total.into_iter().chain(self.time_limit.map(|limit| (limit, "--time-limit"))).min()
     }
 
     /// The error that the limit in force is used up; none where there is no limit.
     pub fn used_up(&self) -> Option<CliError> {
-        let (limit, flag) = self.in_force()?;
-        Some(guard::total_is_over(limit).with_hint(format!("allow more with `{flag}`")))
+        let (limit, option) = self.in_force()?;
+        Some(guard::total_is_over(limit).with_hint(format!("allow more with `{option}`")))
+    }
+}
+
+impl<const KNOWN: u8> LimitArgs<KNOWN> {
+    /// Puts the limits in force: the call's object names them, and the whole command ends when its time is used up.
+    pub fn begin(&self, call: &Call) -> Result<(), CliError> {
+        self.watch(call, Duration::ZERO)
     }
 
-    fn watch(&self, call: &Call, steps: [Option<Duration>; 3], grace: Duration) -> Result<(), CliError> {
+    pub fn begin_orderly(&self, call: &Call) -> Result<(), CliError> {
+        self.watch(call, GRACE)
+    }
+
+    fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
         let in_force = self.in_force();
-        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
-        let [compile_s, device_s, tool_s] = steps.map(seconds);
-        let total_s = seconds(in_force.map(|(limit, _)| limit));
+        // The first name is `compile`: who compiles nothing runs nothing either.
+        let step = |limit: Duration| (KNOWN & 1 != 0).then_some(limit.as_secs_f64());
+        let [compile_s, device_s, tool_s] = [self.compile, self.device, self.tool].map(step);
+        let total_s = in_force.map(|(limit, _)| limit.as_secs_f64());
         let limits = LimitsReport { compile_s, device_s, tool_s, total_s, hit: None };
         call.know(|facts| facts.limits = Some(limits));
-        let Some((limit, flag)) = in_force else { return Ok(()) };
+        let Some((limit, option)) = in_force else { return Ok(()) };
         let failed = |error: io::Error| CliError::harness(format!("cannot watch the clock: {error}"));
-        guard::limit_total(call, limit, flag, grace).map_err(failed)
+        guard::limit_total(call, limit, option, grace).map_err(failed)
     }
 }
 
@@ -106,19 +281,57 @@ mod tests {
 
     use super::*;
 
-    #[derive(Parser)]
+    #[derive(Debug, Parser)]
     struct OnlyLimits {
         #[command(flatten)]
-        limits: LimitArgs,
+        limits: LimitArgs<JUDGING>,
+    }
+
+    fn limits(line: &str) -> Result<Limits, String> {
+        let words = modern(line.split_whitespace().map(OsString::from));
+        let read = OnlyLimits::try_parse_from(words);
+        read.map(|read| read.limits.0).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_limit_is_a_time_with_its_unit() {
-        let read = |line: &str| OnlyLimits::try_parse_from(line.split_whitespace()).map(|read| read.limits);
-        let limits = read("evo --limit-tool 1h --limit-total 2m").unwrap();
-        assert_eq!((limits.limit_tool.as_secs(), limits.limit_device), (3600, Duration::from_secs(300)));
-        for bad in ["0s", "5", "-1s", "1.5h", "soon", "99999999999999999999h"] {
-            assert!(read(&format!("evo --limit-device {bad}")).is_err(), "{bad}");
+    fn a_limit_is_a_name_and_a_time_between_two_ends() {
+        let read = limits("evo --limit tool=1h,sampling=500ms --limit total=2m").unwrap();
+        let [tool, device, compile] = [read.tool, read.device, read.compile].map(|limit| limit.as_secs());
+        assert_eq!((tool, device, compile), (3600, 300, 120));
+        assert_eq!(read.sampling, Some(Duration::from_millis(500)));
+        assert_eq!((read.total, read.space), (Some(Duration::from_secs(120)), Duration::from_secs(10)));
+        for (line, expected) in [
+            ("device=0s", "it is not a time such as"),
+            ("device=5", "it is not a time such as"),
+            ("device=-1s", "it is not a time such as"),
+            ("device=99999999999999999999h", "it is not a time such as"),
+            ("sampling=99ms", "it is not between 100ms and 5s"),
+            ("sampling=5001ms", "it is not between 100ms and 5s"),
+            ("space=0.01s", "it is not between 100ms and 24h"),
+            ("compil=5s", "no limit `compil`\n\n  tip: did you mean `compile`?"),
+            ("python=5s", "tip: there are compile, device, tool, sampling, space, total"),
+            ("5s", "`--limit 5s`: expected NAME=TIME"),
+            ("tool=5s,total=6s,tool=7s", "`--limit tool=7s`: `tool` has a limit already"),
+        ] {
+            let error = limits(&format!("evo --limit {line}")).unwrap_err();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_of_earlier_versions_are_written_as_today() {
+        for (line, expected) in [
+            (
+                "test-one --limit-compile 30s a --limit-tool=5m",
+                "test-one --limit compile=30s a --limit tool=5m",
+            ),
+            ("space a --limit-space 0.5 --limit 7", "space a --limit space=0.5s --rows 7"),
+            ("space a --limit=7 --limit space=1m", "space a --rows 7 --limit space=1m"),
+            ("test-one --limit 7 --limit-total", "test-one --limit 7 --limit total="),
+            ("sweep -- --limit-compile 30s", "sweep -- --limit-compile 30s"),
+        ] {
+            let words = modern(line.split(' ').map(OsString::from));
+            assert_eq!(words.join(" ".as_ref()), OsString::from(expected), "{line}");
         }
     }
 }

@@ -11,14 +11,12 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::output;
 
-/// `evo completions`
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell
     pub shell: clap_complete::Shell,
 }
 
-/// `evo man`
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// The command whose page is wanted (default: all)

@@ -13,7 +13,7 @@ use schemars::Schema;
 use super::answer::Answer;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::limits::duration;
+use super::limits::time;
 use super::output;
 use crate::mcp::{self, ToolSettings};
 use crate::request::emit::EmitForm;
@@ -35,7 +35,6 @@ pub fn run(arguments: &McpArgs, schema_of: fn(&str) -> Option<Schema>) -> Result
     Ok(Answer::from(ExitCode::Done))
 }
 
-/// `evo mcp`
 #[derive(Debug, Args)]
 pub struct McpArgs {
     /// `auto`, `host`, `cuda` or `cuda:INDEX`, for all tools
@@ -48,7 +47,7 @@ pub struct McpArgs {
     #[arg(long, value_parser = visibility(), default_value = "agent", value_name = "agent|owner", hide_possible_values = true)]
     pub visibility: Visibility,
     /// Longest wait for an answer of `evaluate` and `compare`
-    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = time, allow_negative_numbers = true)]
     pub time_limit: Duration,
 }
 

@@ -18,8 +18,8 @@ use super::args::SweepArgs;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::limits::LimitArgs;
-use super::one_args::{SandboxMode, SpaceAccessArgs, jobs};
+use super::limits::{LimitArgs, RANKING};
+use super::one_args::{SandboxMode, jobs};
 use super::sweep::{SweepPlan, SweepSubject, execute};
 use super::{evaluate, output, session};
 use crate::budget::StopReason;
@@ -34,7 +34,6 @@ use crate::replay::device::PREFIX;
 use crate::report::micro;
 use crate::report::width::stdout_width;
 
-/// `evo micro`
 #[derive(Debug, Args)]
 pub struct MicroArgs {
     /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]
@@ -64,9 +63,7 @@ pub struct MicroArgs {
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,
     #[command(flatten)]
-    pub access: SpaceAccessArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
+    pub limits: LimitArgs<RANKING>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -90,8 +87,7 @@ impl MicroArgs {
             out,
             jobs: self.jobs,
             sandbox: self.sandbox,
-            access: self.access.clone(),
-            limits: self.limits.clone(),
+            limits: LimitArgs(self.limits.0.clone()),
             ..Screening::parse_from(fixed).sweep
         }
     }
@@ -119,7 +115,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
     let device = match &mut plan.subject {
         SweepSubject::Live(live) => {
             live.is_hint = true;
-            live.choice().clone()
+            live.setup.choice.clone()
         }
         SweepSubject::Replayed(_) => return Err(CliError::harness("a ranking was made of a recording")),
     };
@@ -130,7 +126,7 @@ pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
 
     let unfilled = || CliError::harness("the ranking has no problem");
     let SweepSubject::Live(live) = &plan.subject else { return Err(unfilled()) };
-    let filling = live.filling().ok_or_else(unfilled)?;
+    let filling = live.filling.get().ok_or_else(unfilled)?;
     let kernel = session::kernel_of(&live.file)?;
     let (header, evaluations) = (done.study.header(), &done.study.history.evaluations);
     let ctas = |own: &Configuration| resolve(kernel, own, &filling.problem).map_or(0, |plan| blocks(&plan));

@@ -1,5 +1,8 @@
 //! Commands: arguments become a validated plan, the plan is run, the result is reported.
 
+// Comments on options are help texts, in which brackets are not links.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod answer;
 pub mod answers;
 pub mod args;
@@ -28,7 +31,7 @@ mod invert;
 mod json_out;
 mod judge;
 mod leaderboard;
-mod limits;
+pub mod limits;
 mod man;
 mod mcp;
 mod micro;
@@ -40,21 +43,18 @@ mod profile;
 mod progress;
 mod render;
 mod report;
-mod request;
-mod restore;
+pub mod request;
 mod rival;
 mod sanitize;
 pub mod seed;
 pub mod selftest;
 pub mod session;
 mod space;
-mod space_args;
 mod sweep;
 mod test_one;
 mod watch;
 pub mod words;
 mod worker;
-mod workers_args;
 
 pub use entry::main;
 pub use one_args::SandboxMode;

@@ -1,5 +1,6 @@
 //! Peers that a command asks for by name, and their processes.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
@@ -8,7 +9,7 @@ use evo_space::document::suggestion;
 use super::error::CliError;
 use crate::kernel::spec::PeerSpec;
 use crate::peer::{PeerSeat, SHIPPED, shipped};
-use crate::tool::{ToolKind, ToolPlaces, find};
+use crate::tool::{ToolFailure, ToolKind, ToolPlaces, find};
 
 /// Longest time of a peer's answer where nothing else is said; importing torch may take half a minute. A quick run
 /// waits less.
@@ -47,7 +48,7 @@ pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<Pe
             |why: String| CliError::usage(format!("the peer `{}` does not start: {why}", wanted.name));
         let mut peer = wanted.clone();
         if peer.command.is_empty() {
-            let python = find(ToolKind::Python, None, &ToolPlaces::of_environment()).map_err(|failure| {
+            let python = python().map_err(|failure| {
                 let hint = failure.hint.unwrap_or_else(|| "install Python, or set EVO_PYTHON".to_string());
                 refused(failure.message).with_code(ErrorCode::ToolMissing).with_hint(hint)
             })?;
@@ -63,6 +64,11 @@ pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<Pe
         })
     };
     wanted.iter().map(start).collect()
+}
+
+/// The Python that runs what is not a program by itself.
+pub fn python() -> Result<PathBuf, ToolFailure> {
+    find(ToolKind::Python, None, &ToolPlaces::of_environment())
 }
 
 pub fn place(own: &PeerSpec) -> ErrorPlace {

@@ -31,7 +31,7 @@ const TOOLCHAIN: &str = "toolchain.json";
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
 pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
-    let (setup, absent) = match session::setup(&arguments.device, None) {
+    let (setup, absent) = match session::setup(&arguments.device) {
         Ok(setup) => (setup, None),
         // What else is missing for a GPU is what the command is for.
         Err(error) if arguments.device.starts_with("cuda") => (without_gpu(&arguments.device), Some(error)),
@@ -63,7 +63,7 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
 /// What would be needed for a GPU where there is none.
 fn without_gpu(device: &str) -> DeviceSetup {
     let spec = device.to_string();
-    session::setup_on(DeviceChoice { kind: DeviceKind::Cuda, spec, arch: String::new(), name: None }, None)
+    session::setup_on(DeviceChoice { kind: DeviceKind::Cuda, spec, arch: String::new(), name: None })
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

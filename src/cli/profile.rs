@@ -1,17 +1,13 @@
 //! `evo profile`: what a profiler sees of one candidate that passed its gates, and what that means.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
-use evo_protocol::envelope::{EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
+use evo_protocol::device::{DeviceKind, EntryAttributes};
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
 use evo_protocol::known::{Known, told};
-use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::schema;
 use evo_space::genome::ContentHash;
@@ -20,16 +16,15 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::judge::{self, Aim, PROFILE, Tried, VerdictEnd};
+use super::judge::{self, Aim, AskedCandidate, Judged, PROFILE, Tried, VerdictEnd, time_of};
 use super::one_args::TestOneArgs;
-use super::{device_lane, output, session};
+use super::output;
 use crate::compile::cache::{self, Cache};
-use crate::engine::single::Single;
 use crate::inspect::profile::{
     self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, UnknownMetric,
 };
 use crate::journal::record::now;
-use crate::report::envelope::{CallFacts, ResultAlone};
+use crate::report::envelope::ResultAlone;
 use crate::report::profile::{ProfileAnswer, ProfileResult, text};
 use crate::study::{KeptProfile, ProfileFile, ProfileFileError, keep_profile};
 use crate::supervise::job::Job;
@@ -45,14 +40,13 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         let text = format!("`--problem` {} times: a profile is of one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo profile` once for each problem"));
     }
-    let tried = judge::run(judge::ask(one, call, Aim::Profile)?, call, Aim::Profile, |bench| {
-        device_lane::lane_options(bench.setup, Some(session::kernel_of(bench.file)?))
-    })?;
+    let tried = judge::run(judge::ask(one, call, Aim::Profile)?, call, Aim::Profile, |_| Ok(()))?;
+    let judged = &tried.judged;
+    if tried.found.is_none() {
+        return tried.answer(call, None);
+    }
+    let plan = judged.plans().first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
     // Its lane is gone by now, so that the profiler has the device to itself.
-    let judged = tried.found.as_ref().zip(tried.judged.job.as_ref()).zip(tried.judged.device.as_ref());
-    let Some(((options, job), device)) = judged else { return tried.answer(call, None) };
-    let plan = job.timed.first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
-    let sources = sources_of(device, plan, job, &tried.judged.single, tried.judged.mode);
     let looked = look(&CounterOrder {
         set: match arguments.set {
             CounterSet::Light => MetricSet::Light,
@@ -61,16 +55,16 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
         further: &arguments.metrics,
         ncu: arguments.ncu.as_deref(),
         keep_report: arguments.keep_report,
-        ..CounterOrder::light(options, job, sources, one.run.limits.limit_tool)
+        ..CounterOrder::of(&tried.asked, judged, plan)?
     })?;
     answer(arguments, call, &tried, &looked)
 }
 
 /// Shows what was found, keeps it, and says how the command ended.
-fn answer<T>(
+fn answer(
     arguments: &ProfileArgs,
     call: &Call,
-    tried: &Tried<T>,
+    tried: &Tried<()>,
     looked: &CounterLook,
 ) -> Result<Answer, CliError> {
     let profile = &looked.profile;
@@ -98,10 +92,10 @@ fn answer<T>(
 }
 
 /// Writes the profile into the folder of the candidate's study, or into that of its kernel.
-fn keep<T>(
+fn keep(
     arguments: &ProfileArgs,
     call: &Call,
-    tried: &Tried<T>,
+    tried: &Tried<()>,
     looked: &CounterLook,
     error: Option<EnvelopeError>,
 ) -> Result<KeptProfile, CliError> {
@@ -122,7 +116,6 @@ fn keep<T>(
     Ok(keep_profile(&folder, &file)?)
 }
 
-/// Where the files are, or why there are none.
 fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<String>; 2] {
     let shown = |path: &Path| Known::Is(path.display().to_string());
     let none = |why: &str| Known::Unknown(why.to_string());
@@ -142,7 +135,6 @@ fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<Str
     }
 }
 
-/// `evo profile`
 #[derive(Debug, Args)]
 pub struct ProfileArgs {
     #[command(flatten)]
@@ -169,10 +161,9 @@ pub enum CounterSet {
     Wide,
 }
 
-/// What is looked at, and how.
 pub struct CounterOrder<'a> {
     /// What workers of the device are told.
-    pub options: &'a LaneOptions,
+    pub options: LaneOptions,
     pub job: &'a Job,
     /// Device and plan, and what is known of them.
     pub sources: KnownSources<'a>,
@@ -187,7 +178,7 @@ pub struct CounterOrder<'a> {
 impl<'a> CounterOrder<'a> {
     /// The counters that name the bottleneck.
     pub fn light(
-        options: &'a LaneOptions,
+        options: LaneOptions,
         job: &'a Job,
         sources: KnownSources<'a>,
         limit: Duration,
@@ -195,25 +186,26 @@ impl<'a> CounterOrder<'a> {
         let (set, further) = (MetricSet::Light, &[][..]);
         CounterOrder { options, job, sources, set, further, ncu: None, keep_report: false, limit }
     }
-}
 
-/// What is known of a candidate that was judged, on a plan of its job.
-pub fn sources_of<'a>(
-    device: &'a DeviceInfo,
-    plan: &'a ProblemPlan,
-    job: &Job,
-    single: &'a Single,
-    mode: TimingMode,
-) -> KnownSources<'a> {
-    let mut times = single.evaluation.measurements.iter();
-    let time = times.find(|own| own.problem == plan.name && own.mode == mode);
-    KnownSources {
-        device,
-        plan,
-        resources: &single.evaluation.resources,
-        attributes: attributes_of(&single.attributes, job, plan),
-        time_ns: time.map(|time| time.p50_ns),
-        mode,
+    /// The same of a candidate that was judged on a device, on a plan of its job.
+    pub fn of(
+        asked: &AskedCandidate,
+        judged: &'a Judged,
+        plan: &'a ProblemPlan,
+    ) -> Result<CounterOrder<'a>, CliError> {
+        let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
+            return Err(CliError::harness("the candidate did not reach the device"));
+        };
+        let sources = KnownSources {
+            device,
+            plan,
+            resources: &judged.evaluation().resources,
+            attributes: attributes_of(&judged.single.attributes, job, plan),
+            time_ns: time_of(judged.evaluation(), plan, judged.mode).map(|time| time.p50_ns),
+            mode: judged.mode,
+        };
+        let limit = asked.options.run.limits.tool;
+        Ok(CounterOrder::light(asked.lane_options()?, job, sources, limit))
     }
 }
 
@@ -256,7 +248,8 @@ fn collect(
     tool: &FoundTool,
     report: &mut Option<Vec<u8>>,
 ) -> Result<Result<profile::Collected, NoCounters>, CliError> {
-    let CounterOrder { options, job, sources: KnownSources { device, plan, .. }, limit, .. } = *order;
+    let CounterOrder { options, job, sources: KnownSources { device, plan, .. }, limit, .. } = order;
+    let limit = *limit;
     let wanted = &profile::wanted(order.set, order.further, &device.arch);
     let scratch = Cache::open(&cache::default_dir())?.scratch()?;
     let folder = scratch.path();
@@ -284,7 +277,7 @@ pub fn error_of(none: &NoCounters) -> CliError {
 
 /// The object that is kept of a profile. `hashes` are those of the source and of the machine code.
 pub fn document(
-    facts: &CallFacts,
+    facts: &CommandEnvelope,
     hashes: [Option<&ContentHash>; 2],
     profile: &Profile,
     error: Option<EnvelopeError>,

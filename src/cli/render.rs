@@ -24,7 +24,7 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
         return header(name);
     }
     let resolved =
-        candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.access.access())?;
+        candidate::resolve(&arguments.words, &arguments.candidate, "any", arguments.limits.access())?;
     session::candidate(call, &resolved);
     let ResolvedCandidate { file, configuration, genome, .. } = &resolved;
     let kernel = session::kernel_to(file, "render")?;
@@ -88,7 +88,6 @@ fn standalone(source: &KernelSource) -> String {
     format!("{header}{HEADER_END}{macros}{body}")
 }
 
-/// The constants of a problem.
 fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError> {
     match kernel.problems.iter().find(|problem| problem.name == name) {
         Some(problem) => Ok(specialize::constants_of(&kernel.specialize, problem)),

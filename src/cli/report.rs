@@ -1,8 +1,5 @@
 //! `evo report`: a study as `report.md`, `final_summary.md` and `report.html`.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -22,8 +19,7 @@ use super::exit_code::ExitCode;
 use super::output;
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
-use crate::journal::iterations::GateRun;
-use crate::journal::iterations::Iteration;
+use crate::journal::iterations::{GateRun, Iteration};
 use crate::journal::numbered;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::JOURNAL;
@@ -42,7 +38,6 @@ const MARK: &str = "evo.report";
 /// The mark is in the first bytes.
 const MARK_WITHIN: u64 = 200;
 
-/// Runs the command.
 pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let chosen = choose(&arguments.out, arguments.study.as_deref())?;
     let mut material = gather(&chosen)?;
@@ -230,7 +225,6 @@ fn result<'a>(material: &'a ReportMaterial, files: &'a [String]) -> Reported<'a>
     }
 }
 
-/// `evo report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// A study's name in --out, or the path of its folder [default: the study that was written last]
@@ -266,7 +260,6 @@ pub struct WatchArgs {
     pub port: u16,
 }
 
-/// A study's folder.
 #[derive(Debug)]
 pub struct ChosenStudy {
     pub folder: OwnFolder,
@@ -274,7 +267,6 @@ pub struct ChosenStudy {
     pub out: Option<OwnFolder>,
 }
 
-/// Finds the study.
 pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> {
     let around = output_folder(out)?;
     let Some(word) = study else { return newest(out, around) };

@@ -29,7 +29,7 @@ pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> 
     // The space of the candidate, as its words name it.
     let space = words::named_space(&one.words).space()?;
     let all: Vec<String> = [space].into_iter().chain(values).collect();
-    let is_looked_up = all.get(1).is_some_and(|word| word.starts_with('@') && word != "@baseline");
+    let is_looked_up = all.get(1).is_some_and(|word| candidate::is_looked_up(word));
     let arguments = CandidateArgs {
         config: None,
         source: None,
@@ -37,7 +37,7 @@ pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> 
         out: one.candidate.out.clone(),
         study: one.candidate.study.clone().filter(|_| is_looked_up),
     };
-    let mut resolved = candidate::resolve(&all, &arguments, &one.run.device, one.run.access.access())?;
+    let mut resolved = candidate::resolve(&all, &arguments, &one.run.device, one.run.limits.access())?;
     one.add_grid(&mut resolved.file);
     let why = "`--against` names it".to_string();
     Ok(ChosenRival { resolved, name: against.to_string(), why, incumbent: None, notes: Vec::new() })
@@ -72,7 +72,7 @@ pub fn best(
 }
 
 fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&one.words).open(one.run.access.access())?;
+    let file = words::named_space(&one.words).open(one.run.limits.access())?;
     let genome = file.space.genome(&own.configuration);
     let genome = genome
         .ok_or_else(|| CliError::usage(format!("`{}` is not a point of this space", own.configuration)))?;

@@ -1,9 +1,6 @@
 //! `evo sanitize`: one candidate under compute-sanitizer. The checks are made by `inspect::sanitize`; this brings
 //! candidate, device and tool together and says how it ended.
 
-// Comments on flags are help texts, in which `[default: …]` is not a link.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -73,6 +70,9 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
         }
     };
     let sanitized = Sanitized { setting: &setting, tool, look: &look };
+    let timed_out = |outcome: &SanitizerOutcome| {
+        outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
+    };
     if look.outcomes.iter().any(timed_out) {
         call.hit(LimitName::Tool);
     }
@@ -120,10 +120,6 @@ pub fn tool_on(kind: DeviceKind, program: Option<&Path>) -> Result<FoundTool, To
     }
 }
 
-fn timed_out(outcome: &SanitizerOutcome) -> bool {
-    outcome.failure.as_ref().is_some_and(|failure| failure.state == ToolState::TimedOut)
-}
-
 /// Looks at a job of the candidate by tool, and beside it on the host device.
 fn look_at<T: HostLook>(
     asked: &AskedCandidate,
@@ -140,7 +136,7 @@ fn look_at<T: HostLook>(
         options: &asked.lane_options()?,
         job,
         small_only,
-        limit: asked.options.run.limits.limit_tool,
+        limit: asked.options.run.limits.tool,
         within: None,
     };
     Ok(look_beside(twin, asked, || look(&order)))
@@ -152,7 +148,7 @@ fn look_beside<T: HostLook>(
     asked: &AskedCandidate,
     by_tool: impl FnOnce() -> SanitizerLook,
 ) -> SanitizerLook {
-    let limit = asked.options.run.limits.limit_tool;
+    let limit = asked.options.run.limits.tool;
     thread::scope(|scope| {
         let seen = twin.map(|twin| scope.spawn(move || twin.look(&asked.candidate.configuration, limit)));
         let look = by_tool();
@@ -207,7 +203,6 @@ fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
     }
 }
 
-/// `evo sanitize`
 #[derive(Debug, Args)]
 pub struct SanitizeArgs {
     /// Which check to make, or all, one after the other [default: those of the space file, or all]
@@ -242,7 +237,6 @@ pub fn sanitize_when(text: &str) -> Result<SanitizeWhen, String> {
     }
 }
 
-/// A value of `--tool`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SanitizerChoice {
     /// Accesses outside of allocations, and misaligned ones
@@ -258,7 +252,6 @@ pub enum SanitizerChoice {
 }
 
 impl SanitizerChoice {
-    /// The checks that it means, in the order in which they are made.
     pub fn checks(self) -> Vec<SanitizerCheck> {
         match self {
             SanitizerChoice::Memcheck => vec![SanitizerCheck::Memcheck],
@@ -290,13 +283,13 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
     pub fn wanted(file: F, sandbox: SandboxMode, seed: u64) -> Option<HostTwin<F>> {
         let is_wanted = file.kernel.as_ref().is_some_and(|kernel| kernel.check.has_host_twin);
         // Without a C++ compiler its look says so.
-        let setup = session::setup(HOST, None).ok().filter(|_| is_wanted)?.fenced(sandbox);
+        let setup = session::setup(HOST).ok().filter(|_| is_wanted)?.fenced(sandbox);
         Some(HostTwin { file, setup, seed })
     }
 
     fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer, CliError> {
-        let until = Some(Instant::now() + limit);
-        let setup = DeviceSetup { until, ..self.setup.clone() };
+        let mut setup = self.setup.clone();
+        setup.limits.until = Some(Instant::now() + limit);
         // Who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
         if setup.sandbox != SandboxMode::Off {
             let report = room::fences(&device_lane::rooms(setup.sandbox)?)?;

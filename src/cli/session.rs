@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::envelope::CommandEnvelope;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::error::CliError;
-use super::limits::LimitArgs;
+use super::limits::Limits;
 use super::one_args::{RunArgs, SandboxMode};
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
@@ -25,7 +26,7 @@ use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
 use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::report::envelope::CallFacts;
+use crate::supervise::lane::LaneLimits;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Clone, Debug)]
@@ -33,12 +34,7 @@ pub struct DeviceSetup {
     pub choice: DeviceChoice,
     pub farm: FarmOptions,
     pub sandbox: SandboxMode,
-    /// What one step on the device may take; absent for what the device and the shapes call for.
-    pub step_max: Option<Duration>,
-    /// What sampling one problem in one mode may take; absent for what an interval calls for.
-    pub sampling_max: Option<Duration>,
-    /// When an answer is wanted, whatever is known by then.
-    pub until: Option<Instant>,
+    pub limits: LaneLimits,
     pub warm: Option<Arc<WarmCompiler>>,
     /// What starts a worker in place of evo's own, split at spaces.
     pub worker_command: Option<String>,
@@ -54,15 +50,16 @@ impl DeviceSetup {
         DeviceSetup { sandbox, ..self }
     }
 
-    pub fn within(mut self, limits: &LimitArgs) -> DeviceSetup {
-        self.farm.deadline = limits.limit_compile;
-        self.step_max = Some(limits.limit_device);
+    pub fn within(mut self, limits: &Limits) -> DeviceSetup {
+        self.farm.deadline = limits.compile;
+        self.limits.step_max = Some(limits.device);
+        self.limits.sampling_max = limits.sampling;
         self
     }
 
     /// Compiles one source, by the time an answer is wanted.
     pub fn compile(&self, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self.limits.until.map(|until| until.saturating_duration_since(Instant::now()));
         let deadline = left.map_or(self.farm.deadline, |left| left.min(self.farm.deadline));
         let outcome = match &self.warm {
             Some(warm) => warm.compile(&source, Some(deadline)),
@@ -117,22 +114,16 @@ impl DeviceSetup {
     }
 }
 
-pub fn setup(device: &str, jobs: Option<usize>) -> Result<DeviceSetup, CliError> {
-    Ok(setup_on(probe::choose(device)?, jobs))
+pub fn setup(device: &str) -> Result<DeviceSetup, CliError> {
+    Ok(setup_on(probe::choose(device)?))
 }
 
-pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
-    let mut farm = FarmOptions::new(choice.kind, &choice.arch);
-    if let Some(jobs) = jobs {
-        farm.jobs = jobs;
-    }
+pub fn setup_on(choice: DeviceChoice) -> DeviceSetup {
     DeviceSetup {
+        farm: FarmOptions::new(choice.kind, &choice.arch),
         choice,
-        farm,
         sandbox: SandboxMode::On,
-        step_max: None,
-        sampling_max: None,
-        until: None,
+        limits: LaneLimits::default(),
         warm: None,
         worker_command: None,
     }
@@ -140,9 +131,8 @@ pub fn setup_on(choice: DeviceChoice, jobs: Option<usize>) -> DeviceSetup {
 
 /// The same for a command that runs candidates, within its limits.
 pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup, CliError> {
-    let setup = setup(&run.device, None)?.fenced(run.sandbox).within(&run.limits);
-    let worker_command = run.worker_command.clone();
-    Ok(DeviceSetup { sampling_max: run.limit_sampling, worker_command, ..setup })
+    let setup = setup(&run.device)?.fenced(run.sandbox).within(&run.limits);
+    Ok(DeviceSetup { worker_command: run.worker_command.clone(), ..setup })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
@@ -214,8 +204,9 @@ pub fn recipe<'a>(
     // Where it does not compile in single precision, there are the answers in double precision all the same.
     let single = single.map(|(_, outcome)| outcome).transpose()?.and_then(Result::ok);
     let recipe = KernelRecipe::new(kernel, info.limits.clone(), problems, reference, seed);
-    let recipe = recipe.with_single(single.as_ref()).preparing(prepare);
-    Ok(recipe.on_device(info).on_kind(info.kind).searching(search(setup)))
+    let mut recipe = recipe.with_single(single.as_ref()).preparing(prepare).on_device(info);
+    recipe.search = search(setup);
+    Ok(recipe)
 }
 
 /// A kernel of the task's, compiled or not, with its entries.
@@ -255,11 +246,8 @@ fn of_task(
 
 /// A verdict that says nothing about the variant, because evo or the machine failed.
 pub fn trouble(what: &str, verdict: &Verdict) -> CliError {
-    let error = CliError::harness(format!("{what}: {}", verdict.message));
-    match verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str()) {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    }
+    let hint = verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str());
+    CliError::harness(format!("{what}: {}", verdict.message)).with_hint_of(hint)
 }
 
 /// Where the environment lets a device's compiler look for included files.
@@ -296,7 +284,7 @@ pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
 }
 
 /// The study that a candidate's name means, as it was noted; none for a candidate that no study names.
-pub fn study(facts: &CallFacts) -> Option<String> {
+pub fn study(facts: &CommandEnvelope) -> Option<String> {
     let candidate = facts.candidate.as_ref()?;
     let is_named = ["champion", "previous", "number", "hash"].iter().any(|kind| candidate["kind"] == *kind);
     candidate["from"].as_str().filter(|_| is_named).map(String::from)

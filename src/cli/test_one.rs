@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
+use evo_protocol::known::Known;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -17,8 +18,8 @@ use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, VerdictEnd}
 use super::one_args::TestOneArgs;
 use super::sanitize::sanitize;
 use super::{candidate, session};
-use crate::engine::single;
-use crate::report::judged::{BenchmarkAnswer, BenchmarkBrief, Compared};
+use crate::engine::single::{self, AgainstBaseline, Single};
+use crate::report::judged::{BenchmarkAnswer, BenchmarkBaseline, BenchmarkBrief, NOT_PASSED};
 use crate::supervise::job::JobReach;
 
 pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
@@ -47,7 +48,21 @@ fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliErr
 
 pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
     let tried = judge::run(judge::ask(arguments, call, Aim::Times)?, call, Aim::Times, against_default)?;
-    let measured = tried.judged.measured(tried.asked.kernel()?, tried.found.as_ref());
+    let (kernel, space) = (tried.asked.kernel()?, &tried.asked.candidate.file.space);
+    let compared = match &tried.found {
+        Some(Ok(compared)) => Ok(&compared.problems[..]),
+        Some(Err(why)) => Err(why.clone()),
+        None => Err(NOT_PASSED.to_string()),
+    };
+    let baseline = tried.found.as_ref().map(|compared| BenchmarkBaseline {
+        configuration: space.configuration(&space.default_genome()),
+        method: "paired, A B B A in fresh processes",
+        noise_floor_ratio: match compared {
+            Ok(compared) => Known::number(compared.noise_floor, "it could not be measured"),
+            Err(why) => Known::Unknown(why.clone()),
+        },
+    });
+    let measured = tried.judged.measured(kernel, compared);
     let figures = measured.figures();
     let is_compared = figures.speedup_vs_baseline.value().is_some();
     let absent = (tried.judged.findings.correct && !is_compared).then_some(BASELINE);
@@ -55,41 +70,35 @@ pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliErro
     Ok(answer.with(&BenchmarkAnswer {
         fields,
         problems: measured.problems(),
-        baseline: measured.baseline(),
+        baseline: Known::of(baseline, NOT_PASSED),
         result: BenchmarkBrief { brief, figures: figures.clone() },
         figures,
     }))
 }
 
-pub fn against_default(bench: &mut Bench<'_>) -> Result<Compared, CliError> {
+/// The times of a judged candidate beside those of the space's default configuration, or why there are none.
+pub fn against_default(bench: &mut Bench<'_>) -> Result<Result<AgainstBaseline, String>, CliError> {
     const DEFAULT: &str = "the default configuration";
     let space = &bench.file.space;
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
-    let mut compared = Compared::with(configuration.clone());
     let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
-    let depth = JobDepth { deep: false, reach: JobReach::Whole };
-    match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
-        Ok((evaluation, baseline)) if evaluation.may_rank() => {
-            let against = single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len());
-            compared.noise_floor = against.noise_floor;
-            compared.problems = against.problems;
-        }
-        Ok((evaluation, _)) => {
-            let label = evaluation.verdict.label();
-            compared.missing = Some(format!("{DEFAULT} does not pass its gates: {label}"));
-        }
-        Err(why) => compared.missing = Some(why),
-    }
-    Ok(compared)
+    let depth = JobDepth { deep: false, reach: JobReach::Whole, is_timed: true };
+    Ok(match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
+        Ok((Single { evaluation, .. }, baseline)) => match evaluation.may_rank() {
+            true => Ok(single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len())),
+            false => Err(format!("{DEFAULT} does not pass its gates: {}", evaluation.verdict.label())),
+        },
+        Err(refused) => Err(refused.why),
+    })
 }
 
 /// Runs `evo build`: the same object as `evo compile`.
 pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
     let TestOneArgs { words, candidate, run, .. } = arguments;
     run.limits.begin(call)?;
-    let resolved = candidate::resolve(words, candidate, &run.device, run.access.access())?;
+    let resolved = candidate::resolve(words, candidate, &run.device, run.limits.access())?;
     session::candidate(call, &resolved);
-    let setup = session::setup(&run.device, None)?;
+    let setup = session::setup(&run.device)?;
     call.know(|facts| facts.device = Some(setup.device_name()));
     let order = CompileTask {
         file: &resolved.file,
@@ -97,7 +106,7 @@ pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
         genome: Some(resolved.genome.clone()),
         genomes: Box::new(std::iter::empty()),
         jobs: Some(1),
-        deadline: run.limits.limit_compile,
+        deadline: run.limits.compile,
     };
     compile::carry_out(order, call)
 }

@@ -82,19 +82,14 @@ pub fn point(space: &SearchSpace, name: &str, values: &[String]) -> Result<(Conf
 
 /// The parameters, by place in declared order, and value positions that some `NAME=VALUE` mean.
 pub fn assignments(parameters: &[Parameter], words: &[String]) -> Result<Vec<(usize, u16)>, String> {
-    let mut chosen: Vec<(usize, u16)> = Vec::new();
-    for word in words {
-        let Some((name, text)) = word.split_once('=') else {
-            return Err(format!("`{word}` does not name a parameter: write NAME=VALUE"));
-        };
-        let slot = position_of(parameters, name)?;
-        let value = value_of(&parameters[slot], text)?;
-        if chosen.iter().any(|(other, _)| *other == slot) {
-            return Err(format!("parameter `{name}` is given twice"));
-        }
-        chosen.extend(parameters[slot].position(&value).map(|position| (slot, position as u16)));
+    if let Some(word) = words.iter().find(|word| !word.contains('=')) {
+        return Err(format!("`{word}` does not name a parameter: write NAME=VALUE"));
     }
-    Ok(chosen)
+    let chosen = chosen(parameters, words)?;
+    let position = |(slot, value): (usize, &Option<Value>)| {
+        Some((slot, parameters[slot].position(value.as_ref()?)? as u16))
+    };
+    Ok(chosen.iter().enumerate().filter_map(position).collect())
 }
 
 /// What is wrong with a point, with the place where parameters and values can be looked up.
@@ -104,6 +99,14 @@ pub fn bad_point(message: String, space: &str) -> CliError {
 
 /// One value for each parameter: given by position or name, else its default.
 fn configure(parameters: &[Parameter], words: &[String]) -> Result<Configuration, String> {
+    let pair = |(parameter, value): (&Parameter, Option<Value>)| {
+        (Arc::clone(&parameter.name), value.unwrap_or_else(|| parameter.default_value().clone()))
+    };
+    Ok(Configuration::new(parameters.iter().zip(chosen(parameters, words)?).map(pair).collect()))
+}
+
+/// The value that is given for each parameter, by position or name.
+fn chosen(parameters: &[Parameter], words: &[String]) -> Result<Vec<Option<Value>>, String> {
     let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
     let mut next = 0;
     for word in words {
@@ -122,10 +125,7 @@ fn configure(parameters: &[Parameter], words: &[String]) -> Result<Configuration
             return Err(format!("parameter `{}` is given twice", parameter.name));
         }
     }
-    let pair = |(parameter, value): (&Parameter, Option<Value>)| {
-        (Arc::clone(&parameter.name), value.unwrap_or_else(|| parameter.default_value().clone()))
-    };
-    Ok(Configuration::new(parameters.iter().zip(chosen).map(pair).collect()))
+    Ok(chosen)
 }
 
 fn counted(parameters: &[Parameter]) -> String {
@@ -256,7 +256,7 @@ mod tests {
             let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
             assert_eq!(assignments(&parameters(), &words), expected.map_err(str::to_string), "{words:?}");
         };
-        check("layout=col BLOCK=64 SCALE=4", Ok(vec![(3, 1), (0, 2), (2, 1)]));
+        check("layout=col BLOCK=64 SCALE=4", Ok(vec![(0, 2), (2, 1), (3, 1)]));
         check("", Ok(Vec::new()));
         check("64", Err("`64` does not name a parameter: write NAME=VALUE"));
         check("BLOCK=", Err("`` is not a value of `BLOCK`: allowed are 16, 32, 64"));

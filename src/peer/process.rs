@@ -1,5 +1,6 @@
 //! A peer's process: started, asked, and ended, with a deadline for each question. A peer that is late, dies, or says
-//! something that is not the protocol is killed with everything that it started.
+//! something that is not the protocol is killed with everything that it started. Our own wall clock bounds the times that it
+//! reports from both sides.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +12,6 @@ use std::time::{Duration, Instant};
 use evo_protocol::measurement::TimingMode;
 use evo_space::text::{printable, shortened};
 
-use super::claims::ClaimedTime;
 use super::protocol::{PEER_VERSION, PeerAnswer, PeerImplementation, PeerProblem, PeerRequest};
 use crate::kernel::spec::PeerSpec;
 use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name};
@@ -21,28 +21,26 @@ const LOG_MAX: usize = 64 << 10;
 const SHOWN: usize = 300;
 /// A longer line is not the protocol: ten thousand samples take some 200 KB.
 const LINE_MAX: usize = 1 << 20;
-/// Implementations of one problem.
 const IMPLEMENTATIONS_MAX: usize = 64;
 /// Between the farewell and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Why a peer gave no answer that counts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PeerFailure {
-    /// It says itself that it cannot; its process goes on.
-    Unable(String),
-    /// Its times cannot be true; its process goes on.
-    Implausible(String),
-    /// Its process is gone.
-    Dead(String),
+pub struct PeerFailure {
+    pub reason: String,
+    /// It says itself that it cannot.
+    pub is_unable: bool,
 }
 
-impl PeerFailure {
-    pub fn reason(&self) -> &str {
-        match self {
-            PeerFailure::Unable(why) | PeerFailure::Implausible(why) | PeerFailure::Dead(why) => why,
-        }
+impl From<String> for PeerFailure {
+    fn from(reason: String) -> PeerFailure {
+        PeerFailure { reason, is_unable: false }
     }
+}
+
+fn unable(reason: String) -> PeerFailure {
+    PeerFailure { reason, is_unable: true }
 }
 
 /// After so many deaths a peer is not started again.
@@ -95,7 +93,6 @@ pub struct PeerSeat {
 }
 
 impl PeerSeat {
-    /// Starts a peer's process; it is asked nothing yet.
     pub fn start(peer: PeerSpec, timeout: Duration, device: &str) -> io::Result<PeerSeat> {
         let process = PeerProcess::start(&peer)?;
         Ok(PeerSeat {
@@ -111,7 +108,6 @@ impl PeerSeat {
         })
     }
 
-    /// As rows name it.
     pub fn name(&self) -> &str {
         &self.peer.name
     }
@@ -143,12 +139,11 @@ impl PeerSeat {
             return Err(self.died(why));
         }
         match found.is_empty() {
-            true => Err(PeerFailure::Unable("it named no implementation of this problem".to_string())),
+            true => Err(unable("it named no implementation of this problem".to_string())),
             false => Ok(found),
         }
     }
 
-    /// Has it write its outputs.
     pub fn output(&mut self, implementation: &str) -> Result<(), PeerFailure> {
         let implementation = implementation.to_string();
         match self.ask(&PeerRequest::Output { implementation })? {
@@ -172,36 +167,32 @@ impl PeerSeat {
         let wall_ns = began.elapsed().as_secs_f64() * 1e9;
         match answer {
             PeerAnswer::Samples { samples_ns, calls } => {
-                claimed.add(&samples_ns, calls, wall_ns).map_err(PeerFailure::Implausible)?;
+                claimed.add(&samples_ns, calls, wall_ns)?;
                 Ok(samples_ns)
             }
             other => Err(self.strange("block", &other)),
         }
     }
 
-    /// Asks it to end, and ends it.
     pub fn end(self) {
         if let Some(mut process) = self.process {
             process.talk.shutdown(&PeerRequest::Shutdown, GRACE);
         }
     }
 
-    /// A greeted process.
     fn ready(&mut self) -> Result<(), PeerFailure> {
         if let Some(why) = &self.unable {
-            return Err(PeerFailure::Dead(why.clone()));
+            return Err(why.clone().into());
         }
         match &self.process {
             Some(process) if process.is_greeted => return Ok(()),
             Some(_) => {}
             None if self.deaths >= DEATHS_MAX => {
-                let why = format!("it died {} times, the last time: {}", self.deaths, self.death);
-                return Err(PeerFailure::Dead(why));
+                return Err(format!("it died {} times, the last time: {}", self.deaths, self.death).into());
             }
             None => {
                 let started = PeerProcess::start(&self.peer);
-                let failed = |error| PeerFailure::Dead(format!("it does not start again: {error}"));
-                self.process = Some(started.map_err(failed)?);
+                self.process = Some(started.map_err(|error| format!("it does not start again: {error}"))?);
             }
         }
         let unable = match self.ask(&PeerRequest::Hello { device: self.device.clone() }) {
@@ -214,12 +205,12 @@ impl PeerSeat {
             }
             Ok(PeerAnswer::Ready { unable: Some(why), .. }) => shown(&why),
             Ok(other) => return Err(self.strange("hello", &other)),
-            Err(PeerFailure::Unable(why)) => why,
+            Err(failure) if failure.is_unable => failure.reason,
             Err(failure) => return Err(failure),
         };
         // It will not be able to do anything at the next problem either.
         (self.unable, self.process) = (Some(unable.clone()), None);
-        Err(PeerFailure::Dead(unable))
+        Err(unable.into())
     }
 
     /// One question. A process that died is gone from here on.
@@ -229,12 +220,21 @@ impl PeerSeat {
         let left = left.map(|left| Duration::from_millis((left.as_millis() / 100).max(1) as u64 * 100));
         let patience = left.map_or(self.timeout, |left| left.min(self.timeout));
         let Some(process) = &mut self.process else {
-            return Err(PeerFailure::Dead(format!("its process is gone: {}", self.death)));
+            return Err(format!("its process is gone: {}", self.death).into());
         };
         match process.talk.ask(request, patience) {
-            Ok(PeerAnswer::Unable { reason }) => Err(PeerFailure::Unable(shown(&reason))),
+            Ok(PeerAnswer::Unable { reason }) => Err(unable(shown(&reason))),
             Ok(answer) => Ok(answer),
-            Err(death) => Err(self.died(epitaph(&death))),
+            Err(ProcessDeath { cause, log, .. }) => {
+                let how = match cause {
+                    DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
+                    DeathCause::Exit(status) => ending(status),
+                    DeathCause::Protocol { found } => {
+                        format!("it said something that is not the protocol: {found}")
+                    }
+                };
+                Err(self.died(last_words(shown(&how), &log.text())))
+            }
         }
     }
 
@@ -249,17 +249,8 @@ impl PeerSeat {
         self.process = None;
         self.deaths += 1;
         self.death.clone_from(&why);
-        PeerFailure::Dead(why)
+        why.into()
     }
-}
-
-fn epitaph(death: &ProcessDeath) -> String {
-    let how = match &death.cause {
-        DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
-        DeathCause::Exit(status) => ending(*status),
-        DeathCause::Protocol { found } => format!("it said something that is not the protocol: {found}"),
-    };
-    last_words(shown(&how), &death.log.text())
 }
 
 /// How a program ended, with the last line of what it printed on stderr.
@@ -281,4 +272,100 @@ pub fn ending(status: ExitStatus) -> String {
 /// What a foreign program said, in one short line.
 pub fn shown(text: &str) -> String {
     printable(&shortened(text.trim(), SHOWN)).into_owned()
+}
+
+/// Samples of one block at most.
+const SAMPLES_MAX: usize = 10_000;
+/// A peer's clock and ours may differ by this share, and each sample by this much, nanoseconds.
+const CLOCKS: f64 = 0.02;
+const TICK_NS: f64 = 1_000.0;
+/// A block is there to be timed: calls that fill less than this share of it are not what took the time. Honest peers
+/// fill most of a block once they are warm; a busy machine costs a factor of a few.
+const FILLED_LEAST: f64 = 0.02;
+
+/// What is known of the times of one implementation in one mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClaimedTime {
+    /// The largest share of a block's wall time that its samples added up to.
+    filled: f64,
+}
+
+impl ClaimedTime {
+    /// Takes the samples of a block (nanoseconds a call, each the mean of so many calls) that took `wall_ns`.
+    pub fn add(&mut self, samples_ns: &[f64], calls: u32, wall_ns: f64) -> Result<(), String> {
+        if samples_ns.is_empty() {
+            return Err("it reported a block without samples".to_string());
+        }
+        if samples_ns.len() > SAMPLES_MAX {
+            return Err(format!(
+                "it reported {} samples, at most {SAMPLES_MAX} make a block",
+                samples_ns.len()
+            ));
+        }
+        if let Some(bad) = samples_ns.iter().find(|time| !(time.is_finite() && **time > 0.0)) {
+            return Err(format!("it reported a sample of {bad} ns"));
+        }
+        if calls == 0 {
+            return Err("it reported samples of 0 calls".to_string());
+        }
+        let claimed = samples_ns.iter().sum::<f64>() * f64::from(calls);
+        let most = wall_ns * (1.0 + CLOCKS) + TICK_NS * samples_ns.len() as f64;
+        if claimed > most {
+            let (claimed, wall) = (claimed / 1e6, wall_ns / 1e6);
+            return Err(format!(
+                "it reported {claimed:.3} ms of samples for a block that took {wall:.3} ms by our clock"
+            ));
+        }
+        self.filled = self.filled.max(claimed / wall_ns.max(1.0));
+        Ok(())
+    }
+
+    /// Whether all blocks together can be true. A cold block spends its time on flushing caches, so nothing can be told
+    /// from it; in other modes calls fill a block.
+    pub fn conclude(&self, mode: TimingMode) -> Result<(), String> {
+        if mode == TimingMode::Cold || self.filled >= FILLED_LEAST {
+            return Ok(());
+        }
+        let share = 100.0 * self.filled;
+        Err(format!(
+            "its samples add up to {share:.4} % of the time that its blocks took by our clock, so they are not the \
+             times of its calls"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(samples: &[f64], calls: u32, wall_ns: f64) -> Result<(), String> {
+        ClaimedTime::default().add(samples, calls, wall_ns)
+    }
+
+    #[test]
+    fn samples_cannot_add_up_to_more_than_the_block() {
+        assert_eq!(add(&[1e6; 10], 1, 10.1e6), Ok(()));
+        assert_eq!(add(&[1e4; 10], 100, 10.1e6), Ok(()));
+        assert!(add(&[1e6; 10], 1, 9e6).unwrap_err().contains("10.000 ms of samples"));
+        assert!(add(&[1e6; 10], 2, 10.1e6).is_err());
+        for bad in [&[][..], &[f64::NAN], &[0.0], &[-1.0], &[f64::INFINITY], &[1.0; 10_001]] {
+            assert!(add(bad, 1, 1e12).is_err(), "{bad:?}");
+        }
+        assert!(add(&[1.0], 0, 1e12).is_err());
+    }
+
+    #[test]
+    fn samples_that_fill_nothing_are_not_the_times_of_calls() {
+        let concluded = |mode, blocks: &[f64]| {
+            let mut own = ClaimedTime::default();
+            blocks.iter().for_each(|claimed| own.add(&[*claimed], 1, 20e6).unwrap());
+            own.conclude(mode)
+        };
+        assert!(concluded(TimingMode::Hot, &[1.0, 20.0]).unwrap_err().contains("0.0001 %"));
+        // One undisturbed block shows that the peer does time its calls.
+        assert_eq!(concluded(TimingMode::Hot, &[100.0, 15e6]), Ok(()));
+        assert!(concluded(TimingMode::Eager, &[1.0]).is_err());
+        assert_eq!(concluded(TimingMode::Cold, &[1.0]), Ok(()));
+        assert!(ClaimedTime::default().conclude(TimingMode::Hot).is_err(), "no block at all");
+    }
 }

@@ -1,14 +1,11 @@
 //! What comes from other programs and goes back to them: lines of bounded length, requests that are held to the schema of
-//! their type, and answers. Strict in what it takes, because whoever writes requests may be a program that nobody watches.
+//! their type. Strict in what it takes, because whoever writes requests may be a program that nobody watches.
 //!
-//! `read` reads requests and says which spaces they may name, `lines` cuts a stream into bounded lines, `answer` makes
-//! the answer, `visible` decides what a candidate's author may learn, `own_lines` maps a compiler's errors to the
-//! candidate's own lines, and `emit` writes answers in the forms of other programs. Nothing here compiles, judges or
-//! times.
+//! `read` reads requests and says which spaces they may name, `lines` cuts a stream into bounded lines, `visible`
+//! decides what a candidate's author may learn, and `emit` writes answers in the forms of other programs. Nothing here
+//! compiles, judges or times.
 
-pub mod answer;
 pub mod emit;
 pub mod lines;
-pub mod own_lines;
 pub mod read;
 pub mod visible;

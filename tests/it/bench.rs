@@ -143,7 +143,7 @@ fn candidates_and_a_peer_over_a_grid() {
     let lines = fs::read_to_string(folder.join("bench.csv")).unwrap().lines().count();
     assert_eq!(lines, object["rows"].as_array().unwrap().len() + 1);
     // Only what is canonical, and there nothing is wrong.
-    let quick = check(root, "b.toml --quick --candidate WORK=1", 0, "pass");
+    let quick = check(root, "b.toml WORK=1 --quick", 0, "pass");
     assert_eq!(quick["rows"].as_array().unwrap().len(), 3, "{quick}");
     assert_ne!(quick["folder"], object["folder"]);
     let again = kept["command"].as_str().unwrap();

@@ -225,17 +225,8 @@ fn a_source_goes_through_the_gates_of_any_variant() {
     let root = bench();
     let root = root.path();
     let judge = |words: &[&str]| -> (Option<i32>, Value) {
-        let fixed = [
-            "test-one",
-            "blur.toml",
-            "--device",
-            "host",
-            "--seed",
-            "1",
-            "--limit-sampling",
-            "100ms",
-            "--json",
-        ];
+        let fixed =
+            ["test-one", "blur.toml", "--device", "host", "--seed", "1", "--limit=sampling=100ms", "--json"];
         let output = evo(root, &[&fixed[..], words].concat());
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         let object = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{message}"));

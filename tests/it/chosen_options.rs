@@ -86,7 +86,7 @@ fn only_the_variant_that_declares_fast_mathematics_is_judged_by_it() {
     let (strict, fast) = (judged(false), judged(true));
     assert_eq!((strict.0, strict.1, fast.0, fast.1), (false, false, true, true));
     assert_ne!(strict.2, fast.2, "equal machine code is judged by both rules");
-    assert!(!recipe.judging().0.fast_math);
+    assert!(!recipe.check.fast_math);
 }
 
 #[test]

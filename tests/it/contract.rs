@@ -135,6 +135,7 @@ fn wrong_command_lines_leave_one_object() {
     let hint = |words: &str| usage(words)["error"]["hint"].as_str().unwrap().to_string();
     assert!(hint("bench-search --json").contains("-p evo-lab"));
     assert!(hint("selftest --device host alarms --json").contains("-p evo-selftest"));
+    assert_eq!(hint("compile scale.toml --limit compil=5s --json"), "did you mean `compile`?");
     for words in [
         "--json",
         "foo --json",
@@ -142,8 +143,11 @@ fn wrong_command_lines_leave_one_object() {
         "test-one scale.toml BLOCK=33 --json",
         "test-one scale.toml --problem q --device host --json",
         "test-one scale.toml --allow-not-run nothing --json",
-        "test-one scale.toml --limit-total 5 --json",
-        "test-one scale.toml --limit-compile 0s --json",
+        "test-one scale.toml --limit total=5 --json",
+        "test-one scale.toml --limit compile=0s --json",
+        "build scale.toml --problem p --json",
+        "test-one scale.toml --level compile --seed 1 --json",
+        "test-one scale.toml --profile --sanitize on --json",
         "benchmark scale.toml 1 2 3 4 --json",
         "profile scale.toml --metrics sm_busy --json",
         "sanitize scale.toml --tool valgrind --json",
@@ -246,7 +250,7 @@ fn answers_keep_their_fields_and_gain_the_envelope() {
         pass("space scale.toml --neighbors --json")["neighbors"]["points"].as_array().unwrap().len(),
         3
     );
-    assert_eq!(pass("space scale.toml --list --limit 3 --json")["rows"], 3);
+    assert_eq!(pass("space scale.toml --list --rows 3 --json")["rows"], 3);
     assert_eq!(pass("render scale.toml --json")["candidate"]["space"], "scale.toml");
     pass("explain hang --json");
     pass("cache --json");
@@ -363,7 +367,7 @@ fn failures_have_a_verdict_and_no_number() {
     assert_eq!((&failed["class"], &failed["error"]), (&"wrong".into(), &Value::Null));
     let timed = check(folder.path(), "benchmark scale.toml FAULT=1 --device host --json", 1, "fail", "");
     assert!(timed["latency_ms"].is_null() && timed["speedup_vs_baseline"].is_null());
-    let hangs = "test scale.toml FAULT=2 --device host --limit-device 1s --json";
+    let hangs = "test scale.toml FAULT=2 --device host --limit device=1s --json";
     let hung = check(folder.path(), hangs, 1, "fail", "");
     assert_eq!((&hung["verdict"], &hung["limits"]["hit"]), (&"hang".into(), &"device".into()));
     let swept = "sweep wrong.toml --device host --budget 1 --finalists 0 --json";
@@ -391,13 +395,13 @@ fn limits_that_are_hit_are_named() {
         let output = evo(folder.path(), words).env("CXX", "bash cxx").output().unwrap();
         object(words, &output, false)
     };
-    let compile = slow("build scale.toml --device host --limit-compile 1s --json");
+    let compile = slow("build scale.toml --device host --limit compile=1s --json");
     assert_eq!(
         (&compile["status"], &compile["verdict"]["kind"]),
         (&"fail".into(), &"compile_timeout".into())
     );
     assert_eq!(compile["limits"]["hit"], "compile");
-    let total = slow("build scale.toml --device host --limit-total 1s --json");
+    let total = slow("build scale.toml --device host --limit total=1s --json");
     assert_eq!((&total["status"], &total["error"]["code"]), (&"not_run".into(), &"timed_out".into()));
     assert_eq!((&total["exit_code"], &total["limits"]["hit"]), (&1.into(), &"total".into()));
 }
@@ -410,7 +414,7 @@ fn a_lost_device_leaves_one_object() {
     fs::write(folder.path().join("lost.toml"), format!("{head}\n{}", vectors!())).unwrap();
     fs::write(folder.path().join("scale.cu"), SOURCE.replace("FAULT", "0")).unwrap();
     let mut command =
-        evo(folder.path(), "test-one lost.toml FAULT=hang --device host --json --limit-device 2s");
+        evo(folder.path(), "test-one lost.toml FAULT=hang --device host --json --limit device=2s");
     let output = command
         .args(["--worker-command", &format!("python3 {worker} . canary_dies_from=1")])
         .output()
@@ -557,7 +561,8 @@ fn schemas_are_printed_by_name() {
 fn one_command_has_the_others_as_levels_and_options() {
     let folder = stage();
     let judged = |options: &str| {
-        let words = format!("test-one scale.toml {options} --device host --json {BRIEF}");
+        let brief = if options.contains("compile") { "" } else { BRIEF };
+        let words = format!("test-one scale.toml {options} --device host --json {brief}");
         let output = evo(folder.path(), &words).output().unwrap();
         let object: Value = serde_json::from_slice(&output.stdout).unwrap();
         hold_to_schema(&words, &object);

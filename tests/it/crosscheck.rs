@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use evo_protocol::crosscheck::CrosscheckLine;
+use evo_report::crosscheck::CrosscheckLine;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -88,10 +88,12 @@ fn evo(folder: &Path, words: &[&str]) -> Output {
 }
 
 fn command(folder: &Path, words: &[&str]) -> Command {
+    // With somebody's clock `evo bench` is this command.
+    let name = if words.contains(&"--clock") { "bench" } else { "crosscheck" };
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
-    command.args(["crosscheck", "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
-    command.args(["--limit-sampling", "100ms"]).args(words);
+    command.args([name, "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
+    command.args(["--limit", "sampling=100ms"]).args(words);
     command
 }
 
@@ -99,7 +101,7 @@ fn command(folder: &Path, words: &[&str]) -> Command {
 #[track_caller]
 fn with_fake(folder: &Path, candidate: &[&str], how: &str, code: i32, status: &str) -> Value {
     let fake = format!("python3 {FAKE} {how}");
-    let words = [candidate, &["--harness", "command", "--command", &fake]].concat();
+    let words = [candidate, &["--clock", "command", "--command", &fake]].concat();
     let found = answer::judged("crosscheck", how, &evo(folder, &words), code, status);
     answer::hold_nulls(&found);
     found
@@ -173,9 +175,8 @@ fn a_disagreement_on_time_or_answers_fails() {
     // The candidate is the default, so there is nothing to be faster than.
     assert_eq!(rows(&slow)[0]["faster_than_baseline"], Value::Null);
     let wrong = with_fake(folder.path(), &[], "wrong", 1, "fail");
-    assert!(
-        wrong["result"]["headline"].as_str().unwrap().starts_with("DISAGREEMENT ON THE ANSWERS: command")
-    );
+    let headline = wrong["result"]["headline"].as_str().unwrap();
+    assert!(headline.starts_with("DISAGREEMENT ON THE ANSWERS: command"));
     assert_eq!((&rows(&wrong)[0]["correct"], &rows(&wrong)[0]["evo_correct"]), (&false.into(), &true.into()));
     // The other way round: evo refuses what the fake finds right.
     let lenient = with_fake(folder.path(), &["BIAS=1"], "right", 1, "fail");
@@ -198,8 +199,8 @@ fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
         reason(&found).to_string()
     };
     assert_eq!(
-        seen("hang", &["--limit-tool", "2s"]),
-        "not run: it did not end within 2 s, see `--limit-tool`"
+        seen("hang", &["--limit", "tool=2s"]),
+        "not run: it did not end within 2 s, see `--limit tool=TIME`"
     );
     assert_eq!(seen("garbage", &[]), "not run: it printed something that is not a row: `[12, \"rows\"`");
     assert_eq!(seen("die", &[]), "not run: its process ended with exit code 3 (last words: no licence)");
@@ -236,11 +237,8 @@ fn bad_words_write_nothing() {
     let refused = |words: &[&str]| {
         let output = evo(folder.path(), words);
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(
-            (output.status.code(), &found["status"]),
-            (Some(2), &"error".into()),
-            "{words:?}: {found}"
-        );
+        let ended = (output.status.code(), &found["status"]);
+        assert_eq!(ended, (Some(2), &"error".into()), "{words:?}: {found}");
         assert!(!folder.path().join("evidence").exists(), "{words:?}");
         let error = &found["error"];
         assert!(error["hint"].is_string(), "{found}");

@@ -77,7 +77,7 @@ fn a_ladder_of_keep_reject_and_revert() {
     assert!(slow["rival"]["name"].as_str().unwrap().contains("evaluation 2"), "{slow}");
     let next = slow["result"]["next_step"].as_str().unwrap();
     assert!(
-        next.contains("`evo restore scale.toml @2 --to FOLDER --device host` writes its source"),
+        next.contains("`evo restore scale.toml @iteration-2 --to FOLDER --device host` writes its source"),
         "{slow}"
     );
     assert_eq!((&slow["incumbent"]["number"], incumbent(root)), (&2.into(), Some(2)), "{slow}");
@@ -157,10 +157,10 @@ fn an_end_from_outside_leaves_an_answer_and_finished_lines() {
     assert!(late["error"]["hint"].as_str().unwrap().contains("--time-limit"), "{late}");
     assert_eq!(late["result"]["score"], Value::Null);
     // The shorter of two limits is the one that is named.
-    let total = check(root, "FAULT=2 --limit-total 3s", 1, "not_run");
+    let total = check(root, "FAULT=2 --limit total=3s", 1, "not_run");
     let error = &total["error"];
     assert!(error["message"].as_str().unwrap().contains("limit of 3 s"), "{error}");
-    assert!(error["hint"].as_str().unwrap().contains("--limit-total"), "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("--limit total=TIME"), "{error}");
     let child = evo(root, "FAULT=2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let text = answer::interrupted_at_work(child, &records(root).join("iterations.lock"));
     assert_eq!(object("Ctrl-C", text.as_bytes())["status"], "interrupted");

@@ -393,7 +393,7 @@ fn an_end_from_outside_leaves_one_object_and_the_baseline() {
     check(root, "scale.toml --init --device host", 0, "pass");
     let before = baseline(root);
     let words = "gate --device host --candidate FAULT=2 --update --json";
-    let late = evo(root, &format!("{words} --limit-total 3s")).output().unwrap();
+    let late = evo(root, &format!("{words} --limit total=3s")).output().unwrap();
     judged(&late, words, 1, "not_run");
     let child = evo(root, words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let text = answer::interrupted_at_work(child, &root.join("evidence/scale-host/iterations.lock"));

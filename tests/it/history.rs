@@ -122,7 +122,7 @@ fn what_was_tried_is_listed_and_can_be_had_back() {
     // A source of its own, by all three files; a configuration, by its own file.
     for (name, original, files) in [
         ("@best", &second, "--config back/config.json --source back/kernel.cu --launch back/launch.json"),
-        ("@previous", &first, "--config back/config.json"),
+        ("@iteration-1", &first, "--config back/config.json"),
     ] {
         let restored = check(root, &format!("restore {name} --to back --force"), 0, "pass");
         let again = restored["result"]["again"].as_str().unwrap();
@@ -132,7 +132,7 @@ fn what_was_tried_is_listed_and_can_be_had_back() {
         assert_eq!(hashes(&judged, root), hashes(original, root), "{name}");
     }
     // The source alone with its launches is the same code: parameters stand there with their values.
-    check(root, "restore scale.toml @previous --to other", 0, "pass");
+    check(root, "restore scale.toml @iteration-1 --to other", 0, "pass");
     let words = "evaluate scale.toml --source other/kernel.cu --launch other/launch.json --device host";
     let judged = check(root, words, 0, "pass");
     assert_eq!(hashes(&judged, root).1, hashes(&first, root).1);
@@ -153,16 +153,17 @@ fn what_names_nothing_is_refused_and_nothing_is_written() {
     for (words, told) in [
         ("history scael", "did you mean `scale`?"),
         ("restore @best --to back", "nothing was accepted"),
-        ("restore @previous --to back", "before the present"),
-        ("restore @17 --to back", "no evaluation 17"),
-        ("restore @champion --to back", "has no champion"),
-        ("restore @@1 --to back", "is not `@champion`"),
-        ("restore 17 --to back", "takes one of"),
-        ("restore missing.toml @1 --to back", "missing.toml"),
-        ("restore @1", "--to"),
-        ("restore @1 --to scale.toml", "is not a folder"),
-        ("restore @1 --to .", "not empty"),
-        ("restore @1 --to back --device cuda", "nothing to restore"),
+        ("restore @previous --to back", "there is no study of `scale`"),
+        ("restore @iteration-17 --to back", "no evaluation 17 of `evo evaluate`"),
+        ("restore @1 --to back", "evaluation 1 of `evo evaluate` is `@iteration-1`"),
+        ("restore @champion --to back", "there is no study of `scale`"),
+        ("restore @@1 --to back", "there is no candidate `@@1`"),
+        ("restore 17 --to back", "takes one name"),
+        ("restore missing.toml @iteration-1 --to back", "missing.toml"),
+        ("restore @iteration-1", "--to"),
+        ("restore @iteration-1 --to scale.toml", "is not a folder"),
+        ("restore @iteration-1 --to .", "not empty"),
+        ("restore @iteration-1 --to back --device cuda", "nothing to restore"),
     ] {
         let answer = check(root, words, 2, "error");
         let error = &answer["error"];
@@ -172,30 +173,30 @@ fn what_names_nothing_is_refused_and_nothing_is_written() {
     }
     // Links are neither followed nor kept, and nothing stands in the way of a file.
     symlink(root.join("away"), root.join("link")).unwrap();
-    check(root, "restore @1 --to link --force", 2, "error");
+    check(root, "restore @iteration-1 --to link --force", 2, "error");
     fs::create_dir(root.join("away")).unwrap();
     for link in ["link", "link/", "link//."] {
-        check(root, &format!("restore @1 --to {link} --force"), 2, "error");
+        check(root, &format!("restore @iteration-1 --to {link} --force"), 2, "error");
     }
     assert_eq!(fs::read_dir(root.join("away")).unwrap().count(), 0);
     fs::create_dir(root.join("back")).unwrap();
     fs::write(root.join("theirs"), "theirs").unwrap();
     symlink(root.join("theirs"), root.join("back/kernel.cu")).unwrap();
-    check(root, "restore @1 --to back", 2, "error");
-    check(root, "restore @1 --to back --force", 0, "pass");
+    check(root, "restore @iteration-1 --to back", 2, "error");
+    check(root, "restore @iteration-1 --to back --force", 0, "pass");
     assert_eq!(fs::read_to_string(root.join("theirs")).unwrap(), "theirs");
     assert!(fs::read_to_string(root.join("back/kernel.cu")).unwrap().contains("scale"));
     fs::remove_file(root.join("back/launch.json")).unwrap();
     fs::create_dir(root.join("back/launch.json")).unwrap();
     // All three or none.
     fs::write(root.join("back/config.json"), "theirs").unwrap();
-    check(root, "restore @1 --to back --force", 2, "error");
+    check(root, "restore @iteration-1 --to back --force", 2, "error");
     assert_eq!(fs::read_to_string(root.join("back/config.json")).unwrap(), "theirs");
     // An edit of the kernel is another candidate.
     fs::write(root.join("scale.cu.j2"), TEMPLATE.replace("int at", "int  at")).unwrap();
-    let edited = check(root, "restore @1 --to edited", 2, "error");
+    let edited = check(root, "restore @iteration-1 --to edited", 2, "error");
     assert!(edited["error"]["message"].as_str().unwrap().contains("edited since"), "{edited}");
-    let forced = check(root, "restore @1 --to edited --force", 0, "pass");
+    let forced = check(root, "restore @iteration-1 --to edited --force", 0, "pass");
     assert_eq!(forced["result"]["source_changed"], true);
 }
 
@@ -240,7 +241,7 @@ fn an_evaluation_that_a_limit_ended_did_not_fail() {
 }
 
 #[test]
-fn one_number_of_two_kinds_is_told_apart() {
+fn one_number_means_one_evaluation() {
     let folder = crate::support::scale::stage();
     let root = folder.path();
     let head = crate::support::scale::HEAD.replace("values = [0, 1, 2]", "values = [0]");
@@ -248,14 +249,15 @@ fn one_number_of_two_kinds_is_told_apart() {
     check(root, "evaluate scale.toml WORK=500 --device host", 0, "pass");
     // No study is there yet.
     let none = check(root, "test scale.toml @1 --device host", 2, "error");
-    let hint = "`evo restore scale @1 --to FOLDER` writes evaluation 1 of `evo evaluate`";
-    assert_eq!(none["error"]["hint"], hint);
+    assert!(none["error"]["message"].as_str().unwrap().starts_with("there is no study of `scale`"), "{none}");
     let words = format!("sweep scale.toml --device host --budget 2 --seed 3 --finalists 1 {BRIEF}");
     assert!(support::evo(root, &words).output().unwrap().status.success());
-    let output = support::evo(root, "test scale.toml @1 --device host").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("evaluation of study `scale-host`; `evo restore scale @1"), "{told}");
+    // In every command the number is that of a study.
+    let tested = check(root, "test scale.toml @1 --device host", 0, "pass");
     let restored = check(root, "restore @1 --to back", 0, "pass");
-    let note = restored["result"]["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("evaluation 1 of study `scale-host` is `@1`"), "{note}");
+    assert_eq!((&restored["result"]["kind"], &restored["result"]["number"]), (&"study".into(), &1.into()));
+    assert_eq!(restored["result"]["configuration"], tested["candidate"]["configuration"]);
+    let restored = check(root, "restore @iteration-1 --to again", 0, "pass");
+    assert_eq!(restored["result"]["kind"], "evaluation", "{restored}");
+    assert_eq!(restored["result"]["configuration"]["WORK"], 500, "{restored}");
 }

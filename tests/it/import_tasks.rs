@@ -281,7 +281,7 @@ fn python_files_that_fail_are_named_and_ended() {
     };
     refused(&with("def get_init_inputs", "def inputs"), "", "it has no `get_init_inputs`", "KernelBench");
     refused("import nowhere\n", "", "No module named 'nowhere'", "run it with this Python");
-    refused("import time\ntime.sleep(1000)\n", "--limit-python 1", "within 1 s", "--limit-python");
+    refused("import time\ntime.sleep(1000)\n", "--limit python=1s", "within 1 s", "--limit python=TIME");
     refused("import os\nos._exit(9)\n", "", "its Python process failed", "this Python");
     refused("import os\nos.write(1, b'x' * 5000000)\nos._exit(0)\n", "", "it is not JSON", "");
     let number = with("return torch.relu(self.linear(x))", "return 3");

@@ -36,7 +36,7 @@ fn bench() -> Bench {
 
 /// The default configuration under all gates, briefly.
 const TEST_ONE: [&str; 9] =
-    ["test-one", "scale.toml", "--device", "host", "--seed", "1", "--limit-sampling", "100ms", "--json"];
+    ["test-one", "scale.toml", "--device", "host", "--seed", "1", "--limit", "sampling=100ms", "--json"];
 
 fn test_one(bench: &Bench) -> (String, String) {
     let output = bench.run(&TEST_ONE);

@@ -62,15 +62,10 @@ fn a_space_that_takes_too_long_is_refused_with_the_constraint_named() {
         "sat.toml:",
         " or ",
         "longer than 0.1 s",
-        "--limit-space",
+        "--limit space=TIME",
     ];
-    space(&text, "sat.toml", &["--limit-space", "0.1"], &expected);
-    space(
-        "[parameters]\nA = [1]\n",
-        "a.toml",
-        &["--limit-space", "0"],
-        &["--limit-space", "between 0.1 and"],
-    );
+    space(&text, "sat.toml", &["--limit", "space=0.1s"], &expected);
+    space("[parameters]\nA = [1]\n", "a.toml", &["--limit", "space=0s"], &["--limit space=0s", "not a time"]);
 }
 
 #[test]

@@ -42,10 +42,11 @@ fn the_example_finds_the_planted_mistake_and_its_cure_is_confirmed() {
     assert_eq!(output.status.code(), Some(0), "{told}{}", text(&output.stderr));
     assert!(told.contains("every other element: wrong_answer"), "{told}");
     assert!(told.contains("once per block: accepted, "), "{told}");
-    assert!(told.contains("evo restore rows.toml @1 --to FOLDER"), "{told}");
+    assert!(told.contains("evo restore rows.toml @iteration-1 --to FOLDER"), "{told}");
 
     // The winner is the incumbent, with its source and the thought behind it.
-    let output = run(folder.path(), evo, &["restore", "rows.toml", "@1", "--to", "won", "--device", "host"]);
+    let output =
+        run(folder.path(), evo, &["restore", "rows.toml", "@iteration-1", "--to", "won", "--device", "host"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let source = fs::read_to_string(folder.path().join("won/kernel.cu")).unwrap();
     assert!(source.contains("__shared__ float parts[BLOCK]"), "{source}");

@@ -44,7 +44,7 @@ impl Desk {
 
     fn command(&self, words: &str) -> Command {
         let is_timed = words.starts_with("sweep") || words.starts_with("test-one");
-        let brief = if is_timed && !words.contains("--limit-sampling") { BRIEF } else { "" };
+        let brief = if is_timed && !words.contains("--limit") { BRIEF } else { "" };
         support::evo(self.path(), &format!("{words} {brief}"))
     }
 
@@ -354,7 +354,7 @@ fn the_end_of_a_sweep_says_what_won_or_that_nothing_was_confirmed() {
     );
     let last = unconfirmed.lines().last().unwrap();
     let again =
-        "confirm  evo sweep scale.toml --device host --limit-sampling 100ms --study scale-host --resume";
+        "confirm  evo sweep scale.toml --device host --limit sampling=100ms --study scale-host --resume";
     assert_eq!(last, again, "{unconfirmed}");
     let board = std::fs::read(desk.path().join("evidence/leaderboard.json")).unwrap();
     let board: Value = serde_json::from_slice(&board).unwrap();
@@ -442,7 +442,7 @@ fn without_a_word_the_folders_only_space_file_is_meant() {
 #[test]
 fn the_history_of_a_space_file_is_that_of_its_kernel() {
     let desk = Desk::new();
-    desk.run("sweep scale.toml --device host --finalists 1 --limit-sampling 100ms");
+    desk.run("sweep scale.toml --device host --finalists 1 --limit sampling=100ms");
     for command in ["history", "summary"] {
         let output = desk.run(&format!("{command} scale.toml"));
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));

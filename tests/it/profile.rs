@@ -244,7 +244,7 @@ fn a_profiler_that_hangs_is_killed_with_all_that_it_started() {
     let played = Played::new("hang");
     let failure = played.plain(Duration::from_secs(2)).unwrap_err();
     assert_eq!(failure.state, ToolState::TimedOut, "{failure:?}");
-    assert!(failure.hint.unwrap().contains("--limit-tool"));
+    assert!(failure.hint.unwrap().contains("--limit tool"));
     let pids = fs::read_to_string(played.folder.path().join("pids")).unwrap();
     assert_eq!(pids.lines().count(), 2);
     let give_up = Instant::now() + PATIENT;

@@ -35,7 +35,7 @@ fn evo(root: &Path, words: &[&str]) -> Output {
 }
 
 fn test_one(root: &Path) -> Output {
-    evo(root, &["test-one", "scale.toml", "--device", "host", "--seed", "1", "--limit-sampling", "100ms"])
+    evo(root, &["test-one", "scale.toml", "--device", "host", "--seed", "1", "--limit", "sampling=100ms"])
 }
 
 /// Exit code 2 before anything runs, with these words.
@@ -241,7 +241,7 @@ fn every_type_is_handed_over_and_answers_are_kept() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
         command.current_dir(root).env("EVO_CACHE_DIR", &cache).stdin(Stdio::null());
         let output = command
-            .args(["test-one", "mix.toml", "--device", "host", "--seed", "5", "--limit-sampling", "100ms"])
+            .args(["test-one", "mix.toml", "--device", "host", "--seed", "5", "--limit", "sampling=100ms"])
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

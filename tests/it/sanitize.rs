@@ -340,7 +340,7 @@ fn a_tool_that_hangs_is_killed_with_all_that_it_started() {
         let limit = Duration::from_secs(if mode == "stuck" { 1 } else { 20 });
         let outcome = replay.check(Memcheck, &job, limit);
         is(&outcome, NotRun, Some(ToolState::TimedOut));
-        assert!(outcome.failure.as_ref().unwrap().hint.as_ref().unwrap().contains("--limit-tool"));
+        assert!(outcome.failure.as_ref().unwrap().hint.as_ref().unwrap().contains("--limit tool"));
         replay.leaves_no_process();
     }
 }

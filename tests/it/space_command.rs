@@ -164,14 +164,14 @@ fn what_cannot_be_counted_is_estimated() {
         parameters.join("\n")
     );
     // Trying takes some seconds of one core, which a busy machine may not give for long.
-    let patient = ["--limit-space", "600"];
+    let patient = ["--limit", "space=600s"];
     let (_, json, _) = evo_space_on(&text, &[&["--json"][..], &patient].concat());
     let object: serde_json::Value = serde_json::from_str(&json).unwrap();
     let estimate = object["valid_estimate"].as_f64().unwrap();
     assert!(object["valid"].is_null() && (7e9..9e9).contains(&estimate), "{estimate}");
     assert_eq!(object["valid_at_most"], 46_656_000_000u64);
     let (_, list, note) =
-        evo_space_on(&text, &[&["--list", "--offset", "1", "--limit", "2"][..], &patient].concat());
+        evo_space_on(&text, &[&["--list", "--offset", "1", "--rows", "2"][..], &patient].concat());
     assert_eq!(note, "");
     let rows: Vec<Vec<u64>> = list
         .lines()
@@ -217,8 +217,8 @@ fn one_thing_is_asked_at_a_time() {
     let belongs =
         |option: &str, to: &str| format!("error: `{option}` has no effect here\nhint: it belongs to {to}\n");
     check("--stratified", &belongs("--stratified", "`--sample`"));
-    check("--limit 3", &belongs("--limit", "`--list` or `--neighbors`"));
-    check("--sample 3 --limit 3", &belongs("--limit", "`--list` or `--neighbors`"));
+    check("--rows 3", &belongs("--rows", "`--list` or `--neighbors`"));
+    check("--sample 3 --rows 3", &belongs("--rows", "`--list` or `--neighbors`"));
     check("--neighbors --offset 3", &belongs("--offset", "`--list`"));
     check("--check TILE=1 --fix TILE=1", &belongs("--fix", "`--sample` or `--list`"));
     check("--format csv", &belongs("--format", "`--list`"));
@@ -263,9 +263,10 @@ fn the_help_names_every_option() {
                                          values: csv, jsonl, text]
           --device <DEVICE>              Count what this device can launch: `host`, or an architecture
                                          such as `sm_90`
-          --limit <N>                    With --list or --neighbors: print at most N
+          --rows <N>                     With --list or --neighbors: print at most N
           --offset <N>                   With --list: skip the first N
-          --limit-space <SECONDS>        Longest processor time for opening the space [default: 10]
+          --limit <NAME=TIME,…>          Longest times, such as `space=30s`: space for opening the
+                                         space, in processor time [10s]
           --allow-outside                Let the space file name files outside its own folder
           --json                         One JSON object on stdout
       -h, --help                         Print help (see more with '--help')

@@ -20,7 +20,7 @@ fn lists_are_csv_json_lines_or_words() {
         assert_eq!((code, stderr.as_str()), (0, ""));
         stdout
     };
-    insta::assert_snapshot!(list(&["--limit", "4"]), @r#"
+    insta::assert_snapshot!(list(&["--rows", "4"]), @r#"
     BLOCK,TILE,LAYOUT,UNROLL
     32,1,row,1
     32,2,row,1
@@ -34,13 +34,13 @@ fn lists_are_csv_json_lines_or_words() {
     insta::assert_snapshot!(list(&["--format", "text", "--fix", "TILE=3", "LAYOUT=col"]), @"BLOCK=64 TILE=3 LAYOUT=col UNROLL=1");
     assert_eq!(list(&[]).lines().count(), 1 + 29);
     assert_eq!(list(&["--offset", "29"]), "BLOCK,TILE,LAYOUT,UNROLL\n");
-    assert_eq!(list(&["--limit", "0", "--format", "text"]), "");
+    assert_eq!(list(&["--rows", "0", "--format", "text"]), "");
 }
 
 #[test]
 fn listed_values_are_as_written_and_quoted() {
     let text = "[parameters]\nA = ['a,b', 'say \"x\"', '']\n\"B\" = [4.0, true, -1]\n";
-    let (_, stdout, _) = evo_space_on(text, &["--list", "--limit", "7"]);
+    let (_, stdout, _) = evo_space_on(text, &["--list", "--rows", "7"]);
     assert_eq!(
         stdout,
         "A,B\n\"a,b\",4.0\n\"a,b\",true\n\"a,b\",-1\n\"say \"\"x\"\"\",4.0\n\"say \"\"x\"\"\",true\n\
@@ -48,8 +48,7 @@ fn listed_values_are_as_written_and_quoted() {
     );
     let mut reader = csv::Reader::from_reader(stdout.as_bytes());
     assert_eq!(&reader.records().nth(6).unwrap().unwrap()[0], "");
-    let (_, stdout, _) =
-        evo_space_on(text, &["--list", "--format", "jsonl", "--offset", "3", "--limit", "2"]);
+    let (_, stdout, _) = evo_space_on(text, &["--list", "--format", "jsonl", "--offset", "3", "--rows", "2"]);
     assert_eq!(stdout, "{\"A\":\"say \\\"x\\\"\",\"B\":4.0}\n{\"A\":\"say \\\"x\\\"\",\"B\":true}\n");
 }
 
@@ -85,11 +84,11 @@ fn neighbors_are_lines_or_one_object() {
     BLOCK=64 TILE=4 LAYOUT=col UNROLL=1
     BLOCK=64 TILE=4 LAYOUT=col UNROLL=2
     "#);
-    let (points, note) = neighbors(&["TILE=3", "UNROLL=2", "--limit", "1"]);
+    let (points, note) = neighbors(&["TILE=3", "UNROLL=2", "--rows", "1"]);
     assert_eq!(points, "BLOCK=32 TILE=2 LAYOUT=row UNROLL=2\n");
     assert_eq!(note, "note: the configuration itself is not valid; `evo space --check` says why\n");
     // Without values it is about the defaults.
-    let (json, _) = neighbors(&["--json", "--kind", "adjacent", "--limit", "2"]);
+    let (json, _) = neighbors(&["--json", "--kind", "adjacent", "--rows", "2"]);
     let object: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(object["valid"], 29);
     let neighbors = &object["neighbors"];
@@ -118,14 +117,14 @@ fn a_reader_may_leave_at_any_time() {
     check_head(
         &["--list"],
         "P0,P1,P2",
-        "note: 91,000,000,000,000,000,000 rows come; `--limit N` prints the first N\n",
+        "note: 91,000,000,000,000,000,000 rows come; `--rows N` prints the first N\n",
     );
     check_head(
         &["--list", "--format", "text", "--offset", "90000000000000000000"],
         "P0=9 P1=8 P2=8 P3=8 P4=8",
-        "note: 1,000,000,000,000,000,000 rows come; `--limit N` prints the first N\n",
+        "note: 1,000,000,000,000,000,000 rows come; `--rows N` prints the first N\n",
     );
-    let note = "note: 2,711,943,422 neighbors come; `--limit N` prints the first N\n";
+    let note = "note: 2,711,943,422 neighbors come; `--rows N` prints the first N\n";
     check_head(&["--neighbors", "--kind", "strictly-adjacent"], "P0=4 P1=4", note);
     let note = "note: `--json` holds the first 100,000; without it all come\n";
     check_head(&["--neighbors", "--kind", "adjacent", "--json"], "{\"schema\":", note);

@@ -407,8 +407,7 @@ fn test_one_names_the_outcome() {
             "host",
             "--seed",
             "7",
-            "--limit-sampling",
-            "100ms",
+            "--limit=sampling=100ms",
             "--json",
         ];
         words.extend(values);

@@ -76,7 +76,7 @@ const ABSENCES: [Absence; 20] = [
     },
     Absence { gone: "the default configuration's time", words: "benchmark wrong.toml FAULT=0", ..NONE },
     Absence { gone: "the time", words: "evaluate hang.toml --time-limit 1s", ..NONE },
-    Absence { gone: "the time of all", words: "test hang.toml --limit-total 1s", ..NONE },
+    Absence { gone: "the time of all", words: "test hang.toml --limit total=1s", ..NONE },
     Absence {
         gone: "the compiler",
         environment: Some(("CXX", "/nonexistent/c++")),

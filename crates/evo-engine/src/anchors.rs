@@ -260,8 +260,8 @@ impl<R: Recipe> Engine<'_, R> {
             let Some(rebuilt) = self.rebuilt(number, None)? else { continue };
             let job =
                 LaneJob { number, job: Box::new(rebuilt.job), standing: Standing::default(), avoid: None };
-            self.lanes.send(self.fleet.confirming, Task::Evaluate(job));
-            let Some(LaneAnswer::Evaluated { result, .. }) = self.lane_answer()? else { return Ok(()) };
+            let answer = self.ask(self.fleet.confirming, Task::Evaluate(job))?;
+            let Some(LaneAnswer::Evaluated { result, .. }) = answer else { return Ok(()) };
             if let Some(time) = result.objective_ns.filter(|_| result.verdict.is_pass()) {
                 self.fleet.adjusted.insert(number, time);
             }

@@ -61,7 +61,7 @@ mod tests {
     use evo_supervise::job::example::measurement;
 
     use super::*;
-    use crate::fake::{FakeJob, Script, ScriptedStrategy, TestStudy, lane_result};
+    use crate::fake::{FakeJob, Script, ScriptedStrategy, TestStudy, passed};
 
     fn timed(verdict: Verdict, times: &[(&str, f64, StopRule)]) -> Evaluation {
         let mut one = evaluation(0, Configuration::new(Vec::new()), "random", verdict);
@@ -123,7 +123,7 @@ mod tests {
 
     fn two_problems() -> Script {
         Arc::new(|job: &FakeJob| {
-            let mut judged = lane_result(job, VerdictKind::Pass);
+            let mut judged = passed(job);
             let own = times(&job.label);
             let timed = ["p", "q"].into_iter().zip(own);
             judged.measurements = timed

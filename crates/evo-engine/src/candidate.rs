@@ -195,11 +195,16 @@ fn choose(
             Ok((genome.ok_or_else(|| stranger(&written, &file.space, &name))?, kind, None))
         }
         ConfigurationChoice::Name(word) => {
-            let name = word.strip_prefix('@').unwrap_or(word);
-            if name == "baseline" {
+            if word == "@baseline" {
                 return Ok(default());
             }
-            let (own, kind) = look_up(file, request, word, name)?;
+            let Some(kernel) = &file.kernel else {
+                let shown = file.path.display();
+                let text = format!("`{shown}` describes a space without a kernel: it has no studies");
+                return Err(refused(text, format!("name a space with a kernel to look for `{word}`")));
+            };
+            let CandidateRequest { out, study, device, .. } = *request;
+            let (own, kind) = named(&StudySearch { out, study, device, kernel: &kernel.name }, word)?;
             let place = format!("evaluation {} of study `{}`", own.number, own.study);
             let genome = file.space.genome(&own.configuration);
             let genome = genome.ok_or_else(|| stranger(&own.configuration, &file.space, &place))?;
@@ -223,38 +228,28 @@ pub fn portfolio(
     Ok(StudySearch { out, study, device, kernel: &kernel.name }.portfolio()?)
 }
 
-fn look_up(
-    file: &SpaceFile,
-    request: &CandidateRequest<'_>,
+/// What `@champion`, `@previous`, `@17` and `@3fa9c0` mean, in every command: an evaluation of a study.
+pub fn named(
+    search: &StudySearch<'_>,
     word: &str,
-    name: &str,
 ) -> Result<(NamedEvaluation, CandidateKind), CandidateError> {
-    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    let is_prefix =
-        |text: &str| (PREFIX_MIN..=32).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit());
-    let lower = name.to_ascii_lowercase();
-    if !NAMES.contains(&name) && !digits(name) && !is_prefix(name) {
-        return Err(unknown(word, name));
-    }
-    let Some(kernel) = &file.kernel else {
-        let text = format!("`{}` describes a space without a kernel: it has no studies", file.path.display());
-        return Err(refused(text, format!("name a space with a kernel to look for `{word}`")));
-    };
-    let CandidateRequest { out, study, device, .. } = *request;
-    let search = StudySearch { out, study, device, kernel: &kernel.name };
+    let name = word.strip_prefix('@').unwrap_or(word);
+    let is_number = !name.is_empty() && name.chars().all(|c| c.is_ascii_digit());
+    let is_prefix = (PREFIX_MIN..=32).contains(&name.len()) && name.chars().all(|c| c.is_ascii_hexdigit());
+    let hash = || search.hash(&name.to_ascii_lowercase());
     match name {
         "champion" => Ok((search.champion(false)?, CandidateKind::Champion)),
         "previous" => Ok((search.champion(true)?, CandidateKind::Previous)),
-        _ => match name.parse::<u64>().ok().filter(|_| digits(name)) {
+        _ => match name.parse::<u64>().ok().filter(|_| is_number) {
             Some(number) => match search.number(number) {
                 // A hash may begin with digits alone.
-                Err(error) if is_prefix(name) => match search.hash(&lower) {
-                    Ok(own) => Ok((own, CandidateKind::Hash)),
-                    Err(_) => Err(error.into()),
-                },
+                Err(error) if is_prefix => {
+                    hash().map(|own| (own, CandidateKind::Hash)).map_err(|_| error.into())
+                }
                 found => Ok((found?, CandidateKind::Number)),
             },
-            None => Ok((search.hash(&lower)?, CandidateKind::Hash)),
+            None if is_prefix => Ok((hash()?, CandidateKind::Hash)),
+            None => Err(unknown(word, name)),
         },
     }
 }
@@ -494,7 +489,7 @@ pub struct RestoreRequest<'a> {
     pub device: DeviceKind,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RestoredFiles {
     pub configuration: String,
     pub source: String,

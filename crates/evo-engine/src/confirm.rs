@@ -6,6 +6,7 @@
 //! the smallest set is confirmed that serves all such problems, at most as many as there are finalists.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use evo_journal::budget::StopReason;
 use evo_journal::cover;
@@ -51,6 +52,20 @@ pub(super) struct Deep<R: Recipe> {
     /// One entry for each timed problem.
     pub work: Vec<ProblemWork>,
     toolchain: String,
+}
+
+impl<R: Recipe> Deep<R> {
+    pub(super) fn against(
+        &self,
+        baseline: &Deep<R>,
+        problems: Vec<usize>,
+        floor: Option<f64>,
+        within: Option<Duration>,
+    ) -> Task<R::Job> {
+        let (baseline, finalist) = (baseline.job.clone(), self.job.clone());
+        let noise_floor = floor.unwrap_or(0.0);
+        Task::Pair(Box::new(Rivals { baseline, finalist, problems, noise_floor, within }))
+    }
 }
 
 struct WantedFinalists {
@@ -333,12 +348,10 @@ impl<R: Recipe> Engine<'_, R> {
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
         let mut first: Option<Verdict> = None;
         loop {
-            let standing = self.standing.clone();
-            self.lanes.send(
-                self.fleet.confirming,
-                Task::Evaluate(LaneJob { number, job: Box::new(job.clone()), standing, avoid: None }),
-            );
-            let Some(LaneAnswer::Evaluated { mut result, .. }) = self.lane_answer()? else { return Ok(None) };
+            let (job, standing) = (Box::new(job.clone()), self.standing.clone());
+            let task = Task::Evaluate(LaneJob { number, job, standing, avoid: None });
+            let answer = self.ask(self.fleet.confirming, task)?;
+            let Some(LaneAnswer::Evaluated { mut result, .. }) = answer else { return Ok(None) };
             if result.lost {
                 let lane = self.fleet.confirming;
                 self.fleet.lanes[lane].out = Some(result.verdict.message.clone());
@@ -390,12 +403,13 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// The confirming lane's answer to the only task it has; `None` when the run has to end at once.
-    pub(super) fn lane_answer(&mut self) -> Result<Option<LaneAnswer>, EngineError> {
-        self.answer_of(self.fleet.confirming)
-    }
-
-    pub(super) fn answer_of(&mut self, asked: usize) -> Result<Option<LaneAnswer>, EngineError> {
+    /// A lane's answer to the only task of the confirmation that it has; `None` when the run has to end at once.
+    pub(super) fn ask(
+        &mut self,
+        asked: usize,
+        task: Task<R::Job>,
+    ) -> Result<Option<LaneAnswer>, EngineError> {
+        self.lanes.send(asked, task);
         loop {
             let Some(message) = self.next_message()? else { return Ok(None) };
             match message {
@@ -416,9 +430,8 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(None);
         }
         let began = self.wall.elapsed();
-        self.lanes
-            .send(self.fleet.confirming, Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems });
-        match self.lane_answer()? {
+        let task = Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems };
+        match self.ask(self.fleet.confirming, task)? {
             // The largest, so that no difference counts that could be noise on one of the problems.
             Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
                 self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
@@ -434,8 +447,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn expect_pairs(&mut self) -> Result<(), EngineError> {
-        self.lanes.send(self.fleet.confirming, Task::ExpectPairs);
-        self.lane_answer().map(|_| ())
+        self.ask(self.fleet.confirming, Task::ExpectPairs).map(|_| ())
     }
 
     pub(super) fn confirm_one(
@@ -516,10 +528,9 @@ impl<R: Recipe> Engine<'_, R> {
             if !best.is_empty() && !self.wall.fits_pairs(problems.len(), within) {
                 break;
             }
-            let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
-            let rivals = Rivals { baseline, finalist, problems: problems.clone(), noise_floor, within };
-            self.lanes.send(self.fleet.confirming, Task::Pair(Box::new(rivals)));
-            let Some(LaneAnswer::Paired(answers)) = self.lane_answer()? else { break };
+            let rivals = finalist.against(baseline, problems.clone(), floor, within);
+            let answer = self.ask(self.fleet.confirming, rivals)?;
+            let Some(LaneAnswer::Paired(answers)) = answer else { break };
             let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
             self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
@@ -547,39 +558,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::Notice { message });
         Ok(())
     }
-}
 
-/// The variants to confirm next, those that serve most problems first. `times` has each variant's time on each problem,
-/// in the order of their means; `confirmed` and `failed` are not proposed.
-fn specialists(times: &[(u64, Vec<f64>)], confirmed: &BTreeSet<u64>, failed: &BTreeSet<u64>) -> Vec<u64> {
-    let usable: Vec<&(u64, Vec<f64>)> = times.iter().filter(|(number, _)| !failed.contains(number)).collect();
-    let problems = usable.first().map_or(0, |(_, own)| own.len());
-    let least = |problem: usize, among: &dyn Fn(u64) -> bool| {
-        let own = usable.iter().filter(|(number, _)| among(*number)).map(|(_, own)| own[problem]);
-        own.fold(f64::INFINITY, f64::min)
-    };
-    let open: Vec<(usize, f64)> = (0..problems)
-        .map(|problem| (problem, least(problem, &|_| true)))
-        .filter(|(problem, best)| {
-            least(*problem, &|number| confirmed.contains(&number)) > best * (1.0 + NEAR)
-        })
-        .collect();
-    if open.is_empty() {
-        return Vec::new();
-    }
-    let others: Vec<&&(u64, Vec<f64>)> =
-        usable.iter().filter(|(number, _)| !confirmed.contains(number)).collect();
-    let rows: Vec<Vec<f64>> = others
-        .iter()
-        .map(|(_, own)| open.iter().map(|(problem, best)| own[*problem] / best).collect())
-        .collect();
-    let served = |row: &Vec<f64>| row.iter().filter(|factor| **factor <= 1.0 + NEAR).count();
-    let mut members = cover::smallest(&rows, NEAR).map_or(Vec::new(), |own| own.members);
-    members.sort_by_key(|own| (std::cmp::Reverse(served(&rows[*own])), *own));
-    members.into_iter().map(|own| others[own].0).collect()
-}
-
-impl<R: Recipe> Engine<'_, R> {
     pub(super) fn confirm_specialists(
         &mut self,
         ranked: &[u64],
@@ -632,6 +611,36 @@ impl<R: Recipe> Engine<'_, R> {
         };
         ranked.iter().filter_map(times).collect()
     }
+}
+
+/// The variants to confirm next, those that serve most problems first. `times` has each variant's time on each problem,
+/// in the order of their means; `confirmed` and `failed` are not proposed.
+fn specialists(times: &[(u64, Vec<f64>)], confirmed: &BTreeSet<u64>, failed: &BTreeSet<u64>) -> Vec<u64> {
+    let usable: Vec<&(u64, Vec<f64>)> = times.iter().filter(|(number, _)| !failed.contains(number)).collect();
+    let problems = usable.first().map_or(0, |(_, own)| own.len());
+    let least = |problem: usize, among: &dyn Fn(u64) -> bool| {
+        let own = usable.iter().filter(|(number, _)| among(*number)).map(|(_, own)| own[problem]);
+        own.fold(f64::INFINITY, f64::min)
+    };
+    let open: Vec<(usize, f64)> = (0..problems)
+        .map(|problem| (problem, least(problem, &|_| true)))
+        .filter(|(problem, best)| {
+            least(*problem, &|number| confirmed.contains(&number)) > best * (1.0 + NEAR)
+        })
+        .collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    let others: Vec<&&(u64, Vec<f64>)> =
+        usable.iter().filter(|(number, _)| !confirmed.contains(number)).collect();
+    let rows: Vec<Vec<f64>> = others
+        .iter()
+        .map(|(_, own)| open.iter().map(|(problem, best)| own[*problem] / best).collect())
+        .collect();
+    let served = |row: &Vec<f64>| row.iter().filter(|factor| **factor <= 1.0 + NEAR).count();
+    let mut members = cover::smallest(&rows, NEAR).map_or(Vec::new(), |own| own.members);
+    members.sort_by_key(|own| (std::cmp::Reverse(served(&rows[*own])), *own));
+    members.into_iter().map(|own| others[own].0).collect()
 }
 
 #[cfg(test)]

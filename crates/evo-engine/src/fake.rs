@@ -308,6 +308,10 @@ pub(super) fn lane_result(job: &FakeJob, kind: VerdictKind) -> Judgement {
     }
 }
 
+pub(super) fn passed(job: &FakeJob) -> Judgement {
+    lane_result(job, VerdictKind::Pass)
+}
+
 pub(super) fn judging(kind: impl Fn(&FakeJob) -> VerdictKind + Send + Sync + 'static) -> Script {
     Arc::new(move |job| lane_result(job, kind(job)))
 }
@@ -515,6 +519,12 @@ impl TestStudy {
             on_gpu: false,
             two_problems: None,
         }
+    }
+
+    pub(super) fn confirming(space: &str, finalists: usize) -> TestStudy {
+        let mut bench = TestStudy::new(space);
+        bench.options.finalists = finalists;
+        bench
     }
 
     /// Plays the time: a comparison takes `pair_ms` and a noise floor `floor_ms`.

@@ -147,9 +147,7 @@ impl<J> Fleet<J> {
         let ratio = if (mean - 1.0).abs() <= CORRECTED_FROM.max(noise) { 1.0 } else { mean };
         Some((ratio * reference.ratio, agrees, ends))
     }
-}
 
-impl<J> Fleet<J> {
     /// How many times as long as the reference lane a lane takes for each anchor: `default`, and evo's own by name.
     pub(super) fn anchor_ratios(&self, lane: usize) -> BTreeMap<String, f64> {
         let (reference, own) = (&self.lanes[self.reference()], &self.lanes[lane]);

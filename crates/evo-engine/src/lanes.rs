@@ -14,8 +14,7 @@ use evo_supervise::renewal::Renewal;
 
 use crate::confirm::Deep;
 use crate::fleet::{LaneRecord, Strike};
-use crate::lane::Task;
-use crate::ports::{LaneAnswer, Recipe, Rivals};
+use crate::ports::{LaneAnswer, Recipe};
 use crate::run::Engine;
 use crate::trouble::EngineError;
 
@@ -206,10 +205,8 @@ impl<R: Recipe> Engine<'_, R> {
         if problems.is_empty() || !self.wall.fits_pairs(problems.len(), within) {
             return Ok(None);
         }
-        let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
-        let rivals = Rivals { baseline, finalist, problems, noise_floor: floor.unwrap_or(0.0), within };
-        self.lanes.send(second, Task::Pair(Box::new(rivals)));
-        let Some(LaneAnswer::Paired(answers)) = self.answer_of(second)? else { return Ok(None) };
+        let rivals = finalist.against(baseline, problems, floor, within);
+        let Some(LaneAnswer::Paired(answers)) = self.ask(second, rivals)? else { return Ok(None) };
         let mut pairs = Vec::new();
         for answer in answers {
             match answer {
@@ -293,7 +290,9 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::fake::{FakeJob, OWN_ANCHOR, Ran, Script, TestStudy, all_pass, lane_result, undisturbed};
+    use crate::fake::{
+        FakeJob, OWN_ANCHOR, Ran, Script, TestStudy, all_pass, lane_result, passed, undisturbed,
+    };
 
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
@@ -335,7 +334,7 @@ mod tests {
             if own.next() > 1 {
                 other.wait_for(calls);
             }
-            lane_result(job, VerdictKind::Pass)
+            passed(job)
         })
     }
 
@@ -354,7 +353,7 @@ mod tests {
 
     /// Everything passes but what is hit.
     fn where_hit(hits: &'static str, answer: fn(&FakeJob) -> Judgement) -> Script {
-        Arc::new(move |job| if job.label == hits { answer(job) } else { lane_result(job, VerdictKind::Pass) })
+        Arc::new(move |job| if job.label == hits { answer(job) } else { passed(job) })
     }
 
     fn no_lane_is_out(ran: &Ran) {
@@ -384,7 +383,7 @@ mod tests {
     #[test]
     fn lanes_share_the_work_and_every_record_names_its_device() {
         let calls = Calls::default();
-        let second = counted(&calls, |_, job| lane_result(job, VerdictKind::Pass));
+        let second = counted(&calls, |_, job| passed(job));
         // Two anchors and then variants.
         let (bench, ran) = undisturbed_on(vec![patient(&calls, 4), second, patient(&calls, 4)]);
         let all = bench.history().evaluations;
@@ -418,7 +417,7 @@ mod tests {
     fn a_lost_lane_takes_nothing_with_it() {
         let calls = Calls::default();
         let dies = counted(&calls, |call, job| match call {
-            ..=2 => lane_result(job, VerdictKind::Pass),
+            ..=2 => passed(job),
             _ => lost(job),
         });
         let (_, ran) = undisturbed_on(vec![patient(&calls, 3), dies]);
@@ -444,7 +443,7 @@ mod tests {
         let calls = Calls::default();
         // Its anchors are well, and every other variant breaks.
         let breaks = counted(&calls, |_, job| match job.label.as_str() {
-            "A=0 B=0" => lane_result(job, VerdictKind::Pass),
+            "A=0 B=0" => passed(job),
             _ => broken(job),
         });
         let (_, ran) = undisturbed_on(vec![patient(&calls, 3), breaks]);
@@ -468,7 +467,7 @@ mod tests {
         let dies = |after: usize| {
             counted(&Calls::default(), move |call, job| match call > after {
                 true => lost(job),
-                false => lane_result(job, VerdictKind::Pass),
+                false => passed(job),
             })
         };
         let (mut bench, ran) = on_lanes(vec![dies(5), dies(4)]);
@@ -489,7 +488,7 @@ mod tests {
         let calls = Calls::default();
         Arc::new(move |job| {
             let now = factor * (1.0 + drift * calls.next() as f64);
-            lane_result(job, VerdictKind::Pass).scaled(now)
+            passed(job).scaled(now)
         })
     }
 
@@ -546,7 +545,7 @@ mod tests {
         bench.more_lanes = vec![counted(&calls, |_, job| {
             let factor = if job.label == "A=5 B=3" { 1.0 } else { 0.5 };
             // Every job is followed by an anchor.
-            let mut result = lane_result(job, VerdictKind::Pass).scaled(factor);
+            let mut result = passed(job).scaled(factor);
             result.recovery = Some(Recovery { level: RecoveryLevel::R1, elapsed_ms: 1.0 });
             result
         })];
@@ -570,8 +569,7 @@ mod tests {
 
     #[test]
     fn the_first_lane_may_be_lost_with_the_default_on_it() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.options.finalists = 2;
+        let mut bench = TestStudy::confirming(PLAIN, 2);
         bench.more_lanes = vec![all_pass(), all_pass()];
         let ran = bench.run(Arc::new(lost));
         assert_eq!(bench.verdicts(), undisturbed(PLAIN));
@@ -582,11 +580,9 @@ mod tests {
 
     #[test]
     fn a_lane_that_is_lost_in_the_confirmation_leaves_it_to_the_next() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.options.finalists = 2;
+        let mut bench = TestStudy::confirming(PLAIN, 2);
         bench.more_lanes = vec![all_pass()];
-        let ran =
-            bench.run(Arc::new(|job| if job.deep { lost(job) } else { lane_result(job, VerdictKind::Pass) }));
+        let ran = bench.run(Arc::new(|job| if job.deep { lost(job) } else { passed(job) }));
         assert!(ran.summary.confirmed >= 2, "{:?}", ran.summary);
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
         assert!(bench.history().confirmations.iter().all(|one| one.evaluation.lane == Some(1)));
@@ -594,8 +590,7 @@ mod tests {
 
     #[test]
     fn a_win_is_compared_on_a_second_device() {
-        let mut bench = TestStudy::new("[parameters]\nA = [5, 4, 0]\nB = [0]\n");
-        bench.options.finalists = 1;
+        let mut bench = TestStudy::confirming("[parameters]\nA = [5, 4, 0]\nB = [0]\n", 1);
         bench.more_lanes = vec![all_pass()];
         bench.run(all_pass());
         let confirmations = bench.history().confirmations;
@@ -625,7 +620,7 @@ mod tests {
         let calls = Calls::default();
         bench.more_lanes = vec![counted(&calls, |_, job| {
             let factor = if job.label == OWN_ANCHOR { 1.1 } else { 1.0 };
-            lane_result(job, VerdictKind::Pass).scaled(factor)
+            passed(job).scaled(factor)
         })];
         let ran = bench.run(patient(&calls, 5));
         let lane = &ran.summary.end.lanes[1];
@@ -673,7 +668,7 @@ mod tests {
         let calls = Calls::default();
         bench.more_lanes = vec![counted(&calls, |call, job| match call == WELL + 1 {
             true => cut_off(job),
-            false => lane_result(job, VerdictKind::Pass),
+            false => passed(job),
         })];
         // The first lane leaves something to the second one until that happened.
         let ran = bench.run(patient(&calls, WELL + 1));

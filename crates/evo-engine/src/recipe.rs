@@ -29,7 +29,7 @@ use crate::prepared::{self, BuiltCode, KernelDraft, PreparedKernel, included, on
 pub struct KernelRecipe<'a> {
     kernel: &'a KernelSpec,
     limits: DeviceLimits,
-    arch: String,
+    pub arch: String,
     memory_cap: Option<u64>,
     timed: Vec<&'a ProblemSpec>,
     checked: Vec<&'a ProblemSpec>,
@@ -37,13 +37,15 @@ pub struct KernelRecipe<'a> {
     reference: Option<CompiledReference>,
     reference_single: Option<CompiledReference>,
     prepare: Option<CompiledReference>,
-    check: CheckPlan,
+    /// How answers are judged.
+    pub check: CheckPlan,
     /// What it runs on: the host watches instrumented builds, and shapes near the timed ones follow the problems.
     kind: Option<DeviceKind>,
-    search: SearchPath,
+    /// The environment may name include folders: what is in included files is part of a variant's identity.
+    pub search: SearchPath,
     files: FileReader,
-    conditions: Option<ContentHash>,
-    reach: JobReach,
+    pub conditions: Option<ContentHash>,
+    pub reach: JobReach,
 }
 
 /// The naive kernel, which every variant of a run needs. It is compiled once, so its bytes are kept: the cache
@@ -112,24 +114,10 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { further: specialize::distinct(own), ..self }
     }
 
-    pub fn under(self, conditions: Option<ContentHash>) -> KernelRecipe<'a> {
-        KernelRecipe { conditions, ..self }
-    }
-
-    /// The same with jobs that end after the small shapes and a screening, for a ranking that is a hint.
-    pub fn hinting(self) -> KernelRecipe<'a> {
-        KernelRecipe { reach: JobReach::Hint, ..self }
-    }
-
-    /// How answers are judged, and the machine code of the reference kernels.
-    pub fn judging(&self) -> (&CheckPlan, Vec<ContentHash>) {
+    /// The machine code of the reference kernels.
+    pub fn references(&self) -> Vec<ContentHash> {
         let references = [&self.reference, &self.reference_single, &self.prepare];
-        (&self.check, references.into_iter().flatten().map(|one| one.code.clone()).collect())
-    }
-
-    /// The environment may name include folders: what is in included files is part of a variant's identity.
-    pub fn searching(self, search: SearchPath) -> KernelRecipe<'a> {
-        KernelRecipe { search, ..self }
+        references.into_iter().flatten().map(|reference| reference.code.clone()).collect()
     }
 
     /// The same where the naive kernel is there in single precision too, which tells what f32 costs in each case.
@@ -144,23 +132,10 @@ impl<'a> KernelRecipe<'a> {
         KernelRecipe { prepare, ..self }
     }
 
-    pub fn on_kind(self, kind: DeviceKind) -> KernelRecipe<'a> {
-        KernelRecipe { kind: Some(kind), ..self }
-    }
-
-    /// The same where only these checks judge: for the self-test of the gates.
-    pub fn judged_by(mut self, checks: CheckSet) -> KernelRecipe<'a> {
-        self.check.checks = checks;
-        self
-    }
-
     /// The same for a known device: facts then include the occupancy, and problems must fit its memory.
     pub fn on_device(self, info: &DeviceInfo) -> KernelRecipe<'a> {
-        KernelRecipe { arch: info.arch.clone(), memory_cap: Some(limits::memory_cap(info)), ..self }
-    }
-
-    pub fn targeting(self, arch: &str) -> KernelRecipe<'a> {
-        KernelRecipe { arch: arch.to_string(), ..self }
+        let (arch, memory_cap) = (info.arch.clone(), Some(limits::memory_cap(info)));
+        KernelRecipe { arch, memory_cap, kind: Some(info.kind), ..self }
     }
 
     /// Also where it is refused: `evo compile` shows what a refused variant would use all the same.
@@ -274,9 +249,7 @@ impl<'a> KernelRecipe<'a> {
             }
         }
     }
-}
 
-impl KernelRecipe<'_> {
     /// The hash of a variant's plans, and of how its own options relax its judgement: code that is equal with and
     /// without them is judged twice.
     fn plan_hash(&self, prepared: &PreparedKernel) -> ContentHash {

@@ -113,7 +113,7 @@ mod tests {
     use evo_space::genome::Genome;
 
     use super::*;
-    use crate::fake::{Ran, Script, ScriptedStrategy, TestStudy, all_pass, judging, lane_result};
+    use crate::fake::{Ran, Script, ScriptedStrategy, TestStudy, all_pass, judging, passed};
 
     /// Passes over what has at least `limit` registers, and checks what it is asked and told.
     fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<ScriptedStrategy<'a>> {
@@ -290,7 +290,7 @@ mod tests {
         let mut strategy = ScriptedStrategy::new(whole(bench));
         let mut left: VecDeque<Genome> = values.iter().map(genome).collect();
         strategy.ask = Box::new(move |inner, _| match left.pop_front() {
-            Some(genome) => vec![Proposal::new(genome, evo_search::Origin::Other("next"))],
+            Some(genome) => vec![Proposal::new(genome, evo_search::Origin("next"))],
             None => {
                 inner.ask(1000);
                 Vec::new()
@@ -303,7 +303,7 @@ mod tests {
         // What compiles for ever ends with the budget, which the first evaluations use up.
         let script: Script = Arc::new(move |job| {
             played.pass(40_000);
-            lane_result(job, VerdictKind::Pass)
+            passed(job)
         });
         let ran = bench.run_strategy(Box::new(strategy), |_| script).unwrap();
         (ran, asked.take())

@@ -170,9 +170,10 @@ impl<R: Recipe> Engine<'_, R> {
         } else {
             let configuration = evaluation.configuration.clone();
             let look = Task::Sanitize { job: Box::new(job.clone()), configuration, within };
-            self.lanes.send(self.fleet.confirming, look);
-            let Some(LaneAnswer::Sanitized(answer)) = self.lane_answer()? else { return Ok(None) };
-            *answer
+            match self.ask(self.fleet.confirming, look)? {
+                Some(LaneAnswer::Sanitized(answer)) => *answer,
+                _ => return Ok(None),
+            }
         };
         let took = self.wall.elapsed().saturating_sub(began);
         if answer.is_late && !is_demanded {
@@ -245,8 +246,7 @@ mod tests {
     }
 
     fn study(sanitizer: Option<FakeSanitizer>, plan: SanitizePlan) -> TestStudy {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.options.finalists = 2;
+        let mut bench = TestStudy::confirming(PLAIN, 2);
         bench.options.sanitize = plan;
         bench.sanitizer = sanitizer;
         bench

@@ -104,7 +104,7 @@ impl<R: Recipe> Engine<'_, R> {
                 let configuration = self.space.configuration(&proposal.genome);
                 let number = self.ledger.take_number();
                 let mut variant =
-                    Variant::new(number, proposal.genome, configuration, proposal.origin.as_str(), false);
+                    Variant::new(number, proposal.genome, configuration, proposal.origin.0, false);
                 // NaN and infinity have no JSON form that the journal could read back.
                 variant.expected = proposal.expected.filter(Expectation::is_sound);
                 let problems = &self.study.header().problems;
@@ -520,9 +520,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         self.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
     }
-}
 
-impl<R: Recipe> Engine<'_, R> {
     pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
         let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
         match weigh(first, verdict) {

@@ -125,11 +125,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn own_before(&self, conditions: Option<&ContentHash>) -> Vec<EarlierResult> {
         let history = &self.study.history;
         let (study, at) = (&self.study.header().study, &history.set_aside_at);
-        let result = |one: &Evaluation| {
-            let mut evaluation = one.clone();
-            evaluation.measurements.iter_mut().for_each(|own| own.raw_ns.clear());
-            EarlierResult { study: study.clone(), at: at.clone(), evaluation }
-        };
+        let result = |evaluation: &Evaluation| EarlierResult::new(study, at, evaluation.clone());
         let same = |one: &&Evaluation| one.key.as_ref().map(|key| &key.conditions) == conditions;
         history.set_aside.iter().filter(|one| one.key.is_some()).filter(same).map(result).collect()
     }
@@ -386,7 +382,7 @@ mod tests {
     use evo_space::space::SearchSpace;
 
     use super::*;
-    use crate::fake::{Ran, Script, TestStudy, all_pass, failing, lane_result};
+    use crate::fake::{Ran, Script, TestStudy, all_pass, failing, passed};
 
     #[test]
     fn times_are_said_in_words() {
@@ -592,7 +588,7 @@ mod tests {
     /// `A=3` is fast; whoever comes later and is slower is too slow.
     fn racing() -> Script {
         Arc::new(|job| {
-            let mut result = lane_result(job, VerdictKind::Pass);
+            let mut result = passed(job);
             let fast = job.label.starts_with("A=3");
             if fast {
                 result.objective_ns = Some(500.0);

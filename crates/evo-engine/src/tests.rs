@@ -14,7 +14,7 @@ use evo_search::strategy::Expectation;
 
 use crate::fake::{
     FakeBinary, FakeJob, Ran, ScriptedStrategy, TestStudy, all_pass, failing, lane_result, mixed,
-    objective_of, verdicts_in,
+    objective_of, passed, verdicts_in,
 };
 use crate::ports::{Message, NoSanitizer};
 use crate::run::SanitizePlan;
@@ -202,7 +202,7 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
             user.send(Message::Interrupt(1)).unwrap();
             user.send(Message::Interrupt(2)).unwrap();
             let _ = gate.lock().unwrap().recv();
-            lane_result(job, VerdictKind::Pass)
+            passed(job)
         })
     });
     assert_eq!(ran.summary.end.reason, StopReason::Interrupted);
@@ -211,8 +211,7 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
 
 #[test]
 fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
-    let mut bench = TestStudy::new(PLAIN);
-    bench.options.finalists = 2;
+    let bench = TestStudy::confirming(PLAIN, 2);
     let ran = bench.run(failing(VerdictKind::WrongAnswer, |job| job.deep && job.label == "A=0 B=0"));
     let evaluations = bench.history().evaluations;
     let first = evaluations.iter().find(|one| one.is_timed() && !one.is_default()).unwrap();
@@ -226,8 +225,7 @@ fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
 }
 
 fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, TestStudy) {
-    let mut bench = TestStudy::new(PLAIN);
-    bench.options.finalists = 2;
+    let mut bench = TestStudy::confirming(PLAIN, 2);
     bench.options.sanitize = SanitizePlan { finalists: true, every: None, demanded: is_sanitizer };
     let played = bench.play_time(0, 0);
     let over = Arc::new(AtomicU64::new(0));
@@ -287,7 +285,7 @@ fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
     let bench = TestStudy::new(PLAIN);
     let count = AtomicU64::new(0);
     let ran = bench.run(Arc::new(move |job| {
-        let mut result = lane_result(job, VerdictKind::Pass);
+        let mut result = passed(job);
         if count.fetch_add(1, Ordering::Relaxed) == 3 {
             result = lane_result(job, VerdictKind::DeviceLost);
             result.lost = true;
@@ -368,8 +366,8 @@ fn after_one_crash_it_goes_first_and_after_two_last() {
 
 #[test]
 fn finalists_are_confirmed_and_those_that_fail_make_room() {
-    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n");
-    bench.options.finalists = 2;
+    let bench =
+        TestStudy::confirming("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n", 2);
     let ran = bench.run(failing(VerdictKind::Nondeterministic, |job| job.deep && job.label == "A=0 B=0"));
     assert_eq!(ran.summary.confirmed, 3, "two finalists and the baseline");
     assert_eq!(ran.log.deep, ["A=3 B=0", "A=0 B=0", "A=0 B=1", "A=1 B=0"]);
@@ -402,11 +400,10 @@ fn the_default_is_measured_although_something_faster_was_there_before_it() {
 
 #[test]
 fn losers_of_races_may_be_finalists_and_those_of_screenings_may_not() {
-    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n");
-    bench.options.finalists = 2;
+    let bench = TestStudy::confirming("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n", 2);
     let ran = bench.run(Arc::new(|job| {
         if job.deep || job.label == "A=3" || job.label == "A=2" {
-            return lane_result(job, VerdictKind::Pass);
+            return passed(job);
         }
         let mut slow = lane_result(job, VerdictKind::TooSlow);
         slow.objective_ns = Some(objective_of(job));
@@ -425,8 +422,7 @@ fn losers_of_races_may_be_finalists_and_those_of_screenings_may_not() {
 fn a_comparison_whose_baseline_drifts_is_repeated() {
     let check_beside = |default: u32, drifts: &[f64], attempts: usize, kept: Option<f64>| {
         let space = format!("[parameters]\nA = {{ values = [0, {default}], default = {default} }}\n");
-        let mut bench = TestStudy::new(&space);
-        bench.options.finalists = 1;
+        let mut bench = TestStudy::confirming(&space, 1);
         bench.drifts = drifts.to_vec();
         let ran = bench.run(all_pass());
         assert_eq!(ran.log.paired, attempts, "{drifts:?}");

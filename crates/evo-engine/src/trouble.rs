@@ -152,7 +152,7 @@ mod tests {
     use evo_protocol::verdict::VerdictKind;
 
     use super::*;
-    use crate::fake::{Script, TestStudy, all_pass, failing, lane_result, undisturbed};
+    use crate::fake::{Script, TestStudy, all_pass, failing, lane_result, passed, undisturbed};
 
     fn trouble(message: &str) -> Verdict {
         Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Killed)
@@ -306,8 +306,7 @@ mod tests {
     #[test]
     fn ten_in_a_row_stop_the_run_and_a_resume_completes_it() {
         let space = "[parameters]\nA = [0, 1, 2, 3]\nB = [0, 1, 2, 3]\n";
-        let mut bench = TestStudy::new(space);
-        bench.options.finalists = 1;
+        let mut bench = TestStudy::confirming(space, 1);
         bench.trouble = Some(Arc::new(|_, _| Some(killed())));
         let ran = bench.run(all_pass());
         let end = &ran.summary.end;
@@ -356,8 +355,7 @@ mod tests {
 
     #[test]
     fn a_finalist_is_not_refused_for_trouble() {
-        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1], default = 1 }\n");
-        bench.options.finalists = 1;
+        let bench = TestStudy::confirming("[parameters]\nA = { values = [0, 1], default = 1 }\n", 1);
         let deep = AtomicUsize::new(0);
         // The second deep evaluation fails once, and is made again.
         let second = failing(VerdictKind::HarnessError, move |job| {
@@ -382,7 +380,7 @@ mod tests {
             if evaluated.fetch_add(1, Ordering::Relaxed) == 8 {
                 std::fs::remove_dir(&in_the_way).unwrap();
             }
-            lane_result(job, VerdictKind::Pass)
+            passed(job)
         }));
         assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
         ran.said("it is tried again at the end");

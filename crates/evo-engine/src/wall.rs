@@ -367,11 +367,10 @@ mod tests {
     use evo_journal::reader;
     use evo_journal::record::JournalRecord;
     use evo_journal::replay::History;
-    use evo_protocol::verdict::VerdictKind;
     use evo_supervise::job::Judgement;
 
     use super::*;
-    use crate::fake::{FakeJob, PlayedTime, Script, TestStudy, lane_result};
+    use crate::fake::{FakeJob, PlayedTime, Script, TestStudy, passed};
 
     /// A hundred variants that all pass; the default is not the best.
     const HUNDRED: &str = "[parameters]\nA = { values = [0, 1, 2, 3, 4, 5, 10, 11, 12, 13], default = 13 }\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n";
@@ -385,7 +384,7 @@ mod tests {
         let played = played.clone();
         Arc::new(move |job| {
             played.pass(takes(job));
-            Judgement { device_ms: takes(job) as f64, ..lane_result(job, VerdictKind::Pass) }
+            Judgement { device_ms: takes(job) as f64, ..passed(job) }
         })
     }
 
@@ -394,7 +393,7 @@ mod tests {
         let played = played.clone();
         Arc::new(move |job| {
             played.pass(if job.deep { deep } else { 1000 });
-            Judgement { device_ms: 1000.0, ..lane_result(job, VerdictKind::Pass) }
+            Judgement { device_ms: 1000.0, ..passed(job) }
         })
     }
 

@@ -1,13 +1,15 @@
 //! Which of several variants to call, by sizes: `dispatch.json`, `dispatch.hpp` and `dispatch.py`.
 
+use std::collections::BTreeMap;
+
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
-use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth};
 use crate::model::identifiers;
+use crate::translate::{ExportError, ExportFormula, FormulaNames};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
@@ -36,7 +38,7 @@ pub struct Dispatch {
     /// Whether no smaller set does.
     pub is_exact: bool,
     /// Sizes at which the variants were measured, by problem.
-    pub measured: Vec<(String, Vec<(String, i64)>)>,
+    pub measured: Vec<(String, BTreeMap<String, i64>)>,
 }
 
 pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
@@ -48,11 +50,16 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     let names = FormulaNames { configuration: &nothing, constants: &[], sizes: &sizes, turn: None };
     let mut rules = Vec::new();
     for rule in &dispatch.rules {
-        let when = rule.when.as_deref().map(|text| condition(&names, text)).transpose()?;
+        let condition = |text: &String| {
+            let unread =
+                |error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}"));
+            names.condition(&Expr::parse(text).map_err(unread)?, "a rule")
+        };
+        let when = rule.when.as_ref().map(condition).transpose()?;
+        // A rule that holds whatever the sizes are has no condition, and one that never holds is none.
         match when {
-            Some(Truth::Never) => {}
-            Some(Truth::Sometimes(formula)) => rules.push((Some(formula), rule.variant)),
-            Some(Truth::Always) | None => rules.push((None, rule.variant)),
+            Some(formula) if formula.known == Some(0) => {}
+            when => rules.push((when.filter(|formula| formula.known.is_none()), rule.variant)),
         }
     }
     let shown =
@@ -78,20 +85,11 @@ pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportEr
     ])
 }
 
-fn condition(names: &FormulaNames<'_>, text: &str) -> Result<Truth, ExportError> {
-    let expr = Expr::parse(text)
-        .map_err(|error| ExportError::not_exportable(format!("the rule `{text}` cannot be read: {error}")))?;
-    names.condition(Some(&expr), "a rule")
-}
-
 fn object(dispatch: &Dispatch, evo: &str) -> Value {
     let rule =
         |own: &DispatchRule| json!({ "when": own.when, "variant": dispatch.variants[own.variant].folder });
-    let measured = |(problem, sizes): &(String, Vec<(String, i64)>)| {
-        let sizes: serde_json::Map<String, Value> =
-            sizes.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
-        json!({ "problem": problem, "sizes": sizes })
-    };
+    let measured =
+        |(problem, sizes): &(String, BTreeMap<String, i64>)| json!({ "problem": problem, "sizes": sizes });
     json!({
         "schema": "evo.dispatch",
         "version": 1,

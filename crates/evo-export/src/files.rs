@@ -1,5 +1,7 @@
 //! The forms in which a candidate is exported, and the files of each.
 
+use std::collections::BTreeMap;
+
 use evo_kernel::template;
 use evo_protocol::plan::Role;
 use evo_protocol::words;
@@ -7,10 +9,9 @@ use evo_space::diagnostic::nearest;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use crate::formula::ExportError;
 use crate::model::{ExportModel, PassedArgument};
 use crate::source::{PlainSource, one_line};
-use crate::translate::{Language, quoted};
+use crate::translate::{ExportError, Language, quoted};
 
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
 pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
@@ -63,20 +64,20 @@ impl ExportFormat {
             match ExportFormat::ALL.iter().copied().find(|format| format.as_str() == name) {
                 Some(format) => formats.push(format),
                 None if name == "all" => formats.extend(ExportFormat::ALL),
-                None => return Err(unknown(name)),
+                None => {
+                    let names: Vec<&str> = ExportFormat::ALL.iter().map(|format| format.as_str()).collect();
+                    return Err(match nearest(name, names.iter().copied()) {
+                        Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
+                        None => {
+                            format!("there is no format `{name}`; there are {} and all", names.join(", "))
+                        }
+                    });
+                }
             }
         }
         formats.sort();
         formats.dedup();
         Ok(formats)
-    }
-}
-
-fn unknown(name: &str) -> String {
-    let names: Vec<&str> = ExportFormat::ALL.iter().map(|format| format.as_str()).collect();
-    match nearest(name, names.iter().copied()) {
-        Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
-        None => format!("there is no format `{name}`; there are {} and all", names.join(", ")),
     }
 }
 
@@ -104,11 +105,10 @@ pub struct ExportUnit<'a> {
     pub headers: &'a [(String, String)],
     /// The architecture and the cubin for it, where there is one.
     pub cubin: Option<(&'a str, &'a [u8])>,
-    pub example: &'a [(String, i64)],
+    pub example: &'a BTreeMap<String, i64>,
     pub evo: &'a str,
 }
 
-/// Where a file's contents come from.
 enum Contents {
     /// The kernel's source, and the headers that it includes.
     Source,
@@ -228,8 +228,6 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         found.is_none_or(|(buffer, _)| model.buffers[buffer].role == Role::Output)
     };
     let open = model.sizes.iter().filter(|size| is_open(size.found_in)).map(|size| &size.ident);
-    let example: serde_json::Map<String, Value> =
-        unit.example.iter().map(|(name, size)| (name.clone(), json!(size))).collect();
     json!({
         "m": model,
         "ns": format!("{}_export", model.ident),
@@ -239,7 +237,7 @@ fn context(unit: &ExportUnit<'_>) -> Value {
         "uses_maps": uses_maps(model),
         "arch": unit.cubin.map(|(arch, _)| arch),
         "cubin": unit.cubin.map(|(arch, _)| cubin_name(arch)),
-        "example": example,
+        "example": unit.example,
         "library": "evo_export",
         "op": format!("{}_{}", model.ident, unit.hash.short()),
         "open": open.collect::<Vec<_>>(),

@@ -4,7 +4,6 @@
 
 pub mod dispatch;
 pub mod files;
-pub mod formula;
 pub mod model;
 pub mod record;
 pub mod results;

@@ -18,7 +18,7 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::formula::{ExportError, ExportFormula, FormulaNames, Truth, place};
+use crate::translate::{ExportError, ExportFormula, FormulaNames, place};
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
@@ -279,11 +279,14 @@ impl Builder<'_> {
         launch: &LaunchSpec,
         names: &FormulaNames<'_>,
     ) -> Result<Option<ExportLaunch>, ExportError> {
-        let when = match names.condition(launch.when.as_ref(), &place("when", launch))? {
-            Truth::Never => return Ok(None),
-            Truth::Always => None,
-            Truth::Sometimes(formula) => Some(formula),
+        let condition = |expr: &Option<Expr>, key: &str, absent: bool| match expr {
+            Some(expr) => names.condition(expr, &place(key, launch)),
+            None => Ok(ExportFormula::truth(absent)),
         };
+        let when = condition(&launch.when, "when", true)?;
+        if when.known == Some(0) {
+            return Ok(None);
+        }
         if let Some(window) = &launch.l2_persist {
             let ratio = names.whole(&window.ratio, &place("ratio of `l2_persist`", launch));
             if ratio.ok().and_then(|ratio| ratio.known) != Some(0) {
@@ -301,20 +304,14 @@ impl Builder<'_> {
             extents.resize(3, ExportFormula::fixed(1));
             Ok::<Vec<ExportFormula>, ExportError>(extents)
         };
-        let flag = |expr: &Option<Expr>, key: &str| {
-            let Some(expr) = expr else { return Ok(Flag::fixed(false)) };
-            Ok(match names.condition(Some(expr), &place(key, launch))? {
-                Truth::Always => Flag::fixed(true),
-                Truth::Never => Flag::fixed(false),
-                Truth::Sometimes(formula) => {
-                    Flag { cpp: formula.cpp, python: formula.python, is_never: false }
-                }
-            })
+        let flag = |expr, key| {
+            let ExportFormula { cpp, python, known, .. } = condition(expr, key, false)?;
+            Ok(Flag { cpp, python, is_never: known == Some(0) })
         };
         let shared =
             launch.shared_bytes.as_ref().map(|expr| names.whole(expr, &place("shared_bytes", launch)));
         Ok(Some(ExportLaunch {
-            when,
+            when: when.known.is_none().then_some(when),
             grid: extents(&launch.grid, "grid")?,
             block: extents(&launch.block, "block")?,
             shared_bytes: shared.transpose()?.unwrap_or_else(|| ExportFormula::fixed(0)),
@@ -374,8 +371,24 @@ impl Builder<'_> {
         let buffer = self.buffer(&map.of).ok_or_else(|| {
             ExportError::not_exportable(format!("`{name}` is a tensor map of no known buffer"))
         })?;
-        TensorMapArgument::of(map, ident.unwrap_or_default(), buffer, &self.names)
-            .map(|map| Some(PassedArgument::TensorMap(map)))
+        let list = |key: &str, list: &[Expr]| {
+            self.names.wholes(list, |axis| format!("{key}[{axis}] of argument `{name}`"))
+        };
+        let swizzle = swizzle(map, &self.names)?;
+        Ok(Some(PassedArgument::TensorMap(TensorMapArgument {
+            name: map.name.clone(),
+            ident: ident.unwrap_or_default(),
+            is_again: false,
+            of: buffer.ident.clone(),
+            data_type: data_type(buffer.dtype),
+            element_bytes: buffer.element_bytes,
+            dims: list("dims", &map.dims)?,
+            strides: map.strides.as_ref().map(|strides| list("strides", strides)).transpose()?,
+            extents: list("box", &map.extents)?,
+            swizzle: swizzle as u32,
+            span: swizzle.span(),
+            fill: u32::from(map.fill == OutsideFill::Nan),
+        })))
     }
 
     fn entry(&mut self, name: &str) -> Result<usize, ExportError> {
@@ -436,13 +449,6 @@ fn scalar(spec: &ScalarSpec, ident: String, names: &FormulaNames<'_>) -> Result<
     })
 }
 
-impl Flag {
-    fn fixed(value: bool) -> Flag {
-        let python = if value { "True" } else { "False" };
-        Flag { cpp: value.to_string(), python: python.to_string(), is_never: !value }
-    }
-}
-
 fn cpp_type(dtype: DType) -> &'static str {
     match dtype {
         DType::F16 => "__half",
@@ -482,34 +488,6 @@ pub struct TensorMapArgument {
     pub span: i64,
     /// The driver's number of what is read outside (`CUtensorMapFloatOOBfill`).
     pub fill: u32,
-}
-
-impl TensorMapArgument {
-    pub(crate) fn of(
-        map: &TensorMapSpec,
-        ident: String,
-        buffer: &BufferArgument,
-        names: &FormulaNames<'_>,
-    ) -> Result<TensorMapArgument, ExportError> {
-        let list = |key: &str, list: &[Expr]| {
-            names.wholes(list, |axis| format!("{key}[{axis}] of argument `{}`", map.name))
-        };
-        let swizzle = swizzle(map, names)?;
-        Ok(TensorMapArgument {
-            name: map.name.clone(),
-            ident,
-            is_again: false,
-            of: buffer.ident.clone(),
-            data_type: data_type(buffer.dtype),
-            element_bytes: buffer.element_bytes,
-            dims: list("dims", &map.dims)?,
-            strides: map.strides.as_ref().map(|strides| list("strides", strides)).transpose()?,
-            extents: list("box", &map.extents)?,
-            swizzle: swizzle as u32,
-            span: swizzle.span(),
-            fill: u32::from(map.fill == OutsideFill::Nan),
-        })
-    }
 }
 
 fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<Swizzle, ExportError> {

@@ -9,8 +9,8 @@ use evo_protocol::tensor_map::{OutsideFill, TENSOR_MAP_BYTES, TensorMap, TensorM
 use serde_json::json;
 
 use crate::files::{ExportFile, render, uses_maps};
-use crate::formula::ExportError;
 use crate::model::{ExportModel, PassedArgument};
+use crate::translate::ExportError;
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
@@ -100,7 +100,6 @@ fn launch(model: &ExportModel, plan: &ProblemPlan, launch: &LaunchPlan) -> Strin
     words.join(" ")
 }
 
-/// Whose map it is, and what the driver is asked for.
 fn tensor_map(plan: &TensorMapPlan) -> String {
     let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &plan.map;
     let data_type = crate::model::data_type(*dtype);

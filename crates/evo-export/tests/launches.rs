@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use evo_export::files::{ExportFile, ExportFormat, ExportUnit, files};
-use evo_export::formula::ExportError;
 use evo_export::model::{ExportModel, model};
 use evo_export::record;
 use evo_export::source::plain;
+use evo_export::translate::ExportError;
 use evo_kernel::access::SpaceAccess;
 use evo_kernel::catalog;
 use evo_kernel::render::render_for;
@@ -54,7 +54,7 @@ fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<E
         source: &source,
         headers: &[],
         cubin: Some(("sm_90a", b"not a cubin")),
-        example: &[("N".to_string(), 7)],
+        example: &BTreeMap::from([("N".to_string(), 7)]),
         evo: "0.0.0",
     };
     let all = files(&unit, ExportFormat::ALL).unwrap();

@@ -197,6 +197,9 @@ pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError
     numbered::read(folder)
 }
 
+/// How a command line names an evaluation of `evo evaluate`: `@iteration-3`.
+pub const ITERATION: &str = "@iteration-";
+
 pub fn incumbent_name(number: u64) -> String {
     format!("incumbent (evaluation {number})")
 }

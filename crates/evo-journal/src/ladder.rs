@@ -82,10 +82,6 @@ impl Rung {
         self.steps.iter().rev().find(|step| step.is_best)
     }
 
-    pub fn previous(&self) -> Option<&LadderStep> {
-        self.steps.iter().rev().filter(|step| step.is_best).nth(1)
-    }
-
     pub fn last_at(&self) -> &str {
         self.steps.last().map_or("", |step| &step.at)
     }

@@ -322,7 +322,7 @@ pub struct RunEnd {
     pub at_ms: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaneAccount {
     pub lane: u32,
     /// `cuda:1`, `ssh node7`.

@@ -111,35 +111,25 @@ impl Pathology {
     }
 
     fn plan(&self, facts: &HarmFacts<'_>) -> HarmPlan {
+        let [name, resource, unit, try_next] =
+            [self.name, self.resource, self.unit, self.try_next].map(String::from);
         let moves = self.moves.map(|(metric, direction)| MetricEvidence::of(metric, direction));
-        HarmPlan {
-            name: self.name.to_string(),
-            resource: self.resource.to_string(),
-            unit: self.unit.to_string(),
-            try_next: self.try_next.to_string(),
-            lightens: false,
-            shows_as: match self.name {
-                RESIDENT_BLOCKS => "the driver counts fewer resident blocks",
-                _ => "machine code differs",
-            },
-            moves: moves.into_iter().collect(),
-            doses: (self.doses)(facts),
-        }
+        let moves = moves.into_iter().collect();
+        let shows_as = match self.name {
+            RESIDENT_BLOCKS => "the driver counts fewer resident blocks",
+            _ => "machine code differs",
+        };
+        let spec = DiagnoseSpec { name, resource, unit, try_next, lightens: false, moves, doses: Vec::new() };
+        HarmPlan { spec, shows_as, doses: (self.doses)(facts) }
     }
 }
 
+/// A pathology of either kind, with the doses that a kernel gets on a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HarmPlan {
-    pub name: String,
-    pub resource: String,
-    pub unit: String,
-    pub try_next: String,
-    /// It takes work away instead, so that answers are wrong.
-    pub lightens: bool,
+    pub spec: DiagnoseSpec,
     /// By what a change of this kind shows.
     pub shows_as: &'static str,
-    /// Metrics of a profiler of which one moves where it happened; none where nobody can say.
-    pub moves: Vec<MetricEvidence>,
     /// The smallest first, or why there are none here.
     pub doses: Result<Vec<Dose>, String>,
 }
@@ -154,22 +144,20 @@ pub fn names(kernel: &KernelSpec) -> Vec<&str> {
 pub fn plans(kernel: &KernelSpec, facts: &HarmFacts<'_>, only: &[String]) -> Vec<HarmPlan> {
     let generic = Pathology::ALL.iter().map(|pathology| pathology.plan(facts));
     let mut plans: Vec<HarmPlan> = generic.chain(kernel.diagnose.iter().map(declared)).collect();
-    plans.retain(|plan| only.is_empty() || only.contains(&plan.name));
+    plans.retain(|plan| only.is_empty() || only.contains(&plan.spec.name));
     plans
 }
 
 fn declared(spec: &DiagnoseSpec) -> HarmPlan {
-    let DiagnoseSpec { name, resource, unit, try_next, lightens, moves, doses } = spec.clone();
-    let dose = |(at, DiagnoseDose { set, define }): (usize, DiagnoseDose)| {
+    let dose = |(at, DiagnoseDose { set, define }): (usize, &DiagnoseDose)| {
         let shown = set.iter().map(|(name, value)| format!("{name}={value}"));
         let shown = shown.chain(define.iter().map(|(name, value)| format!("{name}={value}")));
         let shown = shown.collect::<Vec<_>>().join(" ");
         let options = define.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
-        Dose { amount: at as f64 + 1.0, shown, change: HarmChange::Options(options), set }
+        Dose { amount: at as f64 + 1.0, shown, change: HarmChange::Options(options), set: set.clone() }
     };
-    let doses = Ok(doses.into_iter().enumerate().map(dose).collect());
-    let shows_as = "machine code or launches differ";
-    HarmPlan { name, resource, unit, try_next, lightens, shows_as, moves, doses }
+    let doses = Ok(spec.doses.iter().enumerate().map(dose).collect());
+    HarmPlan { spec: spec.clone(), shows_as: "machine code or launches differ", doses }
 }
 
 const RESIDENT_BLOCKS: &str = "resident_blocks";

@@ -7,10 +7,9 @@ use evo_protocol::worker::SpecialValues;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
-use crate::resolve;
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec, whole};
-use crate::specialize;
 use crate::tiny::{self, TinyShapes};
+use crate::{resolve, specialize};
 
 /// Every remark, in the order of the file's sections. `configuration` is the default one.
 pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {

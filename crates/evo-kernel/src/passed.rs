@@ -11,34 +11,32 @@ pub struct Stream<'a> {
     pub passed: Vec<ArgumentRef>,
 }
 
-/// What a launch of the kernel is given that does not say it: every argument that is passed.
-pub fn kernel_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
-    positions(kernel).filter(|(own, _)| own.is_passed()).map(|(_, place)| place).collect()
+/// What a launch is given that does not say it: every argument that it may take.
+pub fn arguments(kernel: &KernelSpec, takes: impl Fn(&ArgumentSpec) -> bool) -> Vec<ArgumentRef> {
+    positions(kernel).filter(|(argument, _)| takes(argument)).map(|(_, place)| place).collect()
 }
 
-/// The same for a launch of the reference kernel, which takes no tensor maps. An argument that lies in a variable of the
-/// variant's lies in one of the reference's if that has one of the name, and else is passed.
-pub fn reference_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
-    let is_given = |own: &ArgumentSpec| own.is_for_reference() && !has_variable(kernel, own);
-    positions(kernel).filter(|(own, _)| is_given(own)).map(|(_, place)| place).collect()
+/// Whether a launch of the reference kernel takes it that does not say it: no tensor maps. An argument that lies in a
+/// variable of the variant's lies in one of the reference's if that has one of the name, and else is passed.
+pub fn is_given_to_reference(kernel: &KernelSpec, argument: &ArgumentSpec) -> bool {
+    argument.is_for_reference() && !has_variable(kernel, argument)
 }
 
-/// What a launch of the reference kernel is given, as the file declares it; `None` where that is not arguments alone.
-pub fn given_to_reference<'k>(kernel: &'k KernelSpec, launch: &LaunchSpec) -> Option<Vec<&'k ArgumentSpec>> {
+/// What a launch is given, as the file declares it; `None` where that is not arguments alone. `takes` is for one that does
+/// not say it.
+pub fn declared<'k>(
+    kernel: &'k KernelSpec,
+    launch: &LaunchSpec,
+    takes: impl Fn(&ArgumentSpec) -> bool,
+) -> Option<Vec<&'k ArgumentSpec>> {
     let Some(passed) = &launch.arguments else {
-        let given = reference_arguments(kernel);
-        return Some(positions(kernel).filter(|(_, at)| given.contains(at)).map(|(own, _)| own).collect());
+        return Some(kernel.arguments.iter().filter(|argument| takes(argument)).collect());
     };
-    let argument = |own: &PassedSpec| match own {
-        PassedSpec::Named(name) => kernel.arguments.iter().find(|own| own.name() == name),
+    let argument = |passed: &PassedSpec| match passed {
+        PassedSpec::Named(name) => kernel.arguments.iter().find(|argument| argument.name() == name),
         PassedSpec::Literal(_) => None,
     };
     passed.iter().map(argument).collect()
-}
-
-/// The same for a launch of the task's own that prepares inputs: inputs and scalars.
-pub fn prepare_arguments(kernel: &KernelSpec) -> Vec<ArgumentRef> {
-    positions(kernel).filter(|(own, _)| own.is_for_prepare()).map(|(_, place)| place).collect()
 }
 
 pub fn reference_variables(kernel: &KernelSpec) -> Vec<usize> {

@@ -42,19 +42,24 @@ pub fn resolve(
         }
     }
     let mut literals = Vec::new();
-    let stream =
-        Stream { launches: &kernel.launches, loops: &kernel.loops, passed: passed::kernel_arguments(kernel) };
+    let stream = Stream {
+        launches: &kernel.launches,
+        loops: &kernel.loops,
+        passed: passed::arguments(kernel, ArgumentSpec::is_passed),
+    };
     let mut launches = resolver.stream(kernel, &stream, &mut literals)?;
     let reference = match &kernel.check.reference {
-        ReferenceSpec::Kernel { launches, loops, .. } => {
-            Some(Stream { launches, loops, passed: passed::reference_arguments(kernel) })
-        }
+        ReferenceSpec::Kernel { launches, loops, .. } => Some(Stream {
+            launches,
+            loops,
+            passed: passed::arguments(kernel, |own| passed::is_given_to_reference(kernel, own)),
+        }),
         _ => None,
     };
     let prepare = kernel.prepare.as_ref().map(|PrepareSpec { launches, loops, .. }| Stream {
         launches,
         loops,
-        passed: passed::prepare_arguments(kernel),
+        passed: passed::arguments(kernel, ArgumentSpec::is_for_prepare),
     });
     let tensor_maps = resolver.tensor_maps(kernel, &buffers, &mut launches)?;
     Ok(ProblemPlan {
@@ -260,8 +265,11 @@ impl<'a> Resolver<'a> {
                 let names = Names { turn, ..self.names };
                 let resolver = Resolver { names, problem: self.problem };
                 for launch in body {
-                    let given = resolver.given(launch, stream, &swapped, literals)?;
-                    plans.extend(resolver.launch(kernel, launch, given)?);
+                    // First, because the other expressions of a launch that is left out may have no value.
+                    if resolver.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
+                        let given = resolver.given(launch, stream, &swapped, literals)?;
+                        plans.push(resolver.launch(kernel, launch, given)?);
+                    }
                 }
                 own.iter().flat_map(|own| &own.swap).for_each(|pair| swapped.swap(pair));
             }
@@ -290,9 +298,6 @@ impl<'a> Resolver<'a> {
         swapped: &Swapped<'_>,
         literals: &mut Vec<ScalarPlan>,
     ) -> Result<Vec<ArgumentRef>, Box<Verdict>> {
-        if !self.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
-            return Ok(Vec::new());
-        }
         let Some(passed) = &launch.arguments else {
             return Ok(stream.passed.iter().map(|place| swapped.now(*place)).collect());
         };
@@ -318,13 +323,9 @@ impl<'a> Resolver<'a> {
         kernel: &KernelSpec,
         launch: &LaunchSpec,
         arguments: Vec<ArgumentRef>,
-    ) -> Result<Option<LaunchPlan>, Box<Verdict>> {
+    ) -> Result<LaunchPlan, Box<Verdict>> {
         let owner = format!("launch `{}`", launch.entry);
         let place = |key: &str| format!("{key} of {owner}");
-        // First, because the other expressions of a launch that is left out may have no value.
-        if !self.truth(&launch.when, &place("when"), true)? {
-            return Ok(None);
-        }
         let shared_bytes = match &launch.shared_bytes {
             Some(expr) => self.integer(expr, &place("shared_bytes"))?,
             None => 0,
@@ -333,7 +334,7 @@ impl<'a> Resolver<'a> {
             Some(list) => Some(self.extents(list, "cluster", &owner)?),
             None => None,
         };
-        Ok(Some(LaunchPlan {
+        Ok(LaunchPlan {
             entry: launch.entry.clone(),
             grid: self.extents(&launch.grid, "grid", &owner)?,
             block: self.extents(&launch.block, "block", &owner)?,
@@ -343,7 +344,7 @@ impl<'a> Resolver<'a> {
             programmatic: self.truth(&launch.programmatic, &place("programmatic"), false)?,
             l2_persist: self.window(kernel, launch)?,
             arguments,
-        }))
+        })
     }
 
     fn window(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<L2Persist>, Box<Verdict>> {

@@ -7,7 +7,8 @@
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::base;
 
-use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, PassedSpec, ScalarSpec, TensorMapSpec};
+use super::passed;
+use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
 use super::words::{is_name, is_one_of, tokens, uses_identifier};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -264,16 +265,7 @@ fn spelled(tokens: &[&str]) -> String {
 /// What the space passes to one of its entry points, in order; `None` where that is not arguments alone.
 pub fn declared<'k>(kernel: &'k KernelSpec, entry: &str) -> Option<Vec<&'k ArgumentSpec>> {
     let launch = kernel.launches.iter().find(|launch| launch.entry == entry)?;
-    match &launch.arguments {
-        None => Some(kernel.arguments.iter().filter(|own| own.is_passed()).collect()),
-        Some(passed) => {
-            let argument = |own: &PassedSpec| match own {
-                PassedSpec::Named(name) => kernel.arguments.iter().find(|own| own.name() == name),
-                PassedSpec::Literal(_) => None,
-            };
-            passed.iter().map(argument).collect()
-        }
-    }
+    passed::declared(kernel, launch, ArgumentSpec::is_passed)
 }
 
 pub fn fits(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {

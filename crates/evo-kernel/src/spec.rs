@@ -544,7 +544,8 @@ impl ReplacedDefault {
     }
 }
 
-pub(super) fn whole(value: &Value) -> Result<i64, String> {
+/// A whole number, however it is written, or what it is instead.
+pub fn whole(value: &Value) -> Result<i64, String> {
     match value {
         Value::Int(value) => Ok(*value),
         Value::Bool(value) => Ok(i64::from(*value)),

@@ -101,7 +101,6 @@ impl LineFault {
     }
 }
 
-/// Reads all runs of a file, compressed or not.
 pub fn read(path: &Path) -> Result<Vec<TracedRun>, TraceError> {
     let trouble = |source| TraceError::Read { path: path.into(), source };
     let mut file = BufReader::new(File::open(path).map_err(trouble)?);
@@ -144,7 +143,6 @@ pub struct ResolvedRun {
 }
 
 impl TracedRun {
-    /// A run of ours.
     pub fn of(tool: &str, dataset: &str, run: usize, simulated: &SimulatedRun) -> TracedRun {
         let SimulatedRun { evaluations, overhead_ms, .. } = simulated;
         TracedRun {

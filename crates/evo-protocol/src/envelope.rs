@@ -55,22 +55,23 @@ impl CommandEnvelope {
         ["error", "error.hint", "error.place", "error.place.line", "error.place.column", "limits.hit"];
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EnvelopeStatus {
-    /// It did what it was asked to do, and what it judged passed.
-    #[default]
-    Pass,
-    /// A gate or a comparison failed.
-    Fail,
-    /// Something that was demanded did not run.
-    NotRun,
-    /// No stable number could be had.
-    Noisy,
-    /// It could not do what it was asked to do: `error` says why.
-    Error,
-    /// A signal ended it.
-    Interrupted,
+words! {
+    #[derive(Default, JsonSchema)]
+    EnvelopeStatus {
+        /// It did what it was asked to do, and what it judged passed.
+        #[default]
+        Pass = "pass",
+        /// A gate or a comparison failed.
+        Fail = "fail",
+        /// Something that was demanded did not run.
+        NotRun = "not_run",
+        /// No stable number could be had.
+        Noisy = "noisy",
+        /// It could not do what it was asked to do: `error` says why.
+        Error = "error",
+        /// A signal ended it.
+        Interrupted = "interrupted",
+    }
 }
 
 words! {
@@ -149,12 +150,12 @@ pub struct LimitsReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {
-    /// `--limit-compile`
+    /// `--limit compile=TIME`
     Compile,
-    /// `--limit-device`
+    /// `--limit device=TIME`
     Device,
-    /// `--limit-tool`
+    /// `--limit tool=TIME`
     Tool,
-    /// `--limit-total`
+    /// `--limit total=TIME`
     Total,
 }

@@ -75,8 +75,7 @@ impl InvertMetric {
         if self.stores_kept == Some(false) {
             return Some("the copy stores less than the unharmed kernel".to_string());
         }
-        let direction = direction.as_str();
-        let (before, after) = (counted(*unharmed), counted(*harmed));
+        let (direction, before, after) = (direction.as_str(), counted(*unharmed), counted(*harmed));
         let moved = format!("`{name}` did not go {direction} ({before} to {after})");
         (!self.moved).then_some(moved)
     }

@@ -8,7 +8,6 @@ pub mod bench;
 pub mod binary;
 pub mod candidate;
 pub mod check;
-pub mod crosscheck;
 pub mod device;
 pub mod dtype;
 pub mod entry_name;

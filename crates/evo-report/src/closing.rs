@@ -316,14 +316,12 @@ mod tests {
             host: format!("node{number}"),
             device_uuid: "GPU-5f3a1c2e-8d4b-0000-0000-000000000000".into(),
             evaluations: 10,
-            busy_seconds: 5.0,
-            restarts: given_back,
             given_back,
             absent_seconds,
             ratio: 1.0,
-            anchors: Default::default(),
             pooled: true,
             out: out.map(String::from),
+            ..LaneAccount::default()
         }
     }
 

@@ -129,7 +129,6 @@ const PAGE: &[Column] = &[
     }),
 ];
 
-/// A number with so many digits behind the point.
 fn rounded(value: Option<f64>, digits: i32) -> Json {
     let factor = 10f64.powi(digits);
     match value.filter(|value| value.is_finite()).map(|value| (value * factor).round() / factor) {
@@ -185,7 +184,6 @@ pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter
     })
 }
 
-/// A parameter and its tried values.
 #[derive(Clone, Debug)]
 pub struct TriedParameter {
     pub name: String,
@@ -194,14 +192,12 @@ pub struct TriedParameter {
 }
 
 impl TriedParameter {
-    /// The position of a configuration's value.
     pub fn position(&self, configuration: &Configuration) -> Option<usize> {
         let value = configuration.get(&self.name)?;
         self.values.iter().position(|known| known == value)
     }
 }
 
-/// The parameters of the evaluations that were made.
 pub fn tried(header: &StudyHeader, evaluations: &[Evaluation]) -> Vec<TriedParameter> {
     let names = evaluations.iter().take(1).flat_map(|evaluation| evaluation.configuration.iter());
     let parameter = |(name, _): (&str, _)| {
@@ -233,12 +229,10 @@ fn by_value(a: &Value, b: &Value) -> Ordering {
     })
 }
 
-/// Whether every evaluation says when it was done.
 pub fn has_stamps(evaluations: &[Evaluation]) -> bool {
     !evaluations.is_empty() && evaluations.iter().all(|evaluation| evaluation.at_ms.is_some())
 }
 
-/// Device time of an evaluation, seconds.
 pub fn device_seconds(evaluation: &Evaluation) -> f64 {
     if evaluation.device_ms.is_finite() { evaluation.device_ms.max(0.0) / 1e3 } else { 0.0 }
 }

@@ -1,9 +1,7 @@
 //! The one object that a command prints with `--json`: its own fields and the envelope around them, whatever
 //! happens (`docs/json.md`). Pure: the caller knows the clock and the exit code.
 
-use std::collections::BTreeMap;
-
-use evo_protocol::envelope::{CommandEnvelope, LimitsReport};
+use evo_protocol::envelope::CommandEnvelope;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -12,28 +10,6 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ResultAlone<R> {
     pub result: R,
-}
-
-/// What is known of a call so far. An interrupted call tells as much of it as there is.
-#[derive(Clone, Debug, Default)]
-pub struct CallFacts {
-    pub command: String,
-    /// Space, kernel and configuration that are judged.
-    pub candidate: Option<Value>,
-    pub device: Option<String>,
-    pub conditions: Option<Value>,
-    pub limits: Option<LimitsReport>,
-    pub repro: String,
-    /// What the object of a call that is cut off has all the same.
-    pub so_far: Option<KnownSoFar>,
-}
-
-#[derive(Clone, Debug)]
-pub struct KnownSoFar {
-    pub own: Value,
-    pub result: Value,
-    /// Why some of them are null, by dotted path.
-    pub reasons: BTreeMap<String, String>,
 }
 
 /// Gives fields of an envelope that are null their reasons, where they have none yet.
@@ -53,7 +29,7 @@ pub fn explain_nulls(envelope: &mut CommandEnvelope) {
         ("limits.compile_s", "the command compiles nothing within a limit"),
         ("limits.device_s", "the command runs nothing within a limit"),
         ("limits.tool_s", "the command runs no outside program"),
-        ("limits.total_s", "off: `--limit-total` sets it"),
+        ("limits.total_s", "off: `--limit total=TIME` sets it"),
     ] {
         let field = fields.pointer(&format!("/{}", path.replace('.', "/")));
         if field.is_some_and(Value::is_null) {
@@ -90,7 +66,7 @@ fn fields_beside(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<(V
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::envelope::{EnvelopeError, ErrorCode};
+    use evo_protocol::envelope::{EnvelopeError, ErrorCode, LimitsReport};
 
     use super::*;
 
@@ -137,7 +113,7 @@ mod tests {
                     || CommandEnvelope::NULL_FOR_NONE.contains(&name.as_str());
                 assert!(!value.is_null() || told, "{name}");
             }
-            assert!(envelope.reasons["limits.total_s"].contains("--limit-total"));
+            assert!(envelope.reasons["limits.total_s"].contains("--limit total=TIME"));
         }
     }
 }

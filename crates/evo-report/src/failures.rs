@@ -40,7 +40,6 @@ pub fn first_of_each<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) ->
     failures
 }
 
-/// The default configuration's failure, if it failed.
 pub fn of_default<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Option<FirstFailure<'a>> {
     let first = failed(evaluations).find(|evaluation| evaluation.is_default())?;
     Some(FirstFailure { first, count: 1, repro: repro(header, first) })

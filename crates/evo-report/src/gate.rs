@@ -2,112 +2,97 @@
 //! reason.
 
 use evo_protocol::envelope::EnvelopeStatus;
-use evo_protocol::known::Known;
+use evo_protocol::known::{because, told};
+use evo_protocol::words;
+use evo_timing::regression::RegressionDecision;
+use minijinja::context;
+use minijinja::value::Serde;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::github::GithubAnnotation;
-use evo_timing::regression::RegressionDecision;
+use super::templates;
 
-/// What became of one problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GatedDecision {
-    /// As the samples say.
-    Compared(RegressionDecision),
-    /// The candidate is wrong.
-    Incorrect,
-    /// The baseline has it, and the space has not.
-    Missing,
-    /// It was not compared.
-    NotRun,
+words! {
+    /// What became of one problem.
+    #[derive(Default)]
+    GatedDecision {
+        Pass = "pass",
+        Regression = "regression",
+        Noisy = "noisy",
+        /// The candidate is wrong.
+        Incorrect = "incorrect",
+        /// The baseline has it, and the space has not.
+        Missing = "missing",
+        /// It was not compared.
+        #[default]
+        NotRun = "not_run",
+    }
 }
 
 impl GatedDecision {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            GatedDecision::Compared(own) => own.as_str(),
-            GatedDecision::Incorrect => "incorrect",
-            GatedDecision::Missing => "missing",
-            GatedDecision::NotRun => "not_run",
-        }
-    }
-
     /// Whether the run fails by it.
     fn fails(self) -> bool {
-        use GatedDecision::{Compared, Incorrect, Missing};
-        matches!(self, Compared(RegressionDecision::Regression) | Incorrect | Missing)
+        use GatedDecision::{Incorrect, Missing, Regression};
+        matches!(self, Regression | Incorrect | Missing)
     }
 }
 
-impl Serialize for GatedDecision {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+impl From<RegressionDecision> for GatedDecision {
+    fn from(found: RegressionDecision) -> GatedDecision {
+        match found {
+            RegressionDecision::Pass => GatedDecision::Pass,
+            RegressionDecision::Regression => GatedDecision::Regression,
+            RegressionDecision::Noisy => GatedDecision::Noisy,
+        }
     }
 }
 
 /// One problem of the baseline or of the space. Times are medians of this run, nanoseconds.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GatedProblem {
     pub problem: String,
-    pub baseline_p50_ns: Known<f64>,
-    pub candidate_p50_ns: Known<f64>,
+    pub baseline_p50_ns: Option<f64>,
+    pub candidate_p50_ns: Option<f64>,
     /// The candidate's time over the baseline's, with its 95 % interval.
-    pub ratio: Known<f64>,
-    pub ratio_low: Known<f64>,
-    pub ratio_high: Known<f64>,
-    pub floor: Known<f64>,
+    pub ratio: Option<f64>,
+    pub ratio_low: Option<f64>,
+    pub ratio_high: Option<f64>,
+    pub floor: Option<f64>,
     #[schemars(with = "String")]
     pub decision: GatedDecision,
     /// Why, where the numbers do not say so.
     pub why: String,
-    pub correct: Known<bool>,
-    pub rounds: Known<u32>,
-    pub p: Known<f64>,
+    pub correct: Option<bool>,
+    pub rounds: Option<u32>,
+    pub p: Option<f64>,
     /// Informational.
-    pub mann_whitney_p: Known<f64>,
-    pub cliffs_delta: Known<f64>,
+    pub mann_whitney_p: Option<f64>,
+    pub cliffs_delta: Option<f64>,
     /// The baseline's time when it was made, nanoseconds; a label.
-    pub stored_p50_ns: Known<f64>,
+    pub stored_p50_ns: Option<f64>,
     /// In the space file.
     #[serde(skip)]
     pub line: Option<u32>,
 }
 
 impl GatedProblem {
-    /// A problem of which no number is known.
-    pub fn blank(problem: &str, decision: GatedDecision, why: String) -> GatedProblem {
-        let absent = if why.is_empty() { "it was not compared" } else { &why };
-        let number = || Known::Unknown(absent.to_string());
-        GatedProblem {
-            problem: problem.to_string(),
-            baseline_p50_ns: number(),
-            candidate_p50_ns: number(),
-            ratio: number(),
-            ratio_low: number(),
-            ratio_high: number(),
-            floor: number(),
-            decision,
-            correct: Known::Unknown("the candidate was not judged on it".into()),
-            rounds: Known::Unknown(absent.to_string()),
-            p: number(),
-            mann_whitney_p: number(),
-            cliffs_delta: number(),
-            stored_p50_ns: Known::Unknown("the baseline has no time at these sizes".into()),
-            line: None,
-            why,
+    /// Why a field is null.
+    fn why_unknown(&self, field: &str) -> &str {
+        match field {
+            "correct" => "the candidate was not judged on it",
+            "stored_p50_ns" => "the baseline has no time at these sizes",
+            "mann_whitney_p" | "cliffs_delta" if self.rounds.is_some() => "all times are equal",
+            _ if self.rounds.is_some() || self.why.is_empty() => "it was not compared",
+            _ => &self.why,
         }
     }
 }
 
-/// How a run ended, as files have it.
-pub fn word(status: EnvelopeStatus) -> &'static str {
-    match status {
-        EnvelopeStatus::Pass => "pass",
-        EnvelopeStatus::Fail => "fail",
-        EnvelopeStatus::Noisy => "noisy",
-        _ => "not_run",
-    }
+fn with_reasons<S: Serializer>(problems: &[GatedProblem], serializer: S) -> Result<S::Ok, S::Error> {
+    let rows = problems.iter().map(|row| because(json!(row), &|field| row.why_unknown(field).to_string()));
+    serializer.collect_seq(rows)
 }
 
 /// What became of a goal.
@@ -151,12 +136,13 @@ pub enum GateAnswer {
 }
 
 /// A whole run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct GateResult {
     pub decision: EnvelopeStatus,
     pub why: String,
     pub baseline: String,
     pub threshold_percent: f64,
+    #[serde(serialize_with = "with_reasons")]
     pub problems: Vec<GatedProblem>,
     pub goals: Vec<JudgedGoal>,
     /// Demanded gates that did not run.
@@ -223,7 +209,7 @@ impl GateResult {
         if let Some(why) = not_run {
             return (EnvelopeStatus::NotRun, why);
         }
-        let noisy = problems(&|decision| decision == GatedDecision::Compared(RegressionDecision::Noisy));
+        let noisy = problems(&|decision| decision == GatedDecision::Noisy);
         let threshold = percent(self.threshold_percent / 100.0);
         if !noisy.is_empty() {
             let text = format!(
@@ -237,43 +223,9 @@ impl GateResult {
 
     /// The table of `gate.md`, of a pull request's summary and of a terminal.
     pub fn markdown(&self) -> String {
-        let (kernel, device, outcome) = (&self.kernel, &self.device, word(self.decision));
-        let mut text = format!("## evo gate: {kernel} on {device}: {outcome}\n\n{}\n\n", plain(&self.why));
-        text += "| problem | baseline now | candidate now | ratio | 95 % interval | floor | decision | rounds | p* | delta* | stored* |\n";
-        text += "|---|---|---|---|---|---|---|---|---|---|---|\n";
-        for own in &self.problems {
-            let cells = [
-                own.problem.clone(),
-                time(&own.baseline_p50_ns),
-                time(&own.candidate_p50_ns),
-                number(&own.ratio, 4),
-                match (&own.ratio_low, &own.ratio_high) {
-                    (Known::Is(low), Known::Is(high)) => format!("{low:.4} to {high:.4}"),
-                    _ => "-".into(),
-                },
-                own.floor.value().map_or("-".into(), |floor| percent(*floor)),
-                own.decision.as_str().to_string(),
-                own.rounds.value().map_or("-".into(), u32::to_string),
-                number(&own.mann_whitney_p, 3),
-                number(&own.cliffs_delta, 2),
-                time(&own.stored_p50_ns),
-            ];
-            text += &format!("| {} |\n", cells.map(|cell| plain(&cell).replace('|', "\\|")).join(" | "));
-        }
-        text += "\n\\* informational: p of Mann-Whitney's test and Cliff's delta over block times, which correlate, and the \
-                 baseline's time when it was made. They decide nothing.\n";
-        for goal in &self.goals {
-            let state = match goal.state {
-                GoalState::Met => "met",
-                GoalState::Unmet => "unmet",
-                GoalState::NotRun => "not run",
-            };
-            text += &format!("\n- goal `{}`: {state}: {}\n", plain(&goal.goal), plain(&goal.why));
-        }
-        for note in &self.notes {
-            text += &format!("\n- note: {}\n", plain(note));
-        }
-        text
+        let (kernel, device) = (&self.kernel, &self.device);
+        let result = minijinja::Value::from(Serde(told(self).0));
+        templates::lines("gate.page.j2", context! { kernel, device, ..result })
     }
 
     /// What GitHub shows beside the space file.
@@ -286,12 +238,12 @@ impl GateResult {
             message: message.to_string(),
             weight: 0.0,
         };
-        let passed = GatedDecision::Compared(RegressionDecision::Pass);
-        let problems = self.problems.iter().filter(|row| row.decision != passed).map(|row| {
+        let failed = self.problems.iter().filter(|row| row.decision != GatedDecision::Pass);
+        let problems = failed.map(|row| {
             let title = format!("{} {}", row.problem, row.decision.as_str());
             GithubAnnotation {
                 line: row.line,
-                weight: row.ratio.value().copied().unwrap_or(f64::MAX),
+                weight: row.ratio.unwrap_or(f64::MAX),
                 ..annotation(row.decision.fails(), title, &row.why)
             }
         });
@@ -301,23 +253,10 @@ impl GateResult {
         let mut all: Vec<GithubAnnotation> = problems.chain(goals).collect();
         if all.is_empty() && self.decision != EnvelopeStatus::Pass {
             let is_error = self.decision == EnvelopeStatus::Fail;
-            all.push(annotation(is_error, word(self.decision).to_string(), &self.why));
+            all.push(annotation(is_error, self.decision.as_str().to_string(), &self.why));
         }
         all
     }
-}
-
-/// One line without what a table or a page would read as its own.
-fn plain(text: &str) -> String {
-    text.lines().collect::<Vec<_>>().join(" ").replace('<', "&lt;")
-}
-
-fn time(value_ns: &Known<f64>) -> String {
-    value_ns.value().map_or("-".into(), |time| format!("{:.2} µs", time / 1e3))
-}
-
-fn number(value: &Known<f64>, digits: usize) -> String {
-    value.value().map_or("-".into(), |value| format!("{value:.digits$}"))
 }
 
 /// `0.02` as `2 %`.
@@ -328,57 +267,38 @@ pub fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::known::told;
-
     use super::*;
 
     fn problem(decision: GatedDecision) -> GatedProblem {
-        GatedProblem {
-            baseline_p50_ns: Known::Is(1e3),
-            line: Some(4),
-            ..GatedProblem::blank("a|b", decision, "because".into())
-        }
+        let (problem, why) = ("a|b".to_string(), "because".to_string());
+        let baseline_p50_ns = Some(1e3);
+        GatedProblem { problem, decision, why, baseline_p50_ns, line: Some(4), ..GatedProblem::default() }
     }
 
     fn run(decisions: &[GatedDecision]) -> GateResult {
         GateResult {
-            decision: EnvelopeStatus::Error,
-            why: String::new(),
-            baseline: "evo-baseline.json".into(),
             threshold_percent: 2.0,
             problems: decisions.iter().copied().map(problem).collect(),
-            goals: Vec::new(),
-            missing: Vec::new(),
-            informational: GateResult::INFORMATIONAL,
-            notes: Vec::new(),
-            number: 1,
-            files: None,
-            updated: None,
-            kernel: "k".into(),
-            device: "d".into(),
-            file: Some("k.toml".into()),
-            not_compared: None,
+            ..GateResult::default()
         }
     }
 
     #[test]
     fn what_was_not_seen_never_passes() {
         use EnvelopeStatus::{Fail, Noisy, NotRun, Pass};
-        use GatedDecision::{Compared, Incorrect, Missing};
         let check = |run: GateResult, expected: EnvelopeStatus| {
             let run = run.decided();
             assert_eq!(run.decision, expected, "{run:?}");
         };
-        let pass = Compared(RegressionDecision::Pass);
-        let noisy = Compared(RegressionDecision::Noisy);
+        let (pass, noisy) = (GatedDecision::Pass, GatedDecision::Noisy);
         for (decisions, expected) in [
             (&[pass, pass][..], Pass),
             (&[], NotRun),
             (&[pass, noisy], Noisy),
             (&[pass, GatedDecision::NotRun], NotRun),
-            (&[noisy, Compared(RegressionDecision::Regression)], Fail),
-            (&[pass, Missing], Fail),
-            (&[Incorrect], Fail),
+            (&[noisy, GatedDecision::Regression], Fail),
+            (&[pass, GatedDecision::Missing], Fail),
+            (&[GatedDecision::Incorrect], Fail),
         ] {
             check(run(decisions), expected);
         }
@@ -399,7 +319,7 @@ mod tests {
 
     #[test]
     fn rows_are_told_with_their_reasons_and_a_bar_stays_in_its_cell() {
-        let run = run(&[GatedDecision::NotRun, GatedDecision::Compared(RegressionDecision::Pass)]).decided();
+        let run = run(&[GatedDecision::NotRun, GatedDecision::Pass]).decided();
         let (result, reasons) = told(&run);
         assert_eq!(
             (&result["decision"], &result["problems"][0]["decision"]),

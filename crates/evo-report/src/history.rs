@@ -141,7 +141,6 @@ pub fn history<'a>(ladders: &'a [(&'a Rung, Option<Standing>)], notes: &'a [Stri
     }
 }
 
-/// The ladders for people.
 pub fn history_text(ladders: &[(&Rung, Option<Standing>)]) -> String {
     if ladders.is_empty() {
         return "nothing was tried yet\n".into();

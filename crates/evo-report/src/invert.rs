@@ -1,6 +1,6 @@
 //! What harming a kernel has shown, as text and as Markdown.
 
-use evo_protocol::invert::{InvertDose, InvertRow};
+use evo_protocol::invert::InvertRow;
 use minijinja::context;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
@@ -35,49 +35,16 @@ pub fn markdown(found: &Inverted) -> String {
 
 impl Inverted {
     fn values(&self) -> Value {
-        let row = |row| (row, slope(row), row.doses.iter().map(dose).collect::<Vec<_>>());
-        let rows: Vec<(&InvertRow, _, _)> = self.rows.iter().map(row).collect();
-        context! { rows => Serde(rows), verdict => verdict(self), ..Value::from(Serde(self)) }
-    }
-}
-
-/// The relative time that a unit adds, with its interval.
-fn slope(row: &InvertRow) -> String {
-    let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
-    match (row.slope, row.slope_low, row.slope_high) {
-        (Some(slope), Some(low), Some(high)) => {
-            format!("{} [{}, {}]", percent(slope), percent(low), percent(high))
-        }
-        _ => row
-            .upper_bound_of_cure_ratio
-            .map_or(String::new(), |bound| format!("a cure gains at most {:.2}x", 1.0 / bound)),
-    }
-}
-
-fn dose(own: &InvertDose) -> String {
-    let found = match own.ratio {
-        Some(ratio) => format!("{ratio:.3}x"),
-        None if own.changed == Some(false) => "no_effect".to_string(),
-        None => own.verdict.clone(),
-    };
-    format!("{} {found}", own.what)
-}
-
-/// What binds the kernel, if anything does.
-fn verdict(Inverted { rows, noise_floor, .. }: &Inverted) -> String {
-    match rows.iter().find(|row| row.is_steep(noise_floor.unwrap_or(0.0))) {
-        Some(first) => {
-            format!("it is bound most by: {}\ntry next: {}", first.resource, first.try_next)
-        }
-        None if rows.iter().any(|row| row.slope.is_some()) => {
-            "nothing that was taken away costs time for certain: there is slack in all of it".to_string()
-        }
-        None => "nothing could be measured".to_string(),
+        let floor = self.noise_floor.unwrap_or(0.0);
+        let steep = self.rows.iter().find(|row| row.is_steep(floor));
+        context! { steep => Serde(steep), ..Value::from(Serde(self)) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::invert::InvertDose;
+
     use super::*;
 
     fn found(ratio: Option<f64>, noise_floor: Option<f64>) -> Inverted {

@@ -68,6 +68,11 @@ pub fn study(header: &StudyHeader, history: &History, insight: Option<&Insight>)
         let Evaluation { number, configuration, .. } = one;
         Some(BestScreened { number: *number, objective_ns: one.objective_ns?, configuration })
     });
+    let not_final = history.not_final.iter().map(|one| NotFinal {
+        number: one.number,
+        configuration: &one.configuration,
+        reason: &one.verdict,
+    });
     pretty(&json!(StudyFile {
         schema: "evo.study",
         version: 1,
@@ -76,18 +81,12 @@ pub fn study(header: &StudyHeader, history: &History, insight: Option<&Insight>)
         taken_over: history.evaluations.iter().filter(|one| one.taken_over_from.is_some()).count(),
         set_aside: history.set_aside.len(),
         verdicts: verdict_mix(&history.evaluations),
-        not_final: history.not_final.iter().map(NotFinal::of).collect(),
+        not_final: not_final.collect(),
         best_screened: screened.min_by(|a, b| a.objective_ns.total_cmp(&b.objective_ns)),
         confirmations: history.confirmations.len(),
         runs: &history.ends,
         insight,
     }))
-}
-
-impl NotFinal<'_> {
-    fn of(one: &Evaluation) -> NotFinal<'_> {
-        NotFinal { number: one.number, configuration: &one.configuration, reason: &one.verdict }
-    }
 }
 
 /// The header kept in the text of a study's `study.json`, for a journal whose own header is damaged.

@@ -8,7 +8,7 @@ use evo_protocol::evaluation::{Evaluation, Recovery};
 use evo_protocol::facts::Facts;
 use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
-use evo_protocol::measurement::{Measurement, TimingMode};
+use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::verdict::{Evidence, GateReport, VerdictClass, VerdictKind};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::{parity, templates};
 
 /// Where the evaluation took place.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Setting {
     pub space: String,
     pub kernel: String,
@@ -83,10 +83,8 @@ pub struct VerdictFields<'a> {
     message: &'a str,
     evidence: &'a Evidence,
     class: VerdictClass,
-    space: &'a str,
-    kernel: &'a str,
-    device: &'a str,
-    seed: u64,
+    #[serde(flatten)]
+    setting: &'a Setting,
     #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
     #[schemars(with = "HashText")]
@@ -111,7 +109,6 @@ pub struct VerdictFields<'a> {
     device_ms: f64,
     recovery: Option<Recovery>,
     parity: Known<Value>,
-    repro: &'a str,
 }
 
 /// How a problem is launched, with extents in x, y, z.
@@ -150,10 +147,7 @@ impl<'a> VerdictFields<'a> {
             message: &verdict.message,
             evidence: &verdict.evidence,
             class: verdict.kind.class(),
-            space: &setting.space,
-            kernel: &setting.kernel,
-            device: &setting.device,
-            seed: setting.seed,
+            setting,
             configuration: &evaluation.configuration,
             configuration_hash: &evaluation.configuration_hash,
             gates: &evaluation.gates,
@@ -170,7 +164,6 @@ impl<'a> VerdictFields<'a> {
             device_ms: evaluation.device_ms,
             recovery: evaluation.recovery,
             parity: parity::of(evaluation),
-            repro: &setting.repro,
         }
     }
 }
@@ -194,32 +187,21 @@ pub struct VerdictAnswer<'a> {
     pub result: VerdictBrief<'a>,
 }
 
+/// For each timed problem the comparison with another candidate, or why there is none.
+pub type Pairs = [Result<PairedProblem, String>];
+
 /// What was measured of a candidate.
 #[derive(Debug)]
 pub struct Measured<'a> {
     pub evaluation: &'a Evaluation,
-    /// The timed problems; none for a candidate that never reached the device.
-    pub plans: &'a [ProblemPlan],
-    /// The mode that ranks.
-    pub mode: TimingMode,
+    /// None for a candidate that never reached the device.
+    pub problems: Vec<EvaluatedProblem<'a>>,
     /// Absent where no device was opened.
     pub device: Option<&'a DeviceInfo>,
     /// The kernel keeps its blocks running on purpose, so few of them mean nothing.
     pub is_persistent: bool,
-    /// The comparison with the default configuration; absent where the candidate did not pass.
-    pub compared: Option<&'a Compared>,
-}
-
-/// The comparison with the default configuration.
-#[derive(Debug)]
-pub struct Compared {
-    pub configuration: Configuration,
-    /// Why there is no comparison at all.
-    pub missing: Option<String>,
-    /// For each timed problem, or why there is none.
-    pub problems: Vec<Result<PairedProblem, String>>,
-    /// The largest relative difference between the default and itself.
-    pub noise_floor: Option<f64>,
+    /// The comparison with the default configuration, or why there is none.
+    pub compared: Result<&'a Pairs, String>,
 }
 
 /// The figures that scripts read flat.
@@ -273,37 +255,35 @@ pub struct BenchmarkProblem {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BenchmarkBaseline {
     #[schemars(with = "ConfigurationObject")]
-    configuration: Configuration,
-    method: &'static str,
-    noise_floor_ratio: Known<f64>,
+    pub configuration: Configuration,
+    pub method: &'static str,
+    pub noise_floor_ratio: Known<f64>,
 }
 
 /// A warning begins below this many blocks for each multiprocessor.
 const FEW_BLOCKS: u64 = 4;
 
 const NO_TORCH: &str = "`evo bench --peer torch` compares with torch, in one run with it";
-const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
+pub const NOT_PASSED: &str = "the candidate did not pass, and a failure has no number";
 const NOT_LAUNCHED: &str = "the candidate never came to a launch";
 
 impl Measured<'_> {
     pub fn figures(&self) -> Figures {
         let passed = self.evaluation.verdict.is_pass();
         let latency_ms = self.evaluation.objective_ns.filter(|_| passed).map(|time| time / 1e6);
-        let missing = self.compared.map_or(NOT_PASSED, Compared::why_missing);
-        let error = self.compared.and_then(|all| all.problems.iter().find_map(|pair| pair.as_ref().err()));
-        let fewest = self.plans.iter().min_by_key(|plan| blocks(plan));
-        let pairs = self
-            .compared
-            .filter(|compared| compared.missing.is_none() && compared.problems.len() == self.plans.len());
-        let ratios = pairs.map(|compared| {
-            let pairs = self.plans.iter().zip(&compared.problems);
-            pairs.map(|(plan, pair)| (plan.weight, pair.as_ref().ok().map(|pair| pair.ratio)))
+        let pairs = self.compared.as_ref().ok();
+        let missing = self.compared.as_ref().err();
+        let error = pairs.and_then(|pairs| pairs.iter().find_map(|pair| pair.as_ref().err()));
+        let fewest = self.problems.iter().map(|problem| problem.plan).min_by_key(|plan| blocks(plan));
+        let ratios = pairs.filter(|pairs| pairs.len() == self.problems.len()).map(|pairs| {
+            let weights = self.problems.iter().map(|problem| problem.plan.weight);
+            weights.zip(pairs.iter().map(|pair| pair.as_ref().ok().map(|pair| 1.0 / pair.ratio)))
         });
         Figures {
             latency_ms: Known::number(latency_ms, NOT_PASSED),
             speedup_vs_baseline: Known::number(
-                ratios.and_then(mean_speedup),
-                error.map_or(missing, String::as_str),
+                ratios.and_then(geometric_mean),
+                error.or(missing).map_or(NOT_PASSED, String::as_str),
             ),
             speedup_vs_torch: Known::Unknown(NO_TORCH.into()),
             ctas: Known::of(fewest.map(blocks), NOT_LAUNCHED),
@@ -318,15 +298,15 @@ impl Measured<'_> {
     }
 
     pub fn problems(&self) -> Vec<BenchmarkProblem> {
-        let problem = |(number, plan): (usize, &ProblemPlan)| {
-            let mut times = self.evaluation.measurements.iter();
-            let time = times.find(|time| time.problem == plan.name && time.mode == self.mode);
-            let pair = self.compared.and_then(|compared| compared.problems.get(number));
-            let why = match (pair, self.compared) {
-                (Some(Err(error)), _) => error.as_str(),
-                (_, compared) => compared.map_or(NOT_PASSED, Compared::why_missing),
+        let problem = |(number, problem): (usize, &EvaluatedProblem<'_>)| {
+            let EvaluatedProblem { plan, time, .. } = *problem;
+            let pair = match &self.compared {
+                Ok(pairs) => {
+                    pairs.get(number).map_or(Err(NOT_PASSED), |pair| pair.as_ref().map_err(String::as_str))
+                }
+                Err(why) => Err(why.as_str()),
             };
-            let pair = pair.and_then(|pair| pair.as_ref().ok());
+            let (pair, why) = (pair.ok(), pair.err().unwrap_or(NOT_PASSED));
             // The comparison has the candidate's time over the default's; a speed-up is its inverse.
             let speedup = |of: fn(&PairedProblem) -> f64| Known::number(pair.map(|pair| 1.0 / of(pair)), why);
             BenchmarkProblem {
@@ -340,42 +320,19 @@ impl Measured<'_> {
                 few_ctas: self.few_ctas(Some(plan)),
             }
         };
-        self.plans.iter().enumerate().map(problem).collect()
-    }
-
-    pub fn baseline(&self) -> Known<BenchmarkBaseline> {
-        let baseline = self.compared.map(|compared| BenchmarkBaseline {
-            configuration: compared.configuration.clone(),
-            method: "paired, A B B A in fresh processes",
-            noise_floor_ratio: Known::number(
-                compared.noise_floor,
-                compared.missing.as_deref().unwrap_or("it could not be measured"),
-            ),
-        });
-        Known::of(baseline, NOT_PASSED)
+        self.problems.iter().enumerate().map(problem).collect()
     }
 }
 
-impl Compared {
-    /// No comparison yet.
-    pub fn with(configuration: Configuration) -> Compared {
-        Compared { configuration, missing: None, problems: Vec::new(), noise_floor: None }
-    }
-
-    fn why_missing(&self) -> &str {
-        self.missing.as_deref().unwrap_or(NOT_PASSED)
-    }
-}
-
-/// The geometric mean of the speed-ups, from weights and ratios of times; `None` unless all ratios are known.
-pub fn mean_speedup(ratios: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
+/// The geometric mean of weighted values; `None` unless all of them are known.
+pub fn geometric_mean(parts: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
-    for (weight, ratio) in ratios {
-        sum -= weight * ratio?.ln();
+    for (weight, value) in parts {
+        sum += weight * value?.ln();
         weights += weight;
     }
-    // Of no ratio at all it is not a number.
-    Some((sum / weights).exp()).filter(|speedup| speedup.is_finite() && *speedup > 0.0)
+    // Of no value at all it is not a number.
+    Some((sum / weights).exp()).filter(|mean| mean.is_finite() && *mean > 0.0)
 }
 
 /// Blocks of the launch that has the most.
@@ -616,6 +573,10 @@ mod tests {
         Ok(serde_json::from_value(pair).unwrap())
     }
 
+    fn untimed(plan: &ProblemPlan) -> EvaluatedProblem<'_> {
+        EvaluatedProblem { plan, canonical: true, time: None, pair: None, roofline_ratio: None }
+    }
+
     #[track_caller]
     fn check(
         kind: VerdictKind,
@@ -628,16 +589,14 @@ mod tests {
             fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::new(kind, ""));
         evaluation.objective_ns = Some(2e6);
         let device = DeviceInfo { kind: on, multiprocessors: 132, ..fake::header().device };
-        let compared =
-            Compared { problems: vec![pair(0.5)], ..Compared::with(Configuration::new(Vec::new())) };
-        let passed = kind == VerdictKind::Pass;
+        let (pairs, plan) = ([pair(0.5)], plan(grid));
+        let compared = if kind == VerdictKind::Pass { Ok(&pairs[..]) } else { Err(NOT_PASSED.to_string()) };
         let measured = Measured {
             evaluation: &evaluation,
-            plans: &[plan(grid)],
-            mode: TimingMode::Hot,
+            problems: vec![untimed(&plan)],
             device: Some(&device),
             is_persistent,
-            compared: passed.then_some(&compared),
+            compared,
         };
         let figures = measured.figures();
         assert_eq!(told(&figures).0, expected);
@@ -674,15 +633,13 @@ mod tests {
         let verdict = Verdict::new(VerdictKind::WrongAnswer, "off").with("log", "é".repeat(LOG_MAX));
         let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", verdict);
         let plan = example::plan("p", 1.0);
-        let problem =
-            EvaluatedProblem { plan: &plan, canonical: true, time: None, pair: None, roofline_ratio: None };
         let evaluated = Evaluated {
             evaluation: Some(&evaluation),
             correct: false,
             ruling: None,
             score: Some(2.0),
             not_compared: "no",
-            problems: vec![problem],
+            problems: vec![untimed(&plan)],
             bottleneck: Known::Unknown("no".into()),
             next_step: "go".into(),
         };

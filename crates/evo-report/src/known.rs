@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use evo_journal::record::StudyHeader;
 use evo_journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::Measurement;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
+
+use super::judged::geometric_mean;
 
 /// What is known of a time, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,16 +119,11 @@ fn mean_time(
     one: &Evaluation,
 ) -> Option<(f64, usize)> {
     let mode = header.ranking.timing();
-    let timed: Vec<(f64, f64)> = one
-        .measurements
-        .iter()
-        .filter(|own| own.mode == mode && own.p50_ns.is_finite() && own.p50_ns > 0.0)
-        .filter_map(|own| Some((own.p50_ns.ln(), *weights.get(&own.problem)?)))
-        .collect();
-    let total: f64 = timed.iter().map(|(_, weight)| weight).sum();
-    if total > 0.0 {
-        let mean = timed.iter().map(|(log, weight)| log * weight).sum::<f64>() / total;
-        return Some((mean.exp(), timed.len()));
+    let is_timed = |own: &&Measurement| own.mode == mode && own.p50_ns.is_finite() && own.p50_ns > 0.0;
+    let timed = one.measurements.iter().filter(is_timed);
+    let timed = timed.filter_map(|own| Some((*weights.get(&own.problem)?, Some(own.p50_ns))));
+    if let Some(mean) = geometric_mean(timed.clone()) {
+        return Some((mean, timed.count()));
     }
     let time = one.objective_ns.filter(|time| time.is_finite() && *time > 0.0)?;
     Some((time, header.problems.len()))

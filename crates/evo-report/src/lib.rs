@@ -26,7 +26,7 @@ pub mod study;
 pub mod study_report;
 pub mod styled;
 pub mod table;
-mod templates;
+pub mod templates;
 pub mod text;
 mod units;
 pub mod width;

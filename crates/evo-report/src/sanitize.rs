@@ -145,36 +145,15 @@ pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
 /// The text form.
 pub fn text(sanitized: &Sanitized<'_>) -> String {
     let look = sanitized.look;
-    let first = |outcome: &SanitizerOutcome| {
-        outcome.findings.iter().take(SHOWN_IN_TEXT).map(line).collect::<Vec<_>>()
-    };
+    let first =
+        |outcome: &SanitizerOutcome| outcome.findings.iter().take(SHOWN_IN_TEXT).cloned().collect::<Vec<_>>();
     let values = context! {
         setting => Serde(sanitized.setting),
         result => Serde(told(&result(sanitized)).0),
-        findings => look.outcomes.iter().map(first).collect::<Vec<_>>(),
-        own => look.own.iter().map(line).collect::<Vec<_>>(),
+        findings => Serde(look.outcomes.iter().map(first).collect::<Vec<_>>()),
+        own => Serde(&look.own),
         shown => SHOWN_IN_TEXT,
         message => sanitized.verdict().map(|verdict| verdict.message),
     };
     templates::lines("sanitize.txt.j2", values)
-}
-
-/// `error: Invalid write …, scale at scale.cu:5, thread (3, 0, 0) of block (2, 1, 0), 0x2040 in or near y`.
-fn line(finding: &SanitizerFinding) -> String {
-    let mut parts = vec![finding.what.clone()];
-    let place = finding.file.as_ref().zip(finding.line).map(|(file, line)| format!("{file}:{line}"));
-    match (&finding.entry, place) {
-        (Some(entry), Some(place)) => parts.push(format!("{entry} at {place}")),
-        (one, other) => parts.extend(one.clone().or(other)),
-    }
-    let three = |[x, y, z]: [u64; 3]| format!("({x}, {y}, {z})");
-    if let (Some(thread), Some(block)) = (finding.thread, finding.block) {
-        parts.push(format!("thread {} of block {}", three(thread), three(block)));
-    }
-    match (&finding.address, &finding.argument) {
-        (Some(address), Some(argument)) => parts.push(format!("{address} in or near `{argument}`")),
-        (Some(address), None) => parts.push(address.clone()),
-        (None, _) => {}
-    }
-    format!("{}: {}", finding.level, parts.join(", "))
 }

@@ -113,7 +113,6 @@ fn standing(file: &Value, place: &str) -> Option<Standing> {
     (!problems.is_empty()).then(|| Standing { folder: place.into(), at: file["at"].clone(), problems })
 }
 
-/// The standing for people, a line each.
 pub fn text(standing: &Standing) -> String {
     let lines = standing.problems.iter().map(|(problem, times)| {
         let (peer, ratio) = (times.peer.as_str().unwrap_or("?"), &times.ratio);

@@ -32,23 +32,19 @@ impl Tone {
     }
 }
 
-/// A line in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StyledLine(Vec<(Tone, String)>);
 
 impl StyledLine {
-    /// A line of one piece.
     pub fn new(tone: Tone, text: impl Into<String>) -> StyledLine {
         StyledLine::default().with(tone, text)
     }
 
-    /// The line with one more piece.
     pub fn with(mut self, tone: Tone, text: impl Into<String>) -> StyledLine {
         self.0.push((tone, text.into()));
         self
     }
 
-    /// How many characters it has.
     pub fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }

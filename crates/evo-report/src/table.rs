@@ -8,15 +8,6 @@ use evo_space::text::printable;
 
 use super::width::wrapped;
 
-/// A table in Markdown, below the names of its columns.
-pub fn markdown_table<const N: usize>(columns: &str, rows: impl IntoIterator<Item = [String; N]>) -> String {
-    let mut text = format!("| {columns} |\n|{}\n", "---|".repeat(N));
-    for row in rows {
-        let _ = writeln!(text, "| {} |", row.map(|cell| markdown_cell(&cell)).join(" | "));
-    }
-    text
-}
-
 /// A text in a line of Markdown or in a cell of a table, where a bar would begin another one.
 pub fn markdown_cell(text: &str) -> String {
     printable(text).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")

@@ -2,11 +2,13 @@
 
 use evo_space::text::{counted, quote, shortened};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value;
+use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, context};
+use serde::Serialize;
 
 use crate::chart;
 use crate::markdown::{block, code, named, plain};
+use crate::table::markdown_cell;
 use crate::units::{rate, time, unit};
 use crate::width::wrapped;
 
@@ -14,7 +16,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 18] = templates![
+const TEMPLATES: [(&str, &str); 21] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -31,8 +33,11 @@ const TEMPLATES: [(&str, &str); 18] = templates![
     "sanitize.txt.j2",
     "crosscheck.txt.j2",
     "crosscheck.page.j2",
+    "invert.j2",
+    "bench.page.j2",
     "invert.txt.j2",
     "invert.page.j2",
+    "gate.page.j2",
 ];
 
 /// In `.md.j2` every text that is not marked as safe is escaped, so that no text of a kernel is markup.
@@ -72,8 +77,7 @@ pub(crate) fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("cut", |text: String, most: usize| shortened(&text, most).into_owned());
     environment.add_filter("code", move |text: String| safe(code(&text)));
     environment.add_filter("block", move |text: String, language: &str| safe(block(language, &text)));
-    // A bar would begin another cell of a table.
-    environment.add_filter("cell", |text: String| text.replace('|', "\\|").replace('\n', " "));
+    environment.add_filter("cell", |text: String| markdown_cell(&text));
     environment.add_filter("named", move |finding: String| safe(named(&finding)));
     environment.add_filter("points", chart::points);
     environment.add_filter("path", chart::path);
@@ -101,6 +105,11 @@ fn rendered(name: &str, values: Value) -> String {
 /// A text whose lines stand in its template, without blanks at their ends.
 pub(crate) fn lines(name: &str, values: Value) -> String {
     rendered(name, values).lines().map(|line| line.trim_end().to_string() + "\n").collect()
+}
+
+/// The same for a page that another crate fills in.
+pub fn page(name: &str, values: &impl Serialize) -> String {
+    lines(name, Value::from(Serde(values)))
 }
 
 /// The paragraphs of a text, each in one line. In their templates blank lines stand between them, and lines are broken

@@ -1,7 +1,6 @@
 //! How wide text for a terminal may be, and prose cut to that width.
 
-use std::env;
-use std::io;
+use std::{env, io};
 
 /// The width of files and pipes, and of terminals that do not tell theirs.
 const DEFAULT_WIDTH: usize = 100;

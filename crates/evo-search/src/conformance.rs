@@ -28,7 +28,7 @@ pub(crate) fn bowl(space: &SearchSpace, genome: &Genome) -> Outcome {
 const SMALL: &str = "[parameters]\nA = [1, 2, 4, 8, 16]\nB = [1, 2, 4, 8]\nC = [\"x\", \"y\"]\nD = [3]\n\
                      [[constraints]]\nrequire = \"A * B <= 32\"\n";
 
-fn failure(genome: &Genome) -> Outcome {
+pub(crate) fn failure(genome: &Genome) -> Outcome {
     Outcome::new(genome.clone(), VerdictClass::Crash, None)
 }
 
@@ -43,7 +43,14 @@ fn each(check: impl Fn(&str, &SearchSpace)) {
     }
 }
 
-fn run(strategy: &mut dyn Strategy, space: &SearchSpace, flight: usize, limit: usize) -> Vec<Proposal> {
+/// Asks and tells until nothing more comes, with so many in flight and at most `limit` in all. `outcome` is told how many
+/// came before.
+pub(crate) fn run(
+    strategy: &mut dyn Strategy,
+    flight: usize,
+    limit: usize,
+    outcome: impl Fn(usize, &Proposal) -> Outcome,
+) -> Vec<Proposal> {
     let (mut all, mut told) = (Vec::<Proposal>::new(), 0);
     loop {
         let room = flight - (all.len() - told);
@@ -51,17 +58,20 @@ fn run(strategy: &mut dyn Strategy, space: &SearchSpace, flight: usize, limit: u
         if told == all.len() {
             return all;
         }
-        let genome = &all[told].genome;
-        let outcome = if told % 3 == 2 { failure(genome) } else { bowl(space, genome) };
-        strategy.tell(&outcome);
+        strategy.tell(&outcome(told, &all[told]));
         told += 1;
     }
+}
+
+/// The bowl, where every third fails.
+fn mixed(space: &SearchSpace) -> impl Fn(usize, &Proposal) -> Outcome {
+    move |told, Proposal { genome, .. }| if told % 3 == 2 { failure(genome) } else { bowl(space, genome) }
 }
 
 #[test]
 fn same_seed_and_same_tells_give_same_proposals() {
     each(|name, space| {
-        let trace = |seed| run(&mut *make(name, space, seed), space, 5, 30);
+        let trace = |seed| run(&mut *make(name, space, seed), 5, 30, mixed(space));
         assert_eq!(trace(4), trace(4), "{name}");
         assert_ne!(trace(4), trace(5), "{name}");
     });
@@ -71,7 +81,7 @@ fn same_seed_and_same_tells_give_same_proposals() {
 fn the_default_configuration_comes_first() {
     each(|name, space| {
         let first = make(name, space, 9).ask(1);
-        assert_eq!(first, [Proposal::new(space.default_genome(), Origin::Default)], "{name}");
+        assert_eq!(first, [Proposal::new(space.default_genome(), Origin::DEFAULT)], "{name}");
     });
 }
 
@@ -80,7 +90,7 @@ fn every_valid_point_is_proposed_once_and_then_it_is_done() {
     each(|name, space| {
         for flight in [1, 7, 100] {
             let mut strategy = make(name, space, 2);
-            let all = run(&mut *strategy, space, flight, 10_000);
+            let all = run(&mut *strategy, flight, 10_000, mixed(space));
             check_run(name, space, &all, 10_000);
             assert!(strategy.is_done() && strategy.ask(3).is_empty(), "{name} does not end");
         }
@@ -90,12 +100,12 @@ fn every_valid_point_is_proposed_once_and_then_it_is_done() {
 #[test]
 fn a_resumed_strategy_proposes_only_what_was_not_told() {
     each(|name, space| {
-        let before = run(&mut *make(name, space, 6), space, 4, 17);
+        let before = run(&mut *make(name, space, 6), 4, 17, mixed(space));
         let mut resumed = make(name, space, 6);
         for proposal in &before {
             resumed.tell(&bowl(space, &proposal.genome));
         }
-        let after = run(&mut *resumed, space, 4, 10_000);
+        let after = run(&mut *resumed, 4, 10_000, mixed(space));
         let union: HashSet<&Genome> = before.iter().chain(&after).map(|proposal| &proposal.genome).collect();
         assert_eq!(union.len(), before.len() + after.len(), "{name} repeats told points");
         assert_eq!(union.len() as u128, space.count(), "{name}");
@@ -108,7 +118,7 @@ fn tells_of_unknown_and_invalid_points_are_taken() {
         let mut strategy = make(name, space, 8);
         strategy.tell(&failure(&Genome::from(vec![4, 3, 0, 0])));
         strategy.tell(&bowl(space, &Genome::from(vec![0, 0, 1, 0])));
-        let all = run(&mut *strategy, space, 3, 10_000);
+        let all = run(&mut *strategy, 3, 10_000, mixed(space));
         assert_eq!(all.len() as u128, space.count() - 1, "{name}");
     });
 }
@@ -151,16 +161,10 @@ fn odd_spaces_are_searched_to_the_end_of_the_budget_whatever_fails() {
     for (label, space) in odd_spaces() {
         for name in names() {
             for flight in [1, 30] {
-                let all = run(&mut *make(name, &space, 5), &space, flight, 60);
+                let all = run(&mut *make(name, &space, 5), flight, 60, mixed(&space));
                 check_run(&format!("{name} on {label} with {flight} in flight"), &space, &all, 60);
             }
-            let (mut strategy, mut all) = (make(name, &space, 3), Vec::new());
-            while all.len() < 40
-                && let Some(proposal) = strategy.ask(1).pop()
-            {
-                strategy.tell(&failure(&proposal.genome));
-                all.push(proposal);
-            }
+            let all = run(&mut *make(name, &space, 3), 1, 40, |_, proposal| failure(&proposal.genome));
             check_run(&format!("{name} on {label} where all fails"), &space, &all, 40);
         }
     }
@@ -179,7 +183,7 @@ fn spaces_that_are_not_exact_are_searched_to_the_end() {
     for name in names() {
         for flight in [1, 7] {
             let mut strategy = make(name, &space, 2);
-            let all = run(&mut *strategy, &space, flight, 10_000);
+            let all = run(&mut *strategy, flight, 10_000, mixed(&space));
             check_run(name, &space, &all, 10_000);
             assert!(strategy.is_done(), "{name} does not end");
         }
@@ -195,7 +199,7 @@ fn strategies_that_listen_beat_random_search_on_a_bowl() {
     let space = space_of(&format!("[parameters]\nA = [{values}]\nB = [{values}]\nC = [{values}]\n"));
     let best = |name: &str, seed| {
         let mut strategy = make(name, &space, seed);
-        let all = run(&mut *strategy, &space, 4, 100);
+        let all = run(&mut *strategy, 4, 100, mixed(&space));
         let measured = all.iter().enumerate().filter(|(number, _)| number % 3 != 2);
         measured
             .map(|(_, proposal)| bowl(&space, &proposal.genome).objective_ns.unwrap())

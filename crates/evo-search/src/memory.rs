@@ -49,10 +49,6 @@ impl<'a> Unseen<'a> {
         self.seen.contains(genome)
     }
 
-    pub fn seen_count(&self) -> usize {
-        self.seen.len()
-    }
-
     /// Claims a point and returns whether that worked: it must be valid and new.
     pub fn claim(&mut self, genome: &Genome) -> bool {
         // Known points first, because a lookup costs less than a walk through the space's diagrams.
@@ -70,7 +66,7 @@ impl<'a> Unseen<'a> {
             return None;
         }
         let genome = self.space.default_genome();
-        self.claim(&genome).then_some(Proposal::new(genome, Origin::Default))
+        self.claim(&genome).then_some(Proposal::new(genome, Origin::DEFAULT))
     }
 
     /// Notes a point that was told, valid or not.
@@ -145,7 +141,7 @@ impl<'a> Spread<'a> {
     pub fn next(&mut self, unseen: &mut Unseen) -> Option<Genome> {
         // A resumed search meets all points that were told in a row at the beginning, so at least that many
         // are skipped.
-        let patience = PATIENCE + 2 * unseen.seen_count();
+        let patience = PATIENCE + 2 * unseen.seen.len();
         if self.spent || unseen.is_exhausted() {
             return None;
         }

@@ -99,7 +99,7 @@ impl<'a> PerProblem<'a> {
                 }
                 // What it is expected to take is a time on this problem, and not the objective of a journal.
                 proposal.expected = None;
-                let is_for_all = matches!(proposal.origin, Origin::Default | Origin::Spread | Origin::Prior);
+                let is_for_all = matches!(proposal.origin, Origin::DEFAULT | Origin::SPREAD | Origin::PRIOR);
                 if !is_for_all {
                     proposal.target = Some(problem);
                     self.targets.insert(proposal.genome.clone(), problem);

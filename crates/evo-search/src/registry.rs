@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::evolve::Evolve;
 pub use super::evolve::FULL;
-use super::strategy::Strategy;
+use super::strategy::{Origin, Strategy};
 use super::unguided::Unguided;
 
 /// Spaces with fewer valid points are swept whole by default, where the budget covers them.
@@ -16,8 +16,8 @@ type Make = for<'a> fn(&'a SearchSpace, u64) -> Box<dyn Strategy + 'a>;
 
 const STRATEGIES: &[(&str, Make)] = &[
     (FULL, |space, seed| Box::new(Evolve::new(space, seed))),
-    ("exhaustive", |space, seed| Box::new(Unguided::exhaustive(space, seed))),
-    ("random", |space, seed| Box::new(Unguided::random(space, seed))),
+    (Origin::EXHAUSTIVE.0, |space, seed| Box::new(Unguided::new(Origin::EXHAUSTIVE, space, seed))),
+    (Origin::RANDOM.0, |space, seed| Box::new(Unguided::new(Origin::RANDOM, space, seed))),
 ];
 
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {

@@ -28,18 +28,12 @@ impl SeedRoom {
     }
 }
 
-#[derive(Debug)]
-struct Given {
-    genome: Genome,
-    place: usize,
-    is_told: bool,
-}
-
 pub struct Seeded<'a> {
     inner: Box<dyn Strategy + 'a>,
     /// Ranked points that were not proposed, the best first.
     left: VecDeque<Genome>,
-    given: Vec<Given>,
+    /// Ranked points that were proposed, in the order of the ranking, and whether each was told.
+    given: Vec<(Genome, bool)>,
     /// Place and time of those that were measured, in the order of their outcomes.
     measured: Vec<(usize, f64)>,
     room: SeedRoom,
@@ -66,7 +60,7 @@ impl<'a> Seeded<'a> {
     }
 
     fn in_flight(&self) -> usize {
-        self.given.iter().filter(|one| !one.is_told).count()
+        self.given.iter().filter(|(_, is_told)| !is_told).count()
     }
 
     fn seed(&mut self) -> Option<Proposal> {
@@ -75,10 +69,9 @@ impl<'a> Seeded<'a> {
         }
         let genome = self.left.pop_front()?;
         self.room.seeds -= 1;
-        let place = self.given.len();
-        self.given.push(Given { genome: genome.clone(), place, is_told: false });
+        self.given.push((genome.clone(), false));
         self.is_seeds_turn = false;
-        Some(Proposal::new(genome, Origin::Micro))
+        Some(Proposal::new(genome, Origin::MICRO))
     }
 
     /// The strategy's next point that was not proposed from the ranking. It does not know of those before it is told.
@@ -95,7 +88,7 @@ impl<'a> Seeded<'a> {
     }
 
     fn is_given(&self, genome: &Genome) -> bool {
-        self.given.iter().any(|one| one.genome == *genome)
+        self.given.iter().any(|(given, _)| given == genome)
     }
 
     fn next(&mut self) -> Option<Proposal> {
@@ -120,12 +113,9 @@ impl Strategy for Seeded<'_> {
     fn tell(&mut self, outcome: &Outcome) {
         self.inner.tell(outcome);
         self.left.retain(|genome| *genome != outcome.genome);
-        let Some(given) = self.given.iter_mut().find(|one| one.genome == outcome.genome && !one.is_told)
-        else {
-            return;
-        };
-        given.is_told = true;
-        let place = given.place;
+        let is_awaited = |(genome, is_told): &(Genome, bool)| *genome == outcome.genome && !is_told;
+        let Some(place) = self.given.iter().position(is_awaited) else { return };
+        self.given[place].1 = true;
         if let Some(time) = counted_time(outcome.class, outcome.objective_ns) {
             self.measured.push((place, time));
         }
@@ -241,7 +231,7 @@ mod tests {
     use evo_space::space::SearchSpace;
 
     use super::*;
-    use crate::registry;
+    use crate::{conformance, registry};
 
     #[track_caller]
     fn check(times: &[f64], expected: Option<f64>) {
@@ -324,15 +314,10 @@ mod tests {
         steps: usize,
         fate: impl Fn(&Proposal) -> (VerdictClass, Option<f64>),
     ) -> Vec<Proposal> {
-        let mut all = Vec::new();
-        while all.len() < steps
-            && let Some(proposal) = strategy.ask(1).pop()
-        {
-            let (class, objective) = fate(&proposal);
-            strategy.tell(&Outcome::new(proposal.genome.clone(), class, objective));
-            all.push(proposal);
-        }
-        all
+        conformance::run(strategy, 1, steps, |_, proposal| {
+            let (class, objective) = fate(proposal);
+            Outcome::new(proposal.genome.clone(), class, objective)
+        })
     }
 
     fn timed(proposal: &Proposal) -> (VerdictClass, Option<f64>) {
@@ -340,7 +325,7 @@ mod tests {
     }
 
     fn seeds(proposals: &[Proposal]) -> usize {
-        proposals.iter().filter(|one| one.origin == Origin::Micro).count()
+        proposals.iter().filter(|one| one.origin == Origin::MICRO).count()
     }
 
     fn spread_ranking(space: &SearchSpace) -> Vec<Genome> {
@@ -354,7 +339,7 @@ mod tests {
             let room = SeedRoom::of(POPULATION, 0, 0);
             let mut strategy = Seeded::new(plain(name, &space), spread_ranking(&space), room);
             let all = run(&mut strategy, 2 * POPULATION, timed);
-            assert_eq!(all[0].origin, Origin::Default, "{name}");
+            assert_eq!(all[0].origin, Origin::DEFAULT, "{name}");
             assert_eq!(seeds(&all[..POPULATION]), POPULATION / 2, "{name}");
             assert_eq!(seeds(&all), POPULATION / 2, "{name}: later generations take none");
             for end in 1..POPULATION {
@@ -383,14 +368,14 @@ mod tests {
     fn a_ranking_whose_points_all_fail_is_dropped_and_trouble_is_not_held_against_it() {
         let space = space();
         let failing = |proposal: &Proposal| match proposal.origin {
-            Origin::Micro => (VerdictClass::Wrong, None),
+            Origin::MICRO => (VerdictClass::Wrong, None),
             _ => timed(proposal),
         };
         let room = SeedRoom::of(POPULATION, 0, 0);
         let mut strategy = Seeded::new(plain("evolve", &space), spread_ranking(&space), room);
         assert_eq!(seeds(&run(&mut strategy, 2 * POPULATION, failing)), JUDGED);
         let lost = |proposal: &Proposal| match proposal.origin {
-            Origin::Micro => (VerdictClass::Harness, None),
+            Origin::MICRO => (VerdictClass::Harness, None),
             _ => timed(proposal),
         };
         let mut strategy = Seeded::new(plain("evolve", &space), spread_ranking(&space), room);

@@ -74,7 +74,7 @@ impl Outcome {
 ///     fn ask(&mut self, n: usize) -> Vec<Proposal> {
 ///         let taken = self.left.len().min(n);
 ///         let points = self.left.drain(..taken);
-///         points.map(|genome| Proposal::new(genome, Origin::Other("next"))).collect()
+///         points.map(|genome| Proposal::new(genome, Origin("next"))).collect()
 ///     }
 ///
 ///     // The order does not depend on outcomes, but a point that a resumed study has measured is not
@@ -145,68 +145,43 @@ pub trait Strategy {
     fn is_done(&self) -> bool;
 }
 
-/// The operator that proposed a point. Journals and reports keep it by its name, [`Origin::as_str`].
+/// The operator that proposed a point, by its name in journals and reports. Names never change, because old journals are
+/// read too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
-    /// The default configuration of the space, which every search proposes first.
-    Default,
-    Prior,
-    /// A point of a cheap ranking that was made before the search.
-    Micro,
-    /// The next point of a low-discrepancy sequence, at the beginning of a search.
-    Spread,
-    Random,
-    Exhaustive,
-    Neighbor,
-    /// One gene moved to the value just below or above.
-    Step,
-    /// One gene set to any other of its values.
-    Mutation,
-    /// Two changes of one gene each.
-    Double,
-    Crossover,
-    /// A few genes taken from the whole population.
-    Pool,
-    /// A move along the difference between a worse and a better member.
-    Drift,
-    /// One of many uniform draws, chosen by the models.
-    Sample,
-    Model,
-    Trees,
-    Process,
-    /// An operator of a strategy from outside this crate.
-    Other(&'static str),
-}
+pub struct Origin(pub &'static str);
 
 impl Origin {
-    /// The name in journals and reports. It never changes, because old journals are read too.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Origin::Default => DEFAULT_ORIGIN,
-            Origin::Prior => "prior",
-            Origin::Micro => "micro",
-            Origin::Spread => "spread",
-            Origin::Random => "random",
-            Origin::Exhaustive => "exhaustive",
-            Origin::Neighbor => "neighbor",
-            Origin::Step => "step",
-            Origin::Mutation => "mutation",
-            Origin::Double => "double",
-            Origin::Crossover => "crossover",
-            Origin::Pool => "pool",
-            Origin::Drift => "drift",
-            Origin::Sample => "sample",
-            Origin::Model => "model",
-            Origin::Trees => "trees",
-            Origin::Process => "process",
-            Origin::Other(name) => name,
-        }
-    }
+    /// The default configuration of the space, which every search proposes first.
+    pub const DEFAULT: Origin = Origin(DEFAULT_ORIGIN);
+    pub const PRIOR: Origin = Origin("prior");
+    /// A point of a cheap ranking that was made before the search.
+    pub const MICRO: Origin = Origin("micro");
+    /// The next point of a low-discrepancy sequence, at the beginning of a search.
+    pub const SPREAD: Origin = Origin("spread");
+    pub const RANDOM: Origin = Origin("random");
+    pub const EXHAUSTIVE: Origin = Origin("exhaustive");
+    pub const NEIGHBOR: Origin = Origin("neighbor");
+    /// One gene moved to the value just below or above.
+    pub const STEP: Origin = Origin("step");
+    /// One gene set to any other of its values.
+    pub const MUTATION: Origin = Origin("mutation");
+    /// Two changes of one gene each.
+    pub const DOUBLE: Origin = Origin("double");
+    pub const CROSSOVER: Origin = Origin("crossover");
+    /// A few genes taken from the whole population.
+    pub const POOL: Origin = Origin("pool");
+    /// A move along the difference between a worse and a better member.
+    pub const DRIFT: Origin = Origin("drift");
+    /// One of many uniform draws, chosen by the models.
+    pub const SAMPLE: Origin = Origin("sample");
+    pub const MODEL: Origin = Origin("model");
+    pub const TREES: Origin = Origin("trees");
+    pub const PROCESS: Origin = Origin("process");
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+        formatter.write_str(self.0)
     }
 }
 

@@ -15,10 +15,8 @@ use rand_chacha::ChaCha8Rng;
 use crate::memory::Unseen;
 use crate::strategy::{Origin, Outcome, Proposal, Strategy};
 
-/// Random or exhaustive search.
 #[derive(Debug)]
 pub(crate) struct Unguided<'a> {
-    name: &'static str,
     origin: Origin,
     unseen: Unseen<'a>,
     /// Draws what the order does not reach.
@@ -26,19 +24,15 @@ pub(crate) struct Unguided<'a> {
 }
 
 impl<'a> Unguided<'a> {
-    pub(crate) fn random(space: &'a SearchSpace, seed: u64) -> Unguided<'a> {
-        let (unseen, rng) = (Unseen::new(space, seed), seeded(seed));
-        Unguided { name: "random", origin: Origin::Random, unseen, rng }
-    }
-
-    pub(crate) fn exhaustive(space: &'a SearchSpace, seed: u64) -> Unguided<'a> {
-        Unguided { name: "exhaustive", origin: Origin::Exhaustive, ..Unguided::random(space, seed) }
+    /// Named as its origin.
+    pub(crate) fn new(origin: Origin, space: &'a SearchSpace, seed: u64) -> Unguided<'a> {
+        Unguided { origin, unseen: Unseen::new(space, seed), rng: seeded(seed) }
     }
 }
 
 impl Strategy for Unguided<'_> {
     fn name(&self) -> &'static str {
-        self.name
+        self.origin.0
     }
 
     fn ask(&mut self, n: usize) -> Vec<Proposal> {

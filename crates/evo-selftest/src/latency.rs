@@ -13,10 +13,8 @@ use evo::supervise::lane::LaneLimits;
 
 use crate::order::Order;
 
-/// Repetitions of each latency.
 const REPEATS: usize = 5;
 
-/// Measures worker start, recovery from a hang and the A/A noise floor.
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_json::Value, CliError> {
     let file = catalog::open("faults")?;
     let mut bench = SelftestBench::start(&file, &order.setup, order.seed, LaneLimits::default())?;

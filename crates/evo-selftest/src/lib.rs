@@ -106,7 +106,7 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
     output::say(&format!("seed {seed}: repeat with --seed {seed}"));
     let device = if matches!(arguments.subject, Subject::Crash) { "host" } else { &arguments.device };
     let order = Order {
-        setup: session::setup(device, None)?.fenced(arguments.sandbox),
+        setup: session::setup(device)?.fenced(arguments.sandbox),
         only: arguments.only.clone(),
         seed,
         count: arguments.count,

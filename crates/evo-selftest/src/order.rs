@@ -4,7 +4,6 @@ use evo::cli::error::CliError;
 use evo::cli::session::DeviceSetup;
 use evo_protocol::device::DeviceError;
 
-/// What a subject is asked.
 pub struct Order {
     pub setup: DeviceSetup,
     pub only: Option<String>,

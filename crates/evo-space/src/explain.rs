@@ -56,7 +56,7 @@ pub(crate) fn removal(
     match counted.filter(Index::is_exact) {
         Some(index) => {
             let all = cartesian(&read);
-            Removal { share: ratio(&(&all - index.total()), &all), exact: true, failure }
+            Removal { share: ratio(&(&all - &index.total), &all), exact: true, failure }
         }
         None => Removal { share: refused as f64 / samples as f64, exact: false, failure },
     }
@@ -144,14 +144,13 @@ pub struct SpaceShape {
 impl SearchSpace {
     pub fn shape(&self) -> SpaceShape {
         let linked = || {
-            let sizes = self.index.diagrams().iter().map(|diagram| diagram.layers.len());
+            let sizes = self.index.diagrams.iter().map(|diagram| diagram.slots.len());
             sizes.filter(|parameters| *parameters > 1)
         };
-        let layers = self.index.diagrams().iter().flat_map(|diagram| &diagram.layers);
         SpaceShape {
             groups: linked().count(),
             largest: linked().max().unwrap_or(0),
-            nodes: layers.map(|layer| layer.counts.len()).sum(),
+            nodes: self.index.nodes(),
         }
     }
 }

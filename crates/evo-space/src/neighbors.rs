@@ -3,8 +3,6 @@
 //! path. Where all may move at once, the neighborhood is a box: a subspace, which is counted and drawn from without
 //! listing it.
 
-use std::rc::Rc;
-
 use num_bigint::BigUint;
 use rand_chacha::ChaCha8Rng;
 
@@ -38,7 +36,7 @@ impl SearchSpace {
     /// Number of valid neighbors, without listing a box (but listing it if the space is not exact).
     pub fn neighbor_count(&self, genome: &Genome, neighborhood: Neighborhood) -> BigUint {
         match self.box_around(genome, neighborhood) {
-            Some(index) if index.is_exact() => index.total() - u8::from(index.contains(genome.positions())),
+            Some(index) if index.is_exact() => &index.total - u8::from(index.contains(genome.positions())),
             _ => self.iter_neighbors(genome, neighborhood).count().into(),
         }
     }
@@ -53,7 +51,10 @@ impl SearchSpace {
             Some(index) => {
                 Box::new(Points::new(index).filter(move |other| *other != point).map(Genome::from))
             }
-            None => Box::new(changes(&self.index, &point, neighborhood == Neighborhood::HammingAdjacent)),
+            None => {
+                let nearest = neighborhood == Neighborhood::HammingAdjacent;
+                Box::new(changes(&self.index, &point, nearest).into_iter())
+            }
         }
     }
 
@@ -96,21 +97,33 @@ fn beside(own: u16, domain: &[u16]) -> Vec<u16> {
 
 /// The valid points in which one parameter differs, `nearest` ones on each side only. In canonical order: smaller
 /// values of earlier parameters come first, then greater values of later ones.
-fn changes<'a>(index: &'a Index, point: &[u16], nearest: bool) -> impl Iterator<Item = Genome> + use<'a> {
-    let (slots, around) = (point.len(), Around::new(index, point).map(Rc::new));
-    let below = (0..slots).map(|slot| (slot, true));
-    let turns = below.chain((0..slots).rev().map(|slot| (slot, false)));
-    let turns = turns.filter_map(move |(slot, is_below)| Some((around.clone()?, slot, is_below)));
-    turns.flat_map(move |(around, slot, is_below)| {
-        let (below, above) = around.edges(slot);
-        let edges = if is_below { below } else { above };
+fn changes(index: &Index, point: &[u16], nearest: bool) -> Vec<Genome> {
+    let mut found = Vec::new();
+    let Some(around) = Around::new(index, point) else { return found };
+    let most = if nearest { 1 } else { usize::MAX };
+    for slot in 0..point.len() {
+        let (below, _) = around.edges(slot);
         // Edges ascend, so the nearest one below is the last.
-        let nth = move |at: usize| &edges[if nearest && is_below { edges.len() - 1 - at } else { at }];
-        let changed = move |edge: &Edge| {
-            around.accepts(slot, edge).then(|| Genome::from(around.changed(slot, edge.position)))
-        };
-        (0..edges.len()).map(nth).filter_map(changed).take(if nearest { 1 } else { usize::MAX })
-    })
+        match nearest {
+            true => add(&around, slot, below.iter().rev(), most, &mut found),
+            false => add(&around, slot, below.iter(), most, &mut found),
+        }
+    }
+    for slot in (0..point.len()).rev() {
+        add(&around, slot, around.edges(slot).1.iter(), most, &mut found);
+    }
+    found
+}
+
+fn add<'e>(
+    around: &Around,
+    slot: usize,
+    edges: impl Iterator<Item = &'e Edge>,
+    most: usize,
+    found: &mut Vec<Genome>,
+) {
+    let accepted = edges.filter(|edge| around.accepts(slot, edge)).take(most);
+    found.extend(accepted.map(|edge| Genome::from(around.changed(slot, edge.position))));
 }
 
 #[cfg(test)]

@@ -111,12 +111,12 @@ impl SearchSpace {
 
     /// Number of valid points at any size. If the space is not exact, an upper bound; 0 is always exact.
     pub fn valid(&self) -> &BigUint {
-        self.index.total()
+        &self.index.total
     }
 
     /// As `valid`; `u128::MAX` stands for that many or more. Indices run below it.
     pub fn count(&self) -> u128 {
-        self.index.count()
+        self.index.count
     }
 
     /// The valid point at a canonical index. If the space is not exact, `None` also for a hole: a
@@ -156,7 +156,7 @@ impl SearchSpace {
 
     /// In canonical order. If the space is not exact, the way from one to the next can be long.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Genome> + '_> {
-        Box::new(self.index.iter().map(Genome::from))
+        Box::new(Points::new(&self.index).map(Genome::from))
     }
 
     /// Those from an index on. If the space is not exact, indices are not numbers of points.

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_cap_shortens_and_never_lengthens() {
         let own = Deadlines::tiny(DeviceKind::Host);
-        // The default of `--limit-device` changes nothing.
+        // The default of `--limit device=TIME` changes nothing.
         assert_eq!(own.capped(Duration::from_secs(300)), own);
         let short = own.capped(Duration::from_secs(3));
         assert_eq!((short.launched, short.preparing), (Duration::from_secs(3), Duration::from_secs(3)));

@@ -46,7 +46,7 @@ pub struct TimeRatio {
     pub high: f64,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RivalFindings {
     pub correct: bool,
     /// Demanded gates that did not run and may not be left out.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode};
-use evo_protocol::plan::ProblemPlan;
 use evo_protocol::request::{
     CandidateKind, EvaluationLevel, EvaluationRequest, RequestedBaseline, RequestedCandidate, Visibility,
 };
@@ -16,8 +15,9 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
+use super::answer::{AnswerHead, JudgedRequest, MeasuredBaseline, judged, without_verdict};
 use super::task;
-use crate::cli::error::{CliError, CliErrorKind};
+use crate::cli::error::{CliError, CliErrorKind, ErrorSubject};
 use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
@@ -26,7 +26,6 @@ use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::{candidate, device_lane, output, seed, words};
-use crate::compile::instructions::{InstructionUse, instruction_use};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
@@ -35,9 +34,8 @@ use crate::journal::iterations::{self, IterationLog};
 use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
 use crate::report::judged::Setting;
-use crate::request::answer::{AnswerHead, BaselineTime, JudgedRequest, KnownTimes, judged, without_verdict};
-use crate::request::own_lines::{CandidateText, without_paths};
 use crate::request::read::{self, space_beneath};
+use crate::request::visible::{CandidateText, without_paths};
 use crate::supervise::lane::Lane;
 
 const NO_PROFILE: &str = "no profile was asked for";
@@ -76,14 +74,6 @@ struct WarmTask {
 /// Baselines that were measured by themselves, by name and level; an error is why there is no time.
 type MeasuredBaselines = BTreeMap<(String, EvaluationLevel), Result<MeasuredBaseline, String>>;
 
-/// A baseline's time, and what tells its code from others.
-#[derive(Clone)]
-struct MeasuredBaseline {
-    time: BaselineTime,
-    code: Option<ContentHash>,
-    plans: Vec<ProblemPlan>,
-}
-
 struct ReadyRequest {
     asked: AskedCandidate,
     level: EvaluationLevel,
@@ -91,24 +81,7 @@ struct ReadyRequest {
 }
 
 /// A judged candidate with the baseline that was measured by itself, or why there is none, and with what was decided.
-struct AtLevel {
-    judged: Judged,
-    baseline: Result<MeasuredBaseline, String>,
-    acceptance: Value,
-}
-
-/// Why there is no verdict.
-struct Failure {
-    error: CliError,
-    /// It is about the candidate, so its text tells nothing of the task.
-    is_candidates: bool,
-}
-
-impl From<CliError> for Failure {
-    fn from(error: CliError) -> Failure {
-        Failure { error, is_candidates: false }
-    }
-}
+type JudgedAtLevel = (Judged, Result<MeasuredBaseline, String>, Value);
 
 impl<'a> RequestSession<'a> {
     /// A session whose device is chosen and not open yet.
@@ -153,12 +126,12 @@ impl<'a> RequestSession<'a> {
                     let kernel = answer["kernel"].as_str().unwrap_or_default().to_string();
                     Answered { answer, kernel, exit: ExitCode::Done }
                 }
-                Err(error) => failed(head, error.into(), self.visibility(request), limit),
+                Err(error) => failed(head, error, self.visibility(request), limit),
             };
         }
         let ready = match self.ready(request, level, began + limit) {
             Ok(ready) => ready,
-            Err(failure) => return failed(head, failure, self.visibility(request), limit),
+            Err(error) => return failed(head, error, self.visibility(request), limit),
         };
         let kernel = ready.asked.setting.kernel.clone();
         let key = ready.answer_key(request);
@@ -178,7 +151,7 @@ impl<'a> RequestSession<'a> {
                 }
                 answered
             }
-            Err(failure) => Answered { kernel, ..failed(head, failure, self.visibility(request), limit) },
+            Err(error) => Answered { kernel, ..failed(head, error, self.visibility(request), limit) },
         }
     }
 
@@ -198,27 +171,26 @@ impl<'a> RequestSession<'a> {
     fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
         let one = &self.arguments.one;
         let wanted = request.task.as_ref().and_then(|task| task.space.as_deref());
-        let name = match (words::named_space(&one.words).named, wanted.filter(|name| !name.trim().is_empty()))
-        {
+        let wanted = wanted.filter(|name| !name.trim().is_empty());
+        let refused = |text: String, hint: &str| {
+            Err(CliError::usage(text).with_hint(hint).about(ErrorSubject::Request))
+        };
+        let name = match (words::named_space(&one.words).named, wanted) {
             (Some(named), Some(wanted)) if named != wanted => {
-                return Err(CliError::usage("`task.space` is not the space that this evo was started for")
-                    .with_hint("leave `task` out")
-                    .about_request());
+                let text = "`task.space` is not the space that this evo was started for";
+                return refused(text.to_string(), "leave `task` out");
             }
             (Some(named), _) => named,
-            (None, Some(wanted)) => {
-                space_beneath(wanted).map_err(|(what, hint)| {
-                    CliError::usage(format!("`task.space` {what}")).with_hint(hint).about_request()
-                })?;
-                wanted
-            }
+            (None, Some(wanted)) => match space_beneath(wanted) {
+                Ok(()) => wanted,
+                Err((what, hint)) => return refused(format!("`task.space` {what}"), hint),
+            },
             (None, None) => {
-                return Err(CliError::usage("the request names no task")
-                    .with_hint("add \"task\": {\"space\": \"NAME\"}, or start evo with a space")
-                    .about_request());
+                let hint = "add \"task\": {\"space\": \"NAME\"}, or start evo with a space";
+                return refused("the request names no task".to_string(), hint);
             }
         };
-        Ok((name.to_string(), words::space(name, one.run.access.access())?))
+        Ok((name.to_string(), words::space(name, one.run.limits.access())?))
     }
 
     fn ready(
@@ -226,7 +198,7 @@ impl<'a> RequestSession<'a> {
         request: &EvaluationRequest,
         level: EvaluationLevel,
         until: Instant,
-    ) -> Result<ReadyRequest, Failure> {
+    ) -> Result<ReadyRequest, CliError> {
         let (space, file) = self.space(request)?;
         let key = ContentHash::of_parts([space.as_bytes(), file.text.as_bytes()]);
         let kernel = session::kernel_of(&file)?.name.clone();
@@ -236,14 +208,14 @@ impl<'a> RequestSession<'a> {
         let wanted = request.candidate.as_ref();
         let candidate = wanted.map_or_else(Default::default, RequestedCandidate::clone);
         let mut resolved =
-            resolved(&candidate, file, &options).map_err(|error| Failure { error, is_candidates: true })?;
+            resolved(&candidate, file, &options).map_err(|error| error.about(ErrorSubject::Candidate))?;
         options.add_grid(&mut resolved.file);
         session::problems(session::kernel_of(&resolved.file)?, setup.choice.kind, &options.problems)?;
         // A command line that judges the same request again.
         let repro = format!(
             "evo evaluate {} --request REQUEST.json --device {} --seed {}",
             evo_space::text::quote(&space),
-            options.run.device,
+            setup.choice.spec,
             self.seed
         );
         let setting = Setting { space, kernel, device: setup.device_name(), seed: self.seed, repro };
@@ -260,8 +232,8 @@ impl<'a> RequestSession<'a> {
         let mut setup = self.setup.clone();
         let deadline = setup.farm.deadline;
         setup.farm.deadline = least(Some(deadline), limits.compile_s).unwrap_or(deadline);
-        setup.step_max = least(setup.step_max, limits.run_s);
-        setup.until = Some(until);
+        setup.limits.step_max = least(setup.limits.step_max, limits.run_s);
+        setup.limits.until = Some(until);
         setup
     }
 
@@ -269,8 +241,8 @@ impl<'a> RequestSession<'a> {
     fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool), CliError> {
         let (key, setup) = (&ready.key, &ready.asked.setup);
         if let Some(mut warm) = self.warm.take().filter(|warm| warm.key == *key) {
-            warm.lane.answer_by(setup.until);
-            warm.lane.limit_steps(setup.step_max);
+            warm.lane.answer_by(setup.limits.until);
+            warm.lane.limit_steps(setup.limits.step_max);
             return Ok((warm, false));
         }
         let lane = device_lane::lane(setup, Some(ready.asked.kernel()?))?;
@@ -283,7 +255,7 @@ impl<'a> RequestSession<'a> {
         head: &AnswerHead,
         ready: &ReadyRequest,
         began: Instant,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CliError> {
         let asked = &ready.asked;
         let refused = asked.refused()?;
         let is_refused = refused.is_some();
@@ -296,8 +268,8 @@ impl<'a> RequestSession<'a> {
             false => None,
         };
         let rival = rival_of(request, ready, log.as_ref())?;
-        let AtLevel { judged: candidate, baseline, acceptance } = match refused {
-            Some(judged) => AtLevel { judged, baseline: Err(String::new()), acceptance: Value::Null },
+        let (candidate, baseline, acceptance) = match refused {
+            Some(judged) => (judged, Err(String::new()), Value::Null),
             None => {
                 let (warm, is_new) = self.lane(ready)?;
                 let WarmTask { key, lane, mut baselines } = warm;
@@ -327,21 +299,18 @@ impl<'a> RequestSession<'a> {
         let wanted = request.candidate.as_ref();
         let is_template = wanted.is_some_and(|wanted| wanted.kind == CandidateKind::Template);
         let text = wanted.and_then(RequestedCandidate::source);
-        let times = known_times(ready, &candidate, baseline, rival.as_ref());
         let judged_request = JudgedRequest {
+            request,
+            asked,
             level: ready.level,
             visibility: self.visibility(request),
-            evaluation: &candidate.single.evaluation,
-            missing: &candidate.findings.missing,
+            judged: &candidate,
+            problems: candidate.problems(),
             text: text.map(|own| CandidateText { own, rendered: &rendered, is_template }),
-            times,
+            rival: rival.as_ref(),
+            baseline,
             acceptance,
-            feedback_bytes: request.feedback_bytes(),
             profile,
-            device: candidate.device.as_ref(),
-            instructions: instructions(&candidate),
-            seed: self.seed,
-            repro: asked.setting.repro.clone(),
             wall_ms: began.elapsed().as_secs_f64() * 1e3,
         };
         Ok(judged(head, &judged_request))
@@ -374,7 +343,7 @@ impl ReadyRequest {
         opened: &mut OpenedCandidate<'_>,
         beside: Option<(&ChosenRival, &IterationLog)>,
         baselines: &mut MeasuredBaselines,
-    ) -> Result<AtLevel, CliError> {
+    ) -> Result<JudgedAtLevel, CliError> {
         let ReadyRequest { asked, level, .. } = self;
         let aim = Aim::of(*level);
         let confirmed = beside.filter(|_| *level == EvaluationLevel::Confirm);
@@ -393,13 +362,13 @@ impl ReadyRequest {
                 "number": number,
                 "accepted": incumbent.is_some_and(|best| best.number == number),
             });
-            return Ok(AtLevel { judged, baseline: Err(String::new()), acceptance });
+            return Ok((judged, Err(String::new()), acceptance));
         }
         let baseline = match beside.filter(|_| judged.is_right()) {
             Some((rival, _)) => self.baseline(opened, rival, baselines)?,
             None => Err("this level compares with nothing".to_string()),
         };
-        Ok(AtLevel { judged, baseline, acceptance: Value::Null })
+        Ok((judged, baseline, Value::Null))
     }
 
     /// The baseline's time, measured at most once a session.
@@ -419,7 +388,8 @@ impl ReadyRequest {
         };
         let passed = evaluation.verdict.is_pass();
         let measured = evaluation.objective_ns.filter(|_| passed).map(|objective_ns| MeasuredBaseline {
-            time: BaselineTime { name: rival.name.clone(), objective_ns },
+            name: rival.name.clone(),
+            objective_ns,
             code: evaluation.code_hash.clone(),
             plans: job.timed,
         });
@@ -435,8 +405,8 @@ impl ReadyRequest {
 
 /// What a request with an error gets. An agent learns what is wrong with its candidate, and of everything else only that
 /// it failed.
-fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Duration) -> Answered {
-    let Failure { error, is_candidates } = failure;
+fn failed(head: &AnswerHead, error: CliError, visibility: Visibility, limit: Duration) -> Answered {
+    let is_candidates = error.about == ErrorSubject::Candidate;
     let answered = |answer, exit| Answered { answer, kernel: String::new(), exit };
     if error.kind == CliErrorKind::Limit {
         return answered(out_of_time(head, limit), ExitCode::Done);
@@ -457,7 +427,7 @@ fn failed(head: &AnswerHead, failure: Failure, visibility: Visibility, limit: Du
         if is_candidates {
             told.message = without_paths(&told.message);
             told.hint = told.hint.as_deref().map(without_paths);
-        } else if status != "rejected" || !error.is_about_request() {
+        } else if status != "rejected" || error.about == ErrorSubject::Machine {
             told.message = match status {
                 "rejected" => "the task cannot be opened".into(),
                 _ => "evo or the machine failed, which says nothing about the candidate".into(),
@@ -508,7 +478,7 @@ fn resolved(
         out: &one.candidate.out,
         study: None,
         device: candidate::kind_of(&one.run.device),
-        render_apart: one.run.access.access().render_apart,
+        render_apart: one.run.limits.access().render_apart,
     };
     resolve(file, &request).map_err(candidate::error)
 }
@@ -518,7 +488,7 @@ fn rival_of(
     request: &EvaluationRequest,
     ready: &ReadyRequest,
     log: Option<&IterationLog>,
-) -> Result<Option<ChosenRival>, Failure> {
+) -> Result<Option<ChosenRival>, CliError> {
     let Some(log) = log else { return Ok(None) };
     let usual = match ready.level {
         EvaluationLevel::Confirm => RequestedBaseline::Incumbent,
@@ -531,39 +501,7 @@ fn rival_of(
             rival::best(options, log.folder(), iterations::incumbent(log.folder()))?
         }
         RequestedBaseline::Hash(hash) => rival::named(options, &format!("@{hash}")).map_err(|_| {
-            CliError::usage(format!("no study here has an evaluation `{hash}`")).about_request()
+            CliError::usage(format!("no study here has an evaluation `{hash}`")).about(ErrorSubject::Request)
         })?,
     }))
-}
-
-fn known_times<'j>(
-    ready: &ReadyRequest,
-    judged: &'j Judged,
-    baseline: Result<MeasuredBaseline, String>,
-    rival: Option<&ChosenRival>,
-) -> KnownTimes<'j> {
-    let is_paired = judged.pairs.iter().any(Result::is_ok);
-    let is_same_code = judged.findings.is_same_code
-        || baseline.as_ref().is_ok_and(|other| judged.has_code_of(other.code.as_ref(), &other.plans));
-    let (baseline, no_baseline) = match baseline {
-        Ok(baseline) => (Some(baseline.time), String::new()),
-        Err(why) => (None, why),
-    };
-    KnownTimes {
-        problems: judged.problems(),
-        against: rival.filter(|_| is_paired || is_same_code).map(|rival| rival.name.clone()),
-        is_paired,
-        is_same_code,
-        noise_floor: judged.findings.noise_floor,
-        not_compared: if no_baseline.is_empty() { judged.why_not_compared() } else { no_baseline },
-        baseline,
-        is_screening: ready.level == EvaluationLevel::Quick,
-    }
-}
-
-/// Which units the machine code of its first build uses.
-fn instructions(judged: &Judged) -> Option<InstructionUse> {
-    let binary = &judged.job.as_ref()?.candidate.builds.first()?.binary;
-    let bytes = std::fs::read(binary.path.as_ref()?).ok()?;
-    instruction_use(&judged.device.as_ref()?.arch, &bytes)
 }

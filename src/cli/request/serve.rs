@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use evo_system::lock;
 use serde_json::Value;
 
+use super::answer::{AnswerHead, refused};
 use super::judge::{Answered, RequestSession, out_of_time};
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
@@ -21,7 +22,6 @@ use crate::cli::exit_code::ExitCode;
 use crate::cli::{guard, words};
 use crate::journal::record::now;
 use crate::regular;
-use crate::request::answer::{AnswerHead, refused};
 use crate::request::emit::{EmitForm, emitted};
 use crate::request::lines::{self, REQUEST_MAX, RequestLine};
 use crate::request::read;

@@ -8,6 +8,7 @@ use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use serde_json::{Value, json};
 
+use super::answer::AnswerHead;
 use crate::cli::error::CliError;
 use crate::cli::one_args::TestOneArgs;
 use crate::cli::session;
@@ -15,7 +16,6 @@ use crate::journal::champions::output_folder;
 use crate::journal::reader::{self, JOURNAL};
 use crate::journal::replay::History;
 use crate::kernel::spec::{ArgumentSpec, LaunchSpec, SourceKind, SpaceFile};
-use crate::request::answer::AnswerHead;
 
 /// Points that were never tried, with their expected times.
 const EXPECTED: usize = 10;

@@ -27,7 +27,6 @@ pub struct SelftestBench<'a> {
 }
 
 impl<'a> SelftestBench<'a> {
-    /// Starts a lane for a space file that has a kernel.
     pub fn start(
         file: &'a SpaceFile,
         setup: &'a DeviceSetup,
@@ -35,7 +34,7 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = device_lane::lane_within(setup, Some(kernel), limits)?;
+        let lane = device_lane::lane(&DeviceSetup { limits, ..setup.clone() }, Some(kernel))?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
         let recipe = session::recipe(kernel, &problems, setup, lane.info(), seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })
@@ -77,7 +76,6 @@ impl<'a> SelftestBench<'a> {
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
     }
 
-    /// The same by the device's own compilers.
     pub fn job(
         &self,
         configuration: &Configuration,

@@ -42,7 +42,6 @@ impl SelftestCheck {
     }
 }
 
-/// Checks in the order they ran.
 #[derive(Clone, Debug, Default)]
 pub struct SelftestReport {
     pub checks: Vec<SelftestCheck>,

@@ -122,7 +122,6 @@ impl DeviceBench<'_> {
         Ok(buffer)
     }
 
-    /// A buffer that holds these bytes.
     fn holding(&mut self, name: &str, bytes: &[u8]) -> Result<BufferId, DeviceError> {
         let buffer = self.allocate(name, bytes.len() as u64)?;
         self.device.write(buffer, bytes)?;

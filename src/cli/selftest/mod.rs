@@ -31,7 +31,7 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
     // Another order and other inputs each time: a fault may spoil its neighbor only in some orders.
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
     call.chose(None, seed);
-    let setup = session::setup(&arguments.device, None)?.fenced(arguments.sandbox);
+    let setup = session::setup(&arguments.device)?.fenced(arguments.sandbox);
     let (info, report) = match (arguments.subject, arguments.sanitize) {
         (SelftestSubject::Device, true) => {
             return Err(CliError::usage("`--sanitize` is for `evo selftest faults`"));

@@ -140,7 +140,7 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
     let space = inquiry.space;
     let default = space.default_genome();
     let domains = space.effective_domains();
-    let removals = space.removals(&inquiry.arguments.access.access().watch());
+    let removals = space.removals(&inquiry.arguments.limits.access().watch());
     let constraints = space.constraints().iter().zip(&removals);
     let shape = space.shape();
     let (valid, estimate) = estimate(space.size())?;

@@ -7,6 +7,7 @@ mod summary;
 
 use std::time::Instant;
 
+use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceLimits;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::sample::seeded;
@@ -18,7 +19,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::space_args::{RowFormat, SpaceArgs};
+use super::limits::{LimitArgs, OPENING};
 use super::{output, words};
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
@@ -33,7 +34,7 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
     let name = &words::space_name(arguments.space.as_deref())?;
-    let file = words::space(name, arguments.access.access())?;
+    let file = words::space(name, arguments.limits.access())?;
     let seconds = start.elapsed().as_secs_f64();
     let warnings = file.kernel.as_ref().map_or(Vec::new(), |kernel| {
         lint::warnings(kernel, &file.space.configuration(&file.space.default_genome()))
@@ -134,7 +135,6 @@ fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> 
     Ok(exit.into())
 }
 
-/// A space with the arguments that ask about it.
 pub struct SpaceInquiry<'a> {
     pub arguments: &'a SpaceArgs,
     pub call: &'a Call,
@@ -193,6 +193,77 @@ impl<'a> SpaceQuestion<'a> {
     }
 }
 
+#[derive(Debug, Args)]
+pub struct SpaceArgs {
+    /// Space file (TOML or JSON), or the name of an embedded space [default: the folder's only space file, or attention_simt]
+    pub space: Option<String>,
+    /// Print N random valid configurations
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub sample: Option<usize>,
+    /// Seed of the sample
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// With --sample: spread evenly over the canonical order
+    #[arg(long)]
+    pub stratified: bool,
+    /// With --sample or --list: only configurations with these values
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
+    pub fix: Vec<String>,
+    /// Explain why this configuration is valid or not; missing values take their default
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
+    pub check: Option<Vec<String>>,
+    /// Print the valid neighbors of a configuration; missing values take their default
+    #[arg(long, value_name = "NAME=VALUE", num_args = 0..)]
+    pub neighbors: Option<Vec<String>>,
+    /// With --neighbors: which points count as neighbors [default: hamming]
+    #[arg(long, value_enum)]
+    pub kind: Option<NeighborKind>,
+    /// Print every valid configuration, in canonical order
+    #[arg(long)]
+    pub list: bool,
+    /// With --list: the format of a row [default: csv]
+    #[arg(long, value_enum)]
+    pub format: Option<RowFormat>,
+    /// Count what this device can launch: `host`, or an architecture such as `sm_90`
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// With --list or --neighbors: print at most N
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub rows: Option<u128>,
+    /// With --list: skip the first N
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub offset: Option<u128>,
+    #[command(flatten)]
+    pub limits: LimitArgs<OPENING>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which valid points count as neighbors of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NeighborKind {
+    /// Exactly one parameter differs
+    Hamming,
+    /// One parameter differs, to the nearest valid value on either side
+    HammingAdjacent,
+    /// Every parameter stays or moves to the nearest value on either side that occurs in valid points
+    Adjacent,
+    /// Every parameter stays or moves by one position
+    StrictlyAdjacent,
+}
+
+/// What a listed configuration looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RowFormat {
+    /// A header with the names, then a line of values each
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+    /// NAME=VALUE, as other commands take them
+    Text,
+}
+
 impl SpaceArgs {
     fn belongs(&self, request: SpaceQuestion) -> Result<(), CliError> {
         let sample = matches!(request, SpaceQuestion::Sample(_));
@@ -203,7 +274,7 @@ impl SpaceArgs {
             ("--fix", !self.fix.is_empty(), sample || list, "--sample or --list"),
             ("--kind", self.kind.is_some(), neighbors, "--neighbors"),
             ("--format", self.format.is_some(), list, "--list"),
-            ("--limit", self.limit.is_some(), list || neighbors, "--list or --neighbors"),
+            ("--rows", self.rows.is_some(), list || neighbors, "--list or --neighbors"),
             ("--offset", self.offset.is_some(), list, "--list"),
         ];
         for (option, given, fits, wanted) in needs {

@@ -12,13 +12,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::json::{NeighborsJson, SpaceAnswer, raw};
-use super::{SpaceInquiry, answer, grouped};
+use super::{NeighborKind, RowFormat, SpaceInquiry, answer, grouped};
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output;
-use crate::cli::space_args::{NeighborKind, RowFormat};
 use crate::report::csv::cell;
 
 /// The last object of a stream of rows.
@@ -35,7 +34,7 @@ pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
     let fixed = inquiry.fixed()?;
     let space = if fixed.is_empty() { inquiry.space } else { &inquiry.space.fixed(&fixed) };
     let offset = inquiry.arguments.offset.unwrap_or(0);
-    let limit = inquiry.arguments.limit.unwrap_or(u128::MAX);
+    let limit = inquiry.arguments.rows.unwrap_or(u128::MAX);
     announce(&rows_in(offset, limit, space.valid()), "rows", !space.is_exact());
     // Indices with holes do not count rows: there the points before the offset are gone through.
     let genomes = match space.is_exact() {
@@ -145,7 +144,7 @@ pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answ
     if !space.contains(&genome) {
         eprintln!("note: the configuration itself is not valid; `evo space --check` says why");
     }
-    let limit = inquiry.arguments.limit.unwrap_or(u128::MAX);
+    let limit = inquiry.arguments.rows.unwrap_or(u128::MAX);
     // Where points have to be checked one by one, counting would mean to find them all first.
     let count = space.is_exact().then(|| space.neighbor_count(&genome, kind.into()));
     let neighbors = space.iter_neighbors(&genome, kind.into());
@@ -173,7 +172,7 @@ const MANY_LINES: u128 = 1_000_000;
 fn announce(count: &BigUint, what: &str, at_most: bool) {
     if *count > BigUint::from(MANY_LINES) {
         let at_most = if at_most { "at most " } else { "" };
-        eprintln!("note: {at_most}{} {what} come; `--limit N` prints the first N", grouped(count));
+        eprintln!("note: {at_most}{} {what} come; `--rows N` prints the first N", grouped(count));
     }
 }
 

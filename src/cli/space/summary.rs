@@ -61,7 +61,7 @@ fn counts(all: usize, occurring: usize) -> String {
 
 fn add_constraints(inquiry: &SpaceInquiry, text: &mut String) {
     let space = inquiry.space;
-    let removals = space.removals(&inquiry.arguments.access.access().watch());
+    let removals = space.removals(&inquiry.arguments.limits.access().watch());
     if !space.constraints().is_empty() {
         text.push_str("\nconstraints, with the share of all points that each refuses on its own\n");
     }

@@ -23,6 +23,8 @@ const CACHES: u64 = 4;
 /// Elements on the host: three arrays of 4 MiB, more than the caches of one core.
 const ELEMENTS_HOST: u64 = 1 << 20;
 
+const SPACE: &str = include_str!("anchors.toml");
+
 pub fn own(setup: &DeviceSetup, info: &DeviceInfo, ranking: RankingMode, seed: u64) -> Result<Job, CliError> {
     let file = space(info)?;
     let kernel = session::kernel_of(&file)?;
@@ -59,50 +61,9 @@ pub fn beside<T>(
 
 fn space(info: &DeviceInfo) -> Result<SpaceFile, CliError> {
     let (memory, [compute, rounds]) = sizes(info);
-    let text = format!(
-        r#"[kernel]
-name = "anchors"
-template = "anchors.cu.j2"
-[parameters]
-THREADS = {{ values = [256], default = 256 }}
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "z"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[arguments]]
-name = "rounds"
-dtype = "i32"
-value = "ROUNDS"
-[[launches]]
-entry = "anchor"
-grid = ["ceil_div(N, 4 * THREADS)"]
-block = ["THREADS"]
-[[problems]]
-name = "memory"
-sizes = {{ N = {memory}, ROUNDS = 1 }}
-[[problems]]
-name = "compute"
-sizes = {{ N = {compute}, ROUNDS = {rounds} }}
-[check]
-reference = {{ source = "anchors_naive.cu", entry = "anchor", grid = ["ceil_div(N, 64)"], block = [64] }}
-tiny = [{{ N = 1, ROUNDS = 3 }}, {{ N = 1025, ROUNDS = 2 }}]
-"#
-    );
+    let sizes = [("MEMORY", memory), ("COMPUTE_ROUNDS", rounds), ("COMPUTE", compute)];
+    let text =
+        sizes.iter().fold(SPACE.to_string(), |text, (name, size)| text.replace(name, &size.to_string()));
     Ok(catalog::from_text("evo's anchors", text)?)
 }
 

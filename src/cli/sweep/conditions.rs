@@ -249,7 +249,7 @@ mod tests {
     fn conditions(seed: u64, change: impl FnOnce(&mut Parts)) -> Conditions {
         let kernel = catalog::open("gemm").unwrap().kernel.unwrap();
         let limits = DeviceLimits::of_arch("sm_90a").unwrap();
-        let check = KernelRecipe::new(&kernel, limits, &[], None, seed).judging().0.clone();
+        let check = KernelRecipe::new(&kernel, limits, &[], None, seed).check;
         let input = |role, name: &str| StudyInput { role, name: name.into(), hash: ContentHash::of(b"1") };
         let mut parts = Parts {
             gates: "evo 1".into(),

@@ -9,7 +9,7 @@ use evo_device::{cuda_arch, telemetry};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 
-use super::workers::{LaneOrder, LaneSource, RAY_BRIDGE};
+use super::workers::{LaneOrder, RAY_BRIDGE};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;
@@ -36,14 +36,12 @@ pub struct StartedLane {
 
 /// The first local one, or what the first command leads to.
 pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliError> {
-    for order in orders {
-        if let LaneSource::Local { device } = &order.source {
-            return Ok(probe::choose(device)?);
-        }
+    if let Some(device) = orders.iter().find_map(LaneOrder::local_device) {
+        return Ok(probe::choose(device)?);
     }
     // This machine need not have what the others have.
     let is_here = named == "host" || named != "auto" || !telemetry::list().is_empty();
-    let Some(words) = orders.first().and_then(LaneOrder::words).filter(|_| !is_here) else {
+    let Some(words) = orders.first().and_then(|order| order.command.as_ref()).filter(|_| !is_here) else {
         return Ok(probe::choose(named)?);
     };
     let bridge = bridge(orders, &FarmOptions::new(DeviceKind::Host, "host").cache)?;
@@ -66,13 +64,7 @@ pub fn start(
     kernel: &KernelSpec,
 ) -> Result<Vec<StartedLane>, CliError> {
     let base = device_lane::lane_options(setup, Some(kernel))?;
-    let limits = LaneLimits {
-        step_max: setup.step_max,
-        sampling_max: setup.sampling_max,
-        until: setup.until,
-        second_elsewhere: orders.len() > 1,
-        ..LaneLimits::default()
-    };
+    let limits = LaneLimits { second_elsewhere: orders.len() > 1, ..setup.limits };
     let bridge = bridge(orders, &setup.farm.cache)?;
     let options: Vec<LaneOptions> = orders.iter().map(|order| options(order, &base, &bridge)).collect();
     let started: Vec<Result<Lane, LaneError>> = std::thread::scope(|scope| {
@@ -84,7 +76,7 @@ pub fn start(
     let mut lanes = Vec::new();
     for (at, ((order, options), lane)) in orders.iter().zip(options).zip(started).enumerate() {
         let lane = lane.map_err(|error| not_started(order, at, &error))?;
-        let (info, own) = (lane.info(), order.words().is_none());
+        let (info, own) = (lane.info(), order.command.is_none());
         let device_uuid = match info.kind {
             // Lanes on one processor are told apart.
             DeviceKind::Host => format!("{}#{at}", info.uuid),
@@ -106,9 +98,7 @@ fn command(words: &[String], bridge: &str) -> Vec<String> {
 /// Written only where a lane needs it; gives its path.
 fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String, CliError> {
     let path = cache.join(RAY_BRIDGE);
-    let needs =
-        |order: &LaneOrder| order.words().is_some_and(|words| words.iter().any(|word| word == RAY_BRIDGE));
-    if orders.iter().any(needs) {
+    if orders.iter().flat_map(|order| &order.command).flatten().any(|word| word == RAY_BRIDGE) {
         let written = std::fs::create_dir_all(cache).and_then(|()| std::fs::write(&path, RAY_SCRIPT));
         written
             .map_err(|error| CliError::environment(format!("cannot write `{}`: {error}", path.display())))?;
@@ -117,14 +107,12 @@ fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String, CliError> {
 }
 
 fn options(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
-    match &order.source {
-        LaneSource::Local { device } => LaneOptions { device: device.clone(), ..base.clone() },
-        LaneSource::Command { words, device } => LaneOptions {
-            command: Some(command(words, bridge)),
-            device: device.clone().unwrap_or_else(|| base.device.clone()),
-            leased: true,
-            ..base.clone()
-        },
+    let device = order.device.clone().unwrap_or_else(|| base.device.clone());
+    match &order.command {
+        None => LaneOptions { device, ..base.clone() },
+        Some(words) => {
+            LaneOptions { command: Some(command(words, bridge)), device, leased: true, ..base.clone() }
+        }
     }
 }
 
@@ -176,7 +164,7 @@ pub fn settings(lane: &Lane) -> BTreeMap<String, String> {
 
 /// Why a lane does not start, with the end of what its command printed.
 fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
-    let Some(words) = order.words() else {
+    let Some(words) = &order.command else {
         return CliError::environment(format!("lane {at} ({}) does not start: {error}", order.name))
             .with_hint(format!("`evo preflight --device {}` shows what is missing", order.name))
             .with_code(ErrorCode::NoDevice);

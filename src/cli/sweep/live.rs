@@ -18,12 +18,10 @@ use super::sanitized;
 use super::stage::Stage;
 use super::workers::{self, LaneOrder};
 use crate::cli::args::SweepArgs;
-use crate::cli::device_lane;
 use crate::cli::error::CliError;
-use crate::cli::judge;
 use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::session::{self, DeviceSetup};
-use crate::cli::words;
+use crate::cli::{device_lane, judge, words};
 use crate::compile::VariantFarm;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use crate::engine::prepared::PreparedKernel;
@@ -33,9 +31,10 @@ use crate::journal::conditions::Conditions;
 use crate::journal::record::{StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
-use crate::kernel::spec::{KernelSpec, ProblemSpec, ReplacedDefault, SpaceFile};
+use crate::kernel::resolve::resolve;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, ReplacedDefault, SpaceFile};
 use crate::kernel::tiny::{FilledDevice, FillingProblem, filling_problem};
-use crate::supervise::job::Job;
+use crate::supervise::job::{Job, JobReach};
 use crate::supervise::lane::LaneOptions;
 
 /// Points that stand for the space where the problem of a cheap ranking is chosen.
@@ -46,56 +45,44 @@ pub struct LiveSubject {
     /// Has a kernel and valid points. Its host twin has it too.
     pub file: Arc<SpaceFile>,
     /// The file's space without what the device cannot launch, where that is less.
-    within: Option<DeviceSpace>,
-    setup: DeviceSetup,
+    pub within: Option<DeviceSpace>,
+    pub setup: DeviceSetup,
     problems: Vec<String>,
     workers: Option<Vec<LaneOrder>>,
     limit_tool: Duration,
     /// Variants are screened on one small problem alone, which is made once the device is known.
     pub is_hint: bool,
-    filling: OnceLock<FillingProblem>,
+    /// The problem on which variants are only screened; absent before the start.
+    pub filling: OnceLock<FillingProblem>,
 }
 
 impl LiveSubject {
     pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
         let name = words::space_name(arguments.space.as_deref())?;
-        let file = Arc::new(words::space(&name, arguments.access.access())?);
+        let file = Arc::new(words::space(&name, arguments.limits.access())?);
         let kernel = session::kernel_of(&file)?;
-        let workers = workers::orders(&arguments.workers)?;
+        let workers = workers::orders(arguments)?;
         let setup = match &workers {
-            None => session::setup(&arguments.device, arguments.jobs)?,
+            None => session::setup(&arguments.device)?,
             Some(orders) => {
                 workers::refuse_elsewhere(arguments, orders)?;
-                session::setup_on(lanes::choice(orders, &arguments.device)?, arguments.jobs)
+                session::setup_on(lanes::choice(orders, &arguments.device)?)
             }
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
-        setup.sampling_max = arguments.limit_sampling;
+        setup.farm.jobs = arguments.jobs.unwrap_or(setup.farm.jobs);
         setup.worker_command.clone_from(&arguments.worker_command);
         // Only for its errors, before anything is started; `start` asks again.
         let chosen = session::problems(kernel, setup.choice.kind, &arguments.problems)?;
         let limits = limits_of(&setup.choice);
         let within = limits.and_then(|own| DeviceSpace::fold(&file.space, &kernel.launches, &chosen, &own));
-        let (problems, limit_tool) = (arguments.problems.clone(), arguments.limits.limit_tool);
+        let (problems, limit_tool) = (arguments.problems.clone(), arguments.limits.tool);
         let (is_hint, filling) = (false, OnceLock::new());
         Ok(LiveSubject { file, within, setup, problems, workers, limit_tool, is_hint, filling })
     }
 
     pub fn space(&self) -> &SearchSpace {
         self.within.as_ref().map_or(&self.file.space, |within| &within.space)
-    }
-
-    pub fn within(&self) -> Option<&DeviceSpace> {
-        self.within.as_ref()
-    }
-
-    pub fn choice(&self) -> &DeviceChoice {
-        &self.setup.choice
-    }
-
-    /// The problem on which variants are only screened; absent before the start.
-    pub fn filling(&self) -> Option<&FillingProblem> {
-        self.filling.get()
     }
 
     fn filled(
@@ -115,7 +102,6 @@ impl LiveSubject {
         Ok(self.filling.get_or_init(|| filling))
     }
 
-    /// The kernel's name.
     pub fn kernel_name(&self) -> &str {
         self.file.kernel.as_ref().map_or("", |kernel| &kernel.name)
     }
@@ -127,10 +113,6 @@ impl LiveSubject {
 
     pub fn demands_sanitizer(&self) -> bool {
         self.file.kernel.as_ref().is_some_and(|kernel| kernel.check.demands_sanitizer)
-    }
-
-    pub fn device_kind(&self) -> DeviceKind {
-        self.setup.choice.kind
     }
 
     /// As `--device` names it: the first lane's where there are several.
@@ -203,30 +185,36 @@ impl LiveSubject {
         let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
         let recipe = || session::recipe(kernel, &problems, &self.setup, lane.info(), seed);
         let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
-        let recipe = if self.is_hint { recipe?.hinting() } else { recipe? };
+        let mut recipe = recipe?;
+        if self.is_hint {
+            recipe.reach = JobReach::Hint;
+        }
         let default = self.space().configuration(&self.space().default_genome());
         judge::rehearse(lane, kernel, &problems, &default, &recipe)?;
-        judge::answer_ahead(lane, kernel, &problems, &default, &recipe);
+        // On the host device compilers would want the same processor.
+        if matches!(kernel.check.reference, ReferenceSpec::Builtin { .. }) && info.kind == DeviceKind::Cuda {
+            let plans = problems.iter().filter_map(|problem| resolve(kernel, &default, problem).ok());
+            lane.answer_ahead(&recipe.check, plans.collect());
+        }
         let names = |timed: bool| {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
         let inputs = inputs(&self.file, kernel, &session::search(&self.setup), &farm);
-        let (check, references) = recipe.judging();
         let judged = JudgedUnder {
             gates: lane.judge(),
             device: lane.info(),
             settings: &lanes::settings(lane),
             sandbox: self.setup.sandbox,
-            sampling_max: self.setup.sampling_max,
+            sampling_max: self.setup.limits.sampling_max,
             kernel,
-            check,
-            references: &references,
+            check: &recipe.check,
+            references: &recipe.references(),
             inputs: &inputs,
         };
         // A worker that does not say which gates it has gives results that hold nowhere else.
         let conditions = (!lane.judge().is_empty()).then(|| judged.conditions());
-        let recipe = recipe.under(conditions.as_ref().map(Conditions::hash));
+        recipe.conditions = conditions.as_ref().map(Conditions::hash);
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
         let device = lane.info().clone();
@@ -274,7 +262,7 @@ impl LiveSubject {
         for StartedLane { lane, name, host, device_uuid, options } in lanes {
             let looks = options.filter(|_| sanitize.finalists);
             let device = looks.map(|options| self.sanitizer((seed, sanitize.demanded), kernel, options));
-            let (sanitizer, notice) = sanitized::ready(sanitize, self.device_kind(), device);
+            let (sanitizer, notice) = sanitized::ready(sanitize, self.setup.choice.kind, device);
             first.get_or_insert(notice);
             let identity = LaneIdentity { name, host, device_uuid };
             let watch = GpuUtilization::watch(&lane.info().uuid);

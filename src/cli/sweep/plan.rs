@@ -66,7 +66,7 @@ impl SweepSubject {
 
     pub fn within(&self) -> Option<&DeviceSpace> {
         match self {
-            SweepSubject::Live(live) => live.within(),
+            SweepSubject::Live(live) => live.within.as_ref(),
             SweepSubject::Replayed(_) => None,
         }
     }
@@ -80,7 +80,7 @@ impl SweepSubject {
 
     fn device_kind(&self) -> DeviceKind {
         match self {
-            SweepSubject::Live(live) => live.device_kind(),
+            SweepSubject::Live(live) => live.setup.choice.kind,
             SweepSubject::Replayed(_) => DeviceKind::Replay,
         }
     }
@@ -278,6 +278,6 @@ fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<B
         budget = budget.with_limit(text)?;
     }
     // The engine ends in order when its wall time is used up, with everything written.
-    budget.wall = budget.wall.into_iter().chain(arguments.limits.total.limit_total).min();
+    budget.wall = budget.wall.into_iter().chain(arguments.limits.total).min();
     Ok(budget)
 }

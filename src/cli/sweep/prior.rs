@@ -11,10 +11,9 @@ use evo_space::space::SearchSpace;
 
 use crate::cli::error::CliError;
 use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
-use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::JOURNAL;
 use crate::replay::{Recording, RecordingError};
-use crate::study::Study;
+use crate::study::{Study, StudyFolder, studies};
 
 pub enum PriorSource {
     Named(Prior),
@@ -61,7 +60,11 @@ impl Prior {
     /// What cannot be read or is of another space is left out: the user did not ask for it.
     fn beside(kernel: &str, space: &SearchSpace, own: &Study) -> Prior {
         let mut prior = Prior::default();
-        for study in beside(own) {
+        let mut others = studies(own.out()).unwrap_or_default();
+        others.retain(|study| study.name != own.header().study);
+        // In order of name, because the same seed has to meet the same priors.
+        others.sort_by(|a, b| a.name.cmp(&b.name));
+        for StudyFolder { folder: study, .. } in others {
             let text = study.read(JOURNAL).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let recording = text.and_then(|text| Recording::of_text(&text, JOURNAL, None).ok());
             if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
@@ -101,16 +104,6 @@ impl Prior {
     }
 }
 
-/// In order of name.
-fn beside(own: &Study) -> Vec<OwnFolder> {
-    let mut names = own.out().names().unwrap_or_default();
-    names.retain(|name| *name != own.header().study);
-    // A folder has no order of its own, and the same seed has to meet the same priors.
-    names.sort();
-    let folders = names.iter().filter_map(|name| own.out().folder(name).ok());
-    folders.filter(|folder| folder.has_file(JOURNAL)).collect()
-}
-
 /// With the ranking of `evo micro` in the evidence folder, where there is one for this kernel, space and architecture and
 /// generation 0 has room for it; and what to tell people.
 pub fn seeded<'a>(
@@ -123,7 +116,7 @@ pub fn seeded<'a>(
     let header = study.header();
     // An operator's name stays with its evaluation, also of an earlier run.
     let evaluations = study.history.evaluations.iter().filter(|one| one.is_counted());
-    let before = evaluations.clone().filter(|one| one.origin == Origin::Micro.as_str()).count();
+    let before = evaluations.clone().filter(|one| one.origin == Origin::MICRO.0).count();
     let room = SeedRoom::of(population, evaluations.count(), before);
     if room.seeds == 0 {
         return (strategy, None);

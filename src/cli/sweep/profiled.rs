@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evo_protocol::envelope::CommandEnvelope;
 use evo_protocol::leaderboard::LeaderboardSection;
 use evo_space::text::quote;
 use serde_json::{Value, json};
@@ -17,7 +18,6 @@ use crate::cli::error::CliError;
 use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
 use crate::cli::{output, session};
 use crate::inspect::profile::KnownSources;
-use crate::report::envelope::CallFacts;
 use crate::study::{KeptProfile, ProfileFile, keep_profile};
 
 /// With less time than this left a profiler would only be started to be killed.
@@ -43,7 +43,7 @@ fn profiled(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Val
     }
     // A wall budget covers the whole command.
     let left = plan.options.budget.wall.map(|wall| wall.saturating_sub(plan.options.clock.elapsed()));
-    let most = plan.arguments.limits.limit_tool;
+    let most = plan.arguments.limits.tool;
     let limit = left.map_or(most, |left| left.min(most));
     if limit < LEAST {
         return Err("no time is left for it".into());
@@ -82,7 +82,7 @@ fn looked(
         time_ns: time.map(|time| time.p50_ns),
         mode: section.ranking.timing(),
     };
-    look(&CounterOrder::light(&options, &job, sources, limit))
+    look(&CounterOrder::light(options, &job, sources, limit))
 }
 
 /// The file's path, or that of an earlier one with counters.
@@ -92,7 +92,7 @@ fn keep(
     live: &LiveSubject,
     section: &LeaderboardSection,
     looked: &CounterLook,
-    facts: CallFacts,
+    facts: CommandEnvelope,
 ) -> Result<PathBuf, CliError> {
     let champion = &section.champion;
     let (study, space) = (&outcome.study.header().study, session::space_word(&live.file));
@@ -114,7 +114,7 @@ fn keep(
         "configuration_hash": champion.configuration_hash, "kind": "champion", "from": study,
         "number": champion.number,
     });
-    let facts = CallFacts { candidate: Some(candidate), repro, ..facts };
+    let facts = CommandEnvelope { candidate: Some(candidate), repro, ..facts };
     let error = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope());
     let hashes = [champion.source_hash.as_ref(), champion.code_hash.as_ref()];
     let file = ProfileFile {

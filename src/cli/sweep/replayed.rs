@@ -8,8 +8,7 @@ use super::stage::Stage;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
-use crate::cli::session;
-use crate::cli::words;
+use crate::cli::{session, words};
 use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::journal::record::StudyHeader;
 use crate::replay::Recording;
@@ -28,7 +27,7 @@ pub struct ReplayedSubject {
 impl ReplayedSubject {
     pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
         refuse_others(arguments)?;
-        let access = arguments.access.access();
+        let access = arguments.limits.access();
         let open = |name| words::space(name, access);
         let named = arguments.space.as_deref().map(open).transpose()?;
         let (space, space_text) = match &named {
@@ -90,7 +89,7 @@ impl ReplayedSubject {
 fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
     let (option, why) = if arguments.worker_command.is_some() {
         ("--worker-command", "a replay has no worker")
-    } else if arguments.workers.workers.is_some() {
+    } else if arguments.workers.is_some() {
         ("--workers", "a replay has no worker")
     } else if !arguments.problems.is_empty() {
         ("--problem", "a recording has one problem")

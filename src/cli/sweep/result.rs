@@ -63,7 +63,7 @@ fn ended_by(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Cli
         return Some(CliError::harness(trouble.text.as_str()).with_hint(trouble.hint.as_str()));
     }
     let (reason, resume) = (outcome.summary.end.reason, "the same command with `--resume` continues");
-    match (reason, plan.arguments.limits.total.limit_total) {
+    match (reason, plan.arguments.limits.total) {
         // The last line of the page says these, so only an object needs them.
         (StopReason::Interrupted, _) if call.is_json() => {
             Some(CliError::interrupted(reason.describe()).with_hint(resume))

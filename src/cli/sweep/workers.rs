@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::error::CliError;
-use crate::cli::workers_args::WorkersArgs;
 use crate::process::worker_program;
 
 /// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.
@@ -23,40 +22,32 @@ const NAME_MAX: usize = 40;
 pub struct LaneOrder {
     /// For people: `cuda:1`, `ssh node7`.
     pub name: String,
-    pub source: LaneSource,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LaneSource {
-    /// Workers of this program on this machine, for a device of it.
-    Local { device: String },
-    /// A command whose stdin and stdout lead to one, perhaps on another machine; `device` is what it opens there, and the
-    /// run's own where it is absent.
-    Command { words: Vec<String>, device: Option<String> },
+    /// Its stdin and stdout lead to a worker, perhaps on another machine; workers of this program on this machine where it
+    /// is absent.
+    pub command: Option<Vec<String>>,
+    /// What a worker opens; the run's own where a command has none.
+    pub device: Option<String>,
 }
 
 impl LaneOrder {
     fn local(device: impl Into<String>) -> LaneOrder {
         let device = device.into();
-        LaneOrder { name: device.clone(), source: LaneSource::Local { device } }
+        LaneOrder { name: device.clone(), command: None, device: Some(device) }
     }
 
     fn command(name: &str, words: Vec<String>, device: Option<String>) -> LaneOrder {
         // Long enough to be told from others.
         let name = shortened(name, NAME_MAX).into_owned();
-        LaneOrder { name, source: LaneSource::Command { words, device } }
+        LaneOrder { name, command: Some(words), device }
     }
 
-    pub fn words(&self) -> Option<&[String]> {
-        match &self.source {
-            LaneSource::Local { .. } => None,
-            LaneSource::Command { words, .. } => Some(words),
-        }
+    pub fn local_device(&self) -> Option<&str> {
+        self.device.as_deref().filter(|_| self.command.is_none())
     }
 }
 
 /// None where `--workers` was not given.
-pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
+pub fn orders(arguments: &SweepArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
     let Some(text) = arguments.workers.as_deref() else { return Ok(None) };
     let program = worker_program()?.to_string_lossy().into_owned();
     let gpus = || telemetry::list().iter().map(|gpu| gpu.index).collect::<Vec<u32>>();
@@ -72,13 +63,8 @@ pub fn orders(arguments: &WorkersArgs) -> Result<Option<Vec<LaneOrder>>, CliErro
 
 /// Refuses options that would quietly use a device that is none of the lanes'.
 pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(), CliError> {
-    let locals = || {
-        orders.iter().filter_map(|order| match &order.source {
-            LaneSource::Local { device } => Some(device.as_str()),
-            LaneSource::Command { .. } => None,
-        })
-    };
-    let listed = arguments.workers.workers.as_deref().unwrap_or_default();
+    let locals = || orders.iter().filter_map(LaneOrder::local_device);
+    let listed = arguments.workers.as_deref().unwrap_or_default();
     if arguments.profile != ProfileWhen::Off && locals().next().is_none() {
         return Err(CliError::usage(format!(
             "`--profile` cannot be used with `--workers {listed}`: it needs a device of this machine, and every lane is a \
@@ -249,15 +235,12 @@ fn ordered(lane: &ListedLane) -> Result<LaneOrder, String> {
     if !(1..=LANES_MAX).contains(&lane.count) {
         return Err(format!("`count` is from 1 to {LANES_MAX}"));
     }
-    let (name, source) = match (&lane.command, &lane.device) {
-        (Some(command), device) => {
-            let words = words(command).ok_or(NO_WORDS)?;
-            (command.clone(), LaneSource::Command { words, device: device.clone() })
-        }
-        (None, Some(device)) => (device.clone(), LaneSource::Local { device: device.clone() }),
-        (None, None) => return Err("it has neither `command` nor `device`".into()),
+    let Some(name) = lane.command.as_ref().or(lane.device.as_ref()) else {
+        return Err("it has neither `command` nor `device`".into());
     };
-    Ok(LaneOrder { name: lane.name.clone().unwrap_or(name), source })
+    let command = lane.command.as_deref().map(|command| words(command).ok_or(NO_WORDS)).transpose()?;
+    let name = lane.name.as_ref().unwrap_or(name).clone();
+    Ok(LaneOrder { name, command, device: lane.device.clone() })
 }
 
 #[cfg(test)]
@@ -265,12 +248,11 @@ mod tests {
     use super::*;
 
     fn shown(order: &LaneOrder) -> String {
-        match &order.source {
-            LaneSource::Local { device } => device.clone(),
-            LaneSource::Command { words, device } => {
-                let device = device.as_ref().map_or(String::new(), |device| format!(" @ {device}"));
-                format!("{}: {}{device}", order.name, words.join(" "))
-            }
+        let device = order.device.as_deref().unwrap_or_default();
+        match &order.command {
+            None => device.to_string(),
+            Some(words) if device.is_empty() => format!("{}: {}", order.name, words.join(" ")),
+            Some(words) => format!("{}: {} @ {device}", order.name, words.join(" ")),
         }
     }
 

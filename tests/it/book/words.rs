@@ -1,8 +1,11 @@
 //! Command lines on the pages are ones that evo understands: commands and options exist, and are spelled right.
 
+use std::ffi::OsString;
+
 use clap::Parser;
 use clap::error::ErrorKind;
 use evo::cli::command_line::Cli;
+use evo::cli::limits::modern;
 
 use super::markdown::{Page, pages, pieces, split};
 
@@ -86,7 +89,8 @@ fn lines(page: &Page) -> Vec<Line> {
 /// `COMMAND` is any command.
 fn complaint(call: &[String], is_whole: bool) -> Option<String> {
     let plain = call.iter().map(|word| word.trim_matches(['[', ']', '…']).replace("COMMAND", "sweep"));
-    let error = Cli::try_parse_from(plain.filter(|word| !word.is_empty())).err()?;
+    let words = modern(plain.skip(1).filter(|word| !word.is_empty()).map(OsString::from));
+    let error = Cli::try_parse_from([OsString::from("evo")].into_iter().chain(words)).err()?;
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     // Prose names a command or an option without all that it needs.
     let is_about_names = matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument);

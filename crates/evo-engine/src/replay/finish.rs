@@ -49,7 +49,7 @@ pub fn finish(
             (space, rows)
         }
     };
-    let Placed { rows, genomes, lookup } = place(&space, rows, repeats, &mut notices)?;
+    let (rows, genomes, lookup) = place(&space, rows, repeats, &mut notices)?;
     // The count of a space that is not exact is only an upper bound.
     let exhaustive = space.is_exact() && space.count() == genomes.len() as u128;
     if claims_all && !exhaustive {
@@ -159,19 +159,13 @@ impl DraftRow {
     }
 }
 
-struct Placed {
-    rows: Vec<Row>,
-    genomes: Vec<Genome>,
-    lookup: RowLookup,
-}
-
 /// Places rows whose positions are the space's own. Each must be valid, and unique unless `repeats` allows more.
 fn place(
     space: &SearchSpace,
     rows: Vec<DraftRow>,
     repeats: bool,
     notices: &mut Vec<String>,
-) -> Result<Placed, RecordingFault> {
+) -> Result<(Vec<Row>, Vec<Genome>, RowLookup), RecordingFault> {
     let mut map: HashMap<Genome, u32> = HashMap::with_capacity(rows.len());
     let (mut finished, mut genomes) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     let (mut canonical, mut repeated) = (true, 0usize);
@@ -202,7 +196,7 @@ fn place(
         notices.push(format!("{repeated} rows repeat an earlier configuration and are left out"));
     }
     let lookup = if canonical { RowLookup::Canonical } else { RowLookup::Map(map) };
-    Ok(Placed { rows: finished, genomes, lookup })
+    Ok((finished, genomes, lookup))
 }
 
 fn violation(space: &SearchSpace, genome: &Genome) -> RecordingFault {

@@ -20,6 +20,11 @@ mod readers;
 #[cfg(test)]
 mod tests;
 
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A recording, unpacked. The largest public ones have some ten megabytes.
+const TEXT_MAX: u64 = 512 << 20;
+
 /// Measurements of one kernel on one GPU: of all its configurations, or of some.
 #[derive(Debug)]
 pub struct Recording {
@@ -91,14 +96,17 @@ impl Recording {
     pub fn genome(&self, number: usize) -> Genome {
         self.genomes[number].clone()
     }
-}
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+    /// The outcomes of these rows, by number, as points of another space with the same parameters. Rows with values
+    /// that the other space does not have are left out.
+    pub fn study(&self, rows: impl Iterator<Item = usize>, space: &SearchSpace) -> PriorStudy {
+        let outcome = |row: &Row| {
+            let configuration = self.space.configuration(&self.genome(row.number));
+            Some((space.genome(&configuration)?, row.objective_ns))
+        };
+        PriorStudy { outcomes: rows.filter_map(|number| outcome(self.rows().get(number)?)).collect() }
+    }
 
-/// A recording, unpacked. The largest public ones have some ten megabytes.
-const TEXT_MAX: u64 = 512 << 20;
-
-impl Recording {
     /// Reads a recording, compressed or not, or the folder of a study. The format is recognized by the content.
     pub fn open(path: &Path) -> Result<Recording, RecordingError> {
         Recording::open_in(path, None)
@@ -231,16 +239,4 @@ impl RecordingFault {
 
 fn place(row: &Option<String>) -> String {
     row.as_ref().map(|row| format!("row {row}: ")).unwrap_or_default()
-}
-
-impl Recording {
-    /// The outcomes of these rows, by number, as points of another space with the same parameters. Rows with values
-    /// that the other space does not have are left out.
-    pub fn study(&self, rows: impl Iterator<Item = usize>, space: &SearchSpace) -> PriorStudy {
-        let outcome = |row: &Row| {
-            let configuration = self.space.configuration(&self.genome(row.number));
-            Some((space.genome(&configuration)?, row.objective_ns))
-        };
-        PriorStudy { outcomes: rows.filter_map(|number| outcome(self.rows().get(number)?)).collect() }
-    }
 }

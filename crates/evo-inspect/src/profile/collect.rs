@@ -151,7 +151,7 @@ fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -
     let late = || {
         let text = format!("`ncu` was ended after {:.0} s{said}", collection.limit.as_secs_f64());
         ToolFailure::new(ToolState::TimedOut, text)
-            .with_hint("raise `--limit-tool`, or ask for fewer metrics")
+            .with_hint("raise `--limit tool`, or ask for fewer metrics")
     };
     let broken = |why: String| ToolFailure::new(ToolState::Broken, format!("{why}{said}"));
     match &run.launched {

@@ -182,7 +182,7 @@ impl SanitizerEvidence<'_> {
                 ToolState::TimedOut,
                 format!("`{}` was ended at its deadline{}", self.name(), self.why()),
             );
-            return Some(failure.with_hint("raise `--limit-tool`, or choose one check with `--tool`"));
+            return Some(failure.with_hint("raise `--limit tool`, or choose one check with `--tool`"));
         };
         if let Some(state) = state_of(self.printed, self.log.as_ref().ok()) {
             return Some(self.failed(state, format!("cannot work here{}", self.tail())));

@@ -91,7 +91,7 @@ fn named_program(kind: ToolKind, path: &Path, by: &str) -> Result<PathBuf, ToolF
         .with_hint("name the program itself or the folder that holds it"))
 }
 
-fn is_program(path: &Path) -> bool {
+pub fn is_program(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 

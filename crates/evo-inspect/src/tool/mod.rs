@@ -11,7 +11,7 @@ mod probe;
 mod run;
 
 pub use answer::{ToolFailure, ToolState, quoted_end};
-pub use find::{ToolPlaces, find};
+pub use find::{ToolPlaces, find, is_program};
 pub use git::{GIT_PATIENCE, GitState, git_state};
 pub use kind::{ToolKind, ToolVersion};
 pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};

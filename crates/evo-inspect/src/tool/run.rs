@@ -45,7 +45,7 @@ pub fn run_tool(
     if ended.timed_out {
         let seconds = deadline.as_secs_f64();
         let message = format!("`{name}` was ended after {seconds} s{}", last_words(&ended));
-        return Err(ToolFailure::new(ToolState::TimedOut, message).with_hint("raise `--limit-tool`"));
+        return Err(ToolFailure::new(ToolState::TimedOut, message).with_hint("raise `--limit tool`"));
     }
     Ok(ToolRun {
         code: ended.status.and_then(|status| status.code()),

@@ -182,7 +182,7 @@ pub(super) fn load_text(
         let (limit, patience) = (access.limit.as_secs_f64(), access.patience().as_secs_f64());
         let hint = format!(
             "opening the space took longer than {limit} s of processor time, or {patience} s in all; \
-             `--limit-space SECONDS` allows more"
+             `--limit space=TIME` allows more"
         );
         diagnostics.push(Diagnostic {
             message: "the space takes too long to open".into(),

@@ -72,13 +72,8 @@ fn command(field: &Field<'_, PeerFile<'_>>) -> Option<Vec<String>> {
 }
 
 fn timeout(field: &Field<'_, PeerFile<'_>>) -> Option<f64> {
-    let seconds = match field.node.data {
-        Data::Int(value) => value as f64,
-        Data::Float(value) => value,
-        _ => f64::NAN,
-    };
-    if (0.1..=TIMEOUT_MAX_S).contains(&seconds) {
-        return Some(seconds);
+    match field.number()? {
+        seconds if (0.1..=TIMEOUT_MAX_S).contains(&seconds) => Some(seconds),
+        _ => field.wrong(format!("`timeout_s` is from 0.1 to {TIMEOUT_MAX_S} seconds")),
     }
-    field.wrong(format!("`timeout_s` is from 0.1 to {TIMEOUT_MAX_S} seconds"))
 }

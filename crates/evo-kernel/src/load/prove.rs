@@ -96,7 +96,10 @@ fn reference_takes_what_it_is_given(root: &Field, kernel: &KernelSpec) {
     let ReferenceSpec::Kernel { source, launches, .. } = &kernel.check.reference else { return };
     for launch in launches {
         let SourceEntry::Read(definitions) = signature::find(&source.text, &launch.entry) else { continue };
-        let Some(given) = passed::given_to_reference(kernel, launch) else { continue };
+        let Some(given) = passed::declared(kernel, launch, |own| passed::is_given_to_reference(kernel, own))
+        else {
+            continue;
+        };
         let fits = definitions.iter().any(|own| signature::reference_fits(&given, own));
         if let Some(own) = definitions.first().filter(|_| !fits) {
             let message = format!(

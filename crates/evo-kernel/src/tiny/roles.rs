@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evo_space::expr::tree::{Function, Kind, Tree};
 use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
-use evo_space::value::Operator;
-use evo_space::value::Value;
+use evo_space::value::{Operator, Value};
 
 use crate::resolve::Resolver;
 use crate::spec::{BufferSpec, FillSpec, KernelSpec, LaunchSpec, ProblemSpec, whole};

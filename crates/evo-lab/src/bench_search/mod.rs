@@ -20,7 +20,6 @@ use crate::score::{self, RunProgress};
 use crate::simulate::SimulatedRun;
 use crate::traces::{TraceError, TraceFile, TracedRun};
 
-/// Runs the command and prints its answer on stdout.
 pub fn run(arguments: &BenchSearchArgs) -> Result<(), LabError> {
     let spaces = data::open(&arguments.data)?;
     let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use evo_timing::stats::{quantile, sorted};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::data::ScoredSpace;
@@ -26,7 +27,7 @@ pub struct SpaceResult<'a> {
 }
 
 /// What a run did, as means over the runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct PerRun {
     pub distinct: f64,
     pub failures: f64,
@@ -50,30 +51,24 @@ impl PerRun {
     }
 }
 
+#[derive(Serialize)]
 pub struct OwnTime {
-    pub median: f64,
-    pub p95: f64,
+    pub median_ms: f64,
+    pub p95_ms: f64,
 }
 
 impl OwnTime {
     pub fn of(times: impl Iterator<Item = f64>) -> Option<OwnTime> {
         let times = sorted(&times.collect::<Vec<_>>());
-        let time = || OwnTime { median: quantile(&times, 0.5), p95: quantile(&times, 0.95) };
+        let time = || OwnTime { median_ms: quantile(&times, 0.5), p95_ms: quantile(&times, 0.95) };
         (!times.is_empty()).then(time)
     }
 }
 
 fn own_time_text(time: &Option<OwnTime>) -> String {
     match time {
-        Some(OwnTime { median, p95 }) => format!("{median:.3} ms, {p95:.3} ms"),
+        Some(OwnTime { median_ms, p95_ms }) => format!("{median_ms:.3} ms, {p95_ms:.3} ms"),
         None => "not counted".to_string(),
-    }
-}
-
-fn own_time_object(time: &Option<OwnTime>) -> Value {
-    match time {
-        Some(OwnTime { median, p95 }) => json!({ "median_ms": median, "p95_ms": p95 }),
-        None => Value::Null,
     }
 }
 
@@ -187,28 +182,20 @@ fn strategy_object(result: &StrategyResult) -> Value {
     json!({
         "score": result.aggregate.map(|all| all.score),
         "spread": result.aggregate.map(|all| all.spread),
-        "own_time": own_time_object(&result.time),
+        "own_time": result.time,
         "spaces": spaces.collect::<serde_json::Map<_, _>>(),
     })
 }
 
 fn on_space(on: &SpaceResult) -> Value {
-    let [within_5, within_1] = on.score.reached.map(reached);
+    let [within_5, within_1] = on.score.reached;
     json!({
         "score": on.score.score,
         "final": on.score.curve.last(),
         "runs": on.score.runs,
         "within_5_percent": within_5,
         "within_1_percent": within_1,
-        "own_time": own_time_object(&on.time),
-        "per_run": per_run(on.per_run),
+        "own_time": on.time,
+        "per_run": on.per_run,
     })
-}
-
-fn per_run(PerRun { distinct, failures, repeats, illegal }: PerRun) -> Value {
-    json!({ "distinct": distinct, "failures": failures, "repeats": repeats, "illegal": illegal })
-}
-
-fn reached(reached: TargetReached) -> Value {
-    json!({ "evaluations_median": reached.evaluations, "runs_stuck": reached.stuck })
 }

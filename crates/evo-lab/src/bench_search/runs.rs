@@ -1,13 +1,10 @@
 //! All runs of all strategies on all spaces, several at a time, each on one core, with their progress on stderr.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use evo_engine::replay::Recording;
 use evo_search::registry;
 use evo_search::strategy::PriorStudy;
 use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
 
 use super::data::ScoredSpace;
 use crate::args::BenchSearchArgs;
@@ -30,17 +27,25 @@ impl Runs {
         earlier: &[ScoredSpace],
     ) -> Result<Runs, LabError> {
         let runs = arguments.runs as usize;
-        let work = |number: usize| {
-            // The space changes fastest, so that long and short runs are mixed until the end and no thread is
-            // left alone with the longest ones.
-            let (space, strategy) = (number % spaces.len(), number / spaces.len() % names.len());
-            let run = number / spaces.len() / names.len();
-            let place = (strategy * spaces.len() + space) * runs + run;
-            one(arguments, names[strategy], &spaces[space], earlier, run).map(|simulated| (place, simulated))
+        let count = names.len() * spaces.len() * runs;
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {elapsed} of about {duration}")
+            .expect("a valid template");
+        // Hidden where stderr is not a terminal.
+        let bar = ProgressBar::new(count as u64).with_style(style);
+        let simulated = |number: usize| {
+            let (place, run) = (number / runs, number % runs);
+            let (name, space) = (names[place / spaces.len()], &spaces[place % spaces.len()]);
+            let simulated = one(arguments, name, space, earlier, run);
+            bar.inc(1);
+            simulated
         };
-        let mut all = each(names.len() * spaces.len() * runs, arguments.jobs, work)?;
-        all.sort_by_key(|(place, _)| *place);
-        let all = all.into_iter().map(|(_, simulated)| simulated).collect();
+        // 0 stands for a thread a core. One run at a time is taken, because some take a hundred times as long as others.
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(arguments.jobs.unwrap_or(0)).build();
+        let all = threads.map_err(LabError::internal)?.install(|| {
+            let numbers = (0..count).into_par_iter().with_max_len(1);
+            numbers.map(simulated).collect::<Result<_, SimulationError>>().map_err(LabError::internal)
+        })?;
+        bar.finish_and_clear();
         Ok(Runs { spaces: spaces.len(), runs, all })
     }
 
@@ -86,53 +91,4 @@ fn earlier_study(
     let run = simulate::run(&earlier.recording, registry::FULL, &[], options)?;
     let rows = run.evaluations.iter().map(|row| *row as usize);
     Ok(earlier.recording.study(rows, &today.space))
-}
-
-/// Does `work` for each number below `count`, with as many threads as `jobs` says (by default one per core). Gives
-/// the results in any order, or an error.
-fn each<T: Send>(
-    count: usize,
-    jobs: Option<usize>,
-    work: impl Fn(usize) -> Result<T, SimulationError> + Sync,
-) -> Result<Vec<T>, LabError> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {elapsed} of about {duration}")
-        .expect("a valid template");
-    // Hidden where stderr is not a terminal.
-    let bar = ProgressBar::new(count as u64).with_style(style);
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Ok(Vec::with_capacity(count))));
-    let worker = || {
-        while let number = next.fetch_add(1, Ordering::Relaxed)
-            && number < count
-        {
-            let result = work(number);
-            let mut results = results.lock().expect("no holder panics");
-            match result {
-                Ok(result) => {
-                    if let Ok(results) = &mut *results {
-                        results.push(result);
-                    }
-                }
-                Err(error) => {
-                    // No thread begins another piece of work.
-                    next.store(count, Ordering::Relaxed);
-                    *results = Err(error);
-                }
-            }
-            bar.inc(1);
-        }
-    };
-    thread::scope(|scope| -> Result<(), LabError> {
-        for _ in 0..jobs.unwrap_or(cores).min(count) {
-            // A pool of one thread: a strategy that uses rayon must stay on the core of its run, or its own time,
-            // which is part of the score, would depend on what runs beside it.
-            let core = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-            let core = core.map_err(LabError::internal)?;
-            let worker = &worker;
-            scope.spawn(move || core.install(worker));
-        }
-        Ok(())
-    })?;
-    bar.finish_and_clear();
-    results.into_inner().expect("no holder panics").map_err(LabError::internal)
 }

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 
 use evo_space::sample::seeded;
 use evo_timing::stats::median;
+use serde::Serialize;
 
 pub use yardstick::Yardstick;
 
@@ -28,11 +29,13 @@ pub struct SpaceScore {
 }
 
 /// How soon and how surely runs came within a tolerance of the optimum.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TargetReached {
     /// Median of the distinct evaluations until then; none when fewer than half of the runs got there.
+    #[serde(rename = "evaluations_median")]
     pub evaluations: Option<f64>,
     /// Runs that did not get there within the scored range.
+    #[serde(rename = "runs_stuck")]
     pub stuck: usize,
 }
 

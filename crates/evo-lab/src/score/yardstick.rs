@@ -91,7 +91,6 @@ impl Yardstick {
         Ok(Yardstick { prices, ascending, evaluations: last, grid, baseline })
     }
 
-    /// The best objective, nanoseconds.
     pub fn optimum(&self) -> f64 {
         self.ascending[0]
     }

@@ -36,6 +36,14 @@ pub struct EarlierResult {
     pub evaluation: Evaluation,
 }
 
+impl EarlierResult {
+    pub fn new(study: &str, at: &str, mut evaluation: Evaluation) -> EarlierResult {
+        // Samples stay with the study that took them, and so does what they took.
+        evaluation.measurements.iter_mut().for_each(|timed| timed.raw_ns.clear());
+        EarlierResult { study: study.to_string(), at: at.to_string(), evaluation }
+    }
+}
+
 /// What other studies measured under the conditions of this run.
 #[derive(Clone, Debug, Default)]
 pub struct EarlierResults {
@@ -112,7 +120,7 @@ impl EarlierResults {
                         last = Some(header);
                     }
                     Ok(JournalRecord::Evaluation(evaluation)) if is_under(&evaluation, conditions) => {
-                        self.results.push(result(name, &at, *evaluation));
+                        self.results.push(EarlierResult::new(name, &at, *evaluation));
                     }
                     Ok(_) => {}
                     Err(_) => damaged += 1,
@@ -144,12 +152,6 @@ fn is_under(evaluation: &Evaluation, conditions: &str) -> bool {
         && evaluation.configuration.hash() == evaluation.configuration_hash
         && evaluation.objective_ns.map_or(!evaluation.verdict.is_pass(), is_time)
         && evaluation.measurements.iter().all(|timed| is_time(timed.p50_ns))
-}
-
-fn result(study: &str, at: &str, mut evaluation: Evaluation) -> EarlierResult {
-    // Samples stay with the study that took them, and so does what they took.
-    evaluation.measurements.iter_mut().for_each(|one| one.raw_ns.clear());
-    EarlierResult { study: study.to_string(), at: at.to_string(), evaluation }
 }
 
 /// `` `a`, `b` and 2 more studies ``.

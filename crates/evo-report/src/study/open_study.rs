@@ -20,10 +20,8 @@ use evo_journal::record::{
 use evo_journal::replay::History;
 use evo_journal::writer::JournalWriter;
 
-/// The view that holds a copy of the header.
 const STUDY: &str = "study.json";
 
-/// How the names of the files of generations begin.
 const GENERATION: &str = "gen-";
 
 /// An open study; nobody else writes to it.

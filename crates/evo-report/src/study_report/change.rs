@@ -7,7 +7,6 @@ use similar::TextDiff;
 const DIFF_LINES: usize = 400;
 const CONTEXT: usize = 3;
 
-/// A source by the name under which people know it.
 #[derive(Clone, Debug)]
 pub struct SourceText {
     /// `the default configuration`, `evaluation 17`.

@@ -32,7 +32,6 @@ const STUDY_MAX: u64 = 1 << 26;
 /// Damaged lines that are named.
 const NAMED: usize = 5;
 
-/// Something that a run told its journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyNote {
     /// UTC, RFC 3339.

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evo_journal::iterations::GateRun;
-use evo_journal::iterations::Iteration;
+use evo_journal::iterations::{GateRun, Iteration};
 use evo_journal::leaderboard::{repro, roofline_ns};
 use evo_journal::record::{ProblemWork, StudyHeader};
 use evo_protocol::device::Telemetry;
@@ -133,7 +132,6 @@ fn evaluation(evaluation: &Evaluation) -> Json {
     described(evaluation, &evaluation.configuration)
 }
 
-/// An object with the fields of a second one.
 fn with(mut object: Json, more: Json) -> Json {
     if let (Json::Object(object), Json::Object(more)) = (&mut object, more) {
         object.extend(more);

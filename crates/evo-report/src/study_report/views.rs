@@ -22,7 +22,6 @@ const SCRIPT: &str = include_str!("../../templates/report.js");
 /// As many as are shown.
 const FINDINGS: usize = 3;
 
-/// A file that shows a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyView {
     /// `report.md`: what was tried, step by step.

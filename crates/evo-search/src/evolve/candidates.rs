@@ -75,7 +75,7 @@ impl Breeder {
             let mut all: Vec<Genome> = space.iter_neighbors(&best.genome, Neighborhood::Hamming).collect();
             all.shuffle(rng);
             for genome in all.into_iter().take(NEIGHBORS) {
-                add(Offspring { genome, origin: Origin::Neighbor, operator: None }, &mut children);
+                add(Offspring { genome, origin: Origin::NEIGHBOR, operator: None }, &mut children);
             }
         }
         if near && !children.is_empty() {
@@ -93,7 +93,7 @@ impl Breeder {
         // Samples keep the models from looking only where the population is.
         for _ in 0..SAMPLES {
             let Some(genome) = space.sample(rng) else { break };
-            add(Offspring { genome, origin: Origin::Sample, operator: None }, &mut children);
+            add(Offspring { genome, origin: Origin::SAMPLE, operator: None }, &mut children);
         }
         children
     }

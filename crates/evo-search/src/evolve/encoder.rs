@@ -40,12 +40,7 @@ impl Encoder {
     }
 
     pub(crate) fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
-        let mut codes = self.features.codes(genomes);
-        if let Some(prior) = &self.prior {
-            let column = (0..codes.rows()).map(|row| PriorModel::code(prior.expect(&codes.row(row))));
-            codes.push_column(column.collect());
-        }
-        codes
+        Codes::of_rows(self.scales.len(), genomes.into_iter().map(|genome| self.code_row(genome.borrow())))
     }
 
     pub(crate) fn process_columns(&self) -> usize {
@@ -59,9 +54,7 @@ impl Encoder {
     }
 
     pub(crate) fn process_matrix(&self, genomes: &[Genome]) -> Matrix {
-        let mut matrix = Matrix::with_columns(self.process_columns());
-        genomes.iter().for_each(|genome| matrix.push(&self.process_row(genome)));
-        matrix
+        Matrix::of_rows(self.process_columns(), genomes.iter().map(|genome| self.process_row(genome)))
     }
 }
 

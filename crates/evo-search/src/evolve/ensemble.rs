@@ -124,7 +124,7 @@ impl Ensemble {
     }
 
     pub(crate) fn best(&self) -> Option<f64> {
-        self.observations.best()
+        self.observations.best
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -225,13 +225,8 @@ impl Ensemble {
                 narrowed(prediction, shares.get(place))
             });
             expected_improvements(predictions, 0.0, &mut improvements);
-            if places.len() < worth.len() {
-                worth.iter_mut().for_each(|worth| *worth *= trees);
-                places.iter().zip(&improvements).for_each(|(place, own)| worth[*place] += process * own);
-            } else {
-                let both = worth.iter_mut().zip(&improvements);
-                both.for_each(|(worth, own)| *worth = trees * *worth + process * own);
-            }
+            worth.iter_mut().for_each(|worth| *worth *= trees);
+            places.iter().zip(&improvements).for_each(|(place, gain)| worth[*place] += process * gain);
         }
         if !self.failed.is_empty() {
             let risks = self.validity.watched();
@@ -296,7 +291,7 @@ impl Ensemble {
             // Until the first failure there is nothing to tell apart, so the model of failures stays empty
             // and takes no time. It then catches up with all points that worked.
             if self.failed.is_empty() {
-                let worked = self.encoder.codes(self.observations.genomes());
+                let worked = self.encoder.codes(&self.observations.genomes);
                 self.validity.learn(worked, &vec![false; self.observations.len()], rng);
             }
             self.failed.push(genome.clone());
@@ -359,7 +354,7 @@ impl Ensemble {
         }
         self.observations.take_stale();
         let targets = self.observations.targets();
-        let genomes = self.observations.genomes();
+        let genomes = &self.observations.genomes;
         self.forest.learn(self.encoder.codes(genomes), &targets, &mut rng);
         if !self.failed.is_empty() {
             let all = self.encoder.codes(genomes.iter().chain(&self.failed));

@@ -147,35 +147,33 @@ impl<'a> Evolve<'a> {
         }
         while let Some(genome) = self.inherited.pop() {
             if self.unseen.claim(&genome) {
-                return Some(Proposal::new(genome, Origin::Prior));
+                return Some(Proposal::new(genome, Origin::PRIOR));
             }
         }
         if self.begun < OPENING {
-            return self.elsewhere(Origin::Spread, &mut rng);
+            return self.elsewhere(Origin::SPREAD, &mut rng);
         }
         self.catch_up();
         if !self.ensemble.as_ref().is_some_and(Ensemble::is_ready) {
-            return self.elsewhere(Origin::Spread, &mut rng);
+            return self.elsewhere(Origin::SPREAD, &mut rng);
         }
         let ticket = rng.random::<f64>();
         let chance = self.chance();
-        if ticket < chance {
-            let genome = self.anywhere(&mut rng)?;
-            return Some(self.explained(genome, Origin::Random));
-        }
-        let near = ticket < chance + NEIGHBORS;
-        let judges = self.judges(&mut rng);
-        let chosen = if self.taken.is_empty() {
-            self.breed(near, judges, &mut rng)
+        let chosen = if ticket < chance {
+            None
         } else {
-            self.choose_from_pool(near, judges)
+            let (near, judges) = (ticket < chance + NEIGHBORS, self.judges(&mut rng));
+            match self.taken.is_empty() {
+                true => self.breed(near, judges, &mut rng),
+                false => self.choose_from_pool(near, judges),
+            }
         };
         // If everything left is expected to fail a random point is taken: the model of failures may be wrong.
         match chosen {
             Some((genome, origin)) if self.unseen.claim(&genome) => Some(self.explained(genome, origin)),
             _ => {
                 let genome = self.anywhere(&mut rng)?;
-                Some(self.explained(genome, Origin::Random))
+                Some(self.explained(genome, Origin::RANDOM))
             }
         }
     }
@@ -260,10 +258,10 @@ impl<'a> Evolve<'a> {
         let place = neighbor
             .or_else(|| (0..taken.len()).filter(|at| !taken[*at] && worth[*at] >= 0.0).max_by(better))?;
         let origin = match judges {
-            _ if neighbor.is_some() => Origin::Neighbor,
-            Judges::All => Origin::Model,
-            Judges::Trees => Origin::Trees,
-            Judges::Process => Origin::Process,
+            _ if neighbor.is_some() => Origin::NEIGHBOR,
+            Judges::All => Origin::MODEL,
+            Judges::Trees => Origin::TREES,
+            Judges::Process => Origin::PROCESS,
         };
         Some((self.space.genome_at(place as u128)?, origin))
     }
@@ -384,7 +382,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::conformance::{bowl, space_of};
+    use crate::conformance::{bowl, failure, run, space_of};
 
     fn space() -> SearchSpace {
         space_of(
@@ -395,15 +393,13 @@ mod tests {
 
     /// Tells `count` outcomes of the bowl, one at a time, and returns the best objective after each.
     fn bests(strategy: &mut Evolve, space: &SearchSpace, count: usize) -> Vec<f64> {
-        let mut best = f64::INFINITY;
-        let step = |_| {
-            let proposal = strategy.ask(1).pop().unwrap();
-            let outcome = bowl(space, &proposal.genome);
-            best = best.min(outcome.objective_ns.unwrap());
-            strategy.tell(&outcome);
-            best
+        let proposals = run(strategy, 1, count, |_, proposal| bowl(space, &proposal.genome));
+        let objectives = proposals.iter().filter_map(|proposal| bowl(space, &proposal.genome).objective_ns);
+        let least = |best: &mut f64, objective: f64| {
+            *best = best.min(objective);
+            Some(*best)
         };
-        (0..count).map(step).collect()
+        objectives.scan(f64::INFINITY, least).collect()
     }
 
     fn study(space: &SearchSpace, objective: impl Fn(f64) -> f64) -> PriorStudy {
@@ -449,11 +445,8 @@ mod tests {
         bests(&mut strategy, &space, 20);
         for round in 1..=3 {
             for (at, proposal) in strategy.ask(8).into_iter().enumerate() {
-                let mut outcome = bowl(&space, &proposal.genome);
-                if at % 2 == 0 {
-                    (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
-                }
-                strategy.tell(&outcome);
+                let genome = &proposal.genome;
+                strategy.tell(&if at % 2 == 0 { failure(genome) } else { bowl(&space, genome) });
             }
             let last = strategy.ask(1).pop().unwrap();
             let known = strategy.ensemble.as_ref().unwrap().observations();
@@ -470,13 +463,11 @@ mod tests {
         let mut flight = strategy.ask(40);
         for round in 0..30 {
             let proposal = flight.remove(round * 7 % flight.len());
-            let mut outcome = bowl(&space, &proposal.genome);
-            match round % 6 {
-                4 => (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None),
-                5 => (outcome.class, outcome.objective_ns) = (VerdictClass::PassedOver, None),
-                _ => {}
-            }
-            strategy.tell(&outcome);
+            strategy.tell(&match round % 6 {
+                4 => failure(&proposal.genome),
+                5 => Outcome::new(proposal.genome, VerdictClass::PassedOver, None),
+                _ => bowl(&space, &proposal.genome),
+            });
             if round % 3 > 0 {
                 flight.extend(strategy.ask(1));
             }
@@ -557,15 +548,18 @@ mod tests {
         let space = space();
         let mut strategy = Evolve::new(&space, 4);
         let mut failures = [0; 2];
-        for round in 0..120 {
-            let proposal = strategy.ask(1).pop().unwrap();
-            let mut outcome = bowl(&space, &proposal.genome);
-            if proposal.genome.positions()[3] == 1 {
-                (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
-                failures[usize::from(round >= 40)] += 1;
-            }
-            strategy.tell(&outcome);
-        }
+        let fails = |genome: &Genome| genome.positions()[3] == 1;
+        let proposals =
+            run(
+                &mut strategy,
+                1,
+                120,
+                |_, Proposal { genome, .. }| {
+                    if fails(genome) { failure(genome) } else { bowl(&space, genome) }
+                },
+            );
+        let failed = proposals.iter().enumerate().filter(|(_, proposal)| fails(&proposal.genome));
+        failed.for_each(|(round, _)| failures[usize::from(round >= 40)] += 1);
         // Half of the space fails; the second phase must not prefer what fails to what is known to be worse.
         assert!(failures[0] > 0 && failures[1] <= 8, "{failures:?}");
     }
@@ -587,10 +581,8 @@ mod tests {
             loop {
                 step += 1;
                 let proposal = strategy.ask(1).pop().unwrap();
-                let mut outcome = bowl(&space, &proposal.genome);
-                if !works(&proposal.genome) {
-                    (outcome.class, outcome.objective_ns) = (VerdictClass::Crash, None);
-                }
+                let genome = &proposal.genome;
+                let outcome = if works(genome) { bowl(&space, genome) } else { failure(genome) };
                 strategy.tell(&outcome);
                 if outcome.objective_ns == Some(optimum) {
                     break step;

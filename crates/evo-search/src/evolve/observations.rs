@@ -17,43 +17,21 @@ const SCALE_MIN: f64 = 1e-4;
 /// It waits for a quarter of all known, because each new scale changes all targets.
 const SCALE_PAUSE: usize = 2;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Observations {
-    genomes: Vec<Genome>,
+    pub(crate) genomes: Vec<Genome>,
     objectives: Vec<f64>,
     places: HashMap<Genome, usize>,
-    best: Option<f64>,
-    /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend.
-    scale: f64,
+    pub(crate) best: Option<f64>,
+    /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend; 1 at first.
+    scale: Option<f64>,
     next_scale: usize,
     stale: bool,
-}
-
-impl Default for Observations {
-    fn default() -> Observations {
-        Observations {
-            genomes: Vec::new(),
-            objectives: Vec::new(),
-            places: HashMap::new(),
-            best: None,
-            scale: 1.0,
-            next_scale: 0,
-            stale: false,
-        }
-    }
 }
 
 impl Observations {
     pub(crate) fn len(&self) -> usize {
         self.genomes.len()
-    }
-
-    pub(crate) fn genomes(&self) -> &[Genome] {
-        &self.genomes
-    }
-
-    pub(crate) fn best(&self) -> Option<f64> {
-        self.best
     }
 
     /// Adds a point, or replaces its objective. Returns whether the point is new.
@@ -86,8 +64,12 @@ impl Observations {
             self.objectives.iter().map(|objective| self.distance(*objective)).collect();
         let scale = scale_of(&mut distances);
         self.next_scale = self.len() + (self.len() / 4).max(SCALE_PAUSE);
-        self.stale |= scale != self.scale;
-        self.scale = scale;
+        self.stale |= scale != self.scale();
+        self.scale = Some(scale);
+    }
+
+    fn scale(&self) -> f64 {
+        self.scale.unwrap_or(1.0)
     }
 
     /// The natural logarithm of the ratio of an objective to the best.
@@ -96,12 +78,12 @@ impl Observations {
     }
 
     pub(crate) fn target(&self, objective: f64) -> f64 {
-        (self.distance(objective) / self.scale).ln_1p()
+        (self.distance(objective) / self.scale()).ln_1p()
     }
 
     pub(crate) fn objective(&self, target: f64) -> f64 {
         // The bounds keep the exponentials finite for whatever a model predicts.
-        let log = target.clamp(-1.0, 14.0).exp_m1() * self.scale;
+        let log = target.clamp(-1.0, 14.0).exp_m1() * self.scale();
         self.best.unwrap_or(1.0).max(f64::MIN_POSITIVE) * log.min(50.0).exp()
     }
 
@@ -158,7 +140,7 @@ mod tests {
         assert!(!record.put(&genome(1), 30.0));
         assert!(record.take_stale());
         assert!((record.objective(record.targets()[1]) - 30.0).abs() < 1e-9);
-        assert_eq!((record.len(), record.best()), (2, Some(10.0)));
+        assert_eq!((record.len(), record.best), (2, Some(10.0)));
     }
 
     #[test]

@@ -19,17 +19,17 @@ type Vary = fn(&SearchSpace, &Population, parent: &Genome, &mut ChaCha8Rng) -> O
 
 /// All operators. A bandit knows each by its position, so their order decides what a seed draws.
 pub(super) const VARIATIONS: [(Origin, Vary); 6] = [
-    (Origin::Step, |space, _, parent, rng| Some(step(space, parent, rng))),
-    (Origin::Mutation, |space, _, parent, rng| Some(random_gene(space, parent, rng))),
-    (Origin::Double, |space, _, parent, rng| {
+    (Origin::STEP, |space, _, parent, rng| Some(step(space, parent, rng))),
+    (Origin::MUTATION, |space, _, parent, rng| Some(random_gene(space, parent, rng))),
+    (Origin::DOUBLE, |space, _, parent, rng| {
         let first = random_gene(space, parent, rng);
         Some(if rng.random_bool(0.5) { random_gene(space, &first, rng) } else { step(space, &first, rng) })
     }),
-    (Origin::Crossover, |_, population, parent, rng| {
+    (Origin::CROSSOVER, |_, population, parent, rng| {
         Some(crossover(parent, &population.pick(GREED, rng)?.genome, rng))
     }),
-    (Origin::Pool, |_, population, parent, rng| Some(pool(parent, &population.members, rng))),
-    (Origin::Drift, |space, population, parent, rng| {
+    (Origin::POOL, |_, population, parent, rng| Some(pool(parent, &population.members, rng))),
+    (Origin::DRIFT, |space, population, parent, rng| {
         let (first, second) = (population.any(rng)?, population.any(rng)?);
         let better_first = first.objective <= second.objective;
         let (better, worse) = if better_first { (first, second) } else { (second, first) };
@@ -89,7 +89,6 @@ impl Population {
     }
 }
 
-/// Takes each gene from either parent with equal chance.
 fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
     let pick = |(a, b): (&u16, &u16)| if rng.random_bool(0.5) { *a } else { *b };
     Genome(first.positions().iter().zip(second.positions()).map(pick).collect())
@@ -97,24 +96,36 @@ fn crossover(first: &Genome, second: &Genome, rng: &mut ChaCha8Rng) -> Genome {
 
 /// Moves one gene to the value just below or above it.
 fn step(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
-    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
-    let last = space.parameters()[gene].values.len() - 1;
-    let mut positions = genome.positions().to_vec();
-    let here = usize::from(positions[gene]);
-    let up = if here == 0 { true } else { here < last && rng.random_bool(0.5) };
-    positions[gene] = (if up { here + 1 } else { here - 1 }) as u16;
-    Genome::from(positions)
+    with_a_gene(space, genome, rng, |here, values, rng| {
+        let up = if here == 0 { true } else { here < values - 1 && rng.random_bool(0.5) };
+        if up { here + 1 } else { here - 1 }
+    })
 }
 
-/// Gives one gene another of its values, uniformly.
 fn random_gene(space: &SearchSpace, genome: &Genome, rng: &mut ChaCha8Rng) -> Genome {
-    let Some(gene) = movable_gene(space, rng) else { return genome.clone() };
-    let values = space.parameters()[gene].values.len() as u16;
-    let mut positions = genome.positions().to_vec();
-    // One of the other values: the present one is skipped by shifting, which takes one draw.
-    let drawn = rng.random_range(0..values - 1);
-    positions[gene] = if drawn >= positions[gene] { drawn + 1 } else { drawn };
-    Genome::from(positions)
+    with_a_gene(space, genome, rng, |here, values, rng| {
+        // One of the other values: the present one is skipped by shifting, which takes one draw.
+        let drawn = rng.random_range(0..values - 1);
+        if drawn >= here { drawn + 1 } else { drawn }
+    })
+}
+
+/// The genome with a gene changed that has several values, if there is one. `change` is told where the gene is and how
+/// many values it has.
+fn with_a_gene(
+    space: &SearchSpace,
+    genome: &Genome,
+    rng: &mut ChaCha8Rng,
+    change: impl FnOnce(u16, u16, &mut ChaCha8Rng) -> u16,
+) -> Genome {
+    let values = |gene: &usize| space.parameters()[*gene].values.len() as u16;
+    let movable: Vec<usize> = (0..space.parameters().len()).filter(|gene| values(gene) > 1).collect();
+    let mut genome = genome.clone();
+    if !movable.is_empty() {
+        let gene = movable[rng.random_range(0..movable.len())];
+        genome.0[gene] = change(genome.0[gene], values(&gene), rng);
+    }
+    genome
 }
 
 /// Replaces about two genes by those of other members, each of a member drawn by rank, so that values that
@@ -146,12 +157,6 @@ fn drift(
         if rng.random_bool(0.5) { (i32::from(*own) + way).clamp(0, last) as u16 } else { *own }
     };
     Genome(genome.positions().iter().enumerate().map(moved).collect())
-}
-
-fn movable_gene(space: &SearchSpace, rng: &mut ChaCha8Rng) -> Option<usize> {
-    let movable: Vec<usize> =
-        (0..space.parameters().len()).filter(|gene| space.parameters()[*gene].values.len() > 1).collect();
-    if movable.is_empty() { None } else { Some(movable[rng.random_range(0..movable.len())]) }
 }
 
 /// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
@@ -204,7 +209,6 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
         hit.unwrap_or(OPERATORS - 1)
     }
 
-    /// Learns whether an operator's child was a success.
     pub(super) fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));

@@ -226,19 +226,22 @@ fn none_of(share: f64, draws: usize, points: f64) -> f64 {
     if points.is_infinite() || draws > STEPS {
         return (1.0 - share).powf(draws as f64);
     }
-    // Without replacement: each miss leaves one point fewer to draw from.
-    let good = share * points;
-    let missed = |drawn| 1.0 - (good / (points - drawn as f64).max(1.0)).min(1.0);
-    (0..draws).map(missed).product()
+    (0..draws).map(|drawn| miss(share, drawn, points)).product()
+}
+
+/// The chance of one draw without replacement: each miss leaves one point fewer to draw from.
+fn miss(share: f64, drawn: usize, points: f64) -> f64 {
+    if points.is_infinite() {
+        return 1.0 - share;
+    }
+    1.0 - (share * points / (points - drawn as f64).max(1.0)).min(1.0)
 }
 
 /// The number of draws after which the chance to have missed the share falls to a half.
 fn draws_to_find(share: f64, points: f64) -> u64 {
-    let good = share * points;
     let mut none = 1.0;
     for drawn in 0..STEPS {
-        let left = (points - drawn as f64).max(1.0);
-        none *= if points.is_infinite() { 1.0 - share } else { 1.0 - (good / left).min(1.0) };
+        none *= miss(share, drawn, points);
         if none <= 0.5 {
             return drawn as u64 + 1;
         }

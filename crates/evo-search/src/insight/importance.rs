@@ -22,7 +22,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::insight::{ENOUGH, Observation, observations, thinned};
+use crate::insight::{Observation, observations, thinned, timed};
 use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 use crate::model::matrix::Codes;
@@ -48,17 +48,12 @@ pub struct Importance {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterShare {
     pub name: String,
-    /// Its share, 0 to 1.
     pub share: f64,
 }
 
 /// Computes the importance; `None` if there are too few observations or all took the same time.
 pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<Importance> {
-    let mut points: Vec<(&Genome, f64)> =
-        known.iter().filter_map(|one| Some((&one.genome, one.log_time()?))).collect();
-    if points.len() < ENOUGH {
-        return None;
-    }
+    let mut points = timed(known)?;
     let observations = points.len();
     let mut rng = seeded(seed);
     points = thinned(points, MOST);
@@ -184,13 +179,8 @@ pub fn expected_points(
     most: usize,
 ) -> Vec<ExpectedPoint> {
     let known = observations(space, evaluations);
-    let mut points: Vec<(&Genome, f64)> =
-        known.iter().filter_map(|one| Some((&one.genome, one.log_time()?))).collect();
-    if points.len() < ENOUGH {
-        return Vec::new();
-    }
-    points = thinned(points, POINTS_MOST);
-    let (genomes, targets): (Vec<&Genome>, Vec<f64>) = points.into_iter().unzip();
+    let Some(points) = timed(&known) else { return Vec::new() };
+    let (genomes, targets): (Vec<&Genome>, Vec<f64>) = thinned(points, POINTS_MOST).into_iter().unzip();
     let mut rng = seeded(seed);
     let features = Features::new(space);
     let forest = forest(&features, features.codes(genomes), &targets, &mut rng);

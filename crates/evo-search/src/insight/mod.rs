@@ -199,6 +199,12 @@ fn observations<'a>(space: &SearchSpace, evaluations: &'a [Evaluation]) -> Vec<O
     evaluations.iter().filter_map(told).collect()
 }
 
+/// Points with the logarithms of their times, for a model to learn from; `None` if there are too few.
+fn timed<'o>(known: &'o [Observation<'_>]) -> Option<Vec<(&'o Genome, f64)>> {
+    let points = known.iter().filter_map(|one| Some((&one.genome, one.log_time()?)));
+    Some(points.collect::<Vec<_>>()).filter(|points| points.len() >= ENOUGH)
+}
+
 fn thinned<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let count = all.len();
     // The scaled position steps up `most` times, at equal distances.
@@ -293,8 +299,7 @@ fn calibration(known: &[Observation<'_>]) -> Option<ModelCalibration> {
 /// `None` where nothing was proposed from a ranking. Its configurations are proposed in its order, so their numbers
 /// tell their places.
 fn micro(evaluations: &[Evaluation]) -> Option<MicroAgreement> {
-    let own: Vec<&Evaluation> =
-        evaluations.iter().filter(|one| one.origin == Origin::Micro.as_str()).collect();
+    let own: Vec<&Evaluation> = evaluations.iter().filter(|one| one.origin == Origin::MICRO.0).collect();
     let time = |one: &&Evaluation| {
         let place = own.iter().filter(|other| other.number < one.number).count();
         Some((place, counted_time(one.verdict.kind.class(), one.objective_ns)?))

@@ -41,10 +41,6 @@ const SPREAD_MIN: f64 = 0.05;
 
 const FORGETTING: f64 = 0.05;
 
-/// Bytes are coded by their logarithm to the base 2, in steps of a sixteenth, up to 4 GB.
-const STEPS_PER_DOUBLING: u32 = 16;
-const DOUBLINGS: u32 = 32;
-
 /// Stands for a fact that is not known; below all known values.
 const UNKNOWN: f64 = -1.0;
 
@@ -169,45 +165,33 @@ fn would_run(expected: ModelPrediction, best: f64, margin: f64, spreads: f64) ->
     !is_beyond || best <= 0.0
 }
 
-#[derive(Clone, Copy)]
-enum Rounding {
-    /// Registers of a thread: whole numbers up to 256.
-    Registers,
-    /// Resident warps over the device's maximum: 64 or, on some devices, 48; 192 is the least common multiple.
-    Occupancy,
-    /// Sizes, by logarithm.
-    Bytes,
+/// The steps of a fact, and how many there are in a unit of it.
+#[derive(Clone, Copy, PartialEq)]
+struct Rounding {
+    steps: u32,
+    per_unit: u32,
+    is_logarithm: bool,
 }
 
+/// Of a thread: whole numbers.
+const REGISTERS: Rounding = Rounding { steps: 256, per_unit: 1, is_logarithm: false };
+/// Resident warps over the device's maximum: 64 or, on some devices, 48; 192 is the least common multiple.
+const OCCUPANCY: Rounding = Rounding { steps: 192, per_unit: 192, is_logarithm: false };
+/// Up to 4 GB, in steps of a sixteenth of a doubling.
+const BYTES: Rounding = Rounding { steps: 32 * 16, per_unit: 16, is_logarithm: true };
+
 /// The rounding of each fact, in the order of `Facts::NAMES`.
-const ROUNDINGS: [Rounding; Facts::COUNT] = [
-    Rounding::Registers,
-    Rounding::Bytes,
-    Rounding::Bytes,
-    Rounding::Bytes,
-    Rounding::Occupancy,
-    Rounding::Bytes,
-];
+const ROUNDINGS: [Rounding; Facts::COUNT] = [REGISTERS, BYTES, BYTES, BYTES, OCCUPANCY, BYTES];
 
 fn scaled(fact: usize, value: f64) -> f64 {
-    match ROUNDINGS[fact] {
-        Rounding::Registers | Rounding::Occupancy => value,
-        Rounding::Bytes => (value.max(0.0) + 1.0).log2(),
-    }
+    if ROUNDINGS[fact].is_logarithm { (value.max(0.0) + 1.0).log2() } else { value }
 }
 
 /// Fixed, so that the forest can grow by one observation at a time.
 fn scales() -> [ColumnScale; Facts::COUNT] {
-    let grid = |steps: u32, per_unit: u32| -> Vec<f64> {
-        let own = (0..=steps).map(|step| f64::from(step) / f64::from(per_unit));
-        std::iter::once(UNKNOWN).chain(own).collect()
-    };
-    std::array::from_fn(|fact| {
-        ColumnScale::new(match ROUNDINGS[fact] {
-            Rounding::Registers => grid(256, 1),
-            Rounding::Occupancy => grid(192, 192),
-            Rounding::Bytes => grid(DOUBLINGS * STEPS_PER_DOUBLING, STEPS_PER_DOUBLING),
-        })
+    ROUNDINGS.map(|Rounding { steps, per_unit, .. }| {
+        let known = (0..=steps).map(|step| f64::from(step) / f64::from(per_unit));
+        ColumnScale::new(std::iter::once(UNKNOWN).chain(known).collect())
     })
 }
 
@@ -356,12 +340,15 @@ mod tests {
     #[test]
     fn each_fact_is_rounded_by_its_kind() {
         for (name, rounding) in Facts::NAMES.into_iter().zip(ROUNDINGS) {
-            let fits = match rounding {
-                Rounding::Registers => name == "registers",
-                Rounding::Occupancy => name == "occupancy",
-                Rounding::Bytes => name.ends_with("_bytes"),
+            let expected = match name {
+                "registers" => REGISTERS,
+                "occupancy" => OCCUPANCY,
+                name => {
+                    assert!(name.ends_with("_bytes"), "{name}");
+                    BYTES
+                }
             };
-            assert!(fits, "{name}");
+            assert!(rounding == expected, "{name}");
         }
     }
 

@@ -70,17 +70,9 @@ impl Forest {
             self.data.targets = clipped(&self.data.targets);
         }
         // The row is in the data by now: regrowing a node reads all of its members there.
-        let mut growth = Growth {
-            data: &self.data,
-            points: self.points.as_deref(),
-            sums: &mut self.sums,
-            options: &self.options,
-            splitter: &mut self.splitter,
-            rng,
-        };
-        for tree in &mut self.trees {
-            tree.insert(member, &mut growth);
-        }
+        let Forest { options, data, points, sums, trees, splitter } = self;
+        let mut growth = Growth { data, points: points.as_deref(), sums, options, splitter, rng };
+        trees.iter_mut().for_each(|tree| tree.insert(member, &mut growth));
     }
 
     /// Trees keep their splits and get new means.
@@ -88,9 +80,7 @@ impl Forest {
         assert_eq!(targets.len(), self.data.targets.len(), "each row has a target");
         self.data.targets = clipped(targets);
         self.sums.fill([0.0; 2]);
-        for tree in &mut self.trees {
-            tree.retarget(&self.data, &mut self.sums);
-        }
+        self.trees.iter_mut().for_each(|tree| tree.retarget(&self.data, &mut self.sums));
     }
 
     pub fn predict_codes(&self, row: &[u16]) -> ModelPrediction {
@@ -107,18 +97,12 @@ impl Forest {
     fn grow_all(&mut self, rng: &mut ChaCha8Rng) {
         self.sums.clear();
         self.sums.resize(self.points.as_ref().map_or(0, |points| points.rows()), [0.0; 2]);
-        let mut growth = Growth {
-            data: &self.data,
-            points: self.points.as_deref(),
-            sums: &mut self.sums,
-            options: &self.options,
-            splitter: &mut self.splitter,
-            rng,
-        };
-        self.trees.clear();
-        for _ in 0..self.options.trees {
-            let mut members: Vec<u32> = (0..self.data.targets.len() as u32).collect();
-            self.trees.push(RegressionTree::new(&mut members, &mut growth));
+        let Forest { options, data, points, sums, trees, splitter } = self;
+        let mut growth = Growth { data, points: points.as_deref(), sums, options, splitter, rng };
+        trees.clear();
+        for _ in 0..options.trees {
+            let mut members: Vec<u32> = (0..data.targets.len() as u32).collect();
+            trees.push(RegressionTree::new(&mut members, &mut growth));
         }
     }
 }
@@ -220,8 +204,7 @@ mod tests {
             pairs.map(|(p, truth)| (p.mean - truth).powi(2)).sum::<f64>() / 200.0
         };
         let grown = error(&forest);
-        let mut part = Codes::with_columns(3);
-        (0..200).for_each(|row| part.push(&codes.row(row)));
+        let part = Codes::of_rows(3, (0..200).map(|row| codes.row(row)));
         forest.learn(part, &y[..200], &mut rng);
         let whole = error(&forest);
         assert!(grown < 1.3 * whole + 0.05, "grown {grown}, whole {whole}");
@@ -270,7 +253,7 @@ mod tests {
     #[test]
     fn without_features_it_is_the_mean() {
         let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&Matrix::with_columns(0)));
-        forest.watch(Arc::new(Codes::from_columns(Vec::new(), 2)));
+        forest.watch(Arc::new(Codes::of_rows(0, [vec![], vec![]])));
         let mut rng = seeded(1);
         [1.0, 2.0, 6.0].into_iter().for_each(|y| forest.add(&[], y, &mut rng));
         assert!(forest.watched().len() == 2 && forest.watched().all(|p| (p.mean - 3.0).abs() < 1e-9));

@@ -25,6 +25,12 @@ impl Matrix {
         matrix
     }
 
+    pub fn of_rows(columns: usize, rows: impl IntoIterator<Item = Vec<f64>>) -> Matrix {
+        let mut matrix = Matrix::with_columns(columns);
+        rows.into_iter().for_each(|row| matrix.push(&row));
+        matrix
+    }
+
     pub fn push(&mut self, row: &[f64]) {
         assert_eq!(row.len(), self.columns, "a row has one value for each column");
         self.values.extend_from_slice(row);
@@ -67,9 +73,7 @@ impl Matrix {
     }
 
     pub fn select(&self, rows: &[usize]) -> Matrix {
-        let mut chosen = Matrix::with_columns(self.columns);
-        rows.iter().for_each(|row| chosen.push(self.row(*row)));
-        chosen
+        Matrix::of_rows(self.columns, rows.iter().map(|row| self.row(*row).to_vec()))
     }
 }
 
@@ -163,27 +167,21 @@ impl Codes {
         Codes { columns: vec![Vec::new(); columns], rows: 0 }
     }
 
-    pub fn from_columns(columns: Vec<Vec<u16>>, rows: usize) -> Codes {
-        assert!(columns.iter().all(|column| column.len() == rows), "columns are equally long");
-        Codes { columns, rows }
+    pub fn of_rows(columns: usize, rows: impl IntoIterator<Item = Vec<u16>>) -> Codes {
+        let mut codes = Codes::with_columns(columns);
+        rows.into_iter().for_each(|row| codes.push(&row));
+        codes
     }
 
     pub fn of_matrix(matrix: &Matrix, scales: &[ColumnScale]) -> Codes {
-        let column = |(at, scale): (usize, &ColumnScale)| {
-            (0..matrix.rows()).map(|row| scale.code(matrix.at(row, at))).collect()
-        };
-        Codes::from_columns(scales.iter().enumerate().map(column).collect(), matrix.rows())
+        let code = |(value, scale): (&f64, &ColumnScale)| scale.code(*value);
+        Codes::of_rows(scales.len(), matrix.iter().map(|row| row.iter().zip(scales).map(code).collect()))
     }
 
     pub fn push(&mut self, row: &[u16]) {
         assert_eq!(row.len(), self.columns.len(), "a row has one code for each column");
         self.columns.iter_mut().zip(row).for_each(|(column, code)| column.push(*code));
         self.rows += 1;
-    }
-
-    pub fn push_column(&mut self, column: Vec<u16>) {
-        assert_eq!(column.len(), self.rows, "columns are equally long");
-        self.columns.push(column);
     }
 
     pub fn rows(&self) -> usize {

@@ -50,8 +50,8 @@ pub struct GaussianProcess {
     in_flight: usize,
     /// How often older rows of the factor changed, and how often older targets did. A screen compares these
     /// numbers to know how much of its work is still valid.
-    generation: u64,
-    target_generation: u64,
+    pub(super) generation: u64,
+    pub(super) target_generation: u64,
     /// How often all points in flight were taken back.
     pub(super) landings: u64,
 }
@@ -211,10 +211,6 @@ impl GaussianProcess {
 
     pub fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    pub(super) fn generations(&self) -> (u64, u64) {
-        (self.generation, self.target_generation)
     }
 
     /// The whitened covariances of a point: `v` in `L v = k`.
@@ -532,18 +528,13 @@ mod tests {
         [(3, 0.7), (1, -0.2)].into_iter().for_each(|(at, y)| fresh.append(&flight[at], y));
         [flight[2], flight[4], [0.5, 0.55]].iter().for_each(|row| fresh.launch(row));
         assert_eq!((process.observations(), process.in_flight()), (27, 3));
-        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let same = |process: &GaussianProcess, fresh: &GaussianProcess| {
             for row in [[0.1, 0.1], [0.3, 0.41], [0.8, 0.3], [0.51, 0.56]] {
-                let (own, other) = (process.predict_both(&row), fresh.predict_both(&row));
-                assert!(
-                    near(own.0.mean, other.0.mean) && near(own.0.spread, other.0.spread),
-                    "{own:?} {other:?}"
-                );
-                assert!(
-                    near(own.1.mean, other.1.mean) && near(own.1.spread, other.1.spread),
-                    "{own:?} {other:?}"
-                );
+                let [one, other] = [process, fresh].map(|process| {
+                    let (now, then) = process.predict_both(&row);
+                    [now.mean, now.spread, then.mean, then.spread]
+                });
+                assert!(one.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9), "{one:?} {other:?}");
             }
         };
         same(&process, &fresh);

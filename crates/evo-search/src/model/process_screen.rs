@@ -79,7 +79,7 @@ impl ProcessScreen {
     /// Follows a process: takes in what it learned since the last update. If its hyperparameters or older
     /// observations changed, everything is computed again; if only targets changed, the means are.
     pub fn update(&mut self, process: &GaussianProcess) {
-        let (generation, target_generation) = process.generations();
+        let GaussianProcess { generation, target_generation, .. } = *process;
         if process.landings != self.landings {
             self.land();
             self.landings = process.landings;

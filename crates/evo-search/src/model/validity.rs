@@ -90,8 +90,7 @@ mod tests {
     #[test]
     fn a_region_that_fails_is_learned_and_so_is_its_border() {
         let mut model = ValidityModel::new(scales());
-        let mut all = Codes::with_columns(3);
-        (0..1000u16).for_each(|at| all.push(&[at % 10, at / 10 % 10, at / 100]));
+        let all = Codes::of_rows(3, (0..1000).map(|at| vec![at % 10, at / 10 % 10, at / 100]));
         let fails = |row: &[u16]| row[0] >= 6 && row[2] < 5;
         model.watch(Arc::new(all.clone()));
         let mut rng = seeded(2);
@@ -108,9 +107,7 @@ mod tests {
     #[test]
     fn where_all_fails_the_probability_is_high_and_below_one() {
         let mut model = ValidityModel::new(scales());
-        let mut codes = Codes::with_columns(3);
-        (0..10).for_each(|at| codes.push(&[at, at, at]));
-        model.learn(codes, &[true; 10], &mut seeded(3));
+        model.learn(Codes::of_rows(3, (0..10).map(|at| vec![at; 3])), &[true; 10], &mut seeded(3));
         let sure = model.failure(&[4, 4, 4]);
         assert!(sure > 0.9 && sure < 1.0, "{sure}");
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use evo_space::space::SearchSpace;
 
 use super::*;
-use crate::conformance::space_of;
+use crate::conformance::{self, space_of};
 use crate::registry;
 use crate::strategy::ProblemTime;
 
@@ -48,15 +48,7 @@ fn apart<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> PerProblem<'a> {
 }
 
 fn run(strategy: &mut dyn Strategy, evaluations: usize) -> Vec<Proposal> {
-    let (mut all, mut told) = (Vec::<Proposal>::new(), 0);
-    loop {
-        all.extend(strategy.ask((3 - (all.len() - told)).min(evaluations - all.len())));
-        if told == all.len() {
-            return all;
-        }
-        strategy.tell(&measured(&all[told]));
-        told += 1;
-    }
+    conformance::run(strategy, 3, evaluations, |_, proposal| measured(proposal))
 }
 
 fn found(proposals: &[Proposal]) -> [f64; 2] {
@@ -86,7 +78,7 @@ fn the_same_seed_proposes_the_same_and_every_point_once() {
     assert_ne!(all, trace(4));
     let distinct: HashSet<&Genome> = all.iter().map(|one| &one.genome).collect();
     assert_eq!(distinct.len(), all.len());
-    assert_eq!(all[0], Proposal::new(space.default_genome(), Origin::Default));
+    assert_eq!(all[0], Proposal::new(space.default_genome(), Origin::DEFAULT));
     for target in [0, 1] {
         let aimed = all.iter().filter(|one| one.target == Some(target)).count();
         assert!(aimed >= 15, "{aimed} of 60 for problem {target}");
@@ -98,13 +90,7 @@ fn a_resumed_search_goes_on_as_the_interrupted_one() {
     let space = space_of(SPACE);
     for name in ["evolve", "random"] {
         let mut whole = apart(name, &space, 5);
-        let before: Vec<Proposal> = (0..40)
-            .map(|_| {
-                let proposal = whole.ask(1).pop().unwrap();
-                whole.tell(&measured(&proposal));
-                proposal
-            })
-            .collect();
+        let before = conformance::run(&mut whole, 1, 40, |_, proposal| measured(proposal));
         let mut resumed = apart(name, &space, 5);
         before.iter().for_each(|proposal| resumed.tell(&measured(proposal)));
         assert_eq!(resumed.shares(), whole.shares(), "{name}");

@@ -194,7 +194,6 @@ fn transpose(x: &[f64], rows: usize, columns: usize) -> Units<'_> {
     Units { count: rows * columns, width: 1, steps: 4, compute: Box::new(compute) }
 }
 
-/// Extents of an attention problem.
 struct Heads {
     batch: usize,
     queries: usize,

@@ -28,7 +28,6 @@ pub const VERSION: u32 = 1;
 /// What workspaces and outputs hold before the launch, each byte.
 const LITTER: u8 = 0xA5;
 
-/// Runs one variant on some problems.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PlainOrder {
     pub kernel: String,
@@ -82,7 +81,6 @@ fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<Agreement, Box<d
     Ok(all)
 }
 
-/// Runs one problem once and compares its output.
 fn run(
     device: &mut dyn Device,
     module: ModuleId,

@@ -123,13 +123,11 @@ struct PlayedStudy {
     seed: u64,
     /// In words, those that came too late included.
     moments: Vec<String>,
-    /// Who was killed.
     killed: BTreeMap<Victim, u32>,
     /// Runs that it took, the first included.
     runs: usize,
     /// Variants that had no verdict for a while.
     not_final: usize,
-    /// What must not be.
     problems: Vec<String>,
 }
 
@@ -262,7 +260,6 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Resumes until nothing is left to do.
     fn complete(&mut self) -> Result<(), CliError> {
         for _ in 0..RESUMES {
             let status = self.start()?.finish()?;
@@ -298,7 +295,6 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Processes that outlive the study.
     fn leftovers(&self) -> BTreeSet<u32> {
         let until = Instant::now() + DEATH_PATIENCE;
         loop {

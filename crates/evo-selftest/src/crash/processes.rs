@@ -31,7 +31,6 @@ pub fn descendants(root: u32) -> Vec<(ProcessId, Victim)> {
     found
 }
 
-/// Those of `ids` that still run.
 pub fn running(ids: &BTreeSet<ProcessId>) -> Vec<u32> {
     let now = running_now();
     now.iter()

@@ -22,56 +22,9 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Right, wrong, out of bounds and uncompilable variants, each of them three times.
-const SPACE: &str = r#"
-[kernel]
-name = "crash"
-source = "crash.cu"
-[parameters]
-BLOCK = { values = [32, 64, 96], default = 32 }
-CASE = { values = [0, 1, 2, 3], default = 0, help = "1 is wrong, 2 does not compile, 3 writes out of bounds" }
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[launches]]
-entry = "crash"
-grid = ["ceil_div(N, BLOCK)"]
-block = ["BLOCK"]
-[[problems]]
-name = "small"
-sizes = { N = 4096 }
-[check]
-reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
-tiny = [ { N = 1 }, { N = "BLOCK + 1" } ]
-"#;
-
-const KERNEL: &str = r#"
-#if CASE == 2
-#error "this variant does not compile"
-#endif
-extern "C" __global__ void crash(const float *x, float *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i] + (CASE == 1 ? 1.0f : 0.0f);
-    if (CASE == 3 && i == 0) y[n] = 1.0f;
-}
-"#;
-
-const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float *x, float *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i];
-}
-"#;
+const SPACE: &str = include_str!("crash.toml");
+const KERNEL: &str = include_str!("crash.cu");
+const NAIVE: &str = include_str!("naive.cu");
 
 /// Configurations and what became of them; how fast a right one was depends on the machine.
 pub type Verdicts = BTreeMap<String, String>;
@@ -131,13 +84,11 @@ impl CrashStage {
     }
 }
 
-/// A study as its journal has it.
 #[derive(Debug, Default)]
 pub struct StudyState {
     pub verdicts: Verdicts,
     /// Configurations with more than one verdict.
     pub doubled: Vec<String>,
-    /// Configurations without a verdict.
     pub not_final: Vec<String>,
 }
 

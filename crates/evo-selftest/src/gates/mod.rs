@@ -57,7 +57,6 @@ pub(crate) fn run(order: &Order, report: &mut SelftestReport) -> Result<serde_js
     Ok(info)
 }
 
-/// A verdict on a fixture, and the gate that gave it.
 #[derive(Clone, Debug)]
 struct GateFinding {
     verdict: Verdict,
@@ -108,9 +107,8 @@ fn sources_of<'r>(
     Ok(sources)
 }
 
-/// The sources of all fixtures that run on a kind of device.
 pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
-    Ok(sources_of(ROWS, kind)?.into_values().collect())
+    Ok(sources_of(ROWS.iter(), kind)?.into_values().collect())
 }
 
 /// A device, its compilers and what they have made, by source.
@@ -122,7 +120,6 @@ struct GateBench<'a> {
 }
 
 impl<'a> GateBench<'a> {
-    /// Starts the device and compiles the fixtures of these rows side by side.
     fn start(order: &'a Order, rows: &[&GateRow]) -> Result<GateBench<'a>, CliError> {
         let (setup, seed) = (&order.setup, order.seed);
         let sources = sources_of(rows.iter().copied(), setup.choice.kind)?;
@@ -201,7 +198,6 @@ impl<'a> GateBench<'a> {
         })))
     }
 
-    /// Judges a row's fixture by these checks.
     fn judge(&mut self, row: &GateRow, checks: CheckSet) -> Result<GateFinding, CliError> {
         let mut job = match self.job(row, checks)? {
             Ok(job) => job,
@@ -228,7 +224,8 @@ impl<'a> GateBench<'a> {
             Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..alone }),
         }
         let judgement = match limits {
-            Some(limits) => device_lane::lane_within(self.setup, None, limits)?.evaluate(&job, &standing),
+            Some(limits) => device_lane::lane(&DeviceSetup { limits, ..self.setup.clone() }, None)?
+                .evaluate(&job, &standing),
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding::of(judgement.verdict, &judgement.gates))
@@ -257,8 +254,8 @@ impl<'a> GateBench<'a> {
         let single = single.and_then(Result::ok);
         let info = self.lane.info();
         let recipe = KernelRecipe::new(kernel, info.limits.clone(), &problems, reference, self.seed);
-        let recipe = recipe.with_single(single.as_ref());
-        let recipe = recipe.on_device(info).on_kind(info.kind).judged_by(checks);
+        let mut recipe = recipe.with_single(single.as_ref()).on_device(info);
+        recipe.check.checks = checks;
         let configuration = configuration(row, &file);
         let genome = file.space.genome(&configuration);
         let genome = genome.ok_or_else(|| CliError::harness("a fixture is not a value of its task"))?;

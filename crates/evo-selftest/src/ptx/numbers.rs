@@ -6,7 +6,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::probe::{Probe, floats, words};
 
-/// Blocks of a launch.
 const BLOCKS: usize = 32;
 
 /// The relative error that `ex2.approx` may have (PTX ISA, "ex2"), and half a unit of the last place for a rounded one.

@@ -23,7 +23,6 @@ pub struct Probe<'a> {
     pub is_lost: bool,
 }
 
-/// Bytes of plain numbers, as devices have them.
 pub trait AsBytes {
     fn as_bytes(&self) -> Vec<u8>;
 }

@@ -16,10 +16,6 @@ const DEPTH: usize = 64;
 /// The second adds to nothing.
 const GROUP_TILES: usize = 2;
 
-fn operand_of(entry: &str) -> Operand {
-    if entry.contains("_bf16") { Operand::Brain } else { Operand::Half }
-}
-
 /// A shape of `mma`, `mma_kDEPTH_OPERAND_ACCUMULATOR`, on every family.
 pub fn of_warp(probe: &mut Probe<'_>) -> Result<String, String> {
     let (depth, narrow) = (probe.named("_k", 16), probe.entry.ends_with("f16_f16"));
@@ -75,7 +71,7 @@ fn on_families(
     let ProductExtents { rows, columns, depth, tiles } = extents;
     let mut worst = 0f64;
     for family in FAMILIES {
-        let operand = operand_of(probe.entry);
+        let operand = if probe.entry.contains("_bf16") { BRAIN } else { HALF };
         let mut products = Products::draw(&mut probe.numbers, family, operand, (extents, narrow));
         for (at, answer) in launch(probe, &mut products)?.into_iter().enumerate() {
             let (tile, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
@@ -126,47 +122,30 @@ fn judge(
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operand {
-    Half,
-    Brain,
-}
-
-impl Operand {
-    /// The bits of the nearest number.
-    fn bits(self, value: f64) -> u16 {
-        match self {
-            Operand::Half => f16::from_f64(value).to_bits(),
-            Operand::Brain => bf16::from_f64(value).to_bits(),
-        }
-    }
-
-    /// The number of some bits.
-    fn value(self, bits: u16) -> f64 {
-        match self {
-            Operand::Half => f16::from_bits(bits).to_f64(),
-            Operand::Brain => bf16::from_bits(bits).to_f64(),
-        }
-    }
-
+/// The type of operands.
+#[derive(Clone, Copy)]
+struct Operand {
+    bits: fn(f64) -> u16,
+    value: fn(u16) -> f64,
     /// Powers of two between which most numbers of the type lie; products of two at the upper end fit fp32.
-    fn exponents(self) -> (i32, i32) {
-        match self {
-            Operand::Half => (-14, 15),
-            Operand::Brain => (-60, 60),
-        }
-    }
-
+    exponents: (i32, i32),
     /// The least positive number with a full mantissa.
-    fn smallest_normal(self) -> f64 {
-        self.value(if self == Operand::Half { 0x0400 } else { 0x0080 })
-    }
-
-    /// The least positive number.
-    fn subnormal(self) -> f64 {
-        self.value(1)
-    }
+    smallest_normal: u16,
 }
+
+const HALF: Operand = Operand {
+    bits: |value| f16::from_f64(value).to_bits(),
+    value: |bits| f16::from_bits(bits).to_f64(),
+    exponents: (-14, 15),
+    smallest_normal: 0x0400,
+};
+
+const BRAIN: Operand = Operand {
+    bits: |value| bf16::from_f64(value).to_bits(),
+    value: |bits| bf16::from_bits(bits).to_f64(),
+    exponents: (-60, 60),
+    smallest_normal: 0x0080,
+};
 
 /// What the numbers are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +172,7 @@ const FAMILIES: [OperandFamily; 6] = [
 ];
 
 fn drawn(numbers: &mut ChaCha8Rng, family: OperandFamily, operand: Operand) -> f64 {
-    let (low, high) = operand.exponents();
+    let (low, high) = operand.exponents;
     match family {
         OperandFamily::Integers => f64::from(numbers.random_range(-8..=8)),
         OperandFamily::Normal | OperandFamily::Cancelling => normal(numbers),
@@ -202,7 +181,8 @@ fn drawn(numbers: &mut ChaCha8Rng, family: OperandFamily, operand: Operand) -> f
             numbers.random_range(-magnitude..magnitude)
         }
         OperandFamily::Subnormal if numbers.random() => {
-            f64::from(numbers.random_range(0..9)) * operand.subnormal()
+            // In units of the least positive number.
+            f64::from(numbers.random_range(0..9)) * (operand.value)(1)
         }
         OperandFamily::Subnormal => normal(numbers),
         OperandFamily::Special => match numbers.random_range(0..64) {
@@ -246,7 +226,7 @@ impl Products {
     ) -> Products {
         let ProductExtents { rows, columns, depth, tiles } = extents;
         let mut matrix = |count: usize| -> Vec<u16> {
-            (0..tiles * count).map(|_| operand.bits(drawn(numbers, family, operand))).collect()
+            (0..tiles * count).map(|_| (operand.bits)(drawn(numbers, family, operand))).collect()
         };
         let (a, mut b) = (matrix(rows * depth), matrix(columns * depth));
         if family == OperandFamily::Cancelling {
@@ -257,7 +237,7 @@ impl Products {
         let c = (0..rows * columns * tiles)
             .map(|_| match family {
                 OperandFamily::Integers => f64::from(numbers.random_range(-64..=64)),
-                _ => rounded(drawn(numbers, family, Operand::Half)),
+                _ => rounded(drawn(numbers, family, HALF)),
             })
             .collect();
         Products { extents, operand, a, b, c }
@@ -269,10 +249,11 @@ impl Products {
     fn exact(&self, tile: usize, row: usize, column: usize) -> (f64, f64) {
         let ProductExtents { rows, columns, depth, .. } = self.extents;
         let start = self.c[(tile * rows + row) * columns + column];
-        let least = self.operand.smallest_normal();
+        let Operand { value, smallest_normal, .. } = self.operand;
+        let least = value(smallest_normal);
         let term = |k: usize| {
-            let a = self.operand.value(self.a[(tile * rows + row) * depth + k]);
-            let b = self.operand.value(self.b[(tile * depth + k) * columns + column]);
+            let a = value(self.a[(tile * rows + row) * depth + k]);
+            let b = value(self.b[(tile * depth + k) * columns + column]);
             let is_zero = a == 0.0 || b == 0.0;
             (a * b, if is_zero { 0.0 } else { a.abs().max(least) * b.abs().max(least) })
         };
@@ -288,8 +269,8 @@ fn cancel(b: &mut [u16], extents: ProductExtents, operand: Operand) {
     for tile in b.chunks_exact_mut(columns * extents.depth) {
         for at in 0..tile.len() {
             if at / columns % 2 == 1 {
-                let near = operand.value(tile[at - columns]);
-                tile[at] = operand.bits(-near * (1.0 + 1.0 / 64.0));
+                let near = (operand.value)(tile[at - columns]);
+                tile[at] = (operand.bits)(-near * (1.0 + 1.0 / 64.0));
             }
         }
     }

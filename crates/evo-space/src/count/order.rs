@@ -84,7 +84,7 @@ fn pair(problem: &Problem, group: &[usize]) -> Option<Layers> {
     let size = problem.positions[*second].len();
     let (mut upper, mut lower) = (Vec::new(), SharedNodes::default());
     for (at, position) in problem.positions[*first].iter().enumerate() {
-        let holds = |other: usize| tables.iter().all(|table| table.holds(at * size + other));
+        let holds = |other: usize| tables.iter().all(|table| table.bits[at * size + other]);
         let others = problem.positions[*second].iter().enumerate().filter(|(other, _)| holds(*other));
         let edges: Vec<(u16, u32)> = others.map(|(_, position)| (*position, 0)).collect();
         // A diagram holds only nodes that lead to a point; later code relies on that for domains and counts.
@@ -119,7 +119,6 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
 /// How many readers wait for each of the things that they read, while these are decided one after the other. Kept up
 /// to date: counting anew for each thing would take the square of the things times the readers.
 pub struct Waiting {
-    /// What each reader reads.
     reads: Vec<Vec<usize>>,
     readers: Vec<Vec<usize>>,
     /// Of each reader, what is not decided.

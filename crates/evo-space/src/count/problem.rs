@@ -182,7 +182,7 @@ impl Problem {
             }
         }
         let open = |conjunct: &Conjunct| match &conjunct.table {
-            Some(table) => table.holding < table.combinations(),
+            Some(table) => table.holding < table.bits.len(),
             None => true,
         };
         conjuncts.retain(open);
@@ -235,8 +235,8 @@ pub const DEAD: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct TruthTable {
     sizes: Vec<usize>,
-    /// Row-major over `sizes`.
-    bits: Vec<bool>,
+    /// Whether it holds for each combination, row-major over `sizes`.
+    pub bits: Vec<bool>,
     pub holding: usize,
 }
 
@@ -271,15 +271,6 @@ impl TruthTable {
         }
         let holding = bits.iter().filter(|bit| **bit).count();
         Some(TruthTable { sizes, bits, holding })
-    }
-
-    pub fn combinations(&self) -> usize {
-        self.bits.len()
-    }
-
-    /// Whether it holds for a combination, counted row-major.
-    pub fn holds(&self, combination: usize) -> bool {
-        self.bits[combination]
     }
 
     pub fn supported(&self) -> Vec<Vec<bool>> {
@@ -435,6 +426,6 @@ mod tests {
         let supported = table.supported();
         assert_eq!(supported, [vec![true, true, false], vec![false, true, true], vec![true, true]]);
         table.keep(&supported);
-        assert_eq!((&table.sizes[..], table.combinations(), table.holding), (&[2, 2, 2][..], 8, 6));
+        assert_eq!((&table.sizes[..], table.bits.len(), table.holding), (&[2, 2, 2][..], 8, 6));
     }
 }

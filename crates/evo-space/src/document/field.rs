@@ -212,7 +212,6 @@ impl<'a, C> Field<'a, C> {
         }
     }
 
-    /// A finite number.
     pub fn number(&self) -> Option<f64> {
         match self.node.data {
             Data::Int(value) => Some(value as f64),

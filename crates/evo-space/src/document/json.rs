@@ -54,7 +54,6 @@ impl<'t> Deserialize<'t> for JsonPairs<'t> {
 }
 
 impl<'t> JsonReader<'t> {
-    /// What a part of the text holds.
     fn read<T: Deserialize<'t>>(&self, part: Span) -> Result<T, Diagnostic> {
         serde_json::from_str(&self.text[part.clone()]).map_err(|error| self.mistake(&part, &error))
     }

@@ -119,7 +119,6 @@ impl Node {
         self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// The items of a list.
     pub fn items(&self) -> Option<&[Node]> {
         match &self.data {
             Data::List(items) => Some(items),
@@ -127,7 +126,6 @@ impl Node {
         }
     }
 
-    /// The text that a key of this table has.
     pub fn text(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.data {
             Data::Text(text) => Some(text),
@@ -324,7 +322,6 @@ mod tests {
         assert!(!diagnostics.is_empty());
     }
 
-    /// The errors of a text: line, marked part and message.
     fn check_complaints(text: &str, expected: &[&str]) {
         let mut diagnostics = Diagnostics::default();
         assert!(parse(text, &mut diagnostics).is_none(), "{text}");

@@ -2,6 +2,7 @@
 
 use super::tree::Function;
 use crate::diagnostic::nearest;
+use crate::document::suggestion;
 use crate::expr::ExprTokenKind;
 
 pub const IF: &str = "write `a if condition else b`";
@@ -144,26 +145,23 @@ fn operator_word(word: &str, before: &str) -> Option<String> {
 
 pub fn function(name: &str) -> String {
     let instead = match name {
-        "sqrt" => Some("write `a ** 0.5`"),
-        "pow" => Some("write `a ** b`"),
-        "floor" | "int" | "floordiv" => Some("write `a // b`"),
-        "ceil" | "cdiv" | "ceildiv" | "divup" => Some("write `ceil_div(a, b)`"),
-        "mod" | "fmod" => Some("write `a % b`"),
-        "all" | "and_" => Some("join conditions with `and`"),
-        "any" | "or_" => Some("join conditions with `or`"),
-        "sum" => Some("write `a + b`"),
-        "prod" | "product" => Some("write `a * b`"),
-        "range" => Some("write `1 <= A <= 5`"),
-        _ => None,
-    };
-    let names = Function::ALL.map(Function::as_str);
-    match (instead, nearest(name, names)) {
-        (Some(instead), _) => instead.to_string(),
-        (None, Some(near)) => format!("did you mean `{near}`?"),
-        (None, None) => {
-            format!("there are {}; `*` multiplies", names.map(|name| format!("`{name}`")).join(", "))
+        "sqrt" => "write `a ** 0.5`",
+        "pow" => "write `a ** b`",
+        "floor" | "int" | "floordiv" => "write `a // b`",
+        "ceil" | "cdiv" | "ceildiv" | "divup" => "write `ceil_div(a, b)`",
+        "mod" | "fmod" => "write `a % b`",
+        "all" | "and_" => "join conditions with `and`",
+        "any" | "or_" => "join conditions with `or`",
+        "sum" => "write `a + b`",
+        "prod" | "product" => "write `a * b`",
+        "range" => "write `1 <= A <= 5`",
+        _ => {
+            let names = Function::ALL.map(Function::as_str);
+            let list = || names.map(|name| format!("`{name}`")).join(", ");
+            return suggestion(name, names, || format!("there are {}; `*` multiplies", list()));
         }
-    }
+    };
+    instead.to_string()
 }
 
 pub fn arguments(function: Function) -> &'static str {

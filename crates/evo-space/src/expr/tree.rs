@@ -15,7 +15,6 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Visits this and everything below it.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Tree)) {
         visit(self);
         self.for_children(&mut |child| child.visit(visit));

@@ -19,7 +19,7 @@ use num_bigint::BigUint;
 use crate::count::merge::Layers;
 use crate::count::problem::Problem;
 use crate::count::{RelaxLimits, order, relax};
-use crate::index::diagram::{Diagram, Edge};
+use crate::index::diagram::{Diagram, Edge, Layer};
 use crate::index::parts::{CheckScratch, Checks, Part};
 use crate::index::route::Stop;
 
@@ -29,12 +29,14 @@ pub use crate::index::sample::{Size, float};
 
 #[derive(Debug)]
 pub struct Index {
-    diagrams: Vec<Diagram>,
-    /// Group and layer of each slot.
-    places: Vec<(usize, usize)>,
-    total: BigUint,
-    /// `u128::MAX` for that many points or more.
-    count: u128,
+    /// Each group's; none if a constraint refuses all points.
+    pub diagrams: Vec<Diagram>,
+    /// By slot; without edges where nothing is valid.
+    layers: Vec<Layer>,
+    /// Points of the diagrams: an upper bound if the space is not exact.
+    pub total: BigUint,
+    /// As `total`; `u128::MAX` for that many or more.
+    pub count: u128,
     /// Positions that occur in the diagrams, for each slot, computed on first use.
     domains: OnceLock<Vec<Vec<u16>>>,
     /// Where each slot stands between the groups, computed on first use: the small index of a neighborhood never needs it.
@@ -66,10 +68,10 @@ impl Index {
         let (mut diagrams, mut left_out) = (Vec::new(), Vec::new());
         for group in &groups {
             match order::diagram(problem, group, limits.steps) {
-                Ok(layers) => diagrams.push(Diagram::new(layers)),
+                Ok(layers) => diagrams.push(layers),
                 Err(_) => {
                     let (relaxed, conjuncts) = relax(problem, group, limits.relax);
-                    diagrams.extend(relaxed.into_iter().map(Diagram::new));
+                    diagrams.extend(relaxed);
                     left_out.extend(conjuncts);
                 }
             }
@@ -79,51 +81,27 @@ impl Index {
     }
 
     pub fn listed(layers: Layers, slots: usize) -> Index {
-        Index::of(vec![Diagram::new(layers)], slots, slots == 0, Arc::default())
+        Index::of(vec![layers], slots, slots == 0, Arc::default())
     }
 
     /// Diagrams that decide all `slots` together, and checks on their points; of nothing when it is `impossible`.
-    fn of(diagrams: Vec<Diagram>, slots: usize, impossible: bool, checks: Arc<Checks>) -> Index {
-        let mut places = vec![(0, 0); slots];
+    fn of(sources: Vec<Layers>, slots: usize, impossible: bool, checks: Arc<Checks>) -> Index {
+        let mut layers: Vec<Layer> = std::iter::repeat_with(Layer::default).take(slots).collect();
+        let diagram = |(group, source)| Diagram::new(group, source, &mut layers);
+        let diagrams: Vec<Diagram> = sources.into_iter().enumerate().map(diagram).collect();
         let mut total = BigUint::from(u8::from(!impossible));
-        for (group, diagram) in diagrams.iter().enumerate() {
-            total *= &diagram.total;
-            for (depth, layer) in diagram.layers.iter().enumerate() {
-                places[layer.slot] = (group, depth);
-            }
-        }
+        diagrams.iter().for_each(|diagram| total *= &diagram.total);
         let count = u128::try_from(&total).unwrap_or(u128::MAX);
         let checks = if count == 0 { Arc::default() } else { checks };
         let mut closes = vec![Vec::new(); slots];
         (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
-        let (parts, free) = parts::parts(&diagrams, &places, &checks);
-        Index {
-            diagrams,
-            places,
-            total,
-            domains: OnceLock::new(),
-            stops: OnceLock::new(),
-            count,
-            checks,
-            closes,
-            parts,
-            free,
-        }
+        let (parts, free) = parts::parts(&diagrams, &layers, &checks);
+        let (domains, stops) = (OnceLock::new(), OnceLock::new());
+        Index { diagrams, layers, total, domains, stops, count, checks, closes, parts, free }
     }
 
-    /// Points of the diagrams: an upper bound if the space is not exact.
-    pub fn total(&self) -> &BigUint {
-        &self.total
-    }
-
-    /// As `total`; `u128::MAX` for that many or more.
-    pub fn count(&self) -> u128 {
-        self.count
-    }
-
-    /// Each group's diagram; none if a constraint refuses all points.
-    pub fn diagrams(&self) -> &[Diagram] {
-        &self.diagrams
+    pub fn nodes(&self) -> usize {
+        self.layers.iter().map(|layer| layer.counts.len()).sum()
     }
 
     pub fn is_exact(&self) -> bool {
@@ -141,7 +119,7 @@ impl Index {
 
     /// The index of a point; `None` if it is not valid or its index does not fit 128 bits.
     pub fn index(&self, positions: &[u16]) -> Option<u128> {
-        if self.is_empty() || positions.len() != self.places.len() {
+        if self.is_empty() || positions.len() != self.layers.len() {
             return None;
         }
         self.index_of_candidate(positions).filter(|_| self.admits(positions))
@@ -153,17 +131,16 @@ impl Index {
 
     pub fn contains(&self, positions: &[u16]) -> bool {
         // Checks come last: a position that the diagrams refuse has no value that a check could read.
-        let fits = !self.is_empty() && positions.len() == self.places.len();
+        let fits = !self.is_empty() && positions.len() == self.layers.len();
         fits && self.diagrams.iter().all(|diagram| {
-            let mut layers = diagram.layers.iter();
-            let found = layers
-                .try_fold(0, |node, layer| layer.find(node, positions[layer.slot]).map(|edge| edge.child));
-            found.is_some()
+            let mut slots = diagram.slots.iter();
+            slots.try_fold(0, |node, slot| self.layers[*slot].find(node, positions[*slot])).is_some()
         }) && self.admits(positions)
     }
 }
 
-/// All valid points of a borrowed or an owned index, one after the other.
+/// All valid points of a borrowed or an owned index in canonical order. If the space is not exact, the way from one to
+/// the next can be long.
 pub struct Points<I> {
     index: I,
     /// For each slot the node it is decided at and the number of the chosen edge.
@@ -176,13 +153,6 @@ enum PointsState {
     Fresh,
     Running,
     Done,
-}
-
-impl Index {
-    /// In canonical order. If the space is not exact, the way from one to the next can be long.
-    pub fn iter(&self) -> Points<&Index> {
-        Points::new(self)
-    }
 }
 
 impl<I: Borrow<Index>> Points<I> {
@@ -211,17 +181,15 @@ impl<I: Borrow<Index>> Points<I> {
     }
 
     fn edges(&self, slot: usize, node: u32) -> &[Edge] {
-        let index = self.index.borrow();
-        let (group, depth) = index.places[slot];
-        index.diagrams[group].layers[depth].edges_of(node)
+        self.index.borrow().layers[slot].edges_of(node)
     }
 
     fn node(&self, slot: usize) -> u32 {
         let index = self.index.borrow();
-        let (group, depth) = index.places[slot];
+        let Layer { group, depth, .. } = index.layers[slot];
         let Some(above) = depth.checked_sub(1) else { return 0 };
         // Groups interleave, so the group's previous layer need not decide the previous slot.
-        let previous = index.diagrams[group].layers[above].slot;
+        let previous = index.diagrams[group].slots[above];
         let (node, edge) = self.chosen[previous];
         self.edges(previous, node)[edge as usize].child
     }
@@ -259,7 +227,7 @@ impl<I: Borrow<Index>> Iterator for Points<I> {
         while going {
             if !self.passes() {
                 going = self.advance();
-            } else if self.chosen.len() < self.index.borrow().places.len() {
+            } else if self.chosen.len() < self.index.borrow().layers.len() {
                 let node = self.node(self.chosen.len());
                 self.chosen.push((node, 0));
             } else {

@@ -13,7 +13,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::index::Index;
-use crate::index::diagram::{Diagram, Edge};
+use crate::index::diagram::{Diagram, Edge, Layer};
 use crate::index::parts::{CheckScratch, Part};
 
 /// Edges looked at in search of the cheapest point of a part; following one counts as several.
@@ -29,8 +29,8 @@ impl Index {
         if self.is_empty() {
             return None;
         }
-        let mut positions = vec![0; self.places.len()];
-        self.free.iter().for_each(|at| self.diagrams[*at].cheapest(&cost, rng, &mut positions));
+        let mut positions = vec![0; self.layers.len()];
+        self.free.iter().for_each(|at| self.diagrams[*at].cheapest(&self.layers, &cost, rng, &mut positions));
         for part in &self.parts {
             self.cheapest_of(part, &cost, rng, &mut positions)?;
         }
@@ -60,18 +60,23 @@ impl Index {
 }
 
 impl Diagram {
-    fn cheapest(&self, cost: &impl Fn(usize, u16) -> u64, rng: &mut ChaCha8Rng, positions: &mut [u16]) {
-        let costs = self.least_costs(cost);
+    fn cheapest(
+        &self,
+        layers: &[Layer],
+        cost: &impl Fn(usize, u16) -> u64,
+        rng: &mut ChaCha8Rng,
+        positions: &mut [u16],
+    ) {
+        let costs = self.least_costs(layers, cost);
         let mut node = 0;
-        for (depth, layer) in self.layers.iter().enumerate() {
-            let through =
-                |edge: &Edge| cost(layer.slot, edge.position) + costs[depth + 1][edge.child as usize];
+        for (depth, slot) in self.slots.iter().enumerate() {
+            let through = |edge: &Edge| cost(*slot, edge.position) + costs[depth + 1][edge.child as usize];
             let least = costs[depth][node as usize];
             let best: Vec<&Edge> =
-                layer.edges_of(node).iter().filter(|edge| through(edge) == least).collect();
+                layers[*slot].edges_of(node).iter().filter(|edge| through(edge) == least).collect();
             // Draws only for real ties, so that spaces without any leave the generator untouched.
             let edge = best[if best.len() > 1 { rng.random_range(0..best.len()) } else { 0 }];
-            positions[layer.slot] = edge.position;
+            positions[*slot] = edge.position;
             node = edge.child;
         }
     }
@@ -102,7 +107,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         let mut least = Vec::with_capacity(part.steps.len());
         let mut later = 0;
         for diagram in part.diagrams.iter().rev() {
-            let mut costs = index.diagrams[*diagram].least_costs(cost);
+            let mut costs = index.diagrams[*diagram].least_costs(&index.layers, cost);
             let own = costs[0][0];
             costs.drain(1..).rev().for_each(|costs| least.push((costs, later)));
             later += own;
@@ -159,7 +164,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             self.index.checks.set(&mut self.scratch, slot, edge.position);
             let (checks, closes) = (&self.index.checks, &self.part.steps[step].closes);
             if closes.iter().all(|check| checks.holds(*check, &mut self.scratch)) {
-                let child = self.part.next_node(&self.index.diagrams, step, edge.child);
+                let child = self.part.next_node(&self.index.layers, step, edge.child);
                 self.go(step + 1, child, spent + (self.cost)(slot, edge.position), rng)?;
             }
         }
@@ -174,7 +179,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         rng: &mut ChaCha8Rng,
     ) -> Result<Vec<(u64, u32, Edge)>, OutOfSteps> {
         let place = &self.part.steps[step];
-        let edges = self.index.diagrams[place.diagram].layers[place.depth].edges_of(node);
+        let edges = self.index.layers[place.slot].edges_of(node);
         self.steps_left = self.steps_left.checked_sub(edges.len() as u64).ok_or(OutOfSteps)?;
         let (after, later) = &self.least[step];
         let mut found = Vec::new();
@@ -207,17 +212,17 @@ pub struct Around<'a> {
 impl<'a> Around<'a> {
     /// Walks the path; `None` if the point has not as many positions as the space has parameters.
     pub fn new(index: &'a Index, positions: &[u16]) -> Option<Around<'a>> {
-        if positions.len() != index.places.len() {
+        if positions.len() != index.layers.len() {
             return None;
         }
         let mut nodes = vec![NONE; positions.len()];
         let mut valid = Vec::with_capacity(index.diagrams.len());
         for diagram in index.diagrams.iter().filter(|_| !index.is_empty()) {
             let mut node = Some(0);
-            for layer in &diagram.layers {
+            for slot in &diagram.slots {
                 let Some(at) = node else { break };
-                nodes[layer.slot] = at;
-                node = layer.find(at, positions[layer.slot]).map(|edge| edge.child);
+                nodes[*slot] = at;
+                node = index.layers[*slot].find(at, positions[*slot]);
             }
             valid.push(node.is_some());
         }
@@ -225,30 +230,31 @@ impl<'a> Around<'a> {
         Some(Around { index, positions: positions.to_vec(), nodes, valid, invalid })
     }
 
-    /// Changes below and above the point's own value, ascending. Each has to be asked for with `accepts`.
+    /// For each slot the changes below and above the point's own value, ascending. Each has to be asked for with
+    /// `accepts`.
     pub fn edges(&self, slot: usize) -> (&'a [Edge], &'a [Edge]) {
-        let (group, depth) = self.index.places[slot];
-        let others_invalid = self.invalid - usize::from(self.valid.get(group) == Some(&false));
+        let layer = &self.index.layers[slot];
+        let others_invalid = self.invalid - usize::from(self.valid.get(layer.group) == Some(&false));
         // Where another group's part is invalid, no change of this slot can make the point valid.
         if self.nodes[slot] == NONE || others_invalid > 0 {
             return (&[], &[]);
         }
-        let edges = self.index.diagrams[group].layers[depth].edges_of(self.nodes[slot]);
-        let own = self.positions[slot];
-        let above = edges.partition_point(|edge| edge.position <= own);
-        (&edges[..edges.partition_point(|edge| edge.position < own)], &edges[above..])
+        let edges = layer.edges_of(self.nodes[slot]);
+        let below = edges.partition_point(|edge| edge.position < self.positions[slot]);
+        let same = edges[below..].iter().take_while(|edge| edge.position == self.positions[slot]).count();
+        (&edges[..below], &edges[below + same..])
     }
 
     pub fn accepts(&self, slot: usize, edge: &Edge) -> bool {
-        let (group, depth) = self.index.places[slot];
+        let Layer { group, depth, .. } = self.index.layers[slot];
         let mut node = edge.child;
-        for layer in &self.index.diagrams[group].layers[depth + 1..] {
+        for slot in &self.index.diagrams[group].slots[depth + 1..] {
             // From here on the changed point runs along the original path, which is known to be valid.
-            if self.valid[group] && self.nodes[layer.slot] == node {
+            if self.valid[group] && self.nodes[*slot] == node {
                 break;
             }
-            match layer.find(node, self.positions[layer.slot]) {
-                Some(edge) => node = edge.child,
+            match self.index.layers[*slot].find(node, self.positions[*slot]) {
+                Some(child) => node = child,
                 None => return false,
             }
         }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::count::order::Waiting;
 use crate::count::problem::{Conjunct, Problem, linked};
-use crate::index::diagram::Diagram;
+use crate::index::diagram::{Diagram, Layer};
 use crate::program::{Atom, Program, Register, Registers};
 
 #[derive(Debug)]
@@ -26,22 +26,21 @@ pub struct Trial {
 
 #[derive(Debug)]
 pub struct PartStep {
-    pub diagram: usize,
-    pub depth: usize,
     pub slot: usize,
     pub closes: Vec<usize>,
 }
 
 impl Part {
-    pub fn next_node(&self, diagrams: &[Diagram], step: usize, child: u32) -> u32 {
-        let PartStep { diagram, depth, .. } = self.steps[step];
-        if depth + 1 < diagrams[diagram].layers.len() { child } else { 0 }
+    /// Where the step after one begins that led to `child`.
+    pub fn next_node(&self, layers: &[Layer], step: usize, child: u32) -> u32 {
+        let next = self.steps.get(step + 1).map_or(0, |next| layers[next.slot].depth);
+        if next > 0 { child } else { 0 }
     }
 }
 
 /// The parts, and the diagrams that no check reads.
-pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -> (Vec<Part>, Vec<usize>) {
-    let read = |check: usize| checks.slots(check).iter().map(|slot| places[*slot].0);
+pub fn parts(diagrams: &[Diagram], layers: &[Layer], checks: &Checks) -> (Vec<Part>, Vec<usize>) {
+    let read = |check: usize| checks.slots(check).iter().map(|slot| layers[*slot].group);
     let (mut parts, mut free) = (Vec::new(), Vec::new());
     if checks.is_empty() {
         return (parts, (0..diagrams.len()).collect());
@@ -51,7 +50,7 @@ pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -
         let mine: Vec<usize> = (0..checks.len()).filter(is_mine).collect();
         match mine.is_empty() {
             true => free.extend(group),
-            false => parts.push(part(diagrams, places, group, checks, mine)),
+            false => parts.push(part(diagrams, layers, group, checks, mine)),
         }
     }
     (parts, free)
@@ -60,28 +59,28 @@ pub fn parts(diagrams: &[Diagram], places: &[(usize, usize)], checks: &Checks) -
 /// Next the diagram that completes most checks, then the one that most begun checks wait for: a wrong turn shows early.
 fn part(
     diagrams: &[Diagram],
-    places: &[(usize, usize)],
+    layers: &[Layer],
     mut left: Vec<usize>,
     checks: &Checks,
     mine: Vec<usize>,
 ) -> Part {
     let mut part = Part { diagrams: Vec::new(), checks: mine, steps: Vec::new(), trial: OnceLock::new() };
     let reads = part.checks.iter().map(|check| {
-        let mut read: Vec<usize> = checks.slots(*check).iter().map(|slot| places[*slot].0).collect();
+        let mut read: Vec<usize> = checks.slots(*check).iter().map(|slot| layers[*slot].group).collect();
         read.sort_unstable();
         read.dedup();
         read
     });
     let mut waiting = Waiting::new(diagrams.len(), reads);
-    let mut step_of = vec![0; places.len()];
+    let mut step_of = vec![0; layers.len()];
     while !left.is_empty() {
         let score = |at: &usize| (waiting.closed[left[*at]], waiting.begun[left[*at]]);
         let best = (0..left.len()).rev().max_by_key(score).unwrap_or(0);
         let diagram = left.remove(best);
         waiting.decide(diagram);
-        for (depth, layer) in diagrams[diagram].layers.iter().enumerate() {
-            step_of[layer.slot] = part.steps.len();
-            part.steps.push(PartStep { diagram, depth, slot: layer.slot, closes: Vec::new() });
+        for slot in &diagrams[diagram].slots {
+            step_of[*slot] = part.steps.len();
+            part.steps.push(PartStep { slot: *slot, closes: Vec::new() });
         }
         part.diagrams.push(diagram);
     }
@@ -111,6 +110,10 @@ pub struct CheckScratch(Registers);
 
 impl Checks {
     pub fn new(problem: &Problem, conjuncts: Vec<Conjunct>) -> Checks {
+        // Whoever draws takes a copy of the registers along.
+        if conjuncts.is_empty() {
+            return Checks::default();
+        }
         let mut read = vec![false; problem.values.len()];
         conjuncts.iter().flat_map(|conjunct| &conjunct.slots).for_each(|slot| read[*slot] = true);
         let values = |slot: usize| {

@@ -34,8 +34,8 @@ impl Index {
         if self.is_empty() {
             return None;
         }
-        let mut positions = vec![0; self.places.len()];
-        self.free.iter().for_each(|at| self.diagrams[*at].draw(rng, &mut positions));
+        let mut positions = vec![0; self.layers.len()];
+        self.free.iter().for_each(|at| self.diagrams[*at].draw(&self.layers, rng, &mut positions));
         let mut scratch = self.checks.scratch();
         let drawn = self.parts.iter().all(|part| self.draw(part, rng, &mut positions, &mut scratch));
         drawn.then_some(positions)
@@ -76,7 +76,7 @@ impl Index {
         positions: &mut [u16],
         scratch: &mut CheckScratch,
     ) -> bool {
-        part.diagrams.iter().for_each(|diagram| self.diagrams[*diagram].draw(rng, positions));
+        part.diagrams.iter().for_each(|diagram| self.diagrams[*diagram].draw(&self.layers, rng, positions));
         part.steps.iter().for_each(|step| self.checks.set(scratch, step.slot, positions[step.slot]));
         part.checks.iter().all(|check| self.checks.holds(*check, scratch))
     }
@@ -130,7 +130,7 @@ impl Index {
     pub(super) fn trial(&self, part: &Part) -> Trial {
         *part.trial.get_or_init(|| {
             let mut rng = seeded(0);
-            let mut positions = vec![0; self.places.len()];
+            let mut positions = vec![0; self.layers.len()];
             let mut scratch = self.checks.scratch();
             let mut trial = Trial { drawn: 0, held: 0 };
             // A point of a part with very many or very long checks costs as much as many points of others.

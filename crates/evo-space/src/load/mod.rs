@@ -216,7 +216,6 @@ const EXAMPLE: &str = "a series is `range(32, 1025, 32)`, which ends before 1025
 
 const FUNCTIONS: [&str; 2] = ["range", "pow2"];
 
-/// What is wrong, and a way out.
 struct Mistake {
     message: String,
     hint: Option<String>,
@@ -407,7 +406,7 @@ fn expr_error(field: &Field, error: &ExprError) {
 }
 
 /// The place in the file of a part of a text; of the whole text where escapes make that uncertain.
-pub(crate) fn inner_span(node: &Node, part: &Span) -> Span {
+pub fn inner_span(node: &Node, part: &Span) -> Span {
     let Data::Text(text) = &node.data else { return node.span.clone() };
     // How much longer the source is tells the quotes apart: a pair, three on each side, or those and a
     // first line break, which TOML drops. Escapes give other differences.
@@ -447,7 +446,6 @@ fn read_text(field: &Field) -> Option<String> {
     }
 }
 
-/// Names as a message lists them.
 fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,17 +1,14 @@
 //! What a person sees when the space part of a file is wrong.
 
-use super::{EXAMPLE, read_space};
-use crate::diagnostic::{Diagnostic, Diagnostics, clamp, place, spelled};
-use crate::document;
+use super::EXAMPLE;
+use crate::diagnostic::{Diagnostic, clamp, place, spelled};
+use crate::space::SearchSpace;
+use crate::testing::space;
 use crate::value::Value;
-use crate::watch::SpaceWatch;
 
 /// Place, marked part and message of each error, and its hint.
 fn errors(text: &str) -> String {
-    let mut diagnostics = Diagnostics::default();
-    let space = document::parse(text, &mut diagnostics)
-        .and_then(|root| read_space(&root, &SpaceWatch::default(), &mut diagnostics));
-    assert!(space.is_none(), "{text} is sound");
+    let diagnostics = SearchSpace::parse(text).unwrap_err();
     assert!(!diagnostics.is_empty(), "refused without an error");
     let mut list: Vec<Diagnostic> = diagnostics.list().iter().map(|error| spelled(error, text)).collect();
     list.sort_by_key(|error| error.span.clone().unwrap_or_default().start);
@@ -148,16 +145,11 @@ fn files_without_parameters() {
 
 #[test]
 fn both_notations_give_the_same_space() {
-    let read = |text: &str| {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(text, &mut diagnostics).unwrap();
-        read_space(&root, &SpaceWatch::default(), &mut diagnostics).unwrap()
-    };
-    let toml = read(
+    let toml = space(
         "[parameters]\nB = { values = [1, 2.5, 'x', false], default = 'x', help = 'h' }\nA = [3]\n\
          [[constraints]]\nrequire = \"B == 'x' or B > 2\"\nbecause = 'why'",
     );
-    let json = read(
+    let json = space(
         r#"{"parameters": {"B": {"values": [1, 2.5, "x", false], "default": "x", "help": "h"}, "A": [3]},
             "constraints": [{"require": "B == \"x\" or B > 2", "because": "why"}], "note": null}"#,
     );
@@ -174,10 +166,7 @@ fn both_notations_give_the_same_space() {
 #[test]
 fn carets_point_into_the_text_of_an_expression() {
     let check = |text: &str, expected: &str| {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(text, &mut diagnostics).unwrap();
-        assert!(read_space(&root, &SpaceWatch::default(), &mut diagnostics).is_none());
-        let span = diagnostics.list()[0].span.clone().unwrap();
+        let span = SearchSpace::parse(text).unwrap_err().list()[0].span.clone().unwrap();
         assert_eq!(&text[span], expected, "{text}");
     };
     check("parameters = {A = [1]}\nconstraints = ['A > XY']", "XY");
@@ -195,12 +184,8 @@ fn series_are_lists_of_whole_numbers() {
         for text in
             [format!("parameters = {{ A = \"{series}\" }}"), format!("parameters.A.values = '{series}'")]
         {
-            let mut diagnostics = Diagnostics::default();
-            let root = document::parse(&text, &mut diagnostics).unwrap();
-            let space = read_space(&root, &SpaceWatch::default(), &mut diagnostics);
-            let space = space.unwrap_or_else(|| panic!("{}", diagnostics.render("space.toml", &text)));
             let expected: Vec<Value> = expected.iter().map(|value| Value::Int(*value)).collect();
-            assert_eq!(space.parameters()[0].values, expected, "{series}");
+            assert_eq!(space(&text).parameters()[0].values, expected, "{series}");
         }
     };
     check("range(32, 161, 32)", &[32, 64, 96, 128, 160]);

@@ -104,7 +104,6 @@ impl Code {
         }
     }
 
-    /// Visits this and everything below it.
     pub fn visit(&self, visit: &mut dyn FnMut(&Code)) {
         visit(self);
         self.for_children(&mut |child| child.visit(visit));

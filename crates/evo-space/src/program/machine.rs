@@ -75,12 +75,7 @@ enum Operation {
     FloorDivide,
     Remainder,
     Power,
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
+    Compare(Relation),
     Not,
     Negate,
     Absolute,
@@ -162,12 +157,7 @@ fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
         // For positive divisors Python's quotient and remainder are Euclid's.
         Operation::FloorDivide if b > 0 => a.div_euclid(b),
         Operation::Remainder if b > 0 => a.rem_euclid(b),
-        Operation::Equal => i64::from(a == b),
-        Operation::NotEqual => i64::from(a != b),
-        Operation::Less => i64::from(a < b),
-        Operation::LessEqual => i64::from(a <= b),
-        Operation::Greater => i64::from(a > b),
-        Operation::GreaterEqual => i64::from(a >= b),
+        Operation::Compare(relation) => i64::from(relation.holds(Some(a.cmp(&b)))?),
         _ => return any(operation, Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))),
     };
     Some(Atom::Number(Number::Int(value)))
@@ -175,29 +165,21 @@ fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
 
 fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
     let arithmetic = |operator| Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number);
-    let order = || a.compare(b);
-    let truth = match operation {
-        Operation::Add => return arithmetic(Operator::Add),
-        Operation::Subtract => return arithmetic(Operator::Subtract),
-        Operation::Multiply => return arithmetic(Operator::Multiply),
-        Operation::Divide => return arithmetic(Operator::Divide),
-        Operation::FloorDivide => return arithmetic(Operator::FloorDivide),
-        Operation::Remainder => return arithmetic(Operator::Remainder),
-        Operation::Power => return arithmetic(Operator::Power),
-        Operation::CeilDiv => return Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
+    match operation {
+        Operation::Add => arithmetic(Operator::Add),
+        Operation::Subtract => arithmetic(Operator::Subtract),
+        Operation::Multiply => arithmetic(Operator::Multiply),
+        Operation::Divide => arithmetic(Operator::Divide),
+        Operation::FloorDivide => arithmetic(Operator::FloorDivide),
+        Operation::Remainder => arithmetic(Operator::Remainder),
+        Operation::Power => arithmetic(Operator::Power),
+        Operation::CeilDiv => Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
         // The first of equals stays, as in Python.
-        Operation::Least => return Some(if b.compare(a)? == Ordering::Less { b } else { a }),
-        Operation::Greatest => return Some(if b.compare(a)? == Ordering::Greater { b } else { a }),
-        // Values of different kinds are unequal. Only asking for their order fails.
-        Operation::Equal => order() == Some(Ordering::Equal),
-        Operation::NotEqual => order() != Some(Ordering::Equal),
-        Operation::Less => order()?.is_lt(),
-        Operation::LessEqual => order()?.is_le(),
-        Operation::Greater => order()?.is_gt(),
-        Operation::GreaterEqual => order()?.is_ge(),
-        _ => return None,
-    };
-    Some(Atom::bool(truth))
+        Operation::Least => Some(if b.compare(a)? == Ordering::Less { b } else { a }),
+        Operation::Greatest => Some(if b.compare(a)? == Ordering::Greater { b } else { a }),
+        Operation::Compare(relation) => relation.holds(a.compare(b)).map(Atom::bool),
+        _ => None,
+    }
 }
 
 /// The order of lists: numbers by their size, then texts.
@@ -236,7 +218,7 @@ impl CodeCompiler<'_> {
             Code::Chain(first, rest) => self.chain(first, rest, out),
             Code::Sum(terms) => self.sum(terms, out),
             Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
-            Code::Compare(comparison, a, b) => self.binary(relation(*comparison), a, b, out),
+            Code::Compare(comparison, a, b) => self.binary(Operation::Compare(*comparison), a, b, out),
             Code::Member(value, items) => self.member(value, items, out),
             Code::All(operands) => self.first_that(operands, false, out),
             Code::Any(operands) => self.first_that(operands, true, out),
@@ -309,10 +291,10 @@ impl CodeCompiler<'_> {
         }
         let items: Vec<Register> = items.iter().map(|item| self.compile(item)).collect();
         // False for an empty list; reads `value` so that a failing value fails the test as in Python.
-        self.push(Operation::NotEqual, value, value, out);
+        self.push(Operation::Compare(Relation::NotEqual), value, value, out);
         let mut exits = Vec::new();
         for item in items {
-            self.push(Operation::Equal, value, item, out);
+            self.push(Operation::Compare(Relation::Equal), value, item, out);
             exits.push(self.jump(Operation::JumpIfTrue, out));
         }
         self.land(&exits);
@@ -382,17 +364,5 @@ fn arithmetic(operator: Operator) -> Operation {
         Operator::FloorDivide => Operation::FloorDivide,
         Operator::Remainder => Operation::Remainder,
         Operator::Power => Operation::Power,
-    }
-}
-
-fn relation(comparison: Relation) -> Operation {
-    match comparison {
-        // Membership is lowered to `Code::Member`.
-        Relation::Equal | Relation::In => Operation::Equal,
-        Relation::NotEqual | Relation::NotIn => Operation::NotEqual,
-        Relation::Less => Operation::Less,
-        Relation::LessEqual => Operation::LessEqual,
-        Relation::Greater => Operation::Greater,
-        Relation::GreaterEqual => Operation::GreaterEqual,
     }
 }

@@ -25,13 +25,12 @@ use serde_json::json;
 use self::leftovers::LeftoverWatch;
 use self::neighbor::GoodNeighbor;
 use self::rows::FaultOutcome::{Open, Passes};
-use self::rows::{FAULTS, FaultRow, FaultSetup, FaultWords, HEADS, SHORT_COMPILE, SMALL_COMPILE};
+use self::rows::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
 use super::bench::SelftestBench;
 use super::checks::{SelftestCheck, SelftestReport};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
-use crate::cli::sanitize::HostTwin;
-use crate::cli::sanitize::tool_on;
+use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::FarmOptions;
 use crate::inspect::twin::HostLook;
@@ -43,9 +42,6 @@ use crate::tool::FoundTool;
 
 pub use self::leftovers::{ProcessLine, processes, scratch};
 pub use self::sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow, table};
-
-/// Spaces and their rows, in the order in which they are played.
-const SPACES: &[(&str, &[FaultWords])] = &[("faults", FAULTS), ("faults_heads", HEADS)];
 
 /// What a variant may print here; a sweep gives it sixteen times as much.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -64,7 +60,7 @@ const TWIN_SEED: u64 = 1;
 /// The device for faults. What is compiled goes to a folder that ends with the self-test.
 fn staged(setup: &DeviceSetup, cache: &tempfile::TempDir) -> DeviceSetup {
     let farm = FarmOptions { cache: cache.path().to_path_buf(), ..setup.farm.clone() };
-    DeviceSetup { farm, step_max: None, ..setup.clone() }
+    DeviceSetup { farm, ..setup.clone() }
 }
 
 /// Whether `only` is in a fault's name or one of its numbers; absent, it means all.
@@ -73,7 +69,6 @@ fn is_wanted(only: Option<&str>, name: &str) -> bool {
     only.is_none_or(|only| name.contains(only) || has_number(only))
 }
 
-/// Plays the wanted rows.
 pub fn run(
     setup: &DeviceSetup,
     only: Option<&str>,
@@ -82,9 +77,8 @@ pub fn run(
     let cache = tempfile::tempdir()?;
     let setup = staged(setup, &cache);
     let (mut info, mut report) = (None, SelftestReport::default());
-    for (space, faults) in SPACES {
-        let words = faults.iter().filter(|(name, ..)| is_wanted(only, name));
-        let mut rows: Vec<FaultRow> = words.map(|words| FaultRow::of(*words)).collect();
+    for (space, mut rows) in rows::rows() {
+        rows.retain(|row| is_wanted(only, row.page.name));
         if rows.is_empty() {
             continue;
         }
@@ -331,8 +325,8 @@ mod tests {
     fn the_page_of_faults_is_played_or_says_why_not() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(root.join("docs/FAULTS.md")).unwrap();
-        let words = SPACES.iter().flat_map(|(_, faults)| faults.iter());
-        let names: BTreeSet<&str> = words.map(|words| FaultRow::of(*words).page.name).collect();
+        let names: BTreeSet<&str> =
+            rows::rows().iter().flat_map(|(_, rows)| rows).map(|row| row.page.name).collect();
         assert_eq!(rows::page().map(|row| row.name).collect::<BTreeSet<_>>(), names);
         let mut numbers: BTreeSet<&str> = rows::page().map(|row| row.number).collect();
         for line in page.lines().filter(|line| line.contains("| *not played*: ")) {
@@ -354,10 +348,10 @@ mod tests {
     /// A value that nobody plays would look tested.
     #[test]
     fn every_value_of_the_spaces_is_a_row() {
-        for (space, faults) in SPACES {
+        for (space, rows) in rows::rows() {
             let file = catalog::open(space).unwrap();
-            let inside = faults.iter().filter(|(_, _, setup)| !setup.is_outside());
-            let mut named: BTreeSet<&str> = inside.map(|(name, ..)| *name).collect();
+            let inside = rows.iter().filter(|row| !row.setup.is_outside());
+            let mut named: BTreeSet<&str> = inside.map(|row| row.page.name).collect();
             named.insert("none");
             let parameter = file.space.parameters().iter().find(|one| &*one.name == "FAULT").unwrap();
             let values: Vec<String> = parameter.values.iter().map(Value::to_string).collect();

@@ -1,13 +1,42 @@
 //! The faults and honest variants that are played. `docs/FAULTS.md` says what each does and what must become of it on each
-//! device, beside the catalogue whose numbers they have; here are the words that each verdict must have.
+//! device, beside the catalogue whose numbers they have; `words.toml` has the words of which each verdict must have one.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
+use serde::Deserialize;
 
 use self::FaultSetup::{
     CompilerOnly, ForeignBinary, Incumbent, InflatedWork, Plain, ShortCompile, SmallCompile, StaleBinary,
 };
+
+#[derive(Deserialize)]
+struct FaultWords {
+    remembers: Vec<String>,
+    faults: Vec<Vec<String>>,
+    faults_heads: Vec<Vec<String>>,
+}
+
+static WORDS: LazyLock<FaultWords> =
+    LazyLock::new(|| toml::from_str(include_str!("words.toml")).expect("a table of words"));
+
+/// What is special about rows, all others being plain.
+const SETUPS: &[(&str, FaultSetup)] = &[
+    ("slow", Incumbent),
+    ("compile_hang", ShortCompile),
+    ("compile_memory", SmallCompile),
+    ("compile_flood", CompilerOnly),
+    ("stale_binary", StaleBinary),
+    ("foreign_binary", ForeignBinary),
+    ("inflated_work", InflatedWork),
+];
+
+/// Spaces and their rows.
+pub fn rows() -> [(&'static str, Vec<FaultRow>); 2] {
+    let rows = |all: &'static [Vec<String>]| all.iter().filter_map(|row| FaultRow::of(row)).collect();
+    [("faults", rows(&WORDS.faults)), ("faults_heads", rows(&WORDS.faults_heads))]
+}
 
 /// The tables of the page: the catalogue numbers every known way to be bad.
 const PAGE: &str = include_str!("../../../../docs/FAULTS.md");
@@ -17,7 +46,6 @@ const PAGE: &str = include_str!("../../../../docs/FAULTS.md");
 pub struct PageRow {
     pub number: &'static str,
     pub name: &'static str,
-    /// What it does, in a few words.
     pub does: &'static str,
     host: &'static str,
     cuda: &'static str,
@@ -94,26 +122,25 @@ pub const SHORT_COMPILE: Duration = Duration::from_secs(4);
 /// The memory of a compiler that wants too much, bytes: enough for every other row.
 pub const SMALL_COMPILE: u64 = 300 << 20;
 
-/// A row's name, which is the value of the parameter `FAULT` where the fault is in the source; words of which the message
-/// must have one, so that a person learns the cause; what is special about it.
-pub type FaultWords = (&'static str, &'static [&'static str], FaultSetup);
-
 #[derive(Clone, Debug)]
 pub struct FaultRow {
     pub page: PageRow,
-    pub says: &'static [&'static str],
+    pub says: &'static [String],
     pub setup: FaultSetup,
     /// Its numbers in the catalogue.
     pub catalogue: Vec<&'static str>,
 }
 
 impl FaultRow {
-    /// The row as the page of faults has it.
-    pub fn of((name, says, setup): FaultWords) -> FaultRow {
+    fn of(words: &'static [String]) -> Option<FaultRow> {
+        let (name, says) = words.split_first()?;
+        let name = name.as_str();
         let rows: Vec<PageRow> = page().filter(|row| row.name == name).collect();
         let Some(first) = rows.first() else { panic!("docs/FAULTS.md has no `{name}`") };
         let catalogue = rows.iter().map(|row| row.number).collect();
-        FaultRow { page: *first, says, setup, catalogue }
+        let says = if says == ["(remembers)"] { &WORDS.remembers[..] } else { says };
+        let setup = SETUPS.iter().find(|(own, _)| *own == name).map_or(Plain, |(_, setup)| *setup);
+        Some(FaultRow { page: *first, says, setup, catalogue })
     }
 
     /// The verdicts of one that is refused on a kind of device; none for an honest one.
@@ -150,147 +177,3 @@ impl FaultRow {
         }
     }
 }
-
-/// What is said of an output that depends on earlier calls.
-const REMEMBERS_SAYS: &[&str] = &[
-    "earlier launches",
-    "call before",
-    "old output",
-    "wrong when timed",
-    "work is skipped",
-    "never written",
-    "gives another output",
-    "gives different outputs",
-    "before writing",
-    "outside the tolerance",
-    "changes with every call",
-];
-
-/// Those of the space `faults`, in the order of its template, and those that are played on its good variant.
-pub const FAULTS: &[FaultWords] = &[
-    // Wrong answers.
-    ("empty", &["never written"], Plain),
-    ("unwritten", &["never written"], Plain),
-    ("tail", &["never written"], Plain),
-    ("drop", &["`y`"], Plain),
-    ("half", &["error"], Plain),
-    ("sixteen_bits", &["error"], Plain),
-    ("lean", &["lean"], Plain),
-    ("bias", &["error"], Plain),
-    ("offset", &["error"], Plain),
-    ("nan", &["NaN"], Plain),
-    ("range", &["famil"], Plain),
-    ("constant", &["`y`"], Plain),
-    ("special", &["NaN"], Plain),
-    ("subnormal", &["special_values"], Plain),
-    ("size_path", &["error"], Plain),
-    (
-        "narrow_index",
-        &["before the start", "outside the buffers", "outside the tolerance", "illegal memory", "NaN"],
-        Plain,
-    ),
-    ("counter", &["output"], Plain),
-    ("nth_call", REMEMBERS_SAYS, Plain),
-    ("rare", REMEMBERS_SAYS, Plain),
-    ("race", &["barrier", "different outputs"], Plain),
-    ("missing_fence", &["output", "before writing"], Plain),
-    ("unset_shared", &["before writing"], Plain),
-    ("unset_bit", &["before writing"], Plain),
-    ("unset_local", &["before writing", "outside the tolerance"], Plain),
-    ("unset_scratch", &["before writing", "outside the tolerance", "outputs"], Plain),
-    ("kept_scratch", REMEMBERS_SAYS, Plain),
-    ("kept_ticket", &["set it back"], Plain),
-    ("oob_write", &["behind"], Plain),
-    ("near_write", &["behind"], Plain),
-    ("oob_read", &["outside the buffers", "behind the end"], Plain),
-    ("near_read", &["behind"], Plain),
-    ("shared_overrun", &["shared", "illegal memory"], Plain),
-    // An H200 faults where the overrun leaves the block's shared memory, and serves it where it does not.
-    ("local_overrun", &["local variable"], Plain),
-    ("input_mutated", &["`x`"], Plain),
-    ("input_borrowed", &["`x`"], Plain),
-    // Right answers, false times.
-    ("memo", REMEMBERS_SAYS, Plain),
-    ("pointer_memo", REMEMBERS_SAYS, Plain),
-    ("known_output", REMEMBERS_SAYS, Plain),
-    (
-        "sniffed_output",
-        &[
-            "wrong when timed",
-            "outside the tolerance",
-            "gives different outputs",
-            "old output",
-            "reads",
-            "work is skipped",
-            "call before",
-        ],
-        Plain,
-    ),
-    ("ahead", REMEMBERS_SAYS, Plain),
-    ("warm_cheat", REMEMBERS_SAYS, Plain),
-    // Hangs and crashes.
-    ("slow", &["best so far"], Incumbent),
-    ("spin", &["no end"], Plain),
-    ("grid_wait", &["no end"], Plain),
-    ("odd_hang", &["no end"], Plain),
-    ("late_hang", &["no end"], Plain),
-    ("transfer_hang", &["no end", "mbarrier"], Plain),
-    ("barrier", &["__syncthreads"], Plain),
-    ("barrier_spin", &["no end", "__syncthreads"], Plain),
-    ("illegal_address", &["address", "illegal memory access"], Plain),
-    ("misaligned", &["aligned"], Plain),
-    ("trap", &["trap", "launch failure", "instruction"], Plain),
-    ("assert", &["assert"], Plain),
-    ("recursion", &["stack", "illegal memory access", "device work failed"], Plain),
-    ("exit", &["exited"], Plain),
-    ("forged_answer", &["protocol"], Plain),
-    ("heap_leak", &["device heap"], Plain),
-    // Printing takes so long that the deadline may come first.
-    ("print_flood", &["printed", "no end"], Plain),
-    // Compilers.
-    ("syntax", &["does not compile"], Plain),
-    ("include", &["/etc/"], Plain),
-    ("compile_hang", &["did not finish"], ShortCompile),
-    ("compile_memory", &["memory"], SmallCompile),
-    ("compile_flood", &[], CompilerOnly),
-    ("spills", &["spill"], Plain),
-    // Launches.
-    ("registers", &["registers", "threads"], Plain),
-    ("threads", &["threads"], Plain),
-    ("bounds", &["threads"], Plain),
-    ("smem", &["shared"], Plain),
-    ("static_smem", &["shared"], Plain),
-    ("zero_grid", &["grid"], Plain),
-    ("wide_grid", &["grid"], Plain),
-    ("grid_overflow", &["grid"], Plain),
-    ("zero_work", &["no launch"], Plain),
-    ("huge_scratch", &["`work`"], Plain),
-    ("cluster", &["cluster"], Plain),
-    // A grid of 782 small blocks fits a GPU at once.
-    ("cooperative", &["resident"], Plain),
-    ("cooperative_wide", &["resident"], Plain),
-    // Honest and odd.
-    ("persistent", &[], Plain),
-    ("atomics", &[], Plain),
-    ("lock", &[], Plain),
-    ("early_exit", &[], Plain),
-    ("block_wait", &[], Plain),
-    // Outside of the source.
-    ("stale_binary", &["hash"], StaleBinary),
-    ("foreign_binary", &["image", "ELF", "the module: "], ForeignBinary),
-    ("inflated_work", &["memory"], InflatedWork),
-];
-
-/// Those of the space `faults_heads`: several axes, a flag, and two outputs of which one is a gradient.
-pub const HEADS: &[FaultWords] = &[
-    ("diagonal", &["CAUSAL=1"], Plain),
-    ("swapped_inputs", &["`o`"], Plain),
-    ("swapped_axes", &["`o`"], Plain),
-    ("swapped_layout", &["`o`", "output", "outside"], Plain),
-    ("gradient", &["`dv`"], Plain),
-    ("statistics", &["`sum`"], Plain),
-    ("dropped_terms", &["`o`"], Plain),
-    ("half_sum", &["error"], Plain),
-    ("unset_sum", &["`dv`"], Plain),
-    ("atomic_sum", &[], Plain),
-];

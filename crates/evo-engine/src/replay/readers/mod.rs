@@ -102,6 +102,16 @@ pub fn problem_words(size: &Json) -> String {
     }
 }
 
+pub fn unit_ns(unit: &str) -> Option<f64> {
+    match unit {
+        "s" | "seconds" => Some(1e9),
+        "ms" | "milliseconds" => Some(1e6),
+        "us" | "µs" | "microseconds" => Some(1e3),
+        "ns" | "nanoseconds" => Some(1.0),
+        _ => None,
+    }
+}
+
 pub fn sum(list: Option<&Json>) -> Option<f64> {
     let times = list?.as_array()?.iter().filter_map(Json::as_f64);
     Some(times.sum::<f64>()).filter(|sum| *sum > 0.0)

@@ -111,7 +111,7 @@ impl T4Result {
         let names = self.objectives.iter().map(String::as_str).chain(["time"]);
         let measured = names
             .filter_map(|name| self.measurements.iter().find(|one| one.name == name))
-            .find_map(|one| Some(one.value.as_f64()? * unit_ns(&one.unit, &one.name)?));
+            .find_map(|one| Some(one.value.as_f64()? * one.unit_ns()?));
         let runs = self.times.get("runtimes").and_then(Json::as_array).map_or(0, Vec::len);
         let mean = readers::sum(self.times.get("runtimes")).map(|sum| sum / runs as f64 * 1e6);
         match measured.or(mean) {
@@ -123,13 +123,8 @@ impl T4Result {
     }
 }
 
-fn unit_ns(unit: &str, name: &str) -> Option<f64> {
-    match unit {
-        "s" | "seconds" => Some(1e9),
-        "ms" | "milliseconds" => Some(1e6),
-        "us" | "µs" | "microseconds" => Some(1e3),
-        "ns" | "nanoseconds" => Some(1.0),
-        "" if name == "time" => Some(1e6),
-        _ => None,
+impl T4Measurement {
+    fn unit_ns(&self) -> Option<f64> {
+        readers::unit_ns(if self.unit.is_empty() && self.name == "time" { "ms" } else { &self.unit })
     }
 }

@@ -6,9 +6,8 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::value::Value;
 use serde::Deserialize;
 
-use super::problem_words;
 use crate::replay::finish::{Draft, DraftRow, Valid};
-use crate::replay::{Cost, Format, RecordingFault, unreadable};
+use crate::replay::{Cost, Format, RecordingFault, readers, unreadable};
 
 const FORMAT: &str = "tuning-data/1";
 
@@ -74,7 +73,7 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     Ok(Draft {
         kernel: file.kernel,
         gpu: file.gpu,
-        problem: problem_words(&file.problem_size),
+        problem: readers::problem_words(&file.problem_size),
         format: Format::TuningData,
         parameters,
         valid: Valid::Constraints(file.constraints),
@@ -92,14 +91,10 @@ fn unit_ns(objective: &Objective) -> Result<f64, RecordingFault> {
         let cause = format!("its objective `{name}` has the direction `{direction}`");
         return Err(RecordingFault::new(cause).with_hint("a replay ranks times, whose direction is `min`"));
     }
-    match unit.as_str() {
-        "s" => Ok(1e9),
-        "ms" => Ok(1e6),
-        "us" => Ok(1e3),
-        "ns" => Ok(1.0),
-        _ => Err(RecordingFault::new(format!("its objective `{name}` has the unit `{unit}`"))
-            .with_hint("times are in `s`, `ms`, `us` or `ns`")),
-    }
+    readers::unit_ns(unit).ok_or_else(|| {
+        RecordingFault::new(format!("its objective `{name}` has the unit `{unit}`"))
+            .with_hint("times are in `s`, `ms`, `us` or `ns`")
+    })
 }
 
 impl TuningDataFile {

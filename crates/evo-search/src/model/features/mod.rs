@@ -42,7 +42,7 @@ impl Features {
         let numbers = Numbers::new(space.parameters());
         let candidates = Candidates::new(space, &numbers, sample(space));
         let (trees, process) = (candidates.for_trees(), candidates.for_process());
-        let scales: Vec<ColumnScale> = trees.iter().map(|column| column.scale().clone()).collect();
+        let scales: Vec<ColumnScale> = trees.iter().map(|column| column.scale.clone()).collect();
         Features { numbers, trees, process, scales: scales.into() }
     }
 
@@ -56,16 +56,7 @@ impl Features {
     }
 
     pub fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
-        let mut columns = vec![Vec::new(); self.trees.len()];
-        let (mut scratch, mut rows) = (Scratch::default(), 0);
-        for genome in genomes {
-            let positions = genome.borrow().positions();
-            for (column, codes) in self.trees.iter().zip(&mut columns) {
-                codes.push(column.code(positions, &self.numbers, &mut scratch));
-            }
-            rows += 1;
-        }
-        Codes::from_columns(columns, rows)
+        Codes::of_rows(self.trees.len(), genomes.into_iter().map(|genome| self.code_row(genome.borrow())))
     }
 
     pub fn process_columns(&self) -> usize {
@@ -80,9 +71,10 @@ impl Features {
     }
 
     pub fn process_matrix<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Matrix {
-        let mut matrix = Matrix::with_columns(self.process.len());
-        genomes.into_iter().for_each(|genome| matrix.push(&self.process_row(genome.borrow())));
-        matrix
+        Matrix::of_rows(
+            self.process.len(),
+            genomes.into_iter().map(|genome| self.process_row(genome.borrow())),
+        )
     }
 }
 
@@ -117,48 +109,6 @@ struct ColumnTable {
 }
 
 impl Column {
-    /// A feature of a space. Its scale holds what it can be for any combination of the positions that
-    /// valid points have; with too many combinations, what it is in the sample.
-    pub fn new(
-        formula: &Formula,
-        numbers: &Numbers,
-        domains: &[Vec<u16>],
-        sizes: &[usize],
-        sample: &[Genome],
-    ) -> Column {
-        let (compiled, slots) = (formula.compile(numbers), formula.slots());
-        let combinations = product(slots.iter().map(|slot| sizes[*slot]));
-        let mut scratch = Scratch::default();
-        let values: Vec<f64> = if combinations <= TABLE_MAX {
-            let mut positions = vec![0; sizes.len()];
-            let mut values = Vec::new();
-            for_all(&slots, domains, &mut positions, &mut |positions| {
-                values.push(compiled.evaluate(positions, numbers, &mut scratch));
-            });
-            values
-        } else {
-            sample.iter().map(|genome| compiled.evaluate(genome.positions(), numbers, &mut scratch)).collect()
-        };
-        let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let is_logarithm = finite().all(|value| value > 0.0);
-        let scale = ColumnScale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
-        let mut column = Column { compiled, slots, scale, is_logarithm, table: None };
-        if values.iter().any(|value| !value.is_finite()) {
-            // No value is a value of its own: below all others.
-            let lowest = column.undefined();
-            let all = (0..column.scale.len()).map(|code| column.scale.value(code as u16));
-            column.scale = ColumnScale::new(all.chain([lowest]).collect());
-        }
-        if combinations <= TABLE_MAX {
-            column.table = Some(column.tabulate(numbers, domains, sizes, combinations));
-        }
-        column
-    }
-
-    pub fn scale(&self) -> &ColumnScale {
-        &self.scale
-    }
-
     pub fn code(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> u16 {
         match &self.table {
             Some(table) => table.codes[table.place(&self.slots, positions)],
@@ -190,28 +140,6 @@ impl Column {
             if self.scale.is_empty() { (0.0, 0.0) } else { (self.scale.value(0), self.scale.value(last)) };
         if high > low { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 }
     }
-
-    fn tabulate(
-        &self,
-        numbers: &Numbers,
-        domains: &[Vec<u16>],
-        sizes: &[usize],
-        places: usize,
-    ) -> ColumnTable {
-        let mut strides = vec![1; self.slots.len()];
-        for at in (1..strides.len()).rev() {
-            strides[at - 1] = strides[at] * sizes[self.slots[at]];
-        }
-        // A place for every position, so that looking up needs no translation. Places that no valid point has keep 0.
-        let mut table = ColumnTable { strides, codes: vec![0; places], shares: vec![0.0; places] };
-        let (mut positions, mut scratch) = (vec![0; sizes.len()], Scratch::default());
-        for_all(&self.slots, domains, &mut positions, &mut |positions| {
-            let value = self.value(positions, numbers, &mut scratch);
-            let place = table.place(&self.slots, positions);
-            (table.codes[place], table.shares[place]) = (self.scale.code(value), self.share_of(value));
-        });
-        table
-    }
 }
 
 impl ColumnTable {
@@ -227,10 +155,6 @@ fn for_all(slots: &[usize], domains: &[Vec<u16>], positions: &mut [u16], visit: 
         positions[*slot] = *position;
         for_all(rest, domains, positions, visit);
     }
-}
-
-fn product(sizes: impl Iterator<Item = usize>) -> usize {
-    sizes.fold(1, usize::saturating_mul)
 }
 
 /// The logarithm where all values are positive; else zero stays zero and sizes are squeezed likewise.
@@ -280,8 +204,50 @@ impl<'a> Candidates<'a> {
     }
 
     fn columns(&self, formulas: &[Formula]) -> Vec<Column> {
-        let column = |formula| Column::new(formula, self.numbers, &self.domains, &self.sizes, &self.sample);
-        formulas.iter().map(column).collect()
+        formulas.iter().map(|formula| self.column(formula)).collect()
+    }
+
+    /// Its scale holds what a formula can be for any combination of the positions that valid points have; with too
+    /// many combinations, what it is in the sample.
+    fn column(&self, formula: &Formula) -> Column {
+        let (compiled, slots) = (formula.compile(self.numbers), formula.slots());
+        let combinations = slots.iter().map(|slot| self.sizes[*slot]).fold(1, usize::saturating_mul);
+        let (mut values, mut scratch) = (Vec::new(), Scratch::default());
+        let mut add =
+            |positions: &[u16]| values.push(compiled.evaluate(positions, self.numbers, &mut scratch));
+        match combinations <= TABLE_MAX {
+            true => for_all(&slots, &self.domains, &mut vec![0; self.sizes.len()], &mut add),
+            false => self.sample.iter().for_each(|genome| add(genome.positions())),
+        }
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let is_logarithm = finite().all(|value| value > 0.0);
+        let scale = ColumnScale::new(finite().map(|value| tamed(value, is_logarithm)).collect());
+        let mut column = Column { compiled, slots, scale, is_logarithm, table: None };
+        if values.iter().any(|value| !value.is_finite()) {
+            // No value is a value of its own: below all others.
+            let lowest = column.undefined();
+            let all = (0..column.scale.len()).map(|code| column.scale.value(code as u16));
+            column.scale = ColumnScale::new(all.chain([lowest]).collect());
+        }
+        column.table = (combinations <= TABLE_MAX).then(|| self.table(&column, combinations));
+        column
+    }
+
+    fn table(&self, column: &Column, places: usize) -> ColumnTable {
+        let slots = &column.slots;
+        let mut strides = vec![1; slots.len()];
+        for at in (1..strides.len()).rev() {
+            strides[at - 1] = strides[at] * self.sizes[slots[at]];
+        }
+        // A place for every position, so that looking up needs no translation. Places that no valid point has keep 0.
+        let mut table = ColumnTable { strides, codes: vec![0; places], shares: vec![0.0; places] };
+        let (mut positions, mut scratch) = (vec![0; self.sizes.len()], Scratch::default());
+        for_all(slots, &self.domains, &mut positions, &mut |positions| {
+            let value = column.value(positions, self.numbers, &mut scratch);
+            let place = table.place(slots, positions);
+            (table.codes[place], table.shares[place]) = (column.scale.code(value), column.share_of(value));
+        });
+        table
     }
 
     fn new_ones(

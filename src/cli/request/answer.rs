@@ -2,21 +2,24 @@
 //! (`provenance`) are kept apart: a program that looks at one of them must not be misled by another. What is not known is
 //! null, with its reason in `reasons`, and a failure has no number.
 
-use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::{because, told};
 use evo_protocol::leaderboard::PairedProblem;
-use evo_protocol::request::{EvaluationLevel, Visibility};
+use evo_protocol::plan::ProblemPlan;
+use evo_protocol::request::{EvaluationLevel, EvaluationRequest, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
+use evo_space::genome::ContentHash;
 use serde_json::{Map, Value, json};
 
-use super::lines::RequestError;
-use super::own_lines::{self, CandidateText, CompilerHint};
-use super::visible;
-use crate::compile::instructions::InstructionUse;
-use crate::report::judged::EvaluatedProblem;
+use crate::cli::judge::{AskedCandidate, Judged};
+use crate::cli::rival::ChosenRival;
+use crate::compile::instructions::{InstructionUse, instruction_use};
+use crate::report::judged::{EvaluatedProblem, geometric_mean};
 use crate::report::parity;
+use crate::request::lines::RequestError;
+use crate::request::visible::{self, CandidateText, CompilerHint};
 
 const HIDDEN: &str = "the candidate's author does not learn it";
 
@@ -28,51 +31,74 @@ pub struct AnswerHead {
     pub tag: Option<Value>,
 }
 
-/// A baseline that was measured in the same run and not side by side.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BaselineTime {
+/// A baseline's time, and what tells its code from others.
+#[derive(Clone)]
+pub struct MeasuredBaseline {
     /// As messages name it.
     pub name: String,
     pub objective_ns: f64,
-}
-
-#[derive(Debug, Default)]
-pub struct KnownTimes<'a> {
-    pub problems: Vec<EvaluatedProblem<'a>>,
-    /// What both sides of a paired comparison are called, where there was one.
-    pub against: Option<String>,
-    pub is_paired: bool,
-    /// The machine code and the launches are the baseline's.
-    pub is_same_code: bool,
-    /// Relative difference between the baseline and itself.
-    pub noise_floor: Option<f64>,
-    pub baseline: Option<BaselineTime>,
-    /// Why there is neither.
-    pub not_compared: String,
-    pub is_screening: bool,
+    pub code: Option<ContentHash>,
+    pub plans: Vec<ProblemPlan>,
 }
 
 /// A candidate that was judged, as far as it was asked.
-#[derive(Debug)]
 pub struct JudgedRequest<'a> {
+    pub request: &'a EvaluationRequest,
+    pub asked: &'a AskedCandidate,
     pub level: EvaluationLevel,
     pub visibility: Visibility,
-    pub evaluation: &'a Evaluation,
-    /// Gates that were demanded and did not run.
-    pub missing: &'a [String],
+    pub judged: &'a Judged,
+    pub problems: Vec<EvaluatedProblem<'a>>,
     pub text: Option<CandidateText<'a>>,
-    pub times: KnownTimes<'a>,
+    pub rival: Option<&'a ChosenRival>,
+    /// What was measured by itself and not side by side, or why there is none.
+    pub baseline: Result<MeasuredBaseline, String>,
     /// What was decided about a rival; null below the level `confirm`.
     pub acceptance: Value,
-    pub feedback_bytes: usize,
     /// What a profiler said, or why nothing is known of it.
     pub profile: Result<Value, String>,
-    pub device: Option<&'a DeviceInfo>,
-    /// Which units its machine code uses, where that can be read.
-    pub instructions: Option<InstructionUse>,
-    pub seed: u64,
-    pub repro: String,
     pub wall_ms: f64,
+}
+
+impl JudgedRequest<'_> {
+    fn is_owner(&self) -> bool {
+        self.visibility == Visibility::Owner
+    }
+
+    fn is_screening(&self) -> bool {
+        self.level == EvaluationLevel::Quick
+    }
+
+    fn is_paired(&self) -> bool {
+        self.judged.pairs.iter().any(Result::is_ok)
+    }
+
+    /// Whether machine code and launches are the baseline's.
+    fn is_same_code(&self) -> bool {
+        let has_code = |other: &MeasuredBaseline| self.judged.has_code_of(other.code.as_ref(), &other.plans);
+        self.judged.findings.is_same_code || self.baseline.as_ref().is_ok_and(has_code)
+    }
+
+    /// The rival, where it was compared with that one.
+    fn against(&self) -> Option<&str> {
+        let rival = self.rival.filter(|_| self.is_paired() || self.is_same_code());
+        rival.map(|rival| rival.name.as_str())
+    }
+
+    /// Why there is neither a pair nor a baseline.
+    fn why_not_compared(&self) -> String {
+        match &self.baseline {
+            Err(why) if !why.is_empty() => why.clone(),
+            _ => self.judged.why_not_compared(),
+        }
+    }
+
+    /// Which units the machine code of its first build uses, where that can be read.
+    fn instructions(&self) -> Option<InstructionUse> {
+        let binary = &self.judged.job.as_ref()?.candidate.builds.first()?.binary;
+        let bytes = std::fs::read(binary.path.as_ref()?).ok()?;
+        instruction_use(&self.judged.device.as_ref()?.arch, &bytes)
+    }
 }
 
 impl AnswerHead {
@@ -88,22 +114,25 @@ impl AnswerHead {
 }
 
 pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
-    let evaluation = request.evaluation;
+    let evaluation = request.judged.evaluation();
+    let missing = &request.judged.findings.missing;
+    let level = request.level;
     let verdict = &evaluation.verdict;
     let class = verdict.kind.class();
     let log = verdict.evidence.get("log").and_then(Value::as_str).unwrap_or(&verdict.message);
     let is_compile = class == VerdictClass::Compile;
-    let errors = if is_compile { own_lines::errors(log, request.text) } else { Vec::new() };
+    let errors = if is_compile { visible::errors(log, request.text) } else { Vec::new() };
     let visible = visible::verdict(evaluation, &errors, request.visibility);
-    let passed = verdict.is_pass() && request.missing.is_empty();
-    let is_owner = request.visibility == Visibility::Owner;
-    let is_timed = passed && request.level.is_timed() && evaluation.objective_ns.is_some();
-    let speedup = speedup(evaluation, &request.times);
+    let passed = verdict.is_pass() && missing.is_empty();
+    let is_owner = request.is_owner();
+    let is_timed = passed && level.is_timed() && evaluation.objective_ns.is_some();
+    let speedup = speedup(evaluation, request);
+    let not_compared = request.why_not_compared();
     let scores = json!({
-        "combined_score": speedup.map(|speedup| speedup.value),
-        "speedup": speedup.map(|speedup| speedup.value),
-        "sol_score": roofline_share(&request.times),
-        "fast_p": speedup.map(|speedup| u8::from(speedup.value > 1.0)),
+        "combined_score": speedup.map(|speedup| speedup.0),
+        "speedup": speedup.map(|speedup| speedup.0),
+        "sol_score": roofline_share(request),
+        "fast_p": speedup.map(|speedup| u8::from(speedup.0 > 1.0)),
     });
     let answer = json!({
         "schema": "evo.evaluate.answer",
@@ -114,13 +143,13 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         "class": class,
         "cause": visible.cause,
         "message": visible.message,
-        "level": request.level,
-        "level_reached": reached(evaluation, request.level, &request.times),
+        "level": level,
+        "level_reached": reached(evaluation, level, request.against().is_some()),
         "evidence": visible.evidence,
         "gates": gates(evaluation, request),
-        "not_run": request.missing,
+        "not_run": missing,
         "correctness": correctness(request, visible.cause.as_deref()),
-        "performance": is_timed.then(|| performance(evaluation, &request.times, speedup)),
+        "performance": is_timed.then(|| performance(evaluation, request, speedup)),
         "scores": is_timed.then_some(scores),
         "accepted": request.acceptance["accepted"] == true,
         "acceptance": request.acceptance,
@@ -135,7 +164,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
             "source": evaluation.source_hash.as_ref().map(ToString::to_string),
             "code": evaluation.code_hash.as_ref().map(ToString::to_string),
         },
-        "repro": is_owner.then_some(&request.repro),
+        "repro": is_owner.then_some(&request.asked.setting.repro),
     });
     let unseen = |why: &'static str| if is_owner { why } else { HIDDEN };
     let not_told = |path: &str| match path {
@@ -165,9 +194,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
         "provenance.seed" | "repro" => HIDDEN,
         "hashes.source" => "it was not rendered",
         "hashes.code" => "it was not compiled",
-        path if path.starts_with("performance.") || path.starts_with("scores.") => {
-            &request.times.not_compared
-        }
+        path if path.starts_with("performance.") || path.starts_with("scores.") => &not_compared,
         path if path.starts_with("correctness.") => unseen("the worker does not say"),
         path if path.starts_with("feedback.hints.") => "no line of the source is known for it",
         _ => "the compiler does not say",
@@ -229,7 +256,7 @@ pub fn refused(error: &RequestError, head: AnswerHead) -> Value {
 }
 
 /// How far it came: the level of the gate that failed, or the one that was asked for.
-fn reached(evaluation: &Evaluation, asked: EvaluationLevel, times: &KnownTimes<'_>) -> EvaluationLevel {
+fn reached(evaluation: &Evaluation, asked: EvaluationLevel, is_compared: bool) -> EvaluationLevel {
     let level = |gate: Gate| match gate {
         Gate::StaticLimits | Gate::Compile => EvaluationLevel::Compile,
         Gate::Launch | Gate::TinyShapes => EvaluationLevel::Tiny,
@@ -241,7 +268,6 @@ fn reached(evaluation: &Evaluation, asked: EvaluationLevel, times: &KnownTimes<'
         return level(failed.gate).min(asked);
     }
     let last = with(GateState::Pass).map(|report| level(report.gate)).max();
-    let is_compared = times.against.is_some();
     match asked {
         EvaluationLevel::Confirm if evaluation.verdict.is_pass() && is_compared => EvaluationLevel::Confirm,
         _ => last.unwrap_or(EvaluationLevel::Compile).min(asked),
@@ -250,7 +276,7 @@ fn reached(evaluation: &Evaluation, asked: EvaluationLevel, times: &KnownTimes<'
 
 fn gates(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Value {
     let state = |gate: &Gate| match evaluation.gate(*gate) {
-        _ if *gate == Gate::Confirmation && request.times.is_paired => GateState::Pass,
+        _ if *gate == Gate::Confirmation && request.is_paired() => GateState::Pass,
         Some(report) => report.state,
         None => GateState::NotRun,
     };
@@ -258,14 +284,14 @@ fn gates(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Value {
 }
 
 fn correctness(request: &JudgedRequest<'_>, cause: Option<&str>) -> Value {
-    let verdict = &request.evaluation.verdict;
-    let (parity, _) = told(&parity::of(request.evaluation));
+    let verdict = &request.judged.evaluation().verdict;
+    let (parity, _) = told(&parity::of(request.judged.evaluation()));
     let rows = parity.as_array();
     let is_wrong = verdict.kind.class() == VerdictClass::Wrong;
     if rows.is_none() && !is_wrong {
         return Value::Null;
     }
-    let is_owner = request.visibility == Visibility::Owner;
+    let is_owner = request.is_owner();
     let largest = |name: &str| {
         let numbers = rows?.iter().filter_map(|row| row[name].as_f64());
         numbers.reduce(f64::max).filter(|_| is_owner)
@@ -298,8 +324,8 @@ fn correctness(request: &JudgedRequest<'_>, cause: Option<&str>) -> Value {
 }
 
 fn features(request: &JudgedRequest<'_>) -> Value {
-    let facts = request.evaluation.facts.unwrap_or_default();
-    let used = request.instructions;
+    let evaluation = request.judged.evaluation();
+    let (facts, used) = (evaluation.facts.unwrap_or_default(), request.instructions());
     json!({
         "registers": facts.registers,
         "shared_bytes": facts.shared_bytes,
@@ -307,38 +333,38 @@ fn features(request: &JudgedRequest<'_>) -> Value {
         "spills": facts.spill_bytes,
         "arithmetic": used.map(|used| used.arithmetic.as_str()),
         "loads": used.map(|used| used.loads.as_str()),
-        "stages": request.evaluation.configuration.get("STAGES").and_then(|stages| stages.as_int()),
+        "stages": evaluation.configuration.get("STAGES").and_then(|stages| stages.as_int()),
     })
 }
 
 fn provenance(request: &JudgedRequest<'_>) -> Value {
-    let is_owner = request.visibility == Visibility::Owner;
-    let device = request.device;
+    let is_owner = request.is_owner();
+    let device = request.judged.device.as_ref();
     json!({
         "device": device.map(|device| &device.name),
         "driver": device.map(|device| &device.driver).filter(|driver| !driver.is_empty()),
         "evo": env!("CARGO_PKG_VERSION"),
         "trust": device.map(|device| if device.kind == DeviceKind::Host { "host" } else { "device" }),
-        "seed": is_owner.then_some(request.seed),
+        "seed": is_owner.then_some(request.asked.seed),
         "visibility": if is_owner { "owner" } else { "agent" },
     })
 }
 
 fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str) -> Value {
-    let evaluation = request.evaluation;
+    let (evaluation, missing) = (request.judged.evaluation(), &request.judged.findings.missing);
     let compiler =
         errors.iter().map(|hint| json!({ "code": "compile", "text": hint.text, "line": hint.line }));
     let spills = evaluation.facts.and_then(|facts| facts.spill_bytes).filter(|bytes| *bytes > 0.0);
     let spills =
         spills.map(|bytes| json!({ "code": "spill", "text": format!("{bytes} B spilled"), "line": null }));
-    let text = match (request.missing.is_empty(), message.is_empty()) {
-        (false, _) => format!("not run, which does not count as a pass: {}", request.missing.join(", ")),
+    let text = match (missing.is_empty(), message.is_empty()) {
+        (false, _) => format!("not run, which does not count as a pass: {}", missing.join(", ")),
         (true, true) => "it passes every gate that was asked for".to_string(),
         (true, false) => message.to_string(),
     };
     let log = evaluation.verdict.evidence.get("log").and_then(Value::as_str);
-    let log = log.filter(|_| request.visibility == Visibility::Owner);
-    let most = request.feedback_bytes;
+    let log = log.filter(|_| request.is_owner());
+    let most = request.request.feedback_bytes();
     let end = (0..=text.len().min(most)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let tail = |log: &str| {
         let start = (log.len().saturating_sub(most)..).find(|at| log.is_char_boundary(*at));
@@ -352,20 +378,22 @@ fn feedback(request: &JudgedRequest<'_>, errors: &[CompilerHint], message: &str)
     })
 }
 
-fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<MeasuredSpeedup>) -> Value {
+fn performance(
+    evaluation: &Evaluation,
+    request: &JudgedRequest<'_>,
+    speedup: Option<MeasuredSpeedup>,
+) -> Value {
     let bound = |end: fn(&EvaluatedProblem<'_>) -> Option<f64>| {
-        let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, end(problem)?)));
-        geometric(parts.collect::<Option<Vec<_>>>()?)
+        geometric_mean(request.problems.iter().map(|problem| (problem.plan.weight, end(problem))))
     };
     let interval =
         bound(|problem| Some(problem.time?.ci_low_ns)).zip(bound(|problem| Some(problem.time?.ci_high_ns)));
-    let against = times.against.as_ref().or(times.baseline.as_ref().map(|baseline| &baseline.name));
-    let speedup = speedup.map(|speedup| {
-        let MeasuredSpeedup { value, bounds, method } = speedup;
+    let against = request.against().or(request.baseline.as_ref().ok().map(|baseline| &baseline.name[..]));
+    let speedup = speedup.map(|(value, bounds, method)| {
         let (low, high) = (bounds.map(|bounds| bounds.0), bounds.map(|bounds| bounds.1));
         json!({ "value": value, "low": low, "high": high, "against": against, "method": method })
     });
-    let problems = times.problems.iter().filter_map(|problem| {
+    let problems = request.problems.iter().filter_map(|problem| {
         let time = problem.time?;
         Some(json!({
             "problem": problem.plan.name, "p50_ns": time.p50_ns, "p90_ns": time.p90_ns, "mode": time.mode,
@@ -376,51 +404,46 @@ fn performance(evaluation: &Evaluation, times: &KnownTimes<'_>, speedup: Option<
         "objective_ns": evaluation.objective_ns,
         "low": interval.map(|interval| interval.0),
         "high": interval.map(|interval| interval.1),
-        "noise_floor": times.noise_floor,
+        "noise_floor": request.judged.findings.noise_floor,
         "speedup": speedup,
-        "decision": decision(times),
-        "roofline_share": roofline_share(times),
-        "method": if times.is_screening { "screening" } else { "measurement" },
+        "decision": decision(request),
+        "roofline_share": roofline_share(request),
+        "method": if request.is_screening() { "screening" } else { "measurement" },
         "problems": problems.collect::<Vec<_>>(),
     })
 }
 
-#[derive(Clone, Copy)]
-struct MeasuredSpeedup {
-    value: f64,
-    /// 95 %; only of a paired comparison.
-    bounds: Option<(f64, f64)>,
-    method: &'static str,
-}
+/// The value, its 95 % bounds where it is that of a paired comparison, and how it was measured.
+type MeasuredSpeedup = (f64, Option<(f64, f64)>, &'static str);
 
 /// The speed-up, side by side where that was measured.
-fn speedup(evaluation: &Evaluation, times: &KnownTimes<'_>) -> Option<MeasuredSpeedup> {
-    let canonical: Vec<_> = times.problems.iter().filter(|problem| problem.canonical).collect();
+fn speedup(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Option<MeasuredSpeedup> {
     let mean = |ratio: fn(&PairedProblem) -> f64| {
-        let parts = canonical.iter().map(|problem| Some((problem.plan.weight, 1.0 / ratio(problem.pair?))));
-        geometric(parts.collect::<Option<Vec<_>>>()?)
+        let canonical = request.problems.iter().filter(|problem| problem.canonical);
+        let speedup = |problem: &EvaluatedProblem<'_>| problem.pair.map(|pair| 1.0 / ratio(pair));
+        geometric_mean(canonical.map(|problem| (problem.plan.weight, speedup(problem))))
     };
     // A ratio is the candidate's time over the baseline's, so its upper end is the speed-up's lower one.
     if let (Some(value), Some(low), Some(high)) =
         (mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low))
     {
-        return Some(MeasuredSpeedup { value, bounds: Some((low, high)), method: "paired" });
+        return Some((value, Some((low, high)), "paired"));
     }
-    if times.is_same_code {
-        return Some(MeasuredSpeedup { value: 1.0, bounds: Some((1.0, 1.0)), method: "same_code" });
+    if request.is_same_code() {
+        return Some((1.0, Some((1.0, 1.0)), "same_code"));
     }
-    let value = times.baseline.as_ref()?.objective_ns / evaluation.objective_ns?;
-    let method = if times.is_screening { "screening" } else { "unpaired" };
-    (value.is_finite() && value > 0.0).then_some(MeasuredSpeedup { value, bounds: None, method })
+    let value = request.baseline.as_ref().ok()?.objective_ns / evaluation.objective_ns?;
+    let method = if request.is_screening() { "screening" } else { "unpaired" };
+    (value.is_finite() && value > 0.0).then_some((value, None, method))
 }
 
 /// `faster`, `slower`, `same` or `ambiguous`; nothing where no comparison was made side by side.
-fn decision(times: &KnownTimes<'_>) -> Option<&'static str> {
-    if times.is_same_code {
+fn decision(request: &JudgedRequest<'_>) -> Option<&'static str> {
+    if request.is_same_code() {
         return Some("same");
     }
-    let floor = times.noise_floor.unwrap_or(0.0);
-    let compared = times.problems.iter().filter(|problem| problem.canonical);
+    let floor = request.judged.findings.noise_floor.unwrap_or(0.0);
+    let compared = request.problems.iter().filter(|problem| problem.canonical);
     let pairs: Vec<_> = compared.map(|problem| problem.pair).collect::<Option<Vec<_>>>()?;
     if pairs.is_empty() {
         return None;
@@ -434,21 +457,6 @@ fn decision(times: &KnownTimes<'_>) -> Option<&'static str> {
     })
 }
 
-fn roofline_share(times: &KnownTimes<'_>) -> Option<f64> {
-    let parts = times.problems.iter().map(|problem| Some((problem.plan.weight, problem.roofline_ratio?)));
-    geometric(parts.collect::<Option<Vec<_>>>()?)
-}
-
-fn geometric(parts: Vec<(f64, f64)>) -> Option<f64> {
-    let weights: f64 = parts.iter().map(|(weight, _)| weight).sum();
-    let sum: f64 = parts.iter().map(|(weight, value)| weight * value.ln()).sum();
-    let mean = (sum / weights).exp();
-    (!parts.is_empty() && mean.is_finite() && mean > 0.0).then_some(mean)
-}
-
-/// A judgement on a level that ends before the device: its gates have not run.
-pub fn not_asked(level: EvaluationLevel) -> Vec<GateReport> {
-    let why = format!("the level `{}` ends before it", level.as_str());
-    let later = |gate: &&Gate| **gate >= Gate::Launch;
-    Gate::ALL.iter().filter(later).map(|gate| GateReport::not_run(*gate, &why)).collect()
+fn roofline_share(request: &JudgedRequest<'_>) -> Option<f64> {
+    geometric_mean(request.problems.iter().map(|problem| (problem.plan.weight, problem.roofline_ratio)))
 }
