@@ -394,6 +394,7 @@ mod tests {
     /// Tells `count` outcomes of the bowl, one at a time, and returns the best objective after each.
     fn bests(strategy: &mut Evolve, space: &SearchSpace, count: usize) -> Vec<f64> {
         let proposals = run(strategy, 1, count, |_, proposal| bowl(space, &proposal.genome));
+        assert_eq!(proposals.len(), count);
         let objectives = proposals.iter().filter_map(|proposal| bowl(space, &proposal.genome).objective_ns);
         let least = |best: &mut f64, objective: f64| {
             *best = best.min(objective);
@@ -558,6 +559,7 @@ mod tests {
                     if fails(genome) { failure(genome) } else { bowl(&space, genome) }
                 },
             );
+        assert_eq!(proposals.len(), 120);
         let failed = proposals.iter().enumerate().filter(|(_, proposal)| fails(&proposal.genome));
         failed.for_each(|(round, _)| failures[usize::from(round >= 40)] += 1);
         // Half of the space fails; the second phase must not prefer what fails to what is known to be worse.

@@ -91,6 +91,7 @@ fn a_resumed_search_goes_on_as_the_interrupted_one() {
     for name in ["evolve", "random"] {
         let mut whole = apart(name, &space, 5);
         let before = conformance::run(&mut whole, 1, 40, |_, proposal| measured(proposal));
+        assert_eq!(before.len(), 40, "{name}");
         let mut resumed = apart(name, &space, 5);
         before.iter().for_each(|proposal| resumed.tell(&measured(proposal)));
         assert_eq!(resumed.shares(), whole.shares(), "{name}");
