@@ -34,7 +34,8 @@ const SETUPS: &[(&str, FaultSetup)] = &[
 
 /// Spaces and their rows.
 pub fn rows() -> [(&'static str, Vec<FaultRow>); 2] {
-    let rows = |all: &'static [Vec<String>]| all.iter().filter_map(|row| FaultRow::of(row)).collect();
+    let rows =
+        |all: &'static [Vec<String>]| all.iter().map(|row| FaultRow::of(row).expect("a name")).collect();
     [("faults", rows(&WORDS.faults)), ("faults_heads", rows(&WORDS.faults_heads))]
 }
 
