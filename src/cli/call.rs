@@ -173,15 +173,18 @@ impl Call {
     /// Ends the call from a thread that watches it, whatever the others do. `None` where the command has just ended by
     /// itself.
     pub fn end_now(&self, error: CliError) -> Option<ExitCode> {
-        let so_far = lock(&self.0.so_far).take();
-        let answer = so_far.unwrap_or_else(|| Answer::from(ExitCode::Done)).despite(error);
+        // Only by who holds the writer, who is the one that ends the call.
+        let answer = |error| {
+            let so_far = lock(&self.0.so_far).take();
+            so_far.unwrap_or_else(|| Answer::from(ExitCode::Done)).despite(error)
+        };
         let since = Instant::now();
         loop {
             match self.0.out.try_lock() {
                 Ok(out) if out.has_ended() => return None,
-                Ok(mut out) if self.is_json() => return Some(self.end(&mut out, answer)),
-                Ok(_) => return Some(answer.exit),
-                Err(_) if since.elapsed() > WRITER_PATIENCE => return Some(answer.exit),
+                Ok(mut out) if self.is_json() => return Some(self.end(&mut out, answer(error))),
+                Ok(_) => return Some(answer(error).exit),
+                Err(_) if since.elapsed() > WRITER_PATIENCE => return Some(answer(error).exit),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
