@@ -160,7 +160,16 @@ impl Verifier<'_> {
     fn ended<'w>(&self, program: &Path, words: impl IntoIterator<Item = &'w str>) -> io::Result<Ended> {
         let mut command = Command::new(program);
         command.args(words).current_dir(self.folder);
-        process::run(command, &RunLimits::new(self.arguments.one.run.limits.tool))
+        let limits = RunLimits::new(self.arguments.one.run.limits.tool);
+        // A line for each launch.
+        let ended = process::run(command, &RunLimits { output_bytes: 64 << 20, ..limits })?;
+        match ended.timed_out {
+            true => Err(io::Error::other(format!(
+                "it did not end within {:?}, see `--limit tool=TIME`",
+                limits.deadline
+            ))),
+            false => Ok(ended),
+        }
     }
 
     /// Writes the programs and runs one, or only its compiler where that complains.

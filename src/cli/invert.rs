@@ -61,12 +61,12 @@ pub enum InvertCounters {
 
 pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let one = &arguments.one;
-    let asked = judge::ask(one, call, Aim::Invert)?;
-    check_names(&arguments.only, asked.kernel()?)?;
     if one.problems.len() > 1 {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
         return Err(CliError::usage(text).with_hint("call `evo invert` once for each problem"));
     }
+    let asked = judge::ask(one, call, Aim::Invert)?;
+    check_names(&arguments.only, asked.kernel()?)?;
     let tried = judge::run(asked, call, Aim::Invert, |bench| Harm::run(arguments, call, bench))?;
     let Some((found, counters, file)) = &tried.found else { return tried.answer(call, None) };
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);

@@ -93,7 +93,7 @@ fn unit_ns(objective: &Objective) -> Result<f64, RecordingFault> {
     }
     readers::unit_ns(unit).ok_or_else(|| {
         RecordingFault::new(format!("its objective `{name}` has the unit `{unit}`"))
-            .with_hint("times are in `s`, `ms`, `us` or `ns`")
+            .with_hint("times are in `s`, `ms`, `us`, `ns` or the words for them")
     })
 }
 
