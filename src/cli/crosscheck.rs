@@ -458,7 +458,7 @@ impl HarnessAnswer {
             }
         }
         let ending = match ended.timed_out {
-            true => Some(format!("it did not end within {limit_s} s, see `--limit tool`")),
+            true => Some(format!("it did not end within {limit_s} s, see `--limit tool=TIME`")),
             false => ended.status.filter(|status| !status.success()).map(peer::ending),
         };
         answer.why_not = match (ending, garbage) {

@@ -86,6 +86,15 @@ fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
             .try_get_matches_from(["evo", "--help"])
             .expect_err("clap answers help with an error"));
     }
+    for (option, presets) in IDLE {
+        for preset in presets {
+            let hidden = |argument: Arg| match argument.get_long() {
+                Some(name) if name == option => argument.hide(true),
+                _ => argument,
+            };
+            cli = cli.mut_subcommand(preset, |command| command.mut_args(hidden));
+        }
+    }
     let program = OsString::from("evo");
     let matches = cli.try_get_matches_from_mut([&program].into_iter().chain(words))?;
     let command = Cli::from_arg_matches(&matches)?.command;
@@ -95,6 +104,14 @@ fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
         let all = cli.find_subcommand(subcommand).into_iter().flat_map(clap::Command::get_arguments);
         let given = all.filter(|argument| is_given(argument.get_id()));
         options.extend(given.filter_map(Arg::get_long).map(String::from));
+        if matches
+            .try_get_raw("sanitize")
+            .ok()
+            .flatten()
+            .is_some_and(|mut words| words.any(|word| word == "on"))
+        {
+            options.insert("sanitize on".to_string());
+        }
         options.extend(limits::given(matches).map(|limit| format!("limit {limit}")));
         name = subcommand.to_string();
     }
@@ -102,16 +119,15 @@ fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
 }
 
 /// Options of the commands that judge one candidate, each with the presets in which it has no effect.
-const IDLE: [(&str, &[&str]); 9] = [
+/// One that only says how something is done that is not done here, such as `--seed`, is nobody's mistake.
+const IDLE: [(&str, &[&str]); 7] = [
     ("problem", &["build", "gate"]),
     ("allow-not-run", &["build"]),
-    ("seed", &["build"]),
-    ("worker-command", &["build"]),
-    ("sandbox", &["build"]),
-    ("sanitize", &["build", "profile", "invert"]),
+    ("sanitize on", &["build", "profile", "invert"]),
     ("limit device", &["build"]),
     ("limit tool", &["build", "benchmark"]),
     ("limit sampling", &["build", "test", "sanitize"]),
+    ("limit total", &["serve"]),
 ];
 
 /// Refuses what would be taken and change nothing.

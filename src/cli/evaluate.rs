@@ -19,7 +19,7 @@ use super::candidate::{is_looked_up, named};
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit};
-use super::limits::time;
+use super::limits::total;
 use super::mcp::RequestArgs;
 use super::one_args::TestOneArgs;
 use super::profile::{CounterOrder, look};
@@ -454,7 +454,7 @@ pub struct EvaluateArgs {
     #[arg(long, value_enum, default_value_t = Requirement::Correct)]
     pub require: Requirement,
     /// Answer after this time, with what is known by then
-    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = time, allow_negative_numbers = true)]
+    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = total, allow_negative_numbers = true)]
     pub time_limit: Duration,
     #[command(flatten)]
     pub requests: RequestArgs,

@@ -138,6 +138,8 @@ struct Past<'a> {
     source: Option<&'a str>,
     launch: Option<&'a str>,
     source_hash: Option<ContentHash>,
+    /// What else has this number.
+    namesake: Option<String>,
 }
 
 /// `evo restore` writes what is needed to judge a candidate of the past again. Git is never asked to change anything.
@@ -223,12 +225,12 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
         })?,
         _ => {
             let search = StudySearch { out, study: None, kernel, device: Some(device) };
-            let (found, kind) = candidate::named(&search, name).map_err(|error| {
-                let number = name[1..].parse().ok().filter(|number| of_evaluate(*number).is_some());
-                let hint = number
-                    .map(|number| format!("evaluation {number} of `evo evaluate` is `{ITERATION}{number}`"));
-                hint.into_iter().fold(cli_candidate::error(error), CliError::with_hint)
-            })?;
+            let number = name[1..].parse().ok().filter(|number| of_evaluate(*number).is_some());
+            let namesake = number
+                .map(|number| format!("evaluation {number} of `evo evaluate` is `{ITERATION}{number}`"));
+            let found = candidate::named(&search, name);
+            let (found, kind) =
+                found.map_err(|error| cli_candidate::error(error).with_hint_of(namesake.clone()))?;
             let is_same = |step: &&LadderStep| {
                 step.kind == StepKind::Champion
                     && step.number == found.number
@@ -240,16 +242,19 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
                 }
                 _ => ("study", format!("evaluation {} of study `{}`", found.number, found.study)),
             };
+            let step = steps.iter().find(is_same);
             return Ok(Past {
                 kind,
                 number: found.number,
                 shown,
-                step: steps.iter().find(is_same),
+                step,
                 space,
                 configuration: found.configuration,
                 source: None,
                 launch: None,
-                source_hash: found.source_hash,
+                // A champion of before is a line of the board's history, whose hash its step has.
+                source_hash: found.source_hash.or_else(|| step.and_then(|step| step.source_hash.clone())),
+                namesake,
             });
         }
     };
@@ -266,6 +271,7 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
         source: candidate.and_then(|candidate| candidate.source.as_deref()),
         launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
         source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).clone(),
+        namesake: None,
     })
 }
 
@@ -305,6 +311,7 @@ fn answer(
         again += &format!(" --out {}", quote(&arguments.out.display().to_string()));
     }
     let mut notes = files.notes.clone();
+    notes.extend(past.namesake.clone());
     if files.source_changed {
         notes.push("the kernel was edited since: this is its configuration with today's source".into());
     }

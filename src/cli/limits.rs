@@ -195,10 +195,16 @@ pub fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "it is not a time such as `500ms`, `90s`, `10m` or `2h`".to_string())
 }
 
+/// A time for a whole command.
+pub fn total(text: &str) -> Result<Duration, String> {
+    let read = read(&format!("total={text}"), u8::MAX);
+    read.map(|(_, time)| time).map_err(|(text, hint)| format!("{text}; {hint}"))
+}
+
 /// Words of a command line as they are written today. `--limit-compile 30s` was a limit once, where `--limit-space` took
 /// seconds, and the `--limit` of `evo space` a number of rows.
 pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let (mut words, mut modern) = (words.into_iter(), Vec::<OsString>::new());
+    let (mut words, mut modern) = (words.into_iter().peekable(), Vec::<OsString>::new());
     while let Some(word) = words.next() {
         let text = word.to_string_lossy();
         let (option, value) =
@@ -212,12 +218,12 @@ pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             modern.extend(words.by_ref().take(rest));
             continue;
         };
-        let next = || words.next().unwrap_or_default().to_string_lossy().into_owned();
-        let value = value.map_or_else(next, String::from);
-        let is_number = value.parse::<f64>().is_ok();
-        let (option, value) = match name {
-            "" => (if is_number { "--rows" } else { "--limit" }, value),
-            "-space" | "-python" if is_number => ("--limit", format!("{}={value}s", &name[1..])),
+        let mut next = || words.next_if(|word| !word.to_string_lossy().starts_with("--")).unwrap_or_default();
+        let value = value.map_or_else(|| next().to_string_lossy().into_owned(), String::from);
+        let (option, value) = match (name, value.parse::<f64>()) {
+            ("", Ok(_)) => ("--rows", value),
+            ("", Err(_)) => ("--limit", value),
+            ("-space" | "-python", Ok(seconds)) => ("--limit", format!("{}={seconds}s", &name[1..])),
             _ => ("--limit", format!("{}={value}", &name[1..])),
         };
         modern.extend([OsString::from(option), OsString::from(value)]);
@@ -236,7 +242,7 @@ impl Limits {
 
     /// When the limit of the whole command is used up, counted from now.
     pub fn until(&self) -> Option<Instant> {
-        self.in_force().map(|(limit, _)| Instant::now() + limit)
+        self.in_force().and_then(|(limit, _)| Instant::now().checked_add(limit))
     }
 
     fn in_force(&self) -> Option<(Duration, &'static str)> {
@@ -319,6 +325,12 @@ mod tests {
     }
 
     #[test]
+    fn a_command_has_less_than_years() {
+        assert_eq!(total("90s"), Ok(Duration::from_secs(90)));
+        assert!(total("5000000000000000h").unwrap_err().contains("it is not between 1s and 10000h"));
+    }
+
+    #[test]
     fn options_of_earlier_versions_are_written_as_today() {
         for (line, expected) in [
             (
@@ -328,6 +340,8 @@ mod tests {
             ("space a --limit-space 0.5 --limit 7", "space a --limit space=0.5s --rows 7"),
             ("space a --limit=7 --limit space=1m", "space a --rows 7 --limit space=1m"),
             ("test-one --limit 7 --limit-total", "test-one --limit 7 --limit total="),
+            ("test-one --limit-tool --json", "test-one --limit tool= --json"),
+            ("space --limit-space 1e1", "space --limit space=10s"),
             ("sweep -- --limit-compile 30s", "sweep -- --limit-compile 30s"),
         ] {
             let words = modern(line.split(' ').map(OsString::from));

@@ -13,7 +13,7 @@ use schemars::Schema;
 use super::answer::Answer;
 use super::error::CliError;
 use super::exit_code::ExitCode;
-use super::limits::time;
+use super::limits::total;
 use super::output;
 use crate::mcp::{self, ToolSettings};
 use crate::request::emit::EmitForm;
@@ -25,7 +25,7 @@ pub fn run(arguments: &McpArgs, schema_of: fn(&str) -> Option<Schema>) -> Result
         ("device", arguments.device.clone()),
         ("out", arguments.out.display().to_string()),
         ("visibility", visibility.to_string()),
-        ("time-limit", format!("{}s", arguments.time_limit.as_secs().max(1))),
+        ("time-limit", format!("{}s", arguments.time_limit.as_secs_f64())),
     ];
     let program = std::env::current_exe().map_err(harness)?;
     let settings = ToolSettings { program, options, schema_of };
@@ -47,7 +47,7 @@ pub struct McpArgs {
     #[arg(long, value_parser = visibility(), default_value = "agent", value_name = "agent|owner", hide_possible_values = true)]
     pub visibility: Visibility,
     /// Longest wait for an answer of `evaluate` and `compare`
-    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = time, allow_negative_numbers = true)]
+    #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = total, allow_negative_numbers = true)]
     pub time_limit: Duration,
 }
 

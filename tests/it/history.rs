@@ -201,6 +201,22 @@ fn what_names_nothing_is_refused_and_nothing_is_written() {
 }
 
 #[test]
+fn the_champion_of_before_belongs_to_its_kernel_too() {
+    let folder = stage();
+    let root = folder.path();
+    text(root, &format!("sweep scale.toml --device host --seed 1 {BRIEF}"));
+    let path = root.join("evidence/leaderboard.json");
+    let mut board: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let history = board["sections"][0]["history"].as_array_mut().unwrap();
+    history.push(history[0].clone());
+    fs::write(&path, board.to_string()).unwrap();
+    check(root, "restore scale.toml @previous --to back", 0, "pass");
+    fs::write(root.join("scale.cu.j2"), TEMPLATE.replace("int at", "int  at")).unwrap();
+    let edited = check(root, "restore scale.toml @previous --to edited", 2, "error");
+    assert!(edited["error"]["message"].as_str().unwrap().contains("edited since"), "{edited}");
+}
+
+#[test]
 fn damaged_lines_are_noted_and_the_rest_is_shown() {
     let folder = stage();
     let root = folder.path();

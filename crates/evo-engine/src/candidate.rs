@@ -255,7 +255,7 @@ pub fn named(
 }
 
 fn unknown(word: &str, name: &str) -> CandidateError {
-    let hint = match nearest(name, NAMES.iter().copied()) {
+    let hint = match nearest(name, NAMES.iter().copied().filter(|known| *known != name)) {
         Some(near) => format!("did you mean `@{near}`?"),
         None => {
             "`@champion`, `@previous`, `@baseline`, `@17` (an evaluation of a study), `@3fa9c0` (the first \
