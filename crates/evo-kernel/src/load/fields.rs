@@ -8,7 +8,6 @@ use evo_protocol::dtype::DType;
 use evo_space::diagnostic::nearest;
 use evo_space::document::{self, Data, Node, Span, suggestion};
 use evo_space::expr::Expr;
-use evo_space::load::inner_span;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 
@@ -23,6 +22,7 @@ pub(super) type Field<'a> = document::Field<'a, Scope<'a>>;
 
 #[derive(Clone)]
 pub(super) struct Scope<'a> {
+    /// The file's text, for places inside texts.
     pub(super) text: &'a str,
     /// Where files that it names are looked for; embedded spaces have none.
     pub(super) folder: Option<&'a Path>,
@@ -112,7 +112,7 @@ pub(super) fn expression(field: &Field) -> Option<Expr> {
         _ => return field.wrong_kind("an expression (a text or a number)"),
     };
     let complain = |span: &Span, message: &str, hint| {
-        field.complain(&inner_span(field.node, span), format!("{field}: {message}"), hint);
+        field.complain(&span_inside(field, &text, span), format!("{field}: {message}"), hint);
     };
     let expr = match Expr::parse(&text) {
         Ok(expr) => expr,
@@ -129,6 +129,17 @@ pub(super) fn expression(field: &Field) -> Option<Expr> {
         }
     }
     sound.then_some(expr)
+}
+
+/// The place in the file of a part of a text value; the whole value where escapes in the file
+/// make the two differ.
+fn span_inside(field: &Field, text: &str, span: &Span) -> Span {
+    let place = &field.node.span;
+    let raw = field.context.text.get(place.clone()).unwrap_or_default();
+    match raw.find(text).map(|at| place.start + at) {
+        Some(start) if span.end <= text.len() => start + span.start..start + span.end,
+        _ => place.clone(),
+    }
 }
 
 pub(super) fn expressions(field: &Field) -> Option<Vec<Expr>> {

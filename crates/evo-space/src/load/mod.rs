@@ -406,7 +406,7 @@ fn expr_error(field: &Field, error: &ExprError) {
 }
 
 /// The place in the file of a part of a text; of the whole text where escapes make that uncertain.
-pub fn inner_span(node: &Node, part: &Span) -> Span {
+pub(crate) fn inner_span(node: &Node, part: &Span) -> Span {
     let Data::Text(text) = &node.data else { return node.span.clone() };
     // How much longer the source is tells the quotes apart: a pair, three on each side, or those and a
     // first line break, which TOML drops. Escapes give other differences.
