@@ -146,7 +146,7 @@ fn wrong_command_lines_leave_one_object() {
         "test-one scale.toml --limit total=5 --json",
         "test-one scale.toml --limit compile=0s --json",
         "build scale.toml --problem p --json",
-        "test-one scale.toml --level compile --seed 1 --json",
+        "test-one scale.toml --level compile --problem q --json",
         "test-one scale.toml --profile --sanitize on --json",
         "benchmark scale.toml 1 2 3 4 --json",
         "profile scale.toml --metrics sm_busy --json",
