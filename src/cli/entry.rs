@@ -69,7 +69,7 @@ pub fn main() -> process::ExitCode {
 struct ParsedLine {
     command: Command,
     name: String,
-    /// The long names of options that the command line has, and `limit NAME` for each limit.
+    /// The long names of options that the command line has, and each again with its value behind a blank.
     options: BTreeSet<String>,
 }
 
@@ -103,16 +103,11 @@ fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
         let is_given = |id: &Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         let all = cli.find_subcommand(subcommand).into_iter().flat_map(clap::Command::get_arguments);
         let given = all.filter(|argument| is_given(argument.get_id()));
-        options.extend(given.filter_map(Arg::get_long).map(String::from));
-        if matches
-            .try_get_raw("sanitize")
-            .ok()
-            .flatten()
-            .is_some_and(|mut words| words.any(|word| word == "on"))
-        {
-            options.insert("sanitize on".to_string());
+        for (long, id) in given.filter_map(|argument| Some((argument.get_long()?, argument.get_id()))) {
+            let values = matches.get_raw(id.as_str()).into_iter().flatten();
+            options.extend(values.map(|value| format!("{long} {}", value.to_string_lossy())));
+            options.insert(long.to_string());
         }
-        options.extend(limits::given(matches).map(|limit| format!("limit {limit}")));
         name = subcommand.to_string();
     }
     Ok(ParsedLine { command, name, options })

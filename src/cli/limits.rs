@@ -146,7 +146,7 @@ impl<const KNOWN: u8> FromArgMatches for LimitArgs<KNOWN> {
 }
 
 /// What a command line says behind `--limit`, an item for each `NAME=TIME`.
-pub fn given(matches: &ArgMatches) -> impl Iterator<Item = &str> {
+fn given(matches: &ArgMatches) -> impl Iterator<Item = &str> {
     let given = matches.try_get_many::<String>("limit").ok().flatten();
     given.into_iter().flatten().map(String::as_str)
 }
