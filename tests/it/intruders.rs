@@ -4,6 +4,7 @@
 use std::fs;
 
 use evo::supervise::job::{Job, Standing};
+use evo::supervise::lane::Lane;
 use evo_space::value::Value;
 
 use crate::lane::{job_of, lane};
@@ -16,16 +17,21 @@ fn job(attack: &str) -> Job {
 /// Each attack with the label of its verdict, and a part of what is said.
 fn check(attacks: &[(&str, &str, &str)]) {
     let mut lane = lane();
-    let honest = job("none");
-    let first = lane.evaluate(&honest, &Standing::default());
-    assert!(first.verdict.is_pass(), "{first:#?}");
+    assert_honest(&mut lane, "nothing");
     for (attack, label, says) in attacks {
         let result = lane.evaluate(&job(attack), &Standing::default());
         assert_eq!(result.verdict.label(), *label, "{attack}: {result:#?}");
         assert!(result.verdict.message.contains(says), "{attack}: {result:#?}");
-        let after = lane.evaluate(&honest, &Standing::default());
-        assert!(after.verdict.is_pass(), "after {attack}: {after:#?}");
+        assert_honest(&mut lane, attack);
     }
+}
+
+/// The honest variant passes. What is in doubt is seen again, as in a sweep: a busy machine may be its cause.
+fn assert_honest(lane: &mut Lane, after: &str) {
+    let mut looks = (0..3).map(|_| lane.evaluate(&job("none"), &Standing::default()));
+    let settled = looks.find(|result| !result.verdict.is_in_doubt());
+    let passed = settled.as_ref().is_some_and(|result| result.verdict.is_pass());
+    assert!(passed, "after {after}: {settled:#?}");
 }
 
 #[test]
@@ -98,8 +104,7 @@ fn system_calls_that_no_kernel_needs_are_refused() {
         let result = lane.evaluate(&job(&format!("call_{call}")), &Standing::default());
         assert_eq!(result.verdict.label(), "crash_other:system_call", "{call}: {result:#?}");
     }
-    let honest = lane.evaluate(&job("none"), &Standing::default());
-    assert!(honest.verdict.is_pass(), "{honest:#?}");
+    assert_honest(&mut lane, "all of them");
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn an_executor_that_falls_silent_is_its_variants_own_trouble() {
 #[test]
 fn variants_are_the_first_to_end_where_memory_is_used_up() {
     let mut lane = lane();
-    assert!(lane.evaluate(&job("none"), &Standing::default()).verdict.is_pass());
+    assert_honest(&mut lane, "all");
     let children = |pid: u32| -> Vec<u32> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let of =
@@ -172,6 +177,5 @@ fn forged_times_are_found_out() {
     let verdict = verdict.expect("ten lies in a row were believed");
     assert_eq!(verdict.label(), "timing_escape:forged_time", "{verdict:#?}");
     assert!(verdict.message.contains("shorter than"), "{verdict:#?}");
-    let after = lane.evaluate(&job("none"), &Standing::default());
-    assert!(after.verdict.is_pass(), "{after:#?}");
+    assert_honest(&mut lane, "clock");
 }

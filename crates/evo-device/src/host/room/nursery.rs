@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::executor;
 use super::fences::{self, FenceReport};
-use super::queue::RunQueueWaits;
+use super::queue::ProcessorTimes;
 use super::wire::{RoomMessage, RoomSocket};
 use crate::host::machine;
 
@@ -101,14 +101,14 @@ impl Nursery {
         &self.report
     }
 
-    /// An executor: our end of the socket to it, its number in the nursery's namespace, and its waits.
-    pub fn bear(&self) -> io::Result<(RoomSocket, i32, RunQueueWaits)> {
+    /// An executor: our end of the socket to it, its number in the nursery's namespace, and its times.
+    pub fn bear(&self) -> io::Result<(RoomSocket, i32, ProcessorTimes)> {
         let (socket, theirs) = RoomSocket::pair()?;
         self.socket.send(&NurseryOrder::Start, &[theirs.as_fd()])?;
         let message = self.hear_whole()?;
-        let waits = message.descriptors.first().map(|own| RunQueueWaits::of_process(own.as_fd()));
+        let times = message.descriptors.first().map(|own| ProcessorTimes::of_process(own.as_fd()));
         match message.parse()? {
-            NurseryReply::Started { pid } => Ok((socket, pid, waits.unwrap_or_default())),
+            NurseryReply::Started { pid } => Ok((socket, pid, times.unwrap_or_default())),
             other => Err(io::Error::other(format!("the nursery says {other:?}"))),
         }
     }

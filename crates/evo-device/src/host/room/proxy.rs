@@ -18,7 +18,7 @@ use super::clock::{ClockCheck, RequestTime};
 use super::ending::{self, Asked};
 use super::nursery::{Nursery, RoomOptions};
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
-use super::queue::RunQueueWaits;
+use super::queue::ProcessorTimes;
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
 use crate::device::{
     BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, RunConditions,
@@ -64,8 +64,7 @@ struct Tenant {
     gone: Vec<BufferId>,
     number: u64,
     clock: ClockCheck,
-    /// Of the thread that takes samples.
-    waits: RunQueueWaits,
+    times: ProcessorTimes,
 }
 
 impl RoomDevice {
@@ -97,7 +96,7 @@ impl RoomDevice {
             DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
         };
         let file = file_of(&module.binary).map_err(harness)?;
-        let (socket, pid, waits) = self.nursery.bear().map_err(harness)?;
+        let (socket, pid, times) = self.nursery.bear().map_err(harness)?;
         let request = RoomRequest {
             number: 1,
             drop: Vec::new(),
@@ -115,7 +114,7 @@ impl RoomDevice {
             gone: Vec::new(),
             number: 0,
             clock: ClockCheck::default(),
-            waits,
+            times,
         };
         let reply = tenant.exchange(&self.nursery, &request, &[file.as_fd()])?;
         match reply.result {
@@ -171,15 +170,20 @@ impl RoomDevice {
     ) -> Result<Vec<f64>, DeviceError> {
         let SampleOrder { mode, samples, batch, untouched, .. } = *order;
         let order = RoomOrder::Sample { call, mode, samples, batch, untouched };
-        let own = RunQueueWaits::of_this_thread();
-        let waits = |room: &RoomDevice| {
-            let theirs = room.tenants.get(&module).map(|tenant| tenant.waits.until_now());
-            theirs.unwrap_or_default() + own.until_now()
+        self.revive(module)?;
+        let own = ProcessorTimes::of_this_thread();
+        let now = |room: &RoomDevice| {
+            let theirs = room.tenants.get(&module).map(|tenant| &tenant.times);
+            let waited = theirs.map(ProcessorTimes::waited).unwrap_or_default() + own.waited();
+            (waited, theirs.and_then(ProcessorTimes::ran))
         };
-        let waited = waits(self);
+        let (waited, ran) = now(self);
         let began = Instant::now();
         let RoomAnswer::Samples(times) = self.ask(module, order)? else { return Err(out_of_step()) };
-        let taken = RequestTime { whole: began.elapsed(), waited: waits(self).saturating_sub(waited) };
+        let whole = began.elapsed();
+        let (waited_then, ran_then) = now(self);
+        let ran = ran_then.zip(ran).map(|(then, before)| then.saturating_sub(before));
+        let taken = RequestTime { whole, waited: waited_then.saturating_sub(waited), ran };
         let calls = if mode == TimingMode::Hot { batch.max(1) } else { 1 };
         let tenant = self.tenants.get_mut(&module).ok_or_else(|| no_module(module))?;
         tenant.clock.add(&times, calls, samples, taken)?;
