@@ -16,7 +16,7 @@ use evo_kernel::launch_file::LaunchFile;
 use evo_kernel::load::LoadError;
 use evo_kernel::load::candidate::{configuration, launch_geometry};
 use evo_kernel::render::HASH_SYMBOL;
-use evo_kernel::signature::{self, SourceEntry};
+use evo_kernel::signature::{self, SourceEntry, Taker};
 use evo_kernel::spec::{KernelSpec, KernelText, SourceKind, SpaceFile};
 use evo_protocol::binary::{HEADER_END, KernelSource};
 use evo_protocol::device::DeviceKind;
@@ -441,14 +441,13 @@ fn check_entries(kernel: &KernelSpec, source: &KernelSource, shown: &str) -> Res
                 return Err(unusable(shown, text, hint));
             }
             SourceEntry::Unreadable => {}
-            SourceEntry::Read(found) => {
+            SourceEntry::Read(_) => {
                 let Some(declared) = signature::declared(kernel, entry) else { continue };
-                let fits = found.iter().any(|own| signature::fits(&declared, own));
-                if let Some(own) = found.first().filter(|_| !fits) {
+                let taker = Taker { is_alone: kernel.launches.len() == 1, ..Taker::default() };
+                if let Some(table) = signature::mismatch(&source.text, entry, &declared, taker) {
                     let text = format!(
-                        "`{entry}` of the source `{shown}` takes other arguments than `{}` passes:\n{}",
-                        kernel.name,
-                        signature::side_by_side(&declared, own)
+                        "`{entry}` of the source `{shown}` takes other arguments than `{}` passes:\n{table}",
+                        kernel.name
                     );
                     let hint = "a source keeps the entries and arguments of its space; geometry may change with \
                                 `--launch`";

@@ -9,7 +9,7 @@ use evo_protocol::entry_name::base;
 
 use super::passed;
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
-use super::words::{is_name, is_one_of, tokens, uses_identifier};
+use super::words::{brackets, is_name, is_one_of, tokens, uses_identifier};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceEntry {
@@ -28,9 +28,12 @@ pub struct SourceParameter {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
-    Pointer,
-    /// A number of so many bytes.
-    Scalar(u64),
+    /// `of` is `None` where its elements are of no type that can be read, such as a vector's or a name of the source's own.
+    Pointer {
+        of: Option<DType>,
+        is_const: bool,
+    },
+    Scalar(DType),
     TensorMap,
     Unknown,
 }
@@ -136,6 +139,76 @@ pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s st
     &body[1..inside.count().max(1)]
 }
 
+/// A variable of the source that its code only reads, and that has no value in the source: `is_filled` says which have
+/// one from elsewhere. It is zero in the variant and, as likely, in the reference, which hides a wrong coefficient.
+pub(super) fn unfilled<'s>(tokens: &[&'s str], is_filled: impl Fn(&str) -> bool) -> Option<&'s str> {
+    let behind = brackets(tokens);
+    let variables: Vec<_> = (0..tokens.len()).filter_map(|at| variable(tokens, at)).collect();
+    let has_value = |name: &str| variables.iter().any(|other| other.name == name && other.has_value);
+    let is_only_read = |variable: &Variable| {
+        let is_use =
+            |at: &usize| tokens[*at] == variable.name && variables.iter().all(|other| other.at != *at);
+        let uses: Vec<usize> = (0..tokens.len()).filter(is_use).collect();
+        !uses.is_empty()
+            && (variable.is_constant || uses.iter().all(|at| is_read(tokens, &behind, *at, variable)))
+    };
+    let found =
+        variables.iter().find(|own| !has_value(own.name) && !is_filled(own.name) && is_only_read(own));
+    found.map(|variable| variable.name)
+}
+
+struct Variable<'s> {
+    name: &'s str,
+    at: usize,
+    is_constant: bool,
+    is_array: bool,
+    has_value: bool,
+}
+
+/// The variable that a word for its memory declares: none where that is a function's, one of another file, or one of
+/// several in a declaration.
+fn variable<'s>(tokens: &[&'s str], at: usize) -> Option<Variable<'s>> {
+    if !matches!(tokens[at], "__constant__" | "__device__") {
+        return None;
+    }
+    let start =
+        tokens[..at].iter().rposition(|token| matches!(*token, ";" | "{" | "}")).map_or(0, |at| at + 1);
+    let end = at + tokens[at..].iter().position(|token| matches!(*token, ";" | "{" | "=" | "," | "("))?;
+    let words = &tokens[start..end];
+    if matches!(tokens[end], "," | "(") || words.contains(&"extern") {
+        return None;
+    }
+    let name = words.iter().position(|token| *token == "[").unwrap_or(words.len()).checked_sub(1)?;
+    // Of several words for its memory the last one counts.
+    let is_last = !tokens[at + 1..end].iter().any(|token| matches!(*token, "__constant__" | "__device__"));
+    (is_last && start + name > at && is_name(words[name])).then(|| Variable {
+        name: words[name],
+        at: start + name,
+        is_constant: words.contains(&"__constant__"),
+        is_array: words.contains(&"["),
+        has_value: tokens[end] != ";",
+    })
+}
+
+/// Whether a use of a variable reads an element and does nothing else, as far as its text shows.
+fn is_read(tokens: &[&str], behind: &[usize], at: usize, variable: &Variable) -> bool {
+    let mut next = at + 1;
+    while tokens.get(next) == Some(&"[") {
+        next = behind[next];
+    }
+    let sign = |at: usize| tokens.get(at).copied().unwrap_or_default();
+    let (first, second, third) = (sign(next), sign(next + 1), sign(next + 2));
+    let is_shift = matches!(first, "<" | ">") && first == second;
+    let is_assigned = (first == "=" && second != "=")
+        || ("+-*/%&|^".contains(first) && second == "=")
+        || (is_shift && third == "=")
+        || (matches!(first, "+" | "-") && first == second);
+    let before = |back: usize| at.checked_sub(back).map_or("", |at| tokens[at]);
+    let is_taken = matches!((before(2), before(1)), (_, "&" | ".") | ("-", ">" | "-") | ("+", "+"));
+    let is_element = !variable.is_array || next > at + 1;
+    is_element && !is_assigned && !is_taken && !matches!(first, "." | "[") && !(first == "-" && second == ">")
+}
+
 /// Tokens from an opening parenthesis to its end, both included.
 fn closed(tokens: &[&str]) -> Option<usize> {
     let mut depth = 0;
@@ -187,8 +260,14 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     let before = tokens.split(|token| *token == "<").next().unwrap_or(tokens);
     let after = tokens.rsplit(|token| *token == ">").next().filter(|_| tokens.contains(&">"));
     let outside: Vec<&str> = before.iter().chain(after.unwrap_or_default()).copied().collect();
-    if outside.contains(&"*") || outside.contains(&"[") {
-        return ParameterKind::Pointer;
+    let is_pointer = |word: &&str| matches!(*word, "*" | "[");
+    if let Some(at) = outside.iter().position(|word| is_pointer(&word)) {
+        let (elements, rest) = outside.split_at(at);
+        // In front of brackets stands the name.
+        let elements = &elements[..at - usize::from(rest[0] == "[" && at > 0)];
+        let is_plain = rest[1..].iter().all(|word| !is_pointer(&word)) && tokens.len() == outside.len();
+        let of = plain_number(elements).filter(|_| is_plain);
+        return ParameterKind::Pointer { of, is_const: is_plain && elements.contains(&"const") };
     }
     if is_tensor_map(&outside) {
         return ParameterKind::TensorMap;
@@ -196,16 +275,17 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     if tokens.contains(&"<") || tokens.contains(&":") {
         return ParameterKind::Unknown;
     }
-    let plain = ["const", "volatile", "register", "__grid_constant__"];
-    let mut words: Vec<&str> = outside.into_iter().filter(|word| !plain.contains(word)).collect();
     // The last word is the name, unless there is none.
-    if number(&words).is_none() {
-        words.pop();
-    }
-    // Names that sources give to types of their own too.
-    let is_standard = !matches!(words[..], ["uchar" | "ushort" | "uint" | "ssize_t"]);
-    let dtype = number(&words).filter(|_| is_standard);
-    dtype.map_or(ParameterKind::Unknown, |dtype| ParameterKind::Scalar(dtype.bytes()))
+    let unnamed = plain_number(&outside);
+    let named = || plain_number(outside.split_last().map_or(&[], |(_, words)| words));
+    unnamed.or_else(named).map_or(ParameterKind::Unknown, ParameterKind::Scalar)
+}
+
+/// The number that the words of a type mean, unless sources give the name to types of their own too.
+fn plain_number(words: &[&str]) -> Option<DType> {
+    let plain = ["const", "volatile", "register", "__grid_constant__"];
+    let words: Vec<&str> = words.iter().copied().filter(|word| !plain.contains(word)).collect();
+    number(&words).filter(|_| !matches!(words[..], ["uchar" | "ushort" | "uint" | "ssize_t"]))
 }
 
 const TENSOR_MAPS: [&str; 2] = ["tensor_map", "CUtensorMap"];
@@ -268,26 +348,53 @@ pub fn declared<'k>(kernel: &'k KernelSpec, entry: &str) -> Option<Vec<&'k Argum
     passed::declared(kernel, launch, ArgumentSpec::is_passed)
 }
 
-pub fn fits(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
-    declared.len() == parameters.len()
-        && declared.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind, true))
+/// Whose function takes the arguments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taker {
+    /// It may leave the last arguments out.
+    pub is_reference: bool,
+    /// Every floating-point argument arrives as `double`.
+    pub real: bool,
+    /// No other launch of the call could write what it does not.
+    pub is_alone: bool,
 }
 
-/// It may leave the last ones out, and its numbers may have another precision.
-pub fn reference_fits(given: &[&ArgumentSpec], parameters: &[SourceParameter]) -> bool {
-    parameters.len() <= given.len()
-        && given.iter().zip(parameters).all(|(argument, own)| takes(argument, own.kind, false))
+/// Whether a function can be launched with the arguments.
+fn fits(given: &[&ArgumentSpec], parameters: &[SourceParameter], taker: Taker) -> bool {
+    (parameters.len() == given.len() || (taker.is_reference && parameters.len() < given.len()))
+        && given.iter().zip(parameters).all(|(argument, parameter)| takes(argument, parameter, taker))
 }
 
-fn takes(argument: &ArgumentSpec, kind: ParameterKind, to_the_byte: bool) -> bool {
-    match (argument, kind) {
-        (_, ParameterKind::Unknown) | (ArgumentSpec::Buffer(_), ParameterKind::Pointer) => true,
-        (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(bytes)) => {
-            !to_the_byte || scalar.dtype.bytes() == bytes
+/// Both lists [`side_by_side`] where no definition of the entry that can be read takes what is given.
+pub fn mismatch(source: &str, entry: &str, given: &[&ArgumentSpec], taker: Taker) -> Option<String> {
+    let SourceEntry::Read(definitions) = find(source, entry) else { return None };
+    let first = definitions.first()?;
+    let is_there = definitions.iter().any(|parameters| fits(given, parameters, taker));
+    (!is_there).then(|| side_by_side(given, first, taker))
+}
+
+fn takes(argument: &ArgumentSpec, parameter: &SourceParameter, taker: Taker) -> bool {
+    let given = |dtype: DType| if taker.real && dtype.is_float() { DType::F64 } else { dtype };
+    match (argument, parameter.kind) {
+        (_, ParameterKind::Unknown) => true,
+        (ArgumentSpec::Buffer(buffer), ParameterKind::Pointer { of, is_const }) => {
+            let is_written = taker.is_alone && buffer.role.is_answer();
+            of.is_none_or(|of| points_to(of, given(buffer.dtype))) && !(is_const && is_written)
+        }
+        (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(dtype)) => {
+            let given = given(scalar.dtype);
+            given.bytes() == dtype.bytes() && given.is_float() == dtype.is_float()
         }
         (ArgumentSpec::TensorMap(_), ParameterKind::TensorMap) => true,
         _ => false,
     }
+}
+
+/// Integers are bits to many kernels, packed or compared as such. A number with a fraction is one of its own type; halves
+/// are declared as integers of 16 bits as well.
+fn points_to(of: DType, elements: DType) -> bool {
+    let is_half = of.is_float() && of.bytes() == 2;
+    !of.is_float() || of == elements || (is_half && !elements.is_float() && elements.bytes() == 2)
 }
 
 /// The names in the `#include` lines of a text, also in lines that a preprocessor or a template would leave out.
@@ -302,12 +409,13 @@ pub fn included(text: &str) -> impl Iterator<Item = &str> {
 const ROWS: usize = 14;
 
 /// Both lists side by side, a row an argument, with a mark where they differ.
-pub fn side_by_side(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) -> String {
+fn side_by_side(declared: &[&ArgumentSpec], parameters: &[SourceParameter], taker: Taker) -> String {
     let rows = declared.len().max(parameters.len());
-    let left = |at: usize| declared.get(at).map_or("(nothing)".to_string(), |own| shown(own));
+    let left =
+        |at: usize| declared.get(at).map_or("(nothing)".to_string(), |argument| shown(argument, taker));
     let right = |at: usize| parameters.get(at).map_or("(nothing)", |own| own.text.as_str());
     let differs = |at: usize| match (declared.get(at), parameters.get(at)) {
-        (Some(argument), Some(own)) => !takes(argument, own.kind, true),
+        (Some(argument), Some(parameter)) => !takes(argument, parameter, taker),
         _ => true,
     };
     // The first difference is among the rows that are shown.
@@ -328,11 +436,14 @@ pub fn side_by_side(declared: &[&ArgumentSpec], parameters: &[SourceParameter]) 
     text
 }
 
-fn shown(argument: &ArgumentSpec) -> String {
-    let word = |dtype: DType| dtype.as_str();
+fn shown(argument: &ArgumentSpec, taker: Taker) -> String {
+    let word = |dtype: &DType| if taker.real && dtype.is_float() { "REAL" } else { dtype.as_str() };
     match argument {
-        ArgumentSpec::Buffer(BufferSpec { name, dtype, .. }) => format!("{name}: {} buffer", word(*dtype)),
-        ArgumentSpec::Scalar(ScalarSpec { name, dtype, .. }) => format!("{name}: {}", word(*dtype)),
+        ArgumentSpec::Buffer(BufferSpec { name, dtype, role, .. }) => {
+            let written = if taker.is_alone && role.is_answer() { ", written" } else { "" };
+            format!("{name}: {} buffer{written}", word(dtype))
+        }
+        ArgumentSpec::Scalar(ScalarSpec { name, dtype, .. }) => format!("{name}: {}", word(dtype)),
         ArgumentSpec::TensorMap(TensorMapSpec { name, of, .. }) => format!("{name}: tensor map of {of}"),
     }
 }
@@ -354,43 +465,83 @@ mod tests {
 
     #[test]
     fn signatures_are_read_as_people_write_them() {
-        use ParameterKind::{Pointer, Scalar, Unknown};
+        use ParameterKind::{Scalar, Unknown};
+        let pointer = |of, is_const| ParameterKind::Pointer { of, is_const };
         check("__global__ void k() {}", &[&[]]);
         check("extern \"C\" __global__ void k(void);", &[&[]]);
         check(
             "extern \"C\" __global__ void __launch_bounds__(B * (2), 1) k(const float* __restrict__ x, float *y, int n)\n{",
-            &[&[("const float *__restrict__ x", Pointer), ("float *y", Pointer), ("int n", Scalar(4))]],
+            &[&[
+                ("const float *__restrict__ x", pointer(Some(DType::F32), true)),
+                ("float *y", pointer(Some(DType::F32), false)),
+                ("int n", Scalar(DType::I32)),
+            ]],
         );
         check(
             "template <int N> __global__ void k(const Pair<int, 3> p, T x[], unsigned long long m, size_t, float a = 1)",
             &[&[
                 ("const Pair<int,3> p", Unknown),
-                ("T x[]", Pointer),
-                ("unsigned long long m", Scalar(8)),
-                ("size_t", Scalar(8)),
-                ("float a", Scalar(4)),
+                ("T x[]", pointer(None, false)),
+                ("unsigned long long m", Scalar(DType::U64)),
+                ("size_t", Scalar(DType::U64)),
+                ("float a", Scalar(DType::F32)),
             ]],
         );
         check(
             "// __global__ void k(int a)\n/* __global__ void k(int b) */\n#define X __global__ void k(int c)\n\
              #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, uint u)\n#endif\n{}",
-            &[&[("half h", Scalar(2))], &[("std::uint8_t c", Unknown), ("uint u", Unknown)]],
+            &[&[("half h", Scalar(DType::F16))], &[("std::uint8_t c", Unknown), ("uint u", Unknown)]],
         );
     }
 
     #[test]
     fn tensor_maps_are_told_by_their_type_and_not_by_a_name() {
         use ParameterKind::{Pointer, Scalar, TensorMap};
+        let all = Pointer { of: None, is_const: true };
         check(
             "__global__ void k(const __grid_constant__ evo::tensor_map k_map, CUtensorMap, const tensor_map* all, \
              int tensor_map)",
             &[&[
                 ("const __grid_constant__ evo::tensor_map k_map", TensorMap),
                 ("CUtensorMap", TensorMap),
-                ("const tensor_map *all", Pointer),
-                ("int tensor_map", Scalar(4)),
+                ("const tensor_map *all", all),
+                ("int tensor_map", Scalar(DType::I32)),
             ]],
         );
+    }
+
+    #[test]
+    fn variables_that_nobody_fills_are_found() {
+        let found = |head: &str, body: &str| {
+            let source = format!("{head}; __global__ void k(float* y) {{ {body}; }}");
+            let tokens = tokens(&source);
+            unfilled(&tokens, |name| name == "filled").is_some()
+        };
+        for (head, body) in [
+            ("__constant__ float c[3]", "y[0] = c[1] + 1"),
+            ("static __constant__ __device__ int n, m; __constant__ float c", "y[0] = c"),
+            ("__device__ float c[3][4]", "if (c[1][2] == 0) y[0] += c[0][1]"),
+            ("__device__ const Pair* c", "y[0] = c[0]"),
+        ] {
+            assert!(found(head, body), "{head}: {body}");
+        }
+        for (head, body) in [
+            ("__constant__ float c[3] = { 1, 2, 3 }", "y[0] = c[1]"),
+            ("extern __constant__ float c[3]", "y[0] = c[1]"),
+            ("__constant__ float filled[3]", "y[0] = filled[1]"),
+            ("__constant__ float c[3]", "y[0] = 1"),
+            ("#if A\n__constant__ int c = 1;\n#else\n__constant__ int c;\n#endif\nint d", "y[0] = c"),
+            ("__device__ float c[3]", "c[0] = y[0]; y[1] = c[0]"),
+            ("__device__ float c[3]", "y[1] = c[0]++"),
+            ("__device__ unsigned c", "y[1] = atomicAdd(&c, 1)"),
+            ("__device__ float c[3]", "float* p = c; y[1] = c[0] + p[0]"),
+            ("__device__ unsigned c", "c <<= 1; y[0] = c"),
+            ("__device__ Pair c[2]", "c[0].first = 1; y[0] = c[1].first"),
+            ("__device__ float c(float a)", "y[0] = c(1)"),
+            ("__device__ Pair<int, 2> c", "y[0] = c"),
+        ] {
+            assert!(!found(head, body), "{head}: {body}");
+        }
     }
 
     #[test]

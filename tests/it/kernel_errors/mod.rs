@@ -14,7 +14,13 @@ use evo::kernel::load::load_file;
 
 /// The message for `text`, saved as `space.toml` in a folder with the sources of `tests/data/saxpy`.
 fn message_of(text: &str) -> String {
+    message_beside(text, "")
+}
+
+/// The same, with a source `changed.cu` beside it.
+fn message_beside(text: &str, source: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("changed.cu"), source).unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/saxpy");
     for name in ["saxpy.cu", "naive.cu"] {
         fs::copy(data.join(name), folder.path().join(name)).unwrap();
@@ -43,4 +49,12 @@ fn changed(changes: &[(&str, &str)]) -> String {
         text = text.replacen(from, to, 1);
     }
     message_of(&text)
+}
+
+/// The message for the sound file with the sound source, after one text in it has been replaced.
+fn changed_source(from: &str, to: &str) -> String {
+    let source = include_str!("../../data/saxpy/saxpy.cu");
+    assert!(source.contains(from), "the sound source has no {from:?}");
+    let text = include_str!("../../data/saxpy/saxpy.toml").replacen("saxpy.cu", "changed.cu", 1);
+    message_beside(&text, &source.replacen(from, to, 1))
 }

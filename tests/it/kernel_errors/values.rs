@@ -1,6 +1,6 @@
 //! Values that are malformed, missing, of the wrong kind, or impossible together.
 
-use super::{changed, message_of};
+use super::{changed, changed_source, message_of};
 
 #[test]
 fn the_sound_file_has_no_error() {
@@ -385,6 +385,19 @@ fn ranges_that_do_not_fit() {
       = hint: it says whether the upper end of `uniform` may occur
     "#);
     insta::assert_snapshot!(changed(&[("name = \"x\", dtype = \"f32\", shape = [\"N\"], role = \"input\"", "name = \"x\", dtype = \"i16\", shape = [\"N\"], role = \"input\", fill = { uniform = [0, \"N\"] }")]), @r#"
+    error: `saxpy` takes other arguments than the file declares:
+                the space passes        the source takes
+           >  1 x: i16 buffer           const float *x
+              2 y: f32 buffer, written  float *y
+              3 a: f32                  float a
+              4 n: i32                  int n
+     --> space.toml:2:13
+      |
+    2 | arguments = [
+      |             ^
+      |
+      = hint: an argument is declared with the `dtype`, the `role` and in the place that the source gives it
+
     error: `uniform` of `fill` of argument `x` = `N` is 65536, which does not fit `i16` (`i16` holds -32768 to 32767), in problem `large`
      --> space.toml:3:72
       |
@@ -392,6 +405,19 @@ fn ranges_that_do_not_fit() {
       |                                                                        ^^^^^^^^^^^^^^^^^^^^^^
       |
       = hint: this is the default configuration: BLOCK=128 PER_THREAD=1 UNROLL=true
+
+    error: the reference kernel `saxpy_naive` takes other arguments than it is given:
+                the space passes        the source takes
+           >  1 x: i16 buffer           const float *x
+              2 y: f32 buffer, written  float *y
+              3 a: f32                  float a
+              4 n: i32                  int n
+      --> space.toml:24:13
+       |
+    24 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
+       |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = hint: it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table names others
     "#);
     insta::assert_snapshot!(changed(&[("role = \"input\" }", "role = \"input\", fill = { uniform = [0, \"BLOCK\"] } }")]), @r#"
     error: `uniform` of `fill` of argument `x`: unknown name `BLOCK`
@@ -411,19 +437,89 @@ fn a_reference_with_other_arguments() {
     let more =
         format!("    {{ name = \"w\", dtype = \"f32\", shape = [\"N\"], role = \"scratch\" }},\n{scratch}");
     insta::assert_snapshot!(changed(&[(scratch, &more)]), @r#"
+    error: `saxpy` takes other arguments than the file declares:
+                the space passes        the source takes
+              1 x: f32 buffer           const float *x
+              2 y: f32 buffer, written  float *y
+           >  3 w: f32 buffer           float a
+           >  4 a: f32                  int n
+           >  5 n: i32                  (nothing)
+     --> space.toml:2:13
+      |
+    2 | arguments = [
+      |             ^
+      |
+      = hint: an argument is declared with the `dtype`, the `role` and in the place that the source gives it
+
     error: the reference kernel `saxpy_naive` takes other arguments than it is given:
-                the space passes  the source takes
-              1 x: f32 buffer     const float *x
-              2 y: f32 buffer     float *y
-           >  3 w: f32 buffer     float a
-              4 a: f32            int n
-           >  5 n: i32            (nothing)
+                the space passes        the source takes
+              1 x: f32 buffer           const float *x
+              2 y: f32 buffer, written  float *y
+           >  3 w: f32 buffer           float a
+           >  4 a: f32                  int n
+           >  5 n: i32                  (nothing)
       --> space.toml:25:13
        |
     25 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
        |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#);
+}
+
+/// What the source of the variants takes is compared as well, when the file is read.
+#[test]
+fn a_kernel_with_other_arguments() {
+    let other = |from: &str, to: &str| changed(&[(from, to)]);
+    insta::assert_snapshot!(other("name = \"x\", dtype = \"f32\"", "name = \"x\", dtype = \"f64\""), @r#"
+    error: `saxpy` takes other arguments than the file declares:
+                the space passes        the source takes
+           >  1 x: f64 buffer           const float *x
+              2 y: f32 buffer, written  float *y
+              3 a: f32                  float a
+              4 n: i32                  int n
+     --> space.toml:2:13
+      |
+    2 | arguments = [
+      |             ^
+      |
+      = hint: an argument is declared with the `dtype`, the `role` and in the place that the source gives it
+
+    error: the reference kernel `saxpy_naive` takes other arguments than it is given:
+                the space passes        the source takes
+           >  1 x: f64 buffer           const float *x
+              2 y: f32 buffer, written  float *y
+              3 a: f32                  float a
+              4 n: i32                  int n
+      --> space.toml:24:13
+       |
+    24 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
+       |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
        = hint: it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table names others
+    "#);
+    insta::assert_snapshot!(changed_source("float* y,", "const float* y,"), @r#"
+    error: `saxpy` takes other arguments than the file declares:
+                the space passes        the source takes
+              1 x: f32 buffer           const float *x
+           >  2 y: f32 buffer, written  const float *y
+              3 a: f32                  float a
+              4 n: i32                  int n
+     --> space.toml:2:13
+      |
+    2 | arguments = [
+      |             ^
+      |
+      = hint: an argument is declared with the `dtype`, the `role` and in the place that the source gives it
+    "#);
+    let first = "extern \"C\" __global__ void saxpy(const float* x, float* y, float a, int n) {\n";
+    let reads = format!("__constant__ float c_scale;\n{first}    a *= c_scale;\n");
+    insta::assert_snapshot!(changed_source(first, &reads), @r#"
+    error: the variable `c_scale` is read by `saxpy` and filled by nobody: it is zero in every call
+      --> space.toml:14:1
+       |
+    14 | [kernel]
+       | ^^^^^^^^
+       |
+       = hint: an argument with `symbol = "c_scale"` fills it before each call; or give it a value in the source
     "#);
 }
 

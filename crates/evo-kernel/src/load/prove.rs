@@ -12,8 +12,9 @@ use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
 use super::fields::Field;
-use crate::signature::{self, SourceEntry, SourceParameter};
-use crate::spec::{KernelSpec, ReferenceSpec, TinySpec};
+use crate::signature::{self, SourceEntry, SourceParameter, Taker};
+use crate::spec::{ArgumentSpec, KernelSpec, ReferenceSpec, TinySpec};
+use crate::words::tokens;
 use crate::{passed, render, resolve, specialize, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
@@ -69,6 +70,10 @@ fn renders(root: &Field, kernel: &KernelSpec, configuration: &Configuration) {
         let launches = root.below(&["launches"]).node;
         root.at(find_text(launches, &entry).unwrap_or(launches), "").hinted(message, hint);
     }
+    if let Some(Ok(source)) = rendered.first() {
+        takes_what_it_is_given(root, kernel, &source.text);
+        variables_are_filled(root, kernel, &source.text);
+    }
     if let Some(verdict) = rendered.into_iter().find_map(Result::err) {
         let span =
             root.node.get("kernel").and_then(|node| node.get("template")).map(|node| node.span.clone());
@@ -90,25 +95,58 @@ fn texture_of(kernel: &KernelSpec, text: &str) -> Option<(String, String)> {
     })
 }
 
-/// A reference kernel is launched with what the file declares, whatever its own list says: a pointer taken for a number
-/// gives answers that every variant would be blamed for.
+/// A kernel is launched with what the file declares, whatever its own list says: a pointer taken for a number, or doubles
+/// for floats, give answers that every variant would be blamed for.
+fn takes_what_it_is_given(root: &Field, kernel: &KernelSpec, text: &str) {
+    let taker = Taker { is_alone: kernel.launches.len() == 1, ..Taker::default() };
+    for launch in &kernel.launches {
+        let Some(given) = signature::declared(kernel, &launch.entry) else { continue };
+        if let Some(table) = signature::mismatch(text, &launch.entry, &given, taker) {
+            let message =
+                format!("`{}` takes other arguments than the file declares:\n{table}", launch.entry);
+            let hint = "an argument is declared with the `dtype`, the `role` and in the place that the source gives it";
+            return root.below(&["arguments"]).hinted(message, hint);
+        }
+    }
+}
+
+fn variables_are_filled(root: &Field, kernel: &KernelSpec, text: &str) {
+    let symbols = || kernel.arguments.iter().filter_map(|argument| argument.buffer()?.symbol.as_deref());
+    let is_filled = |name: &str| symbols().any(|symbol| symbol.rsplit("::").next() == Some(name));
+    let tokens = tokens(text);
+    if let Some(name) = signature::unfilled(&tokens, is_filled) {
+        let reads = |entry: &&str| signature::body_of(&tokens, entry).contains(&name);
+        let entries = || kernel.launches.iter().map(|launch| launch.entry.as_str());
+        let by = entries().find(reads).map_or(String::new(), |entry| format!(" by `{entry}`"));
+        let message =
+            format!("the variable `{name}` is read{by} and filled by nobody: it is zero in every call");
+        let hint = format!(
+            "an argument with `symbol = \"{name}\"` fills it before each call; or give it a value in the source"
+        );
+        root.below(&["kernel"]).hinted(message, hint);
+    }
+}
+
 fn reference_takes_what_it_is_given(root: &Field, kernel: &KernelSpec) {
-    let ReferenceSpec::Kernel { source, launches, .. } = &kernel.check.reference else { return };
+    let ReferenceSpec::Kernel { source, launches, real, .. } = &kernel.check.reference else { return };
+    let taker = Taker { is_reference: true, real: *real, is_alone: launches.len() == 1 };
     for launch in launches {
-        let SourceEntry::Read(definitions) = signature::find(&source.text, &launch.entry) else { continue };
-        let Some(given) = passed::declared(kernel, launch, |own| passed::is_given_to_reference(kernel, own))
-        else {
-            continue;
-        };
-        let fits = definitions.iter().any(|own| signature::reference_fits(&given, own));
-        if let Some(own) = definitions.first().filter(|_| !fits) {
+        let is_given = |argument: &ArgumentSpec| passed::is_given_to_reference(kernel, argument);
+        let Some(given) = passed::declared(kernel, launch, is_given) else { continue };
+        if let Some(table) = signature::mismatch(&source.text, &launch.entry, &given, taker) {
             let message = format!(
-                "the reference kernel `{}` takes other arguments than it is given:\n{}",
-                launch.entry,
-                signature::side_by_side(&given, own)
+                "the reference kernel `{}` takes other arguments than it is given:\n{table}",
+                launch.entry
             );
-            let hint = "it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table \
-                        names others";
+            let hint = match table.lines().any(|row| row.starts_with('>') && row.contains(": REAL")) {
+                true => {
+                    "its source says `REAL`, so every floating-point argument is passed as one: write `REAL` for it"
+                }
+                false => {
+                    "it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table names \
+                     others"
+                }
+            };
             root.below(&["check", "reference"]).hinted(message, hint);
         }
     }
