@@ -648,6 +648,9 @@ impl<T> Tried<T> {
             output::stdout(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
             if answer.status == EnvelopeStatus::NotRun {
                 output::say(&format!("not run, which does not count as a pass: {}", not_run.join(", ")));
+                if evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::derived_no_shapes) {
+                    output::say(NO_SHAPES_HINT);
+                }
             }
         }
         let checked = judged.job.as_ref().map(Job::all_checked).unwrap_or_default();
@@ -668,13 +671,17 @@ impl<T> Tried<T> {
     }
 }
 
-/// Gates of a candidate that passes, which were demanded and did not run. Where no small shape can be derived, there is
-/// nothing to run and nothing is missing.
+const NO_SHAPES_HINT: &str = "hint: list small shapes as `tiny` in `[check]`, or say `tiny = \"none\"` if the kernel supports only \
+     the sizes of its problems";
+
+/// Gates of a candidate that passes, which were demanded and did not run. Where the file has no small shape, there is
+/// nothing to run and nothing is missing; where evo found none, it is.
 pub fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
     if !evaluation.verdict.is_pass() {
         return Vec::new();
     }
-    let ran = |report: &GateReport| report.state == GateState::Pass || report.lacks_shapes();
+    let lacks = |report: &GateReport| report.lacks_shapes() && !report.derived_no_shapes();
+    let ran = |report: &GateReport| report.state == GateState::Pass || lacks(report);
     aim.demanded().filter(|gate| !evaluation.gate(*gate).is_some_and(ran)).map(Gate::as_str).collect()
 }
 
@@ -809,12 +816,16 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_cannot_be_derived_are_not_missing() {
+    fn small_shapes_are_missing_unless_the_file_has_none() {
         let mut single = passed(&[Gate::TinyShapes]);
         assert_eq!(missing(&single.evaluation, Aim::Whole), ["tiny_shapes"]);
         let tiny = single.evaluation.gates.iter_mut().find(|report| report.gate == Gate::TinyShapes).unwrap();
         tiny.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+        let mut underived = single.evaluation.clone();
         assert!(missing(&single.evaluation, Aim::Whole).is_empty());
+        let tiny = underived.gates.iter_mut().find(|report| report.gate == Gate::TinyShapes).unwrap();
+        tiny.evidence.insert(GateReport::TAILS, GateReport::NOT_DERIVED);
+        assert_eq!(missing(&underived, Aim::Whole), ["tiny_shapes"]);
     }
 
     #[test]

@@ -154,6 +154,17 @@ fn sizes_of_like_names_follow_each_other() {
     assert!(shapes.plans.iter().all(|plan| plan.sizes["W_IN"] == 2 * plan.sizes["W_OUT"]));
 }
 
+/// A grid that leaves out a margin launches nothing at shapes of a tile.
+#[test]
+fn halos_are_added_to_tiles() {
+    let grid = |text: &'static str| shown(VECTOR, &[("ceil_div(N, BLOCK * PER_THREAD)", text)]);
+    let expected = ["tiny:N=265", "tiny:N=263", "tiny:N=9", "tiny:N=521", "tiny:N=264", "tiny:N=777"];
+    assert_eq!(grid("ceil_div(N - 8, BLOCK * PER_THREAD)"), expected);
+    assert_eq!(grid("(N - 8 + BLOCK * PER_THREAD - 1) // (BLOCK * PER_THREAD)"), expected);
+    assert_eq!(grid("max(1, ceil_div(N - 2 * PER_THREAD, BLOCK * PER_THREAD))"), expected);
+    assert_eq!(grid("N - 64")[0], "tiny:N=67");
+}
+
 /// A kernel that is not told a size was written for it.
 #[test]
 fn a_size_that_the_kernel_is_not_told_stays() {

@@ -449,3 +449,25 @@ fn the_history_of_a_space_file_is_that_of_its_kernel() {
         assert!(out(&output).contains("scale on "), "{}", out(&output));
     }
 }
+
+/// A kernel that is told none of its sizes has no other shape at which a wrong tail would show.
+#[test]
+fn small_shapes_that_evo_does_not_find_are_no_pass() {
+    let desk = Desk::new();
+    let listed = "tiny = [{ N = 1 }, { N = 33 }]";
+    let space = SPACE.replace("value = \"N\"", "value = \"1000\"");
+    let judged = |tiny: &str, words: &str| {
+        desk.write("scale.toml", &space.replace(listed, tiny));
+        desk.run(&format!("test scale.toml 32 --device host {words}"))
+    };
+    let found = judged("", "");
+    check(
+        &found,
+        1,
+        "not run, which does not count as a pass: tiny_shapes\nhint: list small shapes as `tiny`",
+    );
+    assert!(out(&found).contains("no shape can be derived: no size changes of which the kernel is told"));
+    for (tiny, words) in [("tiny = \"none\"", ""), ("", "--allow-not-run tiny_shapes")] {
+        assert_eq!(judged(tiny, words).status.code(), Some(0), "{tiny}{words}");
+    }
+}

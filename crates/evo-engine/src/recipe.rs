@@ -268,13 +268,14 @@ impl<'a> KernelRecipe<'a> {
             return (tiny.plans.clone(), TinyNotes { absent, ..TinyNotes::default() });
         }
         let plans = self.launchable(tiny.plans.clone(), built);
-        let absent = match plans.is_empty() {
+        let not_derived = plans.is_empty();
+        let absent = match not_derived && tiny.absent.is_empty() {
             true => {
                 "no shape can be derived: the kernel cannot be launched at any; tails not checked".to_string()
             }
-            false => String::new(),
+            false => tiny.absent.clone(),
         };
-        (plans, TinyNotes { absent, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
+        (plans, TinyNotes { absent, not_derived, hint: Some(DERIVED_HINT), ..TinyNotes::default() })
     }
 
     fn launchable(&self, mut plans: Vec<ProblemPlan>, built: &[BuiltCode]) -> Vec<ProblemPlan> {

@@ -308,9 +308,11 @@ pub struct GateReport {
 }
 
 impl GateReport {
-    /// The evidence by which `tiny_shapes` says that there was no shape to run, with [`Self::NOT_CHECKED`].
+    /// The evidence by which `tiny_shapes` says that there was no shape to run: because the task has none, with
+    /// [`Self::NOT_CHECKED`], or because evo found none.
     pub const TAILS: &'static str = "tails";
     pub const NOT_CHECKED: &'static str = "not_checked";
+    pub const NOT_DERIVED: &'static str = "not_derived";
     /// The evidence that names derived shapes which the reference does not take.
     pub const NOT_TAKEN: &'static str = "shapes_not_taken";
 
@@ -331,7 +333,12 @@ impl GateReport {
     pub fn lacks_shapes(&self) -> bool {
         self.gate == Gate::TinyShapes
             && self.state == GateState::NotRun
-            && self.evidence.get(Self::TAILS).is_some_and(|value| value == Self::NOT_CHECKED)
+            && self.evidence.get(Self::TAILS).is_some()
+    }
+
+    /// Whether it lacks shapes although nothing in the file says that the kernel supports none.
+    pub fn derived_no_shapes(&self) -> bool {
+        self.lacks_shapes() && self.evidence.get(Self::TAILS) == Some(&Self::NOT_DERIVED.into())
     }
 
     pub fn not_run(gate: Gate, why: impl Into<String>) -> GateReport {

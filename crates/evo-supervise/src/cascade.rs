@@ -21,7 +21,7 @@ use evo_protocol::worker::{Depth, GateAnswer, MeasureAnswer, SamplePolicy};
 use evo_space::text::counted;
 
 use super::deadline::work;
-use super::job::{Contest, Job, JobReach, Judgement, Standing};
+use super::job::{Contest, Job, JobReach, Judgement, Standing, TinyNotes};
 use super::race::{ScreenRace, least, objective};
 use evo_timing::policy;
 
@@ -107,10 +107,14 @@ fn mark(gates: &mut [GateReport], checks: CheckSet) {
 }
 
 /// The evidence lets a variant rank without this gate, and the board say so.
-fn tails_not_checked(why: &str) -> GateReport {
-    let why = if why.is_empty() { "no tiny shape was asked for; tails not checked" } else { why };
+fn tails_not_checked(notes: &TinyNotes) -> GateReport {
+    let why = match notes.absent.as_str() {
+        "" => "no tiny shape was asked for; tails not checked",
+        why => why,
+    };
     let mut report = GateReport::not_run(Gate::TinyShapes, why);
-    report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+    let tails = if notes.not_derived { GateReport::NOT_DERIVED } else { GateReport::NOT_CHECKED };
+    report.evidence.insert(GateReport::TAILS, tails);
     report
 }
 
@@ -135,7 +139,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
         // This gate launches nothing, so it comes before everything that can hang or crash.
         self.gate(Gate::Launch, Depth::Quick, &all)?;
         if job.tiny.is_empty() {
-            self.note(tails_not_checked(&job.tiny_notes.absent));
+            self.note(tails_not_checked(&job.tiny_notes));
         } else {
             // Hangs and crashes show here at the lowest price: the deadline is short, and so is a good run.
             // The time seen also predicts launches at full shapes, from which their deadlines follow.

@@ -54,6 +54,8 @@ pub enum JobReach {
 pub struct TinyNotes {
     /// Why there are none; empty where there are.
     pub absent: String,
+    /// Whether that is because evo found none: nothing in the file says that the kernel has none.
+    pub not_derived: bool,
     /// What a person can do about a failure at one of them, if the shapes are not the file's.
     pub hint: Option<&'static str>,
     /// Shapes that were left out, because the reference does not take them.

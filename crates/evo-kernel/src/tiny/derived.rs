@@ -139,7 +139,7 @@ pub fn near_shapes(
             }
         }
         assemble::tie(&own.roles, &mut shape);
-        keep(&mut plans, own.plan(&shape, most));
+        keep(&mut plans, own.plan_at(&shape, most));
     }
     plans
 }
@@ -153,6 +153,7 @@ pub(super) struct Derivation<'a> {
     configuration: &'a Configuration,
     first: ProblemSpec,
     roles: BTreeMap<String, SizeRole>,
+    halos: BTreeMap<String, i64>,
     threads: i64,
     fits: &'a dyn Fn(&ProblemPlan) -> bool,
 }
@@ -179,12 +180,26 @@ impl<'a> Derivation<'a> {
             return Err("the expected outputs come from files, which are made for one shape");
         }
         let roles = roles::roles(kernel, configuration, &first);
+        let halos = roles::halos(kernel, configuration);
         let threads = threads(kernel, configuration, &first);
-        Ok(Derivation { kernel, configuration, first, roles, threads, fits })
+        Ok(Derivation { kernel, configuration, first, roles, halos, threads, fits })
     }
 
-    /// The plan of a shape; `None` where it does not resolve, launches nothing, or is too large.
+    /// The plan of a shape of tiles, to which halos are added; `None` where it does not resolve, launches nothing, or is
+    /// too large.
     fn plan(&self, shape: &Shape, elements_max: u64) -> Option<ProblemPlan> {
+        let mut shape = shape.clone();
+        for (name, value) in &mut shape {
+            let halo = self.halos.get(name).copied().unwrap_or(0);
+            if let Some(SizeRole::Free { step, .. }) = self.roles.get(name).filter(|_| halo > 0) {
+                *value = value.saturating_add(halo + step - 1) / step * step;
+            }
+        }
+        assemble::tie(&self.roles, &mut shape);
+        self.plan_at(&shape, elements_max)
+    }
+
+    fn plan_at(&self, shape: &Shape, elements_max: u64) -> Option<ProblemPlan> {
         let constants = specialize::constants_of(&self.kernel.specialize, &self.first);
         let problem = problem_of(&self.first, &constants, shape)?;
         let plan = resolve::resolve(self.kernel, self.configuration, &problem).ok()?;

@@ -13,7 +13,7 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 
 use crate::resolve::{self, Resolver};
-use crate::spec::{KernelSpec, ProblemSpec, TinySpec};
+use crate::spec::{KernelSpec, ProblemSpec, ReferenceSpec, TinySpec};
 
 use derived::Derivation;
 
@@ -35,8 +35,9 @@ pub struct TinyShapes {
     pub plans: Vec<ProblemPlan>,
     /// Shapes of several tiles, for contenders. evo derives them or there are none.
     pub several: Vec<ProblemPlan>,
-    /// Whether evo derived them. A variant is never refused because such a shape cannot be launched.
+    /// Whether evo derived them, or tried to. A variant is never refused because such a shape cannot be launched.
     pub derived: bool,
+    /// Why there are none; empty where there are.
     pub absent: String,
 }
 
@@ -66,7 +67,11 @@ pub fn shapes(
                     several.retain(|plan| !plans.iter().any(|other| other.sizes == plan.sizes));
                     Ok(TinyShapes { plans, several, derived: true, absent: String::new() })
                 }
-                Err(why) => Ok(absent(&format!("no shape can be derived: {why}"))),
+                // Files of answers are made for the sizes that the task has, and so say which these are.
+                Err(why) => Ok(TinyShapes {
+                    derived: !matches!(kernel.check.reference, ReferenceSpec::Npy { .. }),
+                    ..absent(&format!("no shape can be derived: {why}"))
+                }),
             }
         }
     }

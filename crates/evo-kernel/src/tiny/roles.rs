@@ -63,6 +63,26 @@ pub(super) fn roles(
     roles
 }
 
+/// How much of a size grids take off before they divide it, where they read no other: `ceil_div(NX - 8, TX)` launches
+/// nothing up to 8, so that shapes have to be larger by that.
+pub(super) fn halos(kernel: &KernelSpec, configuration: &Configuration) -> BTreeMap<String, i64> {
+    let mut halos = BTreeMap::new();
+    for grid in kernel.launches.iter().flat_map(|launch| &launch.grid) {
+        let sizes = grid.distinct_names().iter().filter(|name| configuration.get(name).is_none());
+        let [name] = sizes.collect::<Vec<_>>()[..] else { continue };
+        let at_zero = |other: &str| match other == &**name {
+            true => Some(Value::Int(0)),
+            false => configuration.get(other).cloned(),
+        };
+        let search = TileSearch { expr: grid, parameters: &at_zero };
+        let halo =
+            search.taken_off(grid.tree()).unwrap_or_else(|| search.number(grid.tree()).map_or(0, |at| -at));
+        let largest = halos.entry(name.to_string()).or_insert(0);
+        *largest = halo.max(*largest);
+    }
+    halos
+}
+
 /// Of sizes that have the same value in every problem; only those that leave no partial tile.
 pub(super) fn fixed_tiles(
     kernel: &KernelSpec,
@@ -313,8 +333,7 @@ struct TileSearch<'a> {
 
 fn walk(search: &TileSearch, tree: &Tree, found: &mut BTreeMap<String, i64>) {
     divisions(tree, &mut |dividends, divisor| {
-        let value = search.value(divisor).and_then(|value| whole(&value).ok());
-        let Some(outer) = value.filter(|tile| *tile > 1) else { return };
+        let Some(outer) = search.number(divisor).filter(|tile| *tile > 1) else { return };
         for (name, inner) in dividends.iter().flat_map(|tree| search.divided_names(tree)) {
             let tile = outer.saturating_mul(inner);
             let best = found.entry(name).or_insert(tile);
@@ -358,6 +377,24 @@ impl TileSearch<'_> {
     fn value(&self, tree: &Tree) -> Option<Value> {
         let text = self.expr.text().get(tree.span.clone())?;
         Expr::parse(text).ok()?.evaluate(self.parameters).ok()
+    }
+
+    fn number(&self, tree: &Tree) -> Option<i64> {
+        whole(&self.value(tree)?).ok()
+    }
+
+    /// The most that is taken off before a division, where the one size is 0; `None` without a division. What rounds up
+    /// is no part of it: `(N - 8 + TILE - 1) // TILE`.
+    fn taken_off(&self, tree: &Tree) -> Option<i64> {
+        let mut most = None;
+        divisions(tree, &mut |dividends, divisor| {
+            let [dividend] = dividends else { return };
+            let text = self.expr.text().get(dividend.span.clone()).unwrap_or_default();
+            let rounding = if text.contains('+') { self.number(divisor).unwrap_or(1) - 1 } else { 0 };
+            most = most.max(self.number(dividend).map(|at_zero| rounding - at_zero));
+        });
+        tree.for_children(&mut |child| most = most.max(self.taken_off(child)));
+        most
     }
 
     /// The names that are read below a dividend and are not parameters, each with the tile that divides it
