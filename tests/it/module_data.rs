@@ -218,10 +218,10 @@ fn work_that_is_kept_beside_an_argument_is_seen_when_it_is_timed() {
 
 #[test]
 fn a_variable_that_is_missing_or_too_small_is_named() {
-    let missing = changed(SPACE, "taps::d_filter", "d_filtr");
+    let missing = changed(SPACE, "d_sums", "d_sum");
     let message_of = |space: &str| check(&Files { space, ..HONEST }, "launch_fail:symbol");
     let own = message_of(&missing);
-    assert!(own.contains("no variable `d_filtr`: it has") && own.contains("`d_filter`"), "{own}");
+    assert!(own.contains("no variable `d_sum`: it has") && own.contains("`d_sums`"), "{own}");
     let small = changed(SPACE, "shape = [5]", "shape = [17]");
     let own = message_of(&small);
     assert!(own.contains("the variable `taps::d_filter` has 64 bytes, the argument has 68"), "{own}");

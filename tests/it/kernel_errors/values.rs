@@ -462,6 +462,8 @@ fn a_reference_with_other_arguments() {
        |
     25 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
        |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = hint: it gets the kernel's arguments in their order, scratch too; `arguments = […]` in its table names others
     "#);
 }
 
