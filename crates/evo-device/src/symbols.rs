@@ -108,6 +108,12 @@ fn identifiers(symbol: &str) -> Vec<&str> {
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let digits = rest[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - start);
         let name = &rest[start + digits..];
+        let literal = rest[..start].trim_end_matches(|c: char| c.is_ascii_lowercase()).ends_with('L');
+        if literal && !rest[..start].ends_with('L') && name.starts_with('E') {
+            // An argument of a template: a type's letter and its value.
+            rest = name;
+            continue;
+        }
         // A number may run into a name that begins with a digit only in what cannot be an identifier.
         match rest[start..start + digits].parse::<usize>() {
             Ok(length) if length > 0 && name.is_char_boundary(length) && length <= name.len() => {

@@ -1,8 +1,7 @@
 //! Which of the accesses that the shadow remembers is not in order with a new one.
 
-use super::access::SeenAccess;
 use super::order::{BlockOrder, LaunchOrder};
-use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
+use super::shadow::{ANYBODY, AccessKind, AccessRecord, SeenAccess, ShadowCell};
 
 pub struct Conflict {
     pub other: AccessRecord,

@@ -1,9 +1,7 @@
 //! Checks on every access of an instrumented variant: bounds, alignment, races, memory that nobody wrote.
 
-mod access;
 mod checker;
 mod cluster_order;
-mod clusters;
 mod conflict;
 mod finding;
 mod image;
@@ -11,7 +9,6 @@ mod lines;
 mod order;
 mod regions;
 mod shadow;
-mod symbols;
 mod table;
 mod unfenced;
 

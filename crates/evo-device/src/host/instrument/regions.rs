@@ -35,6 +35,10 @@ impl Region {
         Region { kind, name: name.to_string(), start, bytes, owner: 0, shadow: Shadow::new(bytes) }
     }
 
+    fn is_shared(&self) -> bool {
+        matches!(self.kind, RegionKind::Shared | RegionKind::Guard)
+    }
+
     pub fn end(&self) -> usize {
         self.start + self.bytes
     }
@@ -56,13 +60,18 @@ impl Regions {
     }
 
     pub fn remove_shared(&mut self, owner: usize) {
-        let shared = |own: &Region| matches!(own.kind, RegionKind::Shared | RegionKind::Guard);
-        self.list.retain(|own| !shared(own) || own.owner != owner);
+        self.list.retain(|own| !own.is_shared() || own.owner != owner);
         self.last = 0;
     }
 
-    pub fn change(&mut self, change: impl FnMut(&mut Region)) {
-        self.list.iter_mut().for_each(change);
+    /// Static shared memory of a block changes places, because another of its cluster has its turn.
+    pub fn moves(&mut self, owner: usize, (from, to, bytes): (usize, usize, usize)) {
+        for own in self.list.iter_mut().filter(|own| own.is_shared() && own.owner == owner) {
+            let offset = own.start.wrapping_sub(from);
+            if offset < bytes {
+                own.start = to + offset;
+            }
+        }
         self.last = 0;
     }
 
