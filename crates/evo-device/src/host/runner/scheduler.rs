@@ -23,10 +23,10 @@ use crate::host::stop;
 use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
-use super::cluster_place::ClusterPlace;
+use super::cluster::ClusterPlace;
 use super::copies::CopyQueue;
-use super::hopper_state::HopperState;
 use super::named::{self, NamedBarrier};
+use super::operations::HopperState;
 use super::order::TurnOrder;
 use super::residue::StackResidue;
 
@@ -80,7 +80,7 @@ pub struct Runner {
     /// By linear thread number; as many as any block had.
     pub(super) copies: Vec<CopyQueue>,
     pub(super) hopper: HopperState,
-    pub(super) cluster: ClusterPlace<Runner>,
+    pub(super) cluster: ClusterPlace,
     statics: Option<Statics>,
     /// The range of the static shared memory, once somebody asked for it.
     pub(super) statics_range: Option<(usize, usize)>,
