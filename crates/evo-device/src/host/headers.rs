@@ -120,10 +120,10 @@ pub fn plain() -> impl Iterator<Item = &'static str> {
 
 /// Names of the files that are not part of the precompiled header.
 pub fn apart() -> impl Iterator<Item = &'static str> {
-    let own = |text: &str| text != HEADER && text != INSTRUMENT && text != SEE_HEADER;
+    let is_apart = |text: &str| text != HEADER && text != INSTRUMENT && text != SEE_HEADER;
     headers()
         .iter()
-        .filter(move |(name, text)| own(text) && !name.starts_with("evo/"))
+        .filter(move |(name, text)| is_apart(text) && !name.starts_with("evo/"))
         .map(|(name, _)| name.as_str())
 }
 

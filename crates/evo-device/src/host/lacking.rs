@@ -121,7 +121,7 @@ fn missing_name(said: &str) -> Option<String> {
     // Compilers say last what else might be meant.
     let said = said.split("did you mean").next().unwrap_or(said);
     let of = |name: &str| {
-        NAMES.iter().find(|(_, names)| names.split(' ').any(|own| own == name)).map(|(what, _)| *what)
+        NAMES.iter().find(|(_, names)| names.split(' ').any(|known| known == name)).map(|(what, _)| *what)
     };
     quoted(said).find_map(|name| of(name).map(|what| format!("`{name}` ({what})")))
 }

@@ -11,12 +11,13 @@ use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
 use super::cluster_order::cluster_of;
-use super::conflict::{Conflict, Ground, conflict, note_read};
 use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
 use super::image::{GUARD, ModuleImage, Variable};
 use super::order::{BlockOrder, LaunchOrder};
 use super::regions::{Region, RegionKind, Regions};
-use super::shadow::{ANYBODY, AccessKind, AccessRecord, SeenAccess, ThreadPlace};
+use super::shadow::{
+    ANYBODY, AccessKind, AccessRecord, Conflict, Ground, SeenAccess, ThreadPlace, conflict, note_read,
+};
 use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
 use crate::host::pattern;

@@ -21,8 +21,8 @@ pub struct ClusterOrder {
 }
 
 /// The later of two numbers, which may have begun anew.
-fn later(one: Option<u32>, other: u32) -> Option<u32> {
-    Some(one.filter(|one| one.wrapping_sub(other).cast_signed() >= 0).unwrap_or(other))
+fn later(known: Option<u32>, new: u32) -> Option<u32> {
+    Some(known.filter(|known| known.wrapping_sub(new).cast_signed() >= 0).unwrap_or(new))
 }
 
 fn keys(place: &ThreadPlace, at: u32) -> [(bool, u32); 2] {
@@ -46,15 +46,15 @@ impl ClusterOrder {
 
 impl AccessChecker {
     pub(super) fn pass_barrier_of_cluster(&mut self, place: &ThreadPlace) {
-        self.learn(place, |own| own.arrived);
+        self.learn(place, |cluster| cluster.arrived);
     }
 
     pub(super) fn pass_phase_of_cluster(&mut self, place: &ThreadPlace, at: u32) {
-        self.learn(place, |own| keys(place, at).iter().find_map(|key| own.sent.get(key).copied()));
+        self.learn(place, |cluster| keys(place, at).iter().find_map(|key| cluster.sent.get(key).copied()));
     }
 
     fn learn(&mut self, place: &ThreadPlace, left: impl Fn(&ClusterOrder) -> Option<u32>) {
-        let Some(at) = self.blocks.iter().position(|own| own.runner == place.runner) else { return };
+        let Some(at) = self.blocks.iter().position(|block| block.runner == place.runner) else { return };
         let members = std::mem::take(&mut self.blocks[at].order.cluster().blocks);
         if members.len() > 1 {
             for other in 0..self.blocks.len() {
@@ -63,8 +63,8 @@ impl AccessChecker {
                     continue;
                 }
                 if let Some(new) = left(order.cluster()) {
-                    let own = self.blocks[at].order.cluster();
-                    own.known = later(own.known, new);
+                    let cluster = self.blocks[at].order.cluster();
+                    cluster.known = later(cluster.known, new);
                 }
             }
         }

@@ -63,8 +63,8 @@ pub const GUARD: &str = "guard variable";
 pub fn variables(binary: &[u8]) -> (Vec<Variable>, Vec<Variable>) {
     let Ok(file) = object::File::parse(binary) else { return Default::default() };
     let of_kind = |kind: SymbolKind| -> Vec<Variable> {
-        let own = file.symbols().filter(|symbol| symbol.kind() == kind && symbol.size() > 0);
-        let read = own.filter_map(|symbol| {
+        let symbols = file.symbols().filter(|symbol| symbol.kind() == kind && symbol.size() > 0);
+        let read = symbols.filter_map(|symbol| {
             let name = readable(symbol.name().ok()?);
             let runtimes = kind == SymbolKind::Data && (name.starts_with("__") || name.contains('.'));
             let (offset, bytes) = (symbol.address() as usize, symbol.size() as usize);

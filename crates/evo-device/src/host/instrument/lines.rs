@@ -9,7 +9,7 @@ struct LineRow {
     address: u64,
     line: u64,
     /// Whether the line is one of the kernel's file rather than of our headers.
-    own: bool,
+    is_kernels: bool,
     end: bool,
 }
 
@@ -41,7 +41,7 @@ impl LineTable {
     pub fn line(&self, address: u64) -> Option<u32> {
         let until = self.rows.partition_point(|row| row.address < address);
         let run = self.rows[..until].iter().rev().take_while(|row| !row.end);
-        let row = run.into_iter().find(|row| row.own && row.line > 0)?;
+        let row = run.into_iter().find(|row| row.is_kernels && row.line > 0)?;
         u32::try_from(row.line).ok()
     }
 }
@@ -52,12 +52,12 @@ fn read_unit(lines: &Lines<'_>, offset: DebugLineOffset, rows: &mut Vec<LineRow>
     let header = program.header();
     let length = usize::from(header.format().initial_length_size()) + header.unit_length();
     while let Ok(Some((header, row))) = program.next_row() {
-        let own = row.file(header).is_some_and(|file| match file.path_name() {
+        let is_kernels = row.file(header).is_some_and(|file| match file.path_name() {
             AttributeValue::String(name) => !is_foreign(&name),
             _ => false,
         });
         let line = row.line().map_or(0, u64::from);
-        rows.push(LineRow { address: row.address(), line, own, end: row.end_sequence() });
+        rows.push(LineRow { address: row.address(), line, is_kernels, end: row.end_sequence() });
     }
     Ok(length)
 }

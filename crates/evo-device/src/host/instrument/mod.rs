@@ -2,7 +2,6 @@
 
 mod checker;
 mod cluster_order;
-mod conflict;
 mod finding;
 mod image;
 mod lines;

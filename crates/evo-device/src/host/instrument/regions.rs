@@ -60,28 +60,28 @@ impl Regions {
     }
 
     pub fn remove_shared(&mut self, owner: usize) {
-        self.list.retain(|own| !own.is_shared() || own.owner != owner);
+        self.list.retain(|region| !region.is_shared() || region.owner != owner);
         self.last = 0;
     }
 
     /// Static shared memory of a block changes places, because another of its cluster has its turn.
     pub fn moves(&mut self, owner: usize, (from, to, bytes): (usize, usize, usize)) {
-        for own in self.list.iter_mut().filter(|own| own.is_shared() && own.owner == owner) {
-            let offset = own.start.wrapping_sub(from);
+        for region in self.list.iter_mut().filter(|region| region.is_shared() && region.owner == owner) {
+            let offset = region.start.wrapping_sub(from);
             if offset < bytes {
-                own.start = to + offset;
+                region.start = to + offset;
             }
         }
         self.last = 0;
     }
 
     pub fn remove_heap(&mut self, start: usize) {
-        self.list.retain(|own| own.kind != RegionKind::Heap || own.start != start);
+        self.list.retain(|region| region.kind != RegionKind::Heap || region.start != start);
         self.last = 0;
     }
 
     pub fn find(&mut self, address: usize) -> Option<usize> {
-        let holds = |own: &Region| address.wrapping_sub(own.start) < own.bytes;
+        let holds = |region: &Region| address.wrapping_sub(region.start) < region.bytes;
         if self.list.get(self.last).is_some_and(holds) {
             return Some(self.last);
         }
@@ -90,11 +90,11 @@ impl Regions {
     }
 
     pub fn nearest(&self, address: usize) -> Option<&Region> {
-        let distance = |own: &&Region| match address < own.start {
-            true => own.start - address,
-            false => (address + 1).saturating_sub(own.end()),
+        let distance = |region: &&Region| match address < region.start {
+            true => region.start - address,
+            false => (address + 1).saturating_sub(region.end()),
         };
-        self.list.iter().min_by_key(distance).filter(|own| distance(own) <= NEAR)
+        self.list.iter().min_by_key(distance).filter(|region| distance(region) <= NEAR)
     }
 
     pub fn get(&self, position: usize) -> &Region {

@@ -33,8 +33,10 @@ pub(super) struct Call {
 /// A refusal ends the launch, as what no GPU does either.
 pub(super) type Answer = Result<u64, Cow<'static, str>>;
 
+type Operation = fn(&mut Call) -> Answer;
+
 /// In the order of the header's enumeration.
-const OPERATIONS: [(&str, fn(&mut Call) -> Answer); 46] = [
+const OPERATIONS: [(&str, Operation); 46] = [
     ("EVO_IS_SHARED", |call| Ok(u64::from(call.runner().is_shared(call.at, call.detail as usize)))),
     ("EVO_NAMED", named_barrier),
     ("EVO_COPY_ISSUE", |call| {
@@ -67,7 +69,7 @@ const OPERATIONS: [(&str, fn(&mut Call) -> Answer); 46] = [
     }),
     ("EVO_BAR_ARRIVE", |call| {
         // The phase that the arrival belongs to.
-        let phase = call.barriers().find(call.at).map_or(0, |own| u64::from(own.phase));
+        let phase = call.barriers().find(call.at).map_or(0, |barrier| u64::from(barrier.phase));
         if call.barriers().arrive(call.at, *call.memory())? {
             call.runner().release_phase(call.at);
         }
@@ -214,22 +216,22 @@ const OPERATIONS: [(&str, fn(&mut Call) -> Answer); 46] = [
         let first = call.thread / 128 * 128;
         let threads = &call.runner().hopper.products[first..first + 128];
         let group = threads[0].commits;
-        if threads.iter().any(|own| own.commits != group) {
+        if threads.iter().any(|thread| thread.commits != group) {
             return Err(
                 "the threads of a warpgroup have called wgmma_commit different numbers of times".into()
             );
         }
         // SAFETY: the header passes the address of a product.
         let issued = unsafe { *(call.at as *const IssuedProduct) };
-        let own = call.group();
-        own.issued += 1;
-        own.products.push(IssuedProduct { group, number: own.issued, ..issued });
+        let warpgroup = call.group();
+        warpgroup.issued += 1;
+        warpgroup.products.push(IssuedProduct { group, number: warpgroup.issued, ..issued });
         Ok(0)
     }),
     ("EVO_GROUP_DUE", |call| {
         let left = call.detail as u32;
         let end = call.products().waited(left);
-        let Some(due) = call.group().products.iter().find(|own| own.group < end).copied() else {
+        let Some(due) = call.group().products.iter().find(|product| product.group < end).copied() else {
             return Ok(0);
         };
         // SAFETY: the header passes the address of a product.
@@ -238,9 +240,9 @@ const OPERATIONS: [(&str, fn(&mut Call) -> Answer); 46] = [
     }),
     ("EVO_GROUP_GIVE_BACK", |call| {
         let left = call.detail as u32;
-        let own = call.products();
-        let end = own.waited(left);
-        while let Some((at, values)) = own.give_back(end) {
+        let products = call.products();
+        let end = products.waited(left);
+        while let Some((at, values)) = products.give_back(end) {
             // SAFETY: they are the calling thread's, whose product wants them after this wait.
             let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, values.len()) };
             if !is_poison(sums) {
@@ -251,8 +253,8 @@ const OPERATIONS: [(&str, fn(&mut Call) -> Answer); 46] = [
         Ok(0)
     }),
     ("EVO_GROUP_REGISTERS", |call| {
-        let (own, registers) = (call.thread / 128, call.detail as u32);
-        match refused_registers(&call.runner().hopper.groups, own, registers) {
+        let (number, registers) = (call.thread / 128, call.detail as u32);
+        match refused_registers(&call.runner().hopper.groups, number, registers) {
             Some(text) => Err(text.into()),
             None => {
                 call.group().registers = registers;
@@ -273,7 +275,7 @@ const OPERATIONS: [(&str, fn(&mut Call) -> Answer); 46] = [
         // be overwritten.
         let number = call.detail;
         let products = &mut call.group().products;
-        let known = products.iter().position(|own| u64::from(own.number) == number);
+        let known = products.iter().position(|product| u64::from(product.number) == number);
         known.map(|known| products.remove(known));
         Ok(u64::from(known.is_some()))
     }),
@@ -377,8 +379,8 @@ fn wait_for_phase(call: &mut Call, kind: i32) -> Answer {
 fn load(call: &mut Call, rank: Option<u64>) -> Answer {
     let data: Box<[u8]> = call.queue().staging.as_slice().into();
     let (places, line) = ([call.at, call.from], call.line);
-    let own = (runner_of(call.record), places[0], places[1]);
-    let (there, to, barrier) = rank.map_or(Ok(own), |rank| landing_place(call.record, places, rank))?;
+    let here = (runner_of(call.record), places[0], places[1]);
+    let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call.record, places, rank))?;
     // SAFETY: threads of all blocks are suspended but for the caller, which does not wait while the reference is used.
     let there = unsafe { &mut *there };
     // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
