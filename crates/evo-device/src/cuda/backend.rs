@@ -9,8 +9,8 @@ use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
-use super::buffer::Buffer;
 use super::context::CudaContext;
+use super::memory::Buffer;
 use super::support::Support;
 use super::{driver, info, timing};
 use crate::device::{

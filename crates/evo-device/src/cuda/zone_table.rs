@@ -6,8 +6,8 @@
 use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 
-use super::buffer::Zone;
 use super::driver::{self, check};
+use super::memory::Zone;
 
 const CLEAN: [u64; 2] = [u64::MAX, 0];
 const CAPACITY_FIRST: usize = 1024;

@@ -19,7 +19,7 @@ use super::machine;
 use super::module::HostModule;
 use super::preempt::{self, SliceTicker, TurnClocks};
 use super::runner::{BlockSequence, WINDOW, Work};
-use super::seat::{LaunchMemory, Seat};
+use super::seat::Seat;
 use super::tls;
 use super::zones::SharedVariable;
 
@@ -102,7 +102,7 @@ impl SharedLaunch {
                 break;
             }
             seat.clock.block();
-            if let Err(error) = seat.run(self.memory(), order.at(position), statics) {
+            if let Err(error) = seat.run(self, order.at(position), statics) {
                 self.fail(error);
             }
         }
@@ -110,17 +110,6 @@ impl SharedLaunch {
         fault::in_kernel(false);
         if let Some(line) = seat.early_exit() {
             self.early_exit.store(line, Ordering::Relaxed);
-        }
-    }
-
-    fn memory(&self) -> LaunchMemory<'_> {
-        LaunchMemory {
-            work: &self.work,
-            pattern: self.pattern,
-            code: self.statics.code(),
-            zoned: &self.zoned,
-            looks_beside: self.looks_beside,
-            checker: self.checker,
         }
     }
 
