@@ -29,7 +29,7 @@ use super::search_path::SearchPath;
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
-use super::{cache, cache_size, diagnose, guard, host_half, manifest};
+use super::{cache, cache_size, diagnose, host_half, includes, manifest};
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
@@ -273,7 +273,7 @@ impl CompileLane {
     /// Before the cache: a source that is refused must be refused whatever an older evo stored for it.
     fn check_includes(&self, source: &KernelSource) -> Result<(), Box<Verdict>> {
         match self.shared.options.checks.include(GateCheck::IncludePaths) {
-            true => guard::check(&source.text, &source.file_name),
+            true => includes::check(&source.text),
             false => Ok(()),
         }
     }

@@ -6,9 +6,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::{env, fs, io};
 
 use evo_device::host::{initializers, translate};
 use evo_protocol::binary::{EntryResources, KernelSource};
@@ -19,13 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, touch};
 use super::compiled::Compiled;
+use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::answer_within;
-use super::opened::{self, Roots};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
-use super::{diagnose, entries, guard, image, known_options};
+use super::{dependencies, diagnose, entries, image, includes, known_options};
 use evo_system::process::{self, CappedLog};
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
@@ -36,6 +35,17 @@ const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 const USUAL: &[&str] = &["c++", "g++", "clang++"];
 
 const HEADER_NAME: &str = "evo_cuda.h";
+
+/// Programs that put themselves before a compiler. They write to folders of their own, or hand the source to a server,
+/// which opens what it likes; and evo keeps what was compiled itself.
+const LAUNCHERS: [&str; 5] = ["ccache", "sccache", "buildcache", "distcc", "icecc"];
+
+/// Parts of the folders that systems and compilers are installed below.
+const PARTS: [&str; 7] = ["bin", "lib", "lib32", "lib64", "libx32", "libexec", "include"];
+
+/// What else compilers open that says nothing of anybody. Stores of packages are for everybody to read.
+const HARMLESS: [&str; 5] =
+    ["/etc/ld.so.cache", "/proc/cpuinfo", "/proc/meminfo", "/nix/store", "/gnu/store"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCompiler {
@@ -102,11 +112,67 @@ impl HostCompiler {
         !self.version.contains("clang") && self.version.contains('(')
     }
 
+    fn words(&self) -> &[String] {
+        let launches = |word: &str| LAUNCHERS.contains(&word.rsplit('/').next().unwrap_or(word));
+        match &self.command[..] {
+            [first, rest @ ..] if !rest.is_empty() && launches(first) => rest,
+            words => words,
+        }
+    }
+
     fn start(&self) -> Command {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
+        let words = self.words();
+        let mut command = Command::new(&words[0]);
+        // The compiler of the path may be a link to the cache.
+        command.args(&words[1..]).env("CCACHE_DISABLE", "1");
         command
     }
+
+    /// What the compiler, its assembler and its linker are made of: what lies below the folders where systems install
+    /// them, what lies beside their programs, and what the compiler's own words and answers name.
+    fn reach(&self) -> Reach {
+        let answers = |question: &str| {
+            let mut command = self.start();
+            command.arg(question);
+            answer_within(command, VERSION_DEADLINE).ok().flatten().unwrap_or_default()
+        };
+        let parts = ["as", "ld"].map(|part| answers(&format!("-print-prog-name={part}")).trim().to_string());
+        let programs: Vec<PathBuf> =
+            self.words().iter().chain(&parts).filter_map(|word| program(word)).collect();
+        let homes = programs.iter().filter_map(|program| program.parent()?.parent().map(Path::to_path_buf));
+        let homes = ["/", "/usr", "/usr/local"].map(PathBuf::from).into_iter().chain(homes);
+        let mut executable: Vec<PathBuf> = homes
+            .flat_map(|home| PARTS.map(|part| home.join(part)))
+            .chain(programs.iter().cloned())
+            .collect();
+        // `libraries: =/usr/lib/gcc/x86_64-linux-gnu/12/:…`
+        let searched = answers("-print-search-dirs");
+        let lists =
+            searched.lines().filter_map(|line| Some(line.split_once(": ")?.1.trim_start_matches('=')));
+        let variables = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH"].map(|name| env::var_os(name));
+        executable.extend(lists.flat_map(env::split_paths));
+        executable.extend(variables.iter().flatten().flat_map(env::split_paths));
+        executable.push(PathBuf::from(answers("-print-sysroot").trim()));
+        let values = self.words().iter().flat_map(|word| [Some(&**word), word.get(2..), after_sign(word)]);
+        let mut readable: Vec<PathBuf> = values.flatten().map(PathBuf::from).collect();
+        readable.extend(HARMLESS.map(PathBuf::from));
+        executable.retain(|folder| !folder.as_os_str().is_empty());
+        Reach { readable, executable, writable: vec![PathBuf::from("/dev/null")] }
+    }
+}
+
+fn after_sign(word: &str) -> Option<&str> {
+    Some(word.split_once('=')?.1)
+}
+
+/// The file behind a word of a command line.
+fn program(word: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = match word.contains('/') {
+        true => vec![PathBuf::from(word)],
+        false => env::split_paths(&path).map(|folder| folder.join(word)).collect(),
+    };
+    places.into_iter().find(|place| place.is_file())?.canonicalize().ok()
 }
 
 pub struct HostToolchain {
@@ -119,9 +185,8 @@ pub struct HostToolchain {
     scratch: PathBuf,
     /// Files that evo's own header reads; the compiler's version stands for them.
     own_files: HashSet<PathBuf>,
-    roots: Roots,
-    /// The compiler's own folders, asked for when a source first reads a file that is nowhere else.
-    own_roots: OnceLock<Roots>,
+    /// What the compiler may open whatever the source; `None` for everything.
+    reach: Option<Reach>,
 }
 
 impl HostToolchain {
@@ -150,20 +215,25 @@ impl HostToolchain {
             include,
             scratch: scratch.to_path_buf(),
             own_files: HashSet::new(),
-            roots: Roots::default(),
-            own_roots: OnceLock::new(),
+            reach: None,
         };
         touch(&toolchain.include);
-        toolchain.roots = Roots::new(toolchain.readable());
+        let mut reach = compiler.reach();
+        let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
+        add(&mut reach, environment);
+        reach.readable.push(toolchain.include.clone());
+        reach.writable.push(toolchain.scratch.clone());
+        toolchain.reach = Some(reach);
         toolchain.precompile("plain", &toolchain.flags);
         // Without the list (no precompiled header, no list), every file that a source reads is hashed.
-        let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
-        toolchain.own_files = opened::listed(&list).into_iter().collect();
+        toolchain.own_files = dependencies::read(&toolchain.own_list()).into_iter().collect();
         Ok(toolchain)
     }
 
+    /// Lets sources make the compiler open any file.
+    #[must_use]
     pub fn trusting(self) -> HostToolchain {
-        HostToolchain { roots: Roots::default(), ..self }
+        HostToolchain { reach: None, ..self }
     }
 
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
@@ -184,14 +254,10 @@ impl HostToolchain {
             false => self.step(&self.flags, &options, &input, &output, Some(&list)),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
-        // Only the start of a long log of a failure: the line that tells of a file may have been dropped, while
-        // what quotes the file may not. A compiler that succeeds lists all files.
-        let said = if end.status.success() { end.log.text() } else { end.log.start() };
-        let (text, mut opened) = opened::split(&said);
-        opened.extend(opened::listed(&fs::read_to_string(&list).unwrap_or_default()));
-        if let Some(file) = self.foreign(&options, &opened) {
-            // Without the log, which may quote the file.
-            return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
+        let text = end.log.text();
+        if !end.status.success() && self.reach.is_some() {
+            let search = SearchPath::default().with_options(options.iter().map(String::as_str));
+            includes::unopened(&text, &search.folders).map_or(Ok(()), Err)?;
         }
         if let Some(verdict) = fenced(end.status, &text) {
             return Err(verdict);
@@ -300,10 +366,10 @@ impl HostToolchain {
         // Ours first: folders of the CUDA toolkit or of CCCL that options name have headers for GPUs only.
         command.args(flags).arg("-I").arg(&self.include).args(options).arg("-pipe");
         if let Some(list) = list {
-            command.arg("-H").arg("-MD").arg("-MF").arg(list);
+            command.arg("-MD").arg("-MF").arg(list);
         }
         command.arg("-o").arg(output).arg(input);
-        self.run(command)
+        self.run(command, options)
     }
 
     fn read(&self, list: &Path) -> Vec<PathBuf> {
@@ -311,37 +377,7 @@ impl HostToolchain {
             let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
             !own && !self.own_files.contains(path)
         };
-        let read = opened::listed(&fs::read_to_string(list).unwrap_or_default());
-        read.into_iter().filter(foreign).collect()
-    }
-
-    fn readable(&self) -> Vec<PathBuf> {
-        let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
-        let mut paths = environment.folders;
-        paths.extend(environment.forced.iter().map(PathBuf::from));
-        // Compilers read this file before every other, if it is there.
-        paths.push(PathBuf::from("/usr/include/stdc-predef.h"));
-        paths.extend([self.include.clone(), self.scratch.clone()]);
-        paths
-    }
-
-    fn foreign<'f>(&self, options: &[String], opened: &'f [PathBuf]) -> Option<&'f PathBuf> {
-        let search = SearchPath::default().with_options(options.iter().map(String::as_str));
-        let forced = search.forced.iter().map(PathBuf::from);
-        let roots = self.roots.with(search.folders.iter().cloned().chain(forced));
-        let unknown = opened.iter().filter(|file| !self.own_files.contains(*file));
-        let unknown: Vec<&PathBuf> = unknown.filter(|file| roots.foreign([*file]).is_some()).collect();
-        if unknown.is_empty() {
-            return None;
-        }
-        let own = self.own_roots.get_or_init(|| {
-            let mut command = self.compiler.start();
-            command.args(["-E", "-v", "-x", "c++", "/dev/null"]);
-            // A compiler that does not tell its own folders cannot be judged by what it opens.
-            let told = self.run(command).map(|end| end.log.text()).unwrap_or_default();
-            Roots::new(opened::searched(&told))
-        });
-        own.foreign(unknown)
+        dependencies::read(list).into_iter().filter(foreign).collect()
     }
 
     fn own_list(&self) -> PathBuf {
@@ -361,7 +397,7 @@ impl HostToolchain {
         let list = self.scratch.join("header.d");
         command.args(translate::header_flags(flags)).arg("-MD").arg("-MF").arg(&list);
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
-        if self.run(command).is_ok_and(|end| end.status.success()) {
+        if self.run(command, &[]).is_ok_and(|end| end.status.success()) {
             // The list first: other processes look for the header.
             let kept = self.include.join(format!("{HEADER_NAME}.{name}.d"));
             let listed = fs::create_dir_all(&folder).and_then(|()| fs::rename(&list, kept));
@@ -370,11 +406,17 @@ impl HostToolchain {
     }
 
     /// Temporary files go to our scratch folder, and both outputs are drained.
-    fn run(&self, mut command: Command) -> io::Result<CompilerEnd> {
+    fn run(&self, mut command: Command, options: &[String]) -> io::Result<CompilerEnd> {
         let (reader, writer) = io::pipe()?;
         // One pipe for both outputs, so that messages keep their order.
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
-        let child = command.spawn()?;
+        let child = match self.reach.clone() {
+            Some(mut reach) => {
+                add(&mut reach, SearchPath::default().with_options(options.iter().map(String::as_str)));
+                confined::run(&reach, || command.spawn())??
+            }
+            None => command.spawn()?,
+        };
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
         // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is
@@ -383,6 +425,13 @@ impl HostToolchain {
         let (status, memory_peak) = process::wait_measured(child)?;
         Ok(CompilerEnd { status, log, memory_peak })
     }
+}
+
+/// Folders that somebody names, with what they link to.
+fn add(reach: &mut Reach, search: SearchPath) {
+    reach.readable.extend(confined::linked(&search.folders));
+    reach.readable.extend(search.folders);
+    reach.readable.extend(search.forced.into_iter().map(PathBuf::from));
 }
 
 struct CompilerEnd {

@@ -19,13 +19,14 @@ use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::compiled::{Compiled, launched};
+use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate};
 use super::search_path::SearchPath;
 use super::strong;
-use super::{confined, diagnose, entries, image, ptxas_log, standard};
+use super::{diagnose, entries, image, includes, ptxas_log, standard};
 use evo_system::process;
 
 type Program = *mut c_void;
@@ -155,12 +156,13 @@ impl NvrtcLibrary {
             toolchain: format!("nvrtc {major}.{minor}"),
             version: (major, minor),
             includes: self.includes.clone(),
+            // Some packagers put a toolkit together from links.
             beside: self
                 .path
                 .parent()
                 .map(Path::to_path_buf)
                 .into_iter()
-                .chain(linked(&self.includes))
+                .chain(confined::linked(&self.includes))
                 .collect(),
             is_confined: true,
             fingerprint: ContentHash::of_parts(parts.iter().map(Vec::as_slice)),
@@ -168,13 +170,6 @@ impl NvrtcLibrary {
             _builtins: builtins,
         })
     }
-}
-
-/// Some packagers put a toolkit together from links, whose targets would be out of reach.
-fn linked(folders: &[PathBuf]) -> Vec<PathBuf> {
-    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    links.filter_map(|link| link.path().canonicalize().ok()).collect()
 }
 
 fn open(path: &Path, flags: c_int) -> Result<Library, libloading::Error> {
@@ -221,20 +216,22 @@ impl Nvrtc {
         if !self.is_confined {
             return self.compile_as(source, options);
         }
-        confined::run(&self.readable(source), || self.compile_as(source, options)).unwrap_or_else(|error| {
+        confined::run(&self.reach(source), || self.compile_as(source, options)).unwrap_or_else(|error| {
             let message = format!("cannot start a thread for NVRTC: {error}");
             Err(diagnose::machine(message, process::EXHAUSTED_HINT))
         })
     }
 
-    fn readable(&self, source: &KernelSource) -> Vec<PathBuf> {
+    fn reach(&self, source: &KernelSource) -> Reach {
         let options = source.options.iter().map(String::as_str);
         let search = SearchPath::default().with_options(options.clone());
         let named = options.filter(|option| !option.trim_start_matches('-').starts_with(['D', 'd']));
         // The file of an option such as `--use-pch=kernel.pch`.
         let named = named.filter_map(|option| Some(PathBuf::from(option.split_once('=')?.1)));
         let own = self.includes.iter().chain(&self.beside).cloned();
-        own.chain(search.folders).chain(search.forced.iter().map(PathBuf::from)).chain(named).collect()
+        let forced = search.forced.iter().map(PathBuf::from);
+        let readable = own.chain(search.folders).chain(forced).chain(named).collect();
+        Reach { readable, ..Reach::default() }
     }
 
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
@@ -304,6 +301,9 @@ impl Nvrtc {
         // SAFETY: NVRTC gives a static text for every number.
         let name = unsafe { CStr::from_ptr((self.functions.error_string)(status)) }.to_string_lossy();
         let memory = own_memory();
+        if let Some(verdict) = includes::unopened(log, &[]).filter(|_| self.is_confined) {
+            return verdict;
+        }
         let mut verdict = match status {
             OUT_OF_MEMORY => diagnose::out_of_memory(log, memory),
             COMPILATION => diagnose::refused(log, memory),
@@ -519,24 +519,6 @@ mod tests {
             __syncthreads();\n\
             if (at < n) y[at] = erff(tile[127 - threadIdx.x]) + folded<7>(x, at);\n\
         }\n";
-
-    #[test]
-    fn header_folders_may_be_made_of_links() {
-        let root = tempfile::tempdir().unwrap();
-        let place = |name: &str| root.path().canonicalize().unwrap().join(name);
-        std::fs::create_dir_all(place("store/nv")).unwrap();
-        std::fs::create_dir(place("include")).unwrap();
-        for (name, target) in [("nv", "store/nv"), ("gone.h", "absent"), ("cuda_fp16.h", "store/cuda_fp16.h")]
-        {
-            std::os::unix::fs::symlink(place(target), place("include").join(name)).unwrap();
-        }
-        for name in ["store/cuda_fp16.h", "include/own.h"] {
-            std::fs::write(place(name), "").unwrap();
-        }
-        let mut found = linked(&[place("include"), place("absent")]);
-        found.sort();
-        assert_eq!(found, [place("store/cuda_fp16.h"), place("store/nv")]);
-    }
 
     #[test]
     fn line_information_leaves_the_code_alone() {

@@ -46,7 +46,7 @@ gate_checks! {
     LimitCluster "limit_cluster" StaticLimits "Blocks of a cluster."
     LimitMemory "limit_memory" StaticLimits "Bytes of all buffers of a problem."
     LimitWork "limit_work" StaticLimits "A timed problem launches something."
-    IncludePaths "include_paths" Compile "No file is included by an absolute, climbing or computed path."
+    IncludePaths "include_paths" Compile "No file outside the include folders is opened."
     Spills "spills" Compile "Spilled bytes, where the space has a limit."
     CompiledLimits "compiled_limits" Compile "Registers, shared memory and threads, with what the compiler reports."
     VariantHash "variant_hash" Launch "The loaded module carries this variant's hash."

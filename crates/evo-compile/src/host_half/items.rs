@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lines::SourceLines;
+use crate::lines::SourceLines;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {

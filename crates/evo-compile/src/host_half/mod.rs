@@ -7,7 +7,6 @@
 //! nothing.
 
 mod items;
-mod lines;
 mod merge;
 
 use std::borrow::Cow;
@@ -17,9 +16,8 @@ use std::path::PathBuf;
 use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::Verdict;
 
+use crate::lines::{DirectiveLine, SourceLines, included};
 use items::{ItemKind, SourceItem};
-pub use lines::SourceLines;
-use lines::{DirectiveLine, included_name};
 
 use super::standard::OF_HOSTS;
 
@@ -77,7 +75,7 @@ pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) ->
     // What is left names the library, or its headers were for the host.
     let names_thrust = String::from_utf8_lossy(&out).contains("thrust::");
     for directive in lines.directives.iter().filter(|own| {
-        !names_thrust && included_name(text, own).is_some_and(|name| name.starts_with("thrust/"))
+        !names_thrust && included_header(text, own).is_some_and(|name| name.starts_with("thrust/"))
     }) {
         out[directive.range.clone()].fill(b' ');
     }
@@ -136,8 +134,12 @@ impl DeviceHalf<'_> {
     }
 }
 
+fn included_header<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
+    included(text, directive)?.name()
+}
+
 fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
-    included_name(text, directive).is_some_and(|name| OF_HOSTS.split(' ').any(|own| own == name))
+    included_header(text, directive).is_some_and(|name| OF_HOSTS.split(' ').any(|own| own == name))
 }
 
 fn suspicious_line(text: &str) -> Option<usize> {

@@ -81,7 +81,7 @@ fn every_fixture_compiles_for_a_gpu() {
         jobs: 2,
         cache: folder.path().to_path_buf(),
         toolbox: toolchain::toolbox(),
-        // One fixture includes a file whose name nobody can look at.
+        // One fixture includes a file by a name that climbs.
         checks: CheckSet::without(GateCheck::IncludePaths, None),
         ..FarmOptions::new(DeviceKind::Cuda, "sm_90a")
     };

@@ -75,10 +75,59 @@ impl<'a> SourceLines<'a> {
     }
 }
 
-pub fn included_name<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
-    let own = text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
-    let name = own.strip_prefix("include").map(|rest| rest.trim_start().trim_start_matches(['<', '"']));
-    name.and_then(|rest| rest.split(['>', '"']).next()).filter(|_| !own.contains('\n'))
+/// Words after `#` that are followed by a file.
+const INCLUSIONS: [&str; 4] = ["include", "include_next", "import", "embed"];
+
+/// Operators that ask for a file as a directive would.
+const QUESTIONS: [&str; 3] = ["__has_include", "__has_include_next", "__has_embed"];
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum NamedFile<'a> {
+    Quoted(&'a str),
+    Bracketed(&'a str),
+    /// What only the preprocessor can tell: a macro, or an expression of a template.
+    Computed,
+}
+
+impl<'a> NamedFile<'a> {
+    fn of(text: &'a str) -> NamedFile<'a> {
+        let text = text.trim_start();
+        let name = |quoted: bool| {
+            let rest = text.strip_prefix(if quoted { '"' } else { '<' })?;
+            let (name, _) = rest.split_once(if quoted { '"' } else { '>' })?;
+            (!name.contains(['{', '\n'])).then_some(name)
+        };
+        match (name(true), name(false)) {
+            (Some(name), _) => NamedFile::Quoted(name),
+            (None, Some(name)) => NamedFile::Bracketed(name),
+            (None, None) => NamedFile::Computed,
+        }
+    }
+
+    pub fn name(&self) -> Option<&'a str> {
+        match self {
+            NamedFile::Quoted(name) | NamedFile::Bracketed(name) => Some(name),
+            NamedFile::Computed => None,
+        }
+    }
+}
+
+/// Of `#include` and the like. Nothing of another directive.
+pub fn included<'a>(text: &'a str, directive: &DirectiveLine) -> Option<NamedFile<'a>> {
+    let line = &text[directive.range.clone()];
+    let word = INCLUSIONS.iter().find(|word| **word == directive.word)?;
+    let behind = line.find(word).map_or("", |at| &line[at + word.len()..]);
+    Some(NamedFile::of(behind))
+}
+
+/// Every file that a directive includes or asks for.
+pub fn named_files<'a>(text: &'a str, directive: &DirectiveLine) -> Vec<NamedFile<'a>> {
+    let line = &text[directive.range.clone()];
+    let asks = ["if", "elif"].contains(&directive.word.as_str());
+    let questions = QUESTIONS.iter().filter(|_| asks).flat_map(|word| line.match_indices(word));
+    // `defined(__has_include)` asks for no file, and `__has_include_next` is met twice.
+    let operands = questions.filter_map(|(at, word)| line[at + word.len()..].trim_start().strip_prefix('('));
+    included(text, directive).into_iter().chain(operands.map(NamedFile::of)).collect()
 }
 
 /// Signs of which compilers make others: digraphs, and trigraphs where a standard before C++17 is asked for.
