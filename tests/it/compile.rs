@@ -84,7 +84,7 @@ impl Bench {
 
     /// Scratch folders and half-written files that are left.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        let folder = self.options.cache.join("v4/tmp");
+        let folder = self.options.cache.join("v5/tmp");
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }

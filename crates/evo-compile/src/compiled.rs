@@ -1,7 +1,5 @@
 //! What a compiler made of one source, before it is kept in the cache.
 
-use std::path::PathBuf;
-
 use evo_protocol::binary::EntryResources;
 use evo_space::genome::ContentHash;
 
@@ -12,8 +10,6 @@ pub struct Compiled {
     pub resources: Vec<EntryResources>,
     pub log: String,
     pub log_truncated: bool,
-    /// Files that it read beside the source and the toolchain's own, where the compiler tells.
-    pub read: Vec<PathBuf>,
     pub compile_ms: f64,
 }
 

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime};
-use std::{fs, thread};
+use std::thread;
+use std::time::Instant;
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::check::GateCheck;
@@ -23,13 +23,13 @@ use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
 use super::cache::Cache;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
-use super::includes::{FileReader, FileStates, IncludeScan};
+use super::includes::FileReader;
 use super::options::FarmOptions;
 use super::search_path::SearchPath;
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
 use super::wire::{CompileAnswer, CompileOrder};
-use super::{cache, cache_size, diagnose, host_half, includes, manifest};
+use super::{cache, cache_size, diagnose, host_half, includes};
 
 /// Called with a ticket and its outcome, from a thread of the farm.
 pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
@@ -218,6 +218,9 @@ impl FarmShared {
     }
 }
 
+/// Where a C++ compiler looks without being asked; its version stands for what it brings itself.
+const OF_SYSTEM: [&str; 2] = ["/usr/local/include", "/usr/include"];
+
 /// With less than this free on the cache's disk, a failed compilation is blamed on the disk.
 const ROOM_BYTES: u64 = 4 << 20;
 
@@ -281,51 +284,47 @@ impl CompileLane {
     fn answer_half(&mut self, source: KernelSource) -> CompileOutcome {
         let shared = Arc::clone(&self.shared);
         let options = &shared.options;
-        let key = cache::key(&source, options.kind, &options.arch, &shared.fingerprint);
-        if let Some(outcome) = manifest::find(&shared.cache, &key, &shared.files) {
-            return outcome;
+        let mut search = shared.search.with_options(source.options.iter().map(String::as_str));
+        if options.kind == DeviceKind::Host {
+            search.folders.extend(OF_SYSTEM.map(PathBuf::from));
         }
-        let search = shared.search.with_options(source.options.iter().map(String::as_str));
         // Hashed before the compiler reads them, and again after: an answer to files that changed in between
         // belongs to neither state.
         let scan = || shared.files.scan(&source.text, &search);
         let before = scan();
-        let (begun, start) = (SystemTime::now(), Instant::now());
-        let (outcome, read) = self.compile(source.clone());
-        // Before `keep`, which would keep an error for good that was the disk's and not the source's.
+        let key = || cache::key(&source, options.kind, &options.arch, &shared.fingerprint, &before.files);
+        let key = before.complete.then(key);
+        if let Some(outcome) = key.as_ref().and_then(|key| shared.cache.get(key)) {
+            return outcome;
+        }
+        let start = Instant::now();
+        let outcome = self.compile(source.clone());
+        // Before `put`, which would keep an error for good that was the disk's and not the source's.
         let outcome = self.with_room(outcome);
         shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // What a compiler says whose processes are being killed is not about the source.
-        if shared.is_wanted(self.number)
-            && before == scan()
-            && let Some(files) = dependencies(before, &read, begun, &shared.files)
-        {
+        if let Some(key) = key.filter(|_| shared.is_wanted(self.number) && before == scan()) {
             // A cache that cannot be written costs time later; the outcome is good.
-            let _ = manifest::keep(&shared.cache, &key, files, &outcome);
+            let _ = shared.cache.put(&key, &outcome);
         }
         outcome
     }
 
-    fn compile(&mut self, source: KernelSource) -> (CompileOutcome, Vec<PathBuf>) {
+    fn compile(&mut self, source: KernelSource) -> CompileOutcome {
         // Put back only after a good answer: every other way out drops the worker, which kills it.
-        let (mut worker, troubles) = match self.ready_worker() {
-            Ok(worker) => worker,
-            Err(verdict) => return (Err(verdict), Vec::new()),
-        };
+        let (mut worker, troubles) = self.ready_worker()?;
         let order = CompileOrder::Compile(Box::new(source));
         match worker.ask(&order, self.shared.options.deadline) {
-            Ok(CompileAnswer::Done { outcome, read }) => {
+            Ok(CompileAnswer::Done { outcome }) => {
                 // Set before the answer is told: whoever asks again is to meet a fresh worker.
-                if outcome.as_ref().is_err_and(|one| one.is_trouble() || one.is_in_doubt()) {
+                if outcome.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
                     self.shared.troubles.fetch_add(1, Ordering::SeqCst);
                 }
                 self.worker = Some((worker, troubles));
-                (outcome, read)
+                outcome
             }
-            Ok(other) => {
-                (Err(harness(format!("a compile worker answers out of turn: {other:?}"))), Vec::new())
-            }
-            Err(death) => (Err(self.lost(&death)), Vec::new()),
+            Ok(other) => Err(harness(format!("a compile worker answers out of turn: {other:?}"))),
+            Err(death) => Err(self.lost(&death)),
         }
     }
 
@@ -391,26 +390,6 @@ impl CompileLane {
         }
         Box::new(if death.waited > deadline { verdict.in_doubt() } else { verdict })
     }
-}
-
-/// What the scan found and what the compiler says it read. `None` where that cannot be told, and then the answer must
-/// not be kept.
-fn dependencies(
-    scan: IncludeScan,
-    read: &[PathBuf],
-    begun: SystemTime,
-    reader: &FileReader,
-) -> Option<FileStates> {
-    let mut files = scan.files;
-    for path in read {
-        // A file that was written while the compiler ran may not be what the compiler saw.
-        let settled =
-            fs::metadata(path).and_then(|metadata| metadata.modified()).is_ok_and(|time| time < begun);
-        if !files.contains_key(path) {
-            files.insert(path.clone(), Some(reader.hash(path).filter(|_| settled)?));
-        }
-    }
-    scan.complete.then_some(files)
 }
 
 pub const FULL_CACHE_HINT: &str = "make room, or set EVO_CACHE_DIR to a folder with free space";

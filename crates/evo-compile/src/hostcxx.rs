@@ -3,7 +3,6 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags, for g++ only, whose
 //! precompiled header is found by its name beside the header.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ use super::error::CompileSetupError;
 use super::locate::answer_within;
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
-use super::{dependencies, diagnose, entries, image, includes, known_options};
+use super::{diagnose, entries, image, includes, known_options};
 use evo_system::process::{self, CappedLog};
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
@@ -183,8 +182,6 @@ pub struct HostToolchain {
     instrumented_flags: Vec<String>,
     include: PathBuf,
     scratch: PathBuf,
-    /// Files that evo's own header reads; the compiler's version stands for them.
-    own_files: HashSet<PathBuf>,
     /// What the compiler may open whatever the source; `None` for everything.
     reach: Option<Reach>,
 }
@@ -214,7 +211,6 @@ impl HostToolchain {
             instrumented_flags,
             include,
             scratch: scratch.to_path_buf(),
-            own_files: HashSet::new(),
             reach: None,
         };
         touch(&toolchain.include);
@@ -225,8 +221,6 @@ impl HostToolchain {
         reach.writable.push(toolchain.scratch.clone());
         toolchain.reach = Some(reach);
         toolchain.precompile("plain", &toolchain.flags);
-        // Without the list (no precompiled header, no list), every file that a source reads is hashed.
-        toolchain.own_files = dependencies::read(&toolchain.own_list()).into_iter().collect();
         Ok(toolchain)
     }
 
@@ -245,13 +239,11 @@ impl HostToolchain {
         let (input, output) = (self.scratch.join("unit.cpp"), self.scratch.join("unit.so"));
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
-        let list = self.scratch.join("unit.d");
-        let _ = fs::remove_file(&list);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
         let options = translate::options(&source.options);
         let end = match source.instrumented {
-            true => self.build_instrumented(&input, &options, &output, &list),
-            false => self.step(&self.flags, &options, &input, &output, Some(&list)),
+            true => self.build_instrumented(&input, &options, &output),
+            false => self.step(&self.flags, &options, &input, &output),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
         let text = end.log.text();
@@ -283,7 +275,6 @@ impl HostToolchain {
             resources: source.entries.iter().map(entry).collect(),
             log: warnings,
             log_truncated: cut || end.log.truncated(),
-            read: self.read(&list),
             compile_ms: start.elapsed().as_secs_f64() * 1e3,
         })
     }
@@ -333,7 +324,7 @@ impl HostToolchain {
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
-        let ended = written.and_then(|()| self.step(&self.flags, &[], &input, &output, None));
+        let ended = written.and_then(|()| self.step(&self.flags, &[], &input, &output));
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
@@ -342,46 +333,28 @@ impl HostToolchain {
         input: &Path,
         options: &[String],
         output: &Path,
-        list: &Path,
     ) -> io::Result<CompilerEnd> {
         self.precompile("instrumented", &self.instrumented_flags);
         let object = self.scratch.join("unit.o");
-        let compiled = self.step(&self.instrumented_flags, options, input, &object, Some(list))?;
+        let compiled = self.step(&self.instrumented_flags, options, input, &object)?;
         match compiled.status.success() {
-            true => self.step(&translate::link_flags(), &[], &object, output, None),
+            true => self.step(&translate::link_flags(), &[], &object, output),
             false => Ok(compiled),
         }
     }
 
-    /// One call of the compiler; where it compiles, it writes the list of the files that it read.
     fn step(
         &self,
         flags: &[String],
         options: &[String],
         input: &Path,
         output: &Path,
-        list: Option<&Path>,
     ) -> io::Result<CompilerEnd> {
         let mut command = self.compiler.start();
         // Ours first: folders of the CUDA toolkit or of CCCL that options name have headers for GPUs only.
         command.args(flags).arg("-I").arg(&self.include).args(options).arg("-pipe");
-        if let Some(list) = list {
-            command.arg("-MD").arg("-MF").arg(list);
-        }
         command.arg("-o").arg(output).arg(input);
         self.run(command, options)
-    }
-
-    fn read(&self, list: &Path) -> Vec<PathBuf> {
-        let foreign = |path: &PathBuf| {
-            let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
-            !own && !self.own_files.contains(path)
-        };
-        dependencies::read(list).into_iter().filter(foreign).collect()
-    }
-
-    fn own_list(&self) -> PathBuf {
-        self.include.join(format!("{HEADER_NAME}.plain.d"))
     }
 
     /// Built under another name and renamed, so that no other process sees half of it. A failure is not an error:
@@ -394,14 +367,10 @@ impl HostToolchain {
         }
         let temporary = self.scratch.join("header.gch");
         let mut command = self.compiler.start();
-        let list = self.scratch.join("header.d");
-        command.args(translate::header_flags(flags)).arg("-MD").arg("-MF").arg(&list);
+        command.args(translate::header_flags(flags));
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
         if self.run(command, &[]).is_ok_and(|end| end.status.success()) {
-            // The list first: other processes look for the header.
-            let kept = self.include.join(format!("{HEADER_NAME}.{name}.d"));
-            let listed = fs::create_dir_all(&folder).and_then(|()| fs::rename(&list, kept));
-            let _ = listed.and_then(|()| fs::rename(&temporary, &target));
+            let _ = fs::create_dir_all(&folder).and_then(|()| fs::rename(&temporary, &target));
         }
     }
 

@@ -184,7 +184,9 @@ fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathB
 
 impl Includes {
     fn of(text: &str) -> Includes {
-        let mut includes = Includes::default();
+        // Other signs for `#` are read by compilers alone.
+        let computed = ["%:", "??="].iter().any(|sign| text.contains(sign));
+        let mut includes = Includes { computed, ..Includes::default() };
         let text = &joined(text);
         let lines = SourceLines::likely(text);
         for file in lines.directives.iter().flat_map(|directive| named_files(text, directive)) {

@@ -123,8 +123,7 @@ pub fn included<'a>(text: &'a str, directive: &DirectiveLine) -> Option<NamedFil
 /// Every file that a directive includes or asks for.
 pub fn named_files<'a>(text: &'a str, directive: &DirectiveLine) -> Vec<NamedFile<'a>> {
     let line = &text[directive.range.clone()];
-    let asks = ["if", "elif"].contains(&directive.word.as_str());
-    let questions = QUESTIONS.iter().filter(|_| asks).flat_map(|word| line.match_indices(word));
+    let questions = QUESTIONS.iter().flat_map(|word| line.match_indices(word));
     // `defined(__has_include)` asks for no file, and `__has_include_next` is met twice.
     let operands = questions.filter_map(|(at, word)| line[at + word.len()..].trim_start().strip_prefix('('));
     included(text, directive).into_iter().chain(operands.map(NamedFile::of)).collect()

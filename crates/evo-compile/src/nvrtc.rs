@@ -271,7 +271,7 @@ impl Nvrtc {
         // Lines move without a change of the code, so its hash does not count them.
         let ptx = program.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
         BinaryNotes { symbols, strong_lines: strong::strong_lines(&ptx) }.append(&mut bytes);
-        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read: Vec::new(), compile_ms })
+        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, compile_ms })
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {

@@ -1,7 +1,6 @@
 //! Inside a compile worker: a setup, then one source after another.
 
 use std::io;
-use std::path::PathBuf;
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
@@ -24,9 +23,7 @@ pub fn run() -> io::Result<()> {
             Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
         }),
         (CompileOrder::Compile(source), Some(bench)) => {
-            let mut read = Vec::new();
-            let outcome = bench.compile(&source, &mut read);
-            Some(CompileAnswer::Done { outcome, read })
+            Some(CompileAnswer::Done { outcome: bench.compile(&source) })
         }
         (CompileOrder::Setup(_), Some(_)) | (CompileOrder::Compile(_), None) => {
             eprintln!("compile worker: the first order is the setup, and the only one");
@@ -60,10 +57,9 @@ impl CompileBench {
         }
     }
 
-    fn compile(&self, source: &KernelSource, files: &mut Vec<PathBuf>) -> CompileOutcome {
-        let Compiled { bytes, code_hash, resources, mut log, log_truncated, read, compile_ms } =
+    fn compile(&self, source: &KernelSource) -> CompileOutcome {
+        let Compiled { bytes, code_hash, resources, mut log, log_truncated, compile_ms } =
             self.toolchain.compile(source, &self.setup.arch)?;
-        files.extend(read);
         let extension = match self.setup.kind {
             DeviceKind::Cuda => "cubin",
             DeviceKind::Host | DeviceKind::Replay => "so",

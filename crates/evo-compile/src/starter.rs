@@ -33,7 +33,7 @@ fn niceness(kind: DeviceKind) -> i32 {
     }
 }
 
-/// The longest answer lists every file that a source includes, a thousand and more with some libraries.
+/// An answer has what a compiler says, and what each kernel uses.
 const ANSWER_MAX: usize = 4 << 20;
 
 pub struct CompileProcess {

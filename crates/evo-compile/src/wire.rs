@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::toolchain::FoundCompiler;
 
 /// Raised by any change that an older peer would misread.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -36,5 +36,5 @@ pub struct WorkerSetup {
 pub enum CompileAnswer {
     Ready { toolchain: String, fingerprint: ContentHash },
     Refused { message: String, hint: Option<String> },
-    Done { outcome: CompileOutcome, read: Vec<PathBuf> },
+    Done { outcome: CompileOutcome },
 }
