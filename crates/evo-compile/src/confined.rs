@@ -74,11 +74,17 @@ fn is_root(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| path.parent().is_none())
 }
 
-/// What the entries of these folders link to, which is out of reach otherwise.
+/// What the entries of these folders link to, which is out of reach otherwise. A link that leads up would bring the
+/// folder's whole surroundings.
 pub fn linked(folders: &[PathBuf]) -> Vec<PathBuf> {
-    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    links.filter_map(|link| link.path().canonicalize().ok()).collect()
+    let folders = folders.iter().filter_map(|folder| folder.canonicalize().ok());
+    let targets = |folder: PathBuf| {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        let targets: Vec<PathBuf> = links.filter_map(|link| link.path().canonicalize().ok()).collect();
+        targets.into_iter().filter(move |target| !folder.starts_with(target))
+    };
+    folders.flat_map(targets).collect()
 }
 
 #[cfg(test)]
@@ -94,7 +100,8 @@ mod tests {
         let place = |name: &str| root.path().canonicalize().unwrap().join(name);
         fs::create_dir_all(place("store/nv")).unwrap();
         fs::create_dir(place("include")).unwrap();
-        for (name, target) in [("nv", "store/nv"), ("gone.h", "absent"), ("cuda_fp16.h", "store/cuda_fp16.h")]
+        for (name, target) in
+            [("nv", "store/nv"), ("gone.h", "absent"), ("up", ""), ("cuda_fp16.h", "store/cuda_fp16.h")]
         {
             std::os::unix::fs::symlink(place(target), place("include").join(name)).unwrap();
         }

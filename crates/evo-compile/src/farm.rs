@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::thread;
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
@@ -26,9 +26,9 @@ use super::error::CompileSetupError;
 use super::includes::FileReader;
 use super::options::FarmOptions;
 use super::search_path::SearchPath;
+use super::serve::{CompileAnswer, CompileOrder};
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
-use super::wire::{CompileAnswer, CompileOrder};
 use super::{cache, cache_size, diagnose, host_half, includes};
 
 /// Called with a ticket and its outcome, from a thread of the farm.

@@ -16,13 +16,14 @@ use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, touch};
-use super::compiled::Compiled;
 use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::locate::answer_within;
 use super::search_path::SearchPath;
+use super::serve::WorkerSetup;
 use super::toolbox::Toolbox;
+use super::toolchain::Compiled;
 use super::{diagnose, entries, image, includes, known_options};
 use evo_system::process::{self, CappedLog};
 
@@ -130,10 +131,10 @@ impl HostCompiler {
     /// What the compiler, its assembler and its linker are made of: what lies below the folders where systems install
     /// them, what lies beside their programs, and what the compiler's own words and answers name.
     fn reach(&self) -> Reach {
+        // In the worker's own process group, so that it ends with the worker.
         let answers = |question: &str| {
-            let mut command = self.start();
-            command.arg(question);
-            answer_within(command, VERSION_DEADLINE).ok().flatten().unwrap_or_default()
+            let output = self.start().arg(question).stdin(Stdio::null()).output();
+            output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
         };
         let parts = ["as", "ld"].map(|part| answers(&format!("-print-prog-name={part}")).trim().to_string());
         let programs: Vec<PathBuf> =
@@ -152,7 +153,8 @@ impl HostCompiler {
         executable.extend(lists.flat_map(env::split_paths));
         executable.extend(variables.iter().flatten().flat_map(env::split_paths));
         executable.push(PathBuf::from(answers("-print-sysroot").trim()));
-        let values = self.words().iter().flat_map(|word| [Some(&**word), word.get(2..), after_sign(word)]);
+        let arguments = self.words()[1..].iter();
+        let values = arguments.flat_map(|word| [Some(&**word), word.get(2..), after_sign(word)]);
         let mut readable: Vec<PathBuf> = values.flatten().map(PathBuf::from).collect();
         readable.extend(HARMLESS.map(PathBuf::from));
         executable.retain(|folder| !folder.as_os_str().is_empty());
@@ -176,7 +178,6 @@ fn program(word: &str) -> Option<PathBuf> {
 
 pub struct HostToolchain {
     compiler: HostCompiler,
-    pub(super) name: String,
     pub(super) fingerprint: ContentHash,
     flags: Vec<String>,
     instrumented_flags: Vec<String>,
@@ -187,11 +188,8 @@ pub struct HostToolchain {
 }
 
 impl HostToolchain {
-    pub fn prepare(
-        compiler: &HostCompiler,
-        cache: &Path,
-        scratch: &Path,
-    ) -> Result<HostToolchain, CompileSetupError> {
+    pub fn prepare(compiler: &HostCompiler, setup: &WorkerSetup) -> Result<HostToolchain, CompileSetupError> {
+        let WorkerSetup { cache, scratch, .. } = setup;
         let flags = translate::flags();
         let mut parts: Vec<&[u8]> = vec![compiler.identity.as_str().as_bytes()];
         let instrumented_flags = translate::instrumented_flags(compiler.is_gcc());
@@ -205,29 +203,23 @@ impl HostToolchain {
         write_headers(&include, scratch).map_err(|error| CompileSetupError::cache(cache, error))?;
         let mut toolchain = HostToolchain {
             compiler: compiler.clone(),
-            name: compiler.name(),
             fingerprint,
             flags,
             instrumented_flags,
             include,
-            scratch: scratch.to_path_buf(),
+            scratch: scratch.clone(),
             reach: None,
         };
         touch(&toolchain.include);
-        let mut reach = compiler.reach();
-        let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
-        add(&mut reach, environment);
-        reach.readable.push(toolchain.include.clone());
-        reach.writable.push(toolchain.scratch.clone());
-        toolchain.reach = Some(reach);
+        if setup.is_confined {
+            let mut reach = compiler.reach();
+            add(&mut reach, SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env()));
+            reach.readable.push(toolchain.include.clone());
+            reach.writable.push(toolchain.scratch.clone());
+            toolchain.reach = Some(reach);
+        }
         toolchain.precompile("plain", &toolchain.flags);
         Ok(toolchain)
-    }
-
-    /// Lets sources make the compiler open any file.
-    #[must_use]
-    pub fn trusting(self) -> HostToolchain {
-        HostToolchain { reach: None, ..self }
     }
 
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
@@ -328,12 +320,7 @@ impl HostToolchain {
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
-    fn build_instrumented(
-        &self,
-        input: &Path,
-        options: &[String],
-        output: &Path,
-    ) -> io::Result<CompilerEnd> {
+    fn build_instrumented(&self, input: &Path, options: &[String], output: &Path) -> io::Result<CompilerEnd> {
         self.precompile("instrumented", &self.instrumented_flags);
         let object = self.scratch.join("unit.o");
         let compiled = self.step(&self.instrumented_flags, options, input, &object)?;

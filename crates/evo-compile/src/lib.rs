@@ -2,7 +2,6 @@
 
 pub mod cache;
 pub mod cache_size;
-mod compiled;
 pub mod confined;
 pub mod diagnose;
 mod entries;
@@ -30,7 +29,6 @@ pub mod toolbox;
 pub mod toolchain;
 pub mod variant_farm;
 pub mod warm;
-mod wire;
 
 pub use error::CompileSetupError;
 pub use evo_device::host::tokens::{CudaTokenKind, tokenize};

@@ -18,7 +18,6 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
-use super::compiled::{Compiled, launched};
 use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
@@ -26,6 +25,7 @@ use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate};
 use super::search_path::SearchPath;
 use super::strong;
+use super::toolchain::Compiled;
 use super::{diagnose, entries, image, includes, ptxas_log, standard};
 use evo_system::process;
 
@@ -102,7 +102,8 @@ pub struct Nvrtc {
     /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
     /// folders link to.
     beside: Vec<PathBuf>,
-    is_confined: bool,
+    /// Whether sources open include folders only.
+    pub is_confined: bool,
     pub(super) fingerprint: ContentHash,
     // Unloaded last.
     _library: Library,
@@ -204,10 +205,6 @@ impl Nvrtc {
         // SAFETY: NVRTC writes as many integers as it just announced.
         let status = unsafe { (self.functions.archs)(archs.as_mut_ptr()) };
         if status == SUCCESS { archs } else { Vec::new() }
-    }
-
-    pub fn trusting(self) -> Nvrtc {
-        Nvrtc { is_confined: false, ..self }
     }
 
     /// The cubin is for exactly `arch`.
@@ -323,6 +320,15 @@ impl Nvrtc {
         verdict.evidence.insert("nvrtc_status", name.to_string());
         verdict
     }
+}
+
+/// Two variants may launch different kernels of the same code.
+fn launched(code_hash: ContentHash, symbols: &[(String, String)]) -> ContentHash {
+    if symbols.is_empty() {
+        return code_hash;
+    }
+    let launched = symbols.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
+    ContentHash::of_parts([code_hash.as_str().as_bytes()].into_iter().chain(launched))
 }
 
 /// The log's numbers, completed from the file. A launch's entry that is not among them is a compile error.

@@ -1,21 +1,52 @@
-//! Inside a compile worker: a setup, then one source after another.
+//! Inside a compile worker: a setup, then one source after another; and what passes between it and the farm.
 
 use std::io;
+use std::path::PathBuf;
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
+use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::compiled::Compiled;
 use super::error::CompileSetupError;
-use super::toolchain::Toolchain;
-use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
+use super::toolchain::{Compiled, FoundCompiler, Toolchain};
 use evo_system::process::{Orphaned, ParentLink};
+
+/// Raised by any change that an older peer would misread.
+pub const WIRE_VERSION: u32 = 5;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CompileOrder {
+    Setup(Box<WorkerSetup>),
+    Compile(Box<KernelSource>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerSetup {
+    pub kind: DeviceKind,
+    pub arch: String,
+    pub found: FoundCompiler,
+    /// Holds headers that are prepared once for all workers, too.
+    pub cache: PathBuf,
+    pub scratch: PathBuf,
+    /// Whether sources open include folders only: always, except in the self-test of the gates.
+    pub is_confined: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CompileAnswer {
+    Ready { toolchain: String, fingerprint: ContentHash },
+    Refused { message: String, hint: Option<String> },
+    Done { outcome: CompileOutcome },
+}
 
 /// Errors are of the pipes: there is nobody left to answer.
 pub fn run() -> io::Result<()> {
-    let link = ParentLink::take_over(wire::VERSION, Orphaned::EndsGroup)?;
+    let link = ParentLink::take_over(WIRE_VERSION, Orphaned::EndsGroup)?;
     let mut bench: Option<CompileBench> = None;
     link.serve(|order| match (order, &bench) {
         (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
@@ -45,21 +76,18 @@ struct CompileBench {
 impl CompileBench {
     fn prepare(setup: WorkerSetup) -> Result<CompileBench, CompileSetupError> {
         let cache = Cache::open(&setup.cache)?;
-        let toolchain = Toolchain::open(&setup.found, &setup.arch, &setup.cache, &setup.scratch)?;
-        let toolchain = if setup.judge_opened { toolchain } else { toolchain.trusting() };
+        let toolchain = setup.found.prepare(&setup)?;
         Ok(CompileBench { setup, toolchain, cache })
     }
 
     fn greeting(&self) -> CompileAnswer {
-        CompileAnswer::Ready {
-            toolchain: self.toolchain.name().to_string(),
-            fingerprint: self.toolchain.fingerprint().clone(),
-        }
+        let Toolchain { name, fingerprint, .. } = &self.toolchain;
+        CompileAnswer::Ready { toolchain: name.clone(), fingerprint: fingerprint.clone() }
     }
 
     fn compile(&self, source: &KernelSource) -> CompileOutcome {
         let Compiled { bytes, code_hash, resources, mut log, log_truncated, compile_ms } =
-            self.toolchain.compile(source, &self.setup.arch)?;
+            (self.toolchain.compile)(source)?;
         let extension = match self.setup.kind {
             DeviceKind::Cuda => "cubin",
             DeviceKind::Host | DeviceKind::Replay => "so",
@@ -73,7 +101,7 @@ impl CompileBench {
         if log_truncated {
             log.push_str("\n[log_truncated]");
         }
-        let toolchain = self.toolchain.name().to_string();
+        let toolchain = self.toolchain.name.clone();
         Ok(Binary { hash, code_hash, path, resources, toolchain, compile_ms, cached: false, log })
     }
 }

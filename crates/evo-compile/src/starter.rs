@@ -12,9 +12,9 @@ use super::cache::Cache;
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::options::FarmOptions;
+use super::serve::{CompileAnswer, CompileOrder, WIRE_VERSION, WorkerSetup};
 use super::toolbox::Toolbox;
 use super::toolchain::FoundCompiler;
-use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
 use evo_system::process::{
     self, CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, ResourceLimits,
 };
@@ -79,7 +79,7 @@ impl WorkerStarter {
             found: self.found.clone(),
             cache: self.options.cache.clone(),
             scratch: scratch.path().to_path_buf(),
-            judge_opened: self.options.checks.include(GateCheck::IncludePaths),
+            is_confined: self.options.checks.include(GateCheck::IncludePaths),
         };
         let mut command = Command::new(&self.program);
         command.args(["worker", "--compile", self.options.kind.as_str()]);
@@ -94,7 +94,7 @@ impl WorkerStarter {
         };
         process::limit(&mut command, limits);
         let log = CappedLog::new(diagnose::LOG_MAX);
-        let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
+        let conversation = Conversation::start(command, WIRE_VERSION, group.clone(), log)
             .map_err(|source| match process::is_exhausted(&source) {
                 true => CompileSetupError::Exhausted { what: "a compile worker".to_string(), source },
                 false => failed(source.to_string()),

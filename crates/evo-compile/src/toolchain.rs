@@ -1,17 +1,15 @@
 //! The two compilers behind one call, as a compile worker sees them.
 
-use std::path::Path;
-
-use evo_protocol::binary::KernelSource;
+use evo_protocol::binary::{EntryResources, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compiled::Compiled;
 use super::error::CompileSetupError;
 use super::hostcxx::{HostCompiler, HostToolchain};
-use super::nvrtc::{Nvrtc, NvrtcLibrary};
+use super::nvrtc::NvrtcLibrary;
+use super::serve::WorkerSetup;
 use super::toolbox::Toolbox;
 use super::{hostcxx, nvrtc};
 
@@ -21,6 +19,23 @@ use super::{hostcxx, nvrtc};
 pub enum FoundCompiler {
     Nvrtc(NvrtcLibrary),
     Host(HostCompiler),
+}
+
+/// What a compiler made of one source, before it is kept in the cache.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub bytes: Vec<u8>,
+    pub code_hash: ContentHash,
+    pub resources: Vec<EntryResources>,
+    pub log: String,
+    pub log_truncated: bool,
+    pub compile_ms: f64,
+}
+
+pub struct Toolchain {
+    pub name: String,
+    pub fingerprint: ContentHash,
+    pub compile: Box<dyn Fn(&KernelSource) -> Result<Compiled, Box<Verdict>>>,
 }
 
 impl FoundCompiler {
@@ -34,9 +49,7 @@ impl FoundCompiler {
             }),
         }
     }
-}
 
-impl FoundCompiler {
     /// A C++ compiler's arguments and environment, which its name and version do not tell.
     pub fn identity(&self) -> Option<&ContentHash> {
         match self {
@@ -44,59 +57,22 @@ impl FoundCompiler {
             FoundCompiler::Host(host) => Some(&host.identity),
         }
     }
-}
 
-pub enum Toolchain {
-    Nvrtc(Box<Nvrtc>),
-    Host(Box<HostToolchain>),
-}
-
-impl Toolchain {
-    /// `cache` holds headers that are prepared once for all workers.
-    pub fn open(
-        found: &FoundCompiler,
-        arch: &str,
-        cache: &Path,
-        scratch: &Path,
-    ) -> Result<Toolchain, CompileSetupError> {
-        match found {
+    pub fn prepare(&self, setup: &WorkerSetup) -> Result<Toolchain, CompileSetupError> {
+        Ok(match self {
             FoundCompiler::Nvrtc(library) => {
-                let nvrtc = library.load()?;
-                nvrtc.check_arch(arch)?;
-                Ok(Toolchain::Nvrtc(Box::new(nvrtc)))
+                let mut nvrtc = library.load()?;
+                nvrtc.check_arch(&setup.arch)?;
+                nvrtc.is_confined = setup.is_confined;
+                let (name, fingerprint) = (nvrtc.toolchain.clone(), nvrtc.fingerprint.clone());
+                let arch = setup.arch.clone();
+                Toolchain { name, fingerprint, compile: Box::new(move |source| nvrtc.compile(source, &arch)) }
             }
             FoundCompiler::Host(compiler) => {
-                Ok(Toolchain::Host(Box::new(HostToolchain::prepare(compiler, cache, scratch)?)))
+                let host = HostToolchain::prepare(compiler, setup)?;
+                let (name, fingerprint) = (compiler.name(), host.fingerprint.clone());
+                Toolchain { name, fingerprint, compile: Box::new(move |source| host.compile(source)) }
             }
-        }
-    }
-
-    #[must_use]
-    pub fn trusting(self) -> Toolchain {
-        match self {
-            Toolchain::Host(host) => Toolchain::Host(Box::new(host.trusting())),
-            Toolchain::Nvrtc(nvrtc) => Toolchain::Nvrtc(Box::new(nvrtc.trusting())),
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        match self {
-            Toolchain::Nvrtc(nvrtc) => &nvrtc.toolchain,
-            Toolchain::Host(host) => &host.name,
-        }
-    }
-
-    pub fn fingerprint(&self) -> &ContentHash {
-        match self {
-            Toolchain::Nvrtc(nvrtc) => &nvrtc.fingerprint,
-            Toolchain::Host(host) => &host.fingerprint,
-        }
-    }
-
-    pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
-        match self {
-            Toolchain::Nvrtc(nvrtc) => nvrtc.compile(source, arch),
-            Toolchain::Host(host) => host.compile(source),
-        }
+        })
     }
 }
