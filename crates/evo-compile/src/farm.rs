@@ -276,7 +276,7 @@ impl CompileLane {
     /// Before the cache: a source that is refused must be refused whatever an older evo stored for it.
     fn check_includes(&self, source: &KernelSource) -> Result<(), Box<Verdict>> {
         match self.shared.options.checks.include(GateCheck::IncludePaths) {
-            true => includes::check(&source.text),
+            true => includes::check(&source.text, &source.file_name),
             false => Ok(()),
         }
     }

@@ -232,15 +232,14 @@ impl HostToolchain {
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
-        let options = translate::options(&source.options);
         let end = match source.instrumented {
-            true => self.build_instrumented(&input, &options, &output),
-            false => self.step(&self.flags, &options, &input, &output),
+            true => self.build_instrumented(source, &input, &output),
+            false => self.step(&self.flags, Some(source), &input, &output),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
         let text = end.log.text();
         if !end.status.success() && self.reach.is_some() {
-            let search = SearchPath::default().with_options(options.iter().map(String::as_str));
+            let search = SearchPath::default().with_options(source.options.iter().map(String::as_str));
             includes::unopened(&text, &search.folders).map_or(Ok(()), Err)?;
         }
         if let Some(verdict) = fenced(end.status, &text) {
@@ -316,16 +315,21 @@ impl HostToolchain {
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
-        let ended = written.and_then(|()| self.step(&self.flags, &[], &input, &output));
+        let ended = written.and_then(|()| self.step(&self.flags, None, &input, &output));
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
-    fn build_instrumented(&self, input: &Path, options: &[String], output: &Path) -> io::Result<CompilerEnd> {
+    fn build_instrumented(
+        &self,
+        source: &KernelSource,
+        input: &Path,
+        output: &Path,
+    ) -> io::Result<CompilerEnd> {
         self.precompile("instrumented", &self.instrumented_flags);
         let object = self.scratch.join("unit.o");
-        let compiled = self.step(&self.instrumented_flags, options, input, &object)?;
+        let compiled = self.step(&self.instrumented_flags, Some(source), input, &object)?;
         match compiled.status.success() {
-            true => self.step(&translate::link_flags(), &[], &object, output),
+            true => self.step(&translate::link_flags(), None, &object, output),
             false => Ok(compiled),
         }
     }
@@ -333,15 +337,16 @@ impl HostToolchain {
     fn step(
         &self,
         flags: &[String],
-        options: &[String],
+        source: Option<&KernelSource>,
         input: &Path,
         output: &Path,
     ) -> io::Result<CompilerEnd> {
         let mut command = self.compiler.start();
         // Ours first: folders of the CUDA toolkit or of CCCL that options name have headers for GPUs only.
+        let options = source.map_or(Vec::new(), |source| translate::options(&source.options));
         command.args(flags).arg("-I").arg(&self.include).args(options).arg("-pipe");
         command.arg("-o").arg(output).arg(input);
-        self.run(command, options)
+        self.run(command, source)
     }
 
     /// Built under another name and renamed, so that no other process sees half of it. A failure is not an error:
@@ -356,19 +361,24 @@ impl HostToolchain {
         let mut command = self.compiler.start();
         command.args(translate::header_flags(flags));
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
-        if self.run(command, &[]).is_ok_and(|end| end.status.success()) {
+        if self.run(command, None).is_ok_and(|end| end.status.success()) {
             let _ = fs::create_dir_all(&folder).and_then(|()| fs::rename(&temporary, &target));
         }
     }
 
     /// Temporary files go to our scratch folder, and both outputs are drained.
-    fn run(&self, mut command: Command, options: &[String]) -> io::Result<CompilerEnd> {
+    fn run(&self, mut command: Command, source: Option<&KernelSource>) -> io::Result<CompilerEnd> {
         let (reader, writer) = io::pipe()?;
         // One pipe for both outputs, so that messages keep their order.
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
         let child = match self.reach.clone() {
             Some(mut reach) => {
-                add(&mut reach, SearchPath::default().with_options(options.iter().map(String::as_str)));
+                if let Some(source) = source {
+                    let options = source.options.iter().map(String::as_str);
+                    add(&mut reach, SearchPath::default().with_options(options));
+                    // Compilers quote lines of the file that a source says it is.
+                    reach.readable.push(PathBuf::from(&source.file_name));
+                }
                 confined::run(&reach, || command.spawn())??
             }
             None => command.spawn()?,

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
@@ -184,9 +185,7 @@ fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathB
 
 impl Includes {
     fn of(text: &str) -> Includes {
-        // Other signs for `#` are read by compilers alone.
-        let computed = ["%:", "??="].iter().any(|sign| text.contains(sign));
-        let mut includes = Includes { computed, ..Includes::default() };
+        let mut includes = Includes::default();
         let text = &joined(text);
         let lines = SourceLines::likely(text);
         for file in lines.directives.iter().flat_map(|directive| named_files(text, directive)) {
@@ -200,24 +199,44 @@ impl Includes {
     }
 }
 
-/// Lines that a backslash joins, as one.
+/// With lines that a backslash joins as one, and the digraph of `#` as it.
 fn joined(text: &str) -> String {
-    text.replace("\\\r\n", "").replace("\\\n", "")
+    text.replace("\\\r\n", "").replace("\\\n", "").replace("%:", "#")
 }
 
-/// Refuses files by absolute path or by a path that climbs (`static_reject` with the cause `include`), so that a
-/// person reads why. What a source hides from this reading is out of the compiler's reach.
-pub fn check(text: &str) -> Result<(), Box<Verdict>> {
+/// Refuses files by absolute path or by a path that climbs, and lines that claim to be of another file than `own`
+/// (`static_reject` with the cause `include`), so that a person reads why. What a source hides from this reading is out
+/// of the compiler's reach.
+pub fn check(text: &str, own: &str) -> Result<(), Box<Verdict>> {
     let text = &joined(text);
     let lines = SourceLines::likely(text);
     for directive in &lines.directives {
         let verb = if included(text, directive).is_some() { "includes" } else { "asks for" };
-        let names = named_files(text, directive).into_iter().filter_map(|file| file.name());
-        if let Some(name) = names.into_iter().find(|name| is_foreign(name)) {
+        let mut names = named_files(text, directive).into_iter().filter_map(|file| file.name());
+        if let Some(name) = names.find(|name| is_foreign(name)) {
             return Err(refusal(&format!("{verb} `{name}`")));
+        }
+        let claims = directive.word == "line" || directive.word.starts_with(|c: char| c.is_ascii_digit());
+        if let Some(claim) = claims.then(|| foreign_claim(&text[directive.range.clone()], own)).flatten() {
+            return Err(refusal(&claim));
         }
     }
     Ok(())
+}
+
+/// What `#line 3 "k.cu"` says beside the number.
+fn foreign_claim(line: &str, own: &str) -> Option<String> {
+    // Rendering writes what a text in quotes cannot hold as `_`.
+    let own: String =
+        own.chars().map(|c| if c.is_control() || "\\\"".contains(c) { '_' } else { c }).collect();
+    tokenize(line).iter().skip(2).find_map(|token| match (token.kind, token.text(line)) {
+        (CudaTokenKind::Text, name) if name.trim_matches('"') == own => None,
+        (CudaTokenKind::Text, name) => {
+            Some(format!("claims that its lines are of `{}`", name.trim_matches('"')))
+        }
+        (CudaTokenKind::Word, name) => Some(format!("computes the lines that it claims, with `{name}`")),
+        _ => None,
+    })
 }
 
 /// What compilers and assemblers say before and after the name of a file that they cannot open.
@@ -357,8 +376,13 @@ mod tests {
             ("auto s = R\"x(\" /* )x\";\n#include \"/x\"\n// */", Some("includes `/x`")),
             ("const char a[] = {\n#embed \"/x\"\n};", Some("includes `/x`")),
             ("#if __has_include(\"/etc/shadow\")\n#endif", Some("asks for `/etc/shadow`")),
+            ("%:include \"/x\"", Some("includes `/x`")),
+            ("#line 12\n#line 12 \"own.cu\"\n# 3 \"own.cu\"", None),
+            ("#line 1 \"/etc/passwd\"", Some("claims that its lines are of `/etc/passwd`")),
+            ("# 1 \"evo_cuda.h\" 2", Some("claims that its lines are of `evo_cuda.h`")),
+            ("#line N", Some("computes the lines that it claims, with `N`")),
         ] {
-            let message = check(text).err().map(|verdict| {
+            let message = check(text, "own.cu").err().map(|verdict| {
                 assert_eq!(verdict.label(), "static_reject:include");
                 verdict.message
             });

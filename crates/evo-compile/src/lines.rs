@@ -91,7 +91,10 @@ pub enum NamedFile<'a> {
 
 impl<'a> NamedFile<'a> {
     fn of(text: &'a str) -> NamedFile<'a> {
-        let text = text.trim_start();
+        let mut text = text.trim_start();
+        while let Some((_, rest)) = text.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) {
+            text = rest.trim_start();
+        }
         let name = |quoted: bool| {
             let rest = text.strip_prefix(if quoted { '"' } else { '<' })?;
             let (name, _) = rest.split_once(if quoted { '"' } else { '>' })?;
