@@ -346,20 +346,20 @@ fn helper_kernels_are_compiled_once() {
 }
 
 #[test]
-fn a_farm_answers_every_ticket_good_and_bad() {
+fn a_farm_answers_every_source_good_and_bad() {
     if toolchain::lacks_nvrtc() {
         return;
     }
     let bench = Bench::cuda("sm_90a");
     let (sender, receiver) = mpsc::channel();
     let options = FarmOptions { jobs: 2, ..bench.options.clone() };
-    let done =
-        Box::new(move |ticket, outcome: CompileOutcome| sender.send((ticket, outcome.is_ok())).unwrap());
-    let farm = CompileFarm::start(options, done).unwrap();
+    let farm = CompileFarm::start(options).unwrap();
     assert_eq!(farm.jobs(), 2);
     for ticket in 0..10 {
         let text = if ticket % 3 == 0 { "not C++" } else { SCALE };
-        farm.submit(ticket, source(&format!("N={ticket}"), text, "scale"));
+        let sender = sender.clone();
+        let done = move |outcome: CompileOutcome| sender.send((ticket, outcome.is_ok())).unwrap();
+        farm.submit(source(&format!("N={ticket}"), text, "scale"), done);
     }
     let mut seen: Vec<(u64, bool)> = receiver.iter().take(10).collect();
     seen.sort_unstable();
@@ -387,10 +387,11 @@ extern "C" __global__ void bomb(float* x) {
     let mut bench = Bench::cuda("sm_90a");
     bench.options.memory_bytes = 300 << 20;
     let (sender, receiver) = mpsc::channel();
-    let done = Box::new(move |_, outcome: CompileOutcome| sender.send(outcome).unwrap());
-    let farm = CompileFarm::start(bench.options.clone(), done).unwrap();
-    farm.submit(0, source("a", bomb, "bomb"));
-    farm.submit(1, source("b", SCALE, "scale"));
+    let farm = CompileFarm::start(bench.options.clone()).unwrap();
+    for source in [source("a", bomb, "bomb"), source("b", SCALE, "scale")] {
+        let sender = sender.clone();
+        farm.submit(source, move |outcome| sender.send(outcome).unwrap());
+    }
     let verdict = receiver.recv().unwrap().unwrap_err();
     assert_eq!(verdict.kind, VerdictKind::CompileOom, "{verdict:?}");
     assert!(receiver.recv().unwrap().is_ok());

@@ -13,7 +13,7 @@ use std::thread;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
@@ -31,8 +31,8 @@ use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
 use super::{cache, cache_size, diagnose, host_half, includes};
 
-/// Called with a ticket and its outcome, from a thread of the farm.
-pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
+/// Called with a source's outcome, from a thread of the farm.
+pub type OnDone = Box<dyn FnOnce(CompileOutcome) + Send>;
 
 /// The pool. Dropping it kills and reaps every worker; what is still queued is not answered.
 pub struct CompileFarm {
@@ -55,13 +55,12 @@ struct FarmShared {
     /// removed, may have broken the others as well.
     troubles: AtomicU64,
     groups: Vec<ProcessGroup>,
-    on_done: OnDone,
 }
 
 #[derive(Default)]
 struct CompileQueue {
     // First in, first out: the default configuration is submitted first, and others are measured against it.
-    jobs: VecDeque<(u64, KernelSource)>,
+    jobs: VecDeque<(KernelSource, OnDone)>,
     work: Vec<LaneWork>,
     stop: bool,
 }
@@ -77,7 +76,7 @@ enum LaneWork {
 
 impl CompileFarm {
     /// Waits until one worker is ready, so that a missing compiler or an unwritable cache is an error here.
-    pub fn start(mut options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
+    pub fn start(mut options: FarmOptions) -> Result<CompileFarm, CompileSetupError> {
         // Device workers that read a binary may have another working folder.
         options.cache = std::path::absolute(&options.cache)
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
@@ -105,7 +104,6 @@ impl CompileFarm {
             busy_ns: AtomicU64::new(0),
             troubles: AtomicU64::new(0),
             groups,
-            on_done,
         });
         let mut farm = CompileFarm { shared, lanes: Vec::new() };
         let mut worker = Some((first.process, 0));
@@ -125,9 +123,20 @@ impl CompileFarm {
         Ok(farm)
     }
 
-    pub fn submit(&self, ticket: u64, source: KernelSource) {
-        self.shared.lock().jobs.push_back((ticket, source));
+    pub fn submit(&self, source: KernelSource, on_done: impl FnOnce(CompileOutcome) + Send + 'static) {
+        self.shared.lock().jobs.push_back((source, Box::new(on_done)));
         self.shared.wake.notify_one();
+    }
+
+    /// Answers once for all sources of a configuration.
+    pub fn submit_all(
+        &self,
+        sources: Vec<KernelSource>,
+        on_built: impl FnOnce(VariantOutcome) + Send + 'static,
+    ) {
+        for (source, on_done) in gather(sources, on_built) {
+            self.submit(source, on_done);
+        }
     }
 
     /// None of the sources is answered, except for an outcome that is being delivered right now.
@@ -191,7 +200,7 @@ impl FarmShared {
     }
 
     /// `None` when the farm ends.
-    fn next(&self, lane: usize) -> Option<(u64, KernelSource)> {
+    fn next(&self, lane: usize) -> Option<(KernelSource, OnDone)> {
         let mut queue = self.lock();
         loop {
             if queue.stop {
@@ -233,10 +242,10 @@ struct CompileLane {
 
 impl CompileLane {
     fn run(mut self) {
-        while let Some((ticket, source)) = self.shared.next(self.number) {
+        while let Some((source, on_done)) = self.shared.next(self.number) {
             let outcome = self.answer(source);
             if self.shared.finish(self.number) {
-                (self.shared.on_done)(ticket, outcome);
+                on_done(outcome);
             } else {
                 // It was killed, if only after its answer.
                 self.worker = None;
@@ -392,6 +401,45 @@ impl CompileLane {
     }
 }
 
+/// In the order of a configuration's sources, or the verdict on the first source that failed.
+pub type VariantOutcome = Result<Vec<Binary>, Box<Verdict>>;
+
+/// Each source with what takes its outcome; whichever is called last answers for all.
+fn gather(
+    sources: Vec<KernelSource>,
+    on_built: impl FnOnce(VariantOutcome) + Send + 'static,
+) -> Vec<(KernelSource, OnDone)> {
+    let answers: Vec<Option<CompileOutcome>> = sources.iter().map(|_| None).collect();
+    let open = Arc::new(Mutex::new((answers, Some(on_built))));
+    let part = |(position, source): (usize, KernelSource)| {
+        let (open, own) = (Arc::clone(&open), source.clone());
+        let on_done = move |outcome| {
+            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            let (answers, on_built) = &mut *open;
+            answers[position] = Some(with_constants(&own, outcome));
+            // Waiting for all keeps the answer from depending on which was compiled first.
+            if answers.iter().all(Option::is_some)
+                && let Some(on_built) = on_built.take()
+            {
+                on_built(answers.drain(..).flatten().collect());
+            }
+        };
+        (source, Box::new(on_done) as OnDone)
+    };
+    sources.into_iter().enumerate().map(part).collect()
+}
+
+/// A verdict on one of several sources says on which.
+pub fn with_constants(source: &KernelSource, outcome: CompileOutcome) -> CompileOutcome {
+    match source.constants.is_empty() {
+        true => outcome,
+        false => outcome.map_err(|mut verdict| {
+            verdict.message = format!("with {}: {}", source.constants, verdict.message);
+            Box::new(verdict.with("constants", source.constants.to_string()))
+        }),
+    }
+}
+
 pub const FULL_CACHE_HINT: &str = "make room, or set EVO_CACHE_DIR to a folder with free space";
 
 pub fn full_cache<B>(outcome: &Result<B, Box<Verdict>>) -> Option<String> {
@@ -412,4 +460,54 @@ const START_HINT: &str = "`evo preflight` shows what is missing; `ulimit -u` is 
 
 fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::mpsc;
+
+    use evo_protocol::specialization::Specialization;
+
+    use super::*;
+
+    fn source(causal: i64) -> KernelSource {
+        let constants = Specialization::of(&["CAUSAL".into()], &BTreeMap::from([("CAUSAL".into(), causal)]));
+        KernelSource { constants, ..KernelSource::plain("k.cu", "", [""; 0]) }
+    }
+
+    fn binary(word: &str) -> Binary {
+        Binary {
+            hash: ContentHash::of(word.as_bytes()),
+            code_hash: ContentHash::of(word.as_bytes()),
+            path: word.into(),
+            resources: Vec::new(),
+            toolchain: String::new(),
+            compile_ms: 0.0,
+            cached: false,
+            log: String::new(),
+        }
+    }
+
+    #[test]
+    fn one_answer_for_all_sources_in_their_order() {
+        let (sender, receiver) = mpsc::channel();
+        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
+        parts.pop().unwrap().1(Ok(binary("one")));
+        assert!(receiver.try_recv().is_err());
+        parts.pop().unwrap().1(Ok(binary("zero")));
+        let binaries = receiver.recv().unwrap().unwrap();
+        let paths: Vec<String> = binaries.iter().map(|own| own.path.display().to_string()).collect();
+        assert_eq!(paths, ["zero", "one"]);
+    }
+
+    #[test]
+    fn the_first_failing_source_is_named_whichever_answers_first() {
+        let (sender, receiver) = mpsc::channel();
+        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
+        let failed = |word: &str| Err(Box::new(Verdict::new(VerdictKind::CompileError, word)));
+        parts.pop().unwrap().1(failed("late"));
+        parts.pop().unwrap().1(failed("early"));
+        assert_eq!(receiver.recv().unwrap().unwrap_err().message, "with CAUSAL=0: early");
+    }
 }

@@ -27,14 +27,12 @@ mod starter;
 pub mod strong;
 pub mod toolbox;
 pub mod toolchain;
-pub mod variant_farm;
 pub mod warm;
 
 pub use error::CompileSetupError;
 pub use evo_device::host::tokens::{CudaTokenKind, tokenize};
-pub use farm::{CompileFarm, FULL_CACHE_HINT, full_cache};
+pub use farm::{CompileFarm, FULL_CACHE_HINT, VariantOutcome, full_cache, with_constants};
 pub use lines::SourceLines;
 pub use options::FarmOptions;
 pub use serve::run as serve;
-pub use variant_farm::{VariantFarm, VariantOutcome};
 pub use warm::{compile_one, own_kernels};
