@@ -138,10 +138,10 @@ fn hidden_ways(root: &Path) -> Vec<(String, bool)> {
     ]
 }
 
-fn compiled(root: &Path, text: &str, checks: CheckSet) -> Result<Vec<u8>, Box<Verdict>> {
+fn unconfined() -> Bench {
     let mut bench = Bench::host();
-    bench.options.checks = checks;
-    bench.compile(kernel(root, text)).map(|binary| fs::read(binary.path).unwrap())
+    bench.options.checks = CheckSet::without(GateCheck::IncludePaths, None);
+    bench
 }
 
 #[test]
@@ -149,23 +149,20 @@ fn a_cpp_compiler_opens_no_file_outside_the_include_folders() {
     if !confined::is_supported() {
         return skipped("this system has no Landlock");
     }
-    let root = folder();
+    let (root, bench) = (folder(), Bench::host());
     let honest =
         "#include \"op.h\"\n#include <cuda_fp16.h>\n#include <map>\n__device__ float f() { return OP; }";
-    compiled(root.path(), honest, CheckSet::default()).unwrap();
+    bench.compile(kernel(root.path(), honest)).unwrap();
     // The folder's own links are its author's.
-    let linked = compiled(root.path(), "#include \"file.h\"", CheckSet::default()).unwrap_err();
+    let linked = bench.verdict(kernel(root.path(), "#include \"file.h\""));
     assert!(linked.label() == "compile_error" && quotes(&linked), "{linked:?}");
     fs::remove_file(root.path().join("inc/file.h")).unwrap();
     let hidden = hidden_ways(root.path()).into_iter().map(|(way, _)| way);
-    for way in hidden.chain(ways(root.path()).into_iter().filter(|way| !way.contains("file.h"))) {
-        let verdict = compiled(root.path(), &way, CheckSet::default()).expect_err(&way);
-        assert!(!quotes(&verdict) || way.contains("#error"), "{way}: {verdict:?}");
-        let expected = if ["Cargo", "up/"].iter().any(|word| way.contains(word)) {
-            "compile_error"
-        } else {
-            "static_reject:include"
-        };
+    for way in hidden.chain(ways(root.path())).filter(|way| !way.contains("file.h")) {
+        let verdict = bench.verdict(kernel(root.path(), &way));
+        assert!(!quotes(&verdict), "{way}: {verdict:?}");
+        let is_missing = ["Cargo", "up/"].iter().any(|word| way.contains(word));
+        let expected = if is_missing { "compile_error" } else { "static_reject:include" };
         assert_eq!(verdict.label(), expected, "{way}: {verdict:?}");
     }
 }
@@ -173,10 +170,13 @@ fn a_cpp_compiler_opens_no_file_outside_the_include_folders() {
 /// The same sources read the secret where nothing confines the compiler, so the test above can fail.
 #[test]
 fn a_cpp_compiler_would_open_them_all() {
-    let root = folder();
+    let (root, bench) = (folder(), unconfined());
     for (way, is_shown) in hidden_ways(root.path()) {
-        let shown = match compiled(root.path(), &way, CheckSet::without(GateCheck::IncludePaths, None)) {
-            Ok(binary) => !is_shown && binary.windows(7).any(|bytes| bytes == b"hunter2"),
+        let shown = match bench.compile(kernel(root.path(), &way)) {
+            Ok(binary) => {
+                let bytes = fs::read(binary.path).unwrap();
+                !is_shown && bytes.windows(7).any(|window| window == b"hunter2")
+            }
             Err(verdict) => is_shown && quotes(&verdict),
         };
         assert!(shown, "{way}");

@@ -26,9 +26,6 @@ const VERSION: &str = "v5";
 
 pub(super) const IN_USE: Duration = Duration::from_secs(3600);
 
-/// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
-const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
-
 /// `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else a folder of this user's below the
 /// temporary one. A relative home is ignored: it would be another one in each working folder.
 pub fn default_dir() -> PathBuf {
@@ -92,7 +89,7 @@ impl Cache {
             cache.place().probe()
         };
         prepare().map_err(|error| CompileSetupError::cache(folder, error))?;
-        cache.sweep_scratch();
+        cache.place().sweep();
         Ok(cache)
     }
 
@@ -173,14 +170,6 @@ impl Cache {
         // readers never see a mixture.
         self.place().write(path, bytes)
     }
-
-    fn sweep_scratch(&self) {
-        self.place().sweep();
-        let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
-        if let Some(folder) = self.root.parent() {
-            remove_old(folder, ANSWERS_AGE, is_answer);
-        }
-    }
 }
 
 pub(super) fn touch(path: &Path) {
@@ -189,18 +178,6 @@ pub(super) fn touch(path: &Path) {
     if used.and_then(|used| used.elapsed().ok()).is_some_and(|age| age > IN_USE / 2) {
         // A cache that belongs to somebody else can be read and not touched, which loses nothing.
         let _ = file.set_modified(SystemTime::now());
-    }
-}
-
-fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten().filter(|entry| is_meant(&entry.path())) {
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-        if age.is_some_and(|age| age > limit) {
-            let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
     }
 }
 
@@ -303,22 +280,6 @@ mod tests {
         check(VerdictKind::CompileOom, false);
         check(VerdictKind::CompilerCrash, false);
         check(VerdictKind::HarnessError, false);
-    }
-
-    #[test]
-    fn old_answers_of_references_are_removed() {
-        let root = tempfile::tempdir().unwrap();
-        let name = |text: &str| root.path().join(text);
-        let old = SystemTime::now() - 2 * ANSWERS_AGE;
-        for (file, age) in [("a.expected", Some(old)), ("b.expected", None), ("mine", Some(old))] {
-            let file = fs::File::create(name(file)).unwrap();
-            age.into_iter().for_each(|time| file.set_modified(time).unwrap());
-        }
-        Cache::open(root.path()).unwrap();
-        assert_eq!(
-            [name("a.expected"), name("b.expected"), name("mine")].map(|path| path.exists()),
-            [false, true, true]
-        );
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags, for g++ only, whose
 //! precompiled header is found by its name beside the header.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, io};
+use std::{env, fs, io, thread};
 
 use evo_device::host::{initializers, translate};
 use evo_protocol::binary::{EntryResources, KernelSource};
@@ -31,6 +32,9 @@ const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 
 /// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Longest wait for the folders that a compiler searches, without which it is confined all the same.
+const SEARCH_DEADLINE: Duration = Duration::from_secs(5);
 
 const USUAL: &[&str] = &["c++", "g++", "clang++"];
 
@@ -129,36 +133,44 @@ impl HostCompiler {
     }
 
     /// What the compiler, its assembler and its linker are made of: what lies below the folders where systems install
-    /// them, what lies beside their programs, and what the compiler's own words and answers name.
+    /// them and beside the folders of their programs and libraries, and what the compiler's own words name.
     fn reach(&self) -> Reach {
-        // In the worker's own process group, so that it ends with the worker.
-        let answers = |question: &str| {
-            let output = self.start().arg(question).stdin(Stdio::null()).output();
-            output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
-        };
-        let parts = ["as", "ld"].map(|part| answers(&format!("-print-prog-name={part}")).trim().to_string());
-        let programs: Vec<PathBuf> =
-            self.words().iter().chain(&parts).filter_map(|word| program(word)).collect();
-        let homes = programs.iter().filter_map(|program| program.parent()?.parent().map(Path::to_path_buf));
-        let homes = ["/", "/usr", "/usr/local"].map(PathBuf::from).into_iter().chain(homes);
-        let mut executable: Vec<PathBuf> = homes
-            .flat_map(|home| PARTS.map(|part| home.join(part)))
-            .chain(programs.iter().cloned())
-            .collect();
+        let words = self.words().iter().map(String::as_str);
+        let programs: Vec<PathBuf> = words.chain(["as", "ld"]).filter_map(program).collect();
         // `libraries: =/usr/lib/gcc/x86_64-linux-gnu/12/:…`
-        let searched = answers("-print-search-dirs");
+        let searched = self.searched().unwrap_or_default();
         let lists =
             searched.lines().filter_map(|line| Some(line.split_once(": ")?.1.trim_start_matches('=')));
+        let listed: Vec<PathBuf> = lists.flat_map(env::split_paths).filter(|own| own.is_absolute()).collect();
+        let above = programs.iter().filter_map(|own| own.parent()).chain(listed.iter().map(PathBuf::as_path));
+        let homes = above.filter_map(|folder| folder.parent().map(Path::to_path_buf));
+        let homes = ["/", "/usr", "/usr/local"].map(PathBuf::from).into_iter().chain(homes);
+        let mut executable: Vec<PathBuf> = homes.flat_map(|home| PARTS.map(|part| home.join(part))).collect();
         let variables = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH"].map(|name| env::var_os(name));
-        executable.extend(lists.flat_map(env::split_paths));
         executable.extend(variables.iter().flatten().flat_map(env::split_paths));
-        executable.push(PathBuf::from(answers("-print-sysroot").trim()));
+        executable.extend(programs.into_iter().chain(listed));
         let arguments = self.words()[1..].iter();
         let values = arguments.flat_map(|word| [Some(&**word), word.get(2..), after_sign(word)]);
-        let mut readable: Vec<PathBuf> = values.flatten().map(PathBuf::from).collect();
-        readable.extend(HARMLESS.map(PathBuf::from));
-        executable.retain(|folder| !folder.as_os_str().is_empty());
+        let readable = values.flatten().chain(HARMLESS).map(PathBuf::from).collect();
         Reach { readable, executable, writable: vec![PathBuf::from("/dev/null")] }
+    }
+
+    /// In the worker's own process group, so that it ends with the worker.
+    fn searched(&self) -> Option<String> {
+        let mut command = self.start();
+        command.arg("-print-search-dirs").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let (mut child, begun) = (command.spawn().ok()?, Instant::now());
+        while child.try_wait().ok()?.is_none() {
+            if begun.elapsed() > SEARCH_DEADLINE {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let mut text = String::new();
+        child.stdout?.read_to_string(&mut text).ok()?;
+        Some(text)
     }
 }
 

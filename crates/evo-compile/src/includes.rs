@@ -114,10 +114,6 @@ struct Includes {
 }
 
 impl FileReader {
-    pub fn hash(&self, path: &Path) -> Option<ContentHash> {
-        self.read(path).map(|file| file.hash.clone())
-    }
-
     fn read(&self, path: &Path) -> Option<Arc<ReadFile>> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let stamp = Stamp::of(&metadata);

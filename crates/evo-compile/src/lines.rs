@@ -60,6 +60,19 @@ impl<'a> SourceLines<'a> {
         self.tokens.get(at).is_some_and(|token| token.kind == CudaTokenKind::Word)
     }
 
+    /// The token that closes the parenthesis at `open`.
+    pub fn closing(&self, open: usize) -> Option<usize> {
+        let mut depth = 0;
+        (open..self.tokens.len()).find(|at| {
+            match self.word(*at) {
+                "(" => depth += 1,
+                ")" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })
+    }
+
     pub fn line(&self, byte: usize) -> usize {
         self.text[..byte].matches('\n').count() + 1
     }

@@ -11,6 +11,7 @@ mod merge;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use evo_device::host::tokens::{CudaTokenKind, tokenize};
@@ -149,18 +150,12 @@ fn suspicious_line(text: &str) -> Option<usize> {
 
 /// Writes blanks, but for ends of lines and directives.
 fn blank(out: &mut [u8], lines: &SourceLines<'_>, start: usize, end: usize) {
-    let mut directives = lines.directives.iter().filter(|own| own.range.end > start).peekable();
-    let mut at = start;
-    while at < end {
-        while directives.next_if(|own| own.range.end <= at).is_some() {}
-        if let Some(own) = directives.peek().filter(|own| own.range.contains(&at)) {
-            at = own.range.end;
-            continue;
-        }
-        if !matches!(out[at], b'\n' | b'\r') {
+    let overlaps = |range: &&Range<usize>| range.start < end && range.end > start;
+    let kept: Vec<_> = lines.directives.iter().map(|own| &own.range).filter(overlaps).collect();
+    for at in start..end {
+        if !matches!(out[at], b'\n' | b'\r') && !kept.iter().any(|range| range.contains(&at)) {
             out[at] = b' ';
         }
-        at += 1;
     }
 }
 
