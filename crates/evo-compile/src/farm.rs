@@ -42,8 +42,6 @@ pub struct CompileFarm {
 
 struct FarmShared {
     starter: WorkerStarter,
-    options: FarmOptions,
-    cache: Cache,
     toolchain: String,
     fingerprint: ContentHash,
     search: SearchPath,
@@ -84,7 +82,8 @@ impl CompileFarm {
         let cache = Cache::open(&options.cache)?;
         cache.prune_sometimes(cache_size::limit()?);
         let program = worker_program(&options.toolbox)?;
-        let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
+        let starter = WorkerStarter { program, options, found, cache };
+        let options = &starter.options;
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
         // Only one worker starts now: it proves that compiling works. The other lanes start theirs when the
         // cache has no answer.
@@ -93,8 +92,6 @@ impl CompileFarm {
         let search = SearchPath::of_environment(options.kind, &options.toolbox);
         let shared = Arc::new(FarmShared {
             starter,
-            options,
-            cache,
             toolchain: first.toolchain,
             fingerprint: first.fingerprint,
             search,
@@ -284,7 +281,7 @@ impl CompileLane {
 
     /// Before the cache: a source that is refused must be refused whatever an older evo stored for it.
     fn check_includes(&self, source: &KernelSource) -> Result<(), Box<Verdict>> {
-        match self.shared.options.checks.include(GateCheck::IncludePaths) {
+        match self.shared.starter.options.checks.include(GateCheck::IncludePaths) {
             true => includes::check(&source.text, &source.file_name),
             false => Ok(()),
         }
@@ -292,7 +289,7 @@ impl CompileLane {
 
     fn answer_half(&mut self, source: KernelSource) -> CompileOutcome {
         let shared = Arc::clone(&self.shared);
-        let options = &shared.options;
+        let options = &shared.starter.options;
         let mut search = shared.search.with_options(source.options.iter().map(String::as_str));
         if options.kind == DeviceKind::Host {
             search.folders.extend(OF_SYSTEM.map(PathBuf::from));
@@ -303,7 +300,7 @@ impl CompileLane {
         let before = scan();
         let key = || cache::key(&source, options.kind, &options.arch, &shared.fingerprint, &before.files);
         let key = before.complete.then(key);
-        if let Some(outcome) = key.as_ref().and_then(|key| shared.cache.get(key)) {
+        if let Some(outcome) = key.as_ref().and_then(|key| shared.starter.cache.get(key)) {
             return outcome;
         }
         let start = Instant::now();
@@ -314,7 +311,7 @@ impl CompileLane {
         // What a compiler says whose processes are being killed is not about the source.
         if let Some(key) = key.filter(|_| shared.is_wanted(self.number) && before == scan()) {
             // A cache that cannot be written costs time later; the outcome is good.
-            let _ = shared.cache.put(&key, &outcome);
+            let _ = shared.starter.cache.put(&key, &outcome);
         }
         outcome
     }
@@ -323,7 +320,7 @@ impl CompileLane {
         // Put back only after a good answer: every other way out drops the worker, which kills it.
         let (mut worker, troubles) = self.ready_worker()?;
         let order = CompileOrder::Compile(Box::new(source));
-        match worker.ask(&order, self.shared.options.deadline) {
+        match worker.ask(&order, self.shared.starter.options.deadline) {
             Ok(CompileAnswer::Done { outcome }) => {
                 // Set before the answer is told: whoever asks again is to meet a fresh worker.
                 if outcome.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
@@ -358,10 +355,10 @@ impl CompileLane {
 
     /// Without room, a C++ compiler reports all kinds of errors, and its linker dies of a bus error.
     fn with_room(&self, outcome: CompileOutcome) -> CompileOutcome {
-        let cache = &self.shared.cache;
+        let cache = &self.shared.starter.cache;
         match (outcome, cache.free_bytes()) {
             (Err(verdict), Some(free))
-                if free < ROOM_BYTES && self.shared.options.kind == DeviceKind::Host =>
+                if free < ROOM_BYTES && self.shared.starter.options.kind == DeviceKind::Host =>
             {
                 let kib = free / 1024;
                 let message =
@@ -378,7 +375,7 @@ impl CompileLane {
         match &death.cause {
             DeathCause::Deadline { .. } => self.timeout(death),
             DeathCause::Exit(status) => {
-                let limit = self.shared.options.memory_bytes;
+                let limit = self.shared.starter.options.memory_bytes;
                 let memory = MemoryUse { peak: death.memory_peak, limit };
                 diagnose::ended("the compile worker", *status, &death.log.text(), memory)
             }
@@ -390,7 +387,7 @@ impl CompileLane {
 
     /// A compiler that waited for a processor for most of its time may be quicker another time.
     fn timeout(&self, death: &ProcessDeath) -> Box<Verdict> {
-        let deadline = self.shared.options.deadline;
+        let deadline = self.shared.starter.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
         let mut verdict = Verdict::new(VerdictKind::CompileTimeout, message)
             .with("deadline_ms", deadline.as_millis() as u64);

@@ -146,7 +146,7 @@ impl HostCompiler {
         let homes = above.filter_map(|folder| folder.parent().map(Path::to_path_buf));
         let homes = ["/", "/usr", "/usr/local"].map(PathBuf::from).into_iter().chain(homes);
         let mut executable: Vec<PathBuf> = homes.flat_map(|home| PARTS.map(|part| home.join(part))).collect();
-        let variables = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH"].map(|name| env::var_os(name));
+        let variables = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH"].map(env::var_os);
         executable.extend(variables.iter().flatten().flat_map(env::split_paths));
         executable.extend(programs.into_iter().chain(listed));
         let arguments = self.words()[1..].iter();

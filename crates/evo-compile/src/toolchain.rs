@@ -32,10 +32,12 @@ pub struct Compiled {
     pub compile_ms: f64,
 }
 
+type Compile = dyn Fn(&KernelSource) -> Result<Compiled, Box<Verdict>>;
+
 pub struct Toolchain {
     pub name: String,
     pub fingerprint: ContentHash,
-    pub compile: Box<dyn Fn(&KernelSource) -> Result<Compiled, Box<Verdict>>>,
+    pub compile: Box<Compile>,
 }
 
 impl FoundCompiler {

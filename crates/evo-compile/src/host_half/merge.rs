@@ -104,7 +104,7 @@ impl<'a> Merger<'a> {
             return Some(());
         };
         let mut done = 0;
-        for directive in &lines.directives {
+        for directive in lines.directives.iter().filter(is_include) {
             let Some(file) = included(text, directive) else { continue };
             let Some((path, only_here)) = self.find(&file, folder) else { continue };
             let Some(header) = self.header(&path) else { continue };
@@ -208,14 +208,19 @@ impl<'a> Merger<'a> {
         let header = text.map(|text| {
             let has_host_code = (self.has_host_code)(&text);
             let lines = SourceLines::read(&text);
-            let files =
-                lines.iter().flat_map(|lines| &lines.directives).filter_map(|own| included(&text, own));
+            let directives = lines.iter().flat_map(|lines| &lines.directives).filter(is_include);
+            let files = directives.filter_map(|own| included(&text, own));
             let includes = files.filter_map(|file| Some(self.find(&file, path.parent())?.0)).collect();
             Rc::new(Header { has_host_code, includes, text })
         });
         self.headers.insert(path.to_path_buf(), header.clone());
         header
     }
+}
+
+/// The other words that name a file mean something else than its text in this place.
+fn is_include(directive: &&DirectiveLine) -> bool {
+    directive.word == "include"
 }
 
 #[cfg(test)]

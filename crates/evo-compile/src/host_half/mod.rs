@@ -152,9 +152,9 @@ fn suspicious_line(text: &str) -> Option<usize> {
 fn blank(out: &mut [u8], lines: &SourceLines<'_>, start: usize, end: usize) {
     let overlaps = |range: &&Range<usize>| range.start < end && range.end > start;
     let kept: Vec<_> = lines.directives.iter().map(|own| &own.range).filter(overlaps).collect();
-    for at in start..end {
-        if !matches!(out[at], b'\n' | b'\r') && !kept.iter().any(|range| range.contains(&at)) {
-            out[at] = b' ';
+    for (at, byte) in out.iter_mut().enumerate().take(end).skip(start) {
+        if !matches!(byte, b'\n' | b'\r') && !kept.iter().any(|range| range.contains(&at)) {
+            *byte = b' ';
         }
     }
 }
