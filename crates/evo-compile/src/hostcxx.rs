@@ -20,11 +20,10 @@ use super::cache::{Cache, touch};
 use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
+use super::image::Compiled;
 use super::locate::answer_within;
 use super::search_path::SearchPath;
-use super::serve::WorkerSetup;
 use super::toolbox::Toolbox;
-use super::toolchain::Compiled;
 use super::{diagnose, entries, image, includes, known_options};
 use evo_system::process::{self, CappedLog};
 
@@ -200,8 +199,12 @@ pub struct HostToolchain {
 }
 
 impl HostToolchain {
-    pub fn prepare(compiler: &HostCompiler, setup: &WorkerSetup) -> Result<HostToolchain, CompileSetupError> {
-        let WorkerSetup { cache, scratch, .. } = setup;
+    pub fn prepare(
+        compiler: &HostCompiler,
+        cache: &Path,
+        scratch: &Path,
+        is_confined: bool,
+    ) -> Result<HostToolchain, CompileSetupError> {
         let flags = translate::flags();
         let mut parts: Vec<&[u8]> = vec![compiler.identity.as_str().as_bytes()];
         let instrumented_flags = translate::instrumented_flags(compiler.is_gcc());
@@ -219,11 +222,11 @@ impl HostToolchain {
             flags,
             instrumented_flags,
             include,
-            scratch: scratch.clone(),
+            scratch: scratch.to_path_buf(),
             reach: None,
         };
         touch(&toolchain.include);
-        if setup.is_confined {
+        if is_confined {
             let mut reach = compiler.reach();
             add(&mut reach, SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env()));
             reach.readable.push(toolchain.include.clone());

@@ -42,6 +42,17 @@ impl From<object::read::Error> for ImageError {
     }
 }
 
+/// What a compiler made of one source, before it is kept in the cache.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub bytes: Vec<u8>,
+    pub code_hash: ContentHash,
+    pub resources: Vec<EntryResources>,
+    pub log: String,
+    pub log_truncated: bool,
+    pub compile_ms: f64,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledImage {
     pub code_hash: ContentHash,

@@ -21,11 +21,11 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
+use super::image::Compiled;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate};
 use super::search_path::SearchPath;
 use super::strong;
-use super::toolchain::Compiled;
 use super::{diagnose, entries, image, includes, ptxas_log, standard};
 use evo_system::process;
 

@@ -1,7 +1,6 @@
 //! Inside a compile worker: a setup, then one source after another; and what passes between it and the farm.
 
 use std::io;
-use std::path::PathBuf;
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
@@ -11,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::error::CompileSetupError;
-use super::toolchain::{Compiled, FoundCompiler, Toolchain};
+use super::image::Compiled;
+use super::toolchain::{Toolchain, WorkerSetup};
 use evo_system::process::{Orphaned, ParentLink};
 
 /// Raised by any change that an older peer would misread.
@@ -22,18 +22,6 @@ pub const WIRE_VERSION: u32 = 5;
 pub enum CompileOrder {
     Setup(Box<WorkerSetup>),
     Compile(Box<KernelSource>),
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WorkerSetup {
-    pub kind: DeviceKind,
-    pub arch: String,
-    pub found: FoundCompiler,
-    /// Holds headers that are prepared once for all workers, too.
-    pub cache: PathBuf,
-    pub scratch: PathBuf,
-    /// Whether sources open include folders only: always, except in the self-test of the gates.
-    pub is_confined: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -12,9 +12,9 @@ use super::cache::Cache;
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::options::FarmOptions;
-use super::serve::{CompileAnswer, CompileOrder, WIRE_VERSION, WorkerSetup};
+use super::serve::{CompileAnswer, CompileOrder, WIRE_VERSION};
 use super::toolbox::Toolbox;
-use super::toolchain::FoundCompiler;
+use super::toolchain::{FoundCompiler, WorkerSetup};
 use evo_system::process::{
     self, CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, ResourceLimits,
 };

@@ -1,6 +1,8 @@
 //! The two compilers behind one call, as a compile worker sees them.
 
-use evo_protocol::binary::{EntryResources, KernelSource};
+use std::path::PathBuf;
+
+use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::Verdict;
 use evo_space::genome::ContentHash;
@@ -8,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::CompileSetupError;
 use super::hostcxx::{HostCompiler, HostToolchain};
+use super::image::Compiled;
 use super::nvrtc::NvrtcLibrary;
-use super::serve::WorkerSetup;
 use super::toolbox::Toolbox;
 use super::{hostcxx, nvrtc};
 
@@ -21,15 +23,16 @@ pub enum FoundCompiler {
     Host(HostCompiler),
 }
 
-/// What a compiler made of one source, before it is kept in the cache.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    pub bytes: Vec<u8>,
-    pub code_hash: ContentHash,
-    pub resources: Vec<EntryResources>,
-    pub log: String,
-    pub log_truncated: bool,
-    pub compile_ms: f64,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerSetup {
+    pub kind: DeviceKind,
+    pub arch: String,
+    pub found: FoundCompiler,
+    /// Holds headers that are prepared once for all workers, too.
+    pub cache: PathBuf,
+    pub scratch: PathBuf,
+    /// Whether sources open include folders only: always, except in the self-test of the gates.
+    pub is_confined: bool,
 }
 
 type Compile = dyn Fn(&KernelSource) -> Result<Compiled, Box<Verdict>>;
@@ -71,7 +74,7 @@ impl FoundCompiler {
                 Toolchain { name, fingerprint, compile: Box::new(move |source| nvrtc.compile(source, &arch)) }
             }
             FoundCompiler::Host(compiler) => {
-                let host = HostToolchain::prepare(compiler, setup)?;
+                let host = HostToolchain::prepare(compiler, &setup.cache, &setup.scratch, setup.is_confined)?;
                 let (name, fingerprint) = (compiler.name(), host.fingerprint.clone());
                 Toolchain { name, fingerprint, compile: Box::new(move |source| host.compile(source)) }
             }
