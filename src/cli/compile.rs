@@ -17,7 +17,6 @@ use evo_protocol::binary::{Binary, EntryResources};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::envelope::LimitName;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
@@ -422,17 +421,13 @@ fn entries<'p>(
 pub struct CompiledAnswer<'a> {
     kernel: &'a str,
     arch: &'a str,
-    #[schemars(with = "ConfigurationObject")]
     configuration: Configuration,
-    #[schemars(with = "HashText")]
     configuration_hash: ContentHash,
     fits: bool,
     verdict: Option<Verdict>,
     entries: Vec<EntryUse>,
     binaries: Vec<CompiledBinary>,
-    #[schemars(with = "Option<HashText>")]
     binary_hash: Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     code_hash: Option<ContentHash>,
     path: Option<PathBuf>,
     toolchain: Option<String>,
@@ -505,9 +500,7 @@ struct CompiledBrief {
 struct CompiledBinary {
     #[schemars(with = "BTreeMap<String, i64>")]
     constants: Specialization,
-    #[schemars(with = "HashText")]
     binary_hash: ContentHash,
-    #[schemars(with = "HashText")]
     code_hash: ContentHash,
     path: PathBuf,
     compile_ms: f64,

@@ -59,17 +59,14 @@ pub fn seeds_of(bytes: &[u8], subject: &MicroSubject<'_>) -> MicroSeeds {
     };
     let read = match value {
         Value::Array(rows) => listed(rows, subject.space),
-        whole => own(whole, subject),
+        ranking => ranked(ranking, subject),
     };
-    match read {
-        Ok((points, source)) => MicroSeeds::Ranked { points, source },
-        Err(reason) => MicroSeeds::Ignored(reason),
-    }
+    read.map_or_else(MicroSeeds::Ignored, |(points, source)| MicroSeeds::Ranked { points, source })
 }
 
 type Read = Result<(Vec<Genome>, String), String>;
 
-fn own(value: Value, subject: &MicroSubject<'_>) -> Read {
+fn ranked(value: Value, subject: &MicroSubject<'_>) -> Read {
     if value["schema"] != MICRO_SCHEMA {
         return Err(format!("it is neither of schema `{MICRO_SCHEMA}` nor a list of configurations"));
     }
@@ -222,8 +219,11 @@ mod tests {
         ignored(&edited(|own| own.ranked.swap(0, 1)), "row 1 says that it has rank 2");
         ignored(
             &edited(|own| own.ranked[0].configuration = own.ranked[1].configuration.clone()),
-            "was edited",
+            "row 1 was edited",
         );
+        ignored(&edited(|own| own.ranked[1].ns_per_work = 0.5), "row 2 is faster than the row above it");
+        ignored(&edited(|own| own.ranked[0].time_ns = 0.0), "row 1 has no time");
+        ignored(&edited(|own| own.tried = 1), "more rows than were tried");
         ignored(&edited(|own| own.ranked.clear()), "nothing is ranked");
     }
 

@@ -148,8 +148,10 @@ impl OwnFolder {
         // In the same folder, because a rename is atomic only within one file system.
         let unfinished = format!("{UNFINISHED}{:016x}", RandomState::new().hash_one(name));
         let mut file = self.create_new(&unfinished)?;
-        let written =
-            fill(&mut file, bytes, synced).and_then(|()| disk::rename(&self.handle, &unfinished, name));
+        // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
+        let written = disk::write_all(&mut file, bytes)
+            .and_then(|()| if synced { disk::sync_all(&file) } else { Ok(()) })
+            .and_then(|()| disk::rename(&self.handle, &unfinished, name));
         if written.is_err() {
             self.remove(&unfinished);
         }
@@ -196,12 +198,6 @@ impl OwnFolder {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-fn fill(file: &mut File, bytes: &[u8], synced: bool) -> io::Result<()> {
-    disk::write_all(file, bytes)?;
-    // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
-    if synced { disk::sync_all(file) } else { Ok(()) }
-}
-
 /// Refuses paths: a name stays in its folder.
 fn check_name(name: &str) -> io::Result<()> {
     if matches!(name, "" | "." | "..") || name.contains('/') {
@@ -220,9 +216,9 @@ mod tests {
 
     use super::*;
     use crate::leaderboard_file;
+    use crate::line::LineWriter;
     use crate::lock::StudyLock;
-    use crate::reader;
-    use crate::writer::JournalWriter;
+    use crate::reader::{self, JOURNAL};
 
     #[test]
     fn links_in_the_output_folder_lead_nowhere() {
@@ -235,8 +231,8 @@ mod tests {
         }
         assert!(out.read("journal.jsonl").unwrap_err().to_string().contains("it is a link"));
         assert!(reader::read_in(&out).is_err() && reader::read(&out.place("journal.jsonl")).is_err());
-        assert!(JournalWriter::create(&out).is_err());
-        assert!(JournalWriter::append_after(&out, 0).is_err());
+        assert!(LineWriter::create(&out, JOURNAL).is_err());
+        assert!(LineWriter::append_after(&out, JOURNAL, 0).is_err());
         assert!(StudyLock::take(&out).is_err());
         assert!(leaderboard_file::load(&out).is_err());
         assert!(leaderboard_file::merge(&out, Vec::new(), "").is_err());

@@ -164,9 +164,8 @@ fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -
         Ok(launched) => {
             let expected = (collection.plan.launches.len() as u64) * u64::from(WARMUP + CALLS);
             if launched.iter().sum::<u64>() != expected {
-                return Err(broken(format!(
-                    "under `ncu` {launched:?} kernels were launched instead of {expected}"
-                )));
+                let text = format!("under `ncu` {launched:?} kernels were launched instead of {expected}");
+                return Err(broken(text));
             }
         }
     }
@@ -224,17 +223,15 @@ fn values(
                 "launch {at} of the report is of `{found}`, and the plan launches `{entry}`"
             ));
         }
-        let mut found = BTreeMap::new();
-        for metric in collection.wanted {
-            let value = value(page, at, metric, unknown);
-            if let Err(reason) = &value {
-                let (field, reason) = (metric.field.clone(), reason.clone());
-                missing.push(MissingMetric { field, launch: at, reason });
-            }
-            found.insert(metric.field.clone(), value.ok());
-        }
+        let metrics = collection.wanted.iter().map(|metric| {
+            let value = value(page, at, metric, unknown).map_err(|reason| {
+                missing.push(MissingMetric { field: metric.field.clone(), launch: at, reason });
+            });
+            (metric.field.clone(), value.ok())
+        });
+        let metrics = metrics.collect();
         let (entry, grid, block) = (launch.entry.clone(), launch.grid, launch.block);
-        launches.push(ProfiledLaunch { entry, grid, block, metrics: found });
+        launches.push(ProfiledLaunch { entry, grid, block, metrics });
     }
     Ok((launches, missing))
 }
