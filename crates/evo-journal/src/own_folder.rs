@@ -13,7 +13,6 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::disk;
-use evo_system::beneath::{self, Links};
 use evo_system::regular;
 
 /// How the names of files begin that are being written.
@@ -182,17 +181,15 @@ impl OwnFolder {
         }
     }
 
+    /// There is one name, so no link can be on the way to it.
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
         check_name(name)?;
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o666) } else { Mode::empty() };
-        let opened = beneath::open(&self.handle, name, flags, mode, Links::Refused).transpose();
-        let opened = opened.unwrap_or_else(|| self.open_without_call(name, flags, mode));
-        opened.map_err(|error| if self.has_link(name) { is_link() } else { error.into() })
-    }
-
-    /// There is one name, so no link can be on the way to it.
-    fn open_without_call(&self, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat(&self.handle, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+        let opened = rustix::fs::openat(&self.handle, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode);
+        opened.map_err(|error| match self.has_link(name) {
+            true => io::Error::other("it is a link, which evo does not follow in its output folder"),
+            false => error.into(),
+        })
     }
 }
 
@@ -204,10 +201,6 @@ fn check_name(name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is not a name of a file")));
     }
     Ok(())
-}
-
-fn is_link() -> io::Error {
-    io::Error::other("it is a link, which evo does not follow in its output folder")
 }
 
 #[cfg(test)]
@@ -263,18 +256,5 @@ mod tests {
         study.replace("view", b"{}", false).unwrap();
         assert_eq!(std::fs::read(out.place("moved").join("view")).unwrap(), b"{}");
         assert_eq!(std::fs::read_dir(root.path().join("theirs")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn kernels_without_the_call_refuse_the_same() {
-        let root = tempfile::tempdir().unwrap();
-        let out = OwnFolder::open(root.path()).unwrap();
-        std::fs::write(out.place("file"), "x").unwrap();
-        out.create_folder("folder").unwrap();
-        symlink("file", out.place("to-file")).unwrap();
-        symlink("folder", out.place("to-folder")).unwrap();
-        let opens = |name, flags| out.open_without_call(name, flags, Mode::empty()).is_ok();
-        assert!(opens("file", OFlags::RDONLY) && opens("folder", FOLDER));
-        assert!(!opens("to-file", OFlags::RDONLY) && !opens("to-folder", FOLDER));
     }
 }

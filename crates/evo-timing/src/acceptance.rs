@@ -216,8 +216,7 @@ pub fn tail_ratio(candidate_ns: &[f64], rival_ns: &[f64], seed: u64) -> Option<I
     };
     let ratios: Vec<f64> =
         (0..TAIL_RESAMPLES).map(|_| resampled(candidate_ns) / resampled(rival_ns)).collect();
-    let ratios = sorted(&ratios);
-    let interval = Interval { low: quantile(&ratios, 0.025), high: quantile(&ratios, 0.975) };
+    let interval = Interval::of(&ratios);
     (interval.low.is_finite() && interval.high.is_finite()).then_some(interval)
 }
 
