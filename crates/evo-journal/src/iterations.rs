@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::error::JournalError;
 use super::line::{self, NumberedLine, NumberedLines};
-use super::lock::{DeviceTurn, lock_file};
+use super::lock::{DeviceTurn, locked};
 use super::own_folder::OwnFolder;
 
 pub const ITERATIONS: &str = "iterations.jsonl";
@@ -108,9 +108,8 @@ pub struct IterationLog {
 impl IterationLog {
     /// Waits for whoever holds the folder.
     pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
-        let file = lock_file(&folder, LOCK)?;
-        file.lock().map_err(|error| JournalError::io("lock", &folder.place(LOCK), error))?;
-        Ok(IterationLog { folder, _lock: file, _turn: None })
+        let lock = locked(&folder, LOCK, || {})?;
+        Ok(IterationLog { folder, _lock: lock, _turn: None })
     }
 
     /// The device's turn ends with the log.

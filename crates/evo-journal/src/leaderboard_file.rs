@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::champion::{self, Succession};
 use super::error::JournalError;
-use super::lock::lock_file;
+use super::lock::locked;
 use super::own_folder::OwnFolder;
 
 const BOARD: &str = "leaderboard.json";
@@ -84,9 +84,7 @@ pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, Journa
 
 fn turn(folder: &OwnFolder) -> Result<std::fs::File, JournalError> {
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
-    let name = ".leaderboard.lock";
-    let file = lock_file(folder, name)?;
-    file.lock().map_err(|error| JournalError::io("lock", &folder.place(name), error))?;
+    let file = locked(folder, ".leaderboard.lock", || {})?;
     folder.sweep_unfinished();
     Ok(file)
 }

@@ -32,8 +32,22 @@ impl StudyLock {
     }
 }
 
-/// Opens the file that a lock is on; nobody reads it.
-pub(crate) fn lock_file(folder: &OwnFolder, name: &str) -> Result<File, JournalError> {
+/// The file that a lock is on, locked; nobody reads it. `on_wait` is called where somebody else has the lock.
+pub(crate) fn locked(folder: &OwnFolder, name: &str, on_wait: impl FnOnce()) -> Result<File, JournalError> {
+    let file = lock_file(folder, name)?;
+    let taken = match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            on_wait();
+            file.lock()
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+        Ok(()) => Ok(()),
+    };
+    taken.map_err(|error| JournalError::io("lock", &folder.place(name), error))?;
+    Ok(file)
+}
+
+fn lock_file(folder: &OwnFolder, name: &str) -> Result<File, JournalError> {
     JournalError::refuse_irregular(folder, name)?;
     folder.edit_or_create(name).map_err(|error| JournalError::io("open", &folder.place(name), error))
 }
@@ -50,17 +64,7 @@ impl DeviceTurn {
     pub fn take(out: &OwnFolder, device: &str, on_wait: impl FnOnce()) -> Result<DeviceTurn, JournalError> {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name = format!(".device-{}.lock", device.chars().map(plain).collect::<String>());
-        let file = lock_file(out, &name)?;
-        let taken = match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                on_wait();
-                file.lock()
-            }
-            Err(TryLockError::Error(error)) => Err(error),
-            Ok(()) => Ok(()),
-        };
-        taken.map_err(|error| JournalError::io("lock", &out.place(&name), error))?;
-        Ok(DeviceTurn { _file: file })
+        Ok(DeviceTurn { _file: locked(out, &name, on_wait)? })
     }
 }
 

@@ -172,13 +172,13 @@ mod tests {
         }
     }
 
+    fn with_subject<T>(of: impl FnOnce(&MicroSubject<'_>) -> T) -> T {
+        let (space, hash) = (space(), ContentHash::of(b"space"));
+        of(&MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space })
+    }
+
     fn seeds(text: &str) -> MicroSeeds {
-        let space = space();
-        let hash = ContentHash::of(b"space");
-        seeds_of(
-            text.as_bytes(),
-            &MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space },
-        )
+        with_subject(|subject| seeds_of(text.as_bytes(), subject))
     }
 
     #[track_caller]
@@ -251,14 +251,12 @@ mod tests {
     fn the_file_is_written_whole_and_a_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let out = OwnFolder::open(folder.path()).unwrap();
-        let space = space();
-        let hash = ContentHash::of(b"space");
-        let subject = MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space };
-        assert_eq!(read(&out, &subject), MicroSeeds::Absent);
-        write(&out, &ranking(&space)).unwrap();
-        assert!(matches!(read(&out, &subject), MicroSeeds::Ranked { .. }));
+        let read = || with_subject(|subject| read(&out, subject));
+        assert_eq!(read(), MicroSeeds::Absent);
+        write(&out, &ranking(&space())).unwrap();
+        assert!(matches!(read(), MicroSeeds::Ranked { .. }));
         std::fs::remove_file(folder.path().join(MICRO)).unwrap();
         std::fs::create_dir(folder.path().join(MICRO)).unwrap();
-        assert!(matches!(read(&out, &subject), MicroSeeds::Ignored(_)));
+        assert!(matches!(read(), MicroSeeds::Ignored(_)));
     }
 }

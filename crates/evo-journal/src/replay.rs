@@ -54,6 +54,11 @@ impl History {
         let mut not_final = BTreeMap::<u64, Evaluation>::new();
         for record in journal.records {
             history.last_ms = history.last_ms.max(record.at_ms().unwrap_or(0));
+            if let JournalRecord::NotFinal(evaluation) | JournalRecord::Evaluation(evaluation) = &record {
+                in_flight.remove(&evaluation.number);
+                // An answer settles the suspicion: the configuration came back from the device or was given up on.
+                struck.remove(&evaluation.number);
+            }
             match record {
                 JournalRecord::Study(header) => {
                     // A new header without an `End` before it means that the run before died. Whatever was on
@@ -66,17 +71,9 @@ impl History {
                     in_flight.insert(number, configuration);
                 }
                 JournalRecord::NotFinal(evaluation) => {
-                    in_flight.remove(&evaluation.number);
-                    struck.remove(&evaluation.number);
                     not_final.insert(evaluation.number, *evaluation);
                 }
-                JournalRecord::Evaluation(evaluation) => {
-                    in_flight.remove(&evaluation.number);
-                    // A verdict settles the suspicion: the configuration came back from the device or was
-                    // given up on.
-                    struck.remove(&evaluation.number);
-                    history.add(*evaluation);
-                }
+                JournalRecord::Evaluation(evaluation) => history.add(*evaluation),
                 JournalRecord::Confirmation(confirmation) => history.confirmations.push(*confirmation),
                 JournalRecord::Sanitized(one) => history.sanitize(*one),
                 JournalRecord::Note { .. } => {}

@@ -102,12 +102,18 @@ pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailu
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolArguments {
+    /// The options that the tool has.
+    known: BTreeSet<String>,
     words: Vec<OsString>,
     left_out: Vec<String>,
     lacking: Vec<String>,
 }
 
 impl ToolArguments {
+    pub fn of(tool: &FoundTool) -> ToolArguments {
+        ToolArguments { known: tool.options.clone(), ..ToolArguments::default() }
+    }
+
     #[must_use]
     pub fn plain<W: Into<OsString>>(mut self, words: impl IntoIterator<Item = W>) -> ToolArguments {
         self.words.extend(words.into_iter().map(Into::into));
@@ -116,40 +122,30 @@ impl ToolArguments {
 
     #[must_use]
     pub fn preferred<W: Into<OsString>>(
-        self,
-        known: &BTreeSet<String>,
+        mut self,
         option: &str,
         values: impl IntoIterator<Item = W>,
     ) -> ToolArguments {
-        self.option(known, option, values, |own| &mut own.left_out)
+        if !self.known.contains(option) {
+            self.left_out.push(option.to_string());
+            return self;
+        }
+        self.plain([option]).plain(values)
     }
 
     /// Without this option the answer would not mean what it says: where it is not known the tool must not run, which
     /// [`Self::lacking`] says.
     #[must_use]
     pub fn demanded<W: Into<OsString>>(
-        self,
-        known: &BTreeSet<String>,
-        option: &str,
-        values: impl IntoIterator<Item = W>,
-    ) -> ToolArguments {
-        self.option(known, option, values, |own| &mut own.lacking)
-    }
-
-    fn option<W: Into<OsString>>(
         mut self,
-        known: &BTreeSet<String>,
         option: &str,
         values: impl IntoIterator<Item = W>,
-        otherwise: impl FnOnce(&mut ToolArguments) -> &mut Vec<String>,
     ) -> ToolArguments {
-        if known.contains(option) {
-            self.words.push(option.into());
-            self.words.extend(values.into_iter().map(Into::into));
-        } else {
-            otherwise(&mut self).push(option.to_string());
+        if !self.known.contains(option) {
+            self.lacking.push(option.to_string());
+            return self;
         }
-        self
+        self.plain([option]).plain(values)
     }
 
     pub fn words(&self) -> &[OsString] {
@@ -252,7 +248,7 @@ mod tests {
         assert_eq!(late.state, ToolState::TimedOut);
         assert!(late.message.contains("words"), "{late:?}");
         let tool = tool("/bin/false");
-        let arguments = ToolArguments::default().demanded(&tool.options, "--import", ["f"]);
+        let arguments = ToolArguments::of(&tool).demanded("--import", ["f"]);
         let refused = run_tool(&tool, &arguments, Path::new("/"), Duration::from_secs(1)).unwrap_err();
         assert_eq!(refused.state, ToolState::Incompatible);
         assert!(refused.message.contains("--import"), "{refused:?}");
@@ -267,12 +263,12 @@ mod tests {
             known.iter().map(String::as_str).collect::<Vec<_>>(),
             ["--help", "--log-file", "--tool", "--xml"]
         );
-        let arguments = ToolArguments::default()
+        let arguments = ToolArguments { known, ..ToolArguments::default() }
             .plain(["--tool", "memcheck"])
-            .preferred(&known, "--log-file", ["f"])
-            .preferred(&known, "--padding", ["4096"])
-            .demanded(&known, "--xml", [""; 0])
-            .demanded(&known, "--save", ["x"]);
+            .preferred("--log-file", ["f"])
+            .preferred("--padding", ["4096"])
+            .demanded("--xml", [""; 0])
+            .demanded("--save", ["x"]);
         assert_eq!(arguments.words(), ["--tool", "memcheck", "--log-file", "f", "--xml"]);
         assert_eq!(
             (arguments.left_out(), arguments.lacking()),
