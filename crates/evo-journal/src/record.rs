@@ -281,6 +281,7 @@ pub struct RunEnd {
     pub evaluations: u64,
     pub evaluations_this_run: u64,
     /// Variants of the study that were compiled and not run; they do not count as evaluations.
+    #[serde(default)]
     pub passed_over: u64,
     /// Results that the study took over from others; they do not count as evaluations.
     #[serde(default, skip_serializing_if = "is_zero")]

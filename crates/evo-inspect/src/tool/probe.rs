@@ -10,9 +10,9 @@ use evo_system::process::Ended;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::answer::{ToolFailure, ToolState, last_words, options_in, run_plainly};
 use super::find::{ToolPlaces, find};
 use super::kind::{ToolKind, ToolVersion};
-use super::run::{ToolFailure, ToolState, last_words, options_in, run_plainly};
 
 /// How long a tool may take to say what it is. Profilers unpack themselves at their first start.
 const DEADLINE: Duration = Duration::from_secs(30);
