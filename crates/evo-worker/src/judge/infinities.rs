@@ -19,7 +19,7 @@ use evo_protocol::view::ComparedForm;
 
 use super::element;
 use super::inputs::{self, Family};
-use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive::{NaiveAnswers, NaiveReference};
 use super::reference::ReferenceAnswer;
 
 /// Whether an output adds up inputs, as far as shapes tell.

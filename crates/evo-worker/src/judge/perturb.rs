@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use super::element;
 use super::inputs::{self, Family};
-use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive::{NaiveAnswers, NaiveReference};
 use super::reference::{Noise, ReferenceAnswer, finite_sums, rms};
 
 const CHUNK: usize = 1 << 16;

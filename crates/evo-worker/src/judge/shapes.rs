@@ -18,7 +18,7 @@ use super::element::Poison;
 use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
-use super::{command, deep, disagree, inputs, parity, views, workspace};
+use super::{command, deep, disagree, inputs, npy, parity, views, workspace};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -287,7 +287,7 @@ fn no_question(error: &DeviceError, case: &Case) -> bool {
 pub(super) fn fits_files(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
     let shape = |path: &std::path::Path| {
         let file = std::fs::File::open(path).ok()?;
-        Some(super::npy_header::NpyHeader::read(file).ok()?.shape)
+        Some(npy::NpyHeader::read(file).ok()?.shape)
     };
     // A file that cannot be read is not skipped: reading the case's data will report what is wrong with it. Nor is a
     // problem of the file whose inputs do not fit, because that is a mistake.

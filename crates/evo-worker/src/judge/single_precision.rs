@@ -17,8 +17,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 
 use super::element;
-use super::naive_answers::NaiveAnswers;
-use super::naive_answers::NaiveReference;
+use super::naive::{NaiveAnswers, NaiveReference};
 use super::perturb::{self, FEW};
 use super::reference::ReferenceAnswer;
 

@@ -16,7 +16,6 @@ use evo_space::genome::ContentHash;
 
 use super::case::Case;
 use super::command::CommandDesk;
-use super::doublecheck::Doublecheck;
 use super::drawn;
 use super::expected;
 use super::expected_cache::ExpectedCache;
@@ -91,7 +90,6 @@ pub struct Judge {
     pub(super) device_references: Option<DeviceReferences>,
     pub(super) commands: CommandDesk,
     pub(super) unanswered: BTreeMap<ContentHash, DeviceError>,
-    pub(super) doublecheck: Doublecheck,
     sticky: bool,
 }
 
@@ -110,7 +108,6 @@ impl Judge {
             expected: ExpectedCache::new(expected_cache),
             references: BTreeMap::new(),
             device_references: None,
-            doublecheck: Doublecheck::default(),
             sticky: false,
         }
     }

@@ -24,7 +24,7 @@ use evo_protocol::verdict::Verdict;
 use super::case::Case;
 use super::element::Poison;
 use super::inputs;
-use super::run::{PhaseSink, PreparedCase, starts_as};
+use super::run::{PhaseSink, PreparedCase, accumulates};
 use super::state::{Answers, CaseRefusal, Judge};
 use super::{module_state, shapes, wrong};
 
@@ -291,14 +291,6 @@ impl Judge {
         }
         Ok(None)
     }
-}
-
-fn accumulates(plan: &ProblemPlan) -> bool {
-    plan.buffers.iter().any(|buffer| match buffer.role {
-        Role::Inout | Role::Restored => true,
-        Role::Output => starts_as(buffer).is_some(),
-        Role::Input | Role::Scratch => false,
-    })
 }
 
 fn copies(plan: &ProblemPlan) -> u32 {

@@ -7,7 +7,8 @@ use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
-use super::operands::{Operands, max_abs};
+use super::numbers::{ReferenceAnswer, max_abs};
+use super::work::ReferenceWork;
 use crate::judge::element;
 use crate::judge::inputs::{self, Draw, Family};
 
@@ -59,6 +60,18 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         literals: vec![],
         flops: None,
         bytes: None,
+    }
+}
+
+pub struct Operands<'a> {
+    pub plan: &'a ProblemPlan,
+    /// By position in `plan.buffers`; empty for outputs and scratch.
+    pub values: Vec<Vec<f64>>,
+}
+
+impl Operands<'_> {
+    pub fn answer(&self, reference: &str) -> ReferenceAnswer {
+        ReferenceWork::of(reference, self.plan).unwrap().answer(&self.values)
     }
 }
 
