@@ -12,10 +12,10 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, VerdictKind};
+use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{
-    BinaryRef, BlockAnswer, Candidate, CheckPlan, Depth, DescribedGpu, InstrumentedBuild, MeasureAnswer,
-    PROTOCOL_VERSION, PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
+    BinaryRef, BlockAnswer, Candidate, DescribedGpu, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION,
+    PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
 };
 use evo_space::genome::ContentHash;
 
@@ -82,29 +82,36 @@ impl Server {
                 self.open(greeting)
             }
             Request::Describe => Ok(Response::Described { gpus: described() }),
-            Request::Prepare { check, plans } => self.prepare(&check, &plans),
+            Request::Prepare { check, plans } => {
+                let (judge, mut report) = self.at_work()?;
+                judge.rehearse(&check, &plans, &mut report)?;
+                Ok(Response::Prepared)
+            }
             Request::Load { slot, candidate } => self.load(slot, &candidate),
-            Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
+            Request::Gate { slot, gate, depth, plans } => {
+                let (judge, mut report) = self.at_work()?;
+                Ok(Response::GateDone(Box::new(judge.gate(slot, gate, depth, &plans, &mut report))))
+            }
             Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
             Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
             Request::Run { slot, plan, calls, warmup, unguarded } => {
-                self.run(slot, &plan, calls.saturating_add(warmup), unguarded)
+                let (judge, mut report) = self.at_work()?;
+                let calls = calls.saturating_add(warmup);
+                let ran = judge.run_plain(slot, &plan, calls, unguarded, &mut report);
+                let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
+                Ok(Response::Ran { launches, buffers })
             }
             Request::Block { slot, plan, mode, block_ms, check } => {
                 Ok(self.block(slot, &plan, mode, block_ms, check))
             }
             Request::HandOut { slot, plan, seed_index, folder, expected } => {
-                let Server { wire, judge, .. } = self;
-                let judge = judge.as_mut().ok_or_else(no_device)?;
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                let (judge, mut report) = self.at_work()?;
                 let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected), &mut report);
                 handed.map_err(refusal_error)?;
                 Ok(Response::HandedOut)
             }
             Request::JudgeForeign { slot, plan, seed_index, folder } => {
-                let Server { wire, judge, .. } = self;
-                let judge = judge.as_mut().ok_or_else(no_device)?;
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                let (judge, mut report) = self.at_work()?;
                 let answer = judge.judge_foreign(slot, &plan, seed_index, &folder, &mut report);
                 Ok(Response::GateDone(Box::new(answer)))
             }
@@ -122,6 +129,13 @@ impl Server {
 
     fn judge(&mut self) -> Result<&mut Judge, DeviceError> {
         self.judge.as_mut().ok_or_else(no_device)
+    }
+
+    /// The judge, and whom it tells what it is about to do.
+    fn at_work(&mut self) -> Result<(&mut Judge, impl FnMut(Phase, &str)), DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        Ok((judge, |phase, detail: &str| wire.phase(phase, detail)))
     }
 
     fn open(&mut self, greeting: Greeting) -> Result<Response, DeviceError> {
@@ -219,21 +233,12 @@ fn start_threads() -> Result<(), DeviceError> {
 impl Server {
     fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
         self.wire.phase(Phase::Loading, &candidate.label);
-        let binaries: Result<Vec<_>, _> =
-            candidate.builds.iter().map(|build| self.binary(&build.binary)).collect();
-        let binaries = binaries?;
-        let reference = match &candidate.reference {
-            Some((reference, _)) => Some(self.binary(reference)?),
-            None => None,
-        };
-        let single = match &candidate.reference_single {
-            Some(single) => Some(self.binary(single)?),
-            None => None,
-        };
-        let prepare = match &candidate.prepare {
-            Some((prepare, _)) => Some(self.binary(prepare)?),
-            None => None,
-        };
+        let builds = candidate.builds.iter().map(|build| self.binary(&build.binary));
+        let binaries = builds.collect::<Result<Vec<_>, _>>()?;
+        let mut given = |binary: Option<&BinaryRef>| binary.map(|binary| self.binary(binary)).transpose();
+        let reference = given(candidate.reference.as_ref().map(|(binary, _)| binary))?;
+        let single = given(candidate.reference_single.as_ref())?;
+        let prepare = given(candidate.prepare.as_ref().map(|(binary, _)| binary))?;
         self.seed = candidate.check.seed;
         let references = ReferenceBinaries {
             own: reference.as_deref(),
@@ -281,26 +286,6 @@ impl Server {
         }
     }
 
-    fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        judge.rehearse(check, plans, &mut |phase, detail| wire.phase(phase, detail))?;
-        Ok(Response::Prepared)
-    }
-
-    fn gate(
-        &mut self,
-        slot: u8,
-        gate: Gate,
-        depth: Depth,
-        plans: &[ProblemPlan],
-    ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        let answer = judge.gate(slot, gate, depth, plans, &mut |phase, detail| wire.phase(phase, detail));
-        Ok(Response::GateDone(Box::new(answer)))
-    }
-
     fn measure(
         &mut self,
         slot: u8,
@@ -330,21 +315,6 @@ impl Server {
             Err(error) => MeasureAnswer::failed(&error),
         };
         Ok(Response::Measured(Box::new(answer)))
-    }
-
-    fn run(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        calls: u32,
-        unguarded: bool,
-    ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        let ran =
-            judge.run_plain(slot, plan, calls, unguarded, &mut |phase, detail| wire.phase(phase, detail));
-        let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
-        Ok(Response::Ran { launches, buffers })
     }
 
     fn pair(
