@@ -138,7 +138,7 @@ fn compare(
     let scratch = workplace.room(8 * work.scratch())?;
     let right = workplace.upload(&element::f64_bytes(&own.expected))?;
     let given = WorkBuffers { inputs, expected, trusted, scratch };
-    let answer = workplace.references.compute(workplace.device, work, plan, &given)?;
+    let (device_scale, odd) = workplace.references.compute(workplace.device, work, plan, &given)?;
     let scale = AnswerScale::of(&own);
     let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * own.noise.max;
     let tolerance = Tolerance { atol, rtol: AGREEMENT };
@@ -150,10 +150,10 @@ fn compare(
         )
     });
     let first_special = own.expected.iter().position(|value| !value.is_finite()).map(|index| index as u64);
-    let special = answer.first_special.map(|(index, _)| index) != first_special;
-    let overflow = answer.overflows != overflows(&own);
+    let special = odd.first_special.map(|(index, _)| index) != first_special;
+    let overflow = odd.overflows != overflows(&own);
     let difference = element
-        .or_else(|| scales_differ(plan, work, &answer.scale, &scale))
+        .or_else(|| scales_differ(plan, work, &device_scale, &scale))
         .or_else(|| special.then(|| "the first value that is not finite".to_string()))
         .or_else(|| overflow.then(|| "where the trusted computation overflows".to_string()));
     let worst = if atol > 0.0 { found.abs_error_max / atol } else { 0.0 };

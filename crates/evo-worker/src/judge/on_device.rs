@@ -12,6 +12,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::bounds::{AnswerScale, TrustedError};
 use super::element;
+use super::expected::Oddities;
 use super::reference::{
     Measured, NAMES, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long, type_number,
 };
@@ -81,17 +82,6 @@ pub(super) struct Measure {
     pub(super) first_special: Option<(u64, f64)>,
 }
 
-/// An answer that stays on the device.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceAnswer {
-    pub scale: AnswerScale,
-    pub first_nan: Option<u64>,
-    /// The first NaN or infinity, and which.
-    pub first_special: Option<(u64, f64)>,
-    /// Whether the trusted computation is not finite somewhere where the answer is.
-    pub overflows: bool,
-}
-
 impl DeviceReferences {
     pub fn load(
         device: &mut dyn Device,
@@ -116,7 +106,7 @@ impl DeviceReferences {
         work: &ReferenceWork,
         plan: &ProblemPlan,
         buffers: &WorkBuffers,
-    ) -> Result<DeviceAnswer, DeviceError> {
+    ) -> Result<(AnswerScale, Oddities), DeviceError> {
         device.launch(self.module, &work.launches(buffers))?;
         let elements = plan.buffers[work.output].elements();
         let measure = self.measure(device, buffers.expected, DType::F64, elements)?;
@@ -135,8 +125,7 @@ impl DeviceReferences {
         let (scale, trusted, lost) = self.weigh(device, (buffers.expected, elements), &measure, trusted)?;
         let (exact, noise_max, noise_rms) = (work.is_exact(), noise.max, noise.rms);
         let scale = AnswerScale { exact, noise_max, noise_rms, trusted, ..scale };
-        let Measure { first_nan, first_special, .. } = measure;
-        Ok(DeviceAnswer { scale, first_nan, first_special, overflows: lost > 0.0 })
+        Ok((scale, measure.oddities(elements, lost > 0.0)))
     }
 
     /// The scale of an answer, with the error of a computation in f32 beside it and how often that is not finite where the
@@ -250,6 +239,11 @@ impl DeviceReferences {
 impl Measure {
     pub(super) fn rms(&self) -> f64 {
         (self.square / self.finite.max(1.0)).sqrt()
+    }
+
+    pub(super) fn oddities(&self, elements: u64, overflows: bool) -> Oddities {
+        let Measure { finite, first_nan, first_special, largest: max, .. } = *self;
+        Oddities { elements, finite: finite as u64, first_nan, first_special, max, overflows }
     }
 
     fn size(&self) -> Size {
