@@ -5,6 +5,7 @@
 mod afterwards;
 pub mod agreement;
 mod answers;
+mod bench;
 mod borrowed;
 mod bounds;
 mod case;

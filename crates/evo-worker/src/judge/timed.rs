@@ -21,6 +21,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::Verdict;
 
+use super::bench::Bench;
 use super::case::Case;
 use super::element::Poison;
 use super::inputs;
@@ -182,7 +183,7 @@ impl Judge {
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
-        let keeps_state = module_state::is_kept(self, &cases[0], phase)?;
+        let keeps_state = module_state::is_kept(&mut Bench::new(self, &cases[0], phase))?;
         let (last, next) = (Cell::new((0, 0)), Cell::new(0));
         Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
@@ -285,7 +286,7 @@ impl Judge {
         let kept = if timed.used_up { calls } else { timed.outputs };
         for call in calls.saturating_sub(kept)..calls {
             let turn = &timed.turns[(begin + call) % timed.turns.len()];
-            if let Some(verdict) = shapes::check_written(self, turn)? {
+            if let Some(verdict) = shapes::check_written(&mut Bench::new(self, turn, &mut |_, _| {}))? {
                 return Ok(Some(Box::new(verdict)));
             }
         }
