@@ -23,7 +23,7 @@ use super::element;
 use super::infinities;
 use super::inputs::{self, Draw, Family};
 use super::moves;
-use super::naive::{NaiveAnswers, NaiveReference};
+use super::naive::{AskedCase, NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
 use super::perturb;
 use super::reference::{self, ReferenceAnswer, ReferenceWork};
@@ -117,7 +117,10 @@ pub fn compute(
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
         let own_kernel = check.reference.is_own();
         let OwnLooks { integers, mixing } = match own_kernel {
-            true => look_closer(case, &bytes, &mut answers, naive)?,
+            true => {
+                let (plan, family, bytes) = (&case.plan, case.family, bytes.as_slice());
+                look_closer(&mut AskedCase { plan, family, bytes, naive: &mut *naive }, &mut answers)?
+            }
             false => OwnLooks::default(),
         };
         // In double precision nothing overflows that would in the kernel's own.
@@ -183,26 +186,21 @@ struct OwnLooks {
     mixing: Vec<usize>,
 }
 
-fn look_closer(
-    case: &Case,
-    bytes: &[Vec<u8>],
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<OwnLooks, DeviceError> {
+fn look_closer(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<OwnLooks, DeviceError> {
     let mut looks = OwnLooks::default();
-    let integers = single_precision::add(&case.plan, answers, naive.single(bytes)?);
+    let integers = single_precision::add(case.plan, answers, case.naive.single(case.bytes)?);
     // The last bit of an infinity makes it NaN, and which integers belong to NaN is not a matter of precision.
     if case.family == Family::Special {
-        looks.mixing = infinities::mixing(&case.plan, bytes, answers, naive)?;
-        infinities::spare_zero_factors(&case.plan, bytes, (answers, &looks.mixing), naive)?;
+        looks.mixing = infinities::mixing(case, answers)?;
+        infinities::spare_zero_factors(case, answers, &looks.mixing)?;
         return Ok(looks);
     }
     looks.integers = integers;
     // The last bit of a round number leaves nothing of what it is for.
     if case.family != Family::Round {
-        single_precision::try_luck(&case.plan, bytes, answers, naive)?;
-        perturb::estimate_noise(&case.plan, bytes, case.family, answers, naive)?;
-        single_precision::find_uncertain(&case.plan, bytes, answers, naive)?;
+        single_precision::try_luck(case, answers)?;
+        perturb::estimate_noise(case, answers)?;
+        single_precision::find_uncertain(case, answers)?;
     }
     Ok(looks)
 }

@@ -13,6 +13,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
 
 use super::element::{self, Poison};
 use super::expected::compared_as;
+use super::inputs::Family;
 use super::npy::task_error;
 use super::pool::{InputWriter, Pool};
 use super::run;
@@ -37,6 +38,15 @@ impl<F: FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>> NaiveReference f
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
         self(inputs)
     }
+}
+
+/// A case whose answers are looked at closely: the reference runs again, on inputs that are changed.
+pub struct AskedCase<'a> {
+    pub plan: &'a ProblemPlan,
+    pub family: Family,
+    /// The inputs, by buffer position.
+    pub bytes: &'a [Vec<u8>],
+    pub naive: &'a mut dyn NaiveReference,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
