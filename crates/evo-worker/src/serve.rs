@@ -78,8 +78,7 @@ impl Server {
         }
         match request {
             Request::Hello { device, expected_cache, support_cubin, reference_kernels, lease } => {
-                let greeting = Greeting { device, expected_cache, support_cubin, reference_kernels, lease };
-                self.open(greeting)
+                self.open(&device, expected_cache, support_cubin, reference_kernels, lease)
             }
             Request::Describe => Ok(Response::Described { gpus: described() }),
             Request::Prepare { check, plans } => {
@@ -138,19 +137,25 @@ impl Server {
         Ok((judge, |phase, detail: &str| wire.phase(phase, detail)))
     }
 
-    fn open(&mut self, greeting: Greeting) -> Result<Response, DeviceError> {
-        let Greeting { device, expected_cache, support_cubin, reference_kernels, lease } = greeting;
+    fn open(
+        &mut self,
+        device: &str,
+        expected_cache: Option<PathBuf>,
+        support_cubin: Option<PathBuf>,
+        reference_kernels: Option<ReferenceKernels>,
+        lease: Option<WorkerLease>,
+    ) -> Result<Response, DeviceError> {
         if let Some(lease) = &lease {
             let pace = Duration::from_millis(lease.beat_ms.max(1));
             let begun = self.wire.begin_lease(lease.nonce.clone(), pace, &Response::Beat);
             begun.map_err(|error| harness(format!("the worker cannot start its threads: {error}")))?;
         }
-        self.wire.phase(Phase::Opening, &device);
+        self.wire.phase(Phase::Opening, device);
         start_threads()?;
         let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
         let (support, references) = hashes.unwrap_or_default();
         let support = self.as_file(support_cubin, support)?;
-        let device = evo_device::open::open(&device, support.path.as_deref(), self.rooms.clone())?;
+        let device = evo_device::open::open(device, support.path.as_deref(), self.rooms.clone())?;
         let info = Box::new(device.info().clone());
         let mut own = Judge::new(device, expected_cache);
         if let Some(kernels) = reference_kernels {
@@ -182,14 +187,6 @@ impl Server {
         let copy = written.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
         Ok(FileOrCopy { path: Some(copy.path().to_path_buf()), _copy: Some(copy) })
     }
-}
-
-struct Greeting {
-    device: String,
-    expected_cache: Option<PathBuf>,
-    support_cubin: Option<PathBuf>,
-    reference_kernels: Option<ReferenceKernels>,
-    lease: Option<WorkerLease>,
 }
 
 struct FileOrCopy {

@@ -480,7 +480,7 @@ fn file_hash(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::reference::testing::{buffer, check_plan, plan};
+    use crate::judge::reference::testing::{buffer, check_plan, kernel_plan, plan};
 
     fn gemm(dtype: DType, depth: u64) -> ProblemPlan {
         plan(
@@ -553,7 +553,7 @@ mod tests {
 
     #[test]
     fn a_reference_with_nan_invalidates_the_task() {
-        let check = CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+        let check = kernel_plan();
         let case = Case::first(&gemm(DType::F32, 4));
         let mut kernel = |_: &[Vec<u8>]| Ok(vec![(2, vec![f64::NAN; 16])]);
         let error = compute(&check, &case, &mut kernel).unwrap_err();

@@ -9,6 +9,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
 use super::numbers::{ReferenceAnswer, max_abs};
 use super::work::ReferenceWork;
+use crate::judge::bounds::OutputShape;
 use crate::judge::element;
 use crate::judge::inputs::{self, Draw, Family};
 
@@ -32,6 +33,17 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         checks: CheckSet::default(),
         task: None,
     }
+}
+
+/// The same where the reference is the user's kernel.
+pub fn kernel_plan() -> CheckPlan {
+    CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") }
+}
+
+/// A vector of f32 among others, at plain inputs.
+pub fn vector(dtype: DType) -> OutputShape {
+    let (family, length) = (Family::Normal, 1.0);
+    OutputShape { dtype, family, row: 1, length, all_f32: true, one_is_subnormal: false }
 }
 
 pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
