@@ -20,12 +20,13 @@ use evo_protocol::worker::{
 use evo_space::genome::ContentHash;
 
 use super::canary;
-use super::judge::{CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
+use super::judge::{Answers, CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
 use super::measure::{SampleSource, measure};
 use super::stand::{BlockSize, Stand};
 use super::wire::{ReportPhase, Wire};
 use evo_system::process::{Orphaned, REQUEST};
 use evo_timing::paired::interleave;
+use evo_timing::stats::median;
 use flate2::read::GzDecoder;
 
 /// Serves requests until stdin closes or `Shutdown` comes. `build` names the gates and the timing that this worker
@@ -296,7 +297,7 @@ impl Server {
         // full measurements.
         let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
         let mut report = |phase, detail: &str| wire.phase(phase, detail);
-        let prepared = match judge.prepare_timed(slot, plan, turns, &mut report) {
+        let prepared = match judge.prepare_timed(slot, plan, turns, Answers::Needed, &mut report) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(refused(refusal)),
         };
@@ -325,7 +326,8 @@ impl Server {
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let mut prepared = Vec::new();
         for (slot, plan) in (0u8..).zip(plans) {
-            let ready = judge.prepare_paired(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
+            let mut report = |phase, detail: &str| wire.phase(phase, detail);
+            let ready = judge.prepare_timed(slot, plan, Turns::Several, Answers::NotNeeded, &mut report);
             prepared.push(ready.map_err(refusal_error)?);
         }
         // Each rival's block is sized once, so that all of its blocks are alike.
@@ -337,7 +339,7 @@ impl Server {
                 Some(size) => size,
                 None => *sizes[slot].insert(BlockSize::find(&mut stand, mode, block_ms)?),
             };
-            size.run(&mut stand, mode)
+            Ok(median(&size.samples(&mut stand, mode)?))
         })?;
         let telemetry = judge.device().telemetry();
         Ok(Response::Paired(PairedTimes { telemetry, ..paired }))
@@ -381,7 +383,7 @@ impl Server {
             Some(own) => kept.insert(own),
             None => {
                 let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                let timed = judge.prepare_timed(slot, plan, Turns::Several, &mut report)?;
+                let timed = judge.prepare_timed(slot, plan, Turns::Several, Answers::Needed, &mut report)?;
                 kept.insert(KeptProblem { slot, plan: plan.clone(), timed, sizes: Vec::new() })
             }
         };

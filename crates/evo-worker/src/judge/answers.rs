@@ -19,11 +19,11 @@ use super::case::Case;
 use super::drawn;
 use super::element;
 use super::expected::{self, ExpectedSet, Oddities};
-use super::inputs::{Draw, Family};
+use super::inputs::Family;
 use super::naive::{NaiveModules, NaiveRunner};
 use super::npy::task_error;
 use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceReferences, disagreement};
-use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool, TargetUpload};
+use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool};
 use super::reference::{ReferenceWork, WorkBuffers};
 use super::run::PhaseSink;
 use super::state::Judge;
@@ -64,7 +64,7 @@ impl Judge {
         }
         // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key) {
-            let draw = draw(check, case, answers.magnitude);
+            let draw = case.draw(check, answers.magnitude);
             let bytes = expected::input_bytes(&case.plan, draw)?;
             if expected::hash_inputs(&bytes) == answers.inputs {
                 return self.upload((key, modules), check, case, &answers, bytes);
@@ -105,24 +105,27 @@ impl Judge {
         answers: &ExpectedSet,
         bytes: Vec<Vec<u8>>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
-        let plans = &case.plan.buffers;
-        let targets: Vec<_> = answers
-            .outputs
-            .iter()
-            // An output without elements has nothing to compare.
-            .filter(|output| !output.values.is_empty())
-            .map(|output| {
-                let plan = &plans[output.buffer];
-                let bounds = bounds::bounds(check, shape(case, output.buffer), &output.scale);
-                let values = element::f64_bytes(&output.values);
-                TargetUpload { position: output.buffer, plan, values, bounds, answer: output }
-            })
-            .collect();
-        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, &case.plan, set);
         let mut write =
             |device: &mut dyn Device, position: usize, buffer| device.write(buffer, &bytes[position]);
         let inputs = CaseInputs { plan: &case.plan, write: &mut write };
-        self.pool.add(self.device.as_mut(), (key, answers.magnitude), inputs, &targets, &mut derive)
+        let device = self.device.as_mut();
+        self.pool.fill(device, (key, answers.magnitude), inputs, |pool, device, set| {
+            modules.derive(device, &case.plan, set)?;
+            // An output without elements has nothing to compare.
+            for output in answers.outputs.iter().filter(|output| !output.values.is_empty()) {
+                let (position, plan) = (output.buffer, &case.plan.buffers[output.buffer]);
+                let values = element::f64_bytes(&output.values);
+                let expected = pool.room_for_answer(device, set, plan, values.len() as u64)?;
+                set.targets.push(ExpectedBuffer {
+                    bounds: bounds::bounds(check, shape(case, position), &output.scale),
+                    rms: output.scale.rms,
+                    uncertain: output.uncertain.clone(),
+                    ..ExpectedBuffer::unjudged(position, expected)
+                });
+                device.write(expected, &values)?;
+            }
+            Ok(())
+        })
     }
 
     /// Inputs and answers that the device draws and computes; `answer` completes a set of inputs.
@@ -137,7 +140,7 @@ impl Judge {
         let mut why = String::new();
         // The largest magnitude first: the harder the inputs, the more they find.
         for magnitude in expected::magnitudes(check, case) {
-            let (plan, draw) = (&case.plan, draw(check, case, *magnitude));
+            let (plan, draw) = (&case.plan, case.draw(check, *magnitude));
             let mut write = |device: &mut dyn Device, position: usize, buffer| {
                 drawn::write_input(Some(references), device, plan, &plan.buffers[position], draw, buffer)
             };
@@ -236,8 +239,4 @@ fn compute(
 pub(super) fn shape(case: &Case, buffer: usize) -> OutputShape {
     let one_is_subnormal = case.family == Family::Subnormal && case.seed_index & 1 == 1;
     OutputShape { family: case.family, one_is_subnormal, ..expected::output_shape(&case.plan, buffer) }
-}
-
-pub(super) fn draw(check: &CheckPlan, case: &Case, magnitude: f64) -> Draw {
-    Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude }
 }

@@ -97,8 +97,7 @@ pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Con
 }
 
 pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
-    input_bytes(&case.plan, draw)
+    input_bytes(&case.plan, case.draw(check, magnitude))
 }
 
 /// Computes a case's answers, with the largest magnitude whose answers fit their data type; with them the inputs, by
@@ -111,8 +110,7 @@ pub fn compute(
     let naive: &mut dyn NaiveReference = &mut views::ViewedReference { whole: naive, plan: &case.plan };
     let mut why = String::new();
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
-        let draw =
-            Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
+        let draw = case.draw(check, *magnitude);
         let bytes = input_bytes(&case.plan, draw)?;
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
         let own_kernel = check.reference.is_own();
@@ -245,7 +243,7 @@ pub fn builtin_answer(
 /// that type can hold the intermediate values, so the largest magnitude is left out.
 pub fn magnitudes(check: &CheckPlan, case: &Case) -> &'static [f64] {
     let family = case.family;
-    let first = Draw { seed: check.seed, index: case.seed_index, family, magnitude: 1.0 };
+    let first = case.draw(check, 1.0);
     let all = match family {
         // Between plain inputs and large ones, weights of `exp` matter that are small and not zero.
         Family::Large if first.is_second() => &[3.0],

@@ -182,7 +182,7 @@ fn run_all(
             Err(Unable::NotWatched) => return Err("the device cannot watch accesses".to_string()),
             Err(Unable::Device(error)) => {
                 judge.note_error(&error);
-                answer.refuse(wrong::from_error(&error, Some(&case)));
+                answer.refuse(wrong::from_error(&error, &case));
                 return Ok(found);
             }
         }

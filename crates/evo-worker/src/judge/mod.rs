@@ -58,5 +58,5 @@ mod workspace;
 mod wrong;
 
 pub use plain::PlainRun;
-pub use state::{CaseRefusal, Judge, ReferenceBinaries};
+pub use state::{Answers, CaseRefusal, Judge, ReferenceBinaries};
 pub use timed::{TimedProblem, Turns};

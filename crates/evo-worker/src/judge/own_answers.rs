@@ -11,7 +11,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 
-use super::answers::{OnDevice, Unanswered, draw, shape};
+use super::answers::{OnDevice, Unanswered, shape};
 use super::bounds::{self, AnswerScale};
 use super::case::Case;
 use super::drawn;
@@ -494,7 +494,7 @@ impl OnDevice<'_> {
     }
 
     fn is_second(&self) -> bool {
-        draw(self.check, self.case, 1.0).is_second()
+        self.case.draw(self.check, 1.0).is_second()
     }
 
     fn complaint(&self, answer: &Answer, scale: &AnswerScale, overflows: bool) -> Option<String> {

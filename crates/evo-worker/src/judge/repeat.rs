@@ -74,7 +74,7 @@ pub(super) fn check(
         });
         let failure = repeated.unwrap_or_else(|error| {
             judge.note_error(&error);
-            Some(wrong::from_error(&error, Some(&case)))
+            Some(wrong::from_error(&error, &case))
         });
         if let Some(failure) = failure {
             found.refuse(failure);
@@ -118,7 +118,7 @@ fn passes_further(
         }
         Err(error) => {
             judge.note_error(&error);
-            found.refuse(wrong::from_error(&error, Some(&case)));
+            found.refuse(wrong::from_error(&error, &case));
             false
         }
     }
@@ -243,7 +243,7 @@ fn at_small_shape(
         Err(error) if error.kind == VerdictKind::HarnessError && !error.sticky => None,
         Err(error) => {
             judge.note_error(&error);
-            Some(wrong::from_error(&error, Some(&case)))
+            Some(wrong::from_error(&error, &case))
         }
     }
 }

@@ -198,7 +198,7 @@ impl CaseWalk {
                 judge.note_error(&error);
                 // The wrong answer came first and stays the verdict, whatever crashes later.
                 if self.failed_at.is_none() {
-                    self.found.refuse(wrong::from_error(&error, Some(case)));
+                    self.found.refuse(wrong::from_error(&error, case));
                 }
                 self.ended = true;
                 return;

@@ -113,19 +113,10 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         turns: Turns,
+        answers: Answers,
         phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, turns, Answers::Needed, phase);
-        self.or_refusal(plan, ready)
-    }
-
-    pub fn prepare_paired(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, Turns::Several, Answers::NotNeeded, phase);
+        let ready = self.bind_turns(slot, plan, turns, answers, phase);
         self.or_refusal(plan, ready)
     }
 
@@ -136,7 +127,7 @@ impl Judge {
     ) -> Result<T, CaseRefusal> {
         done.map_err(|error| {
             self.note_error(&error);
-            let verdict = Box::new(wrong::from_error(&error, Some(&Case::first(plan))));
+            let verdict = Box::new(wrong::from_error(&error, &Case::first(plan)));
             CaseRefusal { verdict, sticky: self.is_sticky() }
         })
     }

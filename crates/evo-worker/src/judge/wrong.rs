@@ -72,12 +72,8 @@ pub fn about(verdict: Verdict, case: &Case) -> Verdict {
     verdict
 }
 
-pub fn from_error(error: &DeviceError, case: Option<&Case>) -> Verdict {
-    let verdict = error.verdict();
-    match case {
-        Some(case) => about(verdict, case),
-        None => verdict,
-    }
+pub fn from_error(error: &DeviceError, case: &Case) -> Verdict {
+    about(error.verdict(), case)
 }
 
 /// JSON has no NaN.

@@ -15,7 +15,7 @@ use super::expected::{self, ExpectedSet};
 use super::fake::{Call, FakeDevice, Kernel};
 use super::inputs::{self, Draw, Family};
 use super::reference::testing::{buffer, check_plan, kernel_plan, plan};
-use super::state::{Judge, ReferenceBinaries};
+use super::state::{Answers, Judge, ReferenceBinaries};
 use super::timed::Turns;
 
 mod device;
@@ -195,7 +195,7 @@ fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box
 }
 
 fn timed(judge: &mut Judge, plan: &ProblemPlan) -> Option<Box<Verdict>> {
-    let timed = judge.prepare_timed(0, plan, Turns::Several, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, plan, Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
     for _ in 0..10 {
         judge.sample(&timed, TimingMode::Hot, 30, 1).unwrap();
         if let Some(verdict) = judge.check_sampled(&timed, TimingMode::Hot, 1).unwrap() {
@@ -433,7 +433,7 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
         });
         let mut judge = judge_of(sometimes, check_plan("gemm"));
         let plans = [gemm(5, 7, 16)];
-        let timed = judge.prepare_timed(0, &plans[0], Turns::One, &mut { QUIET }).unwrap();
+        let timed = judge.prepare_timed(0, &plans[0], Turns::One, Answers::Needed, &mut { QUIET }).unwrap();
         for _ in 0..8 {
             judge.device().launch(timed.first().module, &timed.first().launches).unwrap();
         }
