@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use evo::cli::request::answer::AnswerHead;
 use evo::inspect::profile::{MetricUnit, RawPage, named_failure};
-use evo::inspect::sanitize::{
-    SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerState, read_log, read_records,
-};
+use evo::inspect::sanitize::{SanitizerCheck, SanitizerEvidence, SanitizerFinding, read_log, read_records};
 use evo::journal::baseline::GateBaseline;
 use evo::journal::reader;
 use evo::journal::record::JournalRecord;
@@ -22,6 +20,7 @@ use evo::kernel::{catalog, signature};
 use evo::replay::Recording;
 use evo::report::text;
 use evo::task::{TaskForm, definition, folder, module, workloads};
+use evo_protocol::verdict::GateState;
 use evo_protocol::worker::{BufferSpan, Frame, Request, Response};
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document;
@@ -175,7 +174,7 @@ pub fn sanitizer(bytes: &[u8]) {
     }
     // Whatever a worker says: a pass has no error in either file.
     let (launched, expected) = (Ok(vec![1]), [1]);
-    for check in SanitizerCheck::ALL {
+    for check in SanitizerCheck::ALL.iter().copied() {
         let evidence = SanitizerEvidence {
             check,
             entries: &[],
@@ -190,7 +189,7 @@ pub fn sanitizer(bytes: &[u8]) {
         };
         let outcome = evidence.outcome();
         let is_clean = records.as_ref().is_ok_and(|list| list.errors() == 0 && list.foreign == 0);
-        assert!(outcome.state != SanitizerState::Pass || is_clean, "{outcome:?}");
+        assert!(outcome.state != GateState::Pass || is_clean, "{outcome:?}");
     }
 }
 

@@ -20,7 +20,7 @@ pub mod task;
 pub use evo_compile as compile;
 pub use evo_engine::{self as engine, replay};
 pub use evo_inspect::{self as inspect, tool};
-pub use evo_journal::{self as journal, budget, clock};
+pub use evo_journal::{self as journal, budget};
 pub use evo_kernel as kernel;
 pub use evo_report::{self as report, event, study};
 pub use evo_supervise as supervise;

@@ -185,7 +185,7 @@ fn modes(field: &Field) -> Option<Vec<TimingMode>> {
     let mut modes = Vec::new();
     for item in list(field, "a mode")? {
         let word = item.string()?;
-        let Some(mode) = TimingMode::ALL.iter().copied().find(|mode| mode.as_str() == word) else {
+        let Some(mode) = TimingMode::named(&word) else {
             return item.refuse(format!("`{word}` is not a mode"), "there are hot, cold and eager");
         };
         if !modes.contains(&mode) {

@@ -100,9 +100,8 @@ fn mode() -> impl TypedValueParser<Value = TimingMode> {
             TimingMode::Eager => "Each call with its launch",
         })
     };
-    let named = |word: String| TimingMode::ALL.iter().copied().find(|mode| mode.as_str() == word);
     PossibleValuesParser::new(TimingMode::ALL.iter().map(value))
-        .try_map(move |word| named(word).ok_or("it is not a mode"))
+        .try_map(|word| TimingMode::named(&word).ok_or("it is not a mode"))
 }
 
 /// Rounds of two blocks: twelve blocks give an interval, and six are the fewest of which one is claimed.

@@ -17,7 +17,6 @@ use evo_protocol::binary::{Binary, EntryResources};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::envelope::LimitName;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
@@ -35,7 +34,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::{candidate, output, session};
-use crate::compile::{FULL_CACHE_HINT, FarmOptions, VariantFarm, VariantOutcome, full_cache};
+use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, VariantOutcome, full_cache};
 use crate::engine::prepared;
 use crate::engine::prepared::KernelDraft;
 use crate::engine::recipe::{KernelRecipe, problems_on};
@@ -112,10 +111,8 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
     let start = Instant::now();
     let mut options = FarmOptions { deadline, ..FarmOptions::new(target.kind, &target.arch) };
     options.jobs = jobs.unwrap_or(options.jobs);
-    let (sender, done) = mpsc::channel();
-    let on_done = Box::new(move |ticket, outcome| drop(sender.send((ticket, outcome))));
-    let farm = VariantFarm::start(options, on_done)?;
-    let full = compile_run.compile_all(genome.into_iter().chain(genomes), &farm, &done);
+    let farm = CompileFarm::start(options)?;
+    let full = compile_run.compile_all(genome.into_iter().chain(genomes), &farm);
     let footer =
         if call.is_json() || compile_run.counts.count == 0 { "" } else { &compile_run.columns.footer };
     match full.and_then(|full| io::stdout().write_all(footer.as_bytes()).map(|()| full)) {
@@ -281,23 +278,25 @@ impl<'a> CompileRun<'a> {
     fn compile_all(
         &mut self,
         genomes: impl Iterator<Item = Genome>,
-        farm: &VariantFarm,
-        done: &mpsc::Receiver<(u64, VariantOutcome)>,
+        farm: &CompileFarm,
     ) -> io::Result<Option<String>> {
+        let (sender, done) = mpsc::channel();
         let mut genomes = genomes.enumerate();
         // By position, so that the first is the next to print.
-        let mut open: BTreeMap<u64, (KernelDraft, Option<VariantOutcome>)> = BTreeMap::new();
+        let mut open: BTreeMap<usize, (KernelDraft, Option<VariantOutcome>)> = BTreeMap::new();
         loop {
             for (number, genome) in genomes.by_ref().take(AHEAD * farm.jobs() - open.len()) {
                 let mut draft = self.draft(&genome);
                 let known = match draft.kernel.sources.is_empty() {
                     false => {
-                        farm.submit(number as u64, draft.kernel.sources.clone());
+                        let sender = sender.clone();
+                        let answer = move |outcome| drop(sender.send((number, outcome)));
+                        farm.submit_all(draft.kernel.sources.clone(), answer);
                         None
                     }
                     true => Some(Err(draft.refused.take().map_or_else(nothing, |refused| refused.verdict))),
                 };
-                open.insert(number as u64, (draft, known));
+                open.insert(number, (draft, known));
             }
             if open.is_empty() {
                 return Ok(None);
@@ -309,12 +308,12 @@ impl<'a> CompileRun<'a> {
                 }
             }
             if !open.is_empty() {
-                // The farm answers every ticket, so this ends.
-                let Ok((ticket, outcome)) = done.recv() else { return Ok(None) };
+                // The farm answers everything, so this ends.
+                let Ok((number, outcome)) = done.recv() else { return Ok(None) };
                 if let Some(message) = full_cache(&outcome) {
                     return Ok(Some(message));
                 }
-                if let Some(entry) = open.get_mut(&ticket) {
+                if let Some(entry) = open.get_mut(&number) {
                     entry.1 = Some(outcome);
                 }
             }
@@ -422,17 +421,13 @@ fn entries<'p>(
 pub struct CompiledAnswer<'a> {
     kernel: &'a str,
     arch: &'a str,
-    #[schemars(with = "ConfigurationObject")]
     configuration: Configuration,
-    #[schemars(with = "HashText")]
     configuration_hash: ContentHash,
     fits: bool,
     verdict: Option<Verdict>,
     entries: Vec<EntryUse>,
     binaries: Vec<CompiledBinary>,
-    #[schemars(with = "Option<HashText>")]
     binary_hash: Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     code_hash: Option<ContentHash>,
     path: Option<PathBuf>,
     toolchain: Option<String>,
@@ -505,9 +500,7 @@ struct CompiledBrief {
 struct CompiledBinary {
     #[schemars(with = "BTreeMap<String, i64>")]
     constants: Specialization,
-    #[schemars(with = "HashText")]
     binary_hash: ContentHash,
-    #[schemars(with = "HashText")]
     code_hash: ContentHash,
     path: PathBuf,
     compile_ms: f64,
@@ -620,7 +613,7 @@ mod columns_tests {
         let launch = json!({"entry": "k", "grid": [1, 1, 1], "block": [threads, 1, 1], "shared_bytes": shared_bytes,
             "cluster": null, "cooperative": false, "programmatic": false, "arguments": []});
         serde_json::from_value(json!({"name": "p", "sizes": {}, "weight": 1.0, "buffers": [], "scalars": [],
-            "launches": [launch], "flops": null, "bytes": null}))
+            "launches": [launch], "reference_launches": [], "flops": null, "bytes": null}))
         .unwrap()
     }
 

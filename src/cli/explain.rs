@@ -54,7 +54,7 @@ struct ExplainedCause {
 /// The section that a label such as `wrong_answer:tail` means.
 fn explain(label: &str) -> Result<Explained, CliError> {
     let (name, cause) = label.split_once(':').unwrap_or((label, ""));
-    let Some(kind) = VerdictKind::ALL.iter().copied().find(|kind| kind.as_str() == name) else {
+    let Some(kind) = VerdictKind::named(name) else {
         let names = VerdictKind::ALL.iter().map(|kind| kind.as_str());
         let of: Vec<String> = with_cause(name).map(|kind| format!("`{kind}:{name}`")).collect();
         let hint = match of.is_empty() {

@@ -15,7 +15,6 @@ use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportJudgement;
 use evo_protocol::known::Known;
-use evo_protocol::schema::ConfigurationObject;
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 use evo_space::value;
@@ -376,7 +375,6 @@ impl Exported {
 #[derive(Debug, Serialize, JsonSchema)]
 struct ExportedFiles {
     folder: String,
-    #[schemars(with = "ConfigurationObject")]
     configuration: Configuration,
     #[schemars(with = "BTreeMap<String, i64>")]
     constants: Specialization,

@@ -58,7 +58,6 @@ use crate::report::judged::Setting;
 use crate::report::profile::ProfileResult;
 use crate::timing::acceptance::tail_ratio;
 use crate::timing::paired::claimable;
-use crate::timing::rank_test::{cliffs_delta, mann_whitney_p};
 use crate::timing::regression::RegressionDecision;
 use crate::timing::stats::median;
 use crate::tool::{GIT_PATIENCE, GitState, ToolPlaces, git_state};
@@ -294,8 +293,6 @@ impl<'a> JudgedGate<'a> {
             floor: Some(found.floor),
             rounds: Some(times.rounds),
             p: Some(found.p),
-            mann_whitney_p: mann_whitney_p(&times.candidate_ns, &times.baseline_ns),
-            cliffs_delta: cliffs_delta(&times.candidate_ns, &times.baseline_ns),
             ..with(found.decision.into(), why)
         }
     }

@@ -7,7 +7,6 @@ use clap::Args;
 use evo_export::files::ExportFile;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
-use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::quote;
@@ -345,9 +344,7 @@ pub struct Restored<'a> {
     at: Known<&'a str>,
     folder: String,
     files: [&'static str; 3],
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
-    #[schemars(with = "Option<HashText>")]
     source_hash: Known<&'a ContentHash>,
     source_changed: bool,
     again: &'a str,

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 use evo_protocol::micro::{MICRO_SCHEMA, MicroDevice, MicroRanking, MicroRow};
-use evo_protocol::schema::HashText;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_system::scratch::ScratchPlace;
 use schemars::JsonSchema;
@@ -22,8 +21,7 @@ use super::limits::{LimitArgs, RANKING};
 use super::one_args::{SandboxMode, jobs};
 use super::sweep::{SweepPlan, SweepSubject, execute};
 use super::{evaluate, output, session};
-use crate::budget::StopReason;
-use crate::clock::CommandClock;
+use crate::budget::{CommandClock, StopReason};
 use crate::compile::cache;
 use crate::engine::SanitizePlan;
 use crate::journal::micro_file::{self, MICRO};
@@ -191,7 +189,6 @@ pub struct MicroAnswer<'a> {
     space: &'a str,
     kernel: &'a str,
     seed: u64,
-    #[schemars(with = "HashText")]
     space_hash: &'a ContentHash,
     measured_on: &'a MicroDevice,
     problem: &'a str,

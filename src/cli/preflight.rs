@@ -171,12 +171,16 @@ fn gpus() -> Result<String, String> {
     }
 }
 
-fn nvrtc_library() -> Result<String, String> {
-    let fence = match confined::is_supported() {
+/// What a source can make a compiler open.
+fn confinement() -> &'static str {
+    match confined::is_supported() {
         true => "sources can open include folders only",
-        false => "without Landlock, what sources include is judged by their text alone",
-    };
-    let shown = |library: nvrtc::NvrtcLibrary| format!("{} ({fence})", library.path.display());
+        false => "without Landlock, sources can open every file that you can",
+    }
+}
+
+fn nvrtc_library() -> Result<String, String> {
+    let shown = |library: nvrtc::NvrtcLibrary| format!("{} ({})", library.path.display(), confinement());
     nvrtc::locate(&Toolbox::from_env()).map(shown).map_err(|error| error.with_hint())
 }
 
@@ -185,7 +189,7 @@ fn host_compiler() -> Result<String, String> {
     let options = FarmOptions { deadline: PROBE_DEADLINE, ..FarmOptions::new(DeviceKind::Host, "host") };
     let compiler = hostcxx::locate(&options.toolbox).map_err(|error| error.with_hint())?;
     match compile_one(&options, probe()) {
-        Ok(Ok(_)) => Ok(compiler.version),
+        Ok(Ok(_)) => Ok(format!("{} ({})", compiler.version, confinement())),
         Ok(Err(verdict)) => {
             let why = verdict.message.lines().next().unwrap_or_default();
             let name = compiler.command.join(" ");

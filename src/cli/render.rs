@@ -2,7 +2,6 @@
 
 use evo_device::host::translate::SHIPPED_HEADERS;
 use evo_protocol::binary::{HEADER_END, KernelSource};
-use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::{Configuration, ContentHash};
 use schemars::JsonSchema;
@@ -113,13 +112,10 @@ fn header(name: &str) -> Result<Answer, CliError> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Rendered<'a> {
     kernel: &'a str,
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
     #[schemars(with = "std::collections::BTreeMap<String, i64>")]
     constants: &'a Specialization,
-    #[schemars(with = "HashText")]
     hash: &'a ContentHash,
-    #[schemars(with = "HashText")]
     code_hash: ContentHash,
     file_name: &'a str,
     options: &'a [String],

@@ -7,7 +7,6 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::Known;
 use evo_protocol::leaderboard::RankedEntry;
-use evo_protocol::schema::ConfigurationObject;
 use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +19,7 @@ use super::output;
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::iterations::{GateRun, Iteration};
-use crate::journal::numbered;
+use crate::journal::line::numbered;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::JOURNAL;
 use crate::journal::record::StudyHeader;
@@ -91,8 +90,8 @@ pub fn gather(chosen: &ChosenStudy) -> Result<ReportMaterial, CliError> {
         // Lines of a kernel stand in a folder of its own, whatever its studies are called.
         let name = format!("{}-{}", header.kernel, header.device.kind.as_str());
         if let Ok(folder) = out.folder(&name) {
-            let lines = numbered::read::<Iteration>(&folder)?;
-            let gates = numbered::read::<GateRun>(&folder)?;
+            let lines = numbered::<Iteration>(&folder)?;
+            let gates = numbered::<GateRun>(&folder)?;
             material.study.damage.extend(lines.notes.into_iter().chain(gates.notes));
             material.iterations = lines.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
             material.gates = gates.lines.into_iter().filter(|own| own.kernel == header.kernel).collect();
@@ -187,7 +186,6 @@ pub struct Reported<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct ReportedWinner<'a> {
     number: u64,
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
     time_ns: Known<f64>,
     speedup: Known<f64>,

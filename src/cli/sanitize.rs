@@ -29,7 +29,7 @@ use super::session::{self, DeviceSetup};
 use super::{device_lane, output};
 use crate::engine::ports::{JobOrder, Recipe};
 use crate::inspect::sanitize::{
-    LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, SanitizerState, look, not_on_host,
+    LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, not_on_host,
 };
 use crate::inspect::twin::{HostLook, TwinAnswer};
 use crate::kernel::spec::SpaceFile;
@@ -168,7 +168,7 @@ fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
         output::stdout(&format!("verdict: {label}: {}\nmore: `evo explain {label}`\n", verdict.message))?;
     }
     let result = SanitizeResult {
-        state: SanitizerState::NotRun,
+        state: GateState::NotRun,
         verdict: Known::Is(verdict.label()),
         message: Some(verdict.message.clone()),
         findings: json!([]),
@@ -180,11 +180,11 @@ fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
 /// How it ended. Without an answer the command has failed, unless that was allowed.
 fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
     let exit = match sanitized.look.state() {
-        SanitizerState::Pass => ExitCode::Done,
-        SanitizerState::Fail | SanitizerState::NotRun => ExitCode::Failed,
+        GateState::Pass => ExitCode::Done,
+        GateState::Fail | GateState::NotRun => ExitCode::Failed,
     };
     let answer = Answer::of(exit, &ResultAlone { result: sanitize::result(sanitized) });
-    if sanitized.look.state() != SanitizerState::NotRun {
+    if sanitized.look.state() != GateState::NotRun {
         return answer;
     }
     let error = match sanitized.failure() {
@@ -354,7 +354,7 @@ mod tests {
     use crate::inspect::sanitize::{SanitizerCheck, SanitizerFinding};
     use crate::report::judged::Setting;
 
-    fn outcome(state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
+    fn outcome(state: GateState, failure: Option<ToolState>) -> SanitizerOutcome {
         let failure = failure.map(|state| ToolFailure::new(state, "why").with_hint("do this"));
         let none = ToolFailure::new(ToolState::Broken, "");
         let found =
@@ -362,7 +362,7 @@ mod tests {
         SanitizerOutcome {
             state,
             failure,
-            findings: if state == SanitizerState::Fail { vec![found] } else { Vec::new() },
+            findings: if state == GateState::Fail { vec![found] } else { Vec::new() },
             elapsed: Duration::from_secs(1),
             ..SanitizerOutcome::not_run(SanitizerCheck::Memcheck, none)
         }
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(seen, (exit, status, code), "{answer:?}");
     }
 
-    use SanitizerState::{Fail, NotRun, Pass};
+    use GateState::{Fail, NotRun, Pass};
 
     #[test]
     fn every_state_of_a_tool_without_an_answer_is_not_run() {

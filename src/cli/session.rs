@@ -19,9 +19,8 @@ use super::limits::Limits;
 use super::one_args::{RunArgs, SandboxMode};
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
-use crate::compile::variant_farm::{VariantOutcome, said};
 use crate::compile::warm::WarmCompiler;
-use crate::compile::{CompileSetupError, FarmOptions, compile_one};
+use crate::compile::{CompileSetupError, FarmOptions, VariantOutcome, compile_one, with_constants};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
@@ -104,7 +103,7 @@ impl DeviceSetup {
         for some in sources.chunks(jobs) {
             let outcomes = self.compile_side_by_side(some);
             for (source, outcome) in some.iter().zip(outcomes) {
-                match said(source, outcome?) {
+                match with_constants(source, outcome?) {
                     Ok(binary) => binaries.push(binary),
                     Err(verdict) => return Ok(Err(verdict)),
                 }

@@ -50,8 +50,7 @@ pub fn verdict(evaluation: &Evaluation, errors: &[CompilerHint], visibility: Vis
 }
 
 fn is_known(cause: &str) -> bool {
-    Cause::ALL.iter().any(|known| known.as_str() == cause)
-        || CAUSES.split_whitespace().any(|known| known == cause)
+    Cause::named(cause).is_some() || CAUSES.split_whitespace().any(|known| known == cause)
 }
 
 /// One that names nothing of the run: the compiler's own words on the candidate's text, else a sentence for the kind.

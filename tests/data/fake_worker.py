@@ -127,7 +127,7 @@ for line in iter(sys.stdin.readline, ""):
     words = dict(word.split("=", 1) for word in label.split() if "=" in word)
     fault = None if "ONCE" in label and turn > 0 else words.get("FAULT")
     if kind == "hello":
-        write(identity, {"type": "ready", "protocol": PROTOCOL, "pid": os.getpid(), "info": info()})
+        write(identity, {"type": "ready", "protocol": PROTOCOL, "pid": os.getpid(), "info": info(), "judge": ""})
     elif kind == "load":
         label = request["candidate"]["label"]
         if "NEED" in label:

@@ -73,8 +73,8 @@ fn dropping_the_farm_ends_a_running_compilation() {
     let bench = Bench::fake("");
     let marker = mark(bench.folder.path());
     let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
-    let farm = CompileFarm::start(bench.options.clone(), Box::new(|_, _| {})).unwrap();
-    farm.submit(0, source("a", SCALE, "scale"));
+    let farm = CompileFarm::start(bench.options.clone()).unwrap();
+    farm.submit(source("a", SCALE, "scale"), drop);
     assert_appears(&marker);
     drop(farm);
     assert_gone(&marker);
@@ -112,11 +112,14 @@ fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
     );
     let bench = rewritten(bench, &script);
     let (sender, receiver) = mpsc::channel();
-    let done = Box::new(move |ticket, _| sender.send(ticket).unwrap());
-    let farm = CompileFarm::start(bench.options.clone(), done).unwrap();
+    let farm = CompileFarm::start(bench.options.clone()).unwrap();
+    let submit = |ticket: u64, label: &str| {
+        let sender = sender.clone();
+        farm.submit(source(label, SCALE, "scale"), move |_| sender.send(ticket).unwrap());
+    };
     let count = || fs::read_to_string(&compiled).map_or(0, |text| text.lines().count());
     for ticket in 0..6 {
-        farm.submit(ticket, source(&format!("N={ticket}"), SCALE, "scale"));
+        submit(ticket, &format!("N={ticket}"));
     }
     let give_up = Instant::now() + Duration::from_secs(60);
     while count() < 2 || survivors(&marker).len() < 2 {
@@ -130,13 +133,13 @@ fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
     // Idle workers are not killed.
     farm.cancel();
     for ticket in 6..8 {
-        farm.submit(ticket, source(&format!("QUICK={ticket}"), SCALE, "scale"));
+        submit(ticket, &format!("QUICK={ticket}"));
     }
     let mut answered: Vec<u64> = receiver.iter().take(2).collect();
     answered.sort_unstable();
     assert_eq!(answered, [6, 7], "and none of the cancelled ones");
     farm.cancel();
-    farm.submit(8, source("QUICK=8", SCALE, "scale"));
+    submit(8, "QUICK=8");
     assert_eq!(receiver.recv().unwrap(), 8);
     assert_eq!(count(), 2 + 3);
     drop(farm);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use evo::journal::iterations::{self, Iteration};
-use evo::journal::numbered::NumberedLines;
+use evo::journal::line::NumberedLines;
 use evo::journal::own_folder::OwnFolder;
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ fn a_ladder_of_keep_reject_and_revert() {
     let other = check(root, "WORK=80 --against WORK=500", 0, "pass");
     assert!(other["result"]["decision"] == "keep" && other["incumbent"]["number"] == 2, "{other}");
     let history = history(root);
-    let decisions: Vec<String> = history.lines.iter().map(|one| one.decision.to_string()).collect();
+    let decisions: Vec<&str> = history.lines.iter().map(|one| one.decision.as_str()).collect();
     assert_eq!(decisions, ["reject", "keep", "revert", "reject", "keep"]);
     let kept = &history.lines[1];
     assert!(kept.candidate.source.as_ref().unwrap().contains("// mine"));

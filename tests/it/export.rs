@@ -166,10 +166,10 @@ fn mistakes_have_a_way_out_and_write_nothing() {
     assert_eq!(fs::read_to_string(path.join("full/notes.txt")).unwrap(), "mine");
     assert!(path.join("full/launch.hpp").exists());
     let text = SPACE.replacen("role = \"input\"", "role = \"input\"\nsymbol = \"d_x\"", 1);
-    if text != SPACE {
-        fs::write(path.join("symbol.toml"), text).unwrap();
-        refused(path, "symbol.toml --to out --unchecked --format cu", "lies in the variable `d_x`");
-    }
+    fs::write(path.join("symbol.toml"), text.replace("scale.cu", "symbol.cu")).unwrap();
+    let source = KERNEL.replace("const float *x, ", "");
+    fs::write(path.join("symbol.cu"), format!("__device__ float d_x[1];\n#define x d_x\n{source}")).unwrap();
+    refused(path, "symbol.toml --to out --unchecked --format cu", "lies in the variable `d_x`");
 }
 
 /// The invented recording, searched whole: a study without a device.

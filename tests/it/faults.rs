@@ -117,25 +117,27 @@ fn compile_all() -> Compiled {
         toolbox: toolchain::toolbox(),
         ..FarmOptions::new(DeviceKind::Cuda, "sm_90a")
     };
-    let outcomes: Arc<Mutex<Vec<(u64, CompileOutcome)>>> = Arc::default();
-    let seen = Arc::clone(&outcomes);
-    let on_done = Box::new(move |ticket, outcome| seen.lock().unwrap().push((ticket, outcome)));
-    let farm = CompileFarm::start(options, on_done).unwrap();
-    let mut names = Vec::new();
+    let outcomes: Arc<Mutex<Vec<(String, CompileOutcome)>>> = Arc::default();
+    let farm = CompileFarm::start(options).unwrap();
+    let mut count = 0;
+    let mut submit = |name: String, source| {
+        let seen = Arc::clone(&outcomes);
+        count += 1;
+        farm.submit(source, move |outcome| seen.lock().unwrap().push((name, outcome)));
+    };
     for space in SPACES {
         let file = catalog::open(space).unwrap();
         let kernel = file.kernel.as_ref().unwrap();
-        farm.submit(names.len() as u64, render_reference(kernel).unwrap());
-        names.push(format!("the reference of {space}"));
+        submit(format!("the reference of {space}"), render_reference(kernel).unwrap());
         let compiles = |fault: &String| !NOT_COMPILED.iter().any(|(name, _)| name == fault);
         for fault in values(space).into_iter().filter(compiles) {
-            farm.submit(names.len() as u64, render(kernel, &configuration(&fault)).unwrap());
-            names.push(fault);
+            let source = render(kernel, &configuration(&fault)).unwrap();
+            submit(fault, source);
         }
     }
     let give_up = Instant::now() + Duration::from_secs(300);
     while farm.pending() > 0 {
-        assert!(Instant::now() < give_up, "{} of {} still compile", farm.pending(), names.len());
+        assert!(Instant::now() < give_up, "{} of {count} still compile", farm.pending());
         std::thread::sleep(Duration::from_millis(20));
     }
     let told = |outcome: CompileOutcome| match outcome {
@@ -149,7 +151,7 @@ fn compile_all() -> Compiled {
         }
     };
     let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
-    outcomes.into_iter().map(|(ticket, outcome)| (names[ticket as usize].clone(), told(outcome))).collect()
+    outcomes.into_iter().map(|(name, outcome)| (name, told(outcome))).collect()
 }
 
 #[test]

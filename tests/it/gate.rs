@@ -81,10 +81,7 @@ fn a_baseline_is_made_kept_and_rewritten_after_a_pass_only() {
         (&"pass".into(), &true.into(), &"p".into())
     );
     assert_eq!(row["stored_p50_ns"], first["problems"]["p"]["p50_ns"]);
-    assert!(
-        row["mann_whitney_p"].is_number() && row["cliffs_delta"].is_number() && row["rounds"].is_number(),
-        "{row}"
-    );
+    assert!(row["rounds"].is_number(), "{row}");
     assert_eq!((&same["result"]["notes"], baseline(root)), (&Value::Array(Vec::new()), first.clone()));
     let slow = check(root, &format!("{LOUD} --candidate WORK=500 --update"), 1, "fail");
     assert_eq!(slow["result"]["problems"][0]["decision"], "regression", "{slow}");

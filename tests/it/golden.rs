@@ -23,19 +23,15 @@ fn a_journal_is_read_and_written_again_as_it_was() {
 
 #[test]
 fn a_leaderboard_is_read_and_written_again_as_it_was() {
-    // Made from the file of version 1 by the reader of version 2.
     let board = leaderboard_file::load(&OwnFolder::open(&golden("")).unwrap()).unwrap().unwrap().unwrap();
     let again = serde_json::to_string_pretty(&board).unwrap() + "\n";
     assert_eq!(again, fs::read_to_string(golden("leaderboard.json")).unwrap());
 }
 
 #[test]
-fn a_leaderboard_of_the_first_version_is_read_into_todays_form() {
-    let board =
-        leaderboard_file::load(&OwnFolder::open(&golden("version_1")).unwrap()).unwrap().unwrap().unwrap();
-    let again = serde_json::to_string_pretty(&board).unwrap() + "\n";
-    assert_eq!(again, fs::read_to_string(golden("leaderboard.json")).unwrap());
-    let section = &board.sections[0];
-    assert_eq!(section.space_hash, section.study.space_hash);
-    assert_eq!(section.history.len(), 1);
+fn a_leaderboard_of_another_version_is_refused() {
+    let refused =
+        |version: u32| leaderboard_file::parse(format!("{{\"version\":{version}}}").as_bytes()).unwrap_err();
+    assert_eq!(refused(1), "version 1 is older than this evo's 2");
+    assert_eq!(refused(3), "version 3 is newer than this evo's 2");
 }

@@ -148,7 +148,10 @@ fn a_failure_names_the_command_that_explains_it() {
 fn a_problem_that_no_memory_holds_is_refused_before_it_is_allocated() {
     let files = [("scale.toml", SCALE), ("scale.cu", SCALE_SOURCE), ("naive.cu", SCALE_NAIVE)];
     let scratch = "{ name = \"n\", dtype = \"i32\", value = \"N\" },\n    { name = \"work\", dtype = \"f32\", shape = [\"100000000 * N\"], role = \"scratch\" },";
-    let huge = judge(files, &[("{ name = \"n\", dtype = \"i32\", value = \"N\" },", scratch)], &[]);
+    let source = SCALE_SOURCE.replace("int n)", "int n, float* work)");
+    assert_ne!(source, SCALE_SOURCE);
+    let with_work = [files[0], ("scale.cu", &source), files[2]];
+    let huge = judge(with_work, &[("{ name = \"n\", dtype = \"i32\", value = \"N\" },", scratch)], &[]);
     assert_eq!(label(&huge), "static_reject:memory", "{huge:#}");
     let message = huge["message"].as_str().unwrap();
     assert!(

@@ -1,5 +1,5 @@
-//! What NVRTC can open is decided by the system, so that a source which gets past the reading of its text gains nothing.
-//! The compiler is called without that reading here.
+//! What compilers can open is decided by the system, whatever the source says. NVRTC is called without the reading of its
+//! text here.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use evo::compile::confined;
 use evo::compile::nvrtc::{self, Nvrtc};
 use evo_protocol::binary::KernelSource;
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::verdict::Verdict;
 
-use crate::compile::source;
+use crate::compile::{Bench, source};
 use crate::skip::skipped;
 use crate::toolchain;
 
@@ -71,12 +72,15 @@ fn nvrtc_opens_no_file_outside_the_include_folders() {
     assert!(nvrtc.compile(&kernel(root.path(), honest), "sm_90").is_ok());
     for way in ways(root.path()) {
         let verdict = nvrtc.compile(&kernel(root.path(), &way), "sm_90").expect_err(&way);
-        assert_eq!(verdict.label(), "compile_error", "{way}: {verdict:?}");
         let says = |words: &str| verdict.message.contains(words);
-        assert!(
-            says("open source file") && says("hint: files are opened in the folders"),
-            "{way}: {verdict:?}"
-        );
+        match verdict.label().as_str() {
+            "static_reject:include" => assert!(says("makes the compiler open"), "{way}: {verdict:?}"),
+            label => {
+                assert_eq!(label, "compile_error", "{way}: {verdict:?}");
+                let hint = "hint: files are opened in the folders";
+                assert!(says("open source file") && says(hint), "{way}: {verdict:?}");
+            }
+        }
         assert!(!quotes(&verdict), "{way}: {verdict:?}");
     }
     // Whether a file is there is not told either.
@@ -94,9 +98,87 @@ fn nvrtc_would_open_them_all() {
         return;
     }
     let root = folder();
-    let nvrtc = load().trusting();
+    let mut nvrtc = load();
+    nvrtc.is_confined = false;
     for way in ways(root.path()) {
         let verdict = nvrtc.compile(&kernel(root.path(), &way), "sm_90").expect_err(&way);
         assert!(quotes(&verdict), "{way}: {verdict:?}");
+    }
+}
+
+/// Ways to the secret through g++ and its assembler that no reading of the text finds, and whether they show it in
+/// messages; the others put it into the binary.
+fn hidden_ways(root: &Path) -> Vec<(String, bool)> {
+    let secret = root.join("secret").display().to_string();
+    // The assembler gets a section's name as it stands.
+    let section = |lines: &str| {
+        let attribute = format!("__attribute__((section({lines})))");
+        format!("__device__ {attribute} int hidden = 1;\n__device__ int* shown = &hidden;")
+    };
+    let embed = format!("\\n.incbin \\\"{secret}\\\"\\n#");
+    vec![
+        (format!("#define NAME \"{secret}\"\n#include NAME"), true),
+        (format!("%:include \"{secret}\""), true),
+        (
+            format!(
+                "#define ASK __has_include\n#if ASK(\"{secret}\")\n#include \"op.h\"\n#error hunter2\n#endif"
+            ),
+            true,
+        ),
+        (format!("#line 1 \"{secret}\"\nint wrong = ;"), true),
+        (section(&format!("\".data,\\\"aw\\\"{embed}\"")), false),
+        (
+            format!(
+                "#define PART \".data,\\\"aw\\\"\\n.in\"\n#define TEXT(x) #x\n#define OTHER(x) TEXT(x)\n{}",
+                section(&format!("PART \"cbin \" OTHER(\"{secret}\") \"\\n#\""))
+            ),
+            false,
+        ),
+        (section(&format!("\".data,\\\"aw\\\"\\n.include \\\"{secret}\\\"\\n#\"")), true),
+    ]
+}
+
+fn unconfined() -> Bench {
+    let mut bench = Bench::host();
+    bench.options.checks = CheckSet::without(GateCheck::IncludePaths, None);
+    bench
+}
+
+#[test]
+fn a_cpp_compiler_opens_no_file_outside_the_include_folders() {
+    if !confined::is_supported() {
+        return skipped("this system has no Landlock");
+    }
+    let (root, bench) = (folder(), Bench::host());
+    let honest =
+        "#include \"op.h\"\n#include <cuda_fp16.h>\n#include <map>\n__device__ float f() { return OP; }";
+    bench.compile(kernel(root.path(), honest)).unwrap();
+    // The folder's own links are its author's.
+    let linked = bench.verdict(kernel(root.path(), "#include \"file.h\""));
+    assert!(linked.label() == "compile_error" && quotes(&linked), "{linked:?}");
+    fs::remove_file(root.path().join("inc/file.h")).unwrap();
+    let hidden = hidden_ways(root.path()).into_iter().map(|(way, _)| way);
+    for way in hidden.chain(ways(root.path())).filter(|way| !way.contains("file.h")) {
+        let verdict = bench.verdict(kernel(root.path(), &way));
+        assert!(!quotes(&verdict), "{way}: {verdict:?}");
+        let is_missing = ["Cargo", "up/"].iter().any(|word| way.contains(word));
+        let expected = if is_missing { "compile_error" } else { "static_reject:include" };
+        assert_eq!(verdict.label(), expected, "{way}: {verdict:?}");
+    }
+}
+
+/// The same sources read the secret where nothing confines the compiler, so the test above can fail.
+#[test]
+fn a_cpp_compiler_would_open_them_all() {
+    let (root, bench) = (folder(), unconfined());
+    for (way, is_shown) in hidden_ways(root.path()) {
+        let shown = match bench.compile(kernel(root.path(), &way)) {
+            Ok(binary) => {
+                let bytes = fs::read(binary.path).unwrap();
+                !is_shown && bytes.windows(7).any(|window| window == b"hunter2")
+            }
+            Err(verdict) => is_shown && quotes(&verdict),
+        };
+        assert!(shown, "{way}");
     }
 }

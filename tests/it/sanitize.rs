@@ -13,7 +13,7 @@ use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use evo::inspect::sanitize::{
     SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
-    SanitizerState, read_log, read_records, run_check, run_without, sanitizer_command, shapes,
+    read_log, read_records, run_check, run_without, sanitizer_command, shapes,
 };
 use evo::inspect::twin::{HostLook, TwinAnswer};
 use evo::supervise::job::Job;
@@ -103,11 +103,11 @@ fn fault(name: &str) -> Job {
 
 pub const PATIENT: Duration = Duration::from_secs(120);
 
+use GateState::{Fail, NotRun, Pass};
 use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
-use SanitizerState::{Fail, NotRun, Pass};
 
 #[track_caller]
-pub fn is(outcome: &SanitizerOutcome, state: SanitizerState, failure: Option<ToolState>) {
+pub fn is(outcome: &SanitizerOutcome, state: GateState, failure: Option<ToolState>) {
     let seen = (outcome.state, outcome.failure.as_ref().map(|failure| failure.state));
     assert_eq!(seen, (state, failure), "{outcome:#?}");
 }
@@ -545,7 +545,7 @@ fn the_real_tool_knows_every_option() {
     let Some(tool) = real_tool() else { return };
     let files = SanitizerFiles::within(Path::new("/nonexistent"));
     for check in SanitizerCheck::ALL {
-        let made = sanitizer_command(&tool, (check, 1), &["scale".to_string()], &files, PATIENT);
+        let made = sanitizer_command(&tool, (*check, 1), &["scale".to_string()], &files, PATIENT);
         assert!(made.arguments.lacking().is_empty(), "{made:?}");
         if tool.version.to_string().starts_with("2026") {
             assert!(made.arguments.left_out().is_empty() && made.notes.is_empty(), "{made:?}");

@@ -1,8 +1,8 @@
 //! All checks of a look are made at once where the tool takes a port for each, and one by one where it does not.
 
-use evo::inspect::sanitize::SanitizerState::Pass;
 use evo::inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerLook, look};
 use evo_protocol::device::DeviceKind;
+use evo_protocol::verdict::GateState::Pass;
 
 use crate::lane::{options, own_worker};
 use crate::sanitize::{PATIENT, Replay, good, is};
@@ -16,7 +16,7 @@ fn all_checks(mode: &str, has_ports: bool) -> (Replay, SanitizerLook) {
     let look = look(&LookOrder {
         kind: DeviceKind::Cuda,
         tool: Ok(&replay.tool),
-        checks: &SanitizerCheck::ALL,
+        checks: SanitizerCheck::ALL,
         options: &options,
         job: &job,
         small_only: false,

@@ -189,16 +189,19 @@ fn every_space_compiles_for_the_host() {
 fn compile_all(options: FarmOptions, places: Range<usize>) -> Vec<(String, Binary)> {
     let folder = tempfile::tempdir().unwrap();
     let target = options.arch.clone();
-    let outcomes: Arc<Mutex<Vec<(u64, CompileOutcome)>>> = Arc::default();
-    let seen = Arc::clone(&outcomes);
-    let on_done = Box::new(move |ticket, outcome| seen.lock().unwrap().push((ticket, outcome)));
+    let outcomes: Arc<Mutex<Vec<(String, CompileOutcome)>>> = Arc::default();
     let toolbox = match options.kind {
         DeviceKind::Cuda => toolchain::toolbox(),
         DeviceKind::Host | DeviceKind::Replay => toolchain::host_toolbox(),
     };
     let options = FarmOptions { jobs: 2, cache: folder.path().to_path_buf(), toolbox, ..options };
-    let farm = CompileFarm::start(options, on_done).unwrap();
-    let mut labels = Vec::new();
+    let farm = CompileFarm::start(options).unwrap();
+    let mut count = 0;
+    let mut submit = |label: String, source| {
+        let seen = Arc::clone(&outcomes);
+        count += 1;
+        farm.submit(source, move |outcome| seen.lock().unwrap().push((label, outcome)));
+    };
     let mut seen_templates = HashSet::new();
     let own = SPACES.iter().filter(|(name, _)| is_for(name, &target));
     for file in own.map(|(name, _)| open(name)).chain([example()]) {
@@ -208,22 +211,19 @@ fn compile_all(options: FarmOptions, places: Range<usize>) -> Vec<(String, Binar
         for configuration in sample(&file, if is_first { places.clone() } else { 0..1 }) {
             let source =
                 render::render(kernel, &configuration).unwrap_or_else(|verdict| panic!("{verdict:?}"));
-            farm.submit(labels.len() as u64, source);
-            labels.push(format!("{} {configuration}", kernel.name));
+            submit(format!("{} {configuration}", kernel.name), source);
         }
         if let Some(reference) = render::render_reference(kernel) {
-            farm.submit(labels.len() as u64, reference);
-            labels.push(format!("reference of {}", kernel.name));
+            submit(format!("reference of {}", kernel.name), reference);
         }
     }
     let give_up = Instant::now() + Duration::from_secs(300);
     while farm.pending() > 0 {
-        assert!(Instant::now() < give_up, "{target}: {} of {} still compile", farm.pending(), labels.len());
+        assert!(Instant::now() < give_up, "{target}: {} of {count} still compile", farm.pending());
         std::thread::sleep(Duration::from_millis(20));
     }
     let (mut compiled, mut failures) = (Vec::new(), Vec::new());
-    for (ticket, outcome) in outcomes.lock().unwrap().drain(..) {
-        let label = labels[ticket as usize].clone();
+    for (label, outcome) in outcomes.lock().unwrap().drain(..) {
         match outcome {
             Ok(binary) => compiled.push((label, binary)),
             Err(verdict) => failures.push(format!("{label}: {verdict:?}")),

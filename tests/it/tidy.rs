@@ -19,7 +19,9 @@ const UNSAFE_FILES: &[&str] = &[
 ];
 
 /// Folders at the root of the system that mean the same on every machine, or on none.
-const FOLDERS_OF_ANY_MACHINE: &[&str] = &["bin", "dev", "etc", "nonexistent", "opt", "proc", "sys", "usr"];
+/// Two are stores of packages.
+const FOLDERS_OF_ANY_MACHINE: &[&str] =
+    &["bin", "dev", "etc", "gnu", "nix", "nonexistent", "opt", "proc", "sys", "usr"];
 
 /// Hosts that may be named; the number is any machine's own name for itself.
 const HOSTS: &[&str] =

@@ -34,11 +34,8 @@ fn job() -> Job {
 fn under(script: &str, job: &Job, limit: Duration) -> SoloRun {
     let folder = tempfile::tempdir().unwrap();
     let tool = fake(folder.path(), script);
-    let arguments = ToolArguments::default().preferred(&tool.options, "--padding", ["4096"]).demanded(
-        &tool.options,
-        "--tool",
-        ["memcheck"],
-    );
+    let arguments =
+        ToolArguments::of(&tool).preferred("--padding", ["4096"]).demanded("--tool", ["memcheck"]);
     assert_eq!((arguments.left_out(), arguments.lacking().len()), (&["--padding".to_string()][..], 0));
     let command = wrapped_worker(&tool, &arguments, &own_worker()).unwrap();
     let calls = SoloCalls { warmup: 1, calls: 3 };

@@ -5,6 +5,7 @@
 //! synced, because whatever a power cut tears is noticed by its hash and compiled again.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -17,15 +18,13 @@ use evo_space::genome::ContentHash;
 use rustix::process::geteuid;
 
 use super::error::CompileSetupError;
+use super::includes::FileStates;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
-const VERSION: &str = "v4";
+const VERSION: &str = "v5";
 
 pub(super) const IN_USE: Duration = Duration::from_secs(3600);
-
-/// Reference answers belong to the seed of one study; those of studies that ended long ago are removed.
-const ANSWERS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else a folder of this user's below the
 /// temporary one. A relative home is ignored: it would be another one in each working folder.
@@ -84,13 +83,13 @@ impl Cache {
         let prepare = || -> io::Result<()> {
             own(folder)?;
             own_below(&cache.root)?;
-            for part in ["objects", "keys", "manifests", "tmp"] {
+            for part in ["objects", "keys", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
             cache.place().probe()
         };
         prepare().map_err(|error| CompileSetupError::cache(folder, error))?;
-        cache.sweep_scratch();
+        cache.place().sweep();
         Ok(cache)
     }
 
@@ -117,8 +116,13 @@ impl Cache {
     }
 
     pub fn get(&self, key: &ContentHash) -> Option<CompileOutcome> {
-        let mut outcome: CompileOutcome =
-            serde_json::from_str(&self.read_checked(&self.key_path(key))?).ok()?;
+        let text = fs::read_to_string(self.key_path(key)).ok()?;
+        let (checksum, body) = text.split_once('\n')?;
+        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
+        if ContentHash::of(body.as_bytes()).as_str() != checksum {
+            return None;
+        }
+        let mut outcome: CompileOutcome = serde_json::from_str(body).ok()?;
         if let Ok(binary) = &mut outcome {
             let extension = binary.path.extension()?.to_str()?.to_string();
             // The folder may have moved since.
@@ -134,28 +138,20 @@ impl Cache {
     }
 
     /// Keeps what would be the same if asked again: binaries and plain refusals, not deadlines, memory or crashes.
-    /// Says whether it was kept.
-    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<bool> {
+    pub fn put(&self, key: &ContentHash, outcome: &CompileOutcome) -> io::Result<()> {
         let lasting = match outcome {
             Ok(_) => true,
             Err(verdict) => verdict.kind == VerdictKind::CompileError && !verdict.is_in_doubt(),
         };
-        if lasting {
-            let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
-            self.write_checked(&self.key_path(key), &body)?;
+        if !lasting {
+            return Ok(());
         }
-        Ok(lasting)
-    }
-
-    pub(super) fn read_checked(&self, path: &Path) -> Option<String> {
-        let text = fs::read_to_string(path).ok()?;
-        let (checksum, body) = text.split_once('\n')?;
-        // A torn or edited entry counts as absent: compiling again is always right, a wrong binary never is.
-        (ContentHash::of(body.as_bytes()).as_str() == checksum).then(|| body.to_string())
-    }
-
-    pub(super) fn write_checked(&self, path: &Path, body: &str) -> io::Result<()> {
-        self.write(path, format!("{}\n{body}", ContentHash::of(body.as_bytes())).as_bytes())
+        let body = serde_json::to_string(outcome).map_err(io::Error::other)?;
+        // A key does not hold who may read a file, or what a link leads to.
+        if outcome.is_err() && body.contains(": Permission denied") {
+            return Ok(());
+        }
+        self.write(&self.key_path(key), format!("{}\n{body}", ContentHash::of(body.as_bytes())).as_bytes())
     }
 
     pub fn store(&self, bytes: &[u8], extension: &str) -> io::Result<(ContentHash, PathBuf)> {
@@ -173,22 +169,10 @@ impl Cache {
         self.root.join("keys").join(&key.as_str()[..2]).join(format!("{key}.json"))
     }
 
-    pub(super) fn manifest_path(&self, key: &ContentHash) -> PathBuf {
-        self.root.join("manifests").join(&key.as_str()[..2]).join(format!("{key}.json"))
-    }
-
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         // Two processes may write the same entry at once. Each renames a whole file, so the last one wins and
         // readers never see a mixture.
         self.place().write(path, bytes)
-    }
-
-    fn sweep_scratch(&self) {
-        self.place().sweep();
-        let is_answer = |path: &Path| path.extension().is_some_and(|extension| extension == "expected");
-        if let Some(folder) = self.root.parent() {
-            remove_old(folder, ANSWERS_AGE, is_answer);
-        }
     }
 }
 
@@ -201,20 +185,15 @@ pub(super) fn touch(path: &Path) {
     }
 }
 
-fn remove_old(folder: &Path, limit: Duration, is_meant: impl Fn(&Path) -> bool) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten().filter(|entry| is_meant(&entry.path())) {
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-        if age.is_some_and(|age| age > limit) {
-            let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
-    }
-}
-
-/// Everything that decides the answer, but for the files that the source includes.
-pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &ContentHash) -> ContentHash {
+/// Everything that decides the answer. `files` are those that the source may include: an answer belongs to what is in
+/// them, and to there being none where one may appear.
+pub fn key(
+    source: &KernelSource,
+    kind: DeviceKind,
+    arch: &str,
+    fingerprint: &ContentHash,
+    files: &FileStates,
+) -> ContentHash {
     let mut parts: Vec<&[u8]> = vec![
         VERSION.as_bytes(),
         kind.as_str().as_bytes(),
@@ -233,7 +212,10 @@ pub fn key(source: &KernelSource, kind: DeviceKind, arch: &str, fingerprint: &Co
     if source.instrumented {
         parts.push(b"instrumented");
     }
-    ContentHash::of_parts(parts)
+    let states = files.iter().flat_map(|(path, hash)| {
+        [path.as_os_str().as_bytes(), hash.as_ref().map_or(&b"absent"[..], |hash| hash.as_str().as_bytes())]
+    });
+    ContentHash::of_parts(parts.into_iter().chain(states))
 }
 
 #[cfg(test)]
@@ -302,22 +284,6 @@ mod tests {
         check(VerdictKind::CompileOom, false);
         check(VerdictKind::CompilerCrash, false);
         check(VerdictKind::HarnessError, false);
-    }
-
-    #[test]
-    fn old_answers_of_references_are_removed() {
-        let root = tempfile::tempdir().unwrap();
-        let name = |text: &str| root.path().join(text);
-        let old = SystemTime::now() - 2 * ANSWERS_AGE;
-        for (file, age) in [("a.expected", Some(old)), ("b.expected", None), ("mine", Some(old))] {
-            let file = fs::File::create(name(file)).unwrap();
-            age.into_iter().for_each(|time| file.set_modified(time).unwrap());
-        }
-        Cache::open(root.path()).unwrap();
-        assert_eq!(
-            [name("a.expected"), name("b.expected"), name("mine")].map(|path| path.exists()),
-            [false, true, true]
-        );
     }
 
     #[test]

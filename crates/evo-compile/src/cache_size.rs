@@ -90,7 +90,7 @@ impl Cache {
 
     fn entries(&self) -> Vec<Entry> {
         let mut found = Vec::new();
-        for part in ["objects", "keys", "manifests"] {
+        for part in ["objects", "keys"] {
             add_files(&self.folder(part), 2, &mut found);
         }
         for folder in children(&self.folder("include")) {

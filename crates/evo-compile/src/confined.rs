@@ -1,56 +1,97 @@
-//! Compiling in a thread that can open nothing but the include folders.
+//! Compiling where only what a compiler needs can be opened.
 //!
-//! NVRTC compiles in this process, does not say what it opens, and looks for names in quotes in the working folder. So
-//! the system decides instead of a reading of the source: Landlock restricts the thread that asks for it and those that
-//! it starts, so a thread for each compilation gives up the rest of the file system and the worker keeps it.
+//! A source has more ways to make a compiler read files than a reading of its text can find: names that macros make, the
+//! assembler behind an attribute, lines that claim to be of another file. So the system decides instead: Landlock
+//! restricts the thread that asks for it, with the threads and processes that it starts, so a thread for each
+//! compilation gives up the rest of the file system and the worker keeps it.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{io, thread};
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetError, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, path_beneath_rules,
 };
 
 /// What a main thread usually has; front ends of compilers recurse with the source.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs `work` in a thread that can read these folders and files, and write none. Where the system has no Landlock,
-/// `work` runs in such a thread all the same, and reads what it likes: `is_supported` tells.
-pub fn run<T: Send>(readable: &[PathBuf], work: impl FnOnce() -> T + Send) -> io::Result<T> {
+/// Folders and files that a compilation may open. What is not there is left out.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    pub readable: Vec<PathBuf>,
+    /// Also readable.
+    pub executable: Vec<PathBuf>,
+    pub writable: Vec<PathBuf>,
+}
+
+/// Runs `work` in a thread that opens nothing else, and reaches no network, where something outside could open the
+/// files. Where the system has no Landlock, `work` runs in such a thread all the same, and opens what it likes:
+/// `is_supported` tells.
+pub fn run<T: Send>(reach: &Reach, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     // Opened out here, where the folders can still be reached.
-    let fence = fence(readable);
-    let confined = move || {
-        // An error is a system without Landlock; one that has it refuses nothing that `fence` asks for.
-        let _ = fence.and_then(RulesetCreated::restrict_self);
-        work()
+    let fence = fence(reach);
+    let confined = move || match fence.and_then(RulesetCreated::restrict_self) {
+        // A system without Landlock says no error, or, where something else forbids the call, always one.
+        Err(error) if *IS_SUPPORTED.get_or_init(probe) => Err(io::Error::other(error)),
+        _ => Ok(work()),
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("compiler".into()).stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, confined)?.join() {
-            Ok(outcome) => Ok(outcome),
+            Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
 }
 
+static IS_SUPPORTED: OnceLock<bool> = OnceLock::new();
+
 pub fn is_supported() -> bool {
-    let restricted = run(&[], || std::fs::File::open("/").is_err());
-    restricted.unwrap_or(false)
+    *IS_SUPPORTED.get_or_init(probe)
 }
 
-/// The root of the file system as an include folder would allow everything, and is left out.
-fn fence(readable: &[PathBuf]) -> Result<RulesetCreated, RulesetError> {
-    let folders = readable.iter().filter(|path| !is_root(path));
-    Ruleset::default()
+fn probe() -> bool {
+    let confined = || fence(&Reach::default()).and_then(RulesetCreated::restrict_self).is_ok();
+    thread::spawn(move || confined() && std::fs::File::open("/").is_err()).join().unwrap_or(false)
+}
+
+fn fence(reach: &Reach) -> Result<RulesetCreated, RulesetError> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let rights = [
+        (&reach.readable, read),
+        (&reach.executable, read | AccessFs::Execute),
+        (&reach.writable, AccessFs::from_all(ABI::V5)),
+    ];
+    let mut fence = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI::V5))?
-        .create()?
-        .add_rules(path_beneath_rules(folders, AccessFs::ReadFile | AccessFs::ReadDir))
+        .handle_access(AccessNet::from_all(ABI::V5))?
+        .create()?;
+    for (paths, rights) in rights {
+        // The root of the file system as an include folder would allow everything.
+        let paths = paths.iter().filter(|path| !is_root(path));
+        fence = fence.add_rules(path_beneath_rules(paths, rights))?;
+    }
+    Ok(fence)
 }
 
 fn is_root(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| path.parent().is_none())
+}
+
+/// What the entries of these folders link to, which is out of reach otherwise. A link that leads up would bring the
+/// folder's whole surroundings.
+pub fn linked(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = folders.iter().filter_map(|folder| folder.canonicalize().ok());
+    let targets = |folder: PathBuf| {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        let targets: Vec<PathBuf> = links.filter_map(|link| link.path().canonicalize().ok()).collect();
+        targets.into_iter().filter(move |target| !folder.starts_with(target))
+    };
+    folders.flat_map(targets).collect()
 }
 
 #[cfg(test)]
@@ -59,6 +100,25 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn links_are_followed_to_what_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().canonicalize().unwrap().join(name);
+        fs::create_dir_all(place("store/nv")).unwrap();
+        fs::create_dir(place("include")).unwrap();
+        for (name, target) in
+            [("nv", "store/nv"), ("gone.h", "absent"), ("up", ""), ("cuda_fp16.h", "store/cuda_fp16.h")]
+        {
+            std::os::unix::fs::symlink(place(target), place("include").join(name)).unwrap();
+        }
+        for name in ["store/cuda_fp16.h", "include/own.h"] {
+            fs::write(place(name), "").unwrap();
+        }
+        let mut found = linked(&[place("include"), place("absent")]);
+        found.sort();
+        assert_eq!(found, [place("store/cuda_fp16.h"), place("store/nv")]);
+    }
 
     #[test]
     fn a_confined_thread_reads_its_folders_and_the_process_keeps_everything() {
@@ -73,15 +133,17 @@ mod tests {
             fs::write(place(name), name).unwrap();
         }
         std::os::unix::fs::symlink(place("secret"), place("inc/link.h")).unwrap();
-        let readable = [place("inc"), place("one.h"), place("absent"), PathBuf::from("/")];
+        fs::create_dir(place("out")).unwrap();
+        let readable = vec![place("inc"), place("one.h"), place("absent"), PathBuf::from("/")];
+        let reach = Reach { readable, writable: vec![place("out")], ..Reach::default() };
         let read = |name: &'static str| fs::read_to_string(place(name)).ok();
         let names = ["inc/deep/a.h", "one.h", "secret", "inc/link.h", "inc/../secret"];
-        let seen = run(&readable, || names.map(read)).unwrap();
+        let seen = run(&reach, || names.map(read)).unwrap();
         let own = |name: &str| Some(name.to_string());
         assert_eq!(seen, [own("inc/deep/a.h"), own("one.h"), None, None, None]);
-        let written = run(&readable, || fs::write(place("inc/new"), "")).unwrap();
-        assert!(written.is_err(), "what is compiled writes no file");
-        let grandchild = run(&readable, || thread::spawn(|| fs::read("/etc/passwd").is_ok()).join().unwrap());
+        let write = |name: &'static str| fs::write(place(name), "").is_ok();
+        assert_eq!(run(&reach, || ["inc/new", "one.h", "out/new"].map(write)).unwrap(), [false, false, true]);
+        let grandchild = run(&reach, || thread::spawn(|| fs::read("/etc/passwd").is_ok()).join().unwrap());
         assert!(!grandchild.unwrap(), "threads of the thread are confined too");
         assert_eq!(read("secret"), own("secret"), "the process reads what it did");
     }

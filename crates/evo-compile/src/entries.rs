@@ -1,9 +1,10 @@
 //! What a source says of an entry that the compiler could not find, or could not choose.
 
-use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::binary::KernelSource;
 use evo_protocol::entry_name::base;
 use evo_protocol::verdict::{Verdict, VerdictKind};
+
+use super::lines::SourceLines;
 
 /// `known` are the kernels that were compiled; `why` is what the compiler says.
 pub fn refusal(source: &KernelSource, entry: &str, known: &[&str], why: Option<&str>) -> Box<Verdict> {
@@ -34,31 +35,22 @@ pub fn of_host(source: &KernelSource, log: &str) -> Option<Box<Verdict>> {
 
 /// As a space file could name them: overloads with the types of their parameters, templates with the heads of theirs.
 fn candidates(text: &str, name: &str) -> Vec<String> {
-    let tokens = tokenize(text);
-    let word = |at: usize| tokens.get(at).map_or("", |token| token.text(text));
+    let lines = SourceLines::likely(text);
+    let word = |at: usize| lines.word(at);
     let mut found: Vec<String> = Vec::new();
     let named = |at: &usize| word(*at) == name && word(at + 1) == "(";
-    for at in (0..tokens.len()).filter(named) {
+    for at in (0..lines.tokens.len()).filter(named) {
         // Back to the end of the declaration before.
         let start = (0..at).rev().find(|own| matches!(word(*own), ";" | "}" | "{")).map_or(0, |own| own + 1);
         if !(start..at).any(|own| word(own) == "__global__") {
             continue;
         }
-        let mut depth = 0;
-        let close = (at + 1..tokens.len()).find(|own| {
-            match word(*own) {
-                "(" => depth += 1,
-                ")" => depth -= 1,
-                _ => {}
-            }
-            depth == 0
-        });
-        let Some(close) = close else { continue };
+        let Some(close) = lines.closing(at + 1) else { continue };
         let head = (start..at).find(|own| word(*own) == "template" && word(own + 1) == "<");
         let shown = match head {
             Some(head) => {
                 let end = (head..at).find(|own| word(*own) == ">").unwrap_or(head + 1);
-                format!("`{name}<{}>`", &text[tokens[head + 1].end..tokens[end].start])
+                format!("`{name}<{}>`", &text[lines.tokens[head + 1].end..lines.tokens[end].start])
             }
             None => {
                 let types = (at + 2..close).collect::<Vec<_>>();
@@ -66,7 +58,7 @@ fn candidates(text: &str, name: &str) -> Vec<String> {
                     // The last word is the parameter's name, if a type stands before it.
                     let own: Vec<usize> =
                         own.iter().copied().filter(|at| word(*at) != "__restrict__").collect();
-                    let named = own.len() > 1 && tokens[own[own.len() - 1]].kind == CudaTokenKind::Word;
+                    let named = own.len() > 1 && lines.is_word(own[own.len() - 1]);
                     let own = if named { &own[..own.len() - 1] } else { &own[..] };
                     own.iter().map(|at| word(*at)).collect::<Vec<_>>().join(" ").replace(" *", "*")
                 });

@@ -6,14 +6,13 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime};
-use std::{fs, thread};
+use std::time::Instant;
 
-use evo_protocol::binary::{CompileOutcome, KernelSource};
+use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
@@ -23,16 +22,16 @@ use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
 use super::cache::Cache;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
-use super::includes::{FileReader, FileStates, IncludeScan};
+use super::includes::FileReader;
 use super::options::FarmOptions;
 use super::search_path::SearchPath;
+use super::serve::{CompileAnswer, CompileOrder};
 use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
-use super::wire::{CompileAnswer, CompileOrder};
-use super::{cache, cache_size, diagnose, guard, host_half, manifest};
+use super::{cache, cache_size, diagnose, host_half, includes};
 
-/// Called with a ticket and its outcome, from a thread of the farm.
-pub type OnDone = Box<dyn Fn(u64, CompileOutcome) + Send + Sync>;
+/// Called with a source's outcome, from a thread of the farm.
+pub type OnDone = Box<dyn FnOnce(CompileOutcome) + Send>;
 
 /// The pool. Dropping it kills and reaps every worker; what is still queued is not answered.
 pub struct CompileFarm {
@@ -42,8 +41,6 @@ pub struct CompileFarm {
 
 struct FarmShared {
     starter: WorkerStarter,
-    options: FarmOptions,
-    cache: Cache,
     toolchain: String,
     fingerprint: ContentHash,
     search: SearchPath,
@@ -55,13 +52,12 @@ struct FarmShared {
     /// removed, may have broken the others as well.
     troubles: AtomicU64,
     groups: Vec<ProcessGroup>,
-    on_done: OnDone,
 }
 
 #[derive(Default)]
 struct CompileQueue {
     // First in, first out: the default configuration is submitted first, and others are measured against it.
-    jobs: VecDeque<(u64, KernelSource)>,
+    jobs: VecDeque<(KernelSource, OnDone)>,
     work: Vec<LaneWork>,
     stop: bool,
 }
@@ -77,7 +73,7 @@ enum LaneWork {
 
 impl CompileFarm {
     /// Waits until one worker is ready, so that a missing compiler or an unwritable cache is an error here.
-    pub fn start(mut options: FarmOptions, on_done: OnDone) -> Result<CompileFarm, CompileSetupError> {
+    pub fn start(mut options: FarmOptions) -> Result<CompileFarm, CompileSetupError> {
         // Device workers that read a binary may have another working folder.
         options.cache = std::path::absolute(&options.cache)
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
@@ -85,7 +81,8 @@ impl CompileFarm {
         let cache = Cache::open(&options.cache)?;
         cache.prune_sometimes(cache_size::limit()?);
         let program = worker_program(&options.toolbox)?;
-        let starter = WorkerStarter { program, options: options.clone(), found, cache: cache.clone() };
+        let starter = WorkerStarter { program, options, found, cache };
+        let options = &starter.options;
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
         // Only one worker starts now: it proves that compiling works. The other lanes start theirs when the
         // cache has no answer.
@@ -94,8 +91,6 @@ impl CompileFarm {
         let search = SearchPath::of_environment(options.kind, &options.toolbox);
         let shared = Arc::new(FarmShared {
             starter,
-            options,
-            cache,
             toolchain: first.toolchain,
             fingerprint: first.fingerprint,
             search,
@@ -105,7 +100,6 @@ impl CompileFarm {
             busy_ns: AtomicU64::new(0),
             troubles: AtomicU64::new(0),
             groups,
-            on_done,
         });
         let mut farm = CompileFarm { shared, lanes: Vec::new() };
         let mut worker = Some((first.process, 0));
@@ -125,9 +119,20 @@ impl CompileFarm {
         Ok(farm)
     }
 
-    pub fn submit(&self, ticket: u64, source: KernelSource) {
-        self.shared.lock().jobs.push_back((ticket, source));
+    pub fn submit(&self, source: KernelSource, on_done: impl FnOnce(CompileOutcome) + Send + 'static) {
+        self.shared.lock().jobs.push_back((source, Box::new(on_done)));
         self.shared.wake.notify_one();
+    }
+
+    /// Answers once for all sources of a configuration.
+    pub fn submit_all(
+        &self,
+        sources: Vec<KernelSource>,
+        on_built: impl FnOnce(VariantOutcome) + Send + 'static,
+    ) {
+        for (source, on_done) in gather(sources, on_built) {
+            self.submit(source, on_done);
+        }
     }
 
     /// None of the sources is answered, except for an outcome that is being delivered right now.
@@ -191,7 +196,7 @@ impl FarmShared {
     }
 
     /// `None` when the farm ends.
-    fn next(&self, lane: usize) -> Option<(u64, KernelSource)> {
+    fn next(&self, lane: usize) -> Option<(KernelSource, OnDone)> {
         let mut queue = self.lock();
         loop {
             if queue.stop {
@@ -230,10 +235,10 @@ struct CompileLane {
 
 impl CompileLane {
     fn run(mut self) {
-        while let Some((ticket, source)) = self.shared.next(self.number) {
+        while let Some((source, on_done)) = self.shared.next(self.number) {
             let outcome = self.answer(source);
             if self.shared.finish(self.number) {
-                (self.shared.on_done)(ticket, outcome);
+                on_done(outcome);
             } else {
                 // It was killed, if only after its answer.
                 self.worker = None;
@@ -272,60 +277,56 @@ impl CompileLane {
 
     /// Before the cache: a source that is refused must be refused whatever an older evo stored for it.
     fn check_includes(&self, source: &KernelSource) -> Result<(), Box<Verdict>> {
-        match self.shared.options.checks.include(GateCheck::IncludePaths) {
-            true => guard::check(&source.text, &source.file_name),
+        match self.shared.starter.options.checks.include(GateCheck::IncludePaths) {
+            true => includes::check(&source.text, &source.file_name),
             false => Ok(()),
         }
     }
 
     fn answer_half(&mut self, source: KernelSource) -> CompileOutcome {
         let shared = Arc::clone(&self.shared);
-        let options = &shared.options;
-        let key = cache::key(&source, options.kind, &options.arch, &shared.fingerprint);
-        if let Some(outcome) = manifest::find(&shared.cache, &key, &shared.files) {
-            return outcome;
+        let options = &shared.starter.options;
+        let mut search = shared.search.with_options(source.options.iter().map(String::as_str));
+        if options.kind == DeviceKind::Host {
+            search.folders.extend(includes::of_system());
         }
-        let search = shared.search.with_options(source.options.iter().map(String::as_str));
         // Hashed before the compiler reads them, and again after: an answer to files that changed in between
         // belongs to neither state.
         let scan = || shared.files.scan(&source.text, &search);
         let before = scan();
-        let (begun, start) = (SystemTime::now(), Instant::now());
-        let (outcome, read) = self.compile(source.clone());
-        // Before `keep`, which would keep an error for good that was the disk's and not the source's.
+        let key = || cache::key(&source, options.kind, &options.arch, &shared.fingerprint, &before.files);
+        let key = before.complete.then(key);
+        if let Some(outcome) = key.as_ref().and_then(|key| shared.starter.cache.get(key)) {
+            return outcome;
+        }
+        let start = Instant::now();
+        let outcome = self.compile(source.clone());
+        // Before `put`, which would keep an error for good that was the disk's and not the source's.
         let outcome = self.with_room(outcome);
         shared.busy_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // What a compiler says whose processes are being killed is not about the source.
-        if shared.is_wanted(self.number)
-            && before == scan()
-            && let Some(files) = dependencies(before, &read, begun, &shared.files)
-        {
+        if let Some(key) = key.filter(|_| shared.is_wanted(self.number) && before == scan()) {
             // A cache that cannot be written costs time later; the outcome is good.
-            let _ = manifest::keep(&shared.cache, &key, files, &outcome);
+            let _ = shared.starter.cache.put(&key, &outcome);
         }
         outcome
     }
 
-    fn compile(&mut self, source: KernelSource) -> (CompileOutcome, Vec<PathBuf>) {
+    fn compile(&mut self, source: KernelSource) -> CompileOutcome {
         // Put back only after a good answer: every other way out drops the worker, which kills it.
-        let (mut worker, troubles) = match self.ready_worker() {
-            Ok(worker) => worker,
-            Err(verdict) => return (Err(verdict), Vec::new()),
-        };
+        let (mut worker, troubles) = self.ready_worker()?;
         let order = CompileOrder::Compile(Box::new(source));
-        match worker.ask(&order, self.shared.options.deadline) {
-            Ok(CompileAnswer::Done { outcome, read }) => {
+        match worker.ask(&order, self.shared.starter.options.deadline) {
+            Ok(CompileAnswer::Done { outcome }) => {
                 // Set before the answer is told: whoever asks again is to meet a fresh worker.
-                if outcome.as_ref().is_err_and(|one| one.is_trouble() || one.is_in_doubt()) {
+                if outcome.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
                     self.shared.troubles.fetch_add(1, Ordering::SeqCst);
                 }
                 self.worker = Some((worker, troubles));
-                (outcome, read)
+                outcome
             }
-            Ok(other) => {
-                (Err(harness(format!("a compile worker answers out of turn: {other:?}"))), Vec::new())
-            }
-            Err(death) => (Err(self.lost(&death)), Vec::new()),
+            Ok(other) => Err(harness(format!("a compile worker answers out of turn: {other:?}"))),
+            Err(death) => Err(self.lost(&death)),
         }
     }
 
@@ -350,10 +351,10 @@ impl CompileLane {
 
     /// Without room, a C++ compiler reports all kinds of errors, and its linker dies of a bus error.
     fn with_room(&self, outcome: CompileOutcome) -> CompileOutcome {
-        let cache = &self.shared.cache;
+        let cache = &self.shared.starter.cache;
         match (outcome, cache.free_bytes()) {
             (Err(verdict), Some(free))
-                if free < ROOM_BYTES && self.shared.options.kind == DeviceKind::Host =>
+                if free < ROOM_BYTES && self.shared.starter.options.kind == DeviceKind::Host =>
             {
                 let kib = free / 1024;
                 let message =
@@ -370,7 +371,7 @@ impl CompileLane {
         match &death.cause {
             DeathCause::Deadline { .. } => self.timeout(death),
             DeathCause::Exit(status) => {
-                let limit = self.shared.options.memory_bytes;
+                let limit = self.shared.starter.options.memory_bytes;
                 let memory = MemoryUse { peak: death.memory_peak, limit };
                 diagnose::ended("the compile worker", *status, &death.log.text(), memory)
             }
@@ -382,7 +383,7 @@ impl CompileLane {
 
     /// A compiler that waited for a processor for most of its time may be quicker another time.
     fn timeout(&self, death: &ProcessDeath) -> Box<Verdict> {
-        let deadline = self.shared.options.deadline;
+        let deadline = self.shared.starter.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
         let mut verdict = Verdict::new(VerdictKind::CompileTimeout, message)
             .with("deadline_ms", deadline.as_millis() as u64);
@@ -393,24 +394,43 @@ impl CompileLane {
     }
 }
 
-/// What the scan found and what the compiler says it read. `None` where that cannot be told, and then the answer must
-/// not be kept.
-fn dependencies(
-    scan: IncludeScan,
-    read: &[PathBuf],
-    begun: SystemTime,
-    reader: &FileReader,
-) -> Option<FileStates> {
-    let mut files = scan.files;
-    for path in read {
-        // A file that was written while the compiler ran may not be what the compiler saw.
-        let settled =
-            fs::metadata(path).and_then(|metadata| metadata.modified()).is_ok_and(|time| time < begun);
-        if !files.contains_key(path) {
-            files.insert(path.clone(), Some(reader.hash(path).filter(|_| settled)?));
-        }
+/// In the order of a configuration's sources, or the verdict on the first source that failed.
+pub type VariantOutcome = Result<Vec<Binary>, Box<Verdict>>;
+
+/// Each source with what takes its outcome; whichever is called last answers for all.
+fn gather(
+    sources: Vec<KernelSource>,
+    on_built: impl FnOnce(VariantOutcome) + Send + 'static,
+) -> Vec<(KernelSource, OnDone)> {
+    let answers: Vec<Option<CompileOutcome>> = sources.iter().map(|_| None).collect();
+    let open = Arc::new(Mutex::new((answers, Some(on_built))));
+    let part = |(position, source): (usize, KernelSource)| {
+        let (open, own) = (Arc::clone(&open), source.clone());
+        let on_done = move |outcome| {
+            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            let (answers, on_built) = &mut *open;
+            answers[position] = Some(with_constants(&own, outcome));
+            // Waiting for all keeps the answer from depending on which was compiled first.
+            if answers.iter().all(Option::is_some)
+                && let Some(on_built) = on_built.take()
+            {
+                on_built(answers.drain(..).flatten().collect());
+            }
+        };
+        (source, Box::new(on_done) as OnDone)
+    };
+    sources.into_iter().enumerate().map(part).collect()
+}
+
+/// A verdict on one of several sources says on which.
+pub fn with_constants(source: &KernelSource, outcome: CompileOutcome) -> CompileOutcome {
+    match source.constants.is_empty() {
+        true => outcome,
+        false => outcome.map_err(|mut verdict| {
+            verdict.message = format!("with {}: {}", source.constants, verdict.message);
+            Box::new(verdict.with("constants", source.constants.to_string()))
+        }),
     }
-    scan.complete.then_some(files)
 }
 
 pub const FULL_CACHE_HINT: &str = "make room, or set EVO_CACHE_DIR to a folder with free space";
@@ -433,4 +453,54 @@ const START_HINT: &str = "`evo preflight` shows what is missing; `ulimit -u` is 
 
 fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::mpsc;
+
+    use evo_protocol::specialization::Specialization;
+
+    use super::*;
+
+    fn source(causal: i64) -> KernelSource {
+        let constants = Specialization::of(&["CAUSAL".into()], &BTreeMap::from([("CAUSAL".into(), causal)]));
+        KernelSource { constants, ..KernelSource::plain("k.cu", "", [""; 0]) }
+    }
+
+    fn binary(word: &str) -> Binary {
+        Binary {
+            hash: ContentHash::of(word.as_bytes()),
+            code_hash: ContentHash::of(word.as_bytes()),
+            path: word.into(),
+            resources: Vec::new(),
+            toolchain: String::new(),
+            compile_ms: 0.0,
+            cached: false,
+            log: String::new(),
+        }
+    }
+
+    #[test]
+    fn one_answer_for_all_sources_in_their_order() {
+        let (sender, receiver) = mpsc::channel();
+        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
+        parts.pop().unwrap().1(Ok(binary("one")));
+        assert!(receiver.try_recv().is_err());
+        parts.pop().unwrap().1(Ok(binary("zero")));
+        let binaries = receiver.recv().unwrap().unwrap();
+        let paths: Vec<String> = binaries.iter().map(|own| own.path.display().to_string()).collect();
+        assert_eq!(paths, ["zero", "one"]);
+    }
+
+    #[test]
+    fn the_first_failing_source_is_named_whichever_answers_first() {
+        let (sender, receiver) = mpsc::channel();
+        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
+        let failed = |word: &str| Err(Box::new(Verdict::new(VerdictKind::CompileError, word)));
+        parts.pop().unwrap().1(failed("late"));
+        parts.pop().unwrap().1(failed("early"));
+        assert_eq!(receiver.recv().unwrap().unwrap_err().message, "with CAUSAL=0: early");
+    }
 }

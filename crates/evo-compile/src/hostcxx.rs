@@ -3,12 +3,11 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags, for g++ only, whose
 //! precompiled header is found by its name beside the header.
 
-use std::collections::HashSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::{env, fs, io, thread};
 
 use evo_device::host::{initializers, translate};
 use evo_protocol::binary::{EntryResources, KernelSource};
@@ -18,14 +17,14 @@ use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, touch};
-use super::compiled::Compiled;
+use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
+use super::image::Compiled;
 use super::locate::answer_within;
-use super::opened::{self, Roots};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
-use super::{diagnose, entries, guard, image, known_options};
+use super::{diagnose, entries, image, includes, known_options};
 use evo_system::process::{self, CappedLog};
 
 const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
@@ -33,9 +32,25 @@ const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 /// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Longest wait for the folders that a compiler searches, without which it is confined all the same.
+const SEARCH_DEADLINE: Duration = Duration::from_secs(5);
+
 const USUAL: &[&str] = &["c++", "g++", "clang++"];
 
 const HEADER_NAME: &str = "evo_cuda.h";
+
+/// Programs that put themselves before a compiler. They write to folders of their own, or hand the source to a server,
+/// which opens what it likes; and evo keeps what was compiled itself.
+const LAUNCHERS: [&str; 5] = ["ccache", "sccache", "buildcache", "distcc", "icecc"];
+
+/// Parts of the folders that systems and compilers are installed below.
+const PARTS: [&str; 7] = ["bin", "lib", "lib32", "lib64", "libx32", "libexec", "include"];
+
+/// What else compilers open that says nothing of anybody. Stores of packages are for everybody to read.
+const HARMLESS: [&str; 4] = ["/etc/ld.so.cache", "/etc/clang", "/proc/cpuinfo", "/proc/meminfo"];
+
+/// Stores of packages, with programs and what interprets and loads them.
+const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCompiler {
@@ -102,26 +117,88 @@ impl HostCompiler {
         !self.version.contains("clang") && self.version.contains('(')
     }
 
+    fn words(&self) -> &[String] {
+        let launches = |word: &str| LAUNCHERS.contains(&word.rsplit('/').next().unwrap_or(word));
+        match &self.command[..] {
+            [first, rest @ ..] if !rest.is_empty() && launches(first) => rest,
+            words => words,
+        }
+    }
+
     fn start(&self) -> Command {
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
+        let words = self.words();
+        let mut command = Command::new(&words[0]);
+        // The compiler of the path may be a link to the cache.
+        command.args(&words[1..]).env("CCACHE_DISABLE", "1");
         command
     }
+
+    /// What the compiler, its assembler and its linker are made of: what lies below the folders where systems install
+    /// them and beside the folders of their programs and libraries, and what the compiler's own words name.
+    fn reach(&self) -> Reach {
+        let words = self.words().iter().map(String::as_str);
+        let programs: Vec<PathBuf> = words.chain(["as", "ld"]).filter_map(program).collect();
+        // `libraries: =/usr/lib/gcc/x86_64-linux-gnu/12/:…`
+        let searched = self.searched().unwrap_or_default();
+        let lists =
+            searched.lines().filter_map(|line| Some(line.split_once(": ")?.1.trim_start_matches('=')));
+        let listed: Vec<PathBuf> = lists.flat_map(env::split_paths).filter(|own| own.is_absolute()).collect();
+        let above = programs.iter().filter_map(|own| own.parent()).chain(listed.iter().map(PathBuf::as_path));
+        let homes = above.filter_map(|folder| folder.parent().map(Path::to_path_buf));
+        let homes = ["/", "/usr", "/usr/local"].map(PathBuf::from).into_iter().chain(homes);
+        let mut executable: Vec<PathBuf> = homes.flat_map(|home| PARTS.map(|part| home.join(part))).collect();
+        let variables = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "COMPILER_PATH"].map(env::var_os);
+        let variables = variables.iter().flatten().flat_map(env::split_paths);
+        executable.extend(variables.filter(|folder| folder.is_absolute()));
+        executable.extend(programs.into_iter().chain(listed).chain(STORES.map(PathBuf::from)));
+        let arguments = self.words()[1..].iter().filter(|word| !word.starts_with("-D"));
+        let values = arguments.flat_map(|word| [Some(&**word), word.get(2..), after_sign(word)]);
+        let readable = values.flatten().chain(HARMLESS).map(PathBuf::from).collect();
+        Reach { readable, executable, writable: vec![PathBuf::from("/dev/null")] }
+    }
+
+    /// In the worker's own process group, so that it ends with the worker.
+    fn searched(&self) -> Option<String> {
+        let mut command = self.start();
+        command.arg("-print-search-dirs").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let (mut child, begun) = (command.spawn().ok()?, Instant::now());
+        while child.try_wait().ok()?.is_none() {
+            if begun.elapsed() > SEARCH_DEADLINE {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let mut text = String::new();
+        child.stdout?.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+}
+
+fn after_sign(word: &str) -> Option<&str> {
+    Some(word.split_once('=')?.1)
+}
+
+/// The file behind a word of a command line.
+fn program(word: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = match word.contains('/') {
+        true => vec![PathBuf::from(word)],
+        false => env::split_paths(&path).map(|folder| folder.join(word)).collect(),
+    };
+    places.into_iter().find(|place| place.is_file())?.canonicalize().ok()
 }
 
 pub struct HostToolchain {
     compiler: HostCompiler,
-    pub(super) name: String,
     pub(super) fingerprint: ContentHash,
     flags: Vec<String>,
     instrumented_flags: Vec<String>,
     include: PathBuf,
     scratch: PathBuf,
-    /// Files that evo's own header reads; the compiler's version stands for them.
-    own_files: HashSet<PathBuf>,
-    roots: Roots,
-    /// The compiler's own folders, asked for when a source first reads a file that is nowhere else.
-    own_roots: OnceLock<Roots>,
+    /// What the compiler may open whatever the source; `None` for everything.
+    reach: Option<Reach>,
 }
 
 impl HostToolchain {
@@ -129,6 +206,7 @@ impl HostToolchain {
         compiler: &HostCompiler,
         cache: &Path,
         scratch: &Path,
+        is_confined: bool,
     ) -> Result<HostToolchain, CompileSetupError> {
         let flags = translate::flags();
         let mut parts: Vec<&[u8]> = vec![compiler.identity.as_str().as_bytes()];
@@ -143,27 +221,23 @@ impl HostToolchain {
         write_headers(&include, scratch).map_err(|error| CompileSetupError::cache(cache, error))?;
         let mut toolchain = HostToolchain {
             compiler: compiler.clone(),
-            name: compiler.name(),
             fingerprint,
             flags,
             instrumented_flags,
             include,
             scratch: scratch.to_path_buf(),
-            own_files: HashSet::new(),
-            roots: Roots::default(),
-            own_roots: OnceLock::new(),
+            reach: None,
         };
         touch(&toolchain.include);
-        toolchain.roots = Roots::new(toolchain.readable());
+        if is_confined {
+            let mut reach = compiler.reach();
+            add(&mut reach, SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env()));
+            reach.readable.push(toolchain.include.clone());
+            reach.writable.push(toolchain.scratch.clone());
+            toolchain.reach = Some(reach);
+        }
         toolchain.precompile("plain", &toolchain.flags);
-        // Without the list (no precompiled header, no list), every file that a source reads is hashed.
-        let list = fs::read_to_string(toolchain.own_list()).unwrap_or_default();
-        toolchain.own_files = opened::listed(&list).into_iter().collect();
         Ok(toolchain)
-    }
-
-    pub fn trusting(self) -> HostToolchain {
-        HostToolchain { roots: Roots::default(), ..self }
     }
 
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
@@ -175,23 +249,17 @@ impl HostToolchain {
         let (input, output) = (self.scratch.join("unit.cpp"), self.scratch.join("unit.so"));
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
-        let list = self.scratch.join("unit.d");
-        let _ = fs::remove_file(&list);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
-        let options = translate::options(&source.options);
         let end = match source.instrumented {
-            true => self.build_instrumented(&input, &options, &output, &list),
-            false => self.step(&self.flags, &options, &input, &output, Some(&list)),
+            true => self.build_instrumented(source, &input, &output),
+            false => self.step(&self.flags, Some(source), &input, &output),
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
-        // Only the start of a long log of a failure: the line that tells of a file may have been dropped, while
-        // what quotes the file may not. A compiler that succeeds lists all files.
-        let said = if end.status.success() { end.log.text() } else { end.log.start() };
-        let (text, mut opened) = opened::split(&said);
-        opened.extend(opened::listed(&fs::read_to_string(&list).unwrap_or_default()));
-        if let Some(file) = self.foreign(&options, &opened) {
-            // Without the log, which may quote the file.
-            return Err(guard::refusal(&format!("makes the compiler open `{}`", file.display())));
+        let text = end.log.text();
+        if !end.status.success() && self.reach.is_some() {
+            let search = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
+            let search = search.with_options(source.options.iter().map(String::as_str));
+            includes::unopened(&text, &search.folders).map_or(Ok(()), Err)?;
         }
         if let Some(verdict) = fenced(end.status, &text) {
             return Err(verdict);
@@ -217,7 +285,6 @@ impl HostToolchain {
             resources: source.entries.iter().map(entry).collect(),
             log: warnings,
             log_truncated: cut || end.log.truncated(),
-            read: self.read(&list),
             compile_ms: start.elapsed().as_secs_f64() * 1e3,
         })
     }
@@ -267,85 +334,38 @@ impl HostToolchain {
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
-        let ended = written.and_then(|()| self.step(&self.flags, &[], &input, &output, None));
+        let ended = written.and_then(|()| self.step(&self.flags, None, &input, &output));
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
     fn build_instrumented(
         &self,
+        source: &KernelSource,
         input: &Path,
-        options: &[String],
         output: &Path,
-        list: &Path,
     ) -> io::Result<CompilerEnd> {
         self.precompile("instrumented", &self.instrumented_flags);
         let object = self.scratch.join("unit.o");
-        let compiled = self.step(&self.instrumented_flags, options, input, &object, Some(list))?;
+        let compiled = self.step(&self.instrumented_flags, Some(source), input, &object)?;
         match compiled.status.success() {
-            true => self.step(&translate::link_flags(), &[], &object, output, None),
+            true => self.step(&translate::link_flags(), None, &object, output),
             false => Ok(compiled),
         }
     }
 
-    /// One call of the compiler; where it compiles, it writes the list of the files that it read.
     fn step(
         &self,
         flags: &[String],
-        options: &[String],
+        source: Option<&KernelSource>,
         input: &Path,
         output: &Path,
-        list: Option<&Path>,
     ) -> io::Result<CompilerEnd> {
         let mut command = self.compiler.start();
         // Ours first: folders of the CUDA toolkit or of CCCL that options name have headers for GPUs only.
+        let options = source.map_or(Vec::new(), |source| translate::options(&source.options));
         command.args(flags).arg("-I").arg(&self.include).args(options).arg("-pipe");
-        if let Some(list) = list {
-            command.arg("-H").arg("-MD").arg("-MF").arg(list);
-        }
         command.arg("-o").arg(output).arg(input);
-        self.run(command)
-    }
-
-    fn read(&self, list: &Path) -> Vec<PathBuf> {
-        let foreign = |path: &PathBuf| {
-            let own = path.starts_with(&self.include) || path.starts_with(&self.scratch);
-            !own && !self.own_files.contains(path)
-        };
-        let read = opened::listed(&fs::read_to_string(list).unwrap_or_default());
-        read.into_iter().filter(foreign).collect()
-    }
-
-    fn readable(&self) -> Vec<PathBuf> {
-        let environment = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
-        let mut paths = environment.folders;
-        paths.extend(environment.forced.iter().map(PathBuf::from));
-        // Compilers read this file before every other, if it is there.
-        paths.push(PathBuf::from("/usr/include/stdc-predef.h"));
-        paths.extend([self.include.clone(), self.scratch.clone()]);
-        paths
-    }
-
-    fn foreign<'f>(&self, options: &[String], opened: &'f [PathBuf]) -> Option<&'f PathBuf> {
-        let search = SearchPath::default().with_options(options.iter().map(String::as_str));
-        let forced = search.forced.iter().map(PathBuf::from);
-        let roots = self.roots.with(search.folders.iter().cloned().chain(forced));
-        let unknown = opened.iter().filter(|file| !self.own_files.contains(*file));
-        let unknown: Vec<&PathBuf> = unknown.filter(|file| roots.foreign([*file]).is_some()).collect();
-        if unknown.is_empty() {
-            return None;
-        }
-        let own = self.own_roots.get_or_init(|| {
-            let mut command = self.compiler.start();
-            command.args(["-E", "-v", "-x", "c++", "/dev/null"]);
-            // A compiler that does not tell its own folders cannot be judged by what it opens.
-            let told = self.run(command).map(|end| end.log.text()).unwrap_or_default();
-            Roots::new(opened::searched(&told))
-        });
-        own.foreign(unknown)
-    }
-
-    fn own_list(&self) -> PathBuf {
-        self.include.join(format!("{HEADER_NAME}.plain.d"))
+        self.run(command, source)
     }
 
     /// Built under another name and renamed, so that no other process sees half of it. A failure is not an error:
@@ -358,23 +378,30 @@ impl HostToolchain {
         }
         let temporary = self.scratch.join("header.gch");
         let mut command = self.compiler.start();
-        let list = self.scratch.join("header.d");
-        command.args(translate::header_flags(flags)).arg("-MD").arg("-MF").arg(&list);
+        command.args(translate::header_flags(flags));
         command.arg("-o").arg(&temporary).arg(self.include.join(HEADER_NAME));
-        if self.run(command).is_ok_and(|end| end.status.success()) {
-            // The list first: other processes look for the header.
-            let kept = self.include.join(format!("{HEADER_NAME}.{name}.d"));
-            let listed = fs::create_dir_all(&folder).and_then(|()| fs::rename(&list, kept));
-            let _ = listed.and_then(|()| fs::rename(&temporary, &target));
+        if self.run(command, None).is_ok_and(|end| end.status.success()) {
+            let _ = fs::create_dir_all(&folder).and_then(|()| fs::rename(&temporary, &target));
         }
     }
 
     /// Temporary files go to our scratch folder, and both outputs are drained.
-    fn run(&self, mut command: Command) -> io::Result<CompilerEnd> {
+    fn run(&self, mut command: Command, source: Option<&KernelSource>) -> io::Result<CompilerEnd> {
         let (reader, writer) = io::pipe()?;
         // One pipe for both outputs, so that messages keep their order.
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).env("TMPDIR", &self.scratch);
-        let child = command.spawn()?;
+        let child = match self.reach.clone() {
+            Some(mut reach) => {
+                if let Some(source) = source {
+                    let options = source.options.iter().map(String::as_str);
+                    add(&mut reach, SearchPath::default().with_options(options));
+                    // Compilers quote lines of the file that a source says it is.
+                    reach.readable.push(PathBuf::from(&source.file_name));
+                }
+                confined::run(&reach, || command.spawn())??
+            }
+            None => command.spawn()?,
+        };
         // Closes our copies of the writing end, so that the reader sees the end.
         drop(command);
         // Read to the end before waiting: a compiler that fills the pipe would otherwise never exit. More is
@@ -383,6 +410,13 @@ impl HostToolchain {
         let (status, memory_peak) = process::wait_measured(child)?;
         Ok(CompilerEnd { status, log, memory_peak })
     }
+}
+
+/// Folders that somebody names, with what they link to.
+fn add(reach: &mut Reach, search: SearchPath) {
+    reach.readable.extend(confined::linked(&search.folders));
+    reach.readable.extend(search.folders);
+    reach.readable.extend(search.forced.into_iter().map(PathBuf::from));
 }
 
 struct CompilerEnd {

@@ -7,10 +7,10 @@
 
 use evo_protocol::binary::EntryResources;
 use evo_space::genome::ContentHash;
-use object::elf::{self, FileHeader64};
+use object::elf;
 use object::endian::LittleEndian;
-use object::read::SymbolIndex;
-use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64, FileHeader, SectionHeader, Sym};
+use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolIndex};
 use thiserror::Error;
 
 pub const VARIANT_HASH_SYMBOL: &str = "evo_variant_hash";
@@ -27,7 +27,9 @@ const EIATTR_REGCOUNT: u8 = 0x2f;
 /// Format byte of attributes that carry a payload; the others hold their value in the size field.
 const EIFMT_SVAL: u8 = 0x04;
 
-type Header = FileHeader64<LittleEndian>;
+type Elf<'data> = ElfFile64<'data, LittleEndian>;
+type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
+type Symbol<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
 
 /// The file was not written by a compiler, or is damaged.
 #[derive(Debug, Error)]
@@ -40,6 +42,17 @@ impl From<object::read::Error> for ImageError {
     }
 }
 
+/// What a compiler made of one source, before it is kept in the cache.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub bytes: Vec<u8>,
+    pub code_hash: ContentHash,
+    pub resources: Vec<EntryResources>,
+    pub log: String,
+    pub log_truncated: bool,
+    pub compile_ms: f64,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledImage {
     pub code_hash: ContentHash,
@@ -47,48 +60,12 @@ pub struct CompiledImage {
     pub kernels: Vec<EntryResources>,
 }
 
-struct ElfSection<'data> {
-    name: &'data str,
-    data: &'data [u8],
-    address: u64,
-    size: u64,
-    allocated: bool,
-    progbits: bool,
-    nobits: bool,
-}
-
-struct ElfSymbol<'data> {
-    name: &'data str,
-    section: usize,
-    /// Offset into the section (a shared object's symbols hold addresses).
-    offset: u64,
-    size: u64,
-    is_kernel: bool,
-}
-
 pub fn read(bytes: &[u8]) -> Result<CompiledImage, ImageError> {
-    let header = Header::parse(bytes)?;
-    let endian = header.endian()?;
-    let table = header.sections(endian, bytes)?;
-    let mut sections = Vec::new();
-    for section in table.iter() {
-        let name = str::from_utf8(table.section_name(endian, section)?).unwrap_or("");
-        let kind = section.sh_type(endian);
-        sections.push(ElfSection {
-            name,
-            data: section.data(endian, bytes)?,
-            address: section.sh_addr(endian),
-            size: section.sh_size(endian),
-            allocated: section.sh_flags(endian).contains(elf::SHF_ALLOC),
-            progbits: kind == elf::SHT_PROGBITS,
-            nobits: kind == elf::SHT_NOBITS,
-        });
-    }
-    let symbols = read_symbols(header, bytes, &sections)?;
-    let code_hash = code_hash(&sections, &symbols, relocations(header, bytes, &sections)?);
-    let is_cubin = header.e_machine(endian) == elf::EM_CUDA;
-    let kernels = if is_cubin { kernels(&sections, &symbols) } else { Vec::new() };
-    Ok(CompiledImage { code_hash, kernels })
+    let file = Elf::parse(bytes)?;
+    let kernels = kernels(&file);
+    let code_hash = code_hash(&file, &kernels, relocations(&file, bytes)?)?;
+    let is_cubin = file.elf_header().e_machine(LittleEndian) == elf::EM_CUDA;
+    Ok(CompiledImage { code_hash, kernels: if is_cubin { kernels } else { Vec::new() } })
 }
 
 /// A kernel's name in the cubin: the same as in the source, or its C++ mangled form. `None` if there is none, or if
@@ -112,75 +89,59 @@ pub fn plain_name(symbol: &str) -> &str {
     length.parse().ok().and_then(|length: usize| name.get(..length)).unwrap_or(symbol)
 }
 
-fn read_symbols<'data>(
-    header: &'data Header,
-    bytes: &'data [u8],
-    sections: &[ElfSection<'data>],
-) -> Result<Vec<ElfSymbol<'data>>, ImageError> {
-    let endian = header.endian()?;
-    let table = header.sections(endian, bytes)?;
-    let mut symbols = table.symbols(endian, bytes, elf::SHT_SYMTAB)?;
+fn symbols<'data, 'file>(file: &'file Elf<'data>) -> impl Iterator<Item = Symbol<'data, 'file>> {
     // A stripped shared object has only its dynamic symbols.
-    if symbols.is_empty() {
-        symbols = table.symbols(endian, bytes, elf::SHT_DYNSYM)?;
-    }
-    let read = |symbol: &elf::Sym64<LittleEndian>| {
-        let name = symbol.name(endian, symbols.strings()).unwrap_or_default();
-        let section = usize::from(symbol.st_shndx(endian).0);
-        let base = sections.get(section).map_or(0, |section| section.address);
-        ElfSymbol {
-            name: str::from_utf8(name).unwrap_or(""),
-            section,
-            offset: symbol.st_value(endian).wrapping_sub(base),
-            size: symbol.st_size(endian),
-            is_kernel: symbol.st_type() == elf::STT_FUNC && symbol.st_other().0 & STO_CUDA_ENTRY != 0,
-        }
-    };
-    Ok(symbols.iter().map(read).collect())
+    let is_stripped = file.symbols().next().is_none();
+    file.symbols().chain(file.dynamic_symbols().filter(move |_| is_stripped))
 }
 
 /// Unwind tables, notes, dynamic-linking tables and debug information decide nothing.
-fn decides(section: &ElfSection<'_>) -> bool {
+fn decides(section: &Section<'_, '_>) -> bool {
     const IRRELEVANT: &[&str] =
         &[".eh_frame", ".gcc_except", ".note", ".interp", ".gnu", ".dyn", ".nv.info", ".comment"];
-    section.allocated
-        && (section.progbits || section.nobits)
-        && !IRRELEVANT.iter().any(|prefix| section.name.starts_with(prefix))
+    let header = section.elf_section_header();
+    header.sh_flags(LittleEndian).contains(elf::SHF_ALLOC)
+        && [elf::SHT_PROGBITS, elf::SHT_NOBITS].contains(&header.sh_type(LittleEndian))
+        && !IRRELEVANT.iter().any(|prefix| name_of(section).starts_with(prefix))
+}
+
+fn name_of<'data>(section: &Section<'data, '_>) -> &'data str {
+    section.name().unwrap_or("")
 }
 
 /// The places that the loader fills in, each with its symbol: code that calls `erff` differs from code that calls
 /// `tgammaf` in nothing else.
-fn relocations(
-    header: &Header,
-    bytes: &[u8],
-    sections: &[ElfSection<'_>],
-) -> Result<Vec<String>, ImageError> {
-    let endian = header.endian()?;
-    let table = header.sections(endian, bytes)?;
+fn relocations(file: &Elf<'_>, bytes: &[u8]) -> Result<Vec<String>, ImageError> {
+    let endian = LittleEndian;
+    let section_at = |index: usize| file.section_by_index(SectionIndex(index)).ok();
     let mut found = Vec::new();
-    for (section, own) in table.iter().zip(sections) {
-        let target = sections.get(section.sh_info(endian) as usize).filter(|target| !target.name.is_empty());
+    for section in file.sections() {
+        let header = section.elf_section_header();
         // Without a target they belong to the whole file.
-        if target.is_some_and(|target| !decides(target)) {
+        if section_at(header.sh_info(endian) as usize)
+            .is_some_and(|own| !name_of(&own).is_empty() && !decides(&own))
+        {
             continue;
         }
         // Place, kind, symbol, addend.
         let mut entries: Vec<(u64, u32, u32, i64)> = Vec::new();
-        if let Some((list, _)) = section.rel(endian, bytes)? {
-            entries.extend(
-                list.iter().map(|one| (one.r_offset.get(endian), one.r_type(endian).0, one.r_sym(endian), 0)),
-            );
+        if let Some((list, _)) = header.rel(endian, bytes)? {
+            let entry = |one: &elf::Rel64<LittleEndian>| {
+                (one.r_offset.get(endian), one.r_type(endian).0, one.r_sym(endian), 0)
+            };
+            entries.extend(list.iter().map(entry));
         }
-        if let Some((list, _)) = section.rela(endian, bytes)? {
-            let addend = |one: &elf::Rela64<LittleEndian>| one.r_addend.get(endian);
-            entries.extend(list.iter().map(|one| {
-                (one.r_offset.get(endian), one.r_type(endian, false).0, one.r_sym(endian, false), addend(one))
-            }));
+        if let Some((list, _)) = header.rela(endian, bytes)? {
+            let entry = |one: &elf::Rela64<LittleEndian>| {
+                let (kind, symbol) = (one.r_type(endian, false).0, one.r_sym(endian, false));
+                (one.r_offset.get(endian), kind, symbol, one.r_addend.get(endian))
+            };
+            entries.extend(list.iter().map(entry));
         }
         if entries.is_empty() {
             continue;
         }
-        let symbols = table.symbol_table_by_index(endian, bytes, section.link(endian))?;
+        let symbols = file.elf_section_table().symbol_table_by_index(endian, bytes, header.link(endian))?;
         for (place, kind, symbol, addend) in entries {
             let to = match symbol {
                 // The loader adds where it puts the file.
@@ -189,12 +150,12 @@ fn relocations(
                     let symbol = symbols.symbol(SymbolIndex(symbol as usize))?;
                     let name =
                         String::from_utf8_lossy(symbol.name(endian, symbols.strings()).unwrap_or_default());
-                    let home = sections.get(usize::from(symbol.st_shndx(endian).0));
-                    let home = home.map_or("", |section| section.name);
+                    let home = section_at(usize::from(symbol.st_shndx(endian).0));
+                    let home = home.as_ref().map_or("", name_of);
                     format!("{name} {home} {:#x}", symbol.st_value(endian))
                 }
             };
-            found.push(format!("{} {place:#x} {kind} {to} {addend}", own.name));
+            found.push(format!("{} {place:#x} {kind} {to} {addend}", name_of(&section)));
         }
     }
     found.sort_unstable();
@@ -202,58 +163,63 @@ fn relocations(
 }
 
 fn code_hash(
-    sections: &[ElfSection<'_>],
-    symbols: &[ElfSymbol<'_>],
+    file: &Elf<'_>,
+    kernels: &[EntryResources],
     relocations: Vec<String>,
-) -> ContentHash {
-    let mut order: Vec<usize> = (0..sections.len()).filter(|&index| decides(&sections[index])).collect();
+) -> Result<ContentHash, ImageError> {
+    let mut sections: Vec<_> = file.sections().filter(decides).collect();
     // By name, so that the order of sections in the file does not count.
-    order.sort_by_key(|&index| sections[index].name);
+    sections.sort_by_key(name_of);
     let mut parts: Vec<Vec<u8>> = Vec::new();
-    for index in order {
-        let section = &sections[index];
-        parts.push(section.name.as_bytes().to_vec());
-        if section.nobits {
+    for section in sections {
+        parts.push(name_of(&section).as_bytes().to_vec());
+        if section.elf_section_header().sh_type(LittleEndian) == elf::SHT_NOBITS {
             // Zeroed data has no bytes in the file; its size is all that there is to hash.
-            parts.push(section.size.to_le_bytes().to_vec());
+            parts.push(section.size().to_le_bytes().to_vec());
             continue;
         }
-        let mut data = section.data.to_vec();
-        let own =
-            symbols.iter().filter(|symbol| symbol.section == index && symbol.name == VARIANT_HASH_SYMBOL);
-        for symbol in own {
+        let mut data = section.data()?.to_vec();
+        let is_hash = |symbol: &Symbol<'_, '_>| {
+            symbol.section_index() == Some(section.index()) && symbol.name() == Ok(VARIANT_HASH_SYMBOL)
+        };
+        for symbol in symbols(file).filter(is_hash) {
             // Clamped, because a damaged file may place the symbol anywhere.
-            let start = (symbol.offset as usize).min(data.len());
-            let end = start.saturating_add(symbol.size as usize).min(data.len());
+            let start = (symbol.address().wrapping_sub(section.address()) as usize).min(data.len());
+            let end = start.saturating_add(symbol.size() as usize).min(data.len());
             data[start..end].fill(0);
         }
         parts.push(data);
     }
     parts.extend(relocations.into_iter().map(String::into_bytes));
     // Launch bounds leave the code alone but change what may be launched, so they enter by themselves.
-    for kernel in kernels(sections, symbols) {
+    for kernel in kernels {
         parts.push(format!("{} {:?}", kernel.entry, kernel.threads_max).into_bytes());
     }
-    ContentHash::of_parts(parts.iter().map(Vec::as_slice))
+    Ok(ContentHash::of_parts(parts.iter().map(Vec::as_slice)))
 }
 
-fn kernels(sections: &[ElfSection<'_>], symbols: &[ElfSymbol<'_>]) -> Vec<EntryResources> {
-    let section = |name: &str| sections.iter().find(|section| section.name == name);
-    let common = section(".nv.info").map_or(&[][..], |section| section.data);
+fn kernels(file: &Elf<'_>) -> Vec<EntryResources> {
+    let section = |name: &str| file.section_by_name(name).and_then(|own| own.data().ok()).unwrap_or_default();
+    let common = section(".nv.info");
     let of_symbol = |kind: u8, position: usize| {
         attributes(common).find_map(|(attribute, payload)| {
             let matches = attribute == kind && word(payload, 0)? as usize == position;
             if matches { word(payload, 1) } else { None }
         })
     };
-    let named = symbols.iter().enumerate().filter(|(_, symbol)| symbol.is_kernel);
-    named
-        .map(|(position, symbol)| {
-            let own = section(&format!(".nv.info.{}", symbol.name)).map_or(&[][..], |section| section.data);
+    let is_kernel = |symbol: &Symbol<'_, '_>| {
+        let symbol = symbol.elf_symbol();
+        symbol.st_type() == elf::STT_FUNC && symbol.st_other().0 & STO_CUDA_ENTRY != 0
+    };
+    symbols(file)
+        .filter(is_kernel)
+        .map(|symbol| {
+            let (name, position) = (symbol.name().unwrap_or(""), symbol.index().0);
+            let own = section(&format!(".nv.info.{name}"));
             let bounds =
                 attributes(own).find(|(kind, _)| [EIATTR_MAX_THREADS, EIATTR_REQNTID].contains(kind));
             EntryResources {
-                entry: symbol.name.to_string(),
+                entry: name.to_string(),
                 registers: of_symbol(EIATTR_REGCOUNT, position),
                 stack_bytes: of_symbol(EIATTR_FRAME_SIZE, position).map(u64::from),
                 threads_max: bounds.and_then(|(_, payload)| {

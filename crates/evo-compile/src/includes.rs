@@ -1,10 +1,11 @@
-//! Which files a source may include, found by its text, and what is in them.
+//! Which files a source may include, found by its text, and what is in them. What a compiler can open in the end is
+//! decided by the system (`confined`).
 //!
 //! The scan is conservative: it reads directives in branches that the preprocessor skips, tries every
 //! folder and keeps every file that exists, also those that another one shadows. It also keeps the paths
 //! at which there is no file: a file that appears there may shadow another from then on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use evo_device::host::tokens::{CudaTokenKind, tokenize};
+use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 
-use super::preprocessor::{INCLUSIONS, Piece, QUESTIONS, readings};
+use super::lines::{NamedFile, SourceLines, included, named_files};
 use super::search_path::SearchPath;
 
 /// Paths and the hashes of what is there; `None` where there is no file.
@@ -29,9 +32,6 @@ const SWEPT_MAX: usize = 10_000;
 
 /// A longer file is not a header: an array of numbers may lie in an include folder, and a source may name it.
 const READ_MAX: u64 = 64 << 20;
-
-/// Assembler directives that read files; what they read is not looked for.
-const ASSEMBLER: &[&str] = &[".incbin", ".include \""];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IncludeScan {
@@ -104,20 +104,16 @@ impl ReadFile {
     }
 }
 
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Includes {
     /// Names as written, and whether in quotes.
-    names: Vec<(String, bool)>,
+    names: BTreeSet<(String, bool)>,
     computed: bool,
-    /// Whether it decides by files that are not looked for: the assembler reads them, or the text was not read.
+    /// Whether the text was too long to read.
     unread: bool,
 }
 
 impl FileReader {
-    pub fn hash(&self, path: &Path) -> Option<ContentHash> {
-        self.read(path).map(|file| file.hash.clone())
-    }
-
     fn read(&self, path: &Path) -> Option<Arc<ReadFile>> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let stamp = Stamp::of(&metadata);
@@ -140,21 +136,25 @@ impl FileReader {
         own.names.extend(search.forced.iter().map(|name| (name.clone(), true)));
         // NVRTC before 11.8 looks for names in quotes in the folder that it runs in.
         let mut queue = vec![(PathBuf::new(), own)];
-        let mut swept = false;
+        let mut swept: HashSet<PathBuf> = OF_SYSTEM.map(PathBuf::from).into();
+        let mut swept_files = 0;
         while let Some((folder, includes)) = queue.pop() {
             found.complete &= !includes.unread;
             for path in candidates(&folder, &includes, search) {
                 self.visit(path, &mut found.files, &mut queue);
             }
-            if includes.computed && !swept {
-                swept = true;
+            if includes.computed {
                 let folders = search.folders.iter().cloned().chain([folder]);
-                let files = folders.flat_map(|folder| sweep(&folder)).take(SWEPT_MAX + 1).collect::<Vec<_>>();
-                found.complete &= files.len() <= SWEPT_MAX;
-                files
-                    .into_iter()
-                    .take(SWEPT_MAX)
-                    .for_each(|path| self.visit(path, &mut found.files, &mut queue));
+                for file in folders.filter(|folder| swept.insert(folder.clone())).flat_map(|own| sweep(&own))
+                {
+                    swept_files += 1;
+                    // A link to a folder is not followed.
+                    found.complete &= swept_files <= SWEPT_MAX && !file.is_dir();
+                    if swept_files > SWEPT_MAX {
+                        break;
+                    }
+                    self.visit(file, &mut found.files, &mut queue);
+                }
             }
         }
         found
@@ -167,11 +167,20 @@ impl FileReader {
         let file = self.read(&path);
         if let Some(file) = &file {
             let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-            let Includes { names, computed, unread } = &file.includes;
-            queue.push((folder, Includes { names: names.clone(), computed: *computed, unread: *unread }));
+            queue.push((folder, file.includes.clone()));
         }
         files.insert(path, file.map(|file| file.hash.clone()));
     }
+}
+
+/// Where a C++ compiler looks without being asked; its version stands for what it brings itself.
+const OF_SYSTEM: [&str; 2] = ["/usr/local/include", "/usr/include"];
+
+/// These folders, and those of `/usr/include` that hold what is for one kind of machine: `x86_64-linux-gnu`.
+pub fn of_system() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/usr/include").into_iter().flatten().flatten();
+    let of_machine = entries.filter(|entry| entry.file_name().to_string_lossy().contains("-linux-"));
+    OF_SYSTEM.map(PathBuf::from).into_iter().chain(of_machine.map(|entry| entry.path()))
 }
 
 fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathBuf> {
@@ -186,40 +195,91 @@ fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathB
 
 impl Includes {
     fn of(text: &str) -> Includes {
-        let unread = ASSEMBLER.iter().any(|directive| text.contains(directive));
-        let mut includes = Includes { unread, ..Includes::default() };
-        for pieces in readings(text) {
-            for (at, piece) in pieces.iter().enumerate() {
-                match (piece, &pieces[at + 1..]) {
-                    (Piece::Directive, [Piece::Name(word), rest @ ..])
-                        if INCLUSIONS.contains(&word.as_str()) =>
-                    {
-                        includes.add(rest.first());
-                    }
-                    (Piece::Name(word), [Piece::Sign('('), file, ..])
-                        if QUESTIONS.contains(&word.as_str()) =>
-                    {
-                        includes.add(Some(file));
-                    }
-                    _ => {}
-                }
-            }
+        let mut includes = Includes::default();
+        let text = &joined(text);
+        let lines = SourceLines::likely(text);
+        for file in lines.directives.iter().flat_map(|directive| named_files(text, directive)) {
+            match file {
+                NamedFile::Quoted(name) => includes.names.insert((name.to_string(), true)),
+                NamedFile::Bracketed(name) => includes.names.insert((name.to_string(), false)),
+                NamedFile::Computed => std::mem::replace(&mut includes.computed, true),
+            };
         }
         includes
     }
+}
 
-    /// A template's expression in the name is something that only the preprocessor can tell.
-    fn add(&mut self, operand: Option<&Piece>) {
-        match operand {
-            Some(Piece::File { name, quoted }) if !name.contains('{') => {
-                let found = (name.clone(), *quoted);
-                if !self.names.contains(&found) {
-                    self.names.push(found);
-                }
-            }
-            _ => self.computed = true,
+/// With lines that a backslash joins as one, and the digraph of `#` as it.
+fn joined(text: &str) -> String {
+    text.replace("\\\r\n", "").replace("\\\n", "").replace("%:", "#")
+}
+
+/// Refuses files by absolute path or by a path that climbs, and lines that claim to be of another file than `own`
+/// (`static_reject` with the cause `include`), so that a person reads why. What a source hides from this reading is out
+/// of the compiler's reach.
+pub fn check(text: &str, own: &str) -> Result<(), Box<Verdict>> {
+    let text = &joined(text);
+    let lines = SourceLines::likely(text);
+    for directive in &lines.directives {
+        let verb = if included(text, directive).is_some() { "includes" } else { "asks for" };
+        let mut names = named_files(text, directive).into_iter().filter_map(|file| file.name());
+        if let Some(name) = names.find(|name| is_foreign(name)) {
+            return Err(refusal(&format!("{verb} `{name}`")));
+        }
+        let claims = directive.word == "line" || directive.word.starts_with(|c: char| c.is_ascii_digit());
+        if let Some(claim) = claims.then(|| foreign_claim(&text[directive.range.clone()], own)).flatten() {
+            return Err(refusal(&claim));
         }
     }
+    Ok(())
+}
+
+/// What `#line 3 "k.cu"` says beside the number.
+fn foreign_claim(line: &str, own: &str) -> Option<String> {
+    // Rendering writes what a text in quotes cannot hold as `_`.
+    let own: String =
+        own.chars().map(|c| if c.is_control() || "\\\"".contains(c) { '_' } else { c }).collect();
+    tokenize(line).iter().skip(2).find_map(|token| match (token.kind, token.text(line)) {
+        (CudaTokenKind::Text, name) if name.trim_matches('"') == own => None,
+        (CudaTokenKind::Text, name) => {
+            Some(format!("claims that its lines are of `{}`", name.trim_matches('"')))
+        }
+        (CudaTokenKind::Word, name) => Some(format!("computes the lines that it claims, with `{name}`")),
+        _ => None,
+    })
+}
+
+/// What compilers and assemblers say before and after the name of a file that they cannot open.
+const UNOPENED: [(&str, &str); 7] = [
+    ("fatal error: ", ": Permission denied"),
+    ("fatal error: ", ": No such file or directory"),
+    ("fatal error: '", "' file not found"),
+    ("cannot open file '", "'"),
+    ("Error: file not found: ", ""),
+    ("Error: can't open ", " for reading"),
+    ("open source file \"", "\""),
+];
+
+/// The same for a source that made a compiler look for such a file.
+pub fn unopened(log: &str, folders: &[PathBuf]) -> Option<Box<Verdict>> {
+    let name = |line: &'_ str, (before, after): (&str, &str)| {
+        let rest = line.split_once(before)?.1;
+        let name = if after.is_empty() { rest } else { rest.split_once(after)?.0 };
+        // A header of the user's that cannot be read is named with its folder.
+        let is_listed = folders.iter().any(|folder| Path::new(name).starts_with(folder));
+        (is_foreign(name) && (!is_listed || name.contains(".."))).then(|| name.to_string())
+    };
+    let name = log.lines().find_map(|line| UNOPENED.into_iter().find_map(|words| name(line, words)))?;
+    Some(refusal(&format!("makes the compiler open `{name}`")))
+}
+
+fn refusal(what: &str) -> Box<Verdict> {
+    let message = format!("the source {what}, which is not allowed");
+    Box::new(Verdict::new(VerdictKind::StaticReject, message).with_cause("include"))
+}
+
+fn is_foreign(name: &str) -> bool {
+    name.starts_with(['/', '~']) || name.contains('\\') || name.split('/').any(|part| part.trim() == "..")
 }
 
 fn sweep(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -306,8 +366,61 @@ mod tests {
         let expected = ["a/deep/two.h", "a/one.h"];
         assert_eq!(found(root.path(), "#define F <one.h>\n#include F\n", &["a"]), expected);
         assert_eq!(found(root.path(), "#include \"<{ name }>.h\"\n", &["a"]), expected);
-        let scan = FileReader::default().scan("asm(\".incbin \\\"x\\\"\");", &SearchPath::default());
-        assert!(!scan.complete, "what the assembler reads is unknown");
+    }
+
+    #[test]
+    fn files_by_absolute_and_climbing_paths_are_refused() {
+        for (text, expected) in [
+            ("#include <cuda_fp16.h>\n#include \"crt/mma.h\"\nint x; // #include \"/etc/passwd\"", None),
+            ("/* \n#include \"/etc/passwd\"\n*/", None),
+            ("const char* s = \"/* \"; // */\n#include <cuda_bf16.h>", None),
+            ("struct { int include; } a; a.include = 1;\n#define F <x.h>\n#include F", None),
+            ("#ifdef __has_include\n#if __has_include(<cuda_fp16.h>)\n#endif\n#endif", None),
+            ("#if defined(__has_include) && defined __has_embed\n#endif", None),
+            ("#include \"/etc/passwd\"", Some("includes `/etc/passwd`")),
+            ("  # include_next </etc/shadow>", Some("includes `/etc/shadow`")),
+            ("#inc\\\nlude \"../x.h\"", Some("includes `../x.h`")),
+            ("/* a */ #include/**/\"a/../b.h\"", Some("includes `a/../b.h`")),
+            ("#include \"..\\secret\"", Some("includes `..\\secret`")),
+            ("auto c = '\"'; auto s = \"/*\";\n#include \"/x\"\n/* */", Some("includes `/x`")),
+            ("auto s = R\"x(\" /* )x\";\n#include \"/x\"\n// */", Some("includes `/x`")),
+            ("const char a[] = {\n#embed \"/x\"\n};", Some("includes `/x`")),
+            ("#if __has_include(\"/etc/shadow\")\n#endif", Some("asks for `/etc/shadow`")),
+            ("%:include \"/x\"", Some("includes `/x`")),
+            ("#line 12\n#line 12 \"own.cu\"\n# 3 \"own.cu\"", None),
+            ("#line 1 \"/etc/passwd\"", Some("claims that its lines are of `/etc/passwd`")),
+            ("# 1 \"evo_cuda.h\" 2", Some("claims that its lines are of `evo_cuda.h`")),
+            ("#line N", Some("computes the lines that it claims, with `N`")),
+        ] {
+            let message = check(text, "own.cu").err().map(|verdict| {
+                assert_eq!(verdict.label(), "static_reject:include");
+                verdict.message
+            });
+            assert_eq!(
+                message,
+                expected.map(|what| format!("the source {what}, which is not allowed")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_compiler_could_not_open_is_named() {
+        for (log, expected) in [
+            ("k.cu:1:10: fatal error: /etc/secret: Permission denied", Some("/etc/secret")),
+            ("k.cu:1:10: fatal error: scratch/../secret: Permission denied", Some("scratch/../secret")),
+            ("{standard input}:4: Error: file not found: /etc/secret", Some("/etc/secret")),
+            ("{standard input}:4: Error: can't open /x for reading: Permission denied", Some("/x")),
+            ("k.cu(1): catastrophic error: could not open source file \"/x\" (no directories)", Some("/x")),
+            ("k.cu:1:10: fatal error: '/x' file not found", Some("/x")),
+            ("k.cu:1:10: fatal error: missing.h: No such file or directory", None),
+            ("In file included from k.cu:1:\n/opt/a.h:1:10: fatal error: /opt/b.h: Permission denied", None),
+        ] {
+            let message = unopened(log, &["/opt".into()]).map(|verdict| verdict.message);
+            let expected = expected
+                .map(|name| format!("the source makes the compiler open `{name}`, which is not allowed"));
+            assert_eq!(message, expected, "{log}");
+        }
     }
 
     #[test]

@@ -4,9 +4,8 @@
 //! its operands. The numbers are not documented: they were read off kernels compiled for sm_75 to sm_90a that hold one of
 //! these instructions each, and a test compiles such kernels again.
 
-use object::elf::FileHeader64;
-use object::endian::LittleEndian;
-use object::read::elf::{FileHeader, SectionHeader};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSection};
 
 const BYTES: usize = 16;
 const OPERATION: u64 = 0x1ff;
@@ -82,15 +81,10 @@ pub fn instruction_use(arch: &str, cubin: &[u8]) -> Option<InstructionUse> {
     if !(70..=90).contains(&number.parse::<u32>().ok()?) {
         return None;
     }
-    let header = FileHeader64::<LittleEndian>::parse(cubin).ok()?;
-    let endian = header.endian().ok()?;
-    let table = header.sections(endian, cubin).ok()?;
+    let file = ElfFile64::<LittleEndian>::parse(cubin).ok()?;
     let mut used = InstructionUse { arithmetic: ArithmeticUnit::None, loads: LoadPath::None };
-    for section in table.iter() {
-        let name = table.section_name(endian, section).ok()?;
-        if name.starts_with(b".text.") {
-            section.data(endian, cubin).ok()?.chunks_exact(BYTES).for_each(|bytes| used.see(bytes));
-        }
+    for section in file.sections().filter(|own| own.name().is_ok_and(|name| name.starts_with(".text."))) {
+        section.data().ok()?.chunks_exact(BYTES).for_each(|bytes| used.see(bytes));
     }
     Some(used)
 }

@@ -141,16 +141,11 @@ pub fn python_sites() -> Vec<PathBuf> {
         print('\\n'.join(dict.fromkeys(p for p in paths if p)))";
     let mut command = Command::new("python3");
     command.args(["-c", script]);
-    let text = output_within(command, PYTHON_DEADLINE).unwrap_or_default();
+    let text = answer_within(command, PYTHON_DEADLINE).ok().flatten().unwrap_or_default();
     text.lines().map(PathBuf::from).filter(|path| path.is_dir()).collect()
 }
 
-/// Nothing if the helper fails or is too slow.
-pub(crate) fn output_within(command: Command, deadline: Duration) -> Option<String> {
-    answer_within(command, deadline).ok().flatten()
-}
-
-/// The error is that the helper does not start.
+/// Nothing if the helper fails or is too slow; the error is that it does not start.
 pub(crate) fn answer_within(command: Command, deadline: Duration) -> io::Result<Option<String>> {
     // A helper has nothing to put in order, and whoever waits for it wants to go on.
     // A compiler's cache may start its server for this, which is to serve those that come after.
@@ -229,6 +224,6 @@ mod tests {
     fn a_slow_helper_is_given_up() {
         let mut command = Command::new("sleep");
         command.arg("30");
-        assert_eq!(output_within(command, Duration::from_millis(50)), None);
+        assert_eq!(answer_within(command, Duration::from_millis(50)).unwrap(), None);
     }
 }

@@ -18,14 +18,15 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
-use super::compiled::{Compiled, launched};
+use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
+use super::image::Compiled;
 use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate};
 use super::search_path::SearchPath;
 use super::strong;
-use super::{confined, diagnose, entries, image, ptxas_log, standard};
+use super::{diagnose, entries, image, includes, ptxas_log, standard};
 use evo_system::process;
 
 type Program = *mut c_void;
@@ -101,7 +102,8 @@ pub struct Nvrtc {
     /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
     /// folders link to.
     beside: Vec<PathBuf>,
-    is_confined: bool,
+    /// Whether sources open include folders only.
+    pub is_confined: bool,
     pub(super) fingerprint: ContentHash,
     // Unloaded last.
     _library: Library,
@@ -155,12 +157,13 @@ impl NvrtcLibrary {
             toolchain: format!("nvrtc {major}.{minor}"),
             version: (major, minor),
             includes: self.includes.clone(),
+            // Some packagers put a toolkit together from links.
             beside: self
                 .path
                 .parent()
                 .map(Path::to_path_buf)
                 .into_iter()
-                .chain(linked(&self.includes))
+                .chain(confined::linked(&self.includes))
                 .collect(),
             is_confined: true,
             fingerprint: ContentHash::of_parts(parts.iter().map(Vec::as_slice)),
@@ -168,13 +171,6 @@ impl NvrtcLibrary {
             _builtins: builtins,
         })
     }
-}
-
-/// Some packagers put a toolkit together from links, whose targets would be out of reach.
-fn linked(folders: &[PathBuf]) -> Vec<PathBuf> {
-    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    links.filter_map(|link| link.path().canonicalize().ok()).collect()
 }
 
 fn open(path: &Path, flags: c_int) -> Result<Library, libloading::Error> {
@@ -211,30 +207,28 @@ impl Nvrtc {
         if status == SUCCESS { archs } else { Vec::new() }
     }
 
-    pub fn trusting(self) -> Nvrtc {
-        Nvrtc { is_confined: false, ..self }
-    }
-
     /// The cubin is for exactly `arch`.
     pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
         let options = self.options(source, arch)?;
         if !self.is_confined {
             return self.compile_as(source, options);
         }
-        confined::run(&self.readable(source), || self.compile_as(source, options)).unwrap_or_else(|error| {
+        confined::run(&self.reach(source), || self.compile_as(source, options)).unwrap_or_else(|error| {
             let message = format!("cannot start a thread for NVRTC: {error}");
             Err(diagnose::machine(message, process::EXHAUSTED_HINT))
         })
     }
 
-    fn readable(&self, source: &KernelSource) -> Vec<PathBuf> {
+    fn reach(&self, source: &KernelSource) -> Reach {
         let options = source.options.iter().map(String::as_str);
         let search = SearchPath::default().with_options(options.clone());
         let named = options.filter(|option| !option.trim_start_matches('-').starts_with(['D', 'd']));
         // The file of an option such as `--use-pch=kernel.pch`.
         let named = named.filter_map(|option| Some(PathBuf::from(option.split_once('=')?.1)));
         let own = self.includes.iter().chain(&self.beside).cloned();
-        own.chain(search.folders).chain(search.forced.iter().map(PathBuf::from)).chain(named).collect()
+        let forced = search.forced.iter().map(PathBuf::from);
+        let readable = own.chain(search.folders).chain(forced).chain(named).collect();
+        Reach { readable, ..Reach::default() }
     }
 
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
@@ -274,7 +268,7 @@ impl Nvrtc {
         // Lines move without a change of the code, so its hash does not count them.
         let ptx = program.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
         BinaryNotes { symbols, strong_lines: strong::strong_lines(&ptx) }.append(&mut bytes);
-        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, read: Vec::new(), compile_ms })
+        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, compile_ms })
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
@@ -304,6 +298,9 @@ impl Nvrtc {
         // SAFETY: NVRTC gives a static text for every number.
         let name = unsafe { CStr::from_ptr((self.functions.error_string)(status)) }.to_string_lossy();
         let memory = own_memory();
+        if let Some(verdict) = includes::unopened(log, &self.includes).filter(|_| self.is_confined) {
+            return verdict;
+        }
         let mut verdict = match status {
             OUT_OF_MEMORY => diagnose::out_of_memory(log, memory),
             COMPILATION => diagnose::refused(log, memory),
@@ -323,6 +320,15 @@ impl Nvrtc {
         verdict.evidence.insert("nvrtc_status", name.to_string());
         verdict
     }
+}
+
+/// Two variants may launch different kernels of the same code.
+fn launched(code_hash: ContentHash, symbols: &[(String, String)]) -> ContentHash {
+    if symbols.is_empty() {
+        return code_hash;
+    }
+    let launched = symbols.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
+    ContentHash::of_parts([code_hash.as_str().as_bytes()].into_iter().chain(launched))
 }
 
 /// The log's numbers, completed from the file. A launch's entry that is not among them is a compile error.
@@ -519,24 +525,6 @@ mod tests {
             __syncthreads();\n\
             if (at < n) y[at] = erff(tile[127 - threadIdx.x]) + folded<7>(x, at);\n\
         }\n";
-
-    #[test]
-    fn header_folders_may_be_made_of_links() {
-        let root = tempfile::tempdir().unwrap();
-        let place = |name: &str| root.path().canonicalize().unwrap().join(name);
-        std::fs::create_dir_all(place("store/nv")).unwrap();
-        std::fs::create_dir(place("include")).unwrap();
-        for (name, target) in [("nv", "store/nv"), ("gone.h", "absent"), ("cuda_fp16.h", "store/cuda_fp16.h")]
-        {
-            std::os::unix::fs::symlink(place(target), place("include").join(name)).unwrap();
-        }
-        for name in ["store/cuda_fp16.h", "include/own.h"] {
-            std::fs::write(place(name), "").unwrap();
-        }
-        let mut found = linked(&[place("include"), place("absent")]);
-        found.sort();
-        assert_eq!(found, [place("store/cuda_fp16.h"), place("store/nv")]);
-    }
 
     #[test]
     fn line_information_leaves_the_code_alone() {

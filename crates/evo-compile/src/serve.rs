@@ -1,22 +1,40 @@
-//! Inside a compile worker: a setup, then one source after another.
+//! Inside a compile worker: a setup, then one source after another; and what passes between it and the farm.
 
 use std::io;
-use std::path::PathBuf;
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
+use evo_space::genome::ContentHash;
+use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::compiled::Compiled;
 use super::error::CompileSetupError;
-use super::toolchain::Toolchain;
-use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
+use super::image::Compiled;
+use super::toolchain::{Toolchain, WorkerSetup};
 use evo_system::process::{Orphaned, ParentLink};
+
+/// Raised by any change that an older peer would misread.
+pub const WIRE_VERSION: u32 = 5;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CompileOrder {
+    Setup(Box<WorkerSetup>),
+    Compile(Box<KernelSource>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CompileAnswer {
+    Ready { toolchain: String, fingerprint: ContentHash },
+    Refused { message: String, hint: Option<String> },
+    Done { outcome: CompileOutcome },
+}
 
 /// Errors are of the pipes: there is nobody left to answer.
 pub fn run() -> io::Result<()> {
-    let link = ParentLink::take_over(wire::VERSION, Orphaned::EndsGroup)?;
+    let link = ParentLink::take_over(WIRE_VERSION, Orphaned::EndsGroup)?;
     let mut bench: Option<CompileBench> = None;
     link.serve(|order| match (order, &bench) {
         (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
@@ -24,9 +42,7 @@ pub fn run() -> io::Result<()> {
             Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
         }),
         (CompileOrder::Compile(source), Some(bench)) => {
-            let mut read = Vec::new();
-            let outcome = bench.compile(&source, &mut read);
-            Some(CompileAnswer::Done { outcome, read })
+            Some(CompileAnswer::Done { outcome: bench.compile(&source) })
         }
         (CompileOrder::Setup(_), Some(_)) | (CompileOrder::Compile(_), None) => {
             eprintln!("compile worker: the first order is the setup, and the only one");
@@ -48,22 +64,18 @@ struct CompileBench {
 impl CompileBench {
     fn prepare(setup: WorkerSetup) -> Result<CompileBench, CompileSetupError> {
         let cache = Cache::open(&setup.cache)?;
-        let toolchain = Toolchain::open(&setup.found, &setup.arch, &setup.cache, &setup.scratch)?;
-        let toolchain = if setup.judge_opened { toolchain } else { toolchain.trusting() };
+        let toolchain = setup.found.prepare(&setup)?;
         Ok(CompileBench { setup, toolchain, cache })
     }
 
     fn greeting(&self) -> CompileAnswer {
-        CompileAnswer::Ready {
-            toolchain: self.toolchain.name().to_string(),
-            fingerprint: self.toolchain.fingerprint().clone(),
-        }
+        let Toolchain { name, fingerprint, .. } = &self.toolchain;
+        CompileAnswer::Ready { toolchain: name.clone(), fingerprint: fingerprint.clone() }
     }
 
-    fn compile(&self, source: &KernelSource, files: &mut Vec<PathBuf>) -> CompileOutcome {
-        let Compiled { bytes, code_hash, resources, mut log, log_truncated, read, compile_ms } =
-            self.toolchain.compile(source, &self.setup.arch)?;
-        files.extend(read);
+    fn compile(&self, source: &KernelSource) -> CompileOutcome {
+        let Compiled { bytes, code_hash, resources, mut log, log_truncated, compile_ms } =
+            (self.toolchain.compile)(source)?;
         let extension = match self.setup.kind {
             DeviceKind::Cuda => "cubin",
             DeviceKind::Host | DeviceKind::Replay => "so",
@@ -77,7 +89,7 @@ impl CompileBench {
         if log_truncated {
             log.push_str("\n[log_truncated]");
         }
-        let toolchain = self.toolchain.name().to_string();
+        let toolchain = self.toolchain.name.clone();
         Ok(Binary { hash, code_hash, path, resources, toolchain, compile_ms, cached: false, log })
     }
 }

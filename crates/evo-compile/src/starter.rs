@@ -12,9 +12,9 @@ use super::cache::Cache;
 use super::diagnose;
 use super::error::CompileSetupError;
 use super::options::FarmOptions;
+use super::serve::{CompileAnswer, CompileOrder, WIRE_VERSION};
 use super::toolbox::Toolbox;
-use super::toolchain::FoundCompiler;
-use super::wire::{self, CompileAnswer, CompileOrder, WorkerSetup};
+use super::toolchain::{FoundCompiler, WorkerSetup};
 use evo_system::process::{
     self, CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, ResourceLimits,
 };
@@ -33,7 +33,7 @@ fn niceness(kind: DeviceKind) -> i32 {
     }
 }
 
-/// The longest answer lists every file that a source includes, a thousand and more with some libraries.
+/// An answer has what a compiler says, and what each kernel uses.
 const ANSWER_MAX: usize = 4 << 20;
 
 pub struct CompileProcess {
@@ -79,7 +79,7 @@ impl WorkerStarter {
             found: self.found.clone(),
             cache: self.options.cache.clone(),
             scratch: scratch.path().to_path_buf(),
-            judge_opened: self.options.checks.include(GateCheck::IncludePaths),
+            is_confined: self.options.checks.include(GateCheck::IncludePaths),
         };
         let mut command = Command::new(&self.program);
         command.args(["worker", "--compile", self.options.kind.as_str()]);
@@ -94,7 +94,7 @@ impl WorkerStarter {
         };
         process::limit(&mut command, limits);
         let log = CappedLog::new(diagnose::LOG_MAX);
-        let conversation = Conversation::start(command, wire::VERSION, group.clone(), log)
+        let conversation = Conversation::start(command, WIRE_VERSION, group.clone(), log)
             .map_err(|source| match process::is_exhausted(&source) {
                 true => CompileSetupError::Exhausted { what: "a compile worker".to_string(), source },
                 false => failed(source.to_string()),

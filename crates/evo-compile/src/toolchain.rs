@@ -1,6 +1,6 @@
 //! The two compilers behind one call, as a compile worker sees them.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceKind;
@@ -8,10 +8,10 @@ use evo_protocol::verdict::Verdict;
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
-use super::compiled::Compiled;
 use super::error::CompileSetupError;
 use super::hostcxx::{HostCompiler, HostToolchain};
-use super::nvrtc::{Nvrtc, NvrtcLibrary};
+use super::image::Compiled;
+use super::nvrtc::NvrtcLibrary;
 use super::toolbox::Toolbox;
 use super::{hostcxx, nvrtc};
 
@@ -21,6 +21,26 @@ use super::{hostcxx, nvrtc};
 pub enum FoundCompiler {
     Nvrtc(NvrtcLibrary),
     Host(HostCompiler),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerSetup {
+    pub kind: DeviceKind,
+    pub arch: String,
+    pub found: FoundCompiler,
+    /// Holds headers that are prepared once for all workers, too.
+    pub cache: PathBuf,
+    pub scratch: PathBuf,
+    /// Whether sources open include folders only: always, except in the self-test of the gates.
+    pub is_confined: bool,
+}
+
+type Compile = dyn Fn(&KernelSource) -> Result<Compiled, Box<Verdict>>;
+
+pub struct Toolchain {
+    pub name: String,
+    pub fingerprint: ContentHash,
+    pub compile: Box<Compile>,
 }
 
 impl FoundCompiler {
@@ -34,9 +54,7 @@ impl FoundCompiler {
             }),
         }
     }
-}
 
-impl FoundCompiler {
     /// A C++ compiler's arguments and environment, which its name and version do not tell.
     pub fn identity(&self) -> Option<&ContentHash> {
         match self {
@@ -44,59 +62,22 @@ impl FoundCompiler {
             FoundCompiler::Host(host) => Some(&host.identity),
         }
     }
-}
 
-pub enum Toolchain {
-    Nvrtc(Box<Nvrtc>),
-    Host(Box<HostToolchain>),
-}
-
-impl Toolchain {
-    /// `cache` holds headers that are prepared once for all workers.
-    pub fn open(
-        found: &FoundCompiler,
-        arch: &str,
-        cache: &Path,
-        scratch: &Path,
-    ) -> Result<Toolchain, CompileSetupError> {
-        match found {
+    pub fn prepare(&self, setup: &WorkerSetup) -> Result<Toolchain, CompileSetupError> {
+        Ok(match self {
             FoundCompiler::Nvrtc(library) => {
-                let nvrtc = library.load()?;
-                nvrtc.check_arch(arch)?;
-                Ok(Toolchain::Nvrtc(Box::new(nvrtc)))
+                let mut nvrtc = library.load()?;
+                nvrtc.check_arch(&setup.arch)?;
+                nvrtc.is_confined = setup.is_confined;
+                let (name, fingerprint) = (nvrtc.toolchain.clone(), nvrtc.fingerprint.clone());
+                let arch = setup.arch.clone();
+                Toolchain { name, fingerprint, compile: Box::new(move |source| nvrtc.compile(source, &arch)) }
             }
             FoundCompiler::Host(compiler) => {
-                Ok(Toolchain::Host(Box::new(HostToolchain::prepare(compiler, cache, scratch)?)))
+                let host = HostToolchain::prepare(compiler, &setup.cache, &setup.scratch, setup.is_confined)?;
+                let (name, fingerprint) = (compiler.name(), host.fingerprint.clone());
+                Toolchain { name, fingerprint, compile: Box::new(move |source| host.compile(source)) }
             }
-        }
-    }
-
-    #[must_use]
-    pub fn trusting(self) -> Toolchain {
-        match self {
-            Toolchain::Host(host) => Toolchain::Host(Box::new(host.trusting())),
-            Toolchain::Nvrtc(nvrtc) => Toolchain::Nvrtc(Box::new(nvrtc.trusting())),
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        match self {
-            Toolchain::Nvrtc(nvrtc) => &nvrtc.toolchain,
-            Toolchain::Host(host) => &host.name,
-        }
-    }
-
-    pub fn fingerprint(&self) -> &ContentHash {
-        match self {
-            Toolchain::Nvrtc(nvrtc) => &nvrtc.fingerprint,
-            Toolchain::Host(host) => &host.fingerprint,
-        }
-    }
-
-    pub fn compile(&self, source: &KernelSource, arch: &str) -> Result<Compiled, Box<Verdict>> {
-        match self {
-            Toolchain::Nvrtc(nvrtc) => nvrtc.compile(source, arch),
-            Toolchain::Host(host) => host.compile(source),
-        }
+        })
     }
 }

@@ -2,7 +2,7 @@
 //! the loading of a compiler each time.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::error::CompileSetupError;
-use super::farm::{CompileFarm, OnDone};
+use super::farm::CompileFarm;
 use super::options::FarmOptions;
 
 /// Sources at once: the one that is waited for, and one that is compiled ahead of its turn.
@@ -18,12 +18,8 @@ const JOBS: usize = 2;
 
 pub struct WarmCompiler {
     farm: CompileFarm,
-    answers: Mutex<WarmAnswers>,
-}
-
-struct WarmAnswers {
-    receiver: Receiver<(u64, CompileOutcome)>,
-    last: u64,
+    /// Held by who waits for a source: giving it up cancels all.
+    turn: Mutex<()>,
 }
 
 impl std::fmt::Debug for WarmCompiler {
@@ -34,13 +30,8 @@ impl std::fmt::Debug for WarmCompiler {
 
 impl WarmCompiler {
     pub fn start(options: &FarmOptions) -> Result<WarmCompiler, CompileSetupError> {
-        let (sender, receiver) = mpsc::channel();
-        let on_done: OnDone = Box::new(move |ticket, outcome| {
-            let _ = sender.send((ticket, outcome));
-        });
         let options = FarmOptions { jobs: options.jobs.clamp(1, JOBS), ..options.clone() };
-        let farm = CompileFarm::start(options, on_done)?;
-        Ok(WarmCompiler { farm, answers: Mutex::new(WarmAnswers { receiver, last: 0 }) })
+        Ok(WarmCompiler { farm: CompileFarm::start(options)?, turn: Mutex::new(()) })
     }
 
     /// `limit` comes beside the pool's own.
@@ -55,37 +46,32 @@ impl WarmCompiler {
 
     /// The cache will have the answer then.
     pub fn compile_ahead(&self, source: &KernelSource) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.last += 1;
-        self.farm.submit(answers.last, source.clone());
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.farm.submit(source.clone(), drop);
     }
 
     fn once(&self, source: &KernelSource, limit: Option<Duration>) -> CompileOutcome {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.last += 1;
-        let ticket = answers.last;
-        self.farm.submit(ticket, source.clone());
-        let began = std::time::Instant::now();
-        loop {
-            let answer = match limit {
-                None => answers.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(limit) => answers.receiver.recv_timeout(limit.saturating_sub(began.elapsed())),
-            };
-            match answer {
-                Ok((own, outcome)) if own == ticket => return outcome,
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sender, receiver) = mpsc::channel();
+        self.farm.submit(source.clone(), move |outcome| drop(sender.send(outcome)));
+        let answer = match limit {
+            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(limit) => receiver.recv_timeout(limit),
+        };
+        answer.unwrap_or_else(|error| {
+            let (kind, message) = match error {
+                RecvTimeoutError::Timeout => {
                     self.farm.cancel();
                     let seconds = limit.unwrap_or_default().as_secs_f64();
                     let message = format!("the compiler did not finish within {seconds:.1} s");
-                    return Err(Box::new(Verdict::new(VerdictKind::CompileTimeout, message)));
+                    (VerdictKind::CompileTimeout, message)
                 }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let message = "the compile farm ended early";
-                    return Err(Box::new(Verdict::new(VerdictKind::HarnessError, message)));
+                RecvTimeoutError::Disconnected => {
+                    (VerdictKind::HarnessError, "the compile farm ended early".to_string())
                 }
-            }
-        }
+            };
+            Err(Box::new(Verdict::new(kind, message)))
+        })
     }
 }
 

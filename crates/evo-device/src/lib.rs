@@ -34,7 +34,6 @@ pub mod probe;
 mod symbols;
 pub mod telemetry;
 mod tensor_maps;
-mod variable;
 
 pub use arch::cuda_arch;
 pub use device::Device;

@@ -1,5 +1,7 @@
 //! A compiled variant's own variables, as its symbol table tells: `__device__` variables and static locals.
 
+use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, SymbolKind, elf};
 
 /// What is not the kernel's: the variant's hash, where watched launches say who watches, and a flag of the compiler's
@@ -108,6 +110,17 @@ fn identifiers(symbol: &str) -> Vec<&str> {
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let digits = rest[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - start);
         let name = &rest[start + digits..];
+        if rest[..start].ends_with(['S', 'T']) && name.starts_with('_') {
+            // A type that stands further in front: `S3_`.
+            rest = name;
+            continue;
+        }
+        let literal = rest[..start].trim_end_matches(|c: char| c.is_ascii_lowercase()).ends_with('L');
+        if literal && !rest[..start].ends_with('L') && name.starts_with('E') {
+            // An argument of a template: a type's letter and its value.
+            rest = name;
+            continue;
+        }
         // A number may run into a name that begins with a digit only in what cannot be an identifier.
         match rest[start..start + digits].parse::<usize>() {
             Ok(length) if length > 0 && name.is_char_boundary(length) && length <= name.len() => {
@@ -118,6 +131,31 @@ fn identifiers(symbol: &str) -> Vec<&str> {
         }
     }
     found
+}
+
+/// Names that a message about a missing variable shows.
+const SHOWN: usize = 8;
+
+/// `known` are the names that the module has.
+pub fn missing(name: &str, known: Vec<&str>) -> DeviceError {
+    let mut list: Vec<String> = known.iter().take(SHOWN).map(|own| format!("`{own}`")).collect();
+    if known.len() > SHOWN {
+        list.push("…".to_string());
+    }
+    let known =
+        if list.is_empty() { "it has none".to_string() } else { format!("it has {}", list.join(", ")) };
+    refused(format!("the module has no variable `{name}`: {known}"))
+}
+
+pub fn check_size(name: &str, own: u64, wanted: u64) -> Result<(), DeviceError> {
+    if wanted <= own {
+        return Ok(());
+    }
+    Err(refused(format!("the variable `{name}` has {own} bytes, the argument has {wanted}")))
+}
+
+fn refused(message: String) -> DeviceError {
+    DeviceError::plain(VerdictKind::LaunchFail, message).with_cause("symbol")
 }
 
 #[cfg(test)]
@@ -156,5 +194,20 @@ mod tests {
     #[test]
     fn what_is_no_program_has_no_variables() {
         assert_eq!(variables(b"no program"), []);
+    }
+
+    #[test]
+    fn a_missing_variable_is_answered_with_those_that_there_are() {
+        let message = |known: Vec<&str>| missing("d_filtr", known).message;
+        assert_eq!(message(vec!["d_filter"]), "the module has no variable `d_filtr`: it has `d_filter`");
+        assert_eq!(message(vec![]), "the module has no variable `d_filtr`: it has none");
+        assert!(message(vec!["x"; 9]).ends_with("`x`, …"));
+    }
+
+    #[test]
+    fn an_argument_may_be_smaller_than_its_variable() {
+        assert!(check_size("d", 16, 16).is_ok() && check_size("d", 16, 4).is_ok());
+        let error = check_size("d", 16, 20).unwrap_err();
+        assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::LaunchFail, Some("symbol")));
     }
 }

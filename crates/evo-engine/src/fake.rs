@@ -9,14 +9,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evo_journal::budget::Budget;
-use evo_journal::clock::CommandClock;
+use evo_journal::budget::{Budget, CommandClock};
 use evo_journal::conditions::Conditions;
 use evo_journal::example::header;
+use evo_journal::line::LineWriter;
 use evo_journal::own_folder::OwnFolder;
+use evo_journal::reader::JOURNAL;
 use evo_journal::record::{JournalRecord, ProblemWork, StudyHeader};
 use evo_journal::replay::History;
-use evo_journal::writer::JournalWriter;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::evaluation::Evaluation;
@@ -563,7 +563,7 @@ impl TestStudy {
 
     pub(super) fn append(&self, record: &JournalRecord) {
         let length = std::fs::metadata(self.journal()).unwrap().len();
-        JournalWriter::append_after(&self.folder(), length).unwrap().append(record).unwrap();
+        LineWriter::append_after(&self.folder(), JOURNAL, length).unwrap().append(record).unwrap();
     }
 
     /// As a run leaves the journal that dies with a variant on the device.

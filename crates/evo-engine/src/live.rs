@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use evo_compile::farm::CompileFarm;
-use evo_compile::variant_farm::VariantFarm;
+use evo_protocol::binary::Binary;
 use evo_protocol::device::Telemetry;
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
@@ -34,21 +34,29 @@ const BLOCKS: u32 = 4;
 const PROCESSES_MAX: usize = 9;
 const EXTENDED_WITHIN: Duration = Duration::from_secs(3);
 
-impl Compilers<PreparedKernel> for VariantFarm {
+pub struct LiveCompilers {
+    pub farm: CompileFarm,
+    pub inbox: Sender<Message<Vec<Binary>>>,
+}
+
+impl Compilers<PreparedKernel> for LiveCompilers {
     fn submit(&mut self, ticket: u64, prepared: &PreparedKernel) {
-        VariantFarm::submit(self, ticket, prepared.sources.clone());
+        let inbox = self.inbox.clone();
+        // The engine may be gone already at the end of a run.
+        let deliver = move |outcome| drop(inbox.send(Message::Compiled(ticket, outcome)));
+        self.farm.submit_all(prepared.sources.clone(), deliver);
     }
 
     fn cancel(&mut self) {
-        VariantFarm::cancel(self);
+        self.farm.cancel();
     }
 
     fn jobs(&self) -> usize {
-        CompileFarm::jobs(self)
+        self.farm.jobs()
     }
 
     fn busy_seconds(&self) -> f64 {
-        CompileFarm::busy_seconds(self)
+        self.farm.busy_seconds()
     }
 }
 

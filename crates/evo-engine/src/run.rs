@@ -5,8 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use evo_journal::budget::{Budget, StopReason};
-use evo_journal::clock::CommandClock;
+use evo_journal::budget::{Budget, CommandClock, StopReason};
 use evo_journal::leaderboard::verdict_mix;
 use evo_journal::record::{RunEnd, SanitizeTally, now};
 use evo_protocol::device::{DeviceKind, Telemetry};

@@ -148,7 +148,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use evo_journal::budget::StopReason;
-    use evo_journal::record::JournalRecord;
     use evo_protocol::verdict::VerdictKind;
 
     use super::*;
@@ -332,25 +331,6 @@ mod tests {
             assert_eq!((bench.verdicts()["A=2 B=0"].as_str(), ran.summary.end.not_final), (expected, 0));
             assert_eq!(bench.verdicts().len(), 18);
         }
-    }
-
-    #[test]
-    fn journals_in_which_trouble_is_a_verdict_are_repaired() {
-        let bench = TestStudy::new(PLAIN);
-        bench.run(all_pass());
-        let evaluations = bench.history().evaluations;
-        let mut older = evaluations.into_iter().rfind(|one| one.verdict.is_pass()).unwrap();
-        // As an earlier evo wrote it: the last verdict of the study is trouble.
-        let text = std::fs::read_to_string(bench.journal()).unwrap();
-        let own = format!("\"number\":{},", older.number);
-        let kept: Vec<&str> = text.lines().filter(|line| !line.contains(&own)).collect();
-        std::fs::write(bench.journal(), kept.join("\n") + "\n").unwrap();
-        older.verdict = killed();
-        bench.append(&JournalRecord::Evaluation(Box::new(older)));
-        assert_eq!(bench.verdicts().len(), 17);
-        let ran = bench.run(all_pass());
-        assert_eq!((ran.log.evaluated.len(), ran.summary.end.not_final), (1, 0));
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
     }
 
     #[test]

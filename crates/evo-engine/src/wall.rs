@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evo_journal::clock::CommandClock;
+use evo_journal::budget::CommandClock;
 
 use crate::ahead::Mean;
 

@@ -500,7 +500,7 @@ fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<Swizzle, Exp
         Value::Text(text) => **text == *swizzle.as_str(),
         other => other.as_int() == Some(swizzle.span()),
     };
-    let found = known.and_then(|value| Swizzle::ALL.into_iter().find(|swizzle| is(swizzle, &value)));
+    let found = known.and_then(|value| Swizzle::ALL.iter().copied().find(|swizzle| is(swizzle, &value)));
     found.ok_or_else(|| {
         ExportError::not_exportable(format!(
             "the swizzle of the tensor map `{}` depends on sizes, and an export has one for all of them",

@@ -180,7 +180,10 @@ fn maps_that_evo_refuses_are_refused_by_an_export() {
 
 #[test]
 fn the_files_of_a_kernel_read_well() {
-    let (_folder, file) = space(EVERYTHING, "extern \"C\" __global__ void combine();\n");
+    let (_folder, file) = space(
+        EVERYTHING,
+        "extern \"C\" __global__ void combine(float*, float*, double*, unsigned, float);\n",
+    );
     let (_, files) = exported(&file, &Specialization::default());
     let text = |path: &str| {
         let own = files.iter().find(|own| own.path == path).unwrap();

@@ -13,7 +13,7 @@ pub fn watch(
     order: &SoloOrder<'_>,
 ) -> Result<SoloRun, ToolFailure> {
     tool::fits(tool, arguments)?;
-    let name = tool.kind.name();
+    let name = tool.kind.as_str();
     let broken = |why: String| {
         ToolFailure::new(ToolState::Broken, format!("`{name}` cannot run around a worker: {why}"))
     };

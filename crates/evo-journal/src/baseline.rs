@@ -79,21 +79,20 @@ impl GateBaseline {
 
     /// `shown` names the text in messages.
     pub fn parse(bytes: &[u8], shown: &str) -> Result<GateBaseline, BaselineError> {
-        let shown = shown.to_string();
-        let malformed =
-            |cause: String| BaselineError::Malformed { path: shown.clone(), cause, line: None, column: None };
+        let at = |place: (Option<u32>, Option<u32>), cause: String| {
+            let (line, column) = place;
+            BaselineError::Malformed { path: shown.to_string(), cause, line, column }
+        };
+        let malformed = |cause: String| at((None, None), cause);
+        let placed = |error: serde_json::Error| {
+            let known = |number: usize| Some(number as u32).filter(|number| *number > 0);
+            at((known(error.line()), known(error.column())), error.to_string())
+        };
         if bytes.len() as u64 > BYTES_MAX {
             return Err(malformed(format!("it has more than {BYTES_MAX} bytes")));
         }
         // Schema and version first: another version has other fields.
-        let head: Result<Value, _> = serde_json::from_slice(bytes);
-        let placed = |error: serde_json::Error| BaselineError::Malformed {
-            path: shown.clone(),
-            line: Some(error.line() as u32).filter(|line| *line > 0),
-            column: Some(error.column() as u32).filter(|column| *column > 0),
-            cause: error.to_string(),
-        };
-        let head = head.map_err(placed)?;
+        let head: Value = serde_json::from_slice(bytes).map_err(placed)?;
         if head["schema"] != BASELINE_SCHEMA {
             return Err(malformed(format!("its `schema` is {}, not \"{BASELINE_SCHEMA}\"", head["schema"])));
         }
@@ -101,19 +100,15 @@ impl GateBaseline {
             let (found, known) = (&head["version"], BASELINE_VERSION);
             return Err(malformed(format!("its version is {found}; this evo reads {known}")));
         }
-        let own: GateBaseline = serde_json::from_slice(bytes).map_err(placed)?;
+        let baseline: GateBaseline = serde_json::from_slice(bytes).map_err(placed)?;
         // The reader of maps takes the last of two values, and people see the first.
         let text = String::from_utf8_lossy(bytes);
         let mut found = Diagnostics::default();
         document::parse(&text, &mut found);
         if let Some(first) = found.list().first() {
-            let (line, column) = found.first_place(&text).unzip();
-            return Err(BaselineError::Malformed { path: shown, cause: first.message.clone(), line, column });
+            return Err(at(found.first_place(&text).unzip(), first.message.clone()));
         }
-        match own.fault() {
-            Some(cause) => Err(malformed(cause)),
-            None => Ok(own),
-        }
+        baseline.fault().map_or(Ok(baseline), |cause| Err(malformed(cause)))
     }
 
     fn fault(&self) -> Option<String> {
@@ -123,13 +118,12 @@ impl GateBaseline {
         if self.noise_floor.is_some_and(|floor| !floor.is_finite() || floor < 0.0) {
             return Some("its noise floor is negative".into());
         }
-        self.problems.iter().find_map(|(name, own)| {
-            let times = [own.ci_low_ns, own.p50_ns, own.p90_ns, own.ci_high_ns];
-            let is_ordered =
-                own.ci_low_ns <= own.p50_ns && own.p50_ns <= own.ci_high_ns && own.p50_ns <= own.p90_ns;
-            if times.iter().any(|time| !time.is_finite() || *time <= 0.0) {
+        self.problems.iter().find_map(|(name, times)| {
+            let BaselineTimes { p50_ns, p90_ns, ci_low_ns, ci_high_ns, .. } = times;
+            if [ci_low_ns, p50_ns, p90_ns, ci_high_ns].iter().any(|time| !time.is_finite() || **time <= 0.0) {
                 return Some(format!("a time of the problem `{name}` is not positive"));
             }
+            let is_ordered = ci_low_ns <= p50_ns && p50_ns <= ci_high_ns && p50_ns <= p90_ns;
             (!is_ordered).then(|| format!("the times of the problem `{name}` are not in order"))
         })
     }

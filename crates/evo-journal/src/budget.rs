@@ -1,6 +1,8 @@
-//! Limits of a run, and why it ended.
+//! Limits of a run, the clock that they are read on, and why it ended.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -91,6 +93,42 @@ impl StopReason {
             StopReason::DeviceLost => "the device is lost; continue with `--resume` once it is back",
             StopReason::Harness => "too many variants could not be judged; continue with `--resume`",
         }
+    }
+}
+
+/// The time since a command began. Budgets and journal stamps read this clock alone, so that a test can play hours of it,
+/// and nothing before the first evaluation is left out. Copies agree.
+#[derive(Clone, Debug)]
+pub struct CommandClock(ClockSource);
+
+#[derive(Clone, Debug)]
+enum ClockSource {
+    Real(Instant),
+    /// Milliseconds that a test sets.
+    Scripted(Arc<AtomicU64>),
+}
+
+impl CommandClock {
+    pub fn start() -> CommandClock {
+        CommandClock(ClockSource::Real(Instant::now()))
+    }
+
+    #[doc(hidden)]
+    pub fn scripted(milliseconds: &Arc<AtomicU64>) -> CommandClock {
+        CommandClock(ClockSource::Scripted(Arc::clone(milliseconds)))
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        match &self.0 {
+            ClockSource::Real(began) => began.elapsed(),
+            ClockSource::Scripted(milliseconds) => {
+                Duration::from_millis(milliseconds.load(Ordering::Relaxed))
+            }
+        }
+    }
+
+    pub fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 

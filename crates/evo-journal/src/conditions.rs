@@ -36,17 +36,12 @@ impl Conditions {
     /// What is different now, in words: `` `check rtol` is `0.01` and was `0.001` ``.
     pub fn changes(&self, now: &Conditions) -> Vec<String> {
         let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
-        let change = |name: &String| match (self.0.get(name), now.0.get(name)) {
-            (before, after) if before == after => None,
-            (Some(before), Some(after)) => {
-                Some(format!("`{name}` is `{}` and was `{}`", shown(after), shown(before)))
-            }
-            (None, Some(after)) => Some(format!("`{name}` is `{}` and was not set", shown(after))),
-            (before, _) => {
-                Some(format!("`{name}` is not set and was `{}`", shown(before.map_or("", String::as_str))))
-            }
+        let word = |conditions: &Conditions, name: &str| {
+            conditions.get(name).map_or("not set".to_string(), |value| format!("`{}`", shown(value)))
         };
-        let mut changes: Vec<String> = names.filter_map(change).collect();
+        let different = names.filter(|name| self.0.get(*name) != now.0.get(*name));
+        let change = |name: &String| format!("`{name}` is {} and was {}", word(now, name), word(self, name));
+        let mut changes: Vec<String> = different.map(change).collect();
         if changes.len() > NAMED {
             let more = changes.len() - NAMED;
             changes.truncate(NAMED);

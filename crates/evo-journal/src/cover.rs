@@ -88,8 +88,8 @@ impl Search<'_> {
 fn greedy(suitable: &[Vec<usize>], candidates: usize) -> Vec<usize> {
     let mut members: Vec<usize> = Vec::new();
     loop {
-        let open: Vec<&Vec<usize>> =
-            suitable.iter().filter(|own| !own.iter().any(|one| members.contains(one))).collect();
+        let is_open = |own: &&Vec<usize>| !own.iter().any(|candidate| members.contains(candidate));
+        let open: Vec<&Vec<usize>> = suitable.iter().filter(is_open).collect();
         let served = |candidate: &usize| open.iter().filter(|own| own.contains(candidate)).count();
         match (0..candidates).max_by_key(|own| (served(own), Reverse(*own))).filter(|_| !open.is_empty()) {
             Some(next) => members.push(next),

@@ -12,7 +12,6 @@ pub struct StudyDefinition {
     pub parameters: Vec<DefinedParameter>,
     pub constraints: Vec<String>,
     pub problems: Vec<DefinedProblem>,
-    #[serde(default)]
     pub options: Vec<String>,
 }
 
@@ -35,41 +34,46 @@ pub struct DefinedProblem {
 
 impl StudyDefinition {
     pub fn changes(&self, now: &StudyDefinition) -> Vec<String> {
-        let mut changes = Vec::new();
-        for one in &self.parameters {
-            match now.parameters.iter().find(|other| other.name == one.name) {
-                None => changes.push(format!("parameter `{}` is gone", one.name)),
-                Some(other) => one.changes(other, &mut changes),
-            }
-        }
-        for other in &now.parameters {
-            if !self.parameters.iter().any(|one| one.name == other.name) {
-                changes.push(format!("parameter `{}` is new", other.name));
-            }
-        }
-        changes.extend(lists("constraint", &self.constraints, &now.constraints));
-        for one in &self.problems {
-            match now.problems.iter().find(|other| other.name == one.name) {
-                None => changes.push(format!("problem `{}` is gone", one.name)),
-                Some(other) => one.changes(other, &mut changes),
-            }
-        }
-        let is_new = |other: &&DefinedProblem| !self.problems.iter().any(|one| one.name == other.name);
-        changes.extend(
-            now.problems.iter().filter(is_new).map(|other| format!("problem `{}` is new", other.name)),
-        );
-        changes.extend(lists("option", &self.options, &now.options));
-        changes
+        [
+            compared(
+                "parameter",
+                &self.parameters,
+                &now.parameters,
+                |own| &own.name,
+                DefinedParameter::changes,
+            ),
+            compared("constraint", &self.constraints, &now.constraints, |text| text, |_, _| Vec::new()),
+            compared("problem", &self.problems, &now.problems, |own| &own.name, DefinedProblem::changes),
+            compared("option", &self.options, &now.options, |text| text, |_, _| Vec::new()),
+        ]
+        .concat()
     }
 }
 
+/// What is gone or different, and then what is new.
+fn compared<T>(
+    what: &str,
+    before: &[T],
+    now: &[T],
+    name: fn(&T) -> &str,
+    changes: fn(&T, &T) -> Vec<String>,
+) -> Vec<String> {
+    let known = |list: &[T], own: &T| list.iter().position(|other| name(other) == name(own));
+    let gone = before.iter().flat_map(|own| match known(now, own) {
+        None => vec![format!("{what} `{}` is gone", name(own))],
+        Some(at) => changes(own, &now[at]),
+    });
+    let new = now.iter().filter(|own| known(before, own).is_none());
+    gone.chain(new.map(|own| format!("{what} `{}` is new", name(own)))).collect()
+}
+
 impl DefinedParameter {
-    fn changes(&self, now: &DefinedParameter, changes: &mut Vec<String>) {
-        let name = &self.name;
+    fn changes(&self, now: &DefinedParameter) -> Vec<String> {
+        let (name, mut changes) = (&self.name, Vec::new());
         let only = |a: &DefinedParameter, b: &DefinedParameter| -> Vec<String> {
             a.values.iter().filter(|value| !b.values.contains(value)).cloned().collect()
         };
-        let unlisted = |one: &DefinedParameter| one.values.len() < one.count;
+        let unlisted = |own: &DefinedParameter| own.values.len() < own.count;
         if unlisted(self) || unlisted(now) {
             if self.count != now.count {
                 changes.push(format!("parameter `{name}` has {} values and had {}", now.count, self.count));
@@ -84,22 +88,21 @@ impl DefinedParameter {
         if self.default != now.default {
             changes.push(format!("the default of `{name}` is {} and was {}", now.default, self.default));
         }
+        changes
     }
 }
 
 impl DefinedProblem {
-    fn changes(&self, now: &DefinedProblem, changes: &mut Vec<String>) {
-        let name = &self.name;
-        if self.sizes != now.sizes {
-            let names =
-                self.sizes.keys().chain(now.sizes.keys().filter(|key| !self.sizes.contains_key(*key)));
-            let text = |sizes: &BTreeMap<String, String>, key: &String| {
-                sizes.get(key).map_or_else(|| "not set".to_string(), String::clone)
-            };
-            let different = names.filter(|key| self.sizes.get(*key) != now.sizes.get(*key));
-            let parts: Vec<String> = different
-                .map(|key| format!("{key} is {} and was {}", text(&now.sizes, key), text(&self.sizes, key)))
-                .collect();
+    fn changes(&self, now: &DefinedProblem) -> Vec<String> {
+        let (name, mut changes) = (&self.name, Vec::new());
+        let names = self.sizes.keys().chain(now.sizes.keys().filter(|key| !self.sizes.contains_key(*key)));
+        let text = |problem: &DefinedProblem, key: &String| {
+            problem.sizes.get(key).map_or_else(|| "not set".to_string(), String::clone)
+        };
+        let different = names.filter(|key| self.sizes.get(*key) != now.sizes.get(*key));
+        let parts: Vec<String> =
+            different.map(|key| format!("{key} is {} and was {}", text(now, key), text(self, key))).collect();
+        if !parts.is_empty() {
             changes.push(format!("problem `{name}`: {}", parts.join(", ")));
         }
         if self.weight != now.weight {
@@ -109,15 +112,8 @@ impl DefinedProblem {
             let word = if now.timed { "is timed now" } else { "is only checked now" };
             changes.push(format!("problem `{name}` {word}"));
         }
+        changes
     }
-}
-
-fn lists(what: &str, before: &[String], now: &[String]) -> Vec<String> {
-    let gone = before.iter().filter(|one| !now.contains(one));
-    let new = now.iter().filter(|one| !before.contains(one));
-    gone.map(|one| format!("{what} `{one}` is gone"))
-        .chain(new.map(|one| format!("{what} `{one}` is new")))
-        .collect()
 }
 
 fn listed(values: &[String]) -> String {

@@ -8,11 +8,11 @@ use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::{Gate, GateReport, VERDICT_VERSION, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 
-use crate::record::{FORMAT_UNEDITED, StudyHeader};
+use crate::record::{FORMAT, StudyHeader};
 
 pub fn header() -> StudyHeader {
     StudyHeader {
-        format: FORMAT_UNEDITED,
+        format: FORMAT,
         verdict_version: VERDICT_VERSION,
         evo: "0".into(),
         study: String::new(),

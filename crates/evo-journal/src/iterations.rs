@@ -8,11 +8,11 @@ use std::io;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_timing::acceptance::RivalDecision;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::error::JournalError;
-use super::lock::{DeviceTurn, lock_file};
-use super::numbered;
-use super::numbered::{NumberedLine, NumberedLines};
+use super::line::{self, NumberedLine, NumberedLines};
+use super::lock::{DeviceTurn, locked};
 use super::own_folder::OwnFolder;
 
 pub const ITERATIONS: &str = "iterations.jsonl";
@@ -92,17 +92,8 @@ impl NumberedLine for Iteration {
     const FILE: &'static str = ITERATIONS;
     const FORMAT: u32 = FORMAT;
 
-    fn format(&self) -> u32 {
-        self.format
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn stamp(&mut self, format: u32, number: u64) {
-        self.format = format;
-        self.number = number;
+    fn stamp(&mut self) -> (&mut u32, &mut u64) {
+        (&mut self.format, &mut self.number)
     }
 }
 
@@ -117,9 +108,8 @@ pub struct IterationLog {
 impl IterationLog {
     /// Waits for whoever holds the folder.
     pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
-        let file = lock_file(&folder, LOCK)?;
-        file.lock().map_err(|error| JournalError::io("lock", &folder.place(LOCK), error))?;
-        Ok(IterationLog { folder, _lock: file, _turn: None })
+        let lock = locked(&folder, LOCK, || {})?;
+        Ok(IterationLog { folder, _lock: lock, _turn: None })
     }
 
     /// The device's turn ends with the log.
@@ -134,7 +124,7 @@ impl IterationLog {
     /// On return the line is on the disk; after an error the file ends with the line before. A torn last line is cut
     /// off.
     pub fn append<T: NumberedLine>(&self, line: T) -> Result<T, JournalError> {
-        numbered::append(&self.folder, line)
+        line::append_numbered(&self.folder, line)
     }
 
     /// Keeps a source or a launch file under the hash of its text; its name.
@@ -151,50 +141,46 @@ impl IterationLog {
 
     /// An `incumbent.json` that cannot be understood is kept under another name, which is given back.
     pub fn set_aside(&self, number: u64) -> Result<String, String> {
-        let path = self.folder.place(INCUMBENT);
+        let shown = self.folder.place(INCUMBENT).display().to_string();
         let read = self.folder.read_at_most(INCUMBENT, INCUMBENT_MAX);
-        let bytes = match read {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(format!("`{}` is too large for an incumbent, and stays", path.display())),
-            Err(error) => return Err(format!("cannot read `{}`, which stays: {error}", path.display())),
-        };
-        let is_newer = serde_json::from_slice::<serde_json::Value>(&bytes)
-            .is_ok_and(|own| own["format"].as_u64().is_some_and(|format| format > u64::from(FORMAT)));
-        if is_newer {
-            return Err(format!("`{}` was written by a newer evo, and stays", path.display()));
+        let bytes = read
+            .map_err(|error| format!("cannot read `{shown}`, which stays: {error}"))?
+            .ok_or_else(|| format!("`{shown}` is too large for an incumbent, and stays"))?;
+        let format = serde_json::from_slice::<Value>(&bytes).ok().and_then(|own| own["format"].as_u64());
+        if format.is_some_and(|format| format > u64::from(FORMAT)) {
+            return Err(format!("`{shown}` was written by a newer evo, and stays"));
         }
         let name = format!("incumbent-unreadable-{number}.json");
         let kept = self.folder.replace(&name, &bytes, true);
-        kept.map_err(|error| format!("cannot keep `{}` under another name: {error}", path.display()))?;
+        kept.map_err(|error| format!("cannot keep `{shown}` under another name: {error}"))?;
         Ok(self.folder.place(&name).display().to_string())
     }
 
     /// All or nothing: if a file cannot be written, the incumbent before stays.
-    pub fn set_incumbent(&self, one: &Iteration) -> Result<Incumbent, JournalError> {
+    pub fn set_incumbent(&self, accepted: &Iteration) -> Result<Incumbent, JournalError> {
         let keep =
             |text: &Option<String>, ending| text.as_ref().map(|text| self.keep(text, ending)).transpose();
         let incumbent = Incumbent {
             format: FORMAT,
-            number: one.number,
-            at: one.at.clone(),
-            configuration: one.candidate.configuration.clone(),
-            source_hash: one.candidate.source_hash.clone(),
-            source_file: keep(&one.candidate.source, "cu")?,
-            launch_file: keep(&one.candidate.launch, "json")?,
+            number: accepted.number,
+            at: accepted.at.clone(),
+            configuration: accepted.candidate.configuration.clone(),
+            source_hash: accepted.candidate.source_hash.clone(),
+            source_file: keep(&accepted.candidate.source, "cu")?,
+            launch_file: keep(&accepted.candidate.launch, "json")?,
         };
-        let path = self.folder.place(INCUMBENT);
-        let fail = |error: io::Error| JournalError::io("write", &path, error);
-        let text = serde_json::to_string_pretty(&incumbent).map_err(|error| fail(error.into()))?;
-        let text = format!("{text}\n");
-        let replace = || self.folder.replace(INCUMBENT, text.as_bytes(), true);
+        let text = serde_json::to_string_pretty(&incumbent).map(|text| format!("{text}\n"));
+        let replace = |text: &str| self.folder.replace(INCUMBENT, text.as_bytes(), true);
         // A sweep that begins in this folder removes unfinished files, which are not told apart.
-        replace().or_else(|_| replace()).map_err(fail)?;
+        text.map_err(io::Error::from)
+            .and_then(|text| replace(&text).or_else(|_| replace(&text)))
+            .map_err(|error| JournalError::io("write", &self.folder.place(INCUMBENT), error))?;
         Ok(incumbent)
     }
 }
 
 pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError> {
-    numbered::read(folder)
+    line::numbered(folder)
 }
 
 /// How a command line names an evaluation of `evo evaluate`: `@iteration-3`.
@@ -217,16 +203,16 @@ pub fn incumbents(lines: &[Iteration]) -> Vec<u64> {
 
 /// `None` where nothing was accepted yet.
 pub fn incumbent(folder: &OwnFolder) -> Result<Option<Incumbent>, String> {
-    let path = folder.place(INCUMBENT);
+    let shown = folder.place(INCUMBENT).display().to_string();
     let bytes = match folder.read_at_most(INCUMBENT, INCUMBENT_MAX) {
         Ok(bytes) => bytes.unwrap_or_default(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("cannot read `{}`: {error}", path.display())),
+        Err(error) => return Err(format!("cannot read `{shown}`: {error}")),
     };
     match serde_json::from_slice::<Incumbent>(&bytes) {
-        Ok(own) if own.format > FORMAT => Err(format!("`{}` was written by a newer evo", path.display())),
+        Ok(own) if own.format > FORMAT => Err(format!("`{shown}` was written by a newer evo")),
         Ok(own) => Ok(Some(own)),
-        Err(error) => Err(format!("`{}` is not an incumbent: {error}", path.display())),
+        Err(error) => Err(format!("`{shown}` is not an incumbent: {error}")),
     }
 }
 
@@ -280,17 +266,8 @@ impl NumberedLine for GateRun {
     const FILE: &'static str = GATES;
     const FORMAT: u32 = 1;
 
-    fn format(&self) -> u32 {
-        self.format
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn stamp(&mut self, format: u32, number: u64) {
-        self.format = format;
-        self.number = number;
+    fn stamp(&mut self) -> (&mut u32, &mut u64) {
+        (&mut self.format, &mut self.number)
     }
 }
 

@@ -5,32 +5,27 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, RankedEntry};
+use evo_protocol::words;
 use evo_space::genome::{Configuration, ContentHash};
 
 use super::champion::{self, Succession};
 use super::champions::{output_folder, sections_in};
 use super::error::JournalError;
-use super::iterations::{GATES, GateRun, ITERATIONS, Incumbent, Iteration, incumbent, incumbents};
-use super::numbered;
+use super::iterations::{
+    GATES, GateRun, ITERATIONS, Incumbent, Iteration, IterationCandidate, incumbent, incumbents,
+};
+use super::line::numbered;
 use super::own_folder::OwnFolder;
 use super::record::now;
 use evo_timing::acceptance::RivalDecision;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StepKind {
-    #[default]
-    Champion,
-    Evaluation,
-    Gate,
-}
-
-impl StepKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StepKind::Champion => "champion",
-            StepKind::Evaluation => "evaluation",
-            StepKind::Gate => "gate",
-        }
+words! {
+    #[derive(Default, PartialOrd, Ord)]
+    StepKind {
+        #[default]
+        Champion = "champion",
+        Evaluation = "evaluation",
+        Gate = "gate",
     }
 }
 
@@ -182,23 +177,22 @@ impl Ladder {
 
     fn read_lines(&mut self, folder: &OwnFolder, name: &str) -> Result<(), JournalError> {
         let Some((_, kind)) = name.rsplit_once('-') else { return Ok(()) };
-        let evaluations = numbered::read::<Iteration>(folder)?;
-        let gates = numbered::read::<GateRun>(folder)?;
+        let evaluations = numbered::<Iteration>(folder)?;
+        let gates = numbered::<GateRun>(folder)?;
         self.notes.extend(evaluations.notes);
         self.notes.extend(gates.notes);
-        let kernels = evaluations.lines.last().map(|own| own.kernel.clone());
-        let Some(kernel) = kernels.or_else(|| gates.lines.last().map(|own| own.kernel.clone())) else {
+        let newest = evaluations.lines.last().map(|line| (&line.kernel, &line.device));
+        let Some((kernel, device)) =
+            newest.or_else(|| gates.lines.last().map(|line| (&line.kernel, &line.device)))
+        else {
             return Ok(());
         };
         let pointer = incumbent(folder).unwrap_or_else(|why| {
             self.notes.push(why);
             None
         });
-        let rung = self.rung(&kernel, kind);
-        let named = evaluations.lines.last().map(|own| own.device.clone());
-        if let Some(device) = named.or_else(|| gates.lines.last().map(|own| own.device.clone())) {
-            rung.device = device;
-        }
+        let rung = self.rung(kernel, kind);
+        rung.device.clone_from(device);
         rung.steps.extend(evaluations.lines.iter().map(evaluation_step));
         rung.steps.extend(gates.lines.iter().map(gate_step));
         rung.iterations = evaluations.lines;
@@ -229,45 +223,48 @@ fn champion_step(section: &LeaderboardSection) -> LadderStep {
     }
 }
 
-fn evaluation_step(one: &Iteration) -> LadderStep {
-    let why = match one.decision {
-        RivalDecision::Reject if !one.correct => format!("{}: {}", one.verdict, one.message),
-        _ => one.why.clone(),
+fn evaluation_step(line: &Iteration) -> LadderStep {
+    let why = match line.decision {
+        RivalDecision::Reject if !line.correct => format!("{}: {}", line.verdict, line.message),
+        _ => line.why.clone(),
     };
     LadderStep {
         kind: StepKind::Evaluation,
-        number: one.number,
-        at: one.at.clone(),
-        git_commit: one.git_commit.clone(),
-        git_dirty: one.git_dirty,
-        hypothesis: one.hypothesis.clone(),
-        configuration: one.candidate.configuration.clone(),
-        source_hash: one.candidate.source_hash.clone(),
-        has_own_source: one.candidate.source.is_some(),
-        p50_ns: one.problems.iter().map(|own| (own.problem.clone(), own.p50_ns)).collect(),
-        change_ratio: one.score.map(|score| 1.0 / score),
-        against: one.against.clone(),
-        decision: one.decision.to_string(),
+        number: line.number,
+        at: line.at.clone(),
+        git_commit: line.git_commit.clone(),
+        git_dirty: line.git_dirty,
+        hypothesis: line.hypothesis.clone(),
+        p50_ns: line.problems.iter().map(|own| (own.problem.clone(), own.p50_ns)).collect(),
+        change_ratio: line.score.map(|score| 1.0 / score),
+        against: line.against.clone(),
+        decision: line.decision.as_str().to_string(),
         why,
-        ..LadderStep::default()
+        ..candidate_step(&line.candidate)
     }
 }
 
-fn gate_step(one: &GateRun) -> LadderStep {
+fn gate_step(line: &GateRun) -> LadderStep {
     LadderStep {
         kind: StepKind::Gate,
-        number: one.number,
-        at: one.at.clone(),
-        git_commit: one.git_commit.clone(),
-        git_dirty: one.git_dirty,
-        configuration: one.candidate.configuration.clone(),
-        source_hash: one.candidate.source_hash.clone(),
-        has_own_source: one.candidate.source.is_some(),
-        p50_ns: one.problems.iter().map(|own| (own.problem.clone(), own.candidate_p50_ns)).collect(),
-        change_ratio: one.ratio(),
-        against: one.baseline.clone(),
-        decision: one.decision.clone(),
-        why: one.why.clone(),
+        number: line.number,
+        at: line.at.clone(),
+        git_commit: line.git_commit.clone(),
+        git_dirty: line.git_dirty,
+        p50_ns: line.problems.iter().map(|own| (own.problem.clone(), own.candidate_p50_ns)).collect(),
+        change_ratio: line.ratio(),
+        against: line.baseline.clone(),
+        decision: line.decision.clone(),
+        why: line.why.clone(),
+        ..candidate_step(&line.candidate)
+    }
+}
+
+fn candidate_step(candidate: &IterationCandidate) -> LadderStep {
+    LadderStep {
+        configuration: candidate.configuration.clone(),
+        source_hash: candidate.source_hash.clone(),
+        has_own_source: candidate.source.is_some(),
         ..LadderStep::default()
     }
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::champion::{self, Succession};
 use super::error::JournalError;
+use super::lock::locked;
 use super::own_folder::OwnFolder;
-use super::rank::NOISY;
 
 const BOARD: &str = "leaderboard.json";
 
@@ -23,56 +23,25 @@ pub struct Merged {
 
 pub fn load(folder: &OwnFolder) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     JournalError::refuse_irregular(folder, BOARD)?;
-    let text = match folder.read(BOARD) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(JournalError::io("read", &folder.place(BOARD), error)),
-    };
-    Ok(Some(parse(&text)))
+    match folder.read(BOARD) {
+        Ok(text) => Ok(Some(parse(&text))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(JournalError::io("read", &folder.place(BOARD), error)),
+    }
 }
 
 pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
-    let mut value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    let version = value["version"].as_u64().ok_or("it names no version")?;
-    if version > u64::from(VERSION) {
-        return Err(format!("version {version} is newer than this evo's {VERSION}"));
-    }
-    if version < 2 {
-        from_first_version(&mut value);
-    }
-    let mut board: Leaderboard = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    for section in &mut board.sections {
-        if section.history.is_empty() {
-            section.history = vec![champion::change(section, None)];
+    // Version first: another version has other fields.
+    let head: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    match head["version"].as_u64().ok_or("it names no version")? {
+        version if version > u64::from(VERSION) => {
+            Err(format!("version {version} is newer than this evo's {VERSION}"))
         }
-    }
-    Ok(board)
-}
-
-fn from_first_version(board: &mut Value) {
-    board["version"] = VERSION.into();
-    for section in board["sections"].as_array_mut().into_iter().flatten() {
-        section["space_hash"] = section["study"]["space_hash"].clone();
-        let ranking = section["ranking"].as_str().unwrap_or_default().to_string();
-        let (champion, others) = (section["champion"].take(), section["runners_up"].take());
-        let others = others.as_array().cloned().unwrap_or_default();
-        let mut entries: Vec<Value> = std::iter::once(champion).chain(others).collect();
-        for entry in &mut entries {
-            if entry["measured_ns"].is_number() {
-                entry["objective_ns"] = entry["measured_ns"].clone();
-            }
-            entry.as_object_mut().and_then(|entry| entry.remove("measured_ns"));
-            entry["noisy"] = is_noisy(entry, &ranking).into();
+        version if version < u64::from(VERSION) => {
+            Err(format!("version {version} is older than this evo's {VERSION}"))
         }
-        section["champion"] = entries.remove(0);
-        section["runners_up"] = entries.into();
+        _ => serde_json::from_value(head).map_err(|error| error.to_string()),
     }
-}
-
-fn is_noisy(entry: &Value, ranking: &str) -> bool {
-    let modes = entry["results"].as_array().into_iter().flatten().map(|result| &result["modes"][ranking]);
-    let times = modes.filter_map(|mode| Some((mode["p50_ns"].as_f64()?, mode["p90_ns"].as_f64()?)));
-    times.into_iter().any(|(p50, p90)| p90 > NOISY * p50)
 }
 
 /// Two sweeps that end at once take turns.
@@ -115,11 +84,7 @@ pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, Journa
 
 fn turn(folder: &OwnFolder) -> Result<std::fs::File, JournalError> {
     // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
-    let name = ".leaderboard.lock";
-    JournalError::refuse_irregular(folder, name)?;
-    let fail = |action| move |error| JournalError::io(action, &folder.place(name), error);
-    let file = folder.edit_or_create(name).map_err(fail("create"))?;
-    file.lock().map_err(fail("lock"))?;
+    let file = locked(folder, ".leaderboard.lock", || {})?;
     folder.sweep_unfinished();
     Ok(file)
 }

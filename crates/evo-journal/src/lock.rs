@@ -14,30 +14,40 @@ pub struct StudyLock {
 
 impl StudyLock {
     pub fn take(folder: &OwnFolder) -> Result<StudyLock, JournalError> {
-        let path = folder.place("lock");
+        let fail = |action| move |error| JournalError::io(action, &folder.place("lock"), error);
         // Not truncated: until the lock is ours, the number in the file is somebody else's.
         let mut file = lock_file(folder, "lock")?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let _ = file.read_to_string(&mut holder);
-                let holder = if holder.trim().is_empty() { "?".into() } else { holder.trim().to_string() };
-                return Err(JournalError::Locked { path: folder.path().to_path_buf(), holder });
-            }
-            Err(TryLockError::Error(error)) => return Err(JournalError::io("lock", &path, error)),
+        if let Err(error) = file.try_lock() {
+            let TryLockError::WouldBlock = error else { return Err(fail("lock")(error.into())) };
+            let mut text = String::new();
+            let _ = file.read_to_string(&mut text);
+            let holder = if text.trim().is_empty() { "?" } else { text.trim() }.to_string();
+            return Err(JournalError::Locked { path: folder.path().to_path_buf(), holder });
         }
         // The number is only for messages. The lock itself belongs to the open file, so a number left behind
         // by a dead process blocks nobody.
         let note = file.set_len(0).and_then(|()| file.rewind());
-        note.and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(|error| JournalError::io("write", &path, error))?;
+        note.and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail("write"))?;
         Ok(StudyLock { _file: file })
     }
 }
 
-/// Opens the file that a lock is on; nobody reads it.
-pub(crate) fn lock_file(folder: &OwnFolder, name: &str) -> Result<File, JournalError> {
+/// The file that a lock is on, locked; nobody reads it. `on_wait` is called where somebody else has the lock.
+pub(crate) fn locked(folder: &OwnFolder, name: &str, on_wait: impl FnOnce()) -> Result<File, JournalError> {
+    let file = lock_file(folder, name)?;
+    let taken = match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            on_wait();
+            file.lock()
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+        Ok(()) => Ok(()),
+    };
+    taken.map_err(|error| JournalError::io("lock", &folder.place(name), error))?;
+    Ok(file)
+}
+
+fn lock_file(folder: &OwnFolder, name: &str) -> Result<File, JournalError> {
     JournalError::refuse_irregular(folder, name)?;
     folder.edit_or_create(name).map_err(|error| JournalError::io("open", &folder.place(name), error))
 }
@@ -54,17 +64,7 @@ impl DeviceTurn {
     pub fn take(out: &OwnFolder, device: &str, on_wait: impl FnOnce()) -> Result<DeviceTurn, JournalError> {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name = format!(".device-{}.lock", device.chars().map(plain).collect::<String>());
-        let file = lock_file(out, &name)?;
-        let taken = match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                on_wait();
-                file.lock()
-            }
-            Err(TryLockError::Error(error)) => Err(error),
-            Ok(()) => Ok(()),
-        };
-        taken.map_err(|error| JournalError::io("lock", &out.place(&name), error))?;
-        Ok(DeviceTurn { _file: file })
+        Ok(DeviceTurn { _file: locked(out, &name, on_wait)? })
     }
 }
 

@@ -59,17 +59,14 @@ pub fn seeds_of(bytes: &[u8], subject: &MicroSubject<'_>) -> MicroSeeds {
     };
     let read = match value {
         Value::Array(rows) => listed(rows, subject.space),
-        whole => own(whole, subject),
+        ranking => ranked(ranking, subject),
     };
-    match read {
-        Ok((points, source)) => MicroSeeds::Ranked { points, source },
-        Err(reason) => MicroSeeds::Ignored(reason),
-    }
+    read.map_or_else(MicroSeeds::Ignored, |(points, source)| MicroSeeds::Ranked { points, source })
 }
 
 type Read = Result<(Vec<Genome>, String), String>;
 
-fn own(value: Value, subject: &MicroSubject<'_>) -> Read {
+fn ranked(value: Value, subject: &MicroSubject<'_>) -> Read {
     if value["schema"] != MICRO_SCHEMA {
         return Err(format!("it is neither of schema `{MICRO_SCHEMA}` nor a list of configurations"));
     }
@@ -175,13 +172,13 @@ mod tests {
         }
     }
 
+    fn with_subject<T>(of: impl FnOnce(&MicroSubject<'_>) -> T) -> T {
+        let (space, hash) = (space(), ContentHash::of(b"space"));
+        of(&MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space })
+    }
+
     fn seeds(text: &str) -> MicroSeeds {
-        let space = space();
-        let hash = ContentHash::of(b"space");
-        seeds_of(
-            text.as_bytes(),
-            &MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space },
-        )
+        with_subject(|subject| seeds_of(text.as_bytes(), subject))
     }
 
     #[track_caller]
@@ -222,8 +219,11 @@ mod tests {
         ignored(&edited(|own| own.ranked.swap(0, 1)), "row 1 says that it has rank 2");
         ignored(
             &edited(|own| own.ranked[0].configuration = own.ranked[1].configuration.clone()),
-            "was edited",
+            "row 1 was edited",
         );
+        ignored(&edited(|own| own.ranked[1].ns_per_work = 0.5), "row 2 is faster than the row above it");
+        ignored(&edited(|own| own.ranked[0].time_ns = 0.0), "row 1 has no time");
+        ignored(&edited(|own| own.tried = 1), "more rows than were tried");
         ignored(&edited(|own| own.ranked.clear()), "nothing is ranked");
     }
 
@@ -251,14 +251,12 @@ mod tests {
     fn the_file_is_written_whole_and_a_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let out = OwnFolder::open(folder.path()).unwrap();
-        let space = space();
-        let hash = ContentHash::of(b"space");
-        let subject = MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space };
-        assert_eq!(read(&out, &subject), MicroSeeds::Absent);
-        write(&out, &ranking(&space)).unwrap();
-        assert!(matches!(read(&out, &subject), MicroSeeds::Ranked { .. }));
+        let read = || with_subject(|subject| read(&out, subject));
+        assert_eq!(read(), MicroSeeds::Absent);
+        write(&out, &ranking(&space())).unwrap();
+        assert!(matches!(read(), MicroSeeds::Ranked { .. }));
         std::fs::remove_file(folder.path().join(MICRO)).unwrap();
         std::fs::create_dir(folder.path().join(MICRO)).unwrap();
-        assert!(matches!(read(&out, &subject), MicroSeeds::Ignored(_)));
+        assert!(matches!(read(), MicroSeeds::Ignored(_)));
     }
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::disk;
-use evo_system::beneath::{self, Links};
 use evo_system::regular;
 
 /// How the names of files begin that are being written.
@@ -148,8 +147,10 @@ impl OwnFolder {
         // In the same folder, because a rename is atomic only within one file system.
         let unfinished = format!("{UNFINISHED}{:016x}", RandomState::new().hash_one(name));
         let mut file = self.create_new(&unfinished)?;
-        let written =
-            fill(&mut file, bytes, synced).and_then(|()| disk::rename(&self.handle, &unfinished, name));
+        // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
+        let written = disk::write_all(&mut file, bytes)
+            .and_then(|()| if synced { disk::sync_all(&file) } else { Ok(()) })
+            .and_then(|()| disk::rename(&self.handle, &unfinished, name));
         if written.is_err() {
             self.remove(&unfinished);
         }
@@ -180,27 +181,19 @@ impl OwnFolder {
         }
     }
 
+    /// There is one name, so no link can be on the way to it.
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
         check_name(name)?;
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o666) } else { Mode::empty() };
-        let opened = beneath::open(&self.handle, name, flags, mode, Links::Refused).transpose();
-        let opened = opened.unwrap_or_else(|| self.open_without_call(name, flags, mode));
-        opened.map_err(|error| if self.has_link(name) { is_link() } else { error.into() })
-    }
-
-    /// There is one name, so no link can be on the way to it.
-    fn open_without_call(&self, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat(&self.handle, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+        let opened = rustix::fs::openat(&self.handle, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode);
+        opened.map_err(|error| match self.has_link(name) {
+            true => io::Error::other("it is a link, which evo does not follow in its output folder"),
+            false => error.into(),
+        })
     }
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
-
-fn fill(file: &mut File, bytes: &[u8], synced: bool) -> io::Result<()> {
-    disk::write_all(file, bytes)?;
-    // Synced before the rename: otherwise a power cut could leave the new name on an empty file.
-    if synced { disk::sync_all(file) } else { Ok(()) }
-}
 
 /// Refuses paths: a name stays in its folder.
 fn check_name(name: &str) -> io::Result<()> {
@@ -210,19 +203,15 @@ fn check_name(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn is_link() -> io::Error {
-    io::Error::other("it is a link, which evo does not follow in its output folder")
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
     use crate::leaderboard_file;
+    use crate::line::LineWriter;
     use crate::lock::StudyLock;
-    use crate::reader;
-    use crate::writer::JournalWriter;
+    use crate::reader::{self, JOURNAL};
 
     #[test]
     fn links_in_the_output_folder_lead_nowhere() {
@@ -235,8 +224,8 @@ mod tests {
         }
         assert!(out.read("journal.jsonl").unwrap_err().to_string().contains("it is a link"));
         assert!(reader::read_in(&out).is_err() && reader::read(&out.place("journal.jsonl")).is_err());
-        assert!(JournalWriter::create(&out).is_err());
-        assert!(JournalWriter::append_after(&out, 0).is_err());
+        assert!(LineWriter::create(&out, JOURNAL).is_err());
+        assert!(LineWriter::append_after(&out, JOURNAL, 0).is_err());
         assert!(StudyLock::take(&out).is_err());
         assert!(leaderboard_file::load(&out).is_err());
         assert!(leaderboard_file::merge(&out, Vec::new(), "").is_err());
@@ -267,18 +256,5 @@ mod tests {
         study.replace("view", b"{}", false).unwrap();
         assert_eq!(std::fs::read(out.place("moved").join("view")).unwrap(), b"{}");
         assert_eq!(std::fs::read_dir(root.path().join("theirs")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn kernels_without_the_call_refuse_the_same() {
-        let root = tempfile::tempdir().unwrap();
-        let out = OwnFolder::open(root.path()).unwrap();
-        std::fs::write(out.place("file"), "x").unwrap();
-        out.create_folder("folder").unwrap();
-        symlink("file", out.place("to-file")).unwrap();
-        symlink("folder", out.place("to-folder")).unwrap();
-        let opens = |name, flags| out.open_without_call(name, flags, Mode::empty()).is_ok();
-        assert!(opens("file", OFlags::RDONLY) && opens("folder", FOLDER));
-        assert!(!opens("to-file", OFlags::RDONLY) && !opens("to-folder", FOLDER));
     }
 }

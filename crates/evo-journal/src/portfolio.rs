@@ -9,7 +9,7 @@ use evo_protocol::leaderboard::{
 };
 
 use super::cover;
-use super::size_rule::{self, RuleProblem};
+use super::size_rule::{self, RuleProblem, SizeStep};
 
 /// How far from the best a configuration of the closer set may be on a problem.
 pub const NEAR: f64 = 0.02;
@@ -83,17 +83,15 @@ impl PairedEntries<'_> {
         }
     }
 
-    fn factors(&self) -> Vec<Vec<f64>> {
-        let least: Vec<f64> = (0..self.problems.len()).map(|problem| self.least(problem)).collect();
-        let row = |row: &Vec<f64>| row.iter().zip(&least).map(|(own, least)| own / least).collect();
-        self.ratios.iter().map(row).collect()
-    }
-
     fn set(&self, within: f64) -> Option<PortfolioSet> {
-        let factors = self.factors();
+        let count = self.problems.len();
+        let least: Vec<f64> = (0..count).map(|problem| self.least(problem)).collect();
+        let row = |row: &Vec<f64>| row.iter().zip(&least).map(|(own, least)| own / least).collect();
+        let factors: Vec<Vec<f64>> = self.ratios.iter().map(row).collect();
         let cover = cover::smallest(&factors, within)?;
+        let members: Vec<&RankedEntry> = cover.members.iter().map(|own| self.entries[*own]).collect();
         let sizes = &self.entries[self.champion].results;
-        let problems: Vec<RuleProblem<'_>> = (0..self.problems.len())
+        let problems: Vec<RuleProblem<'_>> = (0..count)
             .map(|problem| RuleProblem {
                 sizes: &sizes[problem].sizes,
                 factors: cover.members.iter().map(|own| factors[*own][problem]).collect(),
@@ -101,39 +99,29 @@ impl PairedEntries<'_> {
             .collect();
         let steps = size_rule::rule(&problems, within);
         // What the rule gives each problem; without a rule, the fastest member.
-        let chosen = |problem: usize| match &steps {
-            Some(steps) => size_rule::member_of(steps, problems[problem].sizes),
-            None => fastest(&problems[problem].factors),
-        };
-        let chosen: Vec<usize> = (0..self.problems.len()).map(chosen).collect();
+        let chosen = problems.iter().map(|problem| match &steps {
+            Some(steps) => size_rule::member_of(steps, problem.sizes),
+            None => fastest(&problem.factors),
+        });
+        let chosen: Vec<usize> = chosen.collect();
         let factor = |problem: usize| problems[problem].factors[chosen[problem]];
         let gain = |problem: usize| factors[self.champion][problem] / factor(problem);
-        let count = self.problems.len();
+        let member = |(member, entry): (usize, &&RankedEntry)| PortfolioMember {
+            number: entry.number,
+            configuration: entry.configuration.clone(),
+            problems: (0..count)
+                .filter(|problem| chosen[*problem] == member)
+                .map(|problem| self.problems[problem].to_string())
+                .collect(),
+        };
+        let step = |step: SizeStep| PortfolioStep { when: step.when, number: members[step.member].number };
         Some(PortfolioSet {
             within,
             is_exact: cover.is_exact,
             worst_factor: (0..count).map(factor).fold(1.0, f64::max),
             speedup_over_champion: self.mean(gain),
-            members: cover
-                .members
-                .iter()
-                .enumerate()
-                .map(|(member, own)| PortfolioMember {
-                    number: self.entries[*own].number,
-                    configuration: self.entries[*own].configuration.clone(),
-                    problems: (0..count)
-                        .filter(|problem| chosen[*problem] == member)
-                        .map(|problem| self.problems[problem].to_string())
-                        .collect(),
-                })
-                .collect(),
-            rule: steps.map(|steps| {
-                let number = |member: usize| self.entries[cover.members[member]].number;
-                steps
-                    .into_iter()
-                    .map(|step| PortfolioStep { when: step.when, number: number(step.member) })
-                    .collect()
-            }),
+            members: members.iter().enumerate().map(member).collect(),
+            rule: steps.map(|steps| steps.into_iter().map(step).collect()),
         })
     }
 }

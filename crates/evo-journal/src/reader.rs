@@ -1,30 +1,14 @@
-//! Reads a journal whatever happened to it. A torn last line is left out and its position reported, a
-//! damaged line in the middle is set aside and named, and everything else is used.
+//! Reads a journal whatever happened to it, and keeps what is damaged in it where a person finds it.
 
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
 use super::leaderboard_file::write_view;
-use super::line;
+use super::line::{self, Lines, Rejected};
 use super::own_folder::OwnFolder;
 use super::record::JournalRecord;
 
-#[derive(Debug, Default)]
-pub struct Journal {
-    pub records: Vec<JournalRecord>,
-    pub rejected: Vec<Rejected>,
-    /// Bytes up to the end of the last whole line; anything beyond is torn.
-    pub length: u64,
-    pub torn: bool,
-}
-
-#[derive(Debug, PartialEq)]
-pub struct Rejected {
-    /// From 1.
-    pub line: usize,
-    pub reason: String,
-    pub bytes: Vec<u8>,
-}
+pub type Journal = Lines<JournalRecord>;
 
 pub const JOURNAL: &str = "journal.jsonl";
 
@@ -59,28 +43,7 @@ fn read_named(folder: &OwnFolder, name: &str) -> Result<Journal, JournalError> {
 const READS: usize = 5;
 
 pub fn parse(bytes: &[u8]) -> Journal {
-    let mut journal = Journal::default();
-    for (at, chunk) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let whole = chunk.strip_suffix(b"\n");
-        match (line::decode(whole.unwrap_or(chunk)), whole) {
-            // A last line that lost only its newline passes its checksum, so it counts; the writer adds the
-            // newline.
-            (Ok(record), _) => journal.records.push(record),
-            // Without a newline the line was cut off: the process died while it wrote. The writer truncates
-            // the file here, so that the next record does not continue half a line.
-            (Err(_), None) => {
-                journal.torn = true;
-                return journal;
-            }
-            // One damaged line must not cost a study: the lines after it are whole and have checksums of
-            // their own.
-            (Err(reason), Some(line)) => {
-                journal.rejected.push(Rejected { line: at + 1, reason, bytes: line.to_vec() });
-            }
-        }
-        journal.length += chunk.len() as u64;
-    }
-    journal
+    line::parse(bytes)
 }
 
 /// Writes them to `journal.rejected`, each after a line that names it; the journal itself is never rewritten. Gives
@@ -93,12 +56,13 @@ pub fn set_aside<'a>(
     // Without an older file, or with one that cannot be read, every line is new.
     let older = folder.read(name).unwrap_or_default();
     let (mut bytes, mut rest, mut fresh) = (Vec::new(), older.as_slice(), Vec::new());
-    for one in rejected {
-        let block = [format!("line {}: {}\n", one.line, one.reason).as_bytes(), &one.bytes, b"\n"].concat();
+    for damaged in rejected {
+        let head = format!("line {}: {}\n", damaged.line, damaged.reason);
+        let block = [head.as_bytes(), &damaged.bytes, b"\n"].concat();
         // A resume must not report damage again that an earlier resume has already reported.
         match rest.strip_prefix(block.as_slice()) {
             Some(after) => rest = after,
-            None => fresh.push(one),
+            None => fresh.push(damaged),
         }
         bytes.extend(block);
     }
@@ -117,8 +81,8 @@ mod tests {
     use evo_space::value::Value;
     use proptest::prelude::*;
 
-    use super::super::writer::JournalWriter;
     use super::*;
+    use crate::line::{LineWriter, encode};
 
     fn record() -> impl Strategy<Value = JournalRecord> {
         let configuration = (".{0,6}", any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| {
@@ -147,7 +111,7 @@ mod tests {
     }
 
     fn text_of(records: &[JournalRecord]) -> Vec<u8> {
-        records.iter().flat_map(|record| line::encode(record).unwrap().into_bytes()).collect()
+        records.iter().flat_map(|record| encode(record).unwrap().into_bytes()).collect()
     }
 
     proptest! {
@@ -155,7 +119,7 @@ mod tests {
         fn what_was_written_is_read(records in prop::collection::vec(record(), 0..8)) {
             let folder = tempfile::tempdir().unwrap();
             let folder = OwnFolder::open(folder.path()).unwrap();
-            let mut writer = JournalWriter::create(&folder).unwrap();
+            let mut writer = LineWriter::create(&folder, JOURNAL).unwrap();
             for record in &records {
                 writer.append(record).unwrap();
             }
@@ -180,7 +144,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let folder = OwnFolder::open(folder.path()).unwrap();
             std::fs::write(folder.place(JOURNAL), &bytes[..cut]).unwrap();
-            let mut writer = JournalWriter::append_after(&folder, journal.length).unwrap();
+            let mut writer = LineWriter::append_after(&folder, JOURNAL, journal.length).unwrap();
             writer.append(&records[0]).unwrap();
             let again = read_in(&folder).unwrap();
             prop_assert_eq!(again.records.len(), journal.records.len() + 1);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evo_protocol::device::{DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::leaderboard::{Environment, PairedProblem, Throughput, first_verdict_version};
+use evo_protocol::leaderboard::{Environment, PairedProblem, Throughput};
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{GateReport, Verdict};
@@ -19,12 +19,6 @@ use crate::budget::StopReason;
 
 /// The newest format that this evo reads. Raised by any change that an older evo would misread.
 pub const FORMAT: u32 = 2;
-
-pub const FORMAT_UNEDITED: u32 = 1;
-
-/// The format of a run that goes on with an edited study. An older evo would take results of before the edit for
-/// results of the study as it is.
-pub const FORMAT_EDITED: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -53,8 +47,6 @@ pub enum JournalRecord {
     Confirmation(Box<Confirmation>),
     /// A variant that a sanitizer looked at, finalist or not.
     Sanitized(Box<SanitizedVariant>),
-    /// A variant that `evo invert` harmed on purpose. Earlier versions wrote it; nothing reads what it says.
-    Diagnostic,
     /// Evaluations of before the header above that hold under it too. Without it none of them does.
     Kept {
         numbers: Vec<u64>,
@@ -72,21 +64,18 @@ pub enum JournalRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudyHeader {
     pub format: u32,
-    /// Version of the verdict list; headers of before it was written mean the first.
-    #[serde(default = "first_verdict_version")]
+    /// Version of the verdict list.
     pub verdict_version: u32,
     pub evo: String,
     pub study: String,
     pub kernel: String,
     /// The space file as given on the command line.
     pub space: String,
-    /// Hash of `inputs`: what must not change between resumes. In headers without `inputs` it is that of the
-    /// space file and the kernel's text.
+    /// Hash of `inputs`: what must not change between resumes.
     pub space_hash: ContentHash,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<StudyInput>,
-    /// What all variants share and what decides their verdicts beside them; none for a replay, and in headers of before
-    /// conditions were kept.
+    /// What all variants share and what decides their verdicts beside them; none for a replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
     /// What a person edits, so that a change can be named.
@@ -95,7 +84,6 @@ pub struct StudyHeader {
     /// Valid points, in decimal (it may exceed 64 bits).
     pub valid: String,
     pub problems: Vec<String>,
-    #[serde(default)]
     pub checked: Vec<String>,
     pub seed: u64,
     pub strategy: String,
@@ -107,13 +95,13 @@ pub struct StudyHeader {
     pub population: u32,
     pub ranking: RankingMode,
     /// Whether a variant that is slower than the baseline on one problem may rank first by its mean.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_trade: bool,
     /// Whether the search looks for the best configuration of each problem, and not for the least mean.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub per_problem: bool,
     /// Whether a variant may rank only where a sanitizer found nothing.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub demands_sanitizer: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -126,8 +114,7 @@ pub struct StudyHeader {
 }
 
 impl JournalRecord {
-    /// Milliseconds of the study's running time when the record was written; `None` in journals of before there were
-    /// stamps. They count from the start of the command and never fall. A resumed study goes on from its last
+    /// Milliseconds of the study's running time when the record was written. They count from the start of the command and never fall. A resumed study goes on from its last
     /// stamp, so that the time between two runs, and what a killed run did after its last record, are left out.
     pub fn at_ms(&self) -> Option<u64> {
         match self {
@@ -137,7 +124,7 @@ impl JournalRecord {
             JournalRecord::Confirmation(one) => one.at_ms,
             JournalRecord::Sanitized(one) => one.at_ms,
             JournalRecord::End(end) => end.at_ms,
-            JournalRecord::Kept { .. } | JournalRecord::Diagnostic => None,
+            JournalRecord::Kept { .. } => None,
         }
     }
 }
@@ -172,12 +159,10 @@ impl StudyInput {
 }
 
 impl StudyHeader {
-    /// Headers of before conditions were kept are compared by their inputs alone.
     pub fn is_edited(&self, earlier: &StudyHeader) -> bool {
-        let conditions = self.conditions.as_ref().zip(earlier.conditions.as_ref());
         self.space_hash != earlier.space_hash
             || self.problems != earlier.problems
-            || conditions.is_some_and(|(now, before)| now != before)
+            || self.conditions != earlier.conditions
     }
 }
 
@@ -311,9 +296,7 @@ pub struct RunEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sanitized: Option<SanitizeTally>,
     pub throughput: Throughput,
-    #[serde(default)]
     pub device_at_start: Option<Telemetry>,
-    #[serde(default)]
     pub device_at_end: Option<Telemetry>,
     /// What each lane did; empty where there was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -340,7 +323,6 @@ pub struct LaneAccount {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub given_back: u64,
     /// Without a worker, until the search was over.
-    #[serde(default)]
     pub absent_seconds: f64,
     /// How many times as long as the first lane it took.
     pub ratio: f64,
@@ -369,10 +351,6 @@ impl LaneAccount {
 /// `GPU-5f3a1c2e` of `GPU-5f3a1c2e-8d4b-…`.
 fn shortened_uuid(uuid: &str) -> &str {
     uuid.match_indices('-').nth(1).map_or(uuid, |(at, _)| &uuid[..at])
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 fn is_zero(value: &u64) -> bool {

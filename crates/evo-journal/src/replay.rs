@@ -7,7 +7,6 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::{Configuration, ContentHash};
 
-use super::conditions::Conditions;
 use super::error::JournalError;
 use super::reader::Journal;
 use super::record::{
@@ -40,8 +39,6 @@ pub struct History {
     pub set_aside_at: String,
     /// Whether it is still to be found out which of `set_aside` hold after the newest edit.
     pub is_unsettled: bool,
-    /// The newest that a header gave.
-    pub(super) conditions: Option<Conditions>,
     /// The last stamp ([`JournalRecord::at_ms`]); 0 where there is none.
     pub last_ms: u64,
     pub(super) numbers: HashSet<u64>,
@@ -57,6 +54,11 @@ impl History {
         let mut not_final = BTreeMap::<u64, Evaluation>::new();
         for record in journal.records {
             history.last_ms = history.last_ms.max(record.at_ms().unwrap_or(0));
+            if let JournalRecord::NotFinal(evaluation) | JournalRecord::Evaluation(evaluation) = &record {
+                in_flight.remove(&evaluation.number);
+                // An answer settles the suspicion: the configuration came back from the device or was given up on.
+                struck.remove(&evaluation.number);
+            }
             match record {
                 JournalRecord::Study(header) => {
                     // A new header without an `End` before it means that the run before died. Whatever was on
@@ -69,26 +71,11 @@ impl History {
                     in_flight.insert(number, configuration);
                 }
                 JournalRecord::NotFinal(evaluation) => {
-                    in_flight.remove(&evaluation.number);
-                    struck.remove(&evaluation.number);
                     not_final.insert(evaluation.number, *evaluation);
                 }
-                // Journals of before `not_final` kept trouble as a verdict, which no resume could repair.
-                JournalRecord::Evaluation(evaluation) if evaluation.verdict.is_trouble() => {
-                    in_flight.remove(&evaluation.number);
-                    struck.remove(&evaluation.number);
-                    not_final.insert(evaluation.number, *evaluation);
-                }
-                JournalRecord::Evaluation(evaluation) => {
-                    in_flight.remove(&evaluation.number);
-                    // A verdict settles the suspicion: the configuration came back from the device or was
-                    // given up on.
-                    struck.remove(&evaluation.number);
-                    history.add(*evaluation);
-                }
+                JournalRecord::Evaluation(evaluation) => history.add(*evaluation),
                 JournalRecord::Confirmation(confirmation) => history.confirmations.push(*confirmation),
                 JournalRecord::Sanitized(one) => history.sanitize(*one),
-                JournalRecord::Diagnostic => {}
                 JournalRecord::Note { .. } => {}
                 // A run that ended by itself left nothing behind by accident, unless the device died.
                 JournalRecord::End(end) => {
@@ -132,14 +119,11 @@ impl History {
 
     /// After an edit nothing holds until [`History::keep`] says so.
     pub fn begin(&mut self, header: StudyHeader) {
-        // An older evo writes no conditions; what is known of them comes from the header before its own.
-        let other = self.conditions.as_ref().zip(header.conditions.as_ref()).is_some_and(|(a, b)| a != b);
-        if self.header.as_ref().is_some_and(|before| other || header.is_edited(before)) {
+        if self.header.as_ref().is_some_and(|before| header.is_edited(before)) {
             self.set_all_aside();
             self.is_unsettled = true;
             self.set_aside_at = self.header.take().map(|before| before.started_at).unwrap_or_default();
         }
-        self.conditions = header.conditions.clone().or(self.conditions.take());
         self.header = Some(header);
     }
 
@@ -201,38 +185,33 @@ impl History {
                 return Err(JournalError::Foreign { path: path.to_path_buf(), what, written, current });
             }
         }
-        Ok(edits(written, self.conditions.as_ref(), current))
+        Ok(edits(written, current))
     }
 }
 
-/// `conditions` are the newest of before the edit.
-fn edits(written: &StudyHeader, conditions: Option<&Conditions>, current: &StudyHeader) -> Vec<String> {
+fn edits(written: &StudyHeader, current: &StudyHeader) -> Vec<String> {
+    // What decides no verdict, such as a comment in the space file, is an edit all the same where the hash says so.
+    if !current.is_edited(written) {
+        return Vec::new();
+    }
     let defined = written.definition.as_ref().zip(current.definition.as_ref());
     let mut edits = defined.map_or(Vec::new(), |(before, now)| before.changes(now));
-    let judged = conditions.zip(current.conditions.as_ref());
+    let judged = written.conditions.as_ref().zip(current.conditions.as_ref());
     let judged = judged.map_or(Vec::new(), |(before, now)| before.changes(now));
     // The space file has changed whenever a parameter has; it is said only where nothing closer can be.
     let is_explained = !edits.is_empty() || !judged.is_empty();
-    let inputs = changes(written, current);
-    edits.extend(
-        inputs
-            .into_iter()
-            .filter(|(role, _)| *role != InputRole::Space || !is_explained)
-            .map(|(_, text)| text),
-    );
+    let inputs = changes(&written.inputs, &current.inputs).into_iter();
+    let inputs = inputs.filter(|(role, _)| *role != InputRole::Space || !is_explained);
+    edits.extend(inputs.map(|(_, text)| text));
     edits.extend(judged);
-    let is_edited = current.is_edited(written)
-        || conditions.zip(current.conditions.as_ref()).is_some_and(|(a, b)| a != b);
-    if is_edited && edits.is_empty() {
+    if edits.is_empty() {
         edits.push("the space or the kernel has changed".to_string());
     }
-    // What decides no verdict, such as a comment in the space file, is an edit all the same where the hash says so.
-    if is_edited { edits } else { Vec::new() }
+    edits
 }
 
-/// Nothing where one of the headers does not list its inputs.
-fn changes(written: &StudyHeader, current: &StudyHeader) -> Vec<(InputRole, String)> {
-    let (before, after) = (&written.inputs, &current.inputs);
+/// Nothing where one of the headers does not list its inputs, as that of a replay.
+fn changes(before: &[StudyInput], after: &[StudyInput]) -> Vec<(InputRole, String)> {
     if before.is_empty() || after.is_empty() {
         return Vec::new();
     }

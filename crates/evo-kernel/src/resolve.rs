@@ -448,12 +448,12 @@ impl<'a> Resolver<'a> {
         };
         let place = format!("swizzle of {owner}");
         let value = self.value(expr, &place)?;
-        let found = Swizzle::ALL.into_iter().find(|own| match &value {
+        let found = Swizzle::ALL.iter().copied().find(|own| match &value {
             Value::Text(text) => **text == *own.as_str(),
             other => whole(other) == Ok(own.span()),
         });
         found.ok_or_else(|| {
-            let words = Swizzle::ALL.map(Swizzle::as_str).join(", ");
+            let words = Swizzle::ALL.iter().map(|known| known.as_str()).collect::<Vec<_>>().join(", ");
             let what = format!("is {}, expected one of {words}, or the span in bytes", shown(&value));
             self.refuse(expr, &place, &what)
         })

@@ -6,6 +6,7 @@
 
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::base;
+use evo_protocol::plan::Role;
 
 use super::passed;
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
@@ -205,8 +206,9 @@ fn is_read(tokens: &[&str], behind: &[usize], at: usize, variable: &Variable) ->
         || (matches!(first, "+" | "-") && first == second);
     let before = |back: usize| at.checked_sub(back).map_or("", |at| tokens[at]);
     let is_taken = matches!((before(2), before(1)), (_, "&" | ".") | ("-", ">" | "-") | ("+", "+"));
-    let is_element = !variable.is_array || next > at + 1;
-    is_element && !is_assigned && !is_taken && !matches!(first, "." | "[") && !(first == "-" && second == ">")
+    let is_whole_array = variable.is_array && next == at + 1;
+    let is_structure = matches!((first, second), ("." | "[", _) | ("-", ">"));
+    !(is_whole_array || is_assigned || is_taken || is_structure)
 }
 
 /// Tokens from an opening parenthesis to its end, both included.
@@ -260,12 +262,12 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
     let before = tokens.split(|token| *token == "<").next().unwrap_or(tokens);
     let after = tokens.rsplit(|token| *token == ">").next().filter(|_| tokens.contains(&">"));
     let outside: Vec<&str> = before.iter().chain(after.unwrap_or_default()).copied().collect();
-    let is_pointer = |word: &&str| matches!(*word, "*" | "[");
-    if let Some(at) = outside.iter().position(|word| is_pointer(&word)) {
+    let is_pointer = |word: &str| matches!(word, "*" | "[");
+    if let Some(at) = outside.iter().position(|word| is_pointer(word)) {
         let (elements, rest) = outside.split_at(at);
         // In front of brackets stands the name.
         let elements = &elements[..at - usize::from(rest[0] == "[" && at > 0)];
-        let is_plain = rest[1..].iter().all(|word| !is_pointer(&word)) && tokens.len() == outside.len();
+        let is_plain = rest[1..].iter().all(|word| !is_pointer(word)) && tokens.len() == outside.len();
         let of = plain_number(elements).filter(|_| is_plain);
         return ParameterKind::Pointer { of, is_const: is_plain && elements.contains(&"const") };
     }
@@ -359,13 +361,20 @@ pub struct Taker {
     pub is_alone: bool,
 }
 
+impl Taker {
+    /// Whether it has to write such a buffer. A reference may leave what is there already.
+    fn writes(self, role: Role) -> bool {
+        self.is_alone && (role == Role::Output || (role == Role::Inout && !self.is_reference))
+    }
+}
+
 /// Whether a function can be launched with the arguments.
 fn fits(given: &[&ArgumentSpec], parameters: &[SourceParameter], taker: Taker) -> bool {
     (parameters.len() == given.len() || (taker.is_reference && parameters.len() < given.len()))
         && given.iter().zip(parameters).all(|(argument, parameter)| takes(argument, parameter, taker))
 }
 
-/// Both lists [`side_by_side`] where no definition of the entry that can be read takes what is given.
+/// Both lists side by side where no definition of the entry that can be read takes what is given.
 pub fn mismatch(source: &str, entry: &str, given: &[&ArgumentSpec], taker: Taker) -> Option<String> {
     let SourceEntry::Read(definitions) = find(source, entry) else { return None };
     let first = definitions.first()?;
@@ -378,8 +387,7 @@ fn takes(argument: &ArgumentSpec, parameter: &SourceParameter, taker: Taker) -> 
     match (argument, parameter.kind) {
         (_, ParameterKind::Unknown) => true,
         (ArgumentSpec::Buffer(buffer), ParameterKind::Pointer { of, is_const }) => {
-            let is_written = taker.is_alone && buffer.role.is_answer();
-            of.is_none_or(|of| points_to(of, given(buffer.dtype))) && !(is_const && is_written)
+            of.is_none_or(|of| points_to(of, given(buffer.dtype))) && !(is_const && taker.writes(buffer.role))
         }
         (ArgumentSpec::Scalar(scalar), ParameterKind::Scalar(dtype)) => {
             let given = given(scalar.dtype);
@@ -440,7 +448,7 @@ fn shown(argument: &ArgumentSpec, taker: Taker) -> String {
     let word = |dtype: &DType| if taker.real && dtype.is_float() { "REAL" } else { dtype.as_str() };
     match argument {
         ArgumentSpec::Buffer(BufferSpec { name, dtype, role, .. }) => {
-            let written = if taker.is_alone && role.is_answer() { ", written" } else { "" };
+            let written = if taker.writes(*role) { ", written" } else { "" };
             format!("{name}: {} buffer{written}", word(dtype))
         }
         ArgumentSpec::Scalar(ScalarSpec { name, dtype, .. }) => format!("{name}: {}", word(dtype)),

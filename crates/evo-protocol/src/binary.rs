@@ -21,7 +21,6 @@ pub struct KernelSource {
     /// Hash of the configuration and of `constants`, compiled into the binary as the symbol `evo_variant_hash`.
     pub variant_hash: ContentHash,
     /// Compile it so that the host device sees every access; other devices have no such builds.
-    #[serde(default)]
     pub instrumented: bool,
     /// Sizes of problems that are constants of the text; empty where it serves every problem.
     #[serde(default, skip_serializing_if = "Specialization::is_empty")]
@@ -77,9 +76,7 @@ pub struct Binary {
     pub toolchain: String,
     /// Time the compiler took, milliseconds (as first measured, when cached).
     pub compile_ms: f64,
-    #[serde(default)]
     pub cached: bool,
-    #[serde(default)]
     pub log: String,
 }
 

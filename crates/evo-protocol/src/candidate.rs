@@ -22,7 +22,6 @@ pub struct Candidate {
     /// The user's naive kernel and its entry points, if that is the reference.
     pub reference: Option<(BinaryRef, Vec<String>)>,
     /// The same kernel in single precision, where `reference` computes in fp64.
-    #[serde(default)]
     pub reference_single: Option<BinaryRef>,
     /// The task's kernels that derive inputs from inputs, and their entry points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,9 +31,6 @@ pub struct Candidate {
 
 impl Candidate {
     /// Position of the build that computes a problem.
-    ///
-    /// # Errors
-    /// None of them was compiled for the problem's sizes.
     pub fn build_for(&self, plan: &ProblemPlan) -> Result<usize, DeviceError> {
         let found = self.builds.iter().position(|build| build.constants.serves(&plan.sizes));
         found.ok_or_else(|| {
@@ -67,7 +63,6 @@ pub struct CandidateBuild {
     pub binary: BinaryRef,
     pub entries: Vec<String>,
     /// A second build in which the device sees every access, for variants that could enter the leaderboard.
-    #[serde(default)]
     pub instrumented: Option<InstrumentedBuild>,
 }
 
@@ -84,26 +79,24 @@ impl CandidateBuild {
     }
 }
 
-/// The build of a candidate in which the host device sees every access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstrumentedBuild {
-    /// It compiled.
     Binary(BinaryRef),
     /// It did not compile, which is not the variant's fault: the variant itself did.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// A binary by hash, with the path under which a local worker finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BinaryRef {
     pub hash: ContentHash,
-    /// Where the parent keeps it.
     pub path: Option<PathBuf>,
 }
 
 impl BinaryRef {
-    /// A binary that lies where the compiler put it.
     pub fn of(binary: &Binary) -> BinaryRef {
         BinaryRef { hash: binary.hash.clone(), path: Some(binary.path.clone()) }
     }
@@ -128,23 +121,17 @@ pub struct CheckPlan {
     /// How often the repeatability gate repeats a problem.
     pub repeats: u32,
     /// Whether variables of the module may change with every call.
-    #[serde(default)]
     pub allow_state: bool,
     /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
-    #[serde(default)]
     pub special_values: SpecialValues,
     /// Whether the kernel is compiled to assume that there are no NaN and no infinities.
-    #[serde(default)]
     pub fast_math: bool,
     /// Whether the kernel is compiled to treat subnormal numbers as zero.
-    #[serde(default)]
     pub flushes_subnormals: bool,
     /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
-    #[serde(default)]
     pub reference_f64: bool,
     /// How long each series of further questions to a finalist may take (more shapes, more seeds, more calls),
     /// milliseconds.
-    #[serde(default = "series_ms")]
     pub series_ms: u32,
     /// Which checks judge: all, except in the self-test of the gates.
     #[serde(default, skip_serializing_if = "CheckSet::are_all")]
@@ -159,7 +146,6 @@ pub struct CheckPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskTolerance {
     pub atol: f64,
-    /// Relative to the expected element.
     pub rtol: f64,
     /// Of the elements, from 0 to 1.
     pub matched: f64,
@@ -167,10 +153,6 @@ pub struct TaskTolerance {
 
 /// [`CheckPlan::series_ms`] of a variant that is judged alone.
 pub const SERIES_MS: u32 = 300;
-
-fn series_ms() -> u32 {
-    SERIES_MS
-}
 
 /// How outputs for inputs with NaN, infinities, subnormal and huge numbers are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,8 +170,9 @@ pub enum SpecialValues {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferencePlan {
-    /// A built-in fp64 function.
-    Builtin { name: String },
+    Builtin {
+        name: String,
+    },
     /// `ProblemPlan::reference_launches` in the reference binary.
     Kernel,
     /// A command of the task's, which answers for any inputs.
@@ -215,10 +198,8 @@ pub struct CommandReference {
     /// Where it runs: the space file's folder.
     pub folder: PathBuf,
     /// Whether it answers floating-point outputs in f32 instead of f64.
-    #[serde(default)]
     pub single: bool,
     /// Whether one process answers many cases.
-    #[serde(default)]
     pub serve: bool,
     /// How long it may take for one case, milliseconds.
     pub timeout_ms: u64,

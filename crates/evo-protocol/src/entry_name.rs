@@ -64,12 +64,8 @@ fn is_balanced(text: &str) -> bool {
     let mut open = Vec::new();
     for letter in text.chars() {
         let matches = match letter {
-            '(' => {
-                open.push('(');
-                true
-            }
-            '<' if open.last() != Some(&'(') => {
-                open.push('<');
+            '(' | '<' if letter == '(' || open.last() != Some(&'(') => {
+                open.push(letter);
                 true
             }
             ')' => open.pop() == Some('('),

@@ -8,7 +8,6 @@ use crate::binary::EntryResources;
 use crate::check::CheckSet;
 use crate::facts::Facts;
 use crate::measurement::Measurement;
-use crate::schema::{ConfigurationObject, HashText};
 use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::words::words;
 
@@ -19,10 +18,8 @@ pub struct Evaluation {
     pub number: u64,
     /// Bookkeeping slice of the search.
     pub generation: u32,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Names the configuration in binaries and files.
-    #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// What proposed it: `default`, `exhaustive`, `random`, `crossover`, `mutation`, …
     pub origin: String,
@@ -36,37 +33,30 @@ pub struct Evaluation {
     /// One report a gate, in order; gates not reached are `not_run`.
     pub gates: Vec<GateReport>,
     /// One for each timed problem and mode that was measured.
-    #[serde(default)]
     pub measurements: Vec<Measurement>,
     /// What is minimized, nanoseconds: the weighted geometric mean over timed problems. For
     /// `too_slow` a lower bound.
     pub objective_ns: Option<f64>,
     /// What the compiler reports of each entry point.
-    #[serde(default)]
     pub resources: Vec<EntryResources>,
     /// The same in brief with what the launches add: what a search may learn from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
-    #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
     /// The evaluation whose identical source or code answered for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<u64>,
-    /// What the verdict rests on; none where nothing was rendered, and in files of before keys were kept.
+    /// What the verdict rests on; none where nothing was rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<MeasurementKey>,
     /// The study that measured it, where this one took the result over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_over_from: Option<TakenOver>,
     /// Milliseconds of compiling; 0 where another variant's binary was used.
-    #[serde(default)]
     pub compile_ms: f64,
     /// Milliseconds in the device lane, without recovery.
-    #[serde(default)]
     pub device_ms: f64,
     /// What it took to get the lane going again; absent where the process stayed well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +70,7 @@ pub struct Evaluation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_ratio: Option<f64>,
     /// Milliseconds of the study's running time at the verdict: since the start of the command, and in a resumed
-    /// study on top of the last stamp before. Absent in journals of before there were stamps.
+    /// study on top of the last stamp before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
 }
@@ -90,13 +80,10 @@ pub struct Evaluation {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct MeasurementKey {
     /// The source without evo's header, the files that it includes, the compiler's options, the entry points.
-    #[schemars(with = "HashText")]
     pub source: ContentHash,
     /// Launches, arguments, sizes and weights of every problem and every small shape.
-    #[schemars(with = "HashText")]
     pub plan: ContentHash,
     /// What all variants of a run share: the device, the compiler, the gates, how answers are checked.
-    #[schemars(with = "HashText")]
     pub conditions: ContentHash,
 }
 

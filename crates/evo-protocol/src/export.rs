@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::binary::EntryResources;
 use crate::leaderboard::ProblemResult;
-use crate::schema::{ConfigurationObject, HashText};
 use crate::specialization::Specialization;
 
 /// The [`ExportManifest::schema`] of this version.
@@ -24,15 +23,12 @@ pub struct ExportManifest {
     pub version: u32,
     pub evo: String,
     pub kernel: String,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Sizes that are constants of this binary, with their values.
     #[schemars(with = "BTreeMap<String, i64>")]
     pub constants: Specialization,
     /// Hash of the source that evo renders for this configuration, with the files that it includes.
-    #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
     pub judged: ExportJudgement,
     /// The device on which it was judged; null where nobody looked.
@@ -92,7 +88,6 @@ pub struct ExportNumbers {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportedFile {
-    #[schemars(with = "HashText")]
     pub hash: ContentHash,
     pub bytes: u64,
 }

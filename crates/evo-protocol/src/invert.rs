@@ -6,7 +6,6 @@ use evo_space::genome::ContentHash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::HashText;
 use crate::words::words;
 
 /// A pathology and what it cost.
@@ -30,7 +29,6 @@ pub struct InvertRow {
     /// By what that is known, or why nothing was measured.
     pub how_known: String,
     /// What a profiler saw of the largest dose that was timed; null where none looked.
-    #[serde(default)]
     pub metric: Option<InvertMetric>,
     /// Lightened time / time, the least of the doses: no cure gets below it. Null where work was added.
     pub upper_bound_of_cure_ratio: Option<f64>,
@@ -42,12 +40,6 @@ words! {
     MetricDirection {
         Up = "up",
         Down = "down",
-    }
-}
-
-impl MetricDirection {
-    pub fn named(name: &str) -> Option<MetricDirection> {
-        [MetricDirection::Up, MetricDirection::Down].into_iter().find(|own| own.as_str() == name)
     }
 }
 
@@ -107,7 +99,6 @@ pub struct InvertDose {
     /// Whether machine code or launches differ from the unharmed kernel's; null for a copy that was never built.
     pub changed: Option<bool>,
     /// Hash of its machine code; null where that is unknown.
-    #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
 }
 

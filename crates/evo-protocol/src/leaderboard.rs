@@ -12,14 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::binary::EntryResources;
 use crate::device::{DeviceInfo, EntryAttributes, Telemetry};
 use crate::measurement::RankingMode;
-use crate::schema::{ConfigurationObject, HashText};
 use crate::verdict::GateState;
 
-/// Raised by any change that an older reader would misread.
-///
-/// 1: a section is the newest study of its kernel, problems and device, and `objective_ns` follows from the
-/// paired runs. 2: a section keeps the best confirmed of all studies of one space, with its history, and all
-/// numbers of an entry come from the same samples.
+/// Raised by any change that an older reader would misread. 2: a section keeps the best confirmed of all studies of one
+/// space, with its history, and all numbers of an entry come from the same samples.
 pub const VERSION: u32 = 2;
 
 /// The ranking that `evo sweep` writes: one section per kernel, space, set of timed problems and class of
@@ -52,7 +48,6 @@ pub struct LeaderboardSection {
     pub kernel: String,
     /// Hash of everything that decides what a variant is: see `StudySummary::space_hash`. Another space of the
     /// same kernel has another section.
-    #[schemars(with = "HashText")]
     pub space_hash: ContentHash,
     pub problems: Vec<String>,
     pub device: DeviceInfo,
@@ -69,11 +64,9 @@ pub struct LeaderboardSection {
     pub baseline: Baseline,
     /// Each change of the champion, oldest first; the last one is the champion's own. At most 50: the oldest
     /// are dropped.
-    #[serde(default)]
     #[schemars(length(max = 50))]
     pub history: Vec<ChampionChange>,
-    /// Which configuration to use where one does not fit all problems; absent with one problem, and on boards of
-    /// before it was.
+    /// Which configuration to use where one does not fit all problems; absent with one problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portfolio: Option<Portfolio>,
     /// What the space file leaves unchecked, as `evo space` says it: sizes that are equal in every problem, for
@@ -102,7 +95,6 @@ pub struct ProblemChampion {
     pub problem: String,
     /// Number of its evaluation in the study. The section's champion where the lead is within the noise floor.
     pub number: u64,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Baseline's time over this one's on the problem.
     pub speedup: f64,
@@ -131,7 +123,6 @@ pub struct PortfolioSet {
 pub struct PortfolioMember {
     /// Number of its evaluation in the study.
     pub number: u64,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     pub problems: Vec<String>,
 }
@@ -153,7 +144,6 @@ pub struct ChampionChange {
     pub at: String,
     /// Number of its evaluation in that study.
     pub number: u64,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Its `objective_ns` then.
     pub objective_ns: f64,
@@ -175,7 +165,6 @@ pub struct TradedProblem {
 pub struct Baseline {
     /// Number of its evaluation in the study.
     pub number: u64,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     pub is_default: bool,
 }
@@ -186,9 +175,7 @@ pub struct StudySummary {
     pub name: String,
     /// The space file, as the command line named it.
     pub space: String,
-    /// Hash of the space file, the kernel's text, the reference's, the files that they include, and the
-    /// compiler. Studies of before evo hashed all of these have that of the first two.
-    #[schemars(with = "HashText")]
+    /// Hash of the space file, the kernel's text, the reference's, the files that they include, and the compiler.
     pub space_hash: ContentHash,
     /// Valid points, in decimal; may exceed 64 bits.
     #[schemars(regex(pattern = r"^[0-9]+$"))]
@@ -198,16 +185,10 @@ pub struct StudySummary {
     /// Evaluations, without variants that were compiled and passed over.
     pub evaluations: u64,
     pub verdicts: BTreeMap<String, u64>,
-    /// Version of the list of verdicts; files without it mean 1. Sections of different versions may share a
-    /// board.
-    #[serde(default = "first_verdict_version")]
+    /// Version of the list of verdicts. Sections of different versions may share a board.
     pub verdict_version: u32,
     pub throughput: Throughput,
     pub evo: String,
-}
-
-pub fn first_verdict_version() -> u32 {
-    1
 }
 
 impl LeaderboardSection {
@@ -228,9 +209,7 @@ pub struct RankedEntry {
     pub rank: u32,
     /// Number of its evaluation in the study.
     pub number: u64,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
-    #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Weighted geometric mean over the timed problems, nanoseconds, from the samples of `results`. What ranks
     /// is `speedup`.
@@ -247,10 +226,8 @@ pub struct RankedEntry {
     /// Whether the champion's lead may be within the noise floor, given the intervals of both.
     pub tie_with_champion: bool,
     /// Whether a tenth of its samples took more than twice the median on some problem.
-    #[serde(default)]
     pub noisy: bool,
     /// Problems on which it is certainly slower than the baseline by more than 2 %.
-    #[serde(default)]
     pub traded: Vec<TradedProblem>,
     /// Measurements, a timed problem each.
     pub results: Vec<ProblemResult>,
@@ -260,15 +237,12 @@ pub struct RankedEntry {
     pub attributes: Vec<EntryAttributes>,
     pub toolchain: String,
     /// Hash of the rendered source and of the files that it includes.
-    #[schemars(with = "Option<HashText>")]
     pub source_hash: Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     pub binary_hash: Option<ContentHash>,
     /// Hash of the code in the binary.
-    #[schemars(with = "Option<HashText>")]
     pub code_hash: Option<ContentHash>,
     pub gates: BTreeMap<String, GateState>,
-    /// What a sanitizer said of it; absent where nothing was asked, and on boards of before it was.
+    /// What a sanitizer said of it; absent where nothing was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sanitizer: Option<SanitizerNote>,
     /// What a second device says; absent where the run had one.
@@ -373,8 +347,7 @@ pub struct PairedProblem {
     /// Median of the baseline's blocks.
     pub baseline_ns: f64,
     pub finalist_ns: f64,
-    /// Relative difference between the baseline's first and second half of blocks in a process, the largest over processes;
-    /// absent in files of version 1.
+    /// Relative difference between the baseline's first and second half of blocks in a process, the largest over processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline_drift: Option<f64>,
 }

@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceInfo, DeviceKind};
-use crate::schema::{ConfigurationObject, HashText};
 
 /// The [`MicroRanking::schema`] of this version.
 pub const MICRO_SCHEMA: &str = "evo.micro";
@@ -19,7 +18,6 @@ pub struct MicroRanking {
     pub kernel: String,
     pub device: MicroDevice,
     /// Hash of the space file, the kernel's text, what it includes and the compiler: the `space_hash` of a study.
-    #[schemars(with = "HashText")]
     pub space_hash: ContentHash,
     /// The one problem, with the sizes that differ from the space file's: `square (M=2048)`.
     pub problem: String,
@@ -41,10 +39,8 @@ pub struct MicroDevice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MicroRow {
     pub rank: u32,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     /// Names the configuration, and tells whether it was edited.
-    #[schemars(with = "HashText")]
     pub configuration_hash: ContentHash,
     /// Median time of one call in the mode that ranks, nanoseconds.
     pub time_ns: f64,
@@ -83,66 +79,5 @@ impl MicroRanking {
             }
         }
         (self.tried < self.ranked.len() as u64).then(|| "it has more rows than were tried".to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use evo_space::value::Value;
-
-    use super::*;
-
-    fn ranking() -> MicroRanking {
-        let row = |rank: u32| {
-            let configuration = Configuration::new(vec![(Arc::from("TILE"), Value::Int(rank.into()))]);
-            MicroRow {
-                rank,
-                configuration_hash: configuration.hash(),
-                configuration,
-                time_ns: 10.0 * f64::from(rank),
-                ns_per_work: f64::from(rank),
-                ctas: 8,
-                occupancy_percent: None,
-            }
-        };
-        MicroRanking {
-            schema: MICRO_SCHEMA.to_string(),
-            kernel: "k".to_string(),
-            device: MicroDevice {
-                kind: DeviceKind::Host,
-                name: "processor".to_string(),
-                arch: "x86_64".to_string(),
-                multiprocessors: 4,
-            },
-            space_hash: ContentHash::of(b"space"),
-            problem: "square (M=64)".to_string(),
-            tried: 7,
-            ranked: vec![row(1), row(2), row(3)],
-        }
-    }
-
-    #[test]
-    fn what_was_written_is_whole_and_comes_back() {
-        let text = serde_json::to_string(&ranking()).unwrap();
-        let back: MicroRanking = serde_json::from_str(&text).unwrap();
-        assert_eq!((&back, back.damage()), (&ranking(), None));
-    }
-
-    #[test]
-    fn an_edited_row_is_seen() {
-        let check = |edit: fn(&mut MicroRanking), said: &str| {
-            let mut own = ranking();
-            edit(&mut own);
-            let damage = own.damage().unwrap_or_default();
-            assert!(damage.contains(said), "{damage}");
-        };
-        check(|own| own.ranked.swap(0, 2), "row 1 says that it has rank 3");
-        check(|own| own.ranked[1].configuration = own.ranked[0].configuration.clone(), "row 2 was edited");
-        check(|own| own.ranked[2].ns_per_work = 0.5, "row 3 is faster than the row above it");
-        check(|own| own.ranked[0].time_ns = 0.0, "row 1 has no time");
-        check(|own| own.ranked[0].ns_per_work = f64::NAN, "row 1 has no time");
-        check(|own| own.tried = 2, "more rows than were tried");
     }
 }

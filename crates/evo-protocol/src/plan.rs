@@ -14,7 +14,6 @@ use crate::view::{OutputView, coordinates};
 /// What the names of variables begin with that hold a size of the problem, as an `int`: `evo_size_N`.
 pub const SIZE_VARIABLE: &str = "evo_size_";
 
-/// Everything needed to run one problem of one candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProblemPlan {
     /// The problem's name; tiny shapes are named by what they change (`tiny:S=33,causal=1`).
@@ -29,7 +28,6 @@ pub struct ProblemPlan {
     /// Launches, in order; at least one.
     pub launches: Vec<LaunchPlan>,
     /// Launches of the user's naive reference kernel, in the reference binary; empty otherwise.
-    #[serde(default)]
     pub reference_launches: Vec<LaunchPlan>,
     /// Buffers that lie in variables of the reference binary's during its launches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,7 +129,6 @@ pub struct LaunchPlan {
     pub arguments: Vec<ArgumentRef>,
 }
 
-/// A window of the L2 cache in which a launch keeps a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct L2Persist {
     /// Position in `ProblemPlan::buffers`.
@@ -140,7 +137,6 @@ pub struct L2Persist {
     pub ratio: f64,
 }
 
-/// Which buffer, scalar or tensor map an entry point receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentRef {
@@ -191,7 +187,6 @@ pub enum Fill {
         low: f64,
         high: f64,
         /// Whether the upper end itself may occur.
-        #[serde(default)]
         inclusive: bool,
     },
     /// Every element the same; not varied by family. Also the way to ask for a zeroed scratch or

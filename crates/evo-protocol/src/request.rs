@@ -2,9 +2,6 @@
 //! the Model Context Protocol. Their JSON Schemas are derived from these types and are what a request is held to, so a
 //! comment here is a description there, and a hint in a message.
 
-// The names of variants are the words of requests, and a schema of words without descriptions is a list.
-#![allow(missing_docs)]
-
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -47,11 +47,11 @@ impl BlockAnswer {
         if self.verdict.is_some() {
             return None;
         }
-        let bad = self.samples_ns.iter().find(|time| !is_time(**time));
-        match bad {
-            Some(time) => Some(format!("a sample of {time} ns")),
-            None => self.samples_ns.is_empty().then(|| "a block without samples".to_string()),
+        if self.samples_ns.is_empty() {
+            return Some("a block without samples".to_string());
         }
+        let bad = self.samples_ns.iter().find(|time| !is_time(**time));
+        bad.map(|time| format!("a sample of {time} ns"))
     }
 }
 
@@ -69,22 +69,21 @@ impl MeasureAnswer {
 impl Measurement {
     /// Why these statistics cannot be of samples; `None` where they can.
     pub fn fault(&self) -> Option<String> {
-        let ascending = [
+        let times = [
             ("min_ns", self.min_ns),
             ("p10_ns", self.p10_ns),
             ("p50_ns", self.p50_ns),
             ("p90_ns", self.p90_ns),
+            ("ci_low_ns", self.ci_low_ns),
+            ("ci_high_ns", self.ci_high_ns),
         ];
-        let interval = [("ci_low_ns", self.ci_low_ns), ("ci_high_ns", self.ci_high_ns)];
-        for (name, value) in ascending.iter().chain(&interval) {
-            if !is_time(*value) {
-                return Some(format!("{name} is {value}"));
-            }
+        if let Some((name, value)) = times.iter().find(|(_, value)| !is_time(*value)) {
+            return Some(format!("{name} is {value}"));
         }
-        for pair in ascending.windows(2).chain([&interval[..]]) {
-            if pair[0].1 > pair[1].1 {
-                return Some(format!("{} is {}, above {} of {}", pair[0].0, pair[0].1, pair[1].0, pair[1].1));
-            }
+        let (percentiles, interval) = times.split_at(4);
+        let mut pairs = percentiles.windows(2).chain([interval]);
+        if let Some([(name, value), (above, most)]) = pairs.find(|pair| pair[0].1 > pair[1].1) {
+            return Some(format!("{name} is {value}, above {above} of {most}"));
         }
         if !(0.0..=LONGEST_NS).contains(&self.mad_ns) {
             return Some(format!("mad_ns is {}", self.mad_ns));

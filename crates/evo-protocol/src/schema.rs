@@ -60,21 +60,6 @@ pub fn envelope() -> Schema {
     of::<CommandEnvelope>("evo.envelope.v1", "evo envelope")
 }
 
-/// Parameter names to values, in declared order.
-#[derive(JsonSchema)]
-#[schemars(
-    rename = "Configuration",
-    extend("additionalProperties" = { "type": ["integer", "number", "boolean", "string"] })
-)]
-#[expect(dead_code, reason = "only its schema is of use")]
-pub struct ConfigurationObject(Map<String, Value>);
-
-/// The first 128 bits of a BLAKE3 hash.
-#[derive(JsonSchema)]
-#[schemars(rename = "ContentHash", extend("pattern" = "^[0-9a-f]{32}$"))]
-#[expect(dead_code, reason = "only its schema is of use")]
-pub struct HashText(String);
-
 /// The schema of a type as it is written (not: as it may be read).
 pub fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {
     named::<T>(SchemaSettings::draft2020_12().for_serialize(), id, title)

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
+use crate::words::words;
 
 pub const RANK_MAX: usize = 5;
 pub const TENSOR_MAP_BYTES: usize = 128;
@@ -43,32 +44,19 @@ pub struct TensorMap {
     pub fill: OutsideFill,
 }
 
-/// Permutation of 16-byte chunks within spans of shared memory, against bank conflicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Swizzle {
-    #[serde(rename = "none")]
-    None,
-    #[serde(rename = "32B")]
-    Span32,
-    #[serde(rename = "64B")]
-    Span64,
-    #[serde(rename = "128B")]
-    Span128,
+words! {
+    /// Permutation of 16-byte chunks within spans of shared memory, against bank conflicts; in the order of their numbers
+    /// in an encoded map.
+    #[derive(Hash)]
+    Swizzle {
+        None = "none",
+        Span32 = "32B",
+        Span64 = "64B",
+        Span128 = "128B",
+    }
 }
 
 impl Swizzle {
-    /// All, in the order of their numbers in an encoded map.
-    pub const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::Span32, Swizzle::Span64, Swizzle::Span128];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Swizzle::None => "none",
-            Swizzle::Span32 => "32B",
-            Swizzle::Span64 => "64B",
-            Swizzle::Span128 => "128B",
-        }
-    }
-
     /// Bytes of a span; 0 without permutation.
     pub fn span(self) -> i64 {
         match self {
@@ -106,9 +94,6 @@ pub enum MapPart {
 
 impl TensorMap {
     /// The first rule that the map breaks over a buffer of so many bytes.
-    ///
-    /// # Errors
-    /// The rule, with the number that breaks it.
     pub fn check(&self, buffer_bytes: u64) -> Result<(), BrokenRule> {
         self.check_lists()?;
         for (axis, dim) in self.dims.iter().copied().enumerate() {

@@ -15,73 +15,51 @@ use crate::words::words;
 /// 2 added `passed_over`; 3 dropped `memory_leak`, which nothing ever gave; 4 added `sanitizer`.
 pub const VERDICT_VERSION: u32 = 4;
 
-// One line per kind gives the variant, its name in files, its class and what it means, so that none can be forgotten.
-macro_rules! verdict_kinds {
-    ($($name:ident $text:literal $class:ident $sentence:literal)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-        pub enum VerdictKind { $(#[doc = $sentence] #[serde(rename = $text)] $name,)* }
-
-        impl VerdictKind {
-            /// Every kind, in the order in which an evaluation can meet them.
-            pub const ALL: &'static [VerdictKind] = &[$(VerdictKind::$name,)*];
-
-            pub fn as_str(self) -> &'static str {
-                match self { $(VerdictKind::$name => $text,)* }
-            }
-
-            pub fn class(self) -> VerdictClass {
-                match self { $(VerdictKind::$name => VerdictClass::$class,)* }
-            }
-
-            /// What it means, whatever was seen.
-            pub fn sentence(self) -> &'static str {
-                match self { $(VerdictKind::$name => $sentence,)* }
-            }
-        }
-    };
-}
-
-verdict_kinds! {
-    Pass "pass" Ok "it passed every gate that it was put through, and it has measurements"
-    RejectedConstraint "rejected_constraint" Reject "a constraint of the space forbids the configuration"
-    StaticReject "static_reject" Reject "limits of the device or the rules for sources forbid it"
-    RenderError "render_error" Compile "the template does not render"
-    CompileError "compile_error" Compile "the compiler refuses the source"
-    CompileTimeout "compile_timeout" Compile "the compiler did not finish in time"
-    CompileOom "compile_oom" Compile "the compiler ran out of memory"
-    CompilerCrash "compiler_crash" Compile "the compiler died"
-    SpillExcess "spill_excess" Compile "it spills more bytes than the space allows"
-    PassedOver "passed_over" PassedOver "it was not run"
-    LoadError "load_error" Launch "the device does not load the binary"
-    StaleBinary "stale_binary" Launch "the binary is not that of this candidate"
-    LaunchFail "launch_fail" Launch "a launch was refused"
-    OutOfMemory "out_of_memory" Launch "the device's memory does not suffice"
-    Hang "hang" Hang "it did not end in time"
-    TooSlow "too_slow" Slow "it is too slow to be measured"
-    CrashIllegalAddress "crash_illegal_address" Crash "it touched an illegal address"
-    CrashMisaligned "crash_misaligned" Crash "it made a misaligned access"
-    CrashIllegalInstruction "crash_illegal_instruction" Crash "it ran an illegal instruction"
-    CrashTrap "crash_trap" Crash "it trapped"
-    CrashAssert "crash_assert" Crash "an assertion of its own failed"
-    CrashStack "crash_stack" Crash "a thread's stack overflowed"
-    CrashOther "crash_other" Crash "it ended with an error of the device"
-    DivergentBarrier "divergent_barrier" Crash "threads of a block waited at different barriers, or left while others waited"
-    WorkerDied "worker_died" Crash "the process in which it ran died"
-    WorkerHang "worker_hang" Hang "it did not end in time"
-    DeviceLost "device_lost" Harness "the device is lost"
-    WrongAnswer "wrong_answer" Wrong "its answers are wrong"
-    OobWrite "oob_write" Wrong "it wrote outside of its buffers"
-    OobRead "oob_read" Wrong "it read outside of its buffers"
-    InputMutated "input_mutated" Wrong "it changed an input"
-    Nondeterministic "nondeterministic" Wrong "it gives different answers to the same question"
-    Stateful "stateful" Wrong "its answers depend on earlier calls"
-    TimingEscape "timing_escape" Timing "its timed calls did not do the work that they were timed for"
-    ImpossibleSpeed "impossible_speed" Timing "it is faster than the device can be"
-    Sanitizer "sanitizer" Wrong "compute-sanitizer found a fault"
-    Noisy "noisy" Noisy "no stable time could be had"
-    OutputFlood "output_flood" Crash "it printed more than it may"
-    Interrupted "interrupted" Harness "it was interrupted before there was a verdict"
-    HarnessError "harness_error" Harness "evo or the machine failed, which says nothing about the candidate"
+words! {
+    // In the order in which an evaluation can meet them; each with what it means, whatever was seen.
+    #[derive(Hash, PartialOrd, Ord, JsonSchema)]
+    VerdictKind: VerdictClass class, sentence {
+        Pass = "pass" Ok "it passed every gate that it was put through, and it has measurements",
+        RejectedConstraint = "rejected_constraint" Reject "a constraint of the space forbids the configuration",
+        StaticReject = "static_reject" Reject "limits of the device or the rules for sources forbid it",
+        RenderError = "render_error" Compile "the template does not render",
+        CompileError = "compile_error" Compile "the compiler refuses the source",
+        CompileTimeout = "compile_timeout" Compile "the compiler did not finish in time",
+        CompileOom = "compile_oom" Compile "the compiler ran out of memory",
+        CompilerCrash = "compiler_crash" Compile "the compiler died",
+        SpillExcess = "spill_excess" Compile "it spills more bytes than the space allows",
+        PassedOver = "passed_over" PassedOver "it was not run",
+        LoadError = "load_error" Launch "the device does not load the binary",
+        StaleBinary = "stale_binary" Launch "the binary is not that of this candidate",
+        LaunchFail = "launch_fail" Launch "a launch was refused",
+        OutOfMemory = "out_of_memory" Launch "the device's memory does not suffice",
+        Hang = "hang" Hang "it did not end in time",
+        TooSlow = "too_slow" Slow "it is too slow to be measured",
+        CrashIllegalAddress = "crash_illegal_address" Crash "it touched an illegal address",
+        CrashMisaligned = "crash_misaligned" Crash "it made a misaligned access",
+        CrashIllegalInstruction = "crash_illegal_instruction" Crash "it ran an illegal instruction",
+        CrashTrap = "crash_trap" Crash "it trapped",
+        CrashAssert = "crash_assert" Crash "an assertion of its own failed",
+        CrashStack = "crash_stack" Crash "a thread's stack overflowed",
+        CrashOther = "crash_other" Crash "it ended with an error of the device",
+        DivergentBarrier = "divergent_barrier" Crash "threads of a block waited at different barriers, or left while others waited",
+        WorkerDied = "worker_died" Crash "the process in which it ran died",
+        WorkerHang = "worker_hang" Hang "it did not end in time",
+        DeviceLost = "device_lost" Harness "the device is lost",
+        WrongAnswer = "wrong_answer" Wrong "its answers are wrong",
+        OobWrite = "oob_write" Wrong "it wrote outside of its buffers",
+        OobRead = "oob_read" Wrong "it read outside of its buffers",
+        InputMutated = "input_mutated" Wrong "it changed an input",
+        Nondeterministic = "nondeterministic" Wrong "it gives different answers to the same question",
+        Stateful = "stateful" Wrong "its answers depend on earlier calls",
+        TimingEscape = "timing_escape" Timing "its timed calls did not do the work that they were timed for",
+        ImpossibleSpeed = "impossible_speed" Timing "it is faster than the device can be",
+        Sanitizer = "sanitizer" Wrong "compute-sanitizer found a fault",
+        Noisy = "noisy" Noisy "no stable time could be had",
+        OutputFlood = "output_flood" Crash "it printed more than it may",
+        Interrupted = "interrupted" Harness "it was interrupted before there was a verdict",
+        HarnessError = "harness_error" Harness "evo or the machine failed, which says nothing about the candidate",
+    }
 }
 
 impl fmt::Display for VerdictKind {

@@ -4,6 +4,21 @@
 /// See the module of this name.
 #[macro_export]
 macro_rules! words {
+    // With the class and the meaning of each word beside it.
+    ($(#[$meta:meta])* $name:ident: $class:ident $class_of:ident, $text_of:ident
+        { $($variant:ident = $word:literal $kind:ident $text:literal,)* }) => {
+        $crate::words! { $(#[$meta])* $name { $(#[doc = $text] $variant = $word,)* } }
+
+        impl $name {
+            pub fn $class_of(self) -> $class {
+                match self { $($name::$variant => $class::$kind,)* }
+            }
+
+            pub fn $text_of(self) -> &'static str {
+                match self { $($name::$variant => $text,)* }
+            }
+        }
+    };
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -16,6 +31,10 @@ macro_rules! words {
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }
+
+            pub fn named(word: &str) -> Option<$name> {
+                $name::ALL.iter().copied().find(|known| known.as_str() == word)
+            }
         }
     };
 }
@@ -23,6 +42,7 @@ pub(crate) use words;
 
 #[cfg(test)]
 mod tests {
+    use crate::check::GateCheck;
     use crate::device::DeviceKind;
     use crate::dtype::DType;
     use crate::verdict::{Cause, Gate, VerdictKind};
@@ -39,5 +59,6 @@ mod tests {
         check(Gate::ALL, Gate::as_str);
         check(DType::ALL, DType::as_str);
         check(DeviceKind::ALL, DeviceKind::as_str);
+        check(GateCheck::ALL, GateCheck::as_str);
     }
 }

@@ -93,7 +93,6 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         gzip: bool,
     },
-    /// Runs one gate over some problems.
     Gate {
         slot: u8,
         gate: Gate,
@@ -111,7 +110,6 @@ pub enum Request {
         plans: Box<[ProblemPlan; 2]>,
         mode: TimingMode,
         blocks: u32,
-        /// How long one block of samples lasts, milliseconds.
         block_ms: f64,
     },
     /// Launches a candidate on one problem, for a tool that watches: these launches and no gate. Nothing is compared.
@@ -120,10 +118,8 @@ pub enum Request {
         plan: Box<ProblemPlan>,
         /// How often all launches of the plan are made, after the warm-up.
         calls: u32,
-        /// How often they are made before.
         warmup: u32,
         /// Whether buffers are allocated without guard zones, so that a tool sees where they end.
-        #[serde(default)]
         unguarded: bool,
     },
     /// Times one block of one problem; blocks of several implementations take turns, each in a process of its own.
@@ -145,13 +141,11 @@ pub enum Request {
         folder: PathBuf,
         /// Whether the answers are written too, as `expected/NAME.npy`. Only programs that check by themselves need them: who
         /// computes could copy them.
-        #[serde(default)]
         expected: bool,
     },
     /// Compares `outputs/NAME.npy` in a folder with the answers to a case, as a candidate's outputs are compared;
     /// answered by `GateDone` for the gate of full shapes.
     JudgeForeign {
-        /// As in `HandOut`.
         slot: u8,
         plan: Box<ProblemPlan>,
         seed_index: u32,
@@ -160,7 +154,6 @@ pub enum Request {
     },
     /// The health check: known work with a known answer, and how much device memory is free.
     Canary,
-    /// Clocks and power now.
     Telemetry,
     Shutdown,
 }
@@ -177,13 +170,11 @@ pub struct DescribedGpu {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Response {
     Ready {
-        /// [`PROTOCOL_VERSION`] of the worker.
         protocol: u32,
         /// Its process id, on its own machine.
         pid: u32,
         info: Box<DeviceInfo>,
-        /// Which gates and which timing this worker has; empty in workers of before it was sent.
-        #[serde(default)]
+        /// Which gates and which timing this worker has.
         judge: String,
         /// How the device is set up, as far as that changes its times; only under a lease.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -205,43 +196,43 @@ pub enum Response {
         detail: String,
     },
     /// The child lacks a binary; answered by `Provide`, then the request goes on.
-    Need { hash: ContentHash },
-    /// The answers are there.
+    Need {
+        hash: ContentHash,
+    },
     Prepared,
-    /// The candidate is there.
-    Loaded { load_ms: f64 },
-    /// What a gate found.
+    Loaded {
+        load_ms: f64,
+    },
     GateDone(Box<GateAnswer>),
-    /// A measurement, or the verdict that prevented it.
     Measured(Box<MeasureAnswer>),
-    /// Two candidates timed against each other.
     Paired(PairedTimes),
     /// The launches were made and have ended without an error.
     Ran {
         /// Kernels of the candidate that were launched, warm-up included.
         launches: u64,
         /// Where the arguments' buffers lie, on devices whose kernels take addresses that a tool can report.
-        #[serde(default)]
         buffers: Vec<BufferSpan>,
     },
-    /// A block's samples, or the verdict that prevented them.
     Sampled(Box<BlockAnswer>),
-    /// The inputs are written.
     HandedOut,
     Alive {
         canary_ns: f64,
         /// Free device memory, bytes.
         memory_free: Option<u64>,
     },
-    /// Clocks and power.
-    Clocks { telemetry: Telemetry },
+    Clocks {
+        telemetry: Telemetry,
+    },
     /// Last words of a dying worker, written from its fault handler.
-    Fault { error: Box<DeviceError> },
+    Fault {
+        error: Box<DeviceError>,
+    },
     /// The request itself could not be served.
-    Failed { error: Box<DeviceError> },
+    Failed {
+        error: Box<DeviceError>,
+    },
 }
 
-/// Where a buffer lies in the device's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferSpan {
     pub name: String,
@@ -269,7 +260,6 @@ impl GateAnswer {
         GateAnswer { report, verdict: None, attributes: Vec::new(), sticky: false }
     }
 
-    /// A gate that had nothing to check, with the reason.
     pub fn not_run(gate: Gate, why: impl Into<String>) -> GateAnswer {
         GateAnswer { report: GateReport::not_run(gate, why), ..GateAnswer::begin(gate) }
     }
@@ -281,7 +271,6 @@ impl GateAnswer {
         self.verdict = Some(Box::new(verdict));
     }
 
-    /// A gate that an error of the device ended.
     pub fn failed(gate: Gate, error: &DeviceError) -> GateAnswer {
         let mut answer = GateAnswer { sticky: error.sticky, ..GateAnswer::begin(gate) };
         answer.refuse(error.verdict());
@@ -313,7 +302,6 @@ pub struct BlockAnswer {
     /// Nanoseconds a call, in the order in which they were taken.
     pub samples_ns: Vec<f64>,
     /// The plain parity of one more call (see `GateReport::PARITY_NUMBERS`), where outputs were checked.
-    #[serde(default)]
     pub parity: Option<serde_json::Value>,
     /// Set where the candidate cannot be timed, or where its outputs were wrong.
     pub verdict: Option<Box<Verdict>>,
@@ -328,7 +316,6 @@ pub struct PairedTimes {
     pub log_ratios: Vec<f64>,
     pub a_ns: Vec<f64>,
     pub b_ns: Vec<f64>,
-    /// Clocks, power and heat at the end.
     #[serde(default)]
     pub telemetry: Telemetry,
 }
@@ -375,18 +362,15 @@ pub struct SamplePolicy {
     pub screen: bool,
     /// Samples before any rule but `abandon_above_ns` may stop.
     pub samples_min: u32,
-    /// Samples after which sampling stops in any case.
     pub samples_max: u32,
     /// Relative half-width of the median's 95 % interval at which sampling stops.
     pub interval: f64,
     /// Warm-up, milliseconds of the same kernel.
     pub warmup_ms: f64,
-    /// Cap on sampling, milliseconds.
     pub limit_ms: f64,
     /// Abandon (with what was seen) once the fastest sample so far is above this.
     pub abandon_above_ns: Option<f64>,
     /// A race: how a screening goes on for a variant that is close to those to beat.
-    #[serde(default)]
     pub race: Option<RacePolicy>,
 }
 

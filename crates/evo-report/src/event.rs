@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::evaluation::{Evaluation, RecoveryLevel};
-use evo_protocol::schema::ConfigurationObject;
 use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -35,11 +34,7 @@ pub enum Event {
         earlier: Earlier,
     },
     /// A configuration went to the compilers.
-    Compiling {
-        number: u64,
-        #[schemars(with = "ConfigurationObject")]
-        configuration: Configuration,
-    },
+    Compiling { number: u64, configuration: Configuration },
     /// It is on the device.
     Evaluating { number: u64 },
     /// It has its verdict.

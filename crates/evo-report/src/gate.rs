@@ -67,9 +67,6 @@ pub struct GatedProblem {
     pub correct: Option<bool>,
     pub rounds: Option<u32>,
     pub p: Option<f64>,
-    /// Informational.
-    pub mann_whitney_p: Option<f64>,
-    pub cliffs_delta: Option<f64>,
     /// The baseline's time when it was made, nanoseconds; a label.
     pub stored_p50_ns: Option<f64>,
     /// In the space file.
@@ -83,7 +80,6 @@ impl GatedProblem {
         match field {
             "correct" => "the candidate was not judged on it",
             "stored_p50_ns" => "the baseline has no time at these sizes",
-            "mann_whitney_p" | "cliffs_delta" if self.rounds.is_some() => "all times are equal",
             _ if self.rounds.is_some() || self.why.is_empty() => "it was not compared",
             _ => &self.why,
         }
@@ -147,7 +143,7 @@ pub struct GateResult {
     pub goals: Vec<JudgedGoal>,
     /// Demanded gates that did not run.
     pub missing: Vec<String>,
-    pub informational: [&'static str; 3],
+    pub informational: [&'static str; 1],
     pub notes: Vec<String>,
     /// Of the line that was written.
     pub number: u64,
@@ -170,7 +166,7 @@ pub struct GateResult {
 
 impl GateResult {
     /// Of which numbers nothing depends.
-    pub const INFORMATIONAL: [&str; 3] = ["mann_whitney_p", "cliffs_delta", "stored_p50_ns"];
+    pub const INFORMATIONAL: [&str; 1] = ["stored_p50_ns"];
 
     /// The same with how the run ended, and why. What was not seen never passes.
     pub fn decided(self) -> GateResult {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::known::Known;
-use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::counted;
 use schemars::JsonSchema;
@@ -57,12 +56,9 @@ struct HistoryStep<'a> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct HistoryCandidate<'a> {
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
-    #[schemars(with = "HashText")]
     configuration_hash: ContentHash,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<HashText>")]
     source_hash: Option<&'a ContentHash>,
     has_own_source: bool,
 }

@@ -6,7 +6,6 @@ use evo_journal::leaderboard::verdict_mix;
 use evo_journal::record::{RunEnd, StudyHeader};
 use evo_journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::schema::ConfigurationObject;
 use evo_protocol::verdict::Verdict;
 use evo_search::insight::Insight;
 use evo_space::genome::Configuration;
@@ -43,7 +42,6 @@ pub struct StudyFile<'a> {
 #[derive(Serialize, JsonSchema)]
 struct NotFinal<'a> {
     number: u64,
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
     reason: &'a Verdict,
 }
@@ -52,7 +50,6 @@ struct NotFinal<'a> {
 struct BestScreened<'a> {
     number: u64,
     objective_ns: f64,
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
 }
 

@@ -10,7 +10,6 @@ use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::schema::{ConfigurationObject, HashText};
 use evo_protocol::verdict::{Evidence, GateReport, VerdictClass, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::counted;
@@ -85,9 +84,7 @@ pub struct VerdictFields<'a> {
     class: VerdictClass,
     #[serde(flatten)]
     setting: &'a Setting,
-    #[schemars(with = "ConfigurationObject")]
     configuration: &'a Configuration,
-    #[schemars(with = "HashText")]
     configuration_hash: &'a ContentHash,
     gates: &'a [GateReport],
     measurements: &'a [Measurement],
@@ -99,11 +96,8 @@ pub struct VerdictFields<'a> {
     /// Of each launch, read back from the device.
     attributes: &'a [EntryAttributes],
     launches: Vec<LaunchRow>,
-    #[schemars(with = "Option<HashText>")]
     source_hash: &'a Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     binary_hash: &'a Option<ContentHash>,
-    #[schemars(with = "Option<HashText>")]
     code_hash: &'a Option<ContentHash>,
     compile_ms: f64,
     device_ms: f64,
@@ -254,7 +248,6 @@ pub struct BenchmarkProblem {
 /// What the candidate was compared with, and how.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BenchmarkBaseline {
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: Configuration,
     pub method: &'static str,
     pub noise_floor_ratio: Known<f64>,
@@ -525,7 +518,6 @@ pub struct EvaluateAnswer<'a> {
     pub space: &'a str,
     pub kernel: &'a str,
     pub seed: u64,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: &'a Configuration,
     pub rival: RivalSaid<'a>,
     /// Of the line that was written.
@@ -548,7 +540,6 @@ pub struct RivalSaid<'a> {
     pub why: &'a str,
     /// The number of the evaluation that made it the incumbent.
     pub incumbent: Known<u64>,
-    #[schemars(with = "ConfigurationObject")]
     pub configuration: &'a Configuration,
     pub noise_floor_ratio: Known<f64>,
 }

@@ -2,7 +2,7 @@
 
 use evo_protocol::known::{Known, because, told};
 use evo_protocol::sanitizer::SanitizerCheck;
-use evo_protocol::verdict::{GateReport, Verdict, VerdictClass};
+use evo_protocol::verdict::{GateReport, GateState, Verdict, VerdictClass};
 use minijinja::context;
 use minijinja::value::Serde;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::judged::Setting;
 use super::templates;
-use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, SanitizerState, StandIn};
+use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, StandIn};
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
 use evo_inspect::twin::TwinAnswer;
 
@@ -32,7 +32,7 @@ pub struct Sanitized<'a> {
 /// The `result` of `evo sanitize`. A candidate that does not compile has the first four fields.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SanitizeResult {
-    pub state: SanitizerState,
+    pub state: GateState,
     /// With its cause behind a colon.
     pub verdict: Known<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub struct SanitizeLook {
 #[derive(Debug, Serialize, JsonSchema)]
 struct CheckRow {
     tool: SanitizerCheck,
-    state: SanitizerState,
+    state: GateState,
     tool_state: ToolState,
     message: String,
     errors: u64,
@@ -78,7 +78,7 @@ struct ToolRow {
 impl Sanitized<'_> {
     /// The verdict: of the check that found something first, or of evo's own checks; none without an answer.
     pub fn verdict(&self) -> Option<Verdict> {
-        let passed = self.look.state() == SanitizerState::Pass;
+        let passed = self.look.state() == GateState::Pass;
         self.look.verdict().or_else(|| passed.then(Verdict::pass))
     }
 

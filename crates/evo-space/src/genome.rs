@@ -1,9 +1,11 @@
 //! A genome is what strategies handle: one position per parameter. A configuration is what people, templates and files
 //! see: names and values. The content hash names sources, binaries and configurations alike.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Scope;
@@ -33,6 +35,20 @@ impl From<Vec<u16>> for Genome {
 )]
 pub struct Configuration {
     pairs: Vec<(Arc<str>, Value)>,
+}
+
+impl JsonSchema for Configuration {
+    fn schema_name() -> Cow<'static, str> {
+        "Configuration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Parameter names to values, in declared order.",
+            "type": "object",
+            "additionalProperties": { "type": ["integer", "number", "boolean", "string"] },
+        })
+    }
 }
 
 impl Configuration {
@@ -109,9 +125,9 @@ impl From<Configuration> for serde_json::Map<String, serde_json::Value> {
     }
 }
 
-/// A BLAKE3 hash in lower-case hexadecimal, shortened to 32 digits (128 bits).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+/// The first 128 bits of a BLAKE3 hash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("pattern" = "^[0-9a-f]{32}$"))]
 pub struct ContentHash(Arc<str>);
 
 impl ContentHash {

@@ -430,7 +430,7 @@ impl<'a, S: Station> GateWalk<'a, S> {
     }
 
     fn deep_policy(&self) -> SamplePolicy {
-        if self.job.busy { policy::busy(policy::deep()) } else { policy::deep() }
+        if self.job.busy { policy::warm(policy::deep()) } else { policy::deep() }
     }
 
     fn measure_all(&mut self) -> Result<(), WalkEnd<S::Broken>> {

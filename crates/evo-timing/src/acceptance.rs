@@ -4,11 +4,9 @@
 //! loss counts against a candidate as soon as it cannot be excluded, except for the slowest calls, where only a loss
 //! that is shown counts: the 90th percentile of a few hundred samples is too uncertain for more.
 
-use std::fmt::{self, Display, Formatter};
-
+use evo_protocol::words;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use serde::{Deserialize, Serialize};
 
 use super::paired::claimable;
 use super::stats::{Interval, below, quantile, sorted};
@@ -59,21 +57,11 @@ pub struct RivalFindings {
     pub problems: Vec<RivalProblem>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RivalDecision {
-    Keep,
-    Reject,
-    Revert,
-}
-
-impl Display for RivalDecision {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RivalDecision::Keep => "keep",
-            RivalDecision::Reject => "reject",
-            RivalDecision::Revert => "revert",
-        })
+words! {
+    RivalDecision {
+        Keep = "keep",
+        Reject = "reject",
+        Revert = "revert",
     }
 }
 
@@ -108,98 +96,107 @@ pub fn decide(rule: &AcceptanceRule, found: &RivalFindings) -> Ruling {
     if found.problems.is_empty() {
         return reject("no problem was compared".into(), None);
     }
-    let not_slower = not_slower(rule, floor, &found.problems);
-    if let Some(why) = revert(rule, floor, &found.problems) {
+    let compared = Compared { rule, floor, problems: &found.problems };
+    let not_slower = compared.not_slower();
+    if let Some(why) = compared.revert() {
         return Ruling { decision: RivalDecision::Revert, why, not_slower };
     }
-    match refusal(rule, floor, &found.problems) {
+    match compared.refusal() {
         Some(why) => reject(why, not_slower),
-        None => {
-            Ruling { decision: RivalDecision::Keep, why: gains(rule, floor, &found.problems), not_slower }
-        }
+        None => Ruling { decision: RivalDecision::Keep, why: compared.gained(), not_slower },
     }
 }
 
-impl RivalProblem {
-    fn gains(&self, rule: &AcceptanceRule, floor: f64) -> bool {
+/// Problems that all have a ratio.
+struct Compared<'a> {
+    rule: &'a AcceptanceRule,
+    floor: f64,
+    problems: &'a [RivalProblem],
+}
+
+impl Compared<'_> {
+    fn gains(&self, problem: &RivalProblem) -> bool {
         // The speed-up is the inverse of the ratio, and so its lower end that of the ratio's upper one.
-        self.ratio.is_some_and(|own| 1.0 / own.median >= 1.0 + rule.accept && 1.0 / own.high > 1.0 + floor)
+        problem.ratio.is_some_and(|ratio| {
+            1.0 / ratio.median >= 1.0 + self.rule.accept && 1.0 / ratio.high > 1.0 + self.floor
+        })
     }
 
-    fn loses(&self, rule: &AcceptanceRule, floor: f64) -> bool {
-        self.ratio.is_some_and(|own| own.median > 1.0 + rule.revert_above && own.low > 1.0 + floor)
+    fn loses(&self, problem: &RivalProblem) -> bool {
+        problem
+            .ratio
+            .is_some_and(|ratio| ratio.median > 1.0 + self.rule.revert_above && ratio.low > 1.0 + self.floor)
     }
-}
 
-fn canonical(problems: &[RivalProblem]) -> impl Iterator<Item = &RivalProblem> {
-    problems.iter().filter(|one| one.canonical)
-}
-
-/// One that is slower on a problem and faster on others by more is a trade and not slower.
-fn revert(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<String> {
-    let slower: Vec<&RivalProblem> = canonical(problems).filter(|one| one.loses(rule, floor)).collect();
-    let sum: f64 = canonical(problems).filter_map(|one| one.ratio).map(|own| own.median.ln()).sum();
-    let worst = slower.first()?.ratio?;
-    let count = canonical(problems).count();
-    (sum > 0.0).then(|| {
-        format!(
-            "slower by more than {} on {} of {count} canonical problems (`{}`: {:+.1} %)",
-            share(rule.revert_above),
-            slower.len(),
-            slower[0].problem,
-            (worst.median - 1.0) * 100.0
-        )
-    })
-}
-
-fn refusal(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<String> {
-    let count = canonical(problems).count();
-    let wanted = rule.on.min(count).max(1);
-    let gaining = canonical(problems).filter(|one| one.gains(rule, floor)).count();
-    if gaining < wanted {
-        return Some(format!(
-            "faster by {} with the interval above the noise floor of {} on {gaining} of {count} canonical problems; \
-             {wanted} are needed",
-            share(rule.accept),
-            share(floor)
-        ));
+    fn canonical(&self) -> impl Iterator<Item = &RivalProblem> {
+        self.problems.iter().filter(|problem| problem.canonical)
     }
-    // Whatever does not gain must not lose.
-    let others = problems.iter().filter(|one| !one.gains(rule, floor));
-    let mut losses = others.filter_map(|one| one.ratio.map(|own| (one, own.high - 1.0)));
-    if let Some((one, loss)) = losses.find(|(_, loss)| *loss > WORSE_MAX) {
-        let (loss, most) = (share(loss), share(WORSE_MAX));
-        return Some(format!("`{}` may be slower by {loss}; at most {most} is borne", one.problem));
+
+    /// `2 of 3 canonical problems` gain.
+    fn gaining(&self) -> (usize, String) {
+        let gaining = self.canonical().filter(|problem| self.gains(problem)).count();
+        (gaining, format!("{gaining} of {} canonical problems", self.canonical().count()))
     }
-    let least = 1.0 + claimable(floor);
-    for one in problems {
-        match one.tail {
-            None => return Some(format!("`{}` has too few samples to compare its p90", one.problem)),
-            Some(tail) if tail.low > least => {
-                let loss = share(tail.low - 1.0);
-                return Some(format!("the p90 of `{}` is worse by {loss} at least", one.problem));
-            }
-            Some(_) => {}
+
+    fn gained(&self) -> String {
+        format!("faster by {} or more on {}", share(self.rule.accept), self.gaining().1)
+    }
+
+    /// One that is slower on a problem and faster on others by more is a trade and not slower.
+    fn revert(&self) -> Option<String> {
+        let slower: Vec<&RivalProblem> = self.canonical().filter(|problem| self.loses(problem)).collect();
+        let sum: f64 =
+            self.canonical().filter_map(|problem| problem.ratio).map(|ratio| ratio.median.ln()).sum();
+        let worst = slower.first()?.ratio?;
+        (sum > 0.0).then(|| {
+            format!(
+                "slower by more than {} on {} of {} canonical problems (`{}`: {:+.1} %)",
+                share(self.rule.revert_above),
+                slower.len(),
+                self.canonical().count(),
+                slower[0].problem,
+                (worst.median - 1.0) * 100.0
+            )
+        })
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let wanted = self.rule.on.min(self.canonical().count()).max(1);
+        let (gaining, of) = self.gaining();
+        if gaining < wanted {
+            let (accept, floor) = (share(self.rule.accept), share(self.floor));
+            return Some(format!(
+                "faster by {accept} with the interval above the noise floor of {floor} on {of}; {wanted} are needed"
+            ));
         }
+        // Whatever does not gain must not lose.
+        let others = self.problems.iter().filter(|problem| !self.gains(problem));
+        let mut losses = others.filter_map(|problem| problem.ratio.map(|ratio| (problem, ratio.high - 1.0)));
+        if let Some((problem, loss)) = losses.find(|(_, loss)| *loss > WORSE_MAX) {
+            let (loss, most) = (share(loss), share(WORSE_MAX));
+            return Some(format!("`{}` may be slower by {loss}; at most {most} is borne", problem.problem));
+        }
+        let least = 1.0 + claimable(self.floor);
+        self.problems.iter().find_map(|RivalProblem { problem, tail, .. }| match tail {
+            None => Some(format!("`{problem}` has too few samples to compare its p90")),
+            Some(tail) if tail.low > least => {
+                Some(format!("the p90 of `{problem}` is worse by {} at least", share(tail.low - 1.0)))
+            }
+            Some(_) => None,
+        })
     }
-    None
-}
 
-fn gains(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> String {
-    let gaining = canonical(problems).filter(|one| one.gains(rule, floor)).count();
-    let count = canonical(problems).count();
-    format!("faster by {} or more on {gaining} of {count} canonical problems", share(rule.accept))
-}
-
-/// Under a noise floor above the allowed loss, only an interval that lies wholly below it shows so.
-fn not_slower(rule: &AcceptanceRule, floor: f64, problems: &[RivalProblem]) -> Option<bool> {
-    if canonical(problems).any(|one| one.loses(rule, floor)) {
-        return Some(false);
+    /// Under a noise floor above the allowed loss, only an interval that lies wholly below it shows so.
+    fn not_slower(&self) -> Option<bool> {
+        if self.canonical().any(|problem| self.loses(problem)) {
+            return Some(false);
+        }
+        let most = self.rule.revert_above;
+        let is_shown = |problem: &RivalProblem| {
+            self.floor <= most || problem.ratio.is_some_and(|ratio| ratio.high <= 1.0 + most)
+        };
+        self.canonical().all(is_shown).then_some(true)
     }
-    let is_shown = |one: &RivalProblem| {
-        floor <= rule.revert_above || one.ratio.is_some_and(|own| own.high <= 1.0 + rule.revert_above)
-    };
-    canonical(problems).all(is_shown).then_some(true)
 }
 
 fn share(value: f64) -> String {
@@ -219,8 +216,7 @@ pub fn tail_ratio(candidate_ns: &[f64], rival_ns: &[f64], seed: u64) -> Option<I
     };
     let ratios: Vec<f64> =
         (0..TAIL_RESAMPLES).map(|_| resampled(candidate_ns) / resampled(rival_ns)).collect();
-    let ratios = sorted(&ratios);
-    let interval = Interval { low: quantile(&ratios, 0.025), high: quantile(&ratios, 0.975) };
+    let interval = Interval::of(&ratios);
     (interval.low.is_finite() && interval.high.is_finite()).then_some(interval)
 }
 

@@ -4,7 +4,6 @@ pub mod acceptance;
 pub mod noise;
 pub mod paired;
 pub mod policy;
-pub mod rank_test;
 pub mod regression;
 pub mod stats;
 pub mod stopping;

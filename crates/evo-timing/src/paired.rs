@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
-use super::stats::{below, median, median_in_place, quantile};
+use super::stats::{Interval, below, median, median_in_place};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedComparison {
@@ -19,7 +19,6 @@ pub struct PairedComparison {
     pub log_ratio: f64,
     pub low: f64,
     pub high: f64,
-    pub delta: f64,
 }
 
 /// The smallest difference that may be claimed over a noise floor: twice the floor, 0.5 % at least.
@@ -31,27 +30,20 @@ pub fn compare(processes: &[Vec<f64>], noise_floor: f64, seed: u64) -> PairedCom
     compare_resampled(processes, noise_floor, seed).0
 }
 
-/// The bootstrap distribution of the median is in ascending order.
+/// With the bootstrap distribution of the median.
 pub fn compare_resampled(
     processes: &[Vec<f64>],
     noise_floor: f64,
     seed: u64,
 ) -> (PairedComparison, Vec<f64>) {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
-    let delta = claimable(noise_floor);
-    if all.is_empty() {
-        let nan = f64::NAN;
-        let decision = PairedDecision::Ambiguous;
-        return (PairedComparison { decision, log_ratio: nan, low: nan, high: nan, delta }, Vec::new());
-    }
-    let mut medians = resampled_medians(processes, 4_000, seed);
-    medians.sort_by(f64::total_cmp);
-    // Percentiles of the bootstrap distribution: the 95 % interval.
-    let (low, high) = (quantile(&medians, 0.025), quantile(&medians, 0.975));
+    let medians = if all.is_empty() { Vec::new() } else { resampled_medians(processes, 4_000, seed) };
+    let Interval { low, high } = Interval::of(&medians);
     // The exact interval of a median does not exist at this level for fewer than six values
     // (`stats::order_interval`), so nothing is claimed then.
-    let decision = if all.len() < 6 { PairedDecision::Ambiguous } else { decide(low, high, delta) };
-    (PairedComparison { decision, log_ratio: median(&all), low, high, delta }, medians)
+    let decision =
+        if all.len() < 6 { PairedDecision::Ambiguous } else { decide(low, high, claimable(noise_floor)) };
+    (PairedComparison { decision, log_ratio: median(&all), low, high }, medians)
 }
 
 /// The relative difference between the medians of the first and the second half of blocks, in the order in which they
@@ -97,7 +89,7 @@ fn resampled_medians(processes: &[Vec<f64>], resamples: usize, seed: u64) -> Vec
                 // resample.
                 series.extend((0..blocks.len()).map(|_| blocks[below(&mut random, blocks.len())]));
             }
-            if series.is_empty() { f64::NAN } else { median_in_place(&mut series) }
+            median_in_place(&mut series)
         })
         .collect()
 }

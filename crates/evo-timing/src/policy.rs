@@ -64,36 +64,20 @@ pub fn eager() -> SamplePolicy {
     SamplePolicy { samples_max: 200, interval: 0.01, limit_ms: 150.0, ..contender() }
 }
 
-/// For a device that has just been kept busy by the measurement before.
+/// For a device that gates or the measurement before have kept busy.
 pub fn warm(policy: SamplePolicy) -> SamplePolicy {
     SamplePolicy { warmup_ms: policy.warmup_ms.min(WARM_MS), ..policy }
 }
 
 /// A window of samples or two of the kernel itself: caches, and a batch of the right size.
 const WARM_MS: f64 = 30.0;
-
 /// For a device that may have been idle.
 const DEEP_WARM_MS: f64 = 300.0;
-const DEEP_BUSY_MS: f64 = 30.0;
-
-/// For a device that gates have kept busy for some hundred milliseconds.
-pub fn busy(policy: SamplePolicy) -> SamplePolicy {
-    SamplePolicy { warmup_ms: policy.warmup_ms.min(DEEP_BUSY_MS), ..policy }
-}
 
 /// Warm-up to a steady state, then 5 s at most. A quiet device reaches the interval in a tenth of that; on a noisy
 /// one, more samples of the same noise would not help.
 pub fn deep() -> SamplePolicy {
-    SamplePolicy {
-        screen: false,
-        samples_min: 30,
-        samples_max: 10_000,
-        interval: 0.005,
-        warmup_ms: DEEP_WARM_MS,
-        limit_ms: 5_000.0,
-        abandon_above_ns: None,
-        race: None,
-    }
+    SamplePolicy { samples_max: 10_000, warmup_ms: DEEP_WARM_MS, limit_ms: 5_000.0, ..contender() }
 }
 
 pub fn within(policy: SamplePolicy, most: Option<Duration>) -> SamplePolicy {

@@ -196,19 +196,6 @@ mod tests {
         (alarms, found, noisy)
     }
 
-    #[test]
-    fn a_ratio_within_the_noise_is_not_faster() {
-        let found = |ratio_high, floor| {
-            let (ratio, ratio_low) = (ratio_high - 0.1, ratio_high - 0.25);
-            let decision = RegressionDecision::Noisy;
-            decide(0.02, &RegressionFinding { decision, ratio, ratio_low, ratio_high, floor, p: 1.0 })
-        };
-        // Seen with equal code on a busy host: the baseline differed from itself by 35 %.
-        assert_eq!(found(0.94, 0.35), RegressionDecision::Noisy);
-        assert_eq!(found(0.7, 0.35), RegressionDecision::Pass);
-        assert_eq!(found(0.94, 0.03), RegressionDecision::Pass);
-    }
-
     /// 1,000 runs of each with `EVO_GATE_RUNS=1000 cargo test --release -p evo-timing error_rates -- --nocapture`; fewer
     /// here, because a build without optimization takes minutes for them.
     #[test]
@@ -266,6 +253,11 @@ mod tests {
         check(1.0, 0.005, 0.03, 1.0, Noisy);
         check(1.0, 0.03, 0.005, 1.0, Noisy);
         check(0.8, 0.1, 0.05, 1.0, Pass);
+        // Within the noise is not faster, as seen with equal code on a busy host: the baseline differed from itself by
+        // 35 %.
+        check(0.84, 0.1, 0.35, 1.0, Noisy);
+        check(0.6, 0.1, 0.35, 1.0, Pass);
+        check(0.84, 0.1, 0.03, 1.0, Pass);
         check(3.0, 0.1, 0.05, 0.0003, Regression);
         check(f64::NAN, 0.1, 0.05, 0.001, Noisy);
         check(1.0, 0.005, f64::NAN, 1.0, Noisy);

@@ -14,6 +14,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// The 95 % interval that resamples give; NaN for none.
+    pub fn of(resamples: &[f64]) -> Interval {
+        let ascending = sorted(resamples);
+        Interval { low: quantile(&ascending, 0.025), high: quantile(&ascending, 0.975) }
+    }
+
     pub fn relative_half_width(&self, center: f64) -> f64 {
         if center == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / center.abs() }
     }
@@ -83,9 +89,7 @@ fn order_rank(n: usize) -> usize {
 
 /// `resamples` series are pieced together from blocks of `block` neighbors. Deterministic for a seed.
 pub fn bootstrap_interval(samples: &[f64], resamples: usize, block: usize, seed: u64) -> Interval {
-    let mut medians = bootstrap_medians(samples, resamples, block, seed);
-    medians.sort_by(f64::total_cmp);
-    Interval { low: quantile(&medians, 0.025), high: quantile(&medians, 0.975) }
+    Interval::of(&bootstrap_medians(samples, resamples, block, seed))
 }
 
 pub fn bootstrap_medians(samples: &[f64], resamples: usize, block: usize, seed: u64) -> Vec<f64> {

@@ -16,72 +16,36 @@ const STABLE_CHANGE: f64 = 0.05;
 
 /// `elapsed_ms` into sampling; `None` means go on.
 pub fn decide(samples_ns: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
-    if samples_ns.is_empty() {
-        return None;
-    }
     let ascending = sorted(samples_ns);
-    // Before the minimum is asked for: a hopeless variant should not take up that many samples.
-    if hopeless(&ascending, policy) {
+    let fastest = *ascending.first()?;
+    // Before the minimum is asked for: a hopeless variant should not take up that many samples. Two at least, so that a
+    // single disturbed sample does not condemn a variant.
+    if policy.abandon_above_ns.is_some_and(|above| ascending.len() >= 2 && fastest > above) {
         return Some(StopRule::Abandoned);
     }
-    if let Some(rule) = policy.race {
-        return race(&ascending, elapsed_ms, policy, rule);
-    }
-    if policy.screen {
-        return screen(&ascending, elapsed_ms, policy);
-    }
     let center = quantile(&ascending, 0.5);
-    let needed =
-        (policy.samples_min as usize).min(if center > LONG_CALL_NS { LONG_CALL_SAMPLES } else { usize::MAX });
-    if ascending.len() >= needed {
-        if order_interval(&ascending).relative_half_width(center) < policy.interval {
-            return Some(StopRule::Interval);
-        }
-        if stopped_shrinking(samples_ns) {
-            return Some(StopRule::Stable);
-        }
+    let is_plain = policy.race.is_none() && !policy.screen;
+    let most_needed = if is_plain && center > LONG_CALL_NS { LONG_CALL_SAMPLES } else { usize::MAX };
+    let is_over = ascending.len() >= policy.samples_max as usize || elapsed_ms >= policy.limit_ms;
+    let limit = is_over.then_some(StopRule::Limit);
+    if ascending.len() < (policy.samples_min as usize).min(most_needed) {
+        return limit;
     }
-    limit(ascending.len(), elapsed_ms, policy)
-}
-
-/// Two samples at least, so that a single disturbed sample does not condemn a variant.
-fn hopeless(ascending: &[f64], policy: &SamplePolicy) -> bool {
-    policy.abandon_above_ns.is_some_and(|above| ascending.len() >= 2 && ascending[0] > above)
-}
-
-/// A screening goes on when samples disagree, or when the median lies within 5 % of the limit that decides.
-fn screen(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
-    if ascending.len() < policy.samples_min as usize {
-        return limit(ascending.len(), elapsed_ms, policy);
-    }
-    let center = quantile(ascending, 0.5);
-    let spread = (quantile(ascending, 0.75) - quantile(ascending, 0.25)) / center;
-    let close = policy.abandon_above_ns.is_some_and(|above| (center / above - 1.0).abs() < 0.05);
-    if spread < 0.02 && !close {
-        return Some(StopRule::Screen);
-    }
-    limit(ascending.len(), elapsed_ms, policy).map(|_| StopRule::Screen)
-}
-
-/// A race goes on until the interval lies to one side of the time to beat, or is as tight as it has to be for a
-/// ranking.
-fn race(ascending: &[f64], elapsed_ms: f64, policy: &SamplePolicy, rule: RacePolicy) -> Option<StopRule> {
-    if ascending.len() < policy.samples_min as usize {
-        return limit(ascending.len(), elapsed_ms, policy);
-    }
-    let interval = order_interval(ascending);
-    if rule.rival_ns.is_some_and(|rival| interval.low > rival || interval.high < rival) {
-        return Some(StopRule::Separated);
-    }
-    if interval.relative_half_width(quantile(ascending, 0.5)) < policy.interval {
-        return Some(StopRule::Interval);
-    }
-    limit(ascending.len(), elapsed_ms, policy)
-}
-
-fn limit(samples: usize, elapsed_ms: f64, policy: &SamplePolicy) -> Option<StopRule> {
-    let done = samples >= policy.samples_max as usize || elapsed_ms >= policy.limit_ms;
-    done.then_some(StopRule::Limit)
+    let interval = order_interval(&ascending);
+    let tight = (interval.relative_half_width(center) < policy.interval).then_some(StopRule::Interval);
+    let rule = if let Some(RacePolicy { rival_ns }) = policy.race {
+        // Until the interval lies to one side of the time to beat, or is as tight as it has to be for a ranking.
+        let is_separated = rival_ns.is_some_and(|rival| interval.low > rival || interval.high < rival);
+        is_separated.then_some(StopRule::Separated).or(tight)
+    } else if policy.screen {
+        // On where samples disagree, or where the median lies within 5 % of the limit that decides.
+        let spread = (quantile(&ascending, 0.75) - quantile(&ascending, 0.25)) / center;
+        let is_close = policy.abandon_above_ns.is_some_and(|above| (center / above - 1.0).abs() < 0.05);
+        (is_over || spread < 0.02 && !is_close).then_some(StopRule::Screen)
+    } else {
+        tight.or_else(|| stopped_shrinking(samples_ns).then_some(StopRule::Stable))
+    };
+    rule.or(limit)
 }
 
 /// By the last 64 samples the median's interval narrowed by less than 5 %: more of the same noise no longer helps.

@@ -12,20 +12,21 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Gate, VerdictKind};
+use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{
-    BinaryRef, BlockAnswer, Candidate, CheckPlan, Depth, DescribedGpu, InstrumentedBuild, MeasureAnswer,
-    PROTOCOL_VERSION, PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
+    BinaryRef, BlockAnswer, Candidate, DescribedGpu, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION,
+    PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
 };
 use evo_space::genome::ContentHash;
 
 use super::canary;
-use super::judge::{CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
+use super::judge::{Answers, CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
 use super::measure::{SampleSource, measure};
 use super::stand::{BlockSize, Stand};
 use super::wire::{ReportPhase, Wire};
 use evo_system::process::{Orphaned, REQUEST};
 use evo_timing::paired::interleave;
+use evo_timing::stats::median;
 use flate2::read::GzDecoder;
 
 /// Serves requests until stdin closes or `Shutdown` comes. `build` names the gates and the timing that this worker
@@ -78,33 +79,39 @@ impl Server {
         }
         match request {
             Request::Hello { device, expected_cache, support_cubin, reference_kernels, lease } => {
-                let greeting = Greeting { device, expected_cache, support_cubin, reference_kernels, lease };
-                self.open(greeting)
+                self.open(&device, expected_cache, support_cubin, reference_kernels, lease)
             }
             Request::Describe => Ok(Response::Described { gpus: described() }),
-            Request::Prepare { check, plans } => self.prepare(&check, &plans),
+            Request::Prepare { check, plans } => {
+                let (judge, mut report) = self.at_work()?;
+                judge.rehearse(&check, &plans, &mut report)?;
+                Ok(Response::Prepared)
+            }
             Request::Load { slot, candidate } => self.load(slot, &candidate),
-            Request::Gate { slot, gate, depth, plans } => self.gate(slot, gate, depth, &plans),
+            Request::Gate { slot, gate, depth, plans } => {
+                let (judge, mut report) = self.at_work()?;
+                Ok(Response::GateDone(Box::new(judge.gate(slot, gate, depth, &plans, &mut report))))
+            }
             Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
             Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
             Request::Run { slot, plan, calls, warmup, unguarded } => {
-                self.run(slot, &plan, calls.saturating_add(warmup), unguarded)
+                let (judge, mut report) = self.at_work()?;
+                let calls = calls.saturating_add(warmup);
+                let ran = judge.run_plain(slot, &plan, calls, unguarded, &mut report);
+                let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
+                Ok(Response::Ran { launches, buffers })
             }
             Request::Block { slot, plan, mode, block_ms, check } => {
                 Ok(self.block(slot, &plan, mode, block_ms, check))
             }
             Request::HandOut { slot, plan, seed_index, folder, expected } => {
-                let Server { wire, judge, .. } = self;
-                let judge = judge.as_mut().ok_or_else(no_device)?;
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                let (judge, mut report) = self.at_work()?;
                 let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected), &mut report);
                 handed.map_err(refusal_error)?;
                 Ok(Response::HandedOut)
             }
             Request::JudgeForeign { slot, plan, seed_index, folder } => {
-                let Server { wire, judge, .. } = self;
-                let judge = judge.as_mut().ok_or_else(no_device)?;
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                let (judge, mut report) = self.at_work()?;
                 let answer = judge.judge_foreign(slot, &plan, seed_index, &folder, &mut report);
                 Ok(Response::GateDone(Box::new(answer)))
             }
@@ -124,19 +131,32 @@ impl Server {
         self.judge.as_mut().ok_or_else(no_device)
     }
 
-    fn open(&mut self, greeting: Greeting) -> Result<Response, DeviceError> {
-        let Greeting { device, expected_cache, support_cubin, reference_kernels, lease } = greeting;
+    /// The judge, and whom it tells what it is about to do.
+    fn at_work(&mut self) -> Result<(&mut Judge, impl FnMut(Phase, &str)), DeviceError> {
+        let Server { wire, judge, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        Ok((judge, |phase, detail: &str| wire.phase(phase, detail)))
+    }
+
+    fn open(
+        &mut self,
+        device: &str,
+        expected_cache: Option<PathBuf>,
+        support_cubin: Option<PathBuf>,
+        reference_kernels: Option<ReferenceKernels>,
+        lease: Option<WorkerLease>,
+    ) -> Result<Response, DeviceError> {
         if let Some(lease) = &lease {
             let pace = Duration::from_millis(lease.beat_ms.max(1));
             let begun = self.wire.begin_lease(lease.nonce.clone(), pace, &Response::Beat);
             begun.map_err(|error| harness(format!("the worker cannot start its threads: {error}")))?;
         }
-        self.wire.phase(Phase::Opening, &device);
+        self.wire.phase(Phase::Opening, device);
         start_threads()?;
         let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
         let (support, references) = hashes.unwrap_or_default();
         let support = self.as_file(support_cubin, support)?;
-        let device = evo_device::open::open(&device, support.path.as_deref(), self.rooms.clone())?;
+        let device = evo_device::open::open(device, support.path.as_deref(), self.rooms.clone())?;
         let info = Box::new(device.info().clone());
         let mut own = Judge::new(device, expected_cache);
         if let Some(kernels) = reference_kernels {
@@ -168,14 +188,6 @@ impl Server {
         let copy = written.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
         Ok(FileOrCopy { path: Some(copy.path().to_path_buf()), _copy: Some(copy) })
     }
-}
-
-struct Greeting {
-    device: String,
-    expected_cache: Option<PathBuf>,
-    support_cubin: Option<PathBuf>,
-    reference_kernels: Option<ReferenceKernels>,
-    lease: Option<WorkerLease>,
 }
 
 struct FileOrCopy {
@@ -219,21 +231,12 @@ fn start_threads() -> Result<(), DeviceError> {
 impl Server {
     fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
         self.wire.phase(Phase::Loading, &candidate.label);
-        let binaries: Result<Vec<_>, _> =
-            candidate.builds.iter().map(|build| self.binary(&build.binary)).collect();
-        let binaries = binaries?;
-        let reference = match &candidate.reference {
-            Some((reference, _)) => Some(self.binary(reference)?),
-            None => None,
-        };
-        let single = match &candidate.reference_single {
-            Some(single) => Some(self.binary(single)?),
-            None => None,
-        };
-        let prepare = match &candidate.prepare {
-            Some((prepare, _)) => Some(self.binary(prepare)?),
-            None => None,
-        };
+        let builds = candidate.builds.iter().map(|build| self.binary(&build.binary));
+        let binaries = builds.collect::<Result<Vec<_>, _>>()?;
+        let mut given = |binary: Option<&BinaryRef>| binary.map(|binary| self.binary(binary)).transpose();
+        let reference = given(candidate.reference.as_ref().map(|(binary, _)| binary))?;
+        let single = given(candidate.reference_single.as_ref())?;
+        let prepare = given(candidate.prepare.as_ref().map(|(binary, _)| binary))?;
         self.seed = candidate.check.seed;
         let references = ReferenceBinaries {
             own: reference.as_deref(),
@@ -281,26 +284,6 @@ impl Server {
         }
     }
 
-    fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        judge.rehearse(check, plans, &mut |phase, detail| wire.phase(phase, detail))?;
-        Ok(Response::Prepared)
-    }
-
-    fn gate(
-        &mut self,
-        slot: u8,
-        gate: Gate,
-        depth: Depth,
-        plans: &[ProblemPlan],
-    ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        let answer = judge.gate(slot, gate, depth, plans, &mut |phase, detail| wire.phase(phase, detail));
-        Ok(Response::GateDone(Box::new(answer)))
-    }
-
     fn measure(
         &mut self,
         slot: u8,
@@ -314,7 +297,7 @@ impl Server {
         // full measurements.
         let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
         let mut report = |phase, detail: &str| wire.phase(phase, detail);
-        let prepared = match judge.prepare_timed(slot, plan, turns, &mut report) {
+        let prepared = match judge.prepare_timed(slot, plan, turns, Answers::Needed, &mut report) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(refused(refusal)),
         };
@@ -332,21 +315,6 @@ impl Server {
         Ok(Response::Measured(Box::new(answer)))
     }
 
-    fn run(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        calls: u32,
-        unguarded: bool,
-    ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        let ran =
-            judge.run_plain(slot, plan, calls, unguarded, &mut |phase, detail| wire.phase(phase, detail));
-        let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
-        Ok(Response::Ran { launches, buffers })
-    }
-
     fn pair(
         &mut self,
         plans: &[ProblemPlan; 2],
@@ -358,7 +326,8 @@ impl Server {
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let mut prepared = Vec::new();
         for (slot, plan) in (0u8..).zip(plans) {
-            let ready = judge.prepare_paired(slot, plan, &mut |phase, detail| wire.phase(phase, detail));
+            let mut report = |phase, detail: &str| wire.phase(phase, detail);
+            let ready = judge.prepare_timed(slot, plan, Turns::Several, Answers::NotNeeded, &mut report);
             prepared.push(ready.map_err(refusal_error)?);
         }
         // Each rival's block is sized once, so that all of its blocks are alike.
@@ -370,7 +339,7 @@ impl Server {
                 Some(size) => size,
                 None => *sizes[slot].insert(BlockSize::find(&mut stand, mode, block_ms)?),
             };
-            size.run(&mut stand, mode)
+            Ok(median(&size.samples(&mut stand, mode)?))
         })?;
         let telemetry = judge.device().telemetry();
         Ok(Response::Paired(PairedTimes { telemetry, ..paired }))
@@ -414,7 +383,7 @@ impl Server {
             Some(own) => kept.insert(own),
             None => {
                 let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                let timed = judge.prepare_timed(slot, plan, Turns::Several, &mut report)?;
+                let timed = judge.prepare_timed(slot, plan, Turns::Several, Answers::Needed, &mut report)?;
                 kept.insert(KeptProblem { slot, plan: plan.clone(), timed, sizes: Vec::new() })
             }
         };

@@ -99,12 +99,7 @@ impl BlockSize {
         Ok(BlockSize { samples: samples.clamp(1.0, 200.0) as u32, batch })
     }
 
-    /// The median in nanoseconds. One sample before is not counted: the rival has just left its data in the caches.
-    pub fn run(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
-        Ok(median(&self.samples(bench, mode)?))
-    }
-
-    /// The same with every sample, nanoseconds a call.
+    /// Nanoseconds a call. One sample before is not counted: the rival has just left its data in the caches.
     pub fn samples(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<Vec<f64>, DeviceError> {
         bench.sample(mode, 1, self.batch)?;
         bench.sample(mode, self.samples, self.batch)

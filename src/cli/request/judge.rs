@@ -357,7 +357,7 @@ impl ReadyRequest {
             let Recorded { ruling, number, incumbent, .. } =
                 parts.record(log, iterations::incumbent(log.folder()))?;
             let acceptance = json!({
-                "decision": ruling.decision.to_string(),
+                "decision": ruling.decision,
                 "why": ruling.why,
                 "number": number,
                 "accepted": incumbent.is_some_and(|best| best.number == number),

@@ -95,7 +95,7 @@ fn sanitized(setup: &DeviceSetup, arguments: &SelftestArgs, seed: u64) -> Result
     })?;
     let passed = rows.iter().all(|row| row.passed != Some(false));
     let exit = if passed { ExitCode::Done } else { ExitCode::Failed };
-    let (name, version) = (tool.kind.name(), tool.version.to_string());
+    let (name, version) = (tool.kind.as_str(), tool.version.to_string());
     if arguments.json {
         let tool = SelftestTool { name, version };
         return Ok(Answer::of(exit, &SanitizedAnswer { device: &info, seed, tool, passed, rows: &rows }));

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use evo_protocol::schema::ConfigurationObject;
 use evo_space::Size;
 use evo_space::explain::Removal;
 use evo_space::genome::{Configuration, Genome};
@@ -31,12 +30,10 @@ pub struct SpaceJson<'a> {
     seconds: f64,
     parameters: Vec<ParameterJson<'a>>,
     constraints: Vec<ConstraintJson<'a>>,
-    #[schemars(with = "ConfigurationObject")]
     default: Configuration,
     default_is_valid: bool,
     /// The default that the file states, where the nearest valid point took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<ConfigurationObject>")]
     default_stated: Option<&'a Configuration>,
     groups: usize,
     nodes: usize,
@@ -78,7 +75,6 @@ pub struct SpaceAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<ConfigurationObject>>")]
     pub sample: Option<Vec<Configuration>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckJson>,
@@ -88,13 +84,11 @@ pub struct SpaceAnswer {
 
 #[derive(Serialize, JsonSchema)]
 pub struct NeighborsJson {
-    #[schemars(with = "ConfigurationObject")]
     pub of: Configuration,
     pub kind: String,
     /// An integer of any size; null where counting would mean to find them all first.
     #[schemars(with = "Option<u64>")]
     pub count: Option<Box<RawValue>>,
-    #[schemars(with = "Vec<ConfigurationObject>")]
     pub points: Vec<Configuration>,
 }
 
@@ -179,13 +173,11 @@ pub fn object(inquiry: &SpaceInquiry, answer: SpaceAnswer) -> serde_json::Result
 
 #[derive(Serialize, JsonSchema)]
 pub struct CheckJson {
-    #[schemars(with = "ConfigurationObject")]
     configuration: Configuration,
     pub valid: bool,
     #[schemars(with = "Option<i64>")]
     index: Option<Box<RawValue>>,
     violations: Vec<ViolationJson>,
-    #[schemars(with = "Option<ConfigurationObject>")]
     nearest_valid: Option<Configuration>,
 }
 

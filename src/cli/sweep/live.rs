@@ -1,6 +1,6 @@
 //! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evo_device::probe::DeviceChoice;
@@ -22,11 +22,12 @@ use crate::cli::error::CliError;
 use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::session::{self, DeviceSetup};
 use crate::cli::{device_lane, judge, words};
-use crate::compile::VariantFarm;
+use crate::compile::CompileFarm;
+use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, LaneIdentity, LanePart, Message, SanitizePlan, Utilization, single};
+use crate::engine::{Inbox, LaneIdentity, LanePart, SanitizePlan, Utilization, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::{StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -172,7 +173,7 @@ impl LiveSubject {
     ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
-        let farm = farm(&self.setup, inbox)?;
+        let farm = CompileFarm::start(self.setup.farm.clone())?;
         let mut lanes = self.lanes(kernel)?;
         let is_several = lanes.len() > 1;
         let lane = &mut lanes.first_mut().ok_or_else(|| CliError::harness("no lane was started"))?.lane;
@@ -237,7 +238,14 @@ impl LiveSubject {
             warnings,
             ..header(device)
         };
-        Ok(Stage { recipe, compilers: Box::new(farm), lanes, anchors, header, notices })
+        Ok(Stage {
+            recipe,
+            compilers: Box::new(LiveCompilers { farm, inbox: inbox.sender() }),
+            lanes,
+            anchors,
+            header,
+            notices,
+        })
     }
 
     fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
@@ -280,14 +288,4 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
         DeviceKind::Cuda => DeviceLimits::of_arch(&choice.arch),
         DeviceKind::Replay => None,
     }
-}
-
-pub fn farm(setup: &DeviceSetup, inbox: &Inbox<Vec<Binary>>) -> Result<VariantFarm, CliError> {
-    let sender = Mutex::new(inbox.sender());
-    let deliver = move |ticket, outcome| {
-        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-        // The engine may be gone already at the end of a run.
-        let _ = sender.send(Message::Compiled(ticket, outcome));
-    };
-    Ok(VariantFarm::start(setup.farm.clone(), Box::new(deliver))?)
 }

@@ -26,7 +26,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::output;
 use super::report::after_sweep;
-use crate::clock::CommandClock;
+use crate::budget::CommandClock;
 
 pub use execute::execute;
 pub use plan::{SweepPlan, SweepSubject};

@@ -17,13 +17,12 @@ use super::live::LiveSubject;
 use super::prior::{Prior, PriorSource};
 use super::replayed::ReplayedSubject;
 use super::sanitized;
-use crate::budget::Budget;
+use crate::budget::{Budget, CommandClock};
 use crate::cli::args::{ResumeMode, SweepArgs};
 use crate::cli::error::CliError;
 use crate::cli::{cache, seed};
-use crate::clock::CommandClock;
 use crate::engine::{Options, SanitizePlan};
-use crate::journal::record::{FORMAT_UNEDITED, StudyHeader, now};
+use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::replay::device::PREFIX;
 use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
@@ -200,7 +199,7 @@ impl SweepPlan<'_> {
     /// The header of a study on that device which does not say yet what is compiled and judged.
     pub fn header(&self, device: DeviceInfo) -> StudyHeader {
         StudyHeader {
-            format: FORMAT_UNEDITED,
+            format: FORMAT,
             verdict_version: VERDICT_VERSION,
             evo: env!("CARGO_PKG_VERSION").to_string(),
             // The study's own name is known once its folder is.

@@ -407,11 +407,11 @@ fn ranges_that_do_not_fit() {
       = hint: this is the default configuration: BLOCK=128 PER_THREAD=1 UNROLL=true
 
     error: the reference kernel `saxpy_naive` takes other arguments than it is given:
-                the space passes        the source takes
-           >  1 x: i16 buffer           const float *x
-              2 y: f32 buffer, written  float *y
-              3 a: f32                  float a
-              4 n: i32                  int n
+                the space passes  the source takes
+           >  1 x: i16 buffer     const float *x
+              2 y: f32 buffer     float *y
+              3 a: f32            float a
+              4 n: i32            int n
       --> space.toml:24:13
        |
     24 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
@@ -452,12 +452,12 @@ fn a_reference_with_other_arguments() {
       = hint: an argument is declared with the `dtype`, the `role` and in the place that the source gives it
 
     error: the reference kernel `saxpy_naive` takes other arguments than it is given:
-                the space passes        the source takes
-              1 x: f32 buffer           const float *x
-              2 y: f32 buffer, written  float *y
-           >  3 w: f32 buffer           float a
-           >  4 a: f32                  int n
-           >  5 n: i32                  (nothing)
+                the space passes  the source takes
+              1 x: f32 buffer     const float *x
+              2 y: f32 buffer     float *y
+           >  3 w: f32 buffer     float a
+           >  4 a: f32            int n
+           >  5 n: i32            (nothing)
       --> space.toml:25:13
        |
     25 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }
@@ -486,11 +486,11 @@ fn a_kernel_with_other_arguments() {
       = hint: an argument is declared with the `dtype`, the `role` and in the place that the source gives it
 
     error: the reference kernel `saxpy_naive` takes other arguments than it is given:
-                the space passes        the source takes
-           >  1 x: f64 buffer           const float *x
-              2 y: f32 buffer, written  float *y
-              3 a: f32                  float a
-              4 n: i32                  int n
+                the space passes  the source takes
+           >  1 x: f64 buffer     const float *x
+              2 y: f32 buffer     float *y
+              3 a: f32            float a
+              4 n: i32            int n
       --> space.toml:24:13
        |
     24 | reference = { source = "naive.cu", entry = "saxpy_naive", grid = "ceil_div(N, 256)", block = 256 }

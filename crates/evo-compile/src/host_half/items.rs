@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lines::SourceLines;
+use crate::lines::SourceLines;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
@@ -137,7 +137,7 @@ impl ItemReader<'_> {
             return (self.lines.word(open) == "{").then_some(open + 1);
         }
         if self.lines.is_word(at) && next(1) == "(" && (self.macros)(word) {
-            let end = self.closing(at + 1)? + 1;
+            let end = self.lines.closing(at + 1)? + 1;
             // `KERNEL(name)(int n) { … }` begins a function.
             if matches!(self.lines.word(end), "(" | "{") {
                 return None;
@@ -206,18 +206,6 @@ impl ItemReader<'_> {
             None => (ItemKind::Other, own.of_others()),
         };
         self.items.push(SourceItem { kind, names, tokens: open.start..end, body });
-    }
-
-    fn closing(&self, open: usize) -> Option<usize> {
-        let mut depth = 0;
-        (open..self.lines.tokens.len()).find(|at| {
-            match self.lines.word(*at) {
-                "(" => depth += 1,
-                ")" => depth -= 1,
-                _ => {}
-            }
-            depth == 0
-        })
     }
 }
 

@@ -3,10 +3,11 @@
 //! What one file names of another decides what the device half needs. All other files stay included, by the compiler.
 //! Only files below the include folders are read, which the author of the space file names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use super::lines::{DirectiveLine, SourceLines, included_name};
+use crate::lines::{DirectiveLine, NamedFile, SourceLines, included};
 
 /// Files that are put in place at most, each time they are included, and how deep; beyond, nothing is.
 const FILES_MAX: usize = 64;
@@ -36,8 +37,7 @@ pub fn merge(
     has_host_code: &dyn Fn(&str) -> bool,
 ) -> Option<MergedSource> {
     let folders: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
-    let (files, out, changes, known) = (0, String::new(), Vec::new(), HashMap::new());
-    let mut merger = Merger { folders, has_host_code, files, out, changes, known };
+    let mut merger = Merger::new(folders, has_host_code);
     let own = own.replace(['\\', '"', '\n'], "_");
     merger.put(text, &own, None, 0)?;
     let merged = MergedSource { text: merger.out, changes: merger.changes };
@@ -72,39 +72,30 @@ struct Merger<'a> {
     files: usize,
     out: String,
     changes: Vec<FileChange>,
+    headers: HashMap<PathBuf, Option<Rc<Header>>>,
     /// Of files that were asked: headers of a library are reached in thousands of ways.
-    known: HashMap<PathBuf, KnownLead>,
+    leads: HashMap<PathBuf, bool>,
 }
 
-/// At which depths a file is known to lead to host code, or not to: from a greater depth fewer files can be reached.
-#[derive(Debug, Default)]
-struct KnownLead {
-    yes_to: Option<usize>,
-    no_from: Option<usize>,
+struct Header {
+    text: String,
+    has_host_code: bool,
+    includes: Vec<PathBuf>,
 }
 
-impl KnownLead {
-    fn at(&self, depth: usize) -> Option<bool> {
-        let yes = self.yes_to.filter(|own| depth <= *own).map(|_| true);
-        yes.or(self.no_from.filter(|own| depth >= *own).map(|_| false))
-    }
-
-    fn learn(&mut self, depth: usize, leads: bool) {
-        match leads {
-            true => self.yes_to = self.yes_to.max(Some(depth)),
-            false => self.no_from = Some(self.no_from.map_or(depth, |own| own.min(depth))),
+impl<'a> Merger<'a> {
+    fn new(folders: Vec<PathBuf>, has_host_code: &'a dyn Fn(&str) -> bool) -> Merger<'a> {
+        Merger {
+            folders,
+            has_host_code,
+            files: 0,
+            out: String::new(),
+            changes: Vec::new(),
+            headers: HashMap::new(),
+            leads: HashMap::new(),
         }
     }
-}
 
-struct Included {
-    path: PathBuf,
-    text: String,
-    /// The compiler would not find it from the place of another file.
-    only_here: bool,
-}
-
-impl Merger<'_> {
     /// `None` if there is too much of the text.
     fn put(&mut self, text: &str, name: &str, folder: Option<&Path>, depth: usize) -> Option<()> {
         // What cannot be read is left to the compiler.
@@ -113,11 +104,11 @@ impl Merger<'_> {
             return Some(());
         };
         let mut done = 0;
-        for directive in lines.directives.iter().filter(|own| own.word == "include") {
-            let Some(wanted) = included_name(text, directive) else { continue };
-            let quoted = text[directive.range.clone()].contains('"');
-            let Some(file) = self.find(wanted, quoted, folder) else { continue };
-            if !file.only_here && !self.leads_to_host_code(&file, depth) {
+        for directive in lines.directives.iter().filter(is_include) {
+            let Some(file) = included(text, directive) else { continue };
+            let Some((path, only_here)) = self.find(&file, folder) else { continue };
+            let Some(header) = self.header(&path) else { continue };
+            if !only_here && !self.leads_to_host_code(&path) {
                 continue;
             }
             self.files += 1;
@@ -128,7 +119,7 @@ impl Merger<'_> {
             let rest = line + text[directive.range.clone()].matches('\n').count() + 1;
             self.out.push_str(&text[done..directive.range.start]);
             done = directive.range.end;
-            self.put_file(&file, wanted, depth)?;
+            self.put_file(&path, &header.text, file.name().unwrap_or_default(), depth)?;
             self.change(name, rest);
             // Behind the directive's own line.
             done = text[done..].find('\n').map_or(text.len(), |at| done + at + 1);
@@ -137,21 +128,21 @@ impl Merger<'_> {
         Some(())
     }
 
-    fn put_file(&mut self, file: &Included, name: &str, depth: usize) -> Option<()> {
-        let pragmas = SourceLines::read(&file.text).map_or(Vec::new(), |lines| {
+    fn put_file(&mut self, path: &Path, text: &str, name: &str, depth: usize) -> Option<()> {
+        let pragmas = SourceLines::read(text).map_or(Vec::new(), |lines| {
             let once =
                 |own: &&DirectiveLine| own.word == "pragma" && lines.words_of(own) == ["pragma", "once"];
             lines.directives.iter().filter(once).map(|own| own.range.clone()).collect()
         });
-        let folder = file.path.parent();
+        let folder = path.parent();
         if pragmas.is_empty() {
             self.change(name, 1);
-            return self.put(&file.text, name, folder, depth + 1);
+            return self.put(text, name, folder, depth + 1);
         }
         // In one source with others the pragma has no meaning; a macro of the file's own name does what it does.
-        let mut text = file.text.clone();
+        let mut text = text.to_string();
         pragmas.into_iter().for_each(|own| text.replace_range(own.clone(), &" ".repeat(own.len())));
-        let letters = file.path.display().to_string();
+        let letters = path.display().to_string();
         let letters: String =
             letters.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         self.begin_line();
@@ -163,24 +154,23 @@ impl Merger<'_> {
         Some(())
     }
 
-    fn leads_to_host_code(&mut self, file: &Included, depth: usize) -> bool {
-        if let Some(leads) = self.known.get(&file.path).and_then(|own| own.at(depth)) {
-            return leads;
+    /// Whether it is, or includes in the end, a file with host code.
+    fn leads_to_host_code(&mut self, path: &Path) -> bool {
+        if let Some(leads) = self.leads.get(path) {
+            return *leads;
         }
-        let leads = (self.has_host_code)(&file.text) || self.includes_host_code(file, depth);
-        self.known.entry(file.path.clone()).or_default().learn(depth, leads);
+        let mut open = vec![path.to_path_buf()];
+        let mut reached: HashSet<PathBuf> = open.iter().cloned().collect();
+        let mut leads = false;
+        while let Some(path) = open.pop().filter(|_| !leads) {
+            let Some(header) = self.header(&path) else { continue };
+            leads = header.has_host_code || self.leads.get(&path) == Some(&true);
+            let known = self.leads.get(&path) == Some(&false);
+            let more = header.includes.iter().filter(|own| !known && reached.insert(own.to_path_buf()));
+            open.extend(more.cloned());
+        }
+        self.leads.insert(path.to_path_buf(), leads);
         leads
-    }
-
-    fn includes_host_code(&mut self, file: &Included, depth: usize) -> bool {
-        let Some(lines) = SourceLines::read(&file.text).filter(|_| depth < DEPTH_MAX) else { return false };
-        let mut included = lines.directives.iter().filter(|own| own.word == "include");
-        included.any(|directive| {
-            let Some(wanted) = included_name(&file.text, directive) else { return false };
-            let quoted = file.text[directive.range.clone()].contains('"');
-            let found = self.find(wanted, quoted, file.path.parent());
-            found.is_some_and(|inner| self.leads_to_host_code(&inner, depth + 1))
-        })
     }
 
     fn change(&mut self, file: &str, line: usize) {
@@ -196,23 +186,41 @@ impl Merger<'_> {
         }
     }
 
-    fn find(&self, name: &str, quoted: bool, folder: Option<&Path>) -> Option<Included> {
-        if name.contains(['"', '\\', '\n']) || name.is_empty() {
-            return None;
-        }
+    /// Where a file is, and whether the compiler would not find it from the place of another file.
+    fn find(&self, file: &NamedFile<'_>, folder: Option<&Path>) -> Option<(PathBuf, bool)> {
+        let name = file.name().filter(|name| !name.contains(['"', '\\']) && !name.is_empty())?;
+        let quoted = matches!(file, NamedFile::Quoted(_));
         let beside = folder.filter(|_| quoted).map(|folder| folder.join(name));
         let in_folders = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
         let beside = beside.filter(|path| path.is_file());
         // A name that climbs is allowed in a header, and in no source.
         let only_here = beside.is_some() && (in_folders.is_none() || name.contains(".."));
         let path = beside.or(in_folders)?.canonicalize().ok()?;
-        if !self.folders.iter().any(|folder| path.starts_with(folder)) {
-            return None;
-        }
-        let length = path.metadata().ok()?.len();
-        let text = (length <= BYTES_MAX).then(|| std::fs::read_to_string(&path).ok()).flatten()?;
-        Some(Included { path, text, only_here })
+        self.folders.iter().any(|folder| path.starts_with(folder)).then_some((path, only_here))
     }
+
+    fn header(&mut self, path: &Path) -> Option<Rc<Header>> {
+        if let Some(known) = self.headers.get(path) {
+            return known.clone();
+        }
+        let is_short = path.metadata().is_ok_and(|found| found.len() <= BYTES_MAX);
+        let text = is_short.then(|| std::fs::read_to_string(path).ok()).flatten();
+        let header = text.map(|text| {
+            let has_host_code = (self.has_host_code)(&text);
+            let lines = SourceLines::read(&text);
+            let directives = lines.iter().flat_map(|lines| &lines.directives).filter(is_include);
+            let files = directives.filter_map(|own| included(&text, own));
+            let includes = files.filter_map(|file| Some(self.find(&file, path.parent())?.0)).collect();
+            Rc::new(Header { has_host_code, includes, text })
+        });
+        self.headers.insert(path.to_path_buf(), header.clone());
+        header
+    }
+}
+
+/// The other words that name a file mean something else than its text in this place.
+fn is_include(directive: &&DirectiveLine) -> bool {
+    directive.word == "include"
 }
 
 #[cfg(test)]
@@ -268,34 +276,11 @@ mod tests {
                 calls.set(calls.get() + 1);
                 text.contains("HOST")
             };
-            let mut merger = Merger {
-                folders: vec![folder.path().canonicalize().unwrap()],
-                has_host_code: &has_host_code,
-                files: 0,
-                out: String::new(),
-                changes: Vec::new(),
-                known: HashMap::new(),
-            };
-            let first = merger.find("0.h", true, None).unwrap();
-            assert_eq!(merger.leads_to_host_code(&first, 0), expected, "{last}");
+            let mut merger = Merger::new(vec![folder.path().canonicalize().unwrap()], &has_host_code);
+            let (first, _) = merger.find(&NamedFile::Quoted("0.h"), None).unwrap();
+            assert_eq!(merger.leads_to_host_code(&first), expected, "{last}");
             assert!(calls.get() <= 16, "{}", calls.get());
         }
-    }
-
-    /// From a greater depth a file is not reached that is from a smaller one, in whichever order they are asked.
-    #[test]
-    fn what_is_known_at_a_depth_says_nothing_of_others() {
-        let mut own = KnownLead::default();
-        assert_eq!(own.at(3), None);
-        own.learn(9, false);
-        own.learn(4, true);
-        assert_eq!(
-            [3, 4, 5, 8, 9, 10].map(|depth| own.at(depth)),
-            [Some(true), Some(true), None, None, Some(false), Some(false)]
-        );
-        own.learn(6, true);
-        own.learn(7, false);
-        assert_eq!([6, 7].map(|depth| own.at(depth)), [Some(true), Some(false)]);
     }
 
     #[test]

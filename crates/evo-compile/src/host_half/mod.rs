@@ -7,19 +7,18 @@
 //! nothing.
 
 mod items;
-mod lines;
 mod merge;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::Verdict;
 
+use crate::lines::{DirectiveLine, SourceLines, included};
 use items::{ItemKind, SourceItem};
-pub use lines::SourceLines;
-use lines::{DirectiveLine, included_name};
 
 use super::standard::OF_HOSTS;
 
@@ -77,7 +76,7 @@ pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) ->
     // What is left names the library, or its headers were for the host.
     let names_thrust = String::from_utf8_lossy(&out).contains("thrust::");
     for directive in lines.directives.iter().filter(|own| {
-        !names_thrust && included_name(text, own).is_some_and(|name| name.starts_with("thrust/"))
+        !names_thrust && included_header(text, own).is_some_and(|name| name.starts_with("thrust/"))
     }) {
         out[directive.range.clone()].fill(b' ');
     }
@@ -136,8 +135,12 @@ impl DeviceHalf<'_> {
     }
 }
 
+fn included_header<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
+    included(text, directive)?.name()
+}
+
 fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
-    included_name(text, directive).is_some_and(|name| OF_HOSTS.split(' ').any(|own| own == name))
+    included_header(text, directive).is_some_and(|name| OF_HOSTS.split(' ').any(|own| own == name))
 }
 
 fn suspicious_line(text: &str) -> Option<usize> {
@@ -147,18 +150,12 @@ fn suspicious_line(text: &str) -> Option<usize> {
 
 /// Writes blanks, but for ends of lines and directives.
 fn blank(out: &mut [u8], lines: &SourceLines<'_>, start: usize, end: usize) {
-    let mut directives = lines.directives.iter().filter(|own| own.range.end > start).peekable();
-    let mut at = start;
-    while at < end {
-        while directives.next_if(|own| own.range.end <= at).is_some() {}
-        if let Some(own) = directives.peek().filter(|own| own.range.contains(&at)) {
-            at = own.range.end;
-            continue;
+    let overlaps = |range: &&Range<usize>| range.start < end && range.end > start;
+    let kept: Vec<_> = lines.directives.iter().map(|own| &own.range).filter(overlaps).collect();
+    for (at, byte) in out.iter_mut().enumerate().take(end).skip(start) {
+        if !matches!(byte, b'\n' | b'\r') && !kept.iter().any(|range| range.contains(&at)) {
+            *byte = b' ';
         }
-        if !matches!(out[at], b'\n' | b'\r') {
-            out[at] = b' ';
-        }
-        at += 1;
     }
 }
 

@@ -1,6 +1,6 @@
 //! A checked skin over the driver calls, and what each error code means for a variant.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use cudarc::driver::sys;
@@ -96,6 +96,50 @@ pub fn create_stream() -> Result<sys::CUstream, DeviceError> {
 pub fn synchronize(stream: sys::CUstream) -> Result<(), DeviceError> {
     // SAFETY: the stream lives as long as its device.
     unsafe { check(sys::cuStreamSynchronize(stream), "device work failed") }
+}
+
+/// The driver stages the values before it returns, so that the caller may change them at once.
+///
+/// # Safety
+/// So many bytes at `target` are memory of the device.
+pub unsafe fn upload<T: Copy>(
+    target: sys::CUdeviceptr,
+    values: &[T],
+    stream: sys::CUstream,
+) -> Result<(), DeviceError> {
+    let source = values.as_ptr().cast::<c_void>();
+    // SAFETY: as the caller promises.
+    let copy = unsafe { sys::cuMemcpyHtoDAsync_v2(target, source, size_of_val(values), stream) };
+    check(copy, "cannot copy to the device")
+}
+
+/// After all work enqueued before.
+///
+/// # Safety
+/// So many bytes at `source` are memory of the device, and any bytes are values of the type.
+pub unsafe fn download<T: Copy>(
+    values: &mut [T],
+    source: sys::CUdeviceptr,
+    stream: sys::CUstream,
+) -> Result<(), DeviceError> {
+    let target = values.as_mut_ptr().cast::<c_void>();
+    // SAFETY: as the caller promises; the slice outlives the synchronization.
+    let copy = unsafe { sys::cuMemcpyDtoHAsync_v2(target, source, size_of_val(values), stream) };
+    check(copy, "cannot copy from the device")?;
+    synchronize(stream)
+}
+
+/// # Safety
+/// So many bytes at both places are memory of the device.
+pub unsafe fn copy(
+    source: sys::CUdeviceptr,
+    target: sys::CUdeviceptr,
+    bytes: u64,
+    stream: sys::CUstream,
+) -> Result<(), DeviceError> {
+    // SAFETY: as the caller promises.
+    let copy = unsafe { sys::cuMemcpyDtoDAsync_v2(target, source, bytes as usize, stream) };
+    check(copy, "cannot copy on the device")
 }
 
 pub fn memory_free() -> Result<u64, DeviceError> {

@@ -4,14 +4,13 @@
 //! rewritten with another pattern and the output changes.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 
 use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 
 use super::buffer::{Buffer, GUARD_BYTES, Zone};
-use super::driver::check;
+use super::driver::{self, check};
 use super::read_only::ReadOnlyCopy;
 use super::support::Support;
 use super::zone_table::ZoneTable;
@@ -115,37 +114,23 @@ impl GuardedMemory {
                 format!("{length} bytes at {offset} do not fit `{}` ({} bytes)", buffer.name, buffer.bytes);
             return Err(DeviceError::plain(VerdictKind::HarnessError, text));
         }
-        let source = bytes.as_ptr().cast::<c_void>();
-        // SAFETY: the length was checked against the allocation; the driver stages pageable host memory before it
-        // returns, so the caller may change it at once.
-        unsafe {
-            let copy = sys::cuMemcpyHtoDAsync_v2(buffer.pointer() + offset, source, bytes.len(), self.stream);
-            check(copy, "cannot copy to the device")
-        }
+        // SAFETY: the length was checked against the allocation.
+        unsafe { driver::upload(buffer.pointer() + offset, bytes, self.stream) }
     }
 
     /// Copies the whole buffer to the host, after all work enqueued before.
     pub fn read(&self, id: BufferId) -> Result<Vec<u8>, DeviceError> {
         let buffer = self.get(id)?;
         let mut bytes = vec![0u8; buffer.bytes as usize];
-        let target = bytes.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the vector is as long as the copy and lives past the synchronization.
-        unsafe {
-            let copy = sys::cuMemcpyDtoHAsync_v2(target, buffer.pointer(), bytes.len(), self.stream);
-            check(copy, "cannot copy from the device")?;
-        }
-        super::driver::synchronize(self.stream)?;
+        // SAFETY: the vector is as long as the buffer.
+        unsafe { driver::download(&mut bytes, buffer.pointer(), self.stream)? };
         Ok(bytes)
     }
 
     pub fn copy(&self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
         let (from, to) = (self.get(from)?, self.get(to)?);
-        let bytes = from.bytes.min(to.bytes) as usize;
-        // SAFETY: both allocations are at least `bytes` long.
-        unsafe {
-            let copy = sys::cuMemcpyDtoDAsync_v2(to.pointer(), from.pointer(), bytes, self.stream);
-            check(copy, "cannot copy on the device")
-        }
+        // SAFETY: both allocations are at least so long.
+        unsafe { driver::copy(from.pointer(), to.pointer(), from.bytes.min(to.bytes), self.stream) }
     }
 
     pub fn copy_part(&self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
@@ -160,10 +145,7 @@ impl GuardedMemory {
         }
         let (source, target) = (from.pointer() + part.source, to.pointer() + part.target);
         // SAFETY: both ranges lie inside their allocations.
-        unsafe {
-            let copy = sys::cuMemcpyDtoDAsync_v2(target, source, part.bytes as usize, self.stream);
-            check(copy, "cannot copy on the device")
-        }
+        unsafe { driver::copy(source, target, part.bytes, self.stream) }
     }
 
     pub fn fill(&self, id: BufferId, pattern: u32) -> Result<(), DeviceError> {

@@ -130,19 +130,14 @@ impl Support {
     /// A hash of any range that begins at a multiple of four bytes.
     pub fn hash_range(&self, data: sys::CUdeviceptr, bytes: u64) -> Result<u64, DeviceError> {
         let results = self.results;
-        self.upload(self.results, &[0u64])?;
-        let grid = blocks(bytes / 4);
-        self.launch("evo_hash", [grid, 1], &mut [arg(&data), arg(&bytes), arg(&results)])?;
-        Ok(self.download::<u64>(1)?[0])
+        self.count("evo_hash", blocks(bytes / 4), &mut [arg(&data), arg(&bytes), arg(&results)])
     }
 
     /// How many blocks of 4 KiB the device heap can still give, after all work enqueued before: 1,888 where nobody has
     /// any, counted in 0.2 s. Kernels that give everything back never change it (H100, driver 580).
     pub fn heap_left(&self) -> Result<u64, DeviceError> {
         let results = self.results;
-        self.upload(self.results, &[0u64])?;
-        self.launch("evo_heap_left", [1, 1], &mut [arg(&results)])?;
-        Ok(self.download::<u64>(1)?[0])
+        self.count("evo_heap_left", 1, &mut [arg(&results)])
     }
 
     pub fn count_pattern(&self, buffer: &Buffer, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
@@ -152,10 +147,8 @@ impl Support {
         let wide = u64::from(pattern) << 32 | u64::from(pattern);
         let pattern: u64 = if dtype.bytes() == 8 { wide } else { u64::from(pattern) };
         let size = dtype.bytes() as u32;
-        self.upload(self.results, &[0u64])?;
         let mut arguments = [arg(&data), arg(&elements), arg(&size), arg(&pattern), arg(&results)];
-        self.launch("evo_count", [blocks(elements), 1], &mut arguments)?;
-        Ok(self.download::<u64>(1)?[0])
+        self.count("evo_count", blocks(elements), &mut arguments)
     }
 
     pub fn compare(
@@ -255,87 +248,59 @@ impl Support {
         Ok(widen(&bytes[..size], dtype))
     }
 
-    fn upload<T: Copy>(&self, target: u64, values: &[T]) -> Result<(), DeviceError> {
-        let source = values.as_ptr().cast::<c_void>();
-        // SAFETY: callers keep within AREA_BYTES; the driver stages pageable memory before returning.
-        unsafe {
-            let copy = sys::cuMemcpyHtoDAsync_v2(target, source, size_of_val(values), self.stream);
-            check(copy, "cannot copy to the device")
-        }
+    /// One number that a kernel adds to, from 0.
+    fn count(&self, name: &str, grid: u32, arguments: &mut [*mut c_void]) -> Result<u64, DeviceError> {
+        // SAFETY: the area is longer than that.
+        unsafe { driver::upload(self.results, &[0u64], self.stream)? };
+        self.launch(name, [grid, 1], arguments)?;
+        Ok(self.download::<u64>(1)?[0])
     }
 
     fn download<T: Copy + Default>(&self, count: usize) -> Result<Vec<T>, DeviceError> {
         let mut values = vec![T::default(); count];
-        let target = values.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the vector is as long as the copy and outlives the synchronization; T is plain data.
-        unsafe {
-            let copy = sys::cuMemcpyDtoHAsync_v2(target, self.results, count * size_of::<T>(), self.stream);
-            check(copy, "cannot copy from the device")?;
-        }
-        driver::synchronize(self.stream)?;
+        // SAFETY: callers keep within AREA_BYTES; T is plain data.
+        unsafe { driver::download(&mut values, self.results, self.stream)? };
         Ok(values)
     }
 
     pub fn smear(&self, pattern: u32, multiprocessors: u32, shared_bytes: u64) -> Result<(), DeviceError> {
-        let function = self.functions["evo_smear"];
         let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let words = (shared_bytes / 4) as u32;
-        let mut arguments = [arg(&pattern), arg(&words)];
-        // SAFETY: the function belongs to our loaded module; the arguments have the types of support.cu.
+        // SAFETY: the function belongs to our loaded module.
         unsafe {
-            let set = sys::cuFuncSetAttribute(function, attribute, shared_bytes as i32);
+            let set = sys::cuFuncSetAttribute(self.functions["evo_smear"], attribute, shared_bytes as i32);
             check(set, "cannot ask for all shared memory")?;
-            let result = sys::cuLaunchKernel(
-                function,
-                // Several times as many blocks: one that ends early makes room for a second on its
-                // multiprocessor, and none must be left out.
-                4 * multiprocessors,
-                1,
-                1,
-                1024,
-                1,
-                1,
-                shared_bytes as u32,
-                self.stream,
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            );
-            check(result, "evo_smear")
         }
+        let words = (shared_bytes / 4) as u32;
+        // Several times as many blocks: one that ends early makes room for a second on its multiprocessor, and none must
+        // be left out.
+        let shape = ([4 * multiprocessors, 1], 1024, shared_bytes as u32);
+        self.launch_on(self.stream, "evo_smear", shape, &mut [arg(&pattern), arg(&words)])
     }
 
     pub fn delay(&self, seed: u64, multiprocessors: u32, stream: sys::CUstream) -> Result<(), DeviceError> {
-        let cycles = DELAY_CYCLES;
-        let mut arguments = [arg(&seed), arg(&cycles)];
-        // SAFETY: as above.
-        unsafe {
-            let function = self.functions["evo_delay"];
-            let (grid, block) = (2 * multiprocessors, 512);
-            let arguments = arguments.as_mut_ptr();
-            let result =
-                sys::cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, arguments, ptr::null_mut());
-            check(result, "evo_delay")
-        }
+        let shape = ([2 * multiprocessors, 1], 512, 0);
+        self.launch_on(stream, "evo_delay", shape, &mut [arg(&seed), arg(&DELAY_CYCLES)])
     }
 
     fn launch(&self, name: &str, grid: [u32; 2], arguments: &mut [*mut c_void]) -> Result<(), DeviceError> {
+        self.launch_on(self.stream, name, (grid, BLOCK, 0), arguments)
+    }
+
+    /// The shape is blocks, threads of a block, and bytes of shared memory.
+    fn launch_on(
+        &self,
+        stream: sys::CUstream,
+        name: &str,
+        ([columns, rows], threads, shared): ([u32; 2], u32, u32),
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DeviceError> {
+        let (function, arguments) = (self.functions[name], arguments.as_mut_ptr());
+        let none = ptr::null_mut();
         // SAFETY: `arguments` point to live values of the types in support.cu, in its order.
-        unsafe {
-            let result = sys::cuLaunchKernel(
-                self.functions[name],
-                grid[0],
-                grid[1],
-                1,
-                BLOCK,
-                1,
-                1,
-                0,
-                self.stream,
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            );
-            check(result, name)
-        }
+        let result = unsafe {
+            sys::cuLaunchKernel(function, columns, rows, 1, threads, 1, 1, shared, stream, arguments, none)
+        };
+        check(result, name)
     }
 }
 

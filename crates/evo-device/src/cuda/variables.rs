@@ -9,7 +9,6 @@ use super::driver::{self, check};
 use super::support::Support;
 use crate::device::VariableState;
 use crate::symbols::{self, VariablePlace};
-use crate::variable;
 
 struct DeviceVariable {
     name: String,
@@ -90,7 +89,7 @@ impl DeviceVariables {
         let all = own.chain(self.constants.iter().map(|own| own.symbol.as_str()));
         let Some(mut position) = symbols::meant(all, name) else {
             let own = self.own.iter().map(|own| own.name.as_str());
-            return Err(variable::missing(
+            return Err(symbols::missing(
                 name,
                 own.chain(self.constants.iter().map(|own| own.name.as_str())).collect(),
             ));
@@ -98,12 +97,12 @@ impl DeviceVariables {
         if let Some(constant) = position.checked_sub(self.own.len()) {
             let place = self.constants.remove(constant);
             let found = address_of(self.module, &place.symbol).filter(|(_, bytes)| *bytes == place.bytes);
-            let (address, _) = found.ok_or_else(|| variable::missing(name, vec![place.name.as_str()]))?;
+            let (address, _) = found.ok_or_else(|| symbols::missing(name, vec![place.name.as_str()]))?;
             self.own.push(DeviceVariable::new(address, place)?);
             position = self.own.len() - 1;
         }
         let found = &self.own[position];
-        variable::check_size(name, found.bytes, bytes)?;
+        symbols::check_size(name, found.bytes, bytes)?;
         Ok(found)
     }
 

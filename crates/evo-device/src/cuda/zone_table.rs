@@ -3,8 +3,6 @@
 //! A device holds hundreds of buffers, and their zones are checked after every checked run. Two memory operations for
 //! each zone would cost milliseconds of calls; one kernel over all zones costs some tens of microseconds.
 
-use std::ffi::c_void;
-
 use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 
@@ -92,22 +90,12 @@ impl ZoneTable {
         if values.is_empty() {
             return Ok(());
         }
-        // SAFETY: `target` is one of the three parts, each long enough for `count` entries; the driver stages
-        // pageable memory before it returns.
-        unsafe {
-            let source = values.as_ptr().cast::<c_void>();
-            let copy = sys::cuMemcpyHtoDAsync_v2(target, source, size_of_val(values), self.stream);
-            check(copy, "cannot copy to the device")
-        }
+        // SAFETY: `target` is one of the three parts, each long enough for `count` entries.
+        unsafe { driver::upload(target, values, self.stream) }
     }
 
     fn download<T: Copy>(&self, source: sys::CUdeviceptr, values: &mut [T]) -> Result<(), DeviceError> {
-        // SAFETY: as above; the slice outlives the synchronization.
-        unsafe {
-            let target = values.as_mut_ptr().cast::<c_void>();
-            let copy = sys::cuMemcpyDtoHAsync_v2(target, source, size_of_val(values), self.stream);
-            check(copy, "cannot copy from the device")?;
-        }
-        driver::synchronize(self.stream)
+        // SAFETY: as above.
+        unsafe { driver::download(values, source, self.stream) }
     }
 }

@@ -18,8 +18,9 @@ use super::instrument::{
     AccessChecker, CheckerHandle, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
 };
 use super::module::HostModule;
-use super::pool::{ProcessorPool, SharedLaunch};
+use super::pool::ProcessorPool;
 use super::runner::Work;
+use super::shared_launch::SharedLaunch;
 use super::store::{BufferStore, cannot_protect, misuse, pass_on_to_store};
 use super::{launch, machine, tensor_map};
 use crate::device::{

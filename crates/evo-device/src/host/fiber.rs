@@ -20,7 +20,7 @@ pub const COLOR_SHIFT: u32 = 10;
 /// Mask of a color's offset: 128 colors, 128 bytes apart.
 pub const COLOR_MASK: usize = 16_256;
 /// Version of the layout below, checked when a module is loaded.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// Mirror of `evo_thread`.
 #[repr(C)]
@@ -56,12 +56,7 @@ pub struct Runtime {
     pub stop: extern "C" fn(*mut ThreadRecord, i32, i32, *const c_char),
     pub print: extern "C" fn(*mut ThreadRecord, *const c_char, usize),
     pub relax: extern "C" fn(*mut ThreadRecord),
-    pub copy: extern "C" fn(*mut ThreadRecord, i32, usize, usize, u32) -> u64,
-    pub named: extern "C" fn(*mut ThreadRecord, i32, i32, u32, u32) -> u64,
-    pub is_shared: extern "C" fn(*mut ThreadRecord, usize, usize) -> u64,
-    pub mbarrier: extern "C" fn(*mut ThreadRecord, i32, i32, usize, u64) -> u64,
-    pub bulk: extern "C" fn(*mut ThreadRecord, i32, i32, usize, usize, u64) -> u64,
-    pub group: extern "C" fn(*mut ThreadRecord, i32, i32, usize, u64) -> u64,
+    pub operation: extern "C" fn(*mut ThreadRecord, i32, i32, usize, usize, u64) -> u64,
 }
 
 pub fn record_address(address: usize) -> usize {

@@ -36,80 +36,35 @@ impl Lacking {
 }
 
 /// CUDA's names that nothing here answers to, by what they belong to.
-const NAMES: &[(&str, &[&str])] = &[
+const NAMES: [(&str, &str); 8] = [
     (
         "textures",
-        &[
-            "texture",
-            "cudaTextureObject_t",
-            "tex1D",
-            "tex1Dfetch",
-            "tex1DLod",
-            "tex1DLayered",
-            "tex2D",
-            "tex2DLod",
-            "tex2DLayered",
-            "tex2Dgather",
-            "tex3D",
-            "tex3DLod",
-            "texCubemap",
-            "cudaReadModeElementType",
-            "cudaReadModeNormalizedFloat",
-        ],
+        "texture cudaTextureObject_t tex1D tex1Dfetch tex1DLod tex1DLayered tex2D tex2DLod \
+         tex2DLayered tex2Dgather tex3D tex3DLod texCubemap cudaReadModeElementType \
+         cudaReadModeNormalizedFloat",
     ),
     (
         "surfaces",
-        &[
-            "surface",
-            "cudaSurfaceObject_t",
-            "surf1Dread",
-            "surf1Dwrite",
-            "surf2Dread",
-            "surf2Dwrite",
-            "surf2DLayeredread",
-            "surf2DLayeredwrite",
-            "surf3Dread",
-            "surf3Dwrite",
-            "cudaBoundaryModeTrap",
-            "cudaBoundaryModeClamp",
-            "cudaBoundaryModeZero",
-        ],
+        "surface cudaSurfaceObject_t surf1Dread surf1Dwrite surf2Dread surf2Dwrite surf2DLayeredread \
+         surf2DLayeredwrite surf3Dread surf3Dwrite cudaBoundaryModeTrap cudaBoundaryModeClamp \
+         cudaBoundaryModeZero",
     ),
     (
         "groups of threads across blocks of a cluster or several devices",
-        &[
-            "this_multi_grid",
-            "multi_grid_group",
-            "this_cluster",
-            "cluster_group",
-            "__cluster_barrier_arrive",
-            "__cluster_barrier_wait",
-            "__cluster_map_shared_rank",
-            "__clusterIdx",
-            "__clusterDim",
-            "__clusterRelativeBlockRank",
-            "__cluster_query_shared_rank",
-            "__threadfence_cluster",
-        ],
+        "this_multi_grid multi_grid_group this_cluster cluster_group __cluster_barrier_arrive \
+         __cluster_barrier_wait __cluster_map_shared_rank __clusterIdx __clusterDim \
+         __clusterRelativeBlockRank __cluster_query_shared_rank __threadfence_cluster",
     ),
     (
         "barriers whose two halves stand apart, and barriers with a number",
-        &["barrier_arrive", "barrier_wait", "__barrier_sync_count"],
+        "barrier_arrive barrier_wait __barrier_sync_count",
     ),
-    (
-        "random numbers of cuRAND",
-        &["curandState", "curandState_t", "curand_init", "curand_uniform", "curand_normal"],
-    ),
-    ("matrix fragments of this shape or type", &["nvcuda", "wmma"]),
-    ("atomics of 16 bytes", &["__nv_atomic_load", "__u128AtomicCAS", "__u128AtomicExch"]),
+    ("random numbers of cuRAND", "curandState curandState_t curand_init curand_uniform curand_normal"),
+    ("matrix fragments of this shape or type", "nvcuda wmma"),
+    ("atomics of 16 bytes", "__nv_atomic_load __u128AtomicCAS __u128AtomicExch"),
     (
         "launches by a kernel",
-        &[
-            "cudaStreamFireAndForget",
-            "cudaStreamTailLaunch",
-            "cudaDeviceSynchronize",
-            "cudaStreamCreateWithFlags",
-        ],
+        "cudaStreamFireAndForget cudaStreamTailLaunch cudaDeviceSynchronize cudaStreamCreateWithFlags",
     ),
 ];
 
@@ -165,7 +120,9 @@ fn missing_name(said: &str) -> Option<String> {
     }
     // Compilers say last what else might be meant.
     let said = said.split("did you mean").next().unwrap_or(said);
-    let of = |name: &str| NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(what, _)| *what);
+    let of = |name: &str| {
+        NAMES.iter().find(|(_, names)| names.split(' ').any(|known| known == name)).map(|(what, _)| *what)
+    };
     quoted(said).find_map(|name| of(name).map(|what| format!("`{name}` ({what})")))
 }
 

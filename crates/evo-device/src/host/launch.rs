@@ -107,17 +107,8 @@ mod tests {
     use crate::host::limits;
 
     fn check(change: impl FnOnce(&mut BoundLaunch), expected: Option<&str>) {
-        let mut bound = BoundLaunch {
-            entry: "k".to_string(),
-            grid: [1; 3],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
-            arguments: Vec::new(),
-        };
+        let mut bound =
+            BoundLaunch { entry: "k".to_string(), grid: [1; 3], block: [32, 1, 1], ..BoundLaunch::default() };
         change(&mut bound);
         let result = check_geometry(&bound, &limits(), 2);
         assert_eq!(result.err().and_then(|error| error.cause).as_deref(), expected);

@@ -26,6 +26,7 @@ pub mod room;
 mod runner;
 mod seat;
 mod shared;
+mod shared_launch;
 mod static_shared;
 mod stop;
 mod store;

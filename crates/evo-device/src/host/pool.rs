@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,124 +14,48 @@ use evo_protocol::device::DeviceError;
 
 use super::calls;
 use super::fault;
-use super::instrument::CheckerHandle;
 use super::machine;
-use super::module::HostModule;
 use super::preempt::{self, SliceTicker, TurnClocks};
-use super::runner::{BlockSequence, WINDOW, Work};
-use super::seat::{LaunchMemory, Seat};
-use super::tls;
-use super::zones::SharedVariable;
+use super::runner::{BlockSequence, WINDOW};
+use super::seat::Seat;
+use super::shared_launch::SharedLaunch;
 
 /// As long as that is waited for helpers that were roused: less than what a message may take beyond its samples.
 const ROUSE_MAX: Duration = Duration::from_micros(300);
 
-pub struct SharedLaunch {
-    pub work: Work,
-    pub pattern: Option<u32>,
-    pub statics: tls::Statics,
-    pub zoned: Arc<[SharedVariable]>,
-    pub seats: usize,
-    /// Whether what lies beside shared variables is looked at after a block.
-    pub looks_beside: bool,
-    pub ascends: bool,
-    pub checker: Option<CheckerHandle>,
-    /// Whether another launch follows closely, as in a timed batch.
-    pub closely: bool,
-    next: AtomicU64,
-    stop: AtomicBool,
-    /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
-    early_exit: AtomicI32,
-    error: Mutex<Option<DeviceError>>,
-}
-
-// SAFETY: the argument pointers in `work` are read only while the launch that owns the values waits.
-unsafe impl Send for SharedLaunch {}
-// SAFETY: as above; kernels get copies of the values.
-unsafe impl Sync for SharedLaunch {}
-
-impl SharedLaunch {
-    pub fn new(work: Work, module: &HostModule, pattern: Option<u32>, seats: usize) -> SharedLaunch {
-        SharedLaunch {
-            work,
-            pattern,
-            statics: module.statics,
-            zoned: Arc::clone(&module.zoned),
-            seats,
-            looks_beside: true,
-            ascends: false,
-            checker: None,
-            closely: false,
-            next: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            early_exit: AtomicI32::new(0),
-            error: Mutex::new(None),
+fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
+    let clusters = launch.clusters();
+    // A helper that wakes late spares itself the preparation.
+    if launch.next.load(Ordering::Relaxed) >= clusters {
+        return;
+    }
+    // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
+    let _ = fault::prepare_thread();
+    calls::restrict_thread();
+    let several = launch.work.cluster != [1; 3];
+    let statics = if launch.pattern.is_some() || several { launch.statics.locate() } else { None };
+    if let Err(error) = seat.begin(launch.work, launch.statics, statics) {
+        launch.fail(error);
+        return;
+    }
+    let order = BlockSequence::new(clusters, launch.work.order.filter(|_| !launch.ascends));
+    fault::in_kernel(true);
+    preempt::enter(&seat.clock, seat.section(0, launch.statics.code()));
+    // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
+    while !launch.stop.load(Ordering::Relaxed) {
+        let position = launch.next.fetch_add(1, Ordering::Relaxed);
+        if position >= clusters {
+            break;
+        }
+        seat.clock.block();
+        if let Err(error) = seat.run(launch, order.at(position), statics) {
+            launch.fail(error);
         }
     }
-
-    fn clusters(&self) -> u64 {
-        self.work.grid.iter().zip(self.work.cluster).map(|(blocks, own)| u64::from(blocks / own)).product()
-    }
-
-    fn has_blocks(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.clusters()
-    }
-
-    fn take_part(&self, seat: &mut Seat) {
-        let clusters = self.clusters();
-        // A helper that wakes late spares itself the preparation.
-        if self.next.load(Ordering::Relaxed) >= clusters {
-            return;
-        }
-        // Without its own signal stack a stack overflow on this thread would be nameless, not wrong.
-        let _ = fault::prepare_thread();
-        calls::restrict_thread();
-        let several = self.work.cluster != [1; 3];
-        let statics = if self.pattern.is_some() || several { self.statics.locate() } else { None };
-        if let Err(error) = seat.begin(self.work, self.statics, statics) {
-            self.fail(error);
-            return;
-        }
-        let order = BlockSequence::new(clusters, self.work.order.filter(|_| !self.ascends));
-        fault::in_kernel(true);
-        preempt::enter(&seat.clock, seat.section(0, self.statics.code()));
-        // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
-        while !self.stop.load(Ordering::Relaxed) {
-            let position = self.next.fetch_add(1, Ordering::Relaxed);
-            if position >= clusters {
-                break;
-            }
-            seat.clock.block();
-            if let Err(error) = seat.run(self.memory(), order.at(position), statics) {
-                self.fail(error);
-            }
-        }
-        preempt::leave(&seat.clock);
-        fault::in_kernel(false);
-        if let Some(line) = seat.early_exit() {
-            self.early_exit.store(line, Ordering::Relaxed);
-        }
-    }
-
-    fn memory(&self) -> LaunchMemory<'_> {
-        LaunchMemory {
-            work: &self.work,
-            pattern: self.pattern,
-            code: self.statics.code(),
-            zoned: &self.zoned,
-            looks_beside: self.looks_beside,
-            checker: self.checker,
-        }
-    }
-
-    fn fail(&self, error: DeviceError) {
-        self.stop.store(true, Ordering::Relaxed);
-        lock(&self.error).get_or_insert(error);
-    }
-
-    fn outcome(&self) -> Result<Option<i32>, DeviceError> {
-        let line = self.early_exit.load(Ordering::Relaxed);
-        lock(&self.error).take().map_or(Ok((line != 0).then_some(line)), Err)
+    preempt::leave(&seat.clock);
+    fault::in_kernel(false);
+    if let Some(line) = seat.early_exit() {
+        launch.early_exit.store(line, Ordering::Relaxed);
     }
 }
 
@@ -235,7 +159,7 @@ impl ProcessorPool {
         if job.seats > 1 {
             self.run_together(job)
         } else {
-            job.take_part(&mut self.own);
+            take_part(&job, &mut self.own);
             job.outcome()
         }
     }
@@ -278,7 +202,7 @@ impl ProcessorPool {
             self.relief.wanted.store(*needed, Ordering::Release);
             self.ticker.wake();
         }
-        job.take_part(&mut self.own);
+        take_part(&job, &mut self.own);
         // Who comes now finds nothing to do; who has begun is waited for.
         let mut state = lock(&self.board.state);
         state.job = None;
@@ -323,7 +247,7 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         let Some(job) = state.job.clone().filter(|job| number < job.seats) else { continue };
         state.working += 1;
         drop(state);
-        job.take_part(&mut seat);
+        take_part(&job, &mut seat);
         drop(job);
         let mut state = lock(&board.state);
         state.working -= 1;
@@ -370,7 +294,7 @@ impl Relief {
 fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunch) {
     let clock = Arc::clone(&seat.clock);
     lock(clocks).push(Arc::clone(&clock));
-    job.take_part(&mut seat);
+    take_part(job, &mut seat);
     lock(clocks).retain(|other| !Arc::ptr_eq(other, &clock));
     drop(seat);
     fault::release_thread();

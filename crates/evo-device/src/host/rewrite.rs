@@ -2,7 +2,7 @@
 //! no line moves, so that compiler messages and barrier lines fit the rendered text.
 
 use super::static_shared;
-use super::tokens::{CudaToken, CudaTokenKind, tokenize};
+use super::tokens::{CudaTokenKind, SourceTokens};
 
 #[derive(Debug)]
 pub struct Rewritten {
@@ -14,9 +14,9 @@ pub struct Rewritten {
 }
 
 pub fn rewrite(source: &str) -> Rewritten {
-    let tokens = tokenize(source);
-    let scopes = function_scopes(source, &tokens);
-    let zoned = static_shared::allows_references(source, &tokens, &scopes);
+    let code = &SourceTokens::of(source);
+    let scopes = function_scopes(code);
+    let zoned = static_shared::allows_references(code, &scopes);
     let mut writer = SourceWriter { source, out: String::with_capacity(source.len() + 256), done: 0 };
     let mut launch_bounds = Vec::new();
     let mut aliases: Vec<(String, String)> = Vec::new();
@@ -24,18 +24,18 @@ pub fn rewrite(source: &str) -> Rewritten {
     let mut variables = 0;
     let mut shared_alignment = 0;
     let mut at = 0;
-    while at < tokens.len() {
-        let word = tokens[at].text(source);
-        kernels.step(source, &tokens, at);
+    while at < code.tokens.len() {
+        let word = code.word(at);
+        kernels.step(code, at);
         match word {
             "extern" => {
-                if let Some(declaration) = dynamic_shared(source, &tokens, at) {
+                if let Some(declaration) = dynamic_shared(code, at) {
                     shared_alignment = shared_alignment.max(declaration.alignment);
-                    let text = if scopes[at] { declaration.as_locals() } else { String::new() };
+                    let locals = if scopes[at] { declaration.as_locals() } else { String::new() };
                     if !scopes[at] {
                         aliases.extend(declaration.names);
                     }
-                    writer.replace(tokens[at].start, tokens[declaration.last].end, &text);
+                    writer.replace(code.tokens[at].start, code.tokens[declaration.last].end, &locals);
                     at = declaration.last;
                 }
             }
@@ -43,24 +43,26 @@ pub fn rewrite(source: &str) -> Rewritten {
                 let local = zoned && scopes[at];
                 let kernel = kernels.current();
                 let rewritten =
-                    local.then(|| static_shared::zoned(source, &tokens, at, variables + 1, kernel)).flatten();
+                    local.then(|| static_shared::zoned(code, at, variables + 1, kernel)).flatten();
                 if let Some(declaration) = rewritten {
-                    let (first, last) = (tokens[declaration.first].start, tokens[declaration.last].end);
+                    let (first, last) =
+                        (code.tokens[declaration.first].start, code.tokens[declaration.last].end);
                     writer.replace(first, last, &declaration.text);
                     variables += declaration.count;
                     at = declaration.last;
-                } else if let Some(alignas) = number_alignas(source, &tokens, at + 1) {
+                } else if is_number_alignas(code, at + 1) {
+                    let alignas = code.tokens[at + 1];
                     writer.replace(alignas.start, alignas.end, "__align__");
                 }
             }
-            "__launch_bounds__" => launch_bounds.extend(launch_bound(source, &tokens, at)),
+            "__launch_bounds__" => launch_bounds.extend(launch_bound(code, at)),
             _ => {
                 if let Some((_, element)) = aliases.iter().find(|(name, _)| name == word)
-                    && !is_member(source, &tokens, at)
+                    && !is_member(code, at)
                 {
                     writer.replace(
-                        tokens[at].start,
-                        tokens[at].end,
+                        code.tokens[at].start,
+                        code.tokens[at].end,
                         &format!("(evo_dynamic_shared<{element}>())"),
                     );
                 }
@@ -73,10 +75,10 @@ pub fn rewrite(source: &str) -> Rewritten {
 
 /// Each once, in the source's order.
 pub fn kernel_names(source: &str) -> Vec<String> {
-    let tokens = tokenize(source);
-    let marked = (0..tokens.len()).filter(|at| tokens[*at].text(source) == "__global__");
+    let code = &SourceTokens::of(source);
+    let marked = (0..code.tokens.len()).filter(|at| code.word(*at) == "__global__");
     let mut names: Vec<String> = Vec::new();
-    for name in marked.filter_map(|at| kernel_name(source, &tokens, at)) {
+    for name in marked.filter_map(|at| kernel_name(code, at)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -84,12 +86,12 @@ pub fn kernel_names(source: &str) -> Vec<String> {
     names
 }
 
-fn function_scopes(source: &str, tokens: &[CudaToken]) -> Vec<bool> {
+fn function_scopes(code: &SourceTokens<'_>) -> Vec<bool> {
     let mut scopes: Vec<bool> = Vec::new();
-    let mut inside = Vec::with_capacity(tokens.len());
-    for (at, token) in tokens.iter().enumerate() {
-        match token.text(source) {
-            "{" => scopes.push(!opens_namespace(source, tokens, at)),
+    let mut inside = Vec::with_capacity(code.tokens.len());
+    for at in 0..code.tokens.len() {
+        match code.word(at) {
+            "{" => scopes.push(!opens_namespace(code, at)),
             "}" => drop(scopes.pop()),
             _ => {}
         }
@@ -107,9 +109,9 @@ struct KernelBodies {
 }
 
 impl KernelBodies {
-    fn step(&mut self, source: &str, tokens: &[CudaToken], at: usize) {
-        match tokens[at].text(source) {
-            "__global__" => self.announced = kernel_name(source, tokens, at),
+    fn step(&mut self, code: &SourceTokens<'_>, at: usize) {
+        match code.word(at) {
+            "__global__" => self.announced = kernel_name(code, at),
             // A declaration without a body.
             ";" => self.announced = None,
             "{" => {
@@ -131,22 +133,21 @@ impl KernelBodies {
     }
 }
 
-fn kernel_name(source: &str, tokens: &[CudaToken], at: usize) -> Option<String> {
+fn kernel_name(code: &SourceTokens<'_>, at: usize) -> Option<String> {
     let mut open = at;
     loop {
-        open = (open + 1..tokens.len()).find(|&next| tokens[next].text(source) == "(")?;
-        match tokens[open - 1].text(source) {
+        open = (open + 1..code.tokens.len()).find(|&next| code.word(next) == "(")?;
+        match code.word(open - 1) {
             "__launch_bounds__" | "__cluster_dims__" | "__maxnreg__" | "__attribute__" | "__align__" => {
-                open = closing(source, tokens, open)?;
+                open = code.closing(open)?;
             }
             _ => break,
         }
     }
-    let name = (at..open).rev().find(|&before| {
-        tokens[before].kind == CudaTokenKind::Word
-            && tokens.get(before + 1).is_some_and(|next| matches!(next.text(source), "(" | "<"))
-    })?;
-    Some(tokens[name].text(source).to_string())
+    let name = (at..open)
+        .rev()
+        .find(|&before| code.is(before, CudaTokenKind::Word) && matches!(code.word(before + 1), "(" | "<"))?;
+    Some(code.word(name).to_string())
 }
 
 struct SourceWriter<'a> {
@@ -187,23 +188,22 @@ impl DynamicShared {
     }
 }
 
-fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<DynamicShared> {
-    let text = |at: usize| tokens.get(at).map(|token| token.text(source));
+fn dynamic_shared(code: &SourceTokens<'_>, first: usize) -> Option<DynamicShared> {
     // A brace or `=` before the semicolon means a function or a definition, neither of which is shared
     // memory.
-    let last = (first..tokens.len()).find(|&at| matches!(text(at), Some(";" | "{" | "}" | "=")))?;
-    if text(last) != Some(";") || !(first..last).any(|at| text(at) == Some("__shared__")) {
+    let last = (first..code.tokens.len()).find(|&at| matches!(code.word(at), ";" | "{" | "}" | "="))?;
+    if code.word(last) != ";" || !(first..last).any(|at| code.word(at) == "__shared__") {
         return None;
     }
     let mut words = Vec::new();
     let mut alignment = 0;
     let mut at = first + 1;
     while at < last {
-        match text(at)? {
+        match code.word(at) {
             "__shared__" => {}
             "alignas" | "__align__" | "__attribute__" | "__builtin_align__" => {
-                let close = closing(source, tokens, at + 1)?;
-                let number = (at..close).find_map(|inside| text(inside)?.parse().ok());
+                let close = code.closing(at + 1)?;
+                let number = (at..close).find_map(|inside| code.word(inside).parse().ok());
                 alignment = alignment.max(number.unwrap_or(0));
                 at = close
             }
@@ -211,37 +211,35 @@ fn dynamic_shared(source: &str, tokens: &[CudaToken], first: usize) -> Option<Dy
         }
         at += 1;
     }
-    let bracket = words.iter().position(|&at| text(at) == Some("["))?;
+    let bracket = words.iter().position(|&at| code.word(at) == "[")?;
     let name_at = bracket.checked_sub(1)?;
     // With spaces, or `unsigned char` would become one word.
-    let element = words[..name_at].iter().filter_map(|&at| text(at)).collect::<Vec<_>>().join(" ");
+    let element = words[..name_at].iter().map(|&at| code.word(at)).collect::<Vec<_>>().join(" ");
     if element.is_empty() {
         return None;
     }
     let mut names = Vec::new();
-    for declarator in words[name_at..].split(|&at| text(at) == Some(",")) {
-        let name = text(*declarator.first()?)?.to_string();
-        let after = declarator.iter().position(|&at| text(at) == Some("]"))?;
-        let extents: String = declarator[after + 1..].iter().filter_map(|&at| text(at)).collect();
+    for declarator in words[name_at..].split(|&at| code.word(at) == ",") {
+        let name = code.word(*declarator.first()?).to_string();
+        let after = declarator.iter().position(|&at| code.word(at) == "]")?;
+        let extents: String = declarator[after + 1..].iter().map(|&at| code.word(at)).collect();
         names.push((name, format!("{element}{extents}")));
     }
     Some(DynamicShared { names, last, alignment })
 }
 
 /// `alignas(16)` in the middle of a declaration, which C++ refuses there but CUDA's compiler takes.
-fn number_alignas<'a>(source: &str, tokens: &'a [CudaToken], at: usize) -> Option<&'a CudaToken> {
-    let is_alignas = tokens.get(at)?.text(source) == "alignas";
-    let argument = tokens.get(at + 2)?;
-    (is_alignas && argument.kind == CudaTokenKind::Number).then(|| &tokens[at])
+fn is_number_alignas(code: &SourceTokens<'_>, at: usize) -> bool {
+    code.word(at) == "alignas" && code.is(at + 2, CudaTokenKind::Number)
 }
 
 /// The function name behind `__launch_bounds__(bound, …)` and the text of `bound`.
-fn launch_bound(source: &str, tokens: &[CudaToken], at: usize) -> Option<(String, String)> {
-    let close = closing(source, tokens, at + 1)?;
+fn launch_bound(code: &SourceTokens<'_>, at: usize) -> Option<(String, String)> {
+    let close = code.closing(at + 1)?;
     let mut depth = 0;
     let mut end = close;
-    for (inside, token) in tokens.iter().enumerate().take(close).skip(at + 2) {
-        match token.text(source) {
+    for inside in at + 2..close {
+        match code.word(inside) {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth -= 1,
             // Only a comma outside all brackets ends the first argument: `f(1, 2) * 3` is one.
@@ -252,63 +250,35 @@ fn launch_bound(source: &str, tokens: &[CudaToken], at: usize) -> Option<(String
             _ => {}
         }
     }
-    let bound = source[tokens[at + 2].start..tokens[end].start].trim().replace('\n', " ");
+    let bound = code.source[code.tokens[at + 2].start..code.tokens[end].start].trim().replace('\n', " ");
     // Other attributes with arguments of their own may stand between the bounds and the name.
-    let paren = (close + 1..tokens.len()).find(|&next| {
-        tokens[next].text(source) == "("
-            && !matches!(tokens[next - 1].text(source), "__cluster_dims__" | "__maxnreg__")
+    let paren = (close + 1..code.tokens.len()).find(|&next| {
+        code.word(next) == "(" && !matches!(code.word(next - 1), "__cluster_dims__" | "__maxnreg__")
     })?;
-    let name = &tokens[paren - 1];
-    (name.kind == CudaTokenKind::Word && !bound.is_empty()).then(|| (name.text(source).to_string(), bound))
-}
-
-fn closing(source: &str, tokens: &[CudaToken], open: usize) -> Option<usize> {
-    if tokens.get(open)?.text(source) != "(" {
-        return None;
-    }
-    let mut depth = 0;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.text(source) {
-            "(" => depth += 1,
-            ")" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-    None
+    let named = code.is(paren - 1, CudaTokenKind::Word) && !bound.is_empty();
+    named.then(|| (code.word(paren - 1).to_string(), bound))
 }
 
 /// Whether the `{` at `at` opens a namespace or `extern "C"`, which leave declarations at file scope.
-fn opens_namespace(source: &str, tokens: &[CudaToken], at: usize) -> bool {
-    let Some(previous) = at.checked_sub(1).map(|before| &tokens[before]) else { return false };
+fn opens_namespace(code: &SourceTokens<'_>, at: usize) -> bool {
+    let Some(mut before) = at.checked_sub(1) else { return false };
     // A literal before a brace can only be the language of `extern "C"`.
-    if previous.kind == CudaTokenKind::Text || previous.text(source) == "namespace" {
+    if code.is(before, CudaTokenKind::Text) || code.word(before) == "namespace" {
         return true;
     }
     // Walks back over a name such as `a::b`, whose colons are a mark each.
-    let mut before = at - 1;
-    while before > 0
-        && matches!(tokens[before].text(source), ":" | "inline")
-            | (tokens[before].kind == CudaTokenKind::Word)
-    {
-        if tokens[before].text(source) == "namespace" {
+    while before > 0 && matches!(code.word(before), ":" | "inline") | code.is(before, CudaTokenKind::Word) {
+        if code.word(before) == "namespace" {
             return true;
         }
         before -= 1;
     }
-    tokens[before].text(source) == "namespace"
+    code.word(before) == "namespace"
 }
 
-fn is_member(source: &str, tokens: &[CudaToken], at: usize) -> bool {
-    let before = |distance: usize| at.checked_sub(distance).map(|index| tokens[index].text(source));
-    match before(1) {
-        Some(".") => true,
-        Some(">") => before(2) == Some("-"),
-        Some(":") => before(2) == Some(":"),
-        _ => false,
-    }
+fn is_member(code: &SourceTokens<'_>, at: usize) -> bool {
+    let before = |distance: usize| at.checked_sub(distance).map_or("", |index| code.word(index));
+    matches!((before(2), before(1)), (_, ".") | ("-", ">") | (":", ":"))
 }
 
 #[cfg(test)]

@@ -6,22 +6,12 @@ use std::sync::Arc;
 use evo_protocol::device::DeviceError;
 
 use super::fault::{Range, RangeKind, Registered};
-use super::instrument::CheckerHandle;
 use super::preempt::{self, InterruptSection, TurnClock};
 use super::runner::{ClusterTurns, RUNTIME, Runner, Work, give_way};
+use super::shared_launch::SharedLaunch;
 use super::stop;
 use super::tls;
-use super::zones::{self, SharedVariable};
-
-#[derive(Clone, Copy)]
-pub struct LaunchMemory<'a> {
-    pub work: &'a Work,
-    pub pattern: Option<u32>,
-    pub code: (usize, usize),
-    pub zoned: &'a [SharedVariable],
-    pub looks_beside: bool,
-    pub checker: Option<CheckerHandle>,
-}
+use super::{pattern, zones};
 
 struct SeatPlace {
     runner: Box<Runner>,
@@ -89,11 +79,11 @@ impl Seat {
 
     pub fn run(
         &mut self,
-        launch: LaunchMemory<'_>,
+        launch: &SharedLaunch,
         number: u64,
         statics: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
-        let blocks = blocks_of(launch.work, number);
+        let blocks = blocks_of(&launch.work, number);
         let members: Vec<*mut Runner> =
             self.places[..self.used].iter_mut().map(|place| &raw mut *place.runner).collect();
         let mut turns = SeatTurns { seat: self, launch, statics, blocks: &blocks, current: None };
@@ -124,7 +114,7 @@ fn blocks_of(work: &Work, number: u64) -> Vec<[u32; 3]> {
 
 struct SeatTurns<'a> {
     seat: &'a mut Seat,
-    launch: LaunchMemory<'a>,
+    launch: &'a SharedLaunch,
     statics: Option<(usize, usize)>,
     blocks: &'a [[u32; 3]],
     current: Option<usize>,
@@ -134,8 +124,9 @@ impl SeatTurns<'_> {
     fn fill(&mut self) {
         let several = self.blocks.len() > 1;
         if let (Some(pattern), Some(statics)) = (self.launch.pattern, self.statics) {
+            let (start, bytes) = statics;
             // SAFETY: located by this thread in this launch, which keeps the module loaded.
-            unsafe { tls::fill(statics, pattern) };
+            unsafe { pattern::fill(start, bytes, pattern) };
         }
         for place in &mut self.seat.places[..self.blocks.len()] {
             if let Some(pattern) = self.launch.pattern {
@@ -157,7 +148,7 @@ impl SeatTurns<'_> {
         }
         let (segment, _) = self.statics?;
         // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(self.launch.zoned, segment, pattern, block) }
+        unsafe { zones::check(&self.launch.zoned, segment, pattern, block) }
     }
 
     fn moves(&mut self, rank: usize, comes: bool) {
@@ -188,7 +179,7 @@ impl ClusterTurns for SeatTurns<'_> {
             self.moves(last, false);
         }
         self.moves(rank, true);
-        let section = self.seat.section(rank, self.launch.code);
+        let section = self.seat.section(rank, self.launch.statics.code());
         preempt::enter(&self.seat.clock, section);
     }
 

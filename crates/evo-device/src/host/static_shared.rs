@@ -5,7 +5,7 @@
 //! are, and so does a declaration among the cases of a `switch` or one that is not a plain list of names with
 //! extents.
 
-use super::tokens::{CudaToken, CudaTokenKind};
+use super::tokens::{CudaTokenKind, SourceTokens};
 
 #[derive(Debug)]
 pub struct ZonedShared {
@@ -16,59 +16,52 @@ pub struct ZonedShared {
 }
 
 /// Whether references can stand in for variables in this source.
-pub fn allows_references(source: &str, tokens: &[CudaToken], scopes: &[bool]) -> bool {
-    let text = |at: usize| tokens.get(at).map_or("", |token| token.text(source));
-    (0..tokens.len()).all(|at| match text(at) {
-        "]" if matches!(text(at + 1), "(" | "{") => captures_by_reference(source, tokens, at),
+pub fn allows_references(code: &SourceTokens<'_>, scopes: &[bool]) -> bool {
+    (0..code.tokens.len()).all(|at| match code.word(at) {
+        "]" if matches!(code.word(at + 1), "(" | "{") => captures_by_reference(code, at),
         "struct" | "class" | "union" if scopes[at] => {
             // A name behind it, and then no body: `struct float4 x`.
-            !matches!(text(at + 1), "{") && !matches!(text(at + 2), "{" | ":")
+            !matches!(code.word(at + 1), "{") && !matches!(code.word(at + 2), "{" | ":")
         }
         // It may not jump over a reference.
         "goto" => false,
-        "decltype" | "typeof" | "__typeof__" => text(at + 3) != ")",
+        "decltype" | "typeof" | "__typeof__" => code.word(at + 3) != ")",
         _ => true,
     })
 }
 
-fn captures_by_reference(source: &str, tokens: &[CudaToken], close: usize) -> bool {
-    let open = (0..close).rev().find(|&at| tokens[at].text(source) == "[");
+fn captures_by_reference(code: &SourceTokens<'_>, close: usize) -> bool {
+    let open = (0..close).rev().find(|&at| code.word(at) == "[");
     let Some(open) = open else { return false };
-    let list: Vec<&str> = tokens[open + 1..close].iter().map(|token| token.text(source)).collect();
+    let list: Vec<&str> = (open + 1..close).map(|at| code.word(at)).collect();
     list.split(|word| *word == ",").all(|entry| entry.first() == Some(&"&"))
 }
 
 /// Rewrites the declaration whose `__shared__` stands at `at`, in a function of the kernel `kernel` or in one that any
 /// kernel may call; its variables get numbers from `number` on.
-pub fn zoned(
-    source: &str,
-    tokens: &[CudaToken],
-    at: usize,
-    number: usize,
-    kernel: Option<&str>,
-) -> Option<ZonedShared> {
-    let text = |at: usize| tokens.get(at).map_or("", |token| token.text(source));
-    if in_directive(source, tokens[at].start) || among_cases(source, tokens, at) {
+pub fn zoned(code: &SourceTokens<'_>, at: usize, number: usize, kernel: Option<&str>) -> Option<ZonedShared> {
+    if in_directive(code.source, code.tokens[at].start) || among_cases(code, at) {
         return None;
     }
-    let first = declaration_start(source, tokens, at)?;
-    let last = (at..tokens.len()).find(|&at| matches!(text(at), ";" | "=" | "{" | "}" | "#"))?;
-    if text(last) != ";" {
+    let first = declaration_start(code, at)?;
+    let last = (at..code.tokens.len()).find(|&at| matches!(code.word(at), ";" | "=" | "{" | "}" | "#"))?;
+    if code.word(last) != ";" {
         return None;
     }
-    let words: Vec<usize> =
-        (first..last).filter(|&at| !matches!(text(at), "static" | "__shared__" | "thread_local")).collect();
-    let declarators = declarators(source, tokens, &words)?;
+    let words: Vec<usize> = (first..last)
+        .filter(|&at| !matches!(code.word(at), "static" | "__shared__" | "thread_local"))
+        .collect();
+    let declarators = declarators(code, &words)?;
     let specifiers = &words[..declarators[0].start];
     let mut out = String::new();
     for (index, declarator) in declarators.iter().enumerate() {
-        let name = text(words[declarator.name]);
-        if specifiers.iter().any(|&at| text(at) == name) {
+        let name = code.word(words[declarator.name]);
+        if specifiers.iter().any(|&at| code.word(at) == name) {
             return None;
         }
-        let mut declaration = spell(source, tokens, specifiers);
+        let mut declaration = spell(code, specifiers);
         declaration.push(' ');
-        declaration.push_str(&spell(source, tokens, &words[declarator.start..declarator.end]));
+        declaration.push_str(&spell(code, &words[declarator.start..declarator.end]));
         let (number, kernel) = (number + index, kernel.unwrap_or(""));
         out.push_str(&format!("EVO_SHARED({number}, {name}, \"{kernel}\", {declaration}) "));
     }
@@ -82,9 +75,9 @@ struct DeclaratorSpan {
 }
 
 /// Splits `T *a[4], b` at its commas; nothing if it has parentheses where none are expected.
-fn declarators(source: &str, tokens: &[CudaToken], words: &[usize]) -> Option<Vec<DeclaratorSpan>> {
-    let text = |index: usize| tokens[words[index]].text(source);
-    let is_word = |index: usize| tokens[words[index]].kind == CudaTokenKind::Word;
+fn declarators(code: &SourceTokens<'_>, words: &[usize]) -> Option<Vec<DeclaratorSpan>> {
+    let text = |index: usize| code.word(words[index]);
+    let is_word = |index: usize| code.is(words[index], CudaTokenKind::Word);
     let (mut spans, mut brackets, mut angles) = (Vec::<DeclaratorSpan>::new(), 0, 0);
     let (mut name, mut extents, mut names) = (None, false, 0);
     for index in 0..=words.len() {
@@ -131,40 +124,32 @@ fn is_attribute(word: &str) -> bool {
 
 /// The first token of the declaration: qualifiers may stand before `__shared__`. Nothing if what stands before them
 /// does not end a statement or a directive.
-fn declaration_start(source: &str, tokens: &[CudaToken], at: usize) -> Option<usize> {
-    let text = |at: usize| tokens[at].text(source);
+fn declaration_start(code: &SourceTokens<'_>, at: usize) -> Option<usize> {
     let mut first = at;
     while first > 0 {
-        match text(first - 1) {
+        match code.word(first - 1) {
             "static" | "volatile" => first -= 1,
             ")" => {
-                let open = (0..first - 1).rev().find(|&at| text(at) == "(")?;
-                if open == 0 || !is_attribute(text(open - 1)) {
+                let open = (0..first - 1).rev().find(|&at| code.word(at) == "(")?;
+                if open == 0 || !is_attribute(code.word(open - 1)) {
                     return None;
                 }
                 first = open - 1;
             }
             ";" | "{" | "}" => return Some(first),
-            _ if in_directive(source, tokens[first - 1].start) => return Some(first),
+            _ if in_directive(code.source, code.tokens[first - 1].start) => return Some(first),
             _ => return None,
         }
     }
     None
 }
 
-fn among_cases(source: &str, tokens: &[CudaToken], at: usize) -> bool {
-    let text = |at: usize| tokens[at].text(source);
-    let outermost = |at: usize, open: &str, close: &str| {
-        let mut depth = 0;
-        (0..at).rev().find(|&before| {
-            depth += i32::from(text(before) == close) - i32::from(text(before) == open);
-            depth < 0
-        })
-    };
-    let Some(brace) = outermost(at, "{", "}").filter(|&brace| brace > 0 && text(brace - 1) == ")") else {
+fn among_cases(code: &SourceTokens<'_>, at: usize) -> bool {
+    let Some(brace) = code.enclosing(at, "{", "}").filter(|&brace| brace > 0 && code.word(brace - 1) == ")")
+    else {
         return false;
     };
-    outermost(brace - 1, "(", ")").is_some_and(|open| open > 0 && text(open - 1) == "switch")
+    code.enclosing(brace - 1, "(", ")").is_some_and(|open| open > 0 && code.word(open - 1) == "switch")
 }
 
 /// Whether a place lies in a preprocessor directive, whose lines may be continued.
@@ -181,16 +166,15 @@ fn in_directive(source: &str, offset: usize) -> bool {
 }
 
 /// The words as they stand, with one space where there was any, and `alignas` as C++ takes it in any place.
-fn spell(source: &str, tokens: &[CudaToken], words: &[usize]) -> String {
+fn spell(code: &SourceTokens<'_>, words: &[usize]) -> String {
     let mut out = String::new();
     for (index, &at) in words.iter().enumerate() {
-        let token = &tokens[at];
-        if index > 0 && tokens[words[index - 1]].end != token.start {
+        let token = &code.tokens[at];
+        if index > 0 && code.tokens[words[index - 1]].end != token.start {
             out.push(' ');
         }
-        let number_follows = tokens.get(at + 2).is_some_and(|next| next.kind == CudaTokenKind::Number);
-        match token.text(source) {
-            "alignas" if number_follows => out.push_str("__align__"),
+        match code.word(at) {
+            "alignas" if code.is(at + 2, CudaTokenKind::Number) => out.push_str("__align__"),
             text => out.push_str(text),
         }
     }
@@ -200,13 +184,12 @@ fn spell(source: &str, tokens: &[CudaToken], words: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::tokens::tokenize;
 
     fn rewritten(body: &str) -> Option<String> {
         let source = format!("void f() {{ {body}");
-        let tokens = tokenize(&source);
-        let at = tokens.iter().position(|token| token.text(&source) == "__shared__").unwrap();
-        zoned(&source, &tokens, at, 1, Some("k")).map(|zoned| zoned.text)
+        let code = SourceTokens::of(&source);
+        let at = (0..code.tokens.len()).find(|at| code.word(*at) == "__shared__").unwrap();
+        zoned(&code, at, 1, Some("k")).map(|zoned| zoned.text)
     }
 
     fn check(body: &str, expected: &str) {
@@ -254,9 +237,9 @@ mod tests {
     #[test]
     fn sources_that_need_variables_keep_them() {
         let check = |source: &str, expected: bool| {
-            let tokens = tokenize(source);
-            let scopes: Vec<bool> = tokens.iter().map(|token| token.start > 8).collect();
-            assert_eq!(allows_references(source, &tokens, &scopes), expected, "{source}");
+            let code = SourceTokens::of(source);
+            let scopes: Vec<bool> = code.tokens.iter().map(|token| token.start > 8).collect();
+            assert_eq!(allows_references(&code, &scopes), expected, "{source}");
         };
         check("void f() { auto g = [&](int i) { return s[i]; }; if (a[3]) { x[i] = 1; } }", true);
         check("void f() { auto g = [=](int i) { return s[i]; }; }", false);

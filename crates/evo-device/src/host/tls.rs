@@ -3,8 +3,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::pattern;
-
 #[derive(Clone, Copy, Debug)]
 pub struct Statics {
     inside: usize,
@@ -44,13 +42,6 @@ impl Statics {
     pub fn code(&self) -> (usize, usize) {
         self.code
     }
-}
-
-/// # Safety
-/// The range is what `locate` told this thread, and the module is still loaded.
-pub unsafe fn fill((start, bytes): (usize, usize), pattern: u32) {
-    // SAFETY: as the caller promises.
-    unsafe { pattern::fill(start, bytes, pattern) };
 }
 
 fn search(inside: usize) -> SegmentSearch {

@@ -22,6 +22,48 @@ impl CudaToken {
     }
 }
 
+/// A source and its tokens by number.
+pub struct SourceTokens<'a> {
+    pub source: &'a str,
+    pub tokens: Vec<CudaToken>,
+}
+
+impl<'a> SourceTokens<'a> {
+    pub fn of(source: &'a str) -> SourceTokens<'a> {
+        SourceTokens { source, tokens: tokenize(source) }
+    }
+
+    /// Nothing behind the end.
+    pub fn word(&self, at: usize) -> &'a str {
+        self.tokens.get(at).map_or("", |token| token.text(self.source))
+    }
+
+    pub fn is(&self, at: usize, kind: CudaTokenKind) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.kind == kind)
+    }
+
+    /// The `)` of the `(` at that number.
+    pub fn closing(&self, open: usize) -> Option<usize> {
+        if self.word(open) != "(" {
+            return None;
+        }
+        let mut depth = 0;
+        (open..self.tokens.len()).find(|&at| {
+            depth += i32::from(self.word(at) == "(") - i32::from(self.word(at) == ")");
+            depth == 0
+        })
+    }
+
+    /// The last bracket before that number that is open there.
+    pub fn enclosing(&self, at: usize, open: &str, close: &str) -> Option<usize> {
+        let mut depth = 0;
+        (0..at).rev().find(|&before| {
+            depth += i32::from(self.word(before) == close) - i32::from(self.word(before) == open);
+            depth < 0
+        })
+    }
+}
+
 pub fn tokenize(source: &str) -> Vec<CudaToken> {
     let bytes = source.as_bytes();
     let mut tokens = Vec::new();

@@ -86,6 +86,8 @@ pub fn flags() -> Vec<String> {
         // Their constructors and destructors would be the only ones in an honest module (`initializers.rs`).
         "-nostartfiles",
         "-Wl,-Bsymbolic,--as-needed",
+        // A section that claims to hold intermediate code would have the linker compile it, past every other flag.
+        "-fno-lto",
         "-w",
     ]
     .map(String::from)
@@ -135,7 +137,7 @@ pub fn header_flags(flags: &[String]) -> Vec<String> {
 }
 
 fn links(flag: &str) -> bool {
-    flag == "-shared" || flag == "-nostartfiles" || flag.starts_with("-Wl,")
+    matches!(flag, "-shared" | "-nostartfiles" | "-fno-lto") || flag.starts_with("-Wl,")
 }
 
 /// What a C++ compiler gets on its command line: include folders. NVRTC's own options (`--use_fast_math`,

@@ -4,7 +4,6 @@ use evo_protocol::device::DeviceError;
 
 use crate::device::VariableState;
 use crate::symbols;
-use crate::variable;
 
 /// On the calling thread, which may not start others where variants run behind fences.
 fn hash(bytes: &[u8]) -> u64 {
@@ -67,8 +66,8 @@ impl HostVariables {
     fn named(&self, name: &str, bytes: usize) -> Result<&HostVariable, DeviceError> {
         let found = symbols::meant(self.0.iter().map(|own| own.symbol.as_str()), name);
         let known = || self.0.iter().map(|own| own.name.as_str()).collect();
-        let found = &self.0[found.ok_or_else(|| variable::missing(name, known()))?];
-        variable::check_size(name, found.bytes as u64, bytes as u64)?;
+        let found = &self.0[found.ok_or_else(|| symbols::missing(name, known()))?];
+        symbols::check_size(name, found.bytes as u64, bytes as u64)?;
         Ok(found)
     }
 

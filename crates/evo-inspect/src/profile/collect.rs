@@ -102,24 +102,23 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
 
 /// Options without which the numbers would mean something else are demanded.
 fn arguments(collection: &Collection<'_>, counters: &[String], report: &Path, log: &Path) -> ToolArguments {
-    let known = &collection.tool.options;
     let launches = collection.plan.launches.len();
     let skipped = launches * WARMUP as usize;
     // evo's own kernels, which fill buffers in between, are called `evo_*` and match no entry.
     let kernels = format!("regex:^({})$", entries(collection.plan).join("|"));
-    ToolArguments::default()
-        .preferred(known, "--target-processes", ["application-only"])
-        .demanded(known, "--log-file", [log.as_os_str()])
-        .preferred(known, "--kernel-name-base", ["function"])
-        .demanded(known, "--kernel-name", [kernels])
-        .demanded(known, "--launch-skip", [skipped.to_string()])
-        .demanded(known, "--launch-count", [(launches * CALLS as usize).to_string()])
-        .preferred(known, "--replay-mode", ["kernel"])
-        .demanded(known, "--cache-control", ["none"])
-        .demanded(known, "--clock-control", ["none"])
-        .demanded(known, "--metrics", [counters.join(",")])
-        .preferred(known, "--force-overwrite", [""; 0])
-        .demanded(known, "--export", [report.as_os_str()])
+    ToolArguments::of(collection.tool)
+        .preferred("--target-processes", ["application-only"])
+        .demanded("--log-file", [log.as_os_str()])
+        .preferred("--kernel-name-base", ["function"])
+        .demanded("--kernel-name", [kernels])
+        .demanded("--launch-skip", [skipped.to_string()])
+        .demanded("--launch-count", [(launches * CALLS as usize).to_string()])
+        .preferred("--replay-mode", ["kernel"])
+        .demanded("--cache-control", ["none"])
+        .demanded("--clock-control", ["none"])
+        .demanded("--metrics", [counters.join(",")])
+        .preferred("--force-overwrite", [""; 0])
+        .demanded("--export", [report.as_os_str()])
 }
 
 fn entries(plan: &ProblemPlan) -> Vec<String> {
@@ -164,9 +163,8 @@ fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -
         Ok(launched) => {
             let expected = (collection.plan.launches.len() as u64) * u64::from(WARMUP + CALLS);
             if launched.iter().sum::<u64>() != expected {
-                return Err(broken(format!(
-                    "under `ncu` {launched:?} kernels were launched instead of {expected}"
-                )));
+                let text = format!("under `ncu` {launched:?} kernels were launched instead of {expected}");
+                return Err(broken(text));
             }
         }
     }
@@ -180,13 +178,12 @@ fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -
 
 fn read_back(collection: &Collection<'_>, report: &Path, limit: Duration) -> Result<RawPage, ToolFailure> {
     let broken = |why: String| ToolFailure::new(ToolState::Broken, why);
-    let known = &collection.tool.options;
-    let arguments = ToolArguments::default()
-        .demanded(known, "--import", [report.as_os_str()])
-        .demanded(known, "--csv", [""; 0])
-        .demanded(known, "--page", ["raw"])
-        .demanded(known, "--print-units", ["base"])
-        .preferred(known, "--print-kernel-base", ["function"]);
+    let arguments = ToolArguments::of(collection.tool)
+        .demanded("--import", [report.as_os_str()])
+        .demanded("--csv", [""; 0])
+        .demanded("--page", ["raw"])
+        .demanded("--print-units", ["base"])
+        .preferred("--print-kernel-base", ["function"]);
     let run = run_tool(collection.tool, &arguments, collection.folder, limit)?;
     // Messages come before the table on stdout, or on stderr.
     let said = format!("{}\n{}", run.stdout, run.stderr);
@@ -224,17 +221,15 @@ fn values(
                 "launch {at} of the report is of `{found}`, and the plan launches `{entry}`"
             ));
         }
-        let mut found = BTreeMap::new();
-        for metric in collection.wanted {
-            let value = value(page, at, metric, unknown);
-            if let Err(reason) = &value {
-                let (field, reason) = (metric.field.clone(), reason.clone());
-                missing.push(MissingMetric { field, launch: at, reason });
-            }
-            found.insert(metric.field.clone(), value.ok());
-        }
+        let metrics = collection.wanted.iter().map(|metric| {
+            let value = value(page, at, metric, unknown).map_err(|reason| {
+                missing.push(MissingMetric { field: metric.field.clone(), launch: at, reason });
+            });
+            (metric.field.clone(), value.ok())
+        });
+        let metrics = metrics.collect();
         let (entry, grid, block) = (launch.entry.clone(), launch.grid, launch.block);
-        launches.push(ProfiledLaunch { entry, grid, block, metrics: found });
+        launches.push(ProfiledLaunch { entry, grid, block, metrics });
     }
     Ok((launches, missing))
 }

@@ -129,44 +129,28 @@ const OCCUPANCY_TARGET: f64 = 50.0;
 
 fn of_facts(known: &KnownFacts) -> Vec<ProfileFinding> {
     let mut found = Vec::new();
-    if let Ok(sm_count) = known.sm_count
-        && known.ctas < sm_count
-    {
-        let (value, target) = (known.ctas as f64, sm_count as f64);
-        found.push(ProfileFinding {
-            metric: "ctas",
-            value,
-            target,
-            gap_ratio: 1.0 - value / target,
-            meaning: "blocks of the main launch; a multiprocessor without one does nothing",
-            next: "smaller tiles, or split the work along another axis",
-        });
+    let mut add = |metric, value: f64, target: f64, gap_ratio: f64, meaning, next| {
+        if gap_ratio > 0.0 {
+            found.push(ProfileFinding { metric, value, target, gap_ratio, meaning, next });
+        }
+    };
+    if let Ok(sm_count) = known.sm_count {
+        let (blocks, target) = (known.ctas as f64, sm_count as f64);
+        let meaning = "blocks of the main launch; a multiprocessor without one does nothing";
+        let next = "smaller tiles, or split the work along another axis";
+        add("ctas", blocks, target, 1.0 - blocks / target, meaning, next);
     }
-    if let Ok(percent) = known.occupancy_limit_percent
-        && percent < OCCUPANCY_TARGET
-    {
-        found.push(ProfileFinding {
-            metric: OCCUPANCY_LIMIT,
-            value: percent,
-            target: OCCUPANCY_TARGET,
-            gap_ratio: 1.0 - percent / OCCUPANCY_TARGET,
-            meaning: "resident warps over the most that fit, however many blocks there are",
-            next: "less of what `limited_by` names, or smaller blocks",
-        });
+    if let Ok(percent) = known.occupancy_limit_percent {
+        let meaning = "resident warps over the most that fit, however many blocks there are";
+        let next = "less of what `limited_by` names, or smaller blocks";
+        add(OCCUPANCY_LIMIT, percent, OCCUPANCY_TARGET, 1.0 - percent / OCCUPANCY_TARGET, meaning, next);
     }
-    if let (Ok(spilled), Ok(registers)) = (&known.spill_bytes, &known.registers)
-        && *spilled > 0
-    {
+    if let (Ok(spilled), Ok(registers)) = (&known.spill_bytes, &known.registers) {
         let (spilled, kept) = (*spilled as f64, 4.0 * *registers as f64);
-        found.push(ProfileFinding {
-            metric: "spill_bytes",
-            value: spilled,
-            target: 0.0,
-            // Of what a thread keeps, the part that is not in registers.
-            gap_ratio: spilled / (spilled + kept),
-            meaning: "bytes of each thread that go through local memory instead of registers",
-            next: "smaller tiles for each thread, or looser launch bounds",
-        });
+        let meaning = "bytes of each thread that go through local memory instead of registers";
+        let next = "smaller tiles for each thread, or looser launch bounds";
+        // Of what a thread keeps, the part that is not in registers.
+        add("spill_bytes", spilled, 0.0, spilled / (spilled + kept), meaning, next);
     }
     found
 }

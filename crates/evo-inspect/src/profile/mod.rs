@@ -1,7 +1,6 @@
 //! What a profiler sees of one candidate on one problem, the bottleneck that it names, and what there is to gain. A
 //! number that is not there is missing, with a reason, and never 0.
 
-mod account;
 mod collect;
 mod diagnosis;
 mod known;
@@ -10,7 +9,6 @@ mod movement;
 mod outcome;
 mod raw_page;
 
-pub use account::{NoCounters, Profile};
 pub use collect::{Collected, Collection, MissingMetric, ProfiledLaunch, collect};
 pub use diagnosis::{Bottleneck, Diagnosis, MainMetrics, ProfileFinding, diagnose, findings};
 pub use known::{Known, KnownFacts, KnownSources, main_launch};
@@ -21,3 +19,39 @@ pub use metrics::{
 pub use movement::{MetricMovement, movement};
 pub use outcome::named_failure;
 pub use raw_page::{RawPage, RawPageError};
+
+use crate::tool::ToolFailure;
+
+/// All that is said of one candidate on one problem, with counters or without.
+#[derive(Debug)]
+pub struct Profile {
+    pub problem: String,
+    pub known: KnownFacts,
+    /// The profiler's version; absent where it did not come to say one.
+    pub version: Option<String>,
+    pub counters: Result<Collected, NoCounters>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoCounters {
+    HostDevice,
+    Failed(ToolFailure),
+}
+
+impl Profile {
+    pub fn diagnosis(&self) -> Diagnosis {
+        diagnose(&self.known, self.main_metrics())
+    }
+
+    pub fn findings(&self) -> Vec<ProfileFinding> {
+        findings(&self.known, self.main_metrics())
+    }
+
+    pub fn launches(&self) -> &[ProfiledLaunch] {
+        self.counters.as_ref().map_or(&[], |collected| &collected.launches)
+    }
+
+    fn main_metrics(&self) -> MainMetrics<'_> {
+        self.launches().get(self.known.launch).map(|launch| &launch.metrics)
+    }
+}

@@ -25,7 +25,7 @@ pub fn movement(
     before: &[ProfiledLaunch],
     after: &[ProfiledLaunch],
 ) -> Result<MetricMovement, String> {
-    let unit = metric_of(field).ok_or_else(|| format!("`{field}` is not a metric"))?.unit;
+    let metric = metric_of(field).ok_or_else(|| format!("`{field}` is not a metric"))?;
     let values = |launches: &[ProfiledLaunch]| -> Result<Vec<f64>, String> {
         let value = |own: &ProfiledLaunch| own.metrics.get(field).copied().flatten();
         let all: Option<Vec<f64>> = launches.iter().map(value).collect();
@@ -36,7 +36,9 @@ pub fn movement(
         MetricDirection::Up => 1.0,
         MetricDirection::Down => -1.0,
     };
-    let is_sum = matches!(unit, MetricUnit::Count | MetricUnit::Bytes) && !is_ratio(field);
+    // Counts for each instruction do not add up over launches.
+    let is_sum =
+        matches!(metric.unit, MetricUnit::Count | MetricUnit::Bytes) && !metric.counter.ends_with(".ratio");
     let (before, after) = match is_sum {
         true => (before.iter().sum(), after.iter().sum()),
         false if before.len() == after.len() => {
@@ -47,16 +49,11 @@ pub fn movement(
         }
         false => return Err(format!("launches are {} and not {}", after.len(), before.len())),
     };
-    let least = match unit {
+    let least = match metric.unit {
         MetricUnit::Percent => POINTS,
         _ => SHARE * f64::abs(before),
     };
     Ok(MetricMovement { before, after, has_moved: sign * (after - before) > least })
-}
-
-/// Counts for each instruction, which do not add up over launches.
-fn is_ratio(field: &str) -> bool {
-    metric_of(field).is_some_and(|metric| metric.counter.ends_with(".ratio"))
 }
 
 #[cfg(test)]

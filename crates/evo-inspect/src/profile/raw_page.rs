@@ -37,16 +37,12 @@ impl RawPage {
     pub fn read(text: &str) -> Result<RawPage, RawPageError> {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with("=="));
-        let names = loop {
-            let (_, line) = lines.next().ok_or(RawPageError::NoHeader)?;
-            // Whatever else was printed before.
-            match cells(line) {
-                Some(cells) if has(&cells, NUMBER) && has(&cells, KERNEL) => break cells,
-                _ => {}
-            }
-        };
-        let mut whole = |missing: RawPageError| {
-            let Some((number, line)) = lines.next() else { return Err(missing) };
+        // Whatever else was printed before.
+        let is_header =
+            |cells: &Vec<String>| [NUMBER, KERNEL].iter().all(|name| cells.iter().any(|cell| cell == name));
+        let names =
+            lines.find_map(|(_, line)| cells(line).filter(is_header)).ok_or(RawPageError::NoHeader)?;
+        let row = |(number, line): (usize, &str)| {
             let cells = cells(line).ok_or(RawPageError::Quote { line: number })?;
             let (found, expected) = (cells.len(), names.len());
             match found == expected {
@@ -54,19 +50,15 @@ impl RawPage {
                 false => Err(RawPageError::Width { line: number, found, expected }),
             }
         };
-        let units = whole(RawPageError::NoUnits)?;
+        let units = row(lines.next().ok_or(RawPageError::NoUnits)?)?;
         // Units belong to metrics: the launch has no unit of its kernel's name.
         let kernel = names.iter().position(|name| name == KERNEL);
         if kernel.and_then(|at| units.get(at)).is_some_and(|unit| !unit.is_empty()) {
             return Err(RawPageError::NoUnits);
         }
-        let mut rows = Vec::new();
-        loop {
-            match whole(RawPageError::NoLaunch) {
-                Ok(row) => rows.push(row),
-                Err(RawPageError::NoLaunch) if !rows.is_empty() => break,
-                Err(error) => return Err(error),
-            }
+        let rows = lines.map(row).collect::<Result<Vec<_>, _>>()?;
+        if rows.is_empty() {
+            return Err(RawPageError::NoLaunch);
         }
         Ok(RawPage { names, units, rows })
     }
@@ -111,49 +103,15 @@ impl RawPage {
     }
 }
 
-fn has(cells: &[String], name: &str) -> bool {
-    cells.iter().any(|cell| cell == name)
-}
-
-/// None where the line ends inside of a cell, or a quote stands inside of a word.
+/// None where the line ends inside of a cell, or a quote stands alone in one.
 fn cells(line: &str) -> Option<Vec<String>> {
-    let mut cells = Vec::new();
-    let mut rest = line;
-    loop {
-        let (cell, after) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted_cell(quoted)?,
-            None => {
-                let end = rest.find(',').unwrap_or(rest.len());
-                (rest[..end].to_string(), &rest[end..])
-            }
-        };
-        cells.push(cell);
-        match after.strip_prefix(',') {
-            // An empty cell is quoted, so this line was cut off.
-            Some("") => return None,
-            Some(next) => rest = next,
-            None if after.is_empty() => return Some(cells),
-            None => return None,
-        }
-    }
-}
-
-/// A cell behind its opening quote, in which two quotes are one, and what follows its closing quote.
-fn quoted_cell(text: &str) -> Option<(String, &str)> {
-    let mut cell = String::new();
-    let mut rest = text;
-    loop {
-        let end = rest.find('"')?;
-        cell.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        match rest.strip_prefix('"') {
-            Some(next) => {
-                cell.push('"');
-                rest = next;
-            }
-            None => return Some((cell, rest)),
-        }
-    }
+    const QUOTE: char = '\u{1}';
+    let inner = line.strip_prefix('"')?.strip_suffix('"')?;
+    let cell = |text: &str| {
+        let plain = text.replace("\"\"", &QUOTE.to_string());
+        (!plain.contains('"')).then(|| plain.replace(QUOTE, "\""))
+    };
+    inner.split("\",\"").map(cell).collect()
 }
 
 /// A number as the profiler writes it: `1,234.5`, `0.25`, `4.0e-05`.

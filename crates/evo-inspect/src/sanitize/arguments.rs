@@ -57,44 +57,39 @@ pub fn sanitizer_command(
     files: &SanitizerFiles,
     limit: Duration,
 ) -> SanitizerCommand {
-    let known = &tool.options;
     let seconds = limit.as_secs().max(1).to_string();
     let code = FOUND.to_string();
     // Without the first five there is no answer, or none that means what evo reads into it.
-    let mut arguments = ToolArguments::default()
-        .demanded(known, "--tool", [check.as_str()])
-        .demanded(known, "--log-file", [literal(&files.log)])
-        .demanded(known, "--xml", [""; 0])
-        .demanded(known, "--save", [literal(&files.xml)])
-        .demanded(known, "--error-exitcode", [code.as_str()])
-        .preferred(known, "--target-processes", ["application-only"])
-        .preferred(known, "--launch-timeout", [seconds.as_str()])
-        .preferred(known, "--show-backtrace", ["device"])
-        .preferred(known, "--print-limit", [PRINT_LIMIT])
+    let mut arguments = ToolArguments::of(tool)
+        .demanded("--tool", [check.as_str()])
+        .demanded("--log-file", [literal(&files.log)])
+        .demanded("--xml", [""; 0])
+        .demanded("--save", [literal(&files.xml)])
+        .demanded("--error-exitcode", [code.as_str()])
+        .preferred("--target-processes", ["application-only"])
+        .preferred("--launch-timeout", [seconds.as_str()])
+        .preferred("--show-backtrace", ["device"])
+        .preferred("--print-limit", [PRINT_LIMIT])
         // The worker says which call failed; a record must be about the kernel.
-        .preferred(known, "--report-api-errors", ["no"])
-        .preferred(known, "--check-warpgroup-mma", ["yes"])
-        .preferred(known, "--check-bulk-copy", ["yes"]);
+        .preferred("--report-api-errors", ["no"])
+        .preferred("--check-warpgroup-mma", ["yes"])
+        .preferred("--check-bulk-copy", ["yes"]);
     if place > 0 {
         let port = PORT_BASE.saturating_add(PORTS.saturating_mul(place as u16)).to_string();
-        arguments = arguments.preferred(known, PORT, [port.as_str()]);
+        arguments = arguments.preferred(PORT, [port.as_str()]);
     }
     let mut sees_fills = true;
     match check {
-        SanitizerCheck::Memcheck => arguments = arguments.preferred(known, "--padding", [PADDING_BYTES]),
+        SanitizerCheck::Memcheck => arguments = arguments.preferred("--padding", [PADDING_BYTES]),
         SanitizerCheck::Racecheck => {
             // Before the whole run is ended, which would leave no record.
             let patience = (limit / 2).as_millis().to_string();
-            arguments = arguments.preferred(known, "--racecheck-deadlock-timeout", [patience.as_str()]);
+            arguments = arguments.preferred("--racecheck-deadlock-timeout", [patience.as_str()]);
         }
         SanitizerCheck::Initcheck => {
             let track = "--initcheck-track-filtered-global-memory";
-            sees_fills = known.contains(track);
-            arguments = arguments.preferred(known, "--initcheck-address-space", ["all"]).preferred(
-                known,
-                track,
-                ["yes"],
-            );
+            sees_fills = tool.options.contains(track);
+            arguments = arguments.preferred("--initcheck-address-space", ["all"]).preferred(track, ["yes"]);
         }
         SanitizerCheck::Synccheck => {}
     }
@@ -111,7 +106,7 @@ pub fn sanitizer_command(
         ),
         None => {
             let filter = format!("kns={OWN_KERNELS}");
-            arguments = arguments.preferred(known, "--kernel-name-exclude", [filter.as_str()]);
+            arguments = arguments.preferred("--kernel-name-exclude", [filter.as_str()]);
         }
     }
     SanitizerCommand { arguments, notes }

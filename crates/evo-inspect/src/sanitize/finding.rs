@@ -57,11 +57,13 @@ impl SanitizerFinding {
     ) -> SanitizerFinding {
         let what = record.text("what.text").or_else(|| record.find(|path| leaf(path) == "text"));
         let what = what.unwrap_or("the tool does not say what it found").to_string();
-        let sides = SIDES.map(|side| AccessSide::of(record, side));
-        let address = record.find(|path| is_of_device(path) && is_address(leaf(path))).and_then(number);
+        let sides = SIDES.map(|side| access_side(record, side));
+        let address = record
+            .find(|path| is_of_device(path) && ["address", "accessAddress"].contains(&leaf(path)))
+            .and_then(number);
         let path = ["where.path", "where.file", "what.source.where.path"];
         let path = path.iter().find_map(|path| record.text(path));
-        let line = record.text("where.line").and_then(number).or_else(|| sides[0].line());
+        let line = record.text("where.line").and_then(number).or(sides[0].1.as_ref().map(|(_, line)| *line));
         let place = path.map(str::to_string).zip(line);
         let place = place.or_else(|| place_in(&what));
         SanitizerFinding {
@@ -105,12 +107,20 @@ pub(super) enum RaceOver {
 }
 
 pub(super) fn race_over(record: &SanitizerRecord, strong_lines: &BTreeSet<String>) -> Option<RaceOver> {
-    let places = record.places();
-    if places.len() < SIDES.len() || places.iter().any(|place| place.line.is_empty()) {
-        return None;
+    let mut names = Vec::new();
+    for side in SIDES {
+        let texts = |leaf: &str| {
+            let path = format!("what.{side}.where.{leaf}");
+            record.all(move |known| known == path).collect::<Vec<_>>()
+        };
+        // One access may race with several others, each with its file and its line.
+        let (files, lines) = (texts("path"), texts("line"));
+        if files.is_empty() || files.len() != lines.len() {
+            return None;
+        }
+        names.extend(files.iter().zip(lines).map(|(file, line)| format!("{}:{line}", base_name(file))));
     }
-    let mut names = places.iter().map(|place| format!("{}:{}", base_name(&place.file), place.line));
-    Some(if names.all(|name| strong_lines.contains(&name)) { RaceOver::Flag } else { RaceOver::Data })
+    Some(if names.iter().all(|name| strong_lines.contains(name)) { RaceOver::Flag } else { RaceOver::Data })
 }
 
 fn leaf(path: &str) -> &str {
@@ -119,10 +129,6 @@ fn leaf(path: &str) -> &str {
 
 fn is_of_device(path: &str) -> bool {
     !path.starts_with("hostStack")
-}
-
-fn is_address(name: &str) -> bool {
-    ["address", "accessAddress"].contains(&name)
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -136,37 +142,28 @@ fn number(text: &str) -> Option<u64> {
 /// The two accesses of a race, as records of racecheck name them (seen in 2025.3.1).
 const SIDES: [&str; 2] = ["source", "destination"];
 
-struct AccessSide {
-    direction: Option<String>,
-    place: Option<(String, u64)>,
-}
+/// The direction of an access, and its file and line.
+type AccessSide = (Option<String>, Option<(String, u64)>);
 
-impl AccessSide {
-    fn of(record: &SanitizerRecord, side: &str) -> AccessSide {
-        let text = |leaf: &str| record.text(&format!("what.{side}.{leaf}"));
-        let place = text("where.path").map(str::to_string).zip(text("where.line").and_then(number));
-        AccessSide { direction: text("direction").map(str::to_ascii_lowercase), place }
-    }
-
-    fn line(&self) -> Option<u64> {
-        self.place.as_ref().map(|(_, line)| *line)
-    }
-
-    fn told(&self) -> Option<String> {
-        let at = self.place.as_ref().map(|(file, line)| format!(" at {file}:{line}"));
-        Some(format!("{}{}", self.direction.as_ref()?, at.unwrap_or_default()))
-    }
+fn access_side(record: &SanitizerRecord, side: &str) -> AccessSide {
+    let text = |leaf: &str| record.text(&format!("what.{side}.{leaf}"));
+    let place = text("where.path").map(str::to_string).zip(text("where.line").and_then(number));
+    (text("direction").map(str::to_ascii_lowercase), place)
 }
 
 /// `write at k.cu:3 and read at k.cu:7, 256 hazards`: the line of a finding names one of the two only.
 fn race(record: &SanitizerRecord, [source, destination]: &[AccessSide; 2]) -> Option<String> {
+    let told = |(direction, place): &AccessSide| {
+        let at = place.as_ref().map_or(String::new(), |(file, line)| format!(" at {file}:{line}"));
+        direction.as_ref().map(|direction| format!("{direction}{at}"))
+    };
     let hazards = record.text("what.destination.count").and_then(number);
     let hazards = hazards.map_or(String::new(), |count| format!(", {count} hazards"));
-    Some(format!("{} and {}{hazards}", source.told()?, destination.told()?))
+    Some(format!("{} and {}{hazards}", told(source)?, told(destination)?))
 }
 
 fn access(record: &SanitizerRecord, sides: &[AccessSide; 2], what: &str) -> Option<String> {
-    if let [Some(source), Some(destination)] = [&sides[0].direction, &sides[1].direction] {
+    if let [(Some(source), _), (Some(destination), _)] = sides {
         // Two different accesses have no one word; the text has both.
         return (source == destination).then(|| source.clone());
     }

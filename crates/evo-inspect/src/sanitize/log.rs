@@ -33,12 +33,10 @@ pub fn read_log(text: &str) -> SanitizerLog {
     for line in text.lines() {
         // What programs print may stand between the tool's lines and looks like anything.
         let Some(said) = line.trim_start().strip_prefix("=========").map(str::trim) else { continue };
-        if let Some(count) = said.strip_prefix("ERROR SUMMARY:").and_then(|rest| errors(rest.trim())) {
+        if let Some(count) = said.strip_prefix("ERROR SUMMARY:").and_then(|rest| counted(rest, "error")) {
             log.errors = Some(log.errors.unwrap_or(0).saturating_add(count));
         }
-        if let Some((errors, warnings)) =
-            said.strip_prefix("RACECHECK SUMMARY:").and_then(|rest| hazards(rest.trim()))
-        {
+        if let Some((errors, warnings)) = said.strip_prefix("RACECHECK SUMMARY:").and_then(hazards) {
             let (before, also) = log.hazards.unwrap_or_default();
             log.hazards = Some((before.saturating_add(errors), also.saturating_add(warnings)));
         }
@@ -60,26 +58,19 @@ pub fn read_log(text: &str) -> SanitizerLog {
     log
 }
 
-/// `0 errors`, `1 error`. A line about errors that were not printed counts those a second time.
-fn errors(rest: &str) -> Option<u64> {
-    let (count, what) = rest.split_once(' ')?;
-    matches!(what.trim(), "error" | "errors").then(|| number(count)).flatten()
-}
-
 /// `1 hazard displayed (1 error, 0 warnings)`.
 fn hazards(rest: &str) -> Option<(u64, u64)> {
     let (shown, counts) = rest.split_once('(')?;
-    let (count, what) = shown.trim().split_once(' ')?;
-    number(count)?;
-    if !matches!(what, "hazard displayed" | "hazards displayed") {
-        return None;
-    }
+    counted(shown.trim().strip_suffix(" displayed")?, "hazard")?;
     let (errors, warnings) = counts.trim_end().strip_suffix(')')?.split_once(',')?;
-    let one = |text: &str, words: [&str; 2]| {
-        let (count, what) = text.trim().split_once(' ')?;
-        words.contains(&what).then(|| number(count)).flatten()
-    };
-    Some((one(errors, ["error", "errors"])?, one(warnings, ["warning", "warnings"])?))
+    Some((counted(errors, "error")?, counted(warnings, "warning")?))
+}
+
+/// `0 errors`, `1 error`, and nothing behind it: a line about errors that were not printed counts those a second time.
+fn counted(text: &str, what: &str) -> Option<u64> {
+    let (count, word) = text.trim().split_once(' ')?;
+    let word = word.trim();
+    (word.strip_suffix('s').unwrap_or(word) == what).then(|| number(count)).flatten()
 }
 
 fn number(text: &str) -> Option<u64> {

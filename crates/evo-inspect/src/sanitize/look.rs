@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use super::arguments::has_ports;
 use super::finding::SanitizerFinding;
-use super::outcome::{SanitizerOutcome, SanitizerState};
+use super::outcome::{SHOWN, SanitizerOutcome, sanitizer_report, sanitizer_verdict, worker_verdict};
 use super::run::{SanitizeOrder, run_check, run_without, shapes, small_shapes};
-use super::verdict::{SHOWN, sanitizer_report, sanitizer_verdict, worker_verdict};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 use crate::twin::TwinAnswer;
 use evo_protocol::sanitizer::SanitizerCheck;
@@ -131,22 +130,18 @@ fn together(
 }
 
 fn stand_ins(without: SanitizerLook, order: &SanitizeOrder<'_>) -> SanitizerLook {
-    let own = [
+    let seen = run_without(order);
+    let why = seen.as_ref().err().map(ToString::to_string);
+    let stand_in = |(name, what): (&'static str, &str)| {
+        let message = why.clone().unwrap_or_else(|| what.to_string());
+        StandIn { name, ran: why.is_none(), message }
+    };
+    let stand_ins = [
         ("guard_pages", "an access beyond a buffer's pages is a fault"),
         ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
     ];
-    let all = |ran: bool, why: Option<String>| {
-        own.map(|(name, what)| StandIn {
-            name,
-            ran,
-            message: why.clone().unwrap_or_else(|| what.to_string()),
-        })
-    };
-    let (ran, found) = match run_without(order) {
-        Ok(found) => (all(true, None), found),
-        Err(error) => (all(false, Some(error.to_string())), None),
-    };
-    SanitizerLook { stand_ins: ran.into(), own: found.into_iter().collect(), ..without }
+    let stand_ins = stand_ins.map(stand_in).into();
+    SanitizerLook { stand_ins, own: seen.ok().flatten().into_iter().collect(), ..without }
 }
 
 impl SanitizerLook {
@@ -155,15 +150,15 @@ impl SanitizerLook {
         SanitizerLook { outcomes: outcomes.collect(), ..SanitizerLook::default() }
     }
 
-    pub fn state(&self) -> SanitizerState {
+    pub fn state(&self) -> GateState {
         let has = |state| self.outcomes.iter().any(|outcome| outcome.state == state);
-        let found = has(SanitizerState::Fail) || !self.own.is_empty() || self.twin_fault().is_some();
-        match (found, has(SanitizerState::NotRun)) {
-            (true, _) => SanitizerState::Fail,
-            (false, true) => SanitizerState::NotRun,
+        let found = has(GateState::Fail) || !self.own.is_empty() || self.twin_fault().is_some();
+        match (found, has(GateState::NotRun)) {
+            (true, _) => GateState::Fail,
+            (false, true) => GateState::NotRun,
             // No check at all does not answer the question either.
-            (false, false) if self.outcomes.is_empty() => SanitizerState::NotRun,
-            (false, false) => SanitizerState::Pass,
+            (false, false) if self.outcomes.is_empty() => GateState::NotRun,
+            (false, false) => GateState::Pass,
         }
     }
 
@@ -224,30 +219,24 @@ impl SanitizerLook {
             twin.join(&mut report);
         }
         report.elapsed_ms = self.elapsed.as_secs_f64() * 1e3;
-        report.evidence.insert(TOOL, "compute-sanitizer");
+        report.evidence.insert("tool", "compute-sanitizer");
         if let Some(version) = &self.version {
-            report.evidence.insert(VERSION, version.as_str());
+            report.evidence.insert("version", version.as_str());
         }
         let checks: Vec<Value> = self.outcomes.iter().map(brief).collect();
-        report.evidence.insert(CHECKS, checks);
+        report.evidence.insert("checks", checks);
         let findings: Vec<Value> = self.findings().take(SHOWN).map(said).collect();
         if !findings.is_empty() {
-            report.evidence.insert(FINDINGS, findings);
+            report.evidence.insert("findings", findings);
         }
         let ran = self.stand_ins.iter().filter(|own| own.ran);
         let ran: Vec<&str> = ran.map(|own| own.name).collect();
         if !ran.is_empty() {
-            report.evidence.insert(STAND_INS, json!(ran));
+            report.evidence.insert("stand_ins", json!(ran));
         }
         report
     }
 }
-
-const TOOL: &str = "tool";
-const VERSION: &str = "version";
-const CHECKS: &str = "checks";
-const FINDINGS: &str = "findings";
-const STAND_INS: &str = "stand_ins";
 
 /// What is known of a finding; evidence has no place for reasons why something is not.
 fn said(finding: &SanitizerFinding) -> Value {
@@ -276,7 +265,7 @@ pub fn unlooked(why: &ToolFailure) -> GateReport {
     if let Some(hint) = why.hint.as_ref().filter(|_| why.state == ToolState::Incompatible) {
         report.message = format!("{}; {hint}", why.message);
     }
-    report.evidence.insert(TOOL, "compute-sanitizer");
+    report.evidence.insert("tool", "compute-sanitizer");
     report
 }
 
@@ -284,10 +273,10 @@ pub fn unlooked(why: &ToolFailure) -> GateReport {
 mod tests {
     use super::*;
 
-    fn outcome(state: SanitizerState) -> SanitizerOutcome {
+    fn outcome(state: GateState) -> SanitizerOutcome {
         let none = ToolFailure::new(ToolState::Missing, "it is not there");
         let not_run = SanitizerOutcome::not_run(SanitizerCheck::Racecheck, none);
-        let failure = not_run.failure.clone().filter(|_| state == SanitizerState::NotRun);
+        let failure = not_run.failure.clone().filter(|_| state == GateState::NotRun);
         SanitizerOutcome { state, failure, ..not_run }
     }
 
@@ -295,16 +284,16 @@ mod tests {
     fn what_is_found_without_the_tool_fails_and_finding_nothing_is_no_pass() {
         let stand_in = StandIn { name: "guard_pages", ran: true, message: String::new() };
         let mut look = SanitizerLook {
-            outcomes: vec![outcome(SanitizerState::NotRun)],
+            outcomes: vec![outcome(GateState::NotRun)],
             stand_ins: vec![stand_in],
             ..SanitizerLook::default()
         };
         assert_eq!((look.report().state, look.verdict()), (GateState::NotRun, None));
-        assert_eq!(look.report().evidence.get(STAND_INS), Some(&json!(["guard_pages"])));
+        assert_eq!(look.report().evidence.get("stand_ins"), Some(&json!(["guard_pages"])));
         look.stand_ins[0].ran = false;
-        assert!(look.report().message.contains("gave no answer") && look.state() == SanitizerState::NotRun);
+        assert!(look.report().message.contains("gave no answer") && look.state() == GateState::NotRun);
         look.own.push(SanitizerFinding::of_worker("oob_write", "behind y"));
-        assert_eq!((look.report().state, look.state()), (GateState::Fail, SanitizerState::Fail));
+        assert_eq!((look.report().state, look.state()), (GateState::Fail, GateState::Fail));
         assert_eq!(look.verdict().unwrap().label(), "oob_write");
     }
 
@@ -312,26 +301,29 @@ mod tests {
     fn the_report_keeps_tool_version_and_checks() {
         let look = SanitizerLook {
             version: Some("2025.3.1".into()),
-            outcomes: vec![outcome(SanitizerState::Pass)],
+            outcomes: vec![outcome(GateState::Pass)],
             ..SanitizerLook::default()
         };
         let report = look.report();
-        assert_eq!((report.state, report.evidence.get(VERSION)), (GateState::Pass, Some(&json!("2025.3.1"))));
-        assert_eq!(report.evidence.get(CHECKS).unwrap()[0]["state"], "pass");
-        assert_eq!(report.evidence.get(FINDINGS), None);
+        assert_eq!(
+            (report.state, report.evidence.get("version")),
+            (GateState::Pass, Some(&json!("2025.3.1")))
+        );
+        assert_eq!(report.evidence.get("checks").unwrap()[0]["state"], "pass");
+        assert_eq!(report.evidence.get("findings"), None);
     }
 
     #[test]
     fn races_over_flags_wait_for_the_host_devices_word() {
         let raced = |twin| {
-            let outcome = SanitizerOutcome { has_flags: true, errors: 2, ..outcome(SanitizerState::Fail) };
+            let outcome = SanitizerOutcome { has_flags: true, errors: 2, ..outcome(GateState::Fail) };
             SanitizerLook { outcomes: vec![outcome], ..SanitizerLook::default() }.beside(twin).state()
         };
-        assert_eq!(raced(Some(TwinAnswer::Clean { cases: 3 })), SanitizerState::Pass);
-        assert_eq!(raced(Some(TwinAnswer::Late)), SanitizerState::NotRun, "it may know that they are none");
-        assert_eq!(raced(None), SanitizerState::Fail, "nobody was asked");
-        assert_eq!(raced(Some(TwinAnswer::Silent("why".into()))), SanitizerState::Fail);
+        assert_eq!(raced(Some(TwinAnswer::Clean { cases: 3 })), GateState::Pass);
+        assert_eq!(raced(Some(TwinAnswer::Late)), GateState::NotRun, "it may know that they are none");
+        assert_eq!(raced(None), GateState::Fail, "nobody was asked");
+        assert_eq!(raced(Some(TwinAnswer::Silent("why".into()))), GateState::Fail);
         let fault = Verdict::new(evo_protocol::verdict::VerdictKind::Nondeterministic, "a race");
-        assert_eq!(raced(Some(TwinAnswer::Fault(Box::new(fault)))), SanitizerState::Fail);
+        assert_eq!(raced(Some(TwinAnswer::Fault(Box::new(fault)))), GateState::Fail);
     }
 }

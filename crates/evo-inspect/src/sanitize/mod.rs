@@ -10,7 +10,6 @@ mod look;
 mod outcome;
 mod records;
 mod run;
-mod verdict;
 
 pub use evo_protocol::sanitizer::SanitizerCheck;
 
@@ -18,7 +17,6 @@ pub use arguments::{SanitizerCommand, SanitizerFiles, sanitizer_command};
 pub use finding::SanitizerFinding;
 pub use log::{SanitizerLog, read_log};
 pub use look::{LookOrder, SanitizerLook, StandIn, look, not_on_host, unlooked};
-pub use outcome::{SanitizerEvidence, SanitizerOutcome, SanitizerState};
+pub use outcome::{SanitizerEvidence, SanitizerOutcome, sanitizer_report, sanitizer_verdict, worker_verdict};
 pub use records::{RecordList, RecordsError, SanitizerRecord, read_records};
 pub use run::{SanitizeOrder, run_check, run_without, shapes};
-pub use verdict::{sanitizer_report, sanitizer_verdict, worker_verdict};

@@ -6,10 +6,9 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
-use evo_protocol::verdict::{VerdictClass, VerdictKind};
-use evo_protocol::words;
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::BufferSpan;
-use schemars::JsonSchema;
+use serde_json::json;
 
 use super::arguments::FOUND;
 use super::finding::{RaceOver, SanitizerFinding, race_over};
@@ -20,24 +19,15 @@ use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 
-words! {
-    #[derive(JsonSchema)]
-    SanitizerState {
-        /// The tool found nothing, and the worker made every launch.
-        Pass = "pass",
-        /// The tool found something, or the worker says that the kernel failed.
-        Fail = "fail",
-        NotRun = "not_run",
-    }
-}
-
 /// Why races over flags are left open.
 const LATE: &str = "no time was left for the host device, which knows flags";
 
 #[derive(Clone, Debug)]
 pub struct SanitizerOutcome {
     pub check: SanitizerCheck,
-    pub state: SanitizerState,
+    /// `Pass`: the tool found nothing, and the worker made every launch. `Fail`: the tool found something, or the worker
+    /// says that the kernel failed.
+    pub state: GateState,
     pub failure: Option<ToolFailure>,
     /// The first ones, warnings too.
     pub findings: Vec<SanitizerFinding>,
@@ -57,7 +47,7 @@ impl SanitizerOutcome {
     pub fn not_run(check: SanitizerCheck, failure: ToolFailure) -> SanitizerOutcome {
         SanitizerOutcome {
             check,
-            state: SanitizerState::NotRun,
+            state: GateState::NotRun,
             failure: Some(failure),
             findings: Vec::new(),
             errors: 0,
@@ -71,7 +61,7 @@ impl SanitizerOutcome {
 
     /// The witness was asked and could not be waited for: races over flags say nothing then.
     pub(super) fn without_witness(self) -> SanitizerOutcome {
-        match self.state == SanitizerState::Fail && self.has_flags {
+        match self.state == GateState::Fail && self.has_flags {
             true => SanitizerOutcome::not_run(self.check, ToolFailure::new(ToolState::TimedOut, LATE)),
             false => self,
         }
@@ -79,7 +69,7 @@ impl SanitizerOutcome {
 
     /// The witness, who knows what flags and fences order, found no race: races over flags are warnings then.
     pub(super) fn seen_with_flags(mut self) -> SanitizerOutcome {
-        if self.state != SanitizerState::Fail || !self.has_flags {
+        if self.state != GateState::Fail || !self.has_flags {
             return self;
         }
         for finding in &mut self.findings {
@@ -91,7 +81,7 @@ impl SanitizerOutcome {
             self.errors
         ));
         self.warnings += std::mem::take(&mut self.errors);
-        self.state = SanitizerState::Pass;
+        self.state = GateState::Pass;
         self
     }
 }
@@ -125,7 +115,8 @@ impl SanitizerEvidence<'_> {
             .filter(|record| !record.is_foreign() || record.is_warning())
             .map(|record| SanitizerFinding::of(self.check, record, self.entries, self.buffers))
             .collect();
-        let found = list.errors() > 0 && self.summary_agrees();
+        // Records alone might be left from another run, or cut off: the summary counts errors too.
+        let found = list.errors() > 0 && self.summary().is_some_and(|(errors, _)| errors > 0);
         let errors = list.records.iter().filter(|record| !record.is_foreign() && !record.is_warning());
         let races: Vec<RaceOver> = errors.filter_map(|record| race_over(record, self.strong_lines)).collect();
         // Records that are counted and not written out may be of another kind.
@@ -134,10 +125,11 @@ impl SanitizerEvidence<'_> {
         if let Some(error) = blamed {
             findings.push(SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
         }
-        let (state, failure) = match (found || blamed.is_some(), self.obstacle()) {
-            (true, _) => (SanitizerState::Fail, None),
-            (false, Some(failure)) => (SanitizerState::NotRun, Some(failure)),
-            (false, None) => (SanitizerState::Pass, None),
+        let obstacle =
+            || self.tool_obstacle().or_else(|| self.disagreement()).or_else(|| self.worker_obstacle());
+        let (state, failure) = match found || blamed.is_some() {
+            true => (GateState::Fail, None),
+            false => obstacle().map_or((GateState::Pass, None), |failure| (GateState::NotRun, Some(failure))),
         };
         SanitizerOutcome {
             check: self.check,
@@ -147,7 +139,7 @@ impl SanitizerEvidence<'_> {
             errors: list.errors() + u64::from(blamed.is_some()),
             warnings: list.warnings,
             has_flags: all_races && blamed.is_none() && races.contains(&RaceOver::Flag),
-            launches: self.launched.as_ref().map_or(0, |counts| counts.iter().sum()),
+            launches: self.launches(),
             notes: match list.foreign {
                 0 => Vec::new(),
                 count => vec![format!("{count} records about calls of the driver are left out")],
@@ -167,21 +159,10 @@ impl SanitizerEvidence<'_> {
         }
     }
 
-    /// Whether the summary counts errors too. Records alone might be left from another run, or cut off.
-    fn summary_agrees(&self) -> bool {
-        self.summary().is_some_and(|(errors, _)| errors > 0)
-    }
-
-    fn obstacle(&self) -> Option<ToolFailure> {
-        self.tool_obstacle().or_else(|| self.disagreement()).or_else(|| self.worker_obstacle())
-    }
-
     fn tool_obstacle(&self) -> Option<ToolFailure> {
         let Some(status) = self.status else {
-            let failure = ToolFailure::new(
-                ToolState::TimedOut,
-                format!("`{}` was ended at its deadline{}", self.name(), self.why()),
-            );
+            let failure =
+                self.failed(ToolState::TimedOut, format!("was ended at its deadline{}", self.why()));
             return Some(failure.with_hint("raise `--limit tool`, or choose one check with `--tool`"));
         };
         if let Some(state) = state_of(self.printed, self.log.as_ref().ok()) {
@@ -237,27 +218,22 @@ impl SanitizerEvidence<'_> {
     }
 
     fn worker_obstacle(&self) -> Option<ToolFailure> {
-        match self.launched {
-            Ok(launched) if launched != self.expected => {
-                let (own, expected) = (launched.iter().sum::<u64>(), self.expected.iter().sum::<u64>());
-                Some(self.broken(format!("looked at {own} launches of {expected}")))
-            }
-            Ok(launched) if launched.iter().sum::<u64>() == 0 => {
-                Some(self.broken("had nothing to look at: no shape launches a kernel".to_string()))
-            }
-            Ok(_) => None,
-            Err(_) => {
-                Some(self.broken(format!("found nothing, but not every launch was made{}", self.why())))
-            }
-        }
+        let (launched, expected) = (self.launches(), self.expected.iter().sum::<u64>());
+        let why = match self.launched {
+            Err(_) => format!("found nothing, but not every launch was made{}", self.why()),
+            Ok(counts) if counts != self.expected => format!("looked at {launched} launches of {expected}"),
+            Ok(_) if launched == 0 => "had nothing to look at: no shape launches a kernel".to_string(),
+            Ok(_) => return None,
+        };
+        Some(self.broken(why))
     }
 
-    fn name(&self) -> String {
-        format!("compute-sanitizer --tool {}", self.check.as_str())
+    fn launches(&self) -> u64 {
+        self.launched.as_ref().map_or(0, |counts| counts.iter().sum())
     }
 
     fn failed(&self, state: ToolState, text: String) -> ToolFailure {
-        ToolFailure::new(state, format!("`{}` {text}", self.name()))
+        ToolFailure::new(state, format!("`compute-sanitizer --tool {}` {text}", self.check.as_str()))
     }
 
     fn broken(&self, text: String) -> ToolFailure {
@@ -308,6 +284,64 @@ pub(super) fn kernel_error(launched: &Result<Vec<u64>, LaneError>) -> Option<&De
     (blames && !elsewhere.contains(&error.kind)).then_some(&**error)
 }
 
+pub(super) const SHOWN: usize = 5;
+
+/// Where the worker alone blames the kernel, the verdict is the worker's.
+pub fn sanitizer_verdict(outcomes: &[SanitizerOutcome]) -> Option<Verdict> {
+    let failed = outcomes.iter().find(|outcome| outcome.state == GateState::Fail)?;
+    let errors: Vec<&SanitizerFinding> = failed.findings.iter().filter(|one| one.is_error()).collect();
+    let first = errors.first()?;
+    if first.tool == SanitizerFinding::OF_EVO {
+        return Some(worker_verdict(first));
+    }
+    let check = failed.check.as_str();
+    let more = failed.errors.saturating_sub(1);
+    let more = if more > 0 { format!(", and {more} more findings") } else { String::new() };
+    let message = format!("{check}: {}{more}", first.what);
+    let shown: Vec<&&SanitizerFinding> = errors.iter().take(SHOWN).collect();
+    let verdict = match out_of_bounds(first) {
+        Some((kind, None)) => Verdict::new(kind, message),
+        Some((kind, Some(space))) => Verdict::new(kind, message).with_cause(space),
+        None => Verdict::new(VerdictKind::Sanitizer, message).with_cause(check),
+    };
+    Some(verdict.with("findings", json!(shown)))
+}
+
+/// The name that an access outside of a buffer has whoever sees it, and the memory that it was meant for.
+fn out_of_bounds(finding: &SanitizerFinding) -> Option<(VerdictKind, Option<&'static str>)> {
+    let kind = match finding.access.as_deref()? {
+        _ if !finding.what.contains("out of bounds") => return None,
+        "read" => VerdictKind::OobRead,
+        _ => VerdictKind::OobWrite,
+    };
+    Some((kind, ["shared", "local"].into_iter().find(|space| finding.what.contains(&format!("__{space}__")))))
+}
+
+pub fn worker_verdict(finding: &SanitizerFinding) -> Verdict {
+    let named = VerdictKind::ALL.iter().find(|kind| Some(kind.as_str()) == finding.kind.as_deref());
+    // The kind was written from this list.
+    Verdict::new(named.copied().unwrap_or(VerdictKind::CrashOther), finding.what.clone())
+}
+
+pub fn sanitizer_report(outcomes: &[SanitizerOutcome]) -> GateReport {
+    let not_run = outcomes.iter().find_map(|outcome| outcome.failure.as_ref());
+    let launches: u64 = outcomes.iter().map(|outcome| outcome.launches).sum();
+    let of = |state, message: String| GateReport {
+        state,
+        cases: u32::try_from(launches).unwrap_or(u32::MAX),
+        ..GateReport::not_run(Gate::Sanitize, message)
+    };
+    match (sanitizer_verdict(outcomes), not_run) {
+        (Some(verdict), _) => of(GateState::Fail, verdict.message),
+        (None, Some(failure)) => GateReport::not_run(Gate::Sanitize, failure.message.clone()),
+        (None, None) if outcomes.is_empty() => GateReport::not_run(Gate::Sanitize, "no check was made"),
+        (None, None) => {
+            let names: Vec<&str> = outcomes.iter().map(|outcome| outcome.check.as_str()).collect();
+            of(GateState::Pass, format!("{} found nothing", names.join(", ")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
@@ -345,11 +379,11 @@ mod tests {
         .outcome()
     }
 
+    use GateState::{Fail, NotRun, Pass};
     use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
-    use SanitizerState::{Fail, NotRun, Pass};
 
     #[track_caller]
-    fn check(ended: Ended<'_>, state: SanitizerState, failure: Option<ToolState>) -> SanitizerOutcome {
+    fn check(ended: Ended<'_>, state: GateState, failure: Option<ToolState>) -> SanitizerOutcome {
         let outcome = outcome(ended);
         assert_eq!(
             (outcome.state, outcome.failure.as_ref().map(|failure| failure.state)),
@@ -498,5 +532,61 @@ mod tests {
         assert_eq!(seen(Memcheck, std::slice::from_ref(&flag)).state, Fail);
         let other = "<record><kind>Race</kind><level>Error</level></record>".to_string();
         assert_eq!(seen(Racecheck, &[flag, other]).state, Fail, "something without a place");
+    }
+
+    fn judged(state: GateState, findings: Vec<SanitizerFinding>) -> SanitizerOutcome {
+        let failure = ToolFailure::new(ToolState::Missing, "it is not there");
+        let errors = findings.len() as u64;
+        let failure = (state == GateState::NotRun).then_some(failure);
+        let none = ToolFailure::new(ToolState::Broken, "");
+        let plain = SanitizerOutcome::not_run(SanitizerCheck::Racecheck, none);
+        SanitizerOutcome { state, failure, findings, errors, launches: 3, ..plain }
+    }
+
+    fn finding(tool: &str, kind: &str) -> SanitizerFinding {
+        SanitizerFinding { tool: tool.to_string(), ..SanitizerFinding::of_worker(kind, "a race") }
+    }
+
+    #[test]
+    fn a_finding_is_a_verdict_with_its_check_as_cause() {
+        let outcomes = [
+            judged(NotRun, vec![]),
+            judged(Fail, vec![finding("racecheck", "Race"), finding("racecheck", "Race")]),
+        ];
+        let verdict = sanitizer_verdict(&outcomes).unwrap();
+        assert_eq!(verdict.label(), "sanitizer:racecheck");
+        assert_eq!(verdict.message, "racecheck: a race, and 1 more findings");
+        let report = sanitizer_report(&outcomes);
+        assert_eq!((report.gate, report.state, report.cases), (Gate::Sanitize, GateState::Fail, 6));
+    }
+
+    #[test]
+    fn an_access_outside_of_a_buffer_has_one_name() {
+        let label = |what: &str, access: &str| {
+            let found = SanitizerFinding {
+                what: format!("Invalid {what} of size 4 bytes"),
+                access: Some(access.into()),
+                ..finding("memcheck", "Precise")
+            };
+            sanitizer_verdict(&[judged(Fail, vec![found])]).unwrap().label()
+        };
+        assert_eq!(label("__global__ read is out of bounds: 4 bytes", "read"), "oob_read");
+        assert_eq!(label("__global__ write is out of bounds: 4 bytes", "write"), "oob_write");
+        assert_eq!(label("__shared__ atomic is out of bounds: 4 bytes", "atomic"), "oob_write:shared");
+        assert_eq!(label("__global__ read is misaligned: 4 bytes", "read"), "sanitizer:racecheck");
+    }
+
+    #[test]
+    fn what_the_worker_alone_saw_is_its_own_verdict() {
+        let own = judged(Fail, vec![finding("evo", "crash_trap")]);
+        assert_eq!(sanitizer_verdict(&[own]).unwrap().label(), "crash_trap");
+    }
+
+    #[test]
+    fn no_answer_is_never_a_pass() {
+        let state = |outcomes: &[SanitizerOutcome]| sanitizer_report(outcomes).state;
+        assert_eq!(state(&[]), GateState::NotRun);
+        assert_eq!(state(&[judged(Pass, vec![]), judged(NotRun, vec![])]), GateState::NotRun);
+        assert_eq!(state(&[judged(Pass, vec![]), judged(Pass, vec![])]), GateState::Pass);
     }
 }

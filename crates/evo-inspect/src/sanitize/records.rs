@@ -4,8 +4,6 @@
 //! under its path, and [`SanitizerRecord`] picks what it knows; what it does not know stays absent. A document that is
 //! not whole, or not this one, is an error: its findings would be missing.
 
-use std::collections::BTreeMap;
-
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
@@ -16,16 +14,11 @@ pub(super) const BYTES_MAX: u64 = 64 << 20;
 const DEPTH_MAX: usize = 32;
 /// Records kept. The others are counted.
 const KEPT: usize = 200;
-const TEXTS_MAX: usize = 256;
+const TEXTS_MAX: usize = 1024;
 const TEXT_BYTES_MAX: usize = 4096;
 
 const ROOT: &str = "ComputeSanitizerOutput";
 const RECORD: &str = "record";
-/// Below them are the places of a race's accesses, the file before the line.
-const PLACES: [&str; 2] = ["what.source.where.", "what.destination.where."];
-const PATH: &str = ".path";
-const LINE: &str = ".line";
-
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RecordsError {
     #[error("there is no file with records")]
@@ -61,23 +54,16 @@ impl RecordList {
     }
 }
 
-/// One record: its texts by path, such as `what.text`.
+/// One record: its texts by path, such as `what.text`; those of one path in the record's order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SanitizerRecord {
-    texts: BTreeMap<String, String>,
-    /// Where the accesses of a race are, in the record's order: one may race with several others.
-    places: Vec<AccessPlace>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct AccessPlace {
-    pub(super) file: String,
-    pub(super) line: String,
+    texts: Vec<(String, String)>,
 }
 
 impl SanitizerRecord {
+    /// The first of several: of frames, the innermost.
     pub fn text(&self, path: &str) -> Option<&str> {
-        self.texts.get(path).map(String::as_str)
+        self.find(|known| known == path)
     }
 
     pub fn find(&self, passes: impl Fn(&str) -> bool) -> Option<&str> {
@@ -86,10 +72,6 @@ impl SanitizerRecord {
 
     pub fn all(&self, passes: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
         self.texts.iter().filter(move |(path, _)| passes(path)).map(|(_, text)| text.as_str())
-    }
-
-    pub(super) fn places(&self) -> &[AccessPlace] {
-        &self.places
     }
 
     /// `Precise`, `Api`, …
@@ -114,26 +96,6 @@ impl SanitizerRecord {
         let known = ["api", "api error", "sanitizer", "sanitizer error", "internal", "internal error"];
         self.kind().is_some_and(|kind| known.iter().any(|known| kind.eq_ignore_ascii_case(known)))
     }
-
-    fn add(&mut self, path: String, text: &str) {
-        let text = text.trim();
-        // The first of several frames is the innermost one, and other lists do not occur.
-        if text.is_empty() {
-            return;
-        }
-        if PLACES.iter().any(|known| path.starts_with(known)) && self.places.len() < TEXTS_MAX {
-            match self.places.last_mut() {
-                _ if path.ends_with(PATH) => {
-                    self.places.push(AccessPlace { file: text.to_string(), ..AccessPlace::default() })
-                }
-                Some(last) if path.ends_with(LINE) => last.line = text.to_string(),
-                _ => {}
-            }
-        }
-        if self.texts.len() < TEXTS_MAX && !self.texts.contains_key(&path) {
-            self.texts.insert(path, text.to_string());
-        }
-    }
 }
 
 /// Whatever was read before an error is dropped, because it may not be all.
@@ -146,6 +108,7 @@ pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
         at: error.valid_up_to() as u64,
     })?;
     let mut reader = Reader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
     let mut document = Document::default();
     loop {
         let event = reader.read_event();
@@ -155,8 +118,19 @@ pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
             quick_xml::Error::Syntax(_) => RecordsError::CutOff,
             other => RecordsError::NotXml { why: other.to_string(), at },
         })?;
-        if document.see(event, at)? {
-            return document.end();
+        match event {
+            Event::Start(tag) | Event::Empty(tag) => document.start(tag.name().into_inner())?,
+            Event::End(_) => document.close(),
+            Event::Text(text) => document.content(&text.xml10_content(), at)?,
+            Event::CData(text) => document.content(&text.xml10_content(), at)?,
+            Event::GeneralRef(reference) => {
+                let character = resolved(&reference, at)?;
+                document.content(character.encode_utf8(&mut [0; 4]), at)?;
+            }
+            Event::DocType(_) => return Err(RecordsError::Declared),
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+            Event::Eof if document.has_root && document.open.is_empty() => return Ok(document.list),
+            Event::Eof => return Err(RecordsError::CutOff),
         }
     }
 }
@@ -171,28 +145,6 @@ struct Document {
 }
 
 impl Document {
-    /// Whether the event was the last.
-    fn see(&mut self, event: Event<'_>, at: u64) -> Result<bool, RecordsError> {
-        match event {
-            Event::Start(tag) => self.start(tag.name().into_inner())?,
-            Event::End(_) => self.close(),
-            Event::Empty(tag) => {
-                self.start(tag.name().into_inner())?;
-                self.close();
-            }
-            Event::Text(text) => self.content(&text.xml10_content(), at)?,
-            Event::CData(text) => self.content(&text.xml10_content(), at)?,
-            Event::GeneralRef(reference) => {
-                let character = resolved(&reference, at)?;
-                self.content(character.encode_utf8(&mut [0; 4]), at)?;
-            }
-            Event::DocType(_) => return Err(RecordsError::Declared),
-            Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
-            Event::Eof => return Ok(true),
-        }
-        Ok(false)
-    }
-
     fn start(&mut self, name: &str) -> Result<(), RecordsError> {
         if self.open.is_empty() && (self.has_root || name != ROOT) {
             return Err(RecordsError::OtherRoot(clipped(name, 80).to_string()));
@@ -211,16 +163,20 @@ impl Document {
 
     fn close(&mut self) {
         // Text stands in the innermost elements alone; after one was closed it is the space between them.
+        let text = std::mem::take(&mut self.text);
+        let text = text.trim();
         if let Some(record) = &mut self.record
             && self.open.len() > 2
+            && !text.is_empty()
+            && record.texts.len() < TEXTS_MAX
         {
-            record.add(self.open[2..].join("."), &self.text);
+            record.texts.push((self.open[2..].join("."), text.to_string()));
         }
-        self.text.clear();
         self.open.pop();
         if self.open.len() == 1
-            && let Some(record) = self.record.take()
+            && let Some(mut record) = self.record.take()
         {
+            record.texts.sort_by(|one, other| one.0.cmp(&other.0));
             self.list.total += 1;
             // Each counts once: a warning about a call is a warning.
             self.list.warnings += u64::from(record.is_warning());
@@ -232,26 +188,17 @@ impl Document {
     }
 
     fn content(&mut self, text: &str, at: u64) -> Result<(), RecordsError> {
-        if self.open.is_empty() {
-            return match text.trim().is_empty() {
-                true => Ok(()),
-                false => {
-                    Err(RecordsError::NotXml { why: "there is text outside of all elements".to_string(), at })
-                }
-            };
+        if self.open.is_empty() && !text.trim().is_empty() {
+            return Err(RecordsError::NotXml {
+                why: "there is text outside of all elements".to_string(),
+                at,
+            });
         }
         if self.record.is_some() {
             let room = TEXT_BYTES_MAX.saturating_sub(self.text.len());
             self.text.push_str(clipped(text, room));
         }
         Ok(())
-    }
-
-    fn end(self) -> Result<RecordList, RecordsError> {
-        match self.has_root && self.open.is_empty() {
-            true => Ok(self.list),
-            false => Err(RecordsError::CutOff),
-        }
     }
 }
 

@@ -52,32 +52,31 @@ pub fn find(kind: ToolKind, named: Option<&Path>, places: &ToolPlaces) -> Result
     }
     let mut looked_at = Vec::new();
     let mut try_folder = |folder: PathBuf| {
-        let program = folder.join(kind.name());
+        let program = folder.join(kind.as_str());
         let found = is_program(&program);
         looked_at.push(folder.display().to_string());
         found.then_some(program)
     };
-    let toolkits = places.toolkits.iter().flat_map(|home| folders_below(home, kind.toolkit_folders()));
-    let own = kind.own_folders().iter().filter(|_| places.of_machine);
-    let own = own.flat_map(|pattern| folders_below(Path::new("/"), &[pattern.trim_start_matches('/')]));
+    let row = kind.row();
+    let toolkits = places.toolkits.iter().flat_map(|home| folders_below(home, row.toolkit_folders));
+    let own = if places.of_machine { folders_below(Path::new("/"), row.own_folders) } else { Vec::new() };
     let early = places.path.iter().cloned().chain(toolkits).chain(own);
     if let Some(program) = early.into_iter().find_map(&mut try_folder) {
         return Ok(program);
     }
     // Last, because it starts a process and may wait for it.
-    if places.of_machine && !kind.package_folders().is_empty() {
-        let folders =
-            python_sites().into_iter().flat_map(|site| folders_below(&site, kind.package_folders()));
+    if places.of_machine && !row.package_folders.is_empty() {
+        let folders = python_sites().into_iter().flat_map(|site| folders_below(&site, row.package_folders));
         if let Some(program) = folders.into_iter().find_map(&mut try_folder) {
             return Ok(program);
         }
     }
-    let message = format!("`{}` is not found; looked in {}", kind.name(), listed(&looked_at));
+    let message = format!("`{}` is not found; looked in {}", kind.as_str(), listed(&looked_at));
     Err(ToolFailure::new(ToolState::Missing, message).with_hint(kind.install_hint()))
 }
 
 fn named_program(kind: ToolKind, path: &Path, by: &str) -> Result<PathBuf, ToolFailure> {
-    let program = if path.is_dir() { path.join(kind.name()) } else { path.to_path_buf() };
+    let program = if path.is_dir() { path.join(kind.as_str()) } else { path.to_path_buf() };
     if is_program(&program) {
         return Ok(program);
     }
@@ -86,7 +85,7 @@ fn named_program(kind: ToolKind, path: &Path, by: &str) -> Result<PathBuf, ToolF
         true => format!("`{shown}` may not be executed"),
         false => format!("`{shown}` is not a program"),
     };
-    let message = format!("{what}, which {by} names as `{}`", kind.name());
+    let message = format!("{what}, which {by} names as `{}`", kind.as_str());
     Err(ToolFailure::new(ToolState::Missing, message)
         .with_hint("name the program itself or the folder that holds it"))
 }

@@ -3,16 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use evo_system::process;
-use evo_system::process::{Ended, RunLimits};
+use evo_system::process::Ended;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::{ToolFailure, ToolState, last_words, options_in, plain_environment};
+use super::answer::{ToolFailure, ToolState, last_words, options_in, run_plainly};
 use super::find::{ToolPlaces, find};
 use super::kind::{ToolKind, ToolVersion};
 
@@ -36,30 +34,30 @@ pub fn locate(kind: ToolKind, named: Option<&Path>, places: &ToolPlaces) -> Resu
 /// it is too old.
 pub fn probe(kind: ToolKind, path: PathBuf) -> Result<FoundTool, ToolFailure> {
     let said = said(kind, &path, "--version")?;
-    let version = ToolVersion::first_in(&said).filter(|_| said.contains(kind.mark())).ok_or_else(|| {
+    let row = kind.row();
+    let version = ToolVersion::first_in(&said).filter(|_| said.contains(row.mark)).ok_or_else(|| {
         let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
         let message =
-            format!("`{}` is not `{}`: its version is `{}`", path.display(), kind.name(), first.trim());
+            format!("`{}` is not `{}`: its version is `{}`", path.display(), kind.as_str(), first.trim());
         ToolFailure::new(ToolState::Broken, message)
     })?;
     if version < kind.oldest() {
-        let message = format!("`{}` {version} is too old", kind.name());
+        let message = format!("`{}` {version} is too old", kind.as_str());
         let hint = format!("evo works with {} and later", kind.oldest());
         return Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint));
     }
-    let options =
-        if kind.has_options() { options_in(&self::said(kind, &path, "--help")?) } else { BTreeSet::new() };
+    let options = match row.has_options {
+        true => options_in(&self::said(kind, &path, "--help")?),
+        false => BTreeSet::new(),
+    };
     Ok(FoundTool { kind, path, version, options })
 }
 
 fn said(kind: ToolKind, path: &Path, question: &str) -> Result<String, ToolFailure> {
-    let mut command = Command::new(path);
-    command.arg(question);
-    plain_environment(&mut command);
     let failure = |state, why: String| {
-        ToolFailure::new(state, format!("`{} {question}` {why} (`{}`)", kind.name(), path.display()))
+        ToolFailure::new(state, format!("`{} {question}` {why} (`{}`)", kind.as_str(), path.display()))
     };
-    let ended: Ended = process::run(command, &RunLimits::new(DEADLINE))
+    let ended = run_plainly(path, [question], None, DEADLINE)
         .map_err(|error| failure(ToolState::Broken, format!("does not run: {error}")))?;
     if ended.timed_out {
         return Err(failure(ToolState::TimedOut, format!("gave no answer within {} s", DEADLINE.as_secs())));
@@ -112,7 +110,7 @@ pub fn survey(places: &ToolPlaces) -> Vec<SurveyedTool> {
 
 fn answer(kind: ToolKind, path: Option<PathBuf>, found: Result<FoundTool, ToolFailure>) -> SurveyedTool {
     let plain = SurveyedTool {
-        name: kind.name(),
+        name: kind.as_str(),
         state: ToolState::Ok,
         version: None,
         path,
@@ -133,11 +131,8 @@ fn answer(kind: ToolKind, path: Option<PathBuf>, found: Result<FoundTool, ToolFa
 }
 
 fn packages(python: &FoundTool) -> Vec<String> {
-    let mut command = Command::new(&python.path);
-    command.args(["-c", PACKAGES_SCRIPT]);
-    plain_environment(&mut command);
-    let ended =
-        process::run(command, &RunLimits::new(PACKAGES_DEADLINE)).ok().filter(process::Ended::succeeded);
+    let ended = run_plainly(&python.path, ["-c", PACKAGES_SCRIPT], None, PACKAGES_DEADLINE);
+    let ended = ended.ok().filter(Ended::succeeded);
     ended.map(|ended| ended.stdout.text().lines().map(str::to_string).collect()).unwrap_or_default()
 }
 

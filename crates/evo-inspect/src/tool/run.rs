@@ -7,13 +7,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use evo_system::process;
-use evo_system::process::RunLimits;
-
-use super::answer::{ToolFailure, ToolState, last_words, plain_environment};
+use super::answer::{ToolFailure, ToolState, last_words, run_plainly};
 use super::probe::FoundTool;
 
 /// Whether it did its work is for whoever reads its answer.
@@ -35,12 +31,9 @@ pub fn run_tool(
     folder: &Path,
     deadline: Duration,
 ) -> Result<ToolRun, ToolFailure> {
-    let name = tool.kind.name();
+    let name = tool.kind.as_str();
     fits(tool, arguments)?;
-    let mut command = Command::new(&tool.path);
-    command.args(arguments.words()).current_dir(folder);
-    plain_environment(&mut command);
-    let ended = process::run(command, &RunLimits::new(deadline))
+    let ended = run_plainly(&tool.path, arguments.words(), Some(folder), deadline)
         .map_err(|error| ToolFailure::new(ToolState::Broken, format!("`{name}` does not start: {error}")))?;
     if ended.timed_out {
         let seconds = deadline.as_secs_f64();
@@ -59,7 +52,7 @@ pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailu
     if arguments.lacking().is_empty() {
         return Ok(());
     }
-    let name = tool.kind.name();
+    let name = tool.kind.as_str();
     let message = format!("`{name}` {} has no `{}`", tool.version, arguments.lacking().join("`, `"));
     let hint = format!("install a newer `{name}`");
     Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint))
@@ -67,12 +60,18 @@ pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailu
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolArguments {
+    /// The options that the tool has.
+    known: BTreeSet<String>,
     words: Vec<OsString>,
     left_out: Vec<String>,
     lacking: Vec<String>,
 }
 
 impl ToolArguments {
+    pub fn of(tool: &FoundTool) -> ToolArguments {
+        ToolArguments { known: tool.options.clone(), ..ToolArguments::default() }
+    }
+
     #[must_use]
     pub fn plain<W: Into<OsString>>(mut self, words: impl IntoIterator<Item = W>) -> ToolArguments {
         self.words.extend(words.into_iter().map(Into::into));
@@ -81,40 +80,30 @@ impl ToolArguments {
 
     #[must_use]
     pub fn preferred<W: Into<OsString>>(
-        self,
-        known: &BTreeSet<String>,
+        mut self,
         option: &str,
         values: impl IntoIterator<Item = W>,
     ) -> ToolArguments {
-        self.option(known, option, values, |own| &mut own.left_out)
+        if !self.known.contains(option) {
+            self.left_out.push(option.to_string());
+            return self;
+        }
+        self.plain([option]).plain(values)
     }
 
     /// Without this option the answer would not mean what it says: where it is not known the tool must not run, which
     /// [`Self::lacking`] says.
     #[must_use]
     pub fn demanded<W: Into<OsString>>(
-        self,
-        known: &BTreeSet<String>,
-        option: &str,
-        values: impl IntoIterator<Item = W>,
-    ) -> ToolArguments {
-        self.option(known, option, values, |own| &mut own.lacking)
-    }
-
-    fn option<W: Into<OsString>>(
         mut self,
-        known: &BTreeSet<String>,
         option: &str,
         values: impl IntoIterator<Item = W>,
-        otherwise: impl FnOnce(&mut ToolArguments) -> &mut Vec<String>,
     ) -> ToolArguments {
-        if known.contains(option) {
-            self.words.push(option.into());
-            self.words.extend(values.into_iter().map(Into::into));
-        } else {
-            otherwise(&mut self).push(option.to_string());
+        if !self.known.contains(option) {
+            self.lacking.push(option.to_string());
+            return self;
         }
-        self
+        self.plain([option]).plain(values)
     }
 
     pub fn words(&self) -> &[OsString] {
@@ -155,15 +144,14 @@ mod tests {
     use crate::tool::kind::ToolKind;
     use crate::tool::kind::ToolVersion;
 
+    fn tool(path: &str) -> FoundTool {
+        let (path, version) = (path.into(), ToolVersion::of(&[2025, 1]));
+        FoundTool { kind: ToolKind::Ncu, path, version, options: BTreeSet::new() }
+    }
+
     fn shell(script: &str, deadline_ms: u64) -> Result<ToolRun, ToolFailure> {
-        let tool = FoundTool {
-            kind: ToolKind::Ncu,
-            path: "/bin/sh".into(),
-            version: ToolVersion::of(&[2025, 1]),
-            options: BTreeSet::new(),
-        };
         let arguments = ToolArguments::default().plain(["-c", script]);
-        run_tool(&tool, &arguments, Path::new("/"), Duration::from_millis(deadline_ms))
+        run_tool(&tool("/bin/sh"), &arguments, Path::new("/"), Duration::from_millis(deadline_ms))
     }
 
     #[test]
@@ -181,13 +169,8 @@ mod tests {
         let late = late.unwrap_err();
         assert_eq!(late.state, ToolState::TimedOut);
         assert!(late.message.contains("words"), "{late:?}");
-        let tool = FoundTool {
-            kind: ToolKind::Ncu,
-            path: "/bin/false".into(),
-            version: ToolVersion::of(&[2022, 3]),
-            options: BTreeSet::new(),
-        };
-        let arguments = ToolArguments::default().demanded(&tool.options, "--import", ["f"]);
+        let tool = tool("/bin/false");
+        let arguments = ToolArguments::of(&tool).demanded("--import", ["f"]);
         let refused = run_tool(&tool, &arguments, Path::new("/"), Duration::from_secs(1)).unwrap_err();
         assert_eq!(refused.state, ToolState::Incompatible);
         assert!(refused.message.contains("--import"), "{refused:?}");
@@ -202,12 +185,12 @@ mod tests {
             known.iter().map(String::as_str).collect::<Vec<_>>(),
             ["--help", "--log-file", "--tool", "--xml"]
         );
-        let arguments = ToolArguments::default()
+        let arguments = ToolArguments { known, ..ToolArguments::default() }
             .plain(["--tool", "memcheck"])
-            .preferred(&known, "--log-file", ["f"])
-            .preferred(&known, "--padding", ["4096"])
-            .demanded(&known, "--xml", [""; 0])
-            .demanded(&known, "--save", ["x"]);
+            .preferred("--log-file", ["f"])
+            .preferred("--padding", ["4096"])
+            .demanded("--xml", [""; 0])
+            .demanded("--save", ["x"]);
         assert_eq!(arguments.words(), ["--tool", "memcheck", "--log-file", "f", "--xml"]);
         assert_eq!(
             (arguments.left_out(), arguments.lacking()),

@@ -234,14 +234,14 @@ fn swizzle(field: &Field) -> Option<SwizzleSpec> {
     let Data::Text(text) = &field.node.data else {
         return expression(field).map(SwizzleSpec::Chosen);
     };
-    if let Some(fixed) = Swizzle::ALL.into_iter().find(|own| own.as_str() == text) {
+    if let Some(fixed) = Swizzle::named(text) {
         return Some(SwizzleSpec::Fixed(fixed));
     }
     if Expr::parse(text).is_ok() {
         return expression(field).map(SwizzleSpec::Chosen);
     }
-    let words = Swizzle::ALL.map(Swizzle::as_str);
-    let hint = suggestion(text, words, || {
+    let words: Vec<&str> = Swizzle::ALL.iter().map(|known| known.as_str()).collect();
+    let hint = suggestion(text, words.iter().copied(), || {
         format!("one of: {}; or an expression that gives one of them", words.join(", "))
     });
     field.refuse(format!("{field} is `{text}`, which is unknown"), hint)

@@ -133,13 +133,13 @@ fn families(field: &Field) -> Option<Vec<String>> {
 
 /// In the order in which they are made, each once.
 fn sanitizers(field: &Field) -> Option<Vec<SanitizerCheck>> {
-    let known = SanitizerCheck::ALL.map(|check| (check.as_str(), check));
+    let known: Vec<_> = SanitizerCheck::ALL.iter().map(|check| (check.as_str(), *check)).collect();
     let named = field.each("checks of compute-sanitizer", |item| item.choice(&known))?;
     if named.is_empty() {
         let hint = "`evo sweep --sanitize off` makes none of them; leave `sanitizers` out for all";
         return field.refuse(format!("{field} is an empty list"), hint);
     }
-    Some(SanitizerCheck::ALL.into_iter().filter(|check| named.contains(check)).collect())
+    Some(SanitizerCheck::ALL.iter().copied().filter(|check| named.contains(check)).collect())
 }
 
 fn tiny(field: &Field) -> Option<TinySpec> {

@@ -383,8 +383,8 @@ impl TileSearch<'_> {
         whole(&self.value(tree)?).ok()
     }
 
-    /// The most that is taken off before a division, where the one size is 0; `None` without a division. What rounds up
-    /// is no part of it: `(N - 8 + TILE - 1) // TILE`.
+    /// The most that is taken off before a division, where the one size is 0; `None` without a division. What is added
+    /// to round up does not count: `(N - 8 + TILE - 1) // TILE`.
     fn taken_off(&self, tree: &Tree) -> Option<i64> {
         let mut most = None;
         divisions(tree, &mut |dividends, divisor| {

@@ -9,16 +9,14 @@ use evo_space::text::counted;
 
 use super::folder::{self, FoundStudy, StudyError, StudyRequest, check_writable};
 use crate::{csv, json};
-use evo_journal::clock::CommandClock;
+use evo_journal::budget::CommandClock;
 use evo_journal::error::JournalError;
 use evo_journal::leaderboard_file::write_view;
+use evo_journal::line::{LineWriter, Rejected};
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::reader::{self, JOURNAL, Rejected};
-use evo_journal::record::{
-    Confirmation, FORMAT_EDITED, JournalRecord, RunEnd, SanitizedVariant, StudyHeader, now,
-};
+use evo_journal::reader::{self, JOURNAL};
+use evo_journal::record::{Confirmation, JournalRecord, RunEnd, SanitizedVariant, StudyHeader, now};
 use evo_journal::replay::History;
-use evo_journal::writer::JournalWriter;
 
 const STUDY: &str = "study.json";
 
@@ -28,7 +26,7 @@ const GENERATION: &str = "gen-";
 #[derive(Debug)]
 pub struct Study {
     place: FoundStudy,
-    writer: JournalWriter,
+    writer: LineWriter,
     header: StudyHeader,
     clock: CommandClock,
     /// The last stamp of earlier runs.
@@ -64,7 +62,7 @@ impl Study {
             }
             return Ok(study);
         }
-        let writer = JournalWriter::create(&place.folder)?;
+        let writer = LineWriter::create(&place.folder, JOURNAL)?;
         let notices = match request.wish.resumes() {
             true => {
                 vec![format!("nothing to resume in `{}`: a new study begins", place.folder.path().display())]
@@ -102,16 +100,11 @@ impl Study {
             true => history.check_belongs(&path, &header)?,
             false => Vec::new(),
         };
-        let mut header = header;
-        let was_edited = history.header.as_ref().is_some_and(|before| before.format >= FORMAT_EDITED);
-        if was_edited || !edits.is_empty() {
-            header.format = FORMAT_EDITED;
-        }
         if !edits.is_empty() {
             notices.push(format!("the study was edited: {}", edits.join("; ")));
         }
         // Only now, because this cuts the file: the journal of another study has been refused above.
-        let writer = JournalWriter::append_after(&place.folder, length)?;
+        let writer = LineWriter::append_after(&place.folder, JOURNAL, length)?;
         let before_ms = history.last_ms;
         Study { place, writer, header, clock, before_ms, history, notices }.begin()
     }

@@ -124,18 +124,18 @@ impl<'a> GateBench<'a> {
         let (setup, seed) = (&order.setup, order.seed);
         let sources = sources_of(rows.iter().copied(), setup.choice.kind)?;
         let (sender, receiver) = mpsc::channel();
-        // Nobody listens any more only where this function was left by an error.
-        let on_done = Box::new(move |ticket: u64, outcome| drop(sender.send((ticket, outcome))));
-        let farm = CompileFarm::start(setup.farm.clone(), on_done)?;
-        let keys: Vec<ContentHash> = sources.keys().cloned().collect();
-        for (ticket, source) in sources.into_values().enumerate() {
-            farm.submit(ticket as u64, source);
+        let farm = CompileFarm::start(setup.farm.clone())?;
+        let count = sources.len();
+        for (key, source) in sources {
+            let sender = sender.clone();
+            // Nobody listens any more only where this function was left by an error.
+            farm.submit(source, move |outcome| drop(sender.send((key, outcome))));
         }
         let mut built = BTreeMap::new();
-        for _ in 0..keys.len() {
+        for _ in 0..count {
             let answer = receiver.recv();
-            let (ticket, outcome) = answer.map_err(|_| CliError::harness("the compile farm ended early"))?;
-            built.insert(keys[ticket as usize].clone(), outcome);
+            let (key, outcome) = answer.map_err(|_| CliError::harness("the compile farm ended early"))?;
+            built.insert(key, outcome);
         }
         let lane = device_lane::lane(setup, None)?;
         Ok(GateBench { setup, lane, seed, built })

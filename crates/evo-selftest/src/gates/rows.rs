@@ -49,17 +49,13 @@ impl RowPlan {
     fn of(cell: &'static str) -> Option<RowPlan> {
         match cell.split_once(": ") {
             Some(("absent", why)) => Some(Absent(why)),
-            Some((other, why)) => Some(Behind(check_named(other.strip_prefix("behind ")?)?, why)),
+            Some((other, why)) => Some(Behind(GateCheck::named(other.strip_prefix("behind ")?)?, why)),
             None => {
                 let worths = [CheckWorth::Needed, CheckWorth::NamesCause, CheckWorth::RefusesEarly];
                 worths.into_iter().find(|worth| worth.as_str() == cell).map(Shows)
             }
         }
     }
-}
-
-fn check_named(name: &str) -> Option<GateCheck> {
-    GateCheck::ALL.iter().copied().find(|check| check.as_str() == name)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +108,7 @@ impl GateRow {
         let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
         let [check, task, fixture, verdicts, handling, host, cuda] = cells[..] else { return None };
         Some(GateRow {
-            check: check_named(check)?,
+            check: GateCheck::named(check)?,
             task: FixtureTask::named(task)?,
             fixture,
             verdicts: verdicts.split(", ").collect(),

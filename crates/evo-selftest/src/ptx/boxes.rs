@@ -141,9 +141,8 @@ impl BoxCase {
 fn cases(probe: &mut Probe<'_>) -> Vec<BoxCase> {
     let rank = ["load_", "store_", "multicast_"].iter().map(|mark| probe.named(mark, 0)).sum();
     let numbers = &mut probe.numbers;
-    let kinds = Swizzle::ALL
-        .into_iter()
-        .flat_map(|own| [OutsideFill::Zero, OutsideFill::Nan].map(|fill| (own, fill)));
+    let kinds =
+        Swizzle::ALL.iter().flat_map(|own| [OutsideFill::Zero, OutsideFill::Nan].map(|fill| (*own, fill)));
     kinds.map(|(swizzle, fill)| BoxCase::draw(numbers, rank, swizzle, fill)).collect()
 }
 

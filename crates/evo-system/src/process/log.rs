@@ -84,10 +84,6 @@ impl CappedLog {
         format!("{head}\n[… {} bytes left out …]\n{tail}", self.dropped())
     }
 
-    pub fn start(&self) -> String {
-        if self.truncated() { String::from_utf8_lossy(&self.head).into_owned() } else { self.text() }
-    }
-
     /// Cut at a line where possible.
     pub fn tail(&self, bytes: usize) -> String {
         let skip = self.tail.len().saturating_sub(bytes);

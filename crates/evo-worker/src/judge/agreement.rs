@@ -1,27 +1,91 @@
-//! Built-in references of the device beside the plain functions, for `evo-selftest references`.
+//! What the device computes beside the functions that define it, for `evo-selftest references`: built-in references, drawn
+//! inputs, and the sums that bounds are made of.
 
 use evo_device::device::{BufferId, Device, Tolerance};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::bounds::AnswerScale;
+use super::drawn;
 use super::element;
-use super::elements_agreement::{self, buffer, problem};
+use super::elements::Change;
 use super::expected;
-use super::inputs::{Draw, Family};
+use super::inputs::{self, Draw, Family, REARRANGED};
 use super::npy::task_error;
 use super::on_device::{self, AGREEMENT, AGREEMENT_NOISE, DeviceReferences};
+use super::perturb;
 use super::reference::{ReferenceAnswer, ReferenceWork, UNIT_F32, WorkBuffers};
-
-pub use super::elements_agreement::Agreement;
 
 /// The error of the trusted computation is itself a matter of rounding: it may differ by this factor, and by this
 /// many units of rounding of the largest element.
 const TRUSTED_FACTOR: f64 = 2.0;
 const TRUSTED_UNITS: f64 = 2.0;
-/// Sums over the same elements in another order.
-const SUMS: f64 = 1e-6;
+/// Sums over the same elements in another order: of answers, which differ themselves, and of the same values.
+const SCALES: f64 = 1e-6;
+const SUMS: f64 = 1e-12;
+/// Elements of a drawn buffer: several chunks of random words, the last of them short and odd.
+const DRAWN: u64 = (1 << 18) + 12_345;
+const MEASURED: usize = 100_003;
+
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// `gemm f16 70x33x65`.
+    pub name: String,
+    pub cases: usize,
+    pub difference: Option<String>,
+    /// The largest distance over what is allowed.
+    pub worst: f64,
+}
+
+impl Agreement {
+    fn begin(name: String) -> Agreement {
+        Agreement { name, cases: 0, difference: None, worst: 0.0 }
+    }
+
+    fn note(&mut self, difference: Option<String>) {
+        self.cases += 1;
+        self.difference = self.difference.take().or(difference);
+    }
+}
+
+/// Buffers that live as long as a comparison.
+struct Workplace<'a> {
+    device: &'a mut dyn Device,
+    references: &'a DeviceReferences,
+    buffers: Vec<BufferId>,
+}
+
+impl<'a> Workplace<'a> {
+    fn new(device: &'a mut dyn Device, references: &'a DeviceReferences) -> Workplace<'a> {
+        Workplace { device, references, buffers: Vec::new() }
+    }
+
+    fn room(&mut self, bytes: u64) -> Result<BufferId, DeviceError> {
+        let buffer = self.device.allocate("(agreement)", bytes)?;
+        self.buffers.push(buffer);
+        Ok(buffer)
+    }
+
+    fn upload(&mut self, bytes: &[u8]) -> Result<BufferId, DeviceError> {
+        let buffer = self.room(bytes.len() as u64)?;
+        self.device.write(buffer, bytes)?;
+        Ok(buffer)
+    }
+
+    fn values(&mut self, buffer: BufferId) -> Result<Vec<f64>, DeviceError> {
+        Ok(element::widen(&self.device.read(buffer)?, DType::F64))
+    }
+}
+
+impl Drop for Workplace<'_> {
+    fn drop(&mut self) {
+        // A device that cannot free them has failed before.
+        self.buffers.drain(..).for_each(|buffer| drop(self.device.free(buffer)));
+    }
+}
 
 pub fn compare_references(
     device: &mut dyn Device,
@@ -29,77 +93,69 @@ pub fn compare_references(
     only: Option<&str>,
     seed: u64,
 ) -> Result<Vec<Agreement>, DeviceError> {
-    let references = DeviceReferences::load(device, image, only)?;
+    let references = &DeviceReferences::load(device, image, only)?;
+    let limits = device.info().limits.clone();
     let mut rows = Vec::new();
     for (name, plan) in problems().into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
-        let limits = device.info().limits.clone();
-        let work = ReferenceWork::of(name, &plan, &limits)
+        let work = ReferenceWork::of(name, &plan)?
+            .for_kernels(&plan, &limits)
             .ok_or_else(|| task_error(format!("the device's kernels do not take `{name}`")))?;
-        let mut row = Agreement { name: plan.name.clone(), cases: 0, difference: None, worst: 0.0 };
+        let mut row = Agreement::begin(plan.name.clone());
         for family in Family::ALL.iter().copied() {
             for magnitude in family.magnitudes() {
                 let draw = Draw { seed, index: 0, family, magnitude: *magnitude };
                 let bytes = expected::input_bytes(&plan, draw)?;
-                let (difference, worst) = compare(device, &references, (name, &work, &plan), &bytes)?;
-                let found = difference.map(|what| format!("{} ×{magnitude}: {what}", family.as_str()));
-                row.difference = row.difference.or(found);
+                let workplace = Workplace::new(device, references);
+                let (difference, worst) = compare(workplace, (name, &work, &plan), &bytes)?;
+                row.note(difference.map(|what| format!("{} ×{magnitude}: {what}", family.as_str())));
                 row.worst = row.worst.max(worst);
-                row.cases += 1;
             }
         }
         rows.push(row);
     }
     if only.is_none_or(|only| only == on_device::OWN) {
-        rows.extend(elements_agreement::compare(device, &references, seed)?);
+        for buffer in buffers() {
+            rows.push(draws(Workplace::new(device, references), &buffer, seed)?);
+        }
+        for dtype in [DType::F16, DType::Bf16, DType::F32, DType::F64] {
+            rows.push(conversions(Workplace::new(device, references), dtype, seed)?);
+        }
+        rows.push(measures(Workplace::new(device, references), seed)?);
     }
     Ok(rows)
 }
 
 fn compare(
-    device: &mut dyn Device,
-    references: &DeviceReferences,
+    mut workplace: Workplace<'_>,
     (name, work, plan): (&str, &ReferenceWork, &ProblemPlan),
     bytes: &[Vec<u8>],
 ) -> Result<(Option<String>, f64), DeviceError> {
-    let own = expected::builtin_answers(name, plan, bytes)?.remove(0);
-    let mut buffers = Vec::new();
-    let mut take = |device: &mut dyn Device, bytes: u64| -> Result<BufferId, DeviceError> {
-        let buffer = device.allocate("(reference)", bytes)?;
-        buffers.push(buffer);
-        Ok(buffer)
-    };
+    let own = expected::builtin_answer(name, plan, bytes)?;
+    let inputs = work.inputs.iter().map(|position| workplace.upload(&bytes[*position]));
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let elements = plan.buffers[work.output].elements();
-    let mut inputs = Vec::new();
-    for position in &work.inputs {
-        let buffer = take(device, bytes[*position].len() as u64)?;
-        device.write(buffer, &bytes[*position])?;
-        inputs.push(buffer);
-    }
-    let (expected, trusted) = (take(device, 8 * elements)?, take(device, 4 * elements)?);
-    let (scratch, right) = (take(device, 8 * work.scratch())?, take(device, 8 * elements)?);
+    let (expected, trusted) = (workplace.room(8 * elements)?, workplace.room(4 * elements)?);
+    let scratch = workplace.room(8 * work.scratch())?;
+    let right = workplace.upload(&element::f64_bytes(&own.expected))?;
     let given = WorkBuffers { inputs, expected, trusted, scratch };
-    let answer = references.compute(device, work, plan, &given)?;
-    device.write(right, &element::f64_bytes(&own.expected))?;
+    let (device_scale, odd) = workplace.references.compute(workplace.device, work, plan, &given)?;
     let scale = AnswerScale::of(&own);
     let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * own.noise.max;
-    let found = device.compare(expected, DType::F64, right, Tolerance { atol, rtol: AGREEMENT })?;
-    let mut difference = found.first_bad.map(|index| {
+    let tolerance = Tolerance { atol, rtol: AGREEMENT };
+    let found = workplace.device.compare(expected, DType::F64, right, tolerance)?;
+    let element = found.first_bad.map(|index| {
         format!(
             "element {index} is `{:e}`, and `{:e}` on the processor",
             found.first_bad_actual, found.first_bad_expected
         )
     });
-    for buffer in buffers {
-        device.free(buffer)?;
-    }
-    difference = difference.or_else(|| scales_differ(plan, work, &answer.scale, &scale));
     let first_special = own.expected.iter().position(|value| !value.is_finite()).map(|index| index as u64);
-    if answer.first_special.map(|(index, _)| index) != first_special {
-        difference = difference.or(Some("the first value that is not finite".to_string()));
-    }
-    if answer.overflows != overflows(&own) {
-        difference = difference.or(Some("where the trusted computation overflows".to_string()));
-    }
+    let special = odd.first_special.map(|(index, _)| index) != first_special;
+    let overflow = odd.overflows != overflows(&own);
+    let difference = element
+        .or_else(|| scales_differ(plan, work, &device_scale, &scale))
+        .or_else(|| special.then(|| "the first value that is not finite".to_string()))
+        .or_else(|| overflow.then(|| "where the trusted computation overflows".to_string()));
     let worst = if atol > 0.0 { found.abs_error_max / atol } else { 0.0 };
     Ok((difference, worst))
 }
@@ -116,7 +172,7 @@ fn scales_differ(
     other: &AnswerScale,
 ) -> Option<String> {
     let near =
-        |own: f64, other: f64, most: f64| own == other || (own - other).abs() <= SUMS * other.abs() + most;
+        |own: f64, other: f64, most: f64| own == other || (own - other).abs() <= SCALES * other.abs() + most;
     let unit = element::precision(plan.buffers[work.output].dtype).map_or(0.0, |own| own.unit);
     // Where a sum cancels, the answer's own rounding shows in the distance from it.
     let doubt = AGREEMENT_NOISE * other.noise_max;
@@ -132,8 +188,8 @@ fn scales_differ(
         ("exactness", own.exact == other.exact && own.trusted.is_some() == other.trusted.is_some()),
         ("root mean square", near(own.rms, other.rms, AGREEMENT_NOISE * other.noise_max)),
         ("largest element", near(own.max, other.max, AGREEMENT_NOISE * other.noise_max)),
-        ("spread", near(own.spread, other.spread, SUMS * other.max + AGREEMENT_NOISE * other.noise_max)),
-        ("tail", near(own.tail, other.tail, SUMS)),
+        ("spread", near(own.spread, other.spread, SCALES * other.max + AGREEMENT_NOISE * other.noise_max)),
+        ("tail", near(own.tail, other.tail, SCALES)),
         ("noise", near(own.noise_max, other.noise_max, 0.0) && near(own.noise_rms, other.noise_rms, 0.0)),
         ("largest trusted error", trusted(a.max, b.max, units)),
         // Rounding to the output's type is much more than what another `exp` makes of it.
@@ -157,7 +213,8 @@ fn problems() -> Vec<(&'static str, ProblemPlan)> {
             ];
             all.push(("gemm", problem(format!("gemm {text} {m}x{k}x{n}"), &[], buffers)));
         }
-        for (rows, columns) in [(3, 1), (5, 257), (2, 1500)] {
+        // The last has more elements than a grid has threads.
+        for (rows, columns) in [(3, 1), (5, 257), (2, 1500), (300, 257)] {
             let (x, y) =
                 (buffer("x", dtype, &[rows, columns], Input), buffer("y", dtype, &[rows, columns], Output));
             let w = buffer("w", dtype, &[columns], Input);
@@ -171,7 +228,8 @@ fn problems() -> Vec<(&'static str, ProblemPlan)> {
             let buffers = vec![buffer("x", dtype, &[count], Input), buffer("out", DType::F32, &[1], Output)];
             all.push(("reduction", problem(format!("reduction {text} {count}"), &[], buffers)));
         }
-        for (queries, keys, causal) in [(1, 1, 0), (9, 5, 1), (20, 77, 1), (33, 130, 0)] {
+        // Of the last ones' keys shared memory holds the weights of few queries.
+        for (queries, keys, causal) in [(1, 1, 0), (9, 5, 1), (20, 77, 1), (33, 130, 0), (3, 3900, 1)] {
             let shape = |heads: u64, length: u64| [2, heads, length, 24];
             let buffers = vec![
                 buffer("q", dtype, &shape(4, queries), Input),
@@ -184,4 +242,135 @@ fn problems() -> Vec<(&'static str, ProblemPlan)> {
         }
     }
     all
+}
+
+fn buffers() -> Vec<BufferPlan> {
+    let of = |name: &str, dtype, fill| {
+        let plan = buffer(name, dtype, &[DRAWN / 5, 5], Role::Input);
+        BufferPlan { fill, ..plan }
+    };
+    let range = |low, high| Fill::Uniform { low, high, inclusive: true };
+    let floats = [DType::F16, DType::Bf16, DType::F32, DType::F64];
+    let integers =
+        [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64];
+    let bells = floats.map(|dtype| of("bell", dtype, Fill::Normal { scale: 0.7 }));
+    let flats = floats.map(|dtype| of("range", dtype, range(-1.5, 4.0)));
+    let whole = integers.map(|dtype| of("range", dtype, range(0.0, 90.0)));
+    bells.into_iter().chain(flats).chain(whole).collect()
+}
+
+fn draws(mut workplace: Workplace<'_>, buffer: &BufferPlan, seed: u64) -> Result<Agreement, DeviceError> {
+    let plan: ProblemPlan = problem("draws".into(), &[], vec![buffer.clone()]);
+    let target = workplace.room(buffer.bytes())?;
+    let Workplace { device, references, .. } = &mut workplace;
+    let mut row = Agreement::begin(format!("draw {} {}", buffer.name, buffer.dtype.as_str()));
+    for family in Family::ALL.iter().copied().filter(|family| drawn::is_drawn(*family)) {
+        for index in [0, 1, REARRANGED] {
+            let draw = Draw { seed, index, family, magnitude: family.magnitudes()[0] };
+            drawn::write_input(Some(references), *device, &plan, buffer, draw, target)?;
+            let (found, expected) = (device.read(target)?, inputs::generate(&plan, buffer, draw)?);
+            let place = found.iter().zip(&expected).position(|(own, other)| own != other);
+            let place = place.map(|place| place / buffer.dtype.bytes() as usize);
+            row.note(place.map(|place| format!("{} {index}: element {place} differs", family.as_str())));
+        }
+    }
+    Ok(row)
+}
+
+fn conversions(mut workplace: Workplace<'_>, dtype: DType, seed: u64) -> Result<Agreement, DeviceError> {
+    let x = BufferPlan { fill: Fill::Unrestricted, ..buffer("x", dtype, &[DRAWN], Role::Input) };
+    let plan = problem("conversions".into(), &[], vec![x.clone()]);
+    let draw = Draw { seed, index: 0, family: Family::Normal, magnitude: 1.0 };
+    let bytes = vec![inputs::generate(&plan, &x, draw)?];
+    let from = workplace.upload(&bytes[0])?;
+    let mut row = Agreement::begin(format!("convert {}", dtype.as_str()));
+    let (nudged, scaled) = (perturb::nudged(&plan, &bytes, 3), perturb::scaled(&plan, &bytes, 1.25));
+    let jiggled = perturb::jiggled(&plan, &bytes, 3);
+    let (nudge, low, high) = (perturb::nudge_seed(3, 0), f64::NEG_INFINITY, f64::INFINITY);
+    let changes = [
+        (Change::Unchanged, &bytes),
+        (Change::Nudged(nudge), &nudged),
+        (Change::Scaled(1.25), &scaled),
+        (Change::Jiggled { seed: nudge, low, high }, &jiggled),
+    ];
+    for wanted in [DType::F64, DType::F32] {
+        let to = workplace.room(DRAWN * wanted.bytes())?;
+        for (change, expected) in changes {
+            workplace.references.convert(workplace.device, (from, dtype), (to, wanted), DRAWN, change)?;
+            let expected = element::narrow(&element::widen(&expected[0], dtype), wanted);
+            let same = workplace.device.read(to)? == expected;
+            row.note((!same).then(|| format!("{change:?} to {}", wanted.as_str())));
+        }
+    }
+    Ok(row)
+}
+
+fn measures(mut workplace: Workplace<'_>, seed: u64) -> Result<Agreement, DeviceError> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut list = |spread: f64| -> Vec<f64> {
+        let mut value = || f64::from(random.next_u32()) / 2f64.powi(32);
+        (0..MEASURED).map(|at| value() * spread * if at % 997 == 0 { 1e3 } else { 1.0 }).collect()
+    };
+    let (expected, mut other, third) = (list(1.0), list(1.0), list(1e-3));
+    (other[17], other[40_000]) = (f64::NAN, f64::INFINITY);
+    let elements = MEASURED as u64;
+    let mut upload = |values: &[f64]| workplace.upload(&element::f64_bytes(values));
+    let (first, second, last) = (upload(&expected)?, upload(&other)?, upload(&third)?);
+    let distances = upload(&expected)?;
+    let room = workplace.room(16 * elements)?;
+    let references = workplace.references;
+    let same = |own: &[f64], other: &[f64]| {
+        own.len() == other.len() && own.iter().zip(other).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
+    };
+    let mut row = Agreement::begin("measure".into());
+    let mut check = |what: &str, holds: bool| row.note((!holds).then(|| what.to_string()));
+
+    references.distance(workplace.device, first, (second, DType::F64), distances, elements, false)?;
+    let mut largest = perturb::distances(&expected, &other);
+    check("distances", same(&workplace.values(distances)?, &largest));
+    references.distance(workplace.device, first, (last, DType::F64), distances, elements, true)?;
+    perturb::widen(&mut largest, &perturb::distances(&expected, &third));
+    check("wider distances", same(&workplace.values(distances)?, &largest));
+
+    let known = perturb::finite(largest.clone());
+    let last_place = known.len() - 1;
+    for place in [0, 1, last_place / 2, last_place * 999 / 1000, last_place] {
+        let found = references.usual_size(workplace.device, distances, elements, |_| place)?;
+        let right = perturb::usual_size(&known, place);
+        let near = found.is_some_and(|found| {
+            found.limit == right.limit && (found.rms - right.rms).abs() <= SUMS * right.rms
+        });
+        check(&format!("the size up to place {place}"), near);
+    }
+
+    let least = perturb::usual_size(&known, last_place * 99 / 100).limit;
+    let far = |(at, error): (usize, &f64)| {
+        let is_far = error.is_finite() && *error > least && *error > 1e-3 * expected[at].abs();
+        is_far.then_some((at as u64, *error))
+    };
+    let right: Vec<(u64, f64)> = largest.iter().enumerate().filter_map(far).collect();
+    let limits = (least, 1e-3);
+    let (count, found) =
+        references.uncertain(workplace.device, (distances, first), elements, limits, (room, elements))?;
+    check("uncertain elements", count == right.len() as u64 && found == right);
+
+    references.bend(workplace.device, [first, second, last], distances, elements, false)?;
+    let bends = perturb::largest_bend(&expected, &[other, third]);
+    check("second differences", same(&workplace.values(distances)?, &bends));
+    Ok(row)
+}
+
+fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
+    let (shape, fill) = (shape.to_vec(), Fill::Normal { scale: 1.0 });
+    BufferPlan { name: name.into(), dtype, shape, role, fill, symbol: None, view: None }
+}
+
+fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
+    ProblemPlan {
+        name,
+        sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        weight: 1.0,
+        buffers,
+        ..ProblemPlan::default()
+    }
 }

@@ -14,16 +14,16 @@ use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
-use super::bounds::{self, OutputShape};
+use super::bounds::{self, AnswerScale, OutputShape};
 use super::case::Case;
 use super::drawn;
 use super::element;
 use super::expected::{self, ExpectedSet, Oddities};
-use super::inputs::{Draw, Family};
+use super::inputs::Family;
 use super::naive::{NaiveModules, NaiveRunner};
 use super::npy::task_error;
-use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceAnswer, DeviceReferences, disagreement};
-use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool, TargetUpload};
+use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceReferences, disagreement};
+use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool};
 use super::reference::{ReferenceWork, WorkBuffers};
 use super::run::PhaseSink;
 use super::state::Judge;
@@ -53,10 +53,10 @@ impl Judge {
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let work = self.work(check, &case.plan);
         if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
-            return self.answer_on_device((key, modules), check, case, work);
+            return self.answer_on_device((key, modules), check, case, |own, set| own.builtin(work, set));
         }
         if self.takes_own(check, case) {
-            match self.answer_own((key, modules), check, case) {
+            match self.answer_on_device((key, modules), check, case, |mut own, set| own.answer(set)) {
                 // It holds several lists in fp64, which the processor keeps in its own memory.
                 Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {}
                 answered => return answered,
@@ -64,7 +64,7 @@ impl Judge {
         }
         // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
         if let Some(answers) = self.expected.get(key) {
-            let draw = draw(check, case, answers.magnitude);
+            let draw = case.draw(check, answers.magnitude);
             let bytes = expected::input_bytes(&case.plan, draw)?;
             if expected::hash_inputs(&bytes) == answers.inputs {
                 return self.upload((key, modules), check, case, &answers, bytes);
@@ -93,7 +93,8 @@ impl Judge {
             return None;
         }
         self.device_references.as_ref().filter(|own| own.has(name))?;
-        ReferenceWork::of(name, plan, &self.device.info().limits)
+        // What is wrong with a problem is said where its answer is computed.
+        ReferenceWork::of(name, plan).ok()?.for_kernels(plan, &self.device.info().limits)
     }
 
     fn upload(
@@ -104,64 +105,53 @@ impl Judge {
         answers: &ExpectedSet,
         bytes: Vec<Vec<u8>>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
-        let plans = &case.plan.buffers;
-        let targets: Vec<_> = answers
-            .outputs
-            .iter()
-            // An output without elements has nothing to compare.
-            .filter(|output| !output.values.is_empty())
-            .map(|output| {
-                let plan = &plans[output.buffer];
-                let bounds = bounds::bounds(check, shape(case, output.buffer), &output.scale);
-                let values = element::f64_bytes(&output.values);
-                TargetUpload { position: output.buffer, plan, values, bounds, answer: output }
-            })
-            .collect();
-        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, &case.plan, set);
         let mut write =
             |device: &mut dyn Device, position: usize, buffer| device.write(buffer, &bytes[position]);
         let inputs = CaseInputs { plan: &case.plan, write: &mut write };
-        self.pool.add(self.device.as_mut(), (key, answers.magnitude), inputs, &targets, &mut derive)
+        let device = self.device.as_mut();
+        self.pool.fill(device, (key, answers.magnitude), inputs, |pool, device, set| {
+            modules.derive(device, &case.plan, set)?;
+            // An output without elements has nothing to compare.
+            for output in answers.outputs.iter().filter(|output| !output.values.is_empty()) {
+                let (position, plan) = (output.buffer, &case.plan.buffers[output.buffer]);
+                let values = element::f64_bytes(&output.values);
+                let expected = pool.room_for_answer(device, set, plan, values.len() as u64)?;
+                set.targets.push(ExpectedBuffer {
+                    bounds: bounds::bounds(check, shape(case, position), &output.scale),
+                    rms: output.scale.rms,
+                    uncertain: output.uncertain.clone(),
+                    ..ExpectedBuffer::unjudged(position, expected)
+                });
+                device.write(expected, &values)?;
+            }
+            Ok(())
+        })
     }
 
-    fn answer_on_device(
+    /// Inputs and answers that the device draws and computes; `answer` completes a set of inputs.
+    pub(super) fn answer_on_device(
         &mut self,
         (key, modules): (&ContentHash, NaiveModules),
         check: &CheckPlan,
         case: &Case,
-        work: &ReferenceWork,
+        answer: impl Fn(OnDevice<'_>, &mut CaseSet) -> Result<(), Unanswered>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let references = self.device_references.as_ref().ok_or_else(|| task_error("no reference kernels"))?;
         let mut why = String::new();
         // The largest magnitude first: the harder the inputs, the more they find.
         for magnitude in expected::magnitudes(check, case) {
-            let (plan, draw) = (&case.plan, draw(check, case, *magnitude));
-            let device = self.device.as_mut();
+            let (plan, draw) = (&case.plan, case.draw(check, *magnitude));
             let mut write = |device: &mut dyn Device, position: usize, buffer| {
                 drawn::write_input(Some(references), device, plan, &plan.buffers[position], draw, buffer)
             };
             let inputs = CaseInputs { plan, write: &mut write };
+            let device = self.device.as_mut();
             let set = self.pool.fill(device, (key, *magnitude), inputs, |pool, device, set| {
-                modules.derive(device, &case.plan, set)?;
-                let plan = &case.plan.buffers[work.output];
-                let expected = pool.room_for_answer(device, set, plan, 8 * plan.elements())?;
-                // Before anything can fail, so that the buffer is freed with the set.
-                set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
-                let answer = compute(references, pool, device, (work, &case.plan), set, expected)?;
-                if let Some(complaint) = complaint(check, case, work, &answer) {
-                    return Err(Unanswered::Useless(complaint));
-                }
-                let bounds = bounds::bounds(check, shape(case, work.output), &answer.scale);
-                let target = ExpectedBuffer { bounds, rms: answer.scale.rms, ..set.targets.remove(0) };
-                set.targets.push(target);
-                Ok(())
+                modules.derive(device, plan, set)?;
+                answer(OnDevice { references, device, pool, modules, check, case }, set)
             });
             match set {
-                Ok(set) => {
-                    let expected = set.targets[0].expected;
-                    self.doublecheck.consider(device, check, case, work, draw, expected)?;
-                    return Ok(set);
-                }
+                Ok(set) => return Ok(set),
                 Err(Unanswered::Useless(complaint)) => why = complaint,
                 Err(Unanswered::Failed(error)) => return Err(error),
             }
@@ -182,8 +172,8 @@ impl Judge {
         let (device, pool) = (self.device.as_mut(), &mut self.pool);
         let bytes = 8 * case.plan.buffers[work.output].elements();
         let expected = pool.working(device, "(answer again)", bytes)?;
-        let answer = compute(references, pool, device, (work, &case.plan), set, expected)?;
-        let atol = AGREEMENT * answer.scale.max + AGREEMENT_NOISE * answer.scale.noise_max;
+        let (scale, _) = compute(references, pool, device, (work, &case.plan), set, expected)?;
+        let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * scale.noise_max;
         let tolerance = Tolerance { atol, rtol: AGREEMENT };
         let found = device.compare(expected, DType::F64, target.expected, tolerance)?;
         match found.first_bad {
@@ -197,6 +187,36 @@ impl Judge {
     }
 }
 
+/// What an answer on the device is made with.
+pub(super) struct OnDevice<'a> {
+    pub references: &'a DeviceReferences,
+    pub device: &'a mut dyn Device,
+    pub pool: &'a mut Pool,
+    pub modules: NaiveModules,
+    pub check: &'a CheckPlan,
+    pub case: &'a Case,
+}
+
+impl OnDevice<'_> {
+    fn builtin(self, work: &ReferenceWork, set: &mut CaseSet) -> Result<(), Unanswered> {
+        let OnDevice { references, device, pool, check, case, .. } = self;
+        let plan = &case.plan.buffers[work.output];
+        let expected = pool.room_for_answer(device, set, plan, 8 * plan.elements())?;
+        // Before anything can fail, so that the buffer is freed with the set.
+        set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
+        let (scale, odd) = compute(references, pool, device, (work, &case.plan), set, expected)?;
+        let judged = check.checks.include(GateCheck::UsableReference) || case.family != Family::Normal;
+        let complaint = expected::unusable(&case.plan, case.family, work.output, &odd);
+        if let Some(complaint) = complaint.filter(|_| judged) {
+            return Err(Unanswered::Useless(complaint));
+        }
+        let bounds = bounds::bounds(check, shape(case, work.output), &scale);
+        let target = ExpectedBuffer { bounds, rms: scale.rms, ..set.targets.remove(0) };
+        set.targets.push(target);
+        Ok(())
+    }
+}
+
 fn compute(
     references: &DeviceReferences,
     pool: &mut Pool,
@@ -204,7 +224,7 @@ fn compute(
     (work, plan): (&ReferenceWork, &ProblemPlan),
     set: &CaseSet,
     expected: evo_device::device::BufferId,
-) -> Result<DeviceAnswer, DeviceError> {
+) -> Result<(AnswerScale, Oddities), DeviceError> {
     let input = |position: &usize| {
         let own = set.inputs.iter().find(|own| own.position == *position);
         own.map(|own| own.buffer).ok_or_else(|| task_error("an input of the reference is not there"))
@@ -216,24 +236,7 @@ fn compute(
     references.compute(device, work, plan, &WorkBuffers { inputs, expected, trusted, scratch })
 }
 
-fn complaint(check: &CheckPlan, case: &Case, work: &ReferenceWork, answer: &DeviceAnswer) -> Option<String> {
-    let odd = Oddities {
-        elements: answer.scale.elements,
-        finite: answer.scale.finite,
-        first_nan: answer.first_nan,
-        first_special: answer.first_special,
-        max: answer.scale.max,
-        overflows: answer.overflows,
-    };
-    let judged = check.checks.include(GateCheck::UsableReference) || case.family != Family::Normal;
-    expected::unusable(&case.plan, case.family, work.output, &odd).filter(|_| judged)
-}
-
 pub(super) fn shape(case: &Case, buffer: usize) -> OutputShape {
     let one_is_subnormal = case.family == Family::Subnormal && case.seed_index & 1 == 1;
     OutputShape { family: case.family, one_is_subnormal, ..expected::output_shape(&case.plan, buffer) }
-}
-
-pub(super) fn draw(check: &CheckPlan, case: &Case, magnitude: f64) -> Draw {
-    Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude }
 }

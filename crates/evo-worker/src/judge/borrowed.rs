@@ -8,37 +8,30 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{BufferPlan, Role};
 use evo_protocol::verdict::VerdictKind;
 
+use super::bench::Bench;
 use super::element::Poison;
-use super::run::{PhaseSink, PreparedCase};
-use super::state::Judge;
 
 const BYTES_MAX: u64 = 1 << 30;
 
 /// How many calls were made, one for each input that can be shown as one that cannot be written. A fault of such a
 /// call is `input_mutated`: the calls before it, on the same contents, had none.
-pub(super) fn check(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<usize, DeviceError> {
-    if !prepared.checks.include(GateCheck::ReadOnlyInputs) || prepared.launches.is_empty() {
+pub(super) fn check(bench: &mut Bench<'_>) -> Result<usize, DeviceError> {
+    if !bench.includes(GateCheck::ReadOnlyInputs) || bench.prepared.launches.is_empty() {
         return Ok(0);
     }
     let is_shown = |own: &BufferPlan| {
         own.role == Role::Input && own.symbol.is_none() && (1..=BYTES_MAX).contains(&own.bytes())
     };
-    let plan = &prepared.case.plan;
+    let plan = &bench.prepared.case.plan;
     let mut shown = 0;
-    for (own, buffer) in plan.buffers.iter().zip(&prepared.buffers).filter(|(own, _)| is_shown(own)) {
-        prepared.restore(judge.device.as_mut(), &mut judge.pool)?;
-        prepared.poison_outputs(judge.device.as_mut(), Poison::A)?;
-        prepared.poison_scratch(judge.device.as_mut(), Poison::A)?;
-        if !judge.device.show_read_only(&[*buffer])? {
+    for (own, buffer) in plan.buffers.iter().zip(&bench.prepared.buffers).filter(|(own, _)| is_shown(own)) {
+        bench.fill(Poison::A)?;
+        if !bench.judge.device.show_read_only(&[*buffer])? {
             break;
         }
-        let called = prepared.call(judge.device.as_mut(), phase);
+        let called = bench.call();
         // Whatever came of it: the next variant's launches use the same buffers.
-        let hidden = judge.device.show_read_only(&[]);
+        let hidden = bench.judge.device.show_read_only(&[]);
         called.map_err(|error| borrowed(error, &own.name))?;
         hidden?;
         shown += 1;

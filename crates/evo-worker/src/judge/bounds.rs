@@ -9,8 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::element::{self, Precision};
 use super::inputs::Family;
-use super::perturb::{FEW, SHARE_MAX};
 use super::reference::{ReferenceAnswer, finite_sums, max_abs, pair_sums};
+
+pub const FEW: usize = 1024;
+
+/// No more than this share of a plain answer is ever put down to rounding: a reference that jumps (a comparison, an
+/// argmax) must not open the gate.
+pub const SHARE_MAX: f64 = 0.01;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrustedError {
@@ -500,7 +505,7 @@ mod tests {
 
     use super::*;
     use crate::judge::compare::{Breach, breach};
-    use crate::judge::reference::testing::check_plan;
+    use crate::judge::reference::testing::{kernel_plan, vector};
 
     #[test]
     fn few_different_values_round_the_same_way_and_dropped_bits_lean_all_the_same() {
@@ -510,15 +515,8 @@ mod tests {
         let rounded = element::widen(&element::narrow(&answer.expected, DType::F16), DType::F16);
         let cut = |value: &f64| f64::from_bits(value.to_bits() >> 44 << 44);
         let dropped: Vec<f64> = rounded.iter().map(cut).collect();
-        let shape = OutputShape {
-            dtype: DType::F16,
-            family: Family::Normal,
-            row: 256,
-            length: 1.0,
-            all_f32: false,
-            one_is_subnormal: false,
-        };
-        let kernel = CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+        let shape = OutputShape { row: 256, all_f32: false, ..vector(DType::F16) };
+        let kernel = kernel_plan();
         let found = |actual: &[f64], scale: &AnswerScale| {
             let bounds = bounds(&kernel, shape, scale);
             let compared = crate::judge::compare::on_host(actual, &answer.expected, bounds.tolerance);
@@ -533,7 +531,7 @@ mod tests {
 
     #[test]
     fn few_elements_may_look_certain_by_luck_where_many_are_not() {
-        let kernel = CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+        let kernel = kernel_plan();
         let found = |family: Family, uncertain: u64, mismatches: u64, error: f64| {
             let scale = AnswerScale {
                 elements: 4096,
@@ -554,14 +552,7 @@ mod tests {
                 abs_error_max: error,
                 ..Comparison::default()
             };
-            let shape = OutputShape {
-                dtype: DType::F32,
-                family,
-                row: 64,
-                length: 1.0,
-                all_f32: true,
-                one_is_subnormal: false,
-            };
+            let shape = OutputShape { family, row: 64, ..vector(DType::F32) };
             let bounds = bounds(&kernel, shape, &scale);
             breach(&comparison, None, &bounds, CheckSet::default())
         };

@@ -7,7 +7,7 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::worker::{CheckPlan, Depth, SpecialValues};
 
-use super::inputs::{self, Family};
+use super::inputs::{self, Draw, Family};
 use crate::judge::npy::task_error;
 
 #[derive(Clone, Debug)]
@@ -29,6 +29,10 @@ impl Case {
             None => (self.seed_index, ""),
         };
         format!("{} seed {index} {}{order}", self.plan.name, self.family.as_str())
+    }
+
+    pub fn draw(&self, check: &CheckPlan, magnitude: f64) -> Draw {
+        Draw { seed: check.seed, index: self.seed_index, family: self.family, magnitude }
     }
 
     pub fn elements(&self) -> u64 {

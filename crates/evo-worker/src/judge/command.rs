@@ -21,9 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::element;
-use super::expected::compared_as;
-use super::naive_answers::NaiveAnswers;
-use super::naive_answers::NaiveReference;
+use super::element::compared_as;
+use super::naive::{NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
 use super::run::PhaseSink;
 use evo_system::process::{

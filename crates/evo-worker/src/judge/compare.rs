@@ -158,12 +158,14 @@ mod tests {
     use half::f16;
 
     use super::*;
-    use crate::judge::bounds::{AnswerScale, OutputShape, bounds};
+    use crate::judge::bounds::{AnswerScale, OutputShape, TrustedError, bounds};
     use crate::judge::element;
     use crate::judge::expected::output_shape;
     use crate::judge::inputs::Family;
-    use crate::judge::reference::testing::{buffer, check_plan, operands, plan};
-    use crate::judge::reference::{self, Operands, ReferenceAnswer, max_abs};
+    use crate::judge::reference::testing::{
+        Operands, buffer, check_plan, kernel_plan, operands, plan, vector,
+    };
+    use crate::judge::reference::{ReferenceAnswer, max_abs};
 
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Style {
@@ -316,7 +318,7 @@ mod tests {
     ) -> Option<Breach> {
         let plan = problem(reference, dtype, small);
         let operands = operands(&plan, family, seed);
-        let answer = (reference::find(reference).unwrap().compute)(&operands).unwrap().remove(0);
+        let answer = operands.answer(reference);
         let own = plan.buffers[answer.buffer].dtype;
         let overflows = |trusted: &Vec<f64>| {
             trusted.iter().zip(&answer.expected).any(|(t, e)| !t.is_finite() && e.is_finite())
@@ -330,17 +332,6 @@ mod tests {
         let shape = OutputShape { dtype: own, family, ..output_shape(&plan, answer.buffer) };
         let bounds = bounds(&check_plan(reference), shape, &AnswerScale::of(&answer));
         judged(&simulate(reference, &operands, style), &answer.expected, &bounds)
-    }
-
-    fn vector(dtype: DType) -> OutputShape {
-        OutputShape {
-            dtype,
-            family: Family::Normal,
-            row: 1,
-            length: 1.0,
-            all_f32: true,
-            one_is_subnormal: false,
-        }
     }
 
     fn judged(actual: &[f64], expected: &[f64], bounds: &Bounds) -> Option<Breach> {
@@ -481,7 +472,7 @@ mod tests {
             tail: 1.0,
             ..AnswerScale::default()
         };
-        let kernel = CheckPlan { reference: evo_protocol::worker::ReferencePlan::Kernel, ..check_plan("") };
+        let kernel = kernel_plan();
         let off = Comparison {
             elements: 4096,
             abs_error_max: 8e-5,
@@ -492,7 +483,7 @@ mod tests {
         };
         let found = |check: &CheckPlan| {
             let bounds = bounds(check, output_shape(&own, 1), &scale);
-            breach(&off, None, &bounds, evo_protocol::check::CheckSet::default())
+            breach(&off, None, &bounds, CheckSet::default())
         };
         assert_eq!(found(&kernel), Some(Breach::Norm));
         assert_eq!(found(&CheckPlan { atol: Some(1e-4), ..kernel.clone() }), None);
@@ -502,13 +493,9 @@ mod tests {
     #[test]
     fn what_single_precision_costs_widens_and_tightens() {
         let own = problem("softmax", DType::F32, false);
-        let kernel = CheckPlan { reference: evo_protocol::worker::ReferencePlan::Kernel, ..check_plan("") };
+        let kernel = kernel_plan();
         let norm_of = |check: &CheckPlan, error: f64, uncertain: u64| {
-            let single = crate::judge::bounds::TrustedError {
-                max: 3.0 * error,
-                norm: 64.0 * error,
-                ..Default::default()
-            };
+            let single = TrustedError { max: 3.0 * error, norm: 64.0 * error, ..Default::default() };
             let scale = AnswerScale {
                 elements: 4096,
                 finite: 4096,
@@ -542,7 +529,7 @@ mod tests {
             &[],
             vec![buffer("x", DType::F32, &[64], Role::Input), buffer("y", DType::I32, &[64], Role::Output)],
         );
-        let kernel = CheckPlan { reference: evo_protocol::worker::ReferencePlan::Kernel, ..check_plan("") };
+        let kernel = kernel_plan();
         let found = |jumps, mismatches| {
             let scale =
                 AnswerScale { elements: 64, finite: 64, exact: true, jumps, ..AnswerScale::default() };
@@ -553,12 +540,7 @@ mod tests {
                 abs_error_max: mismatches as f64,
                 ..Comparison::default()
             };
-            breach(
-                &comparison,
-                None,
-                &bounds(&kernel, output_shape(&own, 1), &scale),
-                evo_protocol::check::CheckSet::default(),
-            )
+            breach(&comparison, None, &bounds(&kernel, output_shape(&own, 1), &scale), CheckSet::default())
         };
         assert_eq!(found(0, 0), None);
         assert!(found(0, 1).is_some());

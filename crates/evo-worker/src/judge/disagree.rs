@@ -5,48 +5,46 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
+use super::bench::Bench;
 use super::element::Poison;
-use super::run::{PhaseSink, PreparedCase, RunSetting};
-use super::state::Judge;
+use super::run::{PreparedCase, RunSetting};
 use super::wrong;
 
 /// One thing is changed at a time from the second setting to the first; finally the module itself is loaded again.
 pub(super) fn explain(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
+    bench: &mut Bench<'_>,
     [first, second]: [(RunSetting, u64); 2],
-    phase: &mut PhaseSink<'_>,
 ) -> Result<Verdict, DeviceError> {
     let (from, base) = (first.0, second.0);
-    if !prepared.checks.include(GateCheck::NameDisagreement) {
-        return reloaded(judge, prepared, phase);
+    if !bench.includes(GateCheck::NameDisagreement) {
+        return reloaded(bench);
     }
     // The same setting gave another output, so it does not depend on the setting: chance or state is left.
-    if ask(judge, prepared, base, phase)? != second.1 {
-        return reloaded(judge, prepared, phase);
+    if bench.hash_of_run(base)? != second.1 {
+        return reloaded(bench);
     }
     for step in STEPS {
         let changed = step.apply(base, from);
-        if changed == base || !applies(step, prepared) {
+        if changed == base || !applies(step, bench.prepared) {
             continue;
         }
-        let other = ask(judge, prepared, changed, phase)?;
+        let other = bench.hash_of_run(changed)?;
         if other == second.1 {
             continue;
         }
         // Once more each way: a counter that the kernel keeps changes the output as well, and by itself.
-        let back = ask(judge, prepared, base, phase)? == second.1;
-        if !back || ask(judge, prepared, changed, phase)? != other {
-            return reloaded(judge, prepared, phase);
+        let back = bench.hash_of_run(base)? == second.1;
+        if !back || bench.hash_of_run(changed)? != other {
+            return reloaded(bench);
         }
-        return Ok(step.verdict(prepared));
+        return Ok(step.verdict(bench.prepared));
     }
     // None changes the output alone, all together do.
-    if from != base && ask(judge, prepared, from, phase)? == first.1 {
+    if from != base && bench.hash_of_run(from)? == first.1 {
         let what = "the output depends on memory that was not written and on the order of threads together";
-        return Ok(verdict(prepared, VerdictKind::Nondeterministic, "uninit_read", what));
+        return Ok(verdict(bench.prepared, VerdictKind::Nondeterministic, "uninit_read", what));
     }
-    reloaded(judge, prepared, phase)
+    reloaded(bench)
 }
 
 /// What a kernel that adds to its output lacks in the space file, such as a histogram.
@@ -131,45 +129,25 @@ const SEQUENCE: usize = 24;
 
 /// Runs the same sequence of launches twice, each on a freshly loaded module. Equal sequences whose
 /// answers change on the way mean that the module keeps state; anything else is chance.
-fn reloaded(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Verdict, DeviceError> {
-    let chance = |prepared: &PreparedCase| {
-        let what = "the same input gives different outputs";
-        Ok(verdict(prepared, VerdictKind::Nondeterministic, "race", what))
-    };
-    if !prepared.checks.include(GateCheck::NameState) {
-        return chance(prepared);
+fn reloaded(bench: &mut Bench<'_>) -> Result<Verdict, DeviceError> {
+    let what = "the same input gives different outputs";
+    let chance = verdict(bench.prepared, VerdictKind::Nondeterministic, "race", what);
+    if !bench.includes(GateCheck::NameState) {
+        return Ok(chance);
     }
-    let first = sequence(judge, prepared, phase)?;
-    let second = sequence(judge, prepared, phase)?;
+    let first = sequence(bench)?;
+    let second = sequence(bench)?;
     if first == second && first.iter().any(|answer| *answer != first[0]) {
         let what = "the output depends on earlier launches, in the same way after every load: on a variable of the \
                     module, or on memory that is read before writing it";
-        return Ok(verdict(prepared, VerdictKind::Stateful, "module_state", what));
+        return Ok(verdict(bench.prepared, VerdictKind::Stateful, "module_state", what));
     }
-    chance(prepared)
+    Ok(chance)
 }
 
-fn sequence(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Vec<u64>, DeviceError> {
-    judge.reload(prepared.slot, &prepared.case.plan)?;
-    (0..SEQUENCE).map(|_| ask(judge, prepared, RunSetting::plain(Poison::B), phase)).collect()
-}
-
-fn ask(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    setting: RunSetting,
-    phase: &mut PhaseSink<'_>,
-) -> Result<u64, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
-    prepared.output_hash(judge.device.as_mut())
+fn sequence(bench: &mut Bench<'_>) -> Result<Vec<u64>, DeviceError> {
+    bench.judge.reload(bench.prepared.slot, &bench.prepared.case.plan)?;
+    (0..SEQUENCE).map(|_| bench.hash_of_run(RunSetting::plain(Poison::B))).collect()
 }
 
 fn buffers(prepared: &PreparedCase, role: Role) -> Vec<&str> {

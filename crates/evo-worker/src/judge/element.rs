@@ -162,6 +162,12 @@ pub fn pattern_elements(bytes: &[u8], plan: &BufferPlan, pattern: u32) -> u64 {
     }
 }
 
+/// The type in which an output is compared. 64-bit integers do not fit fp64, so they are compared as twice as
+/// many 32-bit words, low word first.
+pub fn compared_as(dtype: DType) -> DType {
+    if matches!(dtype, DType::I64 | DType::U64) { DType::U32 } else { dtype }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

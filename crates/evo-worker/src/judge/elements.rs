@@ -81,10 +81,10 @@ impl DeviceReferences {
         };
         let key = seed.map_or([0; 32], |seed| ChaCha8Rng::seed_from_u64(seed).get_seed());
         let words = key.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        let (own, other) = (int(element_type(from_type)), int(element_type(to_type)));
-        let buffers = [BoundArgument::Buffer(from), own, BoundArgument::Buffer(to), other];
-        let rest = [long(elements), int(kind), double(factor), double(low), double(high)];
-        let arguments = buffers.into_iter().chain(rest).chain(words.map(long)).collect();
+        let [from, to] = [from, to].map(BoundArgument::Buffer);
+        let [own, other] = [from_type, to_type].map(|dtype| int(element_type(dtype)));
+        let mut arguments = vec![from, own, to, other, long(elements), int(kind)];
+        arguments.extend([factor, low, high].map(double).into_iter().chain(words.map(long)));
         self.strided(device, "evo_elements_convert", elements, arguments)
     }
 
@@ -98,9 +98,9 @@ impl DeviceReferences {
         elements: u64,
         widens: bool,
     ) -> Result<(), DeviceError> {
-        let buffers = [BoundArgument::Buffer(expected), BoundArgument::Buffer(other)];
-        let rest = [int(element_type(dtype)), BoundArgument::Buffer(distances), long(elements)];
-        let arguments = buffers.into_iter().chain(rest).chain([int(i32::from(widens))]).collect();
+        let [expected, other, distances] = [expected, other, distances].map(BoundArgument::Buffer);
+        let (dtype, widens) = (int(element_type(dtype)), int(i32::from(widens)));
+        let arguments = vec![expected, other, dtype, distances, long(elements), widens];
         self.strided(device, "evo_elements_distance", elements, arguments)
     }
 

@@ -19,14 +19,14 @@ use rayon::prelude::*;
 
 use super::bounds::{AnswerScale, OutputShape};
 use super::case::Case;
-use super::element;
+use super::element::{self, compared_as};
 use super::infinities;
 use super::inputs::{self, Draw, Family};
 use super::moves;
-use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive::{AskedCase, NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
 use super::perturb;
-use super::reference::{self, Operands, ReferenceAnswer};
+use super::reference::{self, ReferenceAnswer, ReferenceWork};
 use super::single_precision;
 use super::views;
 
@@ -53,14 +53,11 @@ pub struct ExpectedOutput {
 /// Said of integers that follow the last bits of inputs which are nearly equal.
 pub const UNDECIDED: &str = "rounding decides its integers";
 
+/// Raised when values of built-in references change: answers of older ones must not be found under their names.
+const BUILTIN_VERSION: u32 = 1;
+
 /// A case's answers, and its inputs by buffer position.
 pub type AnsweredCase = (ExpectedSet, Vec<Vec<u8>>);
-
-/// The type in which an output is compared. 64-bit integers do not fit fp64, so they are compared as twice as
-/// many 32-bit words, low word first.
-pub fn compared_as(dtype: DType) -> DType {
-    if matches!(dtype, DType::I64 | DType::U64) { DType::U32 } else { dtype }
-}
 
 pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     let own = &plan.buffers[buffer];
@@ -94,8 +91,7 @@ pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Con
 }
 
 pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
-    input_bytes(&case.plan, draw)
+    input_bytes(&case.plan, case.draw(check, magnitude))
 }
 
 /// Computes a case's answers, with the largest magnitude whose answers fit their data type; with them the inputs, by
@@ -108,13 +104,15 @@ pub fn compute(
     let naive: &mut dyn NaiveReference = &mut views::ViewedReference { whole: naive, plan: &case.plan };
     let mut why = String::new();
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
-        let draw =
-            Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude: *magnitude };
+        let draw = case.draw(check, *magnitude);
         let bytes = input_bytes(&case.plan, draw)?;
         let mut answers = answers(check, &case.plan, &bytes, naive)?;
         let own_kernel = check.reference.is_own();
         let OwnLooks { integers, mixing } = match own_kernel {
-            true => look_closer(case, &bytes, &mut answers, naive)?,
+            true => {
+                let (plan, family, bytes) = (&case.plan, case.family, bytes.as_slice());
+                look_closer(&mut AskedCase { plan, family, bytes, naive: &mut *naive }, &mut answers)?
+            }
             false => OwnLooks::default(),
         };
         // In double precision nothing overflows that would in the kernel's own.
@@ -180,26 +178,21 @@ struct OwnLooks {
     mixing: Vec<usize>,
 }
 
-fn look_closer(
-    case: &Case,
-    bytes: &[Vec<u8>],
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<OwnLooks, DeviceError> {
+fn look_closer(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<OwnLooks, DeviceError> {
     let mut looks = OwnLooks::default();
-    let integers = single_precision::add(&case.plan, answers, naive.single(bytes)?);
+    let integers = single_precision::add(case.plan, answers, case.naive.single(case.bytes)?);
     // The last bit of an infinity makes it NaN, and which integers belong to NaN is not a matter of precision.
     if case.family == Family::Special {
-        looks.mixing = infinities::mixing(&case.plan, bytes, answers, naive)?;
-        infinities::spare_zero_factors(&case.plan, bytes, (answers, &looks.mixing), naive)?;
+        looks.mixing = infinities::mixing(case, answers)?;
+        infinities::spare_zero_factors(case, answers, &looks.mixing)?;
         return Ok(looks);
     }
     looks.integers = integers;
     // The last bit of a round number leaves nothing of what it is for.
     if case.family != Family::Round {
-        single_precision::try_luck(&case.plan, bytes, answers, naive)?;
-        perturb::estimate_noise(&case.plan, bytes, case.family, answers, naive)?;
-        single_precision::find_uncertain(&case.plan, bytes, answers, naive)?;
+        single_precision::try_luck(case, answers)?;
+        perturb::estimate_noise(case, answers)?;
+        single_precision::find_uncertain(case, answers)?;
     }
     Ok(looks)
 }
@@ -218,35 +211,33 @@ pub fn no_answer(case: &Case, why: &str) -> DeviceError {
     task_error(format!("the reference is unusable for `{}`: {why}", case.name()))
 }
 
-pub fn builtin_answers(
+/// The answer of a built-in reference.
+pub fn builtin_answer(
     name: &str,
     plan: &ProblemPlan,
     bytes: &[Vec<u8>],
-) -> Result<Vec<ReferenceAnswer>, DeviceError> {
-    let builtin = reference::find(name)?;
+) -> Result<ReferenceAnswer, DeviceError> {
+    let work = ReferenceWork::of(name, plan)?;
     let widen = |(bytes, buffer): (&Vec<u8>, &BufferPlan)| {
         let mut values = element::widen(bytes, buffer.dtype);
         // A buffer without elements is passed as one element, which a reference must not see.
         values.truncate(buffer.elements() as usize);
         values
     };
-    let values = bytes.iter().zip(&plan.buffers).map(widen).collect();
-    let mut answers = (builtin.compute)(&Operands { plan, values })?;
-    for answer in &mut answers {
-        let dtype = plan.buffers[answer.buffer].dtype;
-        if compared_as(dtype) != dtype {
-            let bytes = element::narrow(&answer.expected, dtype);
-            answer.expected = element::widen(&bytes, compared_as(dtype));
-        }
+    let values: Vec<Vec<f64>> = bytes.iter().zip(&plan.buffers).map(widen).collect();
+    let mut answer = work.answer(&values);
+    let compared = compared_as(work.dtype_out);
+    if compared != work.dtype_out {
+        answer.expected = element::widen(&element::narrow(&answer.expected, work.dtype_out), compared);
     }
-    Ok(answers)
+    Ok(answer)
 }
 
 /// Magnitudes to try. Without a trusted computation in the output's own type nothing tells whether a kernel of
 /// that type can hold the intermediate values, so the largest magnitude is left out.
 pub fn magnitudes(check: &CheckPlan, case: &Case) -> &'static [f64] {
     let family = case.family;
-    let first = Draw { seed: check.seed, index: case.seed_index, family, magnitude: 1.0 };
+    let first = case.draw(check, 1.0);
     let all = match family {
         // Between plain inputs and large ones, weights of `exp` matter that are small and not zero.
         Family::Large if first.is_second() => &[3.0],
@@ -279,9 +270,9 @@ fn answers(
     };
     match &check.reference {
         ReferencePlan::Builtin { name } => {
-            let mut answers = builtin_answers(name, plan, bytes)?;
-            answers.iter_mut().for_each(|own| views::look_at(plan, own));
-            Ok(answers)
+            let mut answer = builtin_answer(name, plan, bytes)?;
+            views::look_at(plan, &mut answer);
+            Ok(vec![answer])
         }
         ReferencePlan::Kernel | ReferencePlan::Command(_) => {
             Ok(naive.answers(bytes)?.into_iter().map(plain).collect())
@@ -416,9 +407,7 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
     }
     match &check.reference {
         ReferencePlan::Builtin { name } => {
-            // Answers of an older version of a reference must not be found under the new one's name.
-            let version = reference::find(name).map_or(0, |builtin| builtin.version);
-            text.push_str(&format!("builtin {name} {version}\n"));
+            text.push_str(&format!("builtin {name} {BUILTIN_VERSION}\n"));
         }
         ReferencePlan::Kernel => {
             let (scalars, launches) = (&plan.scalars, &plan.reference_launches);
@@ -483,7 +472,7 @@ fn file_hash(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::reference::testing::{buffer, check_plan, plan};
+    use crate::judge::reference::testing::{buffer, check_plan, kernel_plan, plan};
 
     fn gemm(dtype: DType, depth: u64) -> ProblemPlan {
         plan(
@@ -556,7 +545,7 @@ mod tests {
 
     #[test]
     fn a_reference_with_nan_invalidates_the_task() {
-        let check = CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+        let check = kernel_plan();
         let case = Case::first(&gemm(DType::F32, 4));
         let mut kernel = |_: &[Vec<u8>]| Ok(vec![(2, vec![f64::NAN; 16])]);
         let error = compute(&check, &case, &mut kernel).unwrap_err();

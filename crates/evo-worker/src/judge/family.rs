@@ -1,6 +1,7 @@
 //! Families of inputs: what kinds of values a kernel meets beside those that its file asks for.
 
 use evo_protocol::check::GateCheck;
+use evo_protocol::plan::{BufferPlan, Fill};
 use evo_protocol::words;
 
 words! {
@@ -47,57 +48,80 @@ words! {
     }
 }
 
+/// What a family is asked of, and how.
+struct FamilyRow {
+    check: Option<GateCheck>,
+    types: AskedTypes,
+    /// Whether it stays inside a range that the file declares, which is hard.
+    in_range: fn(f64, f64) -> bool,
+    /// To try in turn, until the right answer fits its data type: an f16 product of large inputs overflows, which says
+    /// nothing about a kernel.
+    magnitudes: &'static [f64],
+}
+
+#[derive(Clone, Copy)]
+enum AskedTypes {
+    All,
+    Floats,
+    Integers,
+}
+
 impl Family {
+    fn row(self) -> FamilyRow {
+        use AskedTypes::{All, Floats, Integers};
+        let always = |_, _| true;
+        let never = |_, _| false;
+        let of = |check, types, in_range, magnitudes| FamilyRow { check, types, in_range, magnitudes };
+        let row = |check, types, in_range, magnitudes| of(Some(check), types, in_range, magnitudes);
+        match self {
+            Family::Normal => of(None, All, always, &[1.0]),
+            Family::Large => row(GateCheck::InputsLarge, Floats, never, &[30.0, 8.0, 2.0]),
+            Family::Small => row(GateCheck::InputsSmall, Floats, never, &[1e-3]),
+            // A sum of equal terms grows with their number.
+            Family::Constant => row(GateCheck::InputsConstant, All, always, &[1.0, 0.1, 0.01]),
+            Family::Ramp => row(GateCheck::InputsRamp, All, always, &[1.0, 0.1, 0.01]),
+            Family::Spikes => row(GateCheck::InputsSpikes, Floats, never, &[1000.0, 100.0, 10.0, 2.0]),
+            Family::Zero => row(GateCheck::InputsZero, All, |low, high| low <= 0.0 && high > 0.0, &[1.0]),
+            Family::Offset => row(GateCheck::InputsOffset, Floats, never, &[1000.0, 30.0, 4.0]),
+            // The last ones leave room for squares and products in f32 and f16.
+            Family::Huge => row(GateCheck::InputsHuge, Floats, never, &[1e30, 1e12, 1e4, 100.0]),
+            Family::Subnormal => row(GateCheck::InputsSubnormal, Floats, never, &[1.0]),
+            Family::Special => row(GateCheck::InputsSpecial, Floats, never, &[1.0]),
+            Family::Wide => row(GateCheck::InputsWide, Integers, never, &[1.0]),
+            Family::Extremes => row(GateCheck::InputsExtremes, Integers, always, &[1.0]),
+            // exp(-100) is the smallest number of f32, and exp(-700) nearly that of f64.
+            Family::Low => row(GateCheck::InputsLow, Floats, never, &[1000.0, 200.0, 30.0, 4.0]),
+            // Rows lie at 0.7 times this and below: maxima are often started at -1e30 or -1e4.
+            Family::Lowest => row(GateCheck::InputsLowest, Floats, never, &[1.5e30, 1.5e12, 1.5e4, 150.0]),
+            // A range that holds a few round numbers. Smaller numbers leave room for products in f16.
+            Family::Round => row(GateCheck::InputsRound, All, |low, high| high - low >= 4.0, &[1.0, 0.1]),
+            // Decades on each side of 1: all that f32 has, what leaves room for products, and what f16 has.
+            Family::Spread => row(GateCheck::InputsSpread, All, never, &[36.0, 18.0, 8.0, 3.0]),
+            // Of the tensors that are large.
+            Family::Mixed => row(GateCheck::InputsMixed, All, always, &[30.0, 8.0, 2.0]),
+        }
+    }
+
     pub fn parse(name: &str) -> Option<Family> {
         Family::ALL.iter().copied().find(|family| family.as_str() == name)
     }
 
-    /// Magnitudes to try in turn, until the right answer fits its data type: an f16 product of large
-    /// inputs overflows, which says nothing about a kernel.
     pub fn magnitudes(self) -> &'static [f64] {
-        match self {
-            Family::Large => &[30.0, 8.0, 2.0],
-            Family::Spikes => &[1000.0, 100.0, 10.0, 2.0],
-            Family::Small => &[1e-3],
-            // A sum of equal terms grows with their number.
-            Family::Constant | Family::Ramp => &[1.0, 0.1, 0.01],
-            Family::Offset => &[1000.0, 30.0, 4.0],
-            // The last ones leave room for squares and products in f32 and f16.
-            Family::Huge => &[1e30, 1e12, 1e4, 100.0],
-            // exp(-100) is the smallest number of f32, and exp(-700) nearly that of f64.
-            Family::Low => &[1000.0, 200.0, 30.0, 4.0],
-            // Rows lie at 0.7 times this and below: maxima are often started at -1e30 or -1e4.
-            Family::Lowest => &[1.5e30, 1.5e12, 1.5e4, 150.0],
-            // Smaller numbers leave room for products in f16.
-            Family::Round => &[1.0, 0.1],
-            // Decades on each side of 1: all that f32 has, what leaves room for products, and what f16 has.
-            Family::Spread => &[36.0, 18.0, 8.0, 3.0],
-            // Of the tensors that are large.
-            Family::Mixed => &[30.0, 8.0, 2.0],
-            _ => &[1.0],
-        }
+        self.row().magnitudes
     }
 
     pub fn check(self) -> Option<GateCheck> {
-        match self {
-            Family::Normal => None,
-            Family::Large => Some(GateCheck::InputsLarge),
-            Family::Small => Some(GateCheck::InputsSmall),
-            Family::Constant => Some(GateCheck::InputsConstant),
-            Family::Ramp => Some(GateCheck::InputsRamp),
-            Family::Spikes => Some(GateCheck::InputsSpikes),
-            Family::Zero => Some(GateCheck::InputsZero),
-            Family::Offset => Some(GateCheck::InputsOffset),
-            Family::Huge => Some(GateCheck::InputsHuge),
-            Family::Subnormal => Some(GateCheck::InputsSubnormal),
-            Family::Special => Some(GateCheck::InputsSpecial),
-            Family::Wide => Some(GateCheck::InputsWide),
-            Family::Extremes => Some(GateCheck::InputsExtremes),
-            Family::Low => Some(GateCheck::InputsLow),
-            Family::Lowest => Some(GateCheck::InputsLowest),
-            Family::Round => Some(GateCheck::InputsRound),
-            Family::Spread => Some(GateCheck::InputsSpread),
-            Family::Mixed => Some(GateCheck::InputsMixed),
+        self.row().check
+    }
+
+    /// Whether it changes this buffer, whose contents are drawn.
+    pub(super) fn applies(self, buffer: &BufferPlan) -> bool {
+        let row = self.row();
+        match (&buffer.fill, row.types) {
+            (Fill::Uniform { low, high, .. }, _) => (row.in_range)(*low, *high),
+            (_, AskedTypes::All) => true,
+            (_, AskedTypes::Floats) => buffer.dtype.is_float(),
+            (_, AskedTypes::Integers) => !buffer.dtype.is_float(),
         }
     }
 

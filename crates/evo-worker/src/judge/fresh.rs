@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use super::element::Poison;
-use super::inputs::{self, Draw, Family};
+use super::inputs::{self, Draw};
 use super::pool::Pristine;
 use super::run::{PhaseSink, PreparedCase};
 use super::state::Judge;
@@ -148,8 +148,7 @@ impl Judge {
     ) -> Result<f64, DeviceError> {
         let turn = timed.first();
         let check = &self.slot(turn.slot)?.candidate.check;
-        let own =
-            Draw { seed: check.seed, index: turn.case.seed_index, family: Family::Normal, magnitude: 1.0 };
+        let own = turn.case.draw(check, 1.0);
         let device = self.device.as_mut();
         let name = &turn.case.plan.name;
         for again in [false, true] {

@@ -22,9 +22,7 @@ impl Judge {
         phase: &mut PhaseSink<'_>,
     ) -> GateAnswer {
         let start = Instant::now();
-        // A finalist is judged by answers that were computed twice.
-        let checked = self.doublecheck.result(depth == Depth::Deep);
-        let ready = checked.and_then(|()| self.foresee_gate(slot, gate, depth, plans, phase));
+        let ready = self.foresee_gate(slot, gate, depth, plans, phase);
         let answer = ready.and_then(|()| match gate {
             Gate::Launch => launch_check::check(self, slot, plans),
             Gate::TinyShapes | Gate::FullShapes => shapes::check(self, slot, gate, depth, plans, phase),

@@ -19,7 +19,7 @@ use evo_protocol::view::ComparedForm;
 
 use super::element;
 use super::inputs::{self, Family};
-use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive::{AskedCase, NaiveAnswers};
 use super::reference::ReferenceAnswer;
 
 /// Whether an output adds up inputs, as far as shapes tell.
@@ -34,12 +34,8 @@ pub fn adds_up(plan: &ProblemPlan, buffer: usize, family: Family) -> bool {
 
 /// The outputs with NaN or infinities whose elements follow from several elements of an input of their own shape: those that
 /// change where only inputs at other places are set to zero. A transpose does that too, but all its numbers are inputs.
-pub fn mixing(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    answers: &[ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<Vec<usize>, DeviceError> {
+pub fn mixing(case: &mut AskedCase<'_>, answers: &[ReferenceAnswer]) -> Result<Vec<usize>, DeviceError> {
+    let plan = case.plan;
     let asked = |own: &&ReferenceAnswer| {
         plan.buffers[own.buffer].dtype.is_float() && own.expected.iter().any(|value| !value.is_finite())
     };
@@ -48,7 +44,7 @@ pub fn mixing(
         return Ok(Vec::new());
     }
     let keeps = |index: usize| (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 0;
-    let mut halved = bytes.to_vec();
+    let mut halved = case.bytes.to_vec();
     let mut given = HashSet::new();
     for (own, bytes) in plan.buffers.iter().zip(&mut halved).filter(|(own, _)| inputs::varies(own)) {
         if own.dtype.is_float() {
@@ -57,7 +53,7 @@ pub fn mixing(
             elements.filter(|(index, _)| !keeps(*index)).for_each(|(_, element)| element.fill(0));
         }
     }
-    let others = naive.answers(&halved)?;
+    let others = case.naive.answers(&halved)?;
     let mixes = |own: &&ReferenceAnswer| {
         let finite = || own.expected.iter().filter(|value| value.is_finite() && **value != 0.0);
         let other = others.iter().find(|other| other.0 == own.buffer).map_or(&[][..], |other| &other.1);
@@ -77,11 +73,11 @@ const FACTOR_MIN: f64 = 1e-6;
 /// Marks the elements without a finite answer on which NaN and infinite inputs have no influence: those that hardly change
 /// if these are large numbers instead of zeros. Only in outputs that add up inputs; `mixing` has those of an input's shape.
 pub fn spare_zero_factors(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    (answers, mixing): (&mut [ReferenceAnswer], &[usize]),
-    naive: &mut dyn NaiveReference,
+    case: &mut AskedCase<'_>,
+    answers: &mut [ReferenceAnswer],
+    mixing: &[usize],
 ) -> Result<(), DeviceError> {
+    let AskedCase { plan, bytes, naive, .. } = case;
     let is_open = |own: &ReferenceAnswer| {
         (mixing.contains(&own.buffer) || adds_up(plan, own.buffer, Family::Special))
             && own.expected.iter().any(|value| !value.is_finite())
@@ -205,24 +201,34 @@ mod tests {
         assert!(!Comparison::is_same(1.0, expected[1]) && !Comparison::is_same(down, expected[2]));
     }
 
+    /// What `look` makes of a kernel with 64 inputs and as many outputs.
+    fn asked<T>(
+        values: &[f64],
+        kernel: impl Fn(&[f64]) -> Vec<f64>,
+        look: impl Fn(&mut AskedCase<'_>, [ReferenceAnswer; 1]) -> T,
+    ) -> T {
+        let of = |name, role| buffer(name, DType::F32, &[64], role);
+        let plan = &plan("p", &[], vec![of("x", Role::Input), of("y", Role::Output)]);
+        let bytes: &[_] = &[element::narrow(values, DType::F32), vec![0; 256]];
+        let answer = ReferenceAnswer { buffer: 1, expected: kernel(values), ..ReferenceAnswer::default() };
+        let naive = &mut |bytes: &[Vec<u8>]| Ok(vec![(1, kernel(&element::widen(&bytes[0], DType::F32)))]);
+        look(&mut AskedCase { plan, family: Family::Special, bytes, naive }, [answer])
+    }
+
     #[test]
     fn a_factor_of_zero_leaves_an_element_open() {
-        let buffers =
-            vec![buffer("x", DType::F32, &[64], Role::Input), buffer("y", DType::F32, &[64], Role::Output)];
-        let own = plan("p", &[], buffers);
         let values: Vec<f64> =
             (0..64).map(|at| if at == 9 || at == 20 { f64::INFINITY } else { f64::from(at) }).collect();
-        let bytes = vec![element::narrow(&values, DType::F32), vec![0; 256]];
         // 0 has a factor that is exactly zero, 1 one that rounding leaves, 2 a whole one, 3 infinities that cancel.
         let kernel = |x: &[f64]| -> Vec<f64> {
             let factors = [0.0, 6e-17, 1.0];
             let sums = factors.iter().map(|factor| x[1] + factor * x[9]);
             sums.chain([x[9] - x[20], f64::NAN]).chain(x[5..].iter().copied()).collect()
         };
-        let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, kernel(&element::widen(&bytes[0], DType::F32)))]);
-        let mut answers =
-            [ReferenceAnswer { buffer: 1, expected: kernel(&values), ..ReferenceAnswer::default() }];
-        spare_zero_factors(&own, &bytes, (&mut answers, &[1]), &mut naive).unwrap();
+        let answers = asked(&values, kernel, |case, mut answers| {
+            spare_zero_factors(case, &mut answers, &[1]).unwrap();
+            answers
+        });
         let open: Vec<bool> =
             answers[0].expected.iter().map(|value| Comparison::is_same(7e7, *value)).collect();
         assert_eq!(open.iter().filter(|open| **open).count(), 2, "{:?}", answers[0].expected);
@@ -231,17 +237,10 @@ mod tests {
 
     #[test]
     fn mixtures_of_elements_are_told_from_functions_of_one_and_from_copies() {
-        let buffers =
-            vec![buffer("x", DType::F32, &[64], Role::Input), buffer("y", DType::F32, &[64], Role::Output)];
-        let own = plan("p", &[], buffers);
         let values: Vec<f64> =
             (0..64).map(|index| if index == 9 { f64::INFINITY } else { 0.5 + f64::from(index) }).collect();
-        let bytes = vec![element::narrow(&values, DType::F32), vec![0; 256]];
         let mixes = |kernel: fn(&[f64]) -> Vec<f64>| {
-            let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, kernel(&element::widen(&bytes[0], DType::F32)))]);
-            let answer =
-                ReferenceAnswer { buffer: 1, expected: kernel(&values), ..ReferenceAnswer::default() };
-            !mixing(&own, &bytes, &[answer], &mut naive).unwrap().is_empty()
+            asked(&values, kernel, |case, answers| !mixing(case, &answers).unwrap().is_empty())
         };
         assert!(mixes(|x| (0..64).map(|index| x[index] + 2.0 * x[63 - index]).collect()));
         assert!(!mixes(|x| x.iter().map(|value| value * 3.0 + 1.0).collect()));

@@ -15,12 +15,11 @@ use rayon::prelude::*;
 
 pub use super::family::Family;
 
-use super::buffer_family;
 use super::distribution::{Distribution, base, integer_range, smallest_normal, unit};
 pub use super::draw::{Draw, varies, varies_in};
-use super::draw::{mixed, stream, stream_seed};
+use super::draw::{family_of, mixed, stream, stream_seed};
 use super::element;
-use super::{npy, raw};
+use super::npy;
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
 pub(super) const CHUNK: usize = 1 << 15;
@@ -70,7 +69,7 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
     match &buffer.fill {
         Fill::Constant { value } => Ok(element::narrow(&vec![*value; count], buffer.dtype)),
         Fill::Npy { path } => npy::read_bytes(path, buffer),
-        Fill::Raw { path } => raw::read_bytes(path, buffer),
+        Fill::Raw { path } => npy::read_raw(path, buffer),
         Fill::Normal { .. } | Fill::Unrestricted | Fill::Uniform { .. } => {
             let size = buffer.dtype.bytes() as usize;
             let mut bytes = vec![0u8; count * size];
@@ -184,7 +183,7 @@ impl FillRule {
     pub(super) fn of(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Option<FillRule> {
         let shape = distribution(buffer)?;
         let count = buffer.elements().max(1) as usize;
-        let (family, magnitude) = buffer_family::of(plan, buffer, draw);
+        let (family, magnitude) = family_of(plan, buffer, draw);
         let seed = stream_seed(plan, buffer, draw);
         // A stream that no chunk uses: chunks are numbered from 0.
         let mut once = stream(&seed, u64::MAX);

@@ -24,8 +24,11 @@ fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
 fn values(name: &str, dtype: DType, count: u64, fill: Fill, family: Family, seed: u64) -> Vec<f64> {
     let buffer = buffer(name, dtype, count, fill);
     let draw = Draw { seed, index: 0, family, magnitude: family.magnitudes()[0] };
-    let bytes = generate(&plan(vec![buffer.clone()]), &buffer, draw).unwrap();
-    element::widen(&bytes, dtype)
+    drawn(&plan(vec![buffer.clone()]), &buffer, draw)
+}
+
+fn drawn(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Vec<f64> {
+    element::widen(&generate(plan, buffer, draw).unwrap(), buffer.dtype)
 }
 
 const BELL: Fill = Fill::Normal { scale: 1.0 };
@@ -173,7 +176,7 @@ fn operands(family: Family, seed: u64, index: u32) -> [Vec<i64>; 2] {
     let all = plan(vec![own("a"), own("b")]);
     let draw = Draw { seed, index, family, magnitude: 1.0 };
     [0, 1].map(|at| {
-        let values = element::widen(&generate(&all, &all.buffers[at], draw).unwrap(), DType::I32);
+        let values = drawn(&all, &all.buffers[at], draw);
         values.into_iter().map(|own| own as i64).collect()
     })
 }
@@ -230,7 +233,7 @@ fn one_of_several_inputs_is_zero_and_the_others_take_turns_of_their_own() {
     for index in 0..30 {
         let draw = Draw { seed: 3, index, family: Family::Mixed, magnitude: 30.0 };
         let kinds = buffers.iter().map(|own| {
-            let values = element::widen(&generate(&all, own, draw).unwrap(), DType::F32);
+            let values = drawn(&all, own, draw);
             let largest = values.iter().fold(0.0f64, |most, own| most.max(own.abs()));
             let nonzero = values.iter().filter(|own| **own != 0.0).count();
             (nonzero <= 1, largest.log10().round() as i64)
@@ -247,7 +250,7 @@ fn one_of_several_inputs_is_zero_and_the_others_take_turns_of_their_own() {
     let alone = plan(vec![buffers[0].clone()]);
     for index in 0..10 {
         let draw = Draw { seed: 3, index, family: Family::Mixed, magnitude: 30.0 };
-        let values = element::widen(&generate(&alone, &buffers[0], draw).unwrap(), DType::F32);
+        let values = drawn(&alone, &buffers[0], draw);
         assert!(values.iter().filter(|own| **own != 0.0).count() > 100);
     }
 }
@@ -281,8 +284,7 @@ fn special_values_stand_at_the_borders_and_fill_a_row() {
     let mut negative_zeros = 0;
     for seed in 0..8 {
         let draw = Draw { seed, index: 0, family: Family::Special, magnitude: 1.0 };
-        let bytes = generate(&plan(vec![own.clone()]), &own, draw).unwrap();
-        let values = element::widen(&bytes, DType::F32);
+        let values = drawn(&plan(vec![own.clone()]), &own, draw);
         let masked = values.chunks(columns).filter(|row| row.iter().all(|own| *own == f64::NEG_INFINITY));
         assert_eq!(masked.count(), 1, "seed {seed}");
         first_columns += values.chunks(columns).filter(|row| row[0].is_nan()).count();
@@ -297,7 +299,7 @@ fn kinds(family: Family, others: &[BufferPlan]) -> [Vec<f64>; 2] {
     let all = plan([std::slice::from_ref(&own), others].concat());
     [0, 1].map(|index| {
         let draw = Draw { seed: 3, index, family, magnitude: 1.0 };
-        element::widen(&generate(&all, &own, draw).unwrap(), DType::F32)
+        drawn(&all, &own, draw)
     })
 }
 
@@ -324,7 +326,7 @@ fn neighboring_seeds_have_the_two_kinds_of_a_family() {
     for index in [1, 3, 5, 7] {
         let draw = Draw { seed: 3, index, family: Family::Subnormal, magnitude: 1.0 };
         let tiny = all.buffers.iter().filter(|own| {
-            let values = element::widen(&generate(&all, own, draw).unwrap(), DType::F32);
+            let values = drawn(&all, own, draw);
             values.iter().all(|value| value.abs() <= 4.0 * near)
         });
         assert_eq!(tiny.count(), 1);

@@ -16,6 +16,7 @@ use evo_protocol::plan::{ProblemPlan, Role};
 use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{CandidateBuild, Depth, GateAnswer, InstrumentedBuild, Phase};
 
+use super::bench::Bench;
 use super::case::Case;
 use super::compare::Breach;
 use super::element::Poison;
@@ -181,7 +182,7 @@ fn run_all(
             Err(Unable::NotWatched) => return Err("the device cannot watch accesses".to_string()),
             Err(Unable::Device(error)) => {
                 judge.note_error(&error);
-                answer.refuse(wrong::from_error(&error, Some(&case)));
+                answer.refuse(wrong::from_error(&error, &case));
                 return Ok(found);
             }
         }
@@ -211,21 +212,22 @@ fn run_case(
     phase: &mut PhaseSink<'_>,
     found: &mut WatchedCases,
 ) -> Result<Option<Verdict>, Unable> {
-    let (deterministic, checks) = {
-        let check = &judge.slot(slot)?.candidate.check;
-        (check.deterministic, check.checks)
+    let loaded = judge.slot(slot)?;
+    let check = &loaded.candidate.check;
+    let (deterministic, checks) = (check.deterministic, check.checks);
+    // Moments that the source cannot know.
+    let secret = check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let Some(module) = loaded.build_for(&case.plan)?.instrumented.module else {
+        return Err(Unable::NotWatched);
     };
-    let own = judge.slot(slot)?.build_for(&case.plan)?;
-    let Some(module) = own.instrumented.module else { return Err(Unable::NotWatched) };
     let prepared = PreparedCase { module, ..judge.prepare_case(slot, case, phase)? };
+    let bench = &mut Bench::new(judge, &prepared, phase);
     let mut first_hash = None;
     let mut unwritten: Option<AccessNote> = None;
-    // Moments that the source cannot know.
-    let secret = judge.slot(slot)?.candidate.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut runs = RUNS.to_vec();
     while let Some(mut setting) = (!runs.is_empty()).then(|| runs.remove(0)) {
         setting.order ^= secret;
-        let report = run_once(judge, &prepared, setting, phase)?;
+        let report = run_once(bench, setting)?;
         found.runs += 1;
         found.accesses += report.accesses;
         for note in report.notes {
@@ -237,11 +239,10 @@ fn run_case(
             }
             keep(&mut found.notes, note);
         }
-        let hash = prepared.output_hash(judge.device.as_mut())?;
-        let comparisons = prepared.compare(judge.device.as_mut())?;
+        let hash = bench.output_hash()?;
         // This build fuses other multiplications and additions than the timed one, so that a long chain may round far
         // from the reference. An order of threads that matters shows in single elements, or in the hashes.
-        let mismatch = prepared.mismatch(&comparisons).filter(|own| own.breach <= Breach::Elements);
+        let mismatch = bench.mismatch()?.filter(|own| own.breach <= Breach::Elements);
         let differs = deterministic && *first_hash.get_or_insert(hash) != hash;
         if mismatch.is_none() && !differs {
             continue;
@@ -275,17 +276,11 @@ fn keep(notes: &mut Vec<AccessNote>, note: AccessNote) {
     }
 }
 
-fn run_once(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    WatchSetting { order, turns, residue, outputs }: WatchSetting,
-    phase: &mut PhaseSink<'_>,
-) -> Result<WatchReport, Unable> {
-    let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
-    prepared.restore(device, pool)?;
-    prepared.poison_outputs(device, outputs)?;
-    // Workspace that begins with a constant: a run that was given up leaves a counter half-way.
-    prepared.poison_scratch(device, outputs)?;
+fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport, Unable> {
+    let WatchSetting { order, turns, residue, outputs } = setting;
+    // Workspace that begins with a constant too: a run that was given up leaves a counter half-way.
+    bench.fill(outputs)?;
+    let (prepared, device) = (bench.prepared, bench.judge.device.as_mut());
     for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
         let poisoned = prepared.checks.include(GateCheck::WorkspacePoison);
         if poisoned && plan.role == Role::Scratch && run::starts_as(plan).is_none() {
@@ -311,12 +306,12 @@ fn run_once(
     let (buffers, accesses_max, time_max) = (buffers.collect(), ACCESSES_MAX, TIME_MAX);
     let watch = Watch { buffers, order, turns, residue, accesses_max, time_max };
     let name = format!("{} instrumented", prepared.case.name());
-    phase(Phase::Launched, &name);
+    (bench.phase)(Phase::Launched, &name);
     prepared.fill_variables(device)?;
     let report = device.launch_watched(prepared.module, &prepared.launches, &watch);
     device.set_conditions(RunConditions::default())?;
     let report = report?;
     prepared.read_variables(device)?;
-    phase(Phase::Checking, &name);
+    (bench.phase)(Phase::Checking, &name);
     report.ok_or(Unable::NotWatched)
 }

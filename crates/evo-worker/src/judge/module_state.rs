@@ -12,10 +12,9 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use serde_json::json;
 
+use super::bench::Bench;
 use super::element::Poison;
-use super::run::{PhaseSink, PreparedCase, RunSetting};
-use super::state::Judge;
-use super::wrong;
+use super::run::RunSetting;
 
 /// The variable of the host's headers that counts what is in use of the device heap.
 const HEAP: &str = "evo_heap_in_use";
@@ -23,26 +22,22 @@ const HEAP: &str = "evo_heap_in_use";
 /// Calls of the same input. The first may fill tables; two differences after it are a habit.
 const CALLS: usize = 4;
 
-pub(super) fn changes_with_every_call(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let module = prepared.module;
-    if judge.device.variables(module)?.is_empty() {
+pub(super) fn changes_with_every_call(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+    let module = bench.prepared.module;
+    if bench.judge.device.variables(module)?.is_empty() {
         return Ok(None);
     }
     let mut seen = Vec::new();
     for _ in 0..CALLS {
-        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-        seen.push(judge.device.variables(module)?);
+        bench.run(RunSetting::plain(Poison::B))?;
+        seen.push(bench.judge.device.variables(module)?);
     }
     let pairs = seen.windows(2).skip(1).map(|pair| changed(&pair[0], &pair[1]));
     let Some(names) = pairs.reduce(|all, own| &all & &own).filter(|names| !names.is_empty()) else {
         return Ok(None);
     };
     if names.contains(HEAP) {
-        return Ok(Some(leak(judge, "every call keeps", prepared)));
+        return Ok(Some(leak(bench, "every call keeps")));
     }
     let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let message = format!(
@@ -50,63 +45,55 @@ pub(super) fn changes_with_every_call(
          before the kernel ends, or say allow_state = true under [check]"
     );
     let verdict = Verdict::new(VerdictKind::Stateful, message).with_cause("module_state");
-    Ok(Some(wrong::about(verdict.with("variables", json!(names)), &prepared.case)))
+    Ok(Some(bench.about(verdict.with("variables", json!(names)))))
 }
 
-fn leak(judge: &mut Judge, who: &str, prepared: &PreparedCase) -> Verdict {
+fn leak(bench: &mut Bench<'_>, who: &str) -> Verdict {
     // What it keeps is gone for every kernel of this process.
-    judge.retire();
+    bench.judge.retire();
     let what = format!("{who} memory of the device heap: it calls `malloc` and does not `free` all of it");
-    wrong::about(Verdict::new(VerdictKind::Stateful, what).with_cause("memory_leak"), &prepared.case)
+    bench.about(Verdict::new(VerdictKind::Stateful, what).with_cause("memory_leak"))
 }
 
-pub(super) fn heap(judge: &mut Judge, prepared: &PreparedCase) -> Result<Option<u64>, DeviceError> {
-    let variables = judge.device.variables(prepared.module)?;
+pub(super) fn heap(bench: &mut Bench<'_>) -> Result<Option<u64>, DeviceError> {
+    let variables = bench.judge.device.variables(bench.prepared.module)?;
     Ok(variables.into_iter().find(|own| own.name == HEAP).map(|own| own.hash))
 }
 
 /// A verdict if more of the heap is in use, or less, than before many calls of the same input: a kernel that keeps memory
 /// in a few calls only.
 pub(super) fn keeps_memory(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
+    bench: &mut Bench<'_>,
     before: Option<u64>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    let after = heap(judge, prepared)?;
-    let keeps = before != after || judge.device.heap_kept(prepared.module)? > 0;
-    Ok(keeps.then(|| leak(judge, "some of many calls keep", prepared)))
+    let after = heap(bench)?;
+    let keeps = before != after || bench.judge.device.heap_kept(bench.prepared.module)? > 0;
+    Ok(keeps.then(|| leak(bench, "some of many calls keep")))
 }
 
 /// The module's variables are as loaded afterwards.
-pub(super) fn is_kept(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<bool, DeviceError> {
-    let module = prepared.module;
-    if judge.device.variables(module)?.is_empty() {
+pub(super) fn is_kept(bench: &mut Bench<'_>) -> Result<bool, DeviceError> {
+    let module = bench.prepared.module;
+    if bench.judge.device.variables(module)?.is_empty() {
         return Ok(false);
     }
-    judge.device.restore_variables(module)?;
-    fill_again(judge, prepared)?;
-    let loaded = judge.device.variables(module)?;
-    prepared.call(judge.device.as_mut(), phase)?;
-    fill_again(judge, prepared)?;
-    let kept = !changed(&loaded, &judge.device.variables(module)?).is_empty();
-    judge.device.restore_variables(module)?;
+    bench.judge.device.restore_variables(module)?;
+    fill_again(bench)?;
+    let loaded = bench.judge.device.variables(module)?;
+    bench.call()?;
+    fill_again(bench)?;
+    let kept = !changed(&loaded, &bench.judge.device.variables(module)?).is_empty();
+    bench.judge.device.restore_variables(module)?;
     Ok(kept)
 }
 
 /// Arguments that lie in variables of the module as each call finds them, so that they do not count as what a call keeps.
-fn fill_again(judge: &mut Judge, prepared: &PreparedCase) -> Result<(), DeviceError> {
-    if prepared.case.plan.buffers.iter().all(|own| own.symbol.is_none()) {
+fn fill_again(bench: &mut Bench<'_>) -> Result<(), DeviceError> {
+    if bench.prepared.case.plan.buffers.iter().all(|own| own.symbol.is_none()) {
         return Ok(());
     }
-    let device = judge.device.as_mut();
-    prepared.restore(device, &mut judge.pool)?;
-    prepared.poison_outputs(device, Poison::A)?;
-    prepared.poison_scratch(device, Poison::A)?;
-    prepared.fill_variables(device)
+    bench.fill(Poison::A)?;
+    bench.prepared.fill_variables(bench.device())
 }
 
 fn changed(before: &[VariableState], after: &[VariableState]) -> BTreeSet<String> {

@@ -1,19 +1,53 @@
-//! The user's naive reference kernel: its answers, and the answers of its build in single precision.
+//! The user's reference: a kernel or a command that gives answers to inputs.
+//!
+//! A naive kernel may have two builds, in double precision and in single. At small shapes, where most cases are, a run
+//! takes microseconds and the way to the process in which it runs takes longer. So several runs go in one request: their
+//! inputs travel in one buffer, in which the answers come back.
 
 use std::borrow::Cow;
 
-use evo_device::device::{BufferId, Device, ModuleId};
+use evo_device::device::{BufferId, CopiedPart, Device, ModuleId, PlacedCopy, SeriesCall};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::ProblemPlan;
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
 
+use super::element::compared_as;
 use super::element::{self, Poison};
-use super::naive_answers::{NaiveAnswers, NaiveReference};
-use super::naive_buffers::{buffers_of, fill_sizes, left_out, may_be_left_out, start_of, values_of};
-use super::naive_series;
+use super::inputs::Family;
 use super::npy::task_error;
 use super::pool::{InputWriter, Pool};
 use super::run;
+
+pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
+
+pub trait NaiveReference {
+    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>;
+
+    /// Its answers to several inputs at one shape, in their order.
+    fn answers_each(&mut self, inputs: &[Vec<Vec<u8>>]) -> Result<Vec<NaiveAnswers>, DeviceError> {
+        inputs.iter().map(|own| self.answers(own)).collect()
+    }
+
+    /// The same in single precision, where `answers` computes in double precision and there is such a build.
+    fn single(&mut self, _inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
+        Ok(None)
+    }
+}
+
+impl<F: FnMut(&[Vec<u8>]) -> Result<NaiveAnswers, DeviceError>> NaiveReference for F {
+    fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
+        self(inputs)
+    }
+}
+
+/// A case whose answers are looked at closely: the reference runs again, on inputs that are changed.
+pub struct AskedCase<'a> {
+    pub plan: &'a ProblemPlan,
+    pub family: Family,
+    /// The inputs, by buffer position.
+    pub bytes: &'a [Vec<u8>],
+    pub naive: &'a mut dyn NaiveReference,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NaiveModules {
@@ -33,68 +67,31 @@ pub struct NaiveRunner<'a> {
 
 impl NaiveReference for NaiveRunner<'_> {
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
-        let dtype = self.wide.then_some(DType::F64);
-        naive_outputs(self.device, self.pool, self.modules.own, self.plan, inputs, dtype)
+        self.outputs(self.modules.own, self.wide.then_some(DType::F64), inputs)
     }
 
     fn answers_each(&mut self, inputs: &[Vec<Vec<u8>>]) -> Result<Vec<NaiveAnswers>, DeviceError> {
-        let module = self.modules.own.filter(|_| inputs.len() > 1 && naive_series::takes(self.plan));
-        let Some(module) = module else { return inputs.iter().map(|own| self.answers(own)).collect() };
-        let taken = taken_as(self.plan, self.wide.then_some(DType::F64));
-        let starts = |own: &Vec<Vec<u8>>| {
-            let all = self.plan.buffers.iter().zip(&taken.buffers).zip(own);
-            all.map(|((declared, buffer), bytes)| start_of(declared, buffer, bytes)).collect()
-        };
-        let starts: Vec<Vec<Vec<u8>>> = inputs.iter().map(starts).collect();
-        let series = naive_series::run(self.device, self.pool, module, &taken, &starts);
-        series.map_err(reference_trouble)
+        // Contents of variables are written between launches, so such runs go one by one.
+        let together = inputs.len() > 1
+            && self.plan.reference_variables.is_empty()
+            && !self.plan.reference_launches.is_empty();
+        match self.modules.own.filter(|_| together) {
+            Some(module) => self.series(module, inputs).map_err(reference_trouble),
+            None => inputs.iter().map(|own| self.answers(own)).collect(),
+        }
     }
 
     fn single(&mut self, inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
         if self.modules.single.is_none() {
             return Ok(None);
         }
-        let module = self.modules.single;
-        let found = naive_outputs(self.device, self.pool, module, self.plan, inputs, Some(DType::F32));
-        match found {
+        match self.outputs(self.modules.single, Some(DType::F32), inputs) {
             Ok(answers) => Ok(Some(answers)),
             Err(error) if error.sticky => Err(error),
             // The answers in double precision are there; what f32 costs stays unknown.
             Err(_) => Ok(None),
         }
     }
-}
-
-/// Runs the user's naive kernel and reads its outputs back as fp64. Where it is compiled for one
-/// floating-point type, it takes every such argument so: with the value that the variant sees, converted.
-fn naive_outputs(
-    device: &mut dyn Device,
-    pool: &mut Pool,
-    module: Option<ModuleId>,
-    plan: &ProblemPlan,
-    inputs: &[Vec<u8>],
-    dtype: Option<DType>,
-) -> Result<NaiveAnswers, DeviceError> {
-    let taken = taken_as(plan, dtype);
-    let mut write = |device: &mut dyn Device, position: usize, buffer: BufferId| {
-        let (declared, taken) = (&plan.buffers[position], &taken.buffers[position]);
-        match taken.dtype == declared.dtype {
-            true => device.write(buffer, &inputs[position]),
-            false => {
-                let values = element::widen(&inputs[position], declared.dtype);
-                device.write(buffer, &element::narrow(&values, taken.dtype))
-            }
-        }
-    };
-    let buffers = run_reference(device, pool, module, &taken, &mut write)?;
-    let mut outputs = Vec::new();
-    for (position, buffer) in taken.buffers.iter().enumerate() {
-        if buffer.role.is_answer() {
-            let bytes = device.read(buffers[position]).map_err(reference_trouble)?;
-            outputs.push((position, values_of(buffer, &bytes)));
-        }
-    }
-    Ok(outputs)
 }
 
 pub fn run_reference(
@@ -108,14 +105,9 @@ pub fn run_reference(
     let mut run = || -> Result<Vec<BufferId>, DeviceError> {
         let buffers = buffers_of(device, pool, taken)?;
         for (position, (plan, buffer)) in taken.buffers.iter().zip(&buffers).enumerate() {
-            match (plan.role, run::starts_as(plan)) {
-                (role, _) if role.is_read() => write(device, position, *buffer)?,
-                (_, None) => device.fill(*buffer, element::poison(plan.dtype, Poison::A))?,
-                (_, Some(0.0)) => device.fill(*buffer, 0)?,
-                (_, Some(value)) => {
-                    let values = vec![value; plan.elements().max(1) as usize];
-                    device.write(*buffer, &element::narrow(&values, plan.dtype))?;
-                }
+            match plan.role.is_read() {
+                true => write(device, position, *buffer)?,
+                false => run::start(device, plan, *buffer, Poison::A)?,
             }
         }
         let launches = run::bind(&taken.reference_launches, &buffers, taken)?;
@@ -170,6 +162,202 @@ pub(super) fn reference_trouble(error: DeviceError) -> DeviceError {
     let sticky = error.sticky;
     let own = task_error(format!("the reference kernel failed: {error}"));
     if sticky { own.sticky() } else { own }
+}
+
+fn fill_sizes(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    module: ModuleId,
+    plan: &ProblemPlan,
+) -> Result<(), DeviceError> {
+    let size = |name: &String| (name.clone(), plan.sizes.get(name).copied().unwrap_or_default());
+    let sizes = plan.reference_sizes.iter().map(size);
+    let parameters = plan.reference_parameters.iter();
+    // The loader lets nothing else through.
+    let parameters = parameters.filter_map(|(name, value)| Some((name.clone(), value.as_int()?)));
+    for (name, value) in sizes.chain(parameters) {
+        let own = pool.working(device, &format!("size {name} (reference)"), 4)?;
+        device.protect(own, false)?;
+        device.write(own, &(value as i32).to_le_bytes())?;
+        device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
+    }
+    Ok(())
+}
+
+/// Whether it shows if the reference leaves elements of a buffer as they were. Integers may happen to equal the pattern.
+fn may_be_left_out(buffer: &BufferPlan) -> bool {
+    buffer.role == Role::Output && run::starts_as(buffer).is_none() && buffer.dtype.is_float()
+}
+
+fn left_out(buffer: &BufferPlan, count: u64) -> Result<(), DeviceError> {
+    let count = count.min(buffer.elements());
+    if count == 0 {
+        return Ok(());
+    }
+    let (name, elements) = (&buffer.name, buffer.elements());
+    Err(task_error(format!(
+        "the reference leaves {count} of {elements} elements of `{name}` unwritten\nhint: an output is written in full; \
+         if some elements are to stay as they are, give `{name}` the role `inout`"
+    )))
+}
+
+fn values_of(buffer: &BufferPlan, bytes: &[u8]) -> Vec<f64> {
+    let words = compared_as(buffer.dtype);
+    let mut values = element::widen(bytes, words);
+    values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
+    values
+}
+
+/// An input as the reference takes it.
+fn converted<'a>(declared: &BufferPlan, taken: &BufferPlan, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    match taken.dtype == declared.dtype {
+        true => Cow::Borrowed(bytes),
+        false => Cow::Owned(element::narrow(&element::widen(bytes, declared.dtype), taken.dtype)),
+    }
+}
+
+/// What a buffer holds before a run.
+fn start_of(declared: &BufferPlan, taken: &BufferPlan, bytes: &[u8]) -> Vec<u8> {
+    match run::starts_as(taken) {
+        _ if taken.role.is_read() => converted(declared, taken, bytes).into_owned(),
+        None => {
+            let pattern = element::poison(taken.dtype, Poison::A).to_le_bytes();
+            pattern.into_iter().cycle().take(run::allocated_bytes(taken) as usize).collect()
+        }
+        Some(value) => element::narrow(&vec![value; taken.elements().max(1) as usize], taken.dtype),
+    }
+}
+
+fn buffers_of(
+    device: &mut dyn Device,
+    pool: &mut Pool,
+    taken: &ProblemPlan,
+) -> Result<Vec<BufferId>, DeviceError> {
+    let mut buffers = Vec::with_capacity(taken.buffers.len());
+    for buffer in &taken.buffers {
+        // Not where the variant finds it: in single precision its buffers are of one size with these.
+        let name = format!("{} (reference)", buffer.name);
+        let own = pool.working(device, &name, run::allocated_bytes(buffer))?;
+        pool.note(own, None);
+        device.protect(own, false)?;
+        buffers.push(own);
+    }
+    Ok(buffers)
+}
+
+impl NaiveRunner<'_> {
+    /// Runs a build and reads its outputs back as fp64. Where it is compiled for one floating-point type, it takes every
+    /// such argument so: with the value that the variant sees, converted.
+    fn outputs(
+        &mut self,
+        module: Option<ModuleId>,
+        dtype: Option<DType>,
+        inputs: &[Vec<u8>],
+    ) -> Result<NaiveAnswers, DeviceError> {
+        let (plan, taken) = (self.plan, taken_as(self.plan, dtype));
+        let mut write = |device: &mut dyn Device, position: usize, buffer: BufferId| {
+            let (declared, taken) = (&plan.buffers[position], &taken.buffers[position]);
+            device.write(buffer, &converted(declared, taken, &inputs[position]))
+        };
+        let buffers = run_reference(self.device, self.pool, module, &taken, &mut write)?;
+        let mut outputs = Vec::new();
+        for (position, buffer) in taken.buffers.iter().enumerate().filter(|(_, own)| own.role.is_answer()) {
+            let bytes = self.device.read(buffers[position]).map_err(reference_trouble)?;
+            outputs.push((position, values_of(buffer, &bytes)));
+        }
+        Ok(outputs)
+    }
+
+    fn series(
+        &mut self,
+        module: ModuleId,
+        inputs: &[Vec<Vec<u8>>],
+    ) -> Result<Vec<NaiveAnswers>, DeviceError> {
+        let taken = taken_as(self.plan, self.wide.then_some(DType::F64));
+        let plan = &*taken;
+        let (device, pool) = (&mut *self.device, &mut *self.pool);
+        let buffers = buffers_of(device, pool, plan)?;
+        let launches = run::bind(&plan.reference_launches, &buffers, plan)?;
+        fill_sizes(device, pool, module, plan)?;
+        let starts = inputs.iter().map(|inputs| {
+            let all = self.plan.buffers.iter().zip(&plan.buffers).zip(inputs);
+            all.map(|((declared, taken), bytes)| start_of(declared, taken, bytes)).collect()
+        });
+        let packed = PackedRuns::pack(plan, &starts.collect::<Vec<_>>());
+        let size = (packed.bytes.len() as u64).next_power_of_two().max(PACKED_MIN);
+        let packed_buffer = pool.working(device, "runs (reference)", size)?;
+        pool.note(packed_buffer, None);
+        device.protect(packed_buffer, false)?;
+        device.write(packed_buffer, &packed.bytes)?;
+        let runs = 0..inputs.len();
+        let calls: Vec<SeriesCall> =
+            runs.clone().map(|run| packed.call(run, packed_buffer, &buffers, plan)).collect();
+        device.launch_series(module, &launches, &calls)?;
+        device.synchronize()?;
+        let found = device.read(packed_buffer)?;
+        runs.map(|run| packed.answers(run, plan, &found)).collect()
+    }
+}
+
+/// The least size, bytes: sizes are powers of two, so that all shapes share a few.
+const PACKED_MIN: u64 = 1 << 12;
+const ALIGNMENT: u64 = 16;
+
+struct PackedRuns {
+    bytes: Vec<u8>,
+    /// By position of a buffer: where it lies in a run's part, and its bytes.
+    places: Vec<(u64, u64)>,
+    stride: u64,
+}
+
+impl PackedRuns {
+    fn pack(plan: &ProblemPlan, starts: &[Vec<Vec<u8>>]) -> PackedRuns {
+        let mut stride = 0;
+        let mut place = |buffer: &BufferPlan| {
+            let (start, bytes) = (stride, run::allocated_bytes(buffer));
+            stride = (start + bytes).next_multiple_of(ALIGNMENT);
+            (start, bytes)
+        };
+        let places: Vec<(u64, u64)> = plan.buffers.iter().map(&mut place).collect();
+        let mut bytes = vec![0; stride as usize * starts.len()];
+        for (run, contents) in starts.iter().enumerate() {
+            for ((start, _), own) in places.iter().zip(contents) {
+                let start = run * stride as usize + *start as usize;
+                bytes[start..start + own.len()].copy_from_slice(own);
+            }
+        }
+        PackedRuns { bytes, places, stride }
+    }
+
+    fn call(&self, run: usize, own: BufferId, buffers: &[BufferId], plan: &ProblemPlan) -> SeriesCall {
+        let mut call = SeriesCall::default();
+        for ((buffer, (start, bytes)), declared) in buffers.iter().zip(&self.places).zip(&plan.buffers) {
+            let (there, bytes) = (run as u64 * self.stride + start, *bytes);
+            let part = CopiedPart { source: there, target: 0, bytes };
+            call.before.push(PlacedCopy { from: own, to: *buffer, part });
+            if declared.role.is_answer() {
+                let part = CopiedPart { source: 0, target: there, bytes };
+                call.after.push(PlacedCopy { from: *buffer, to: own, part });
+            }
+        }
+        call
+    }
+
+    fn answers(&self, run: usize, plan: &ProblemPlan, found: &[u8]) -> Result<NaiveAnswers, DeviceError> {
+        let mut answers = Vec::new();
+        for (position, (buffer, (start, bytes))) in plan.buffers.iter().zip(&self.places).enumerate() {
+            if buffer.role.is_answer() {
+                let start = run * self.stride as usize + *start as usize;
+                let own = &found[start..start + *bytes as usize];
+                if may_be_left_out(buffer) {
+                    let pattern = element::poison(buffer.dtype, Poison::A);
+                    left_out(buffer, element::pattern_elements(own, buffer, pattern))?;
+                }
+                answers.push((position, values_of(buffer, own)));
+            }
+        }
+        Ok(answers)
+    }
 }
 
 #[cfg(test)]

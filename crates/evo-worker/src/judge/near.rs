@@ -9,37 +9,30 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Role};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
-use super::run::{PhaseSink, PreparedCase, starts_as};
-use super::state::Judge;
-use super::wrong;
+use super::bench::Bench;
+use super::run::starts_as;
 
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Calls once more on outputs that nearly hold the answer, which the last call has left there. `first` is its hash where
 /// calls agree to the bit.
-pub(super) fn check(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    first: Option<u64>,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let plan = &prepared.case.plan;
+pub(super) fn check(bench: &mut Bench<'_>, first: Option<u64>) -> Result<Option<Verdict>, DeviceError> {
+    let plan = &bench.prepared.case.plan;
     let is_written = |own: &BufferPlan| own.role == Role::Output && starts_as(own).is_none();
     let bytes: u64 = plan.buffers.iter().filter(|own| is_written(own)).map(BufferPlan::bytes).sum();
-    if bytes > BYTES_MAX || prepared.accumulates() || prepared.launches.is_empty() {
+    if bytes > BYTES_MAX || bench.prepared.accumulates() || bench.prepared.launches.is_empty() {
         return Ok(None);
     }
-    for (own, buffer) in plan.buffers.iter().zip(&prepared.buffers).filter(|(own, _)| is_written(own)) {
-        let mut held = judge.device.read(*buffer)?;
+    for (own, buffer) in plan.buffers.iter().zip(&bench.prepared.buffers).filter(|(own, _)| is_written(own)) {
+        let mut held = bench.judge.device.read(*buffer)?;
         nearly(&mut held, own.dtype);
-        judge.device.write(*buffer, &held)?;
+        bench.judge.device.write(*buffer, &held)?;
     }
-    prepared.call(judge.device.as_mut(), phase)?;
+    bench.call()?;
     let (is_right, symptom) = match first {
-        Some(first) => (prepared.output_hash(judge.device.as_mut())? == first, None),
+        Some(first) => (bench.output_hash()? == first, None),
         None => {
-            let comparisons = prepared.compare(judge.device.as_mut())?;
-            let symptom = prepared.mismatch(&comparisons).map(|own| wrong::mismatch(prepared, &own).message);
+            let symptom = bench.wrong_answer()?.map(|wrong| wrong.message);
             (symptom.is_none(), symptom)
         }
     };
@@ -49,7 +42,7 @@ pub(super) fn check(
     let what = "reads an output before writing it: where it nearly holds the answer, it is left as it is";
     let verdict = Verdict::new(VerdictKind::Nondeterministic, what).with_cause("uninit_read");
     let verdict = symptom.into_iter().fold(verdict, |own, symptom| own.with("symptom", symptom));
-    Ok(Some(wrong::about(verdict, &prepared.case)))
+    Ok(Some(bench.about(verdict)))
 }
 
 /// Changes one of the low bits of each element, so that it is off by a part of itself between an eighth and the last bit.

@@ -12,8 +12,9 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::bounds::{AnswerScale, TrustedError};
 use super::element;
+use super::expected::Oddities;
 use super::reference::{
-    Noise, ReferenceWork, UNIT_F32, WorkBuffers, WorkKind, blocks, double, int, launch, long, type_number,
+    Measured, NAMES, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long, type_number,
 };
 
 const SOURCE: &str = include_str!("reference/references.cu");
@@ -27,16 +28,6 @@ pub(super) const DIGITS: usize = 2048;
 
 /// In place of a reference's name: the user's own, which needs the kernels that all references share.
 pub const OWN: &str = "own";
-
-/// References in the order of their numbers in the source, which begin with 1, and their kernels.
-const KERNELS: [(&str, &str); 6] = [
-    ("gemm", "gemm"),
-    ("softmax", "softmax"),
-    ("rmsnorm", "rmsnorm"),
-    ("reduction", "chains"),
-    ("transpose", "transpose"),
-    ("attention", "attention"),
-];
 
 /// How far the device's fp64 answer may be from the processor's, beside the largest element: other orders of a sum and
 /// another `exp`. A thousandth of what f32 arithmetic explains is enough where sums cancel.
@@ -53,16 +44,19 @@ const THREADS: u32 = 256;
 pub fn source(name: Option<&str>) -> Option<String> {
     let number = match name {
         None => 0,
-        Some(OWN) => KERNELS.len() + 1,
-        Some(name) => KERNELS.iter().position(|(known, _)| *known == name)? + 1,
+        Some(OWN) => NAMES.len() + 1,
+        Some(name) => NAMES.iter().position(|known| *known == name)? + 1,
     };
     Some(format!("#define EVO_REFERENCE {number}\n{SOURCE}\n{ELEMENTS}"))
 }
 
 pub fn entries(name: Option<&str>) -> Vec<String> {
-    let wanted = KERNELS.iter().filter(|(known, _)| name.is_none_or(|name| *known == name));
-    let last = wanted.clone().filter(|(known, _)| *known == "reduction").map(|_| "reduce");
-    let references = wanted.map(|(_, kernel)| *kernel).chain(last).chain(["measure", "measure_f64", "weigh"]);
+    let kernels = |name: &'static str| match name {
+        "reduction" => vec!["chains", "reduce"],
+        name => vec![name],
+    };
+    let wanted = NAMES.into_iter().filter(|known| name.is_none_or(|name| *known == name));
+    let references = wanted.flat_map(kernels).chain(["measure", "measure_f64", "weigh"]);
     let references = references.map(|name| format!("evo_reference_{name}"));
     references.chain(ELEMENT_KERNELS.map(|name| format!("evo_elements_{name}"))).collect()
 }
@@ -86,17 +80,6 @@ pub(super) struct Measure {
     pub(super) largest: f64,
     pub(super) first_nan: Option<u64>,
     pub(super) first_special: Option<(u64, f64)>,
-}
-
-/// An answer that stays on the device.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceAnswer {
-    pub scale: AnswerScale,
-    pub first_nan: Option<u64>,
-    /// The first NaN or infinity, and which.
-    pub first_special: Option<(u64, f64)>,
-    /// Whether the trusted computation is not finite somewhere where the answer is.
-    pub overflows: bool,
 }
 
 impl DeviceReferences {
@@ -123,17 +106,26 @@ impl DeviceReferences {
         work: &ReferenceWork,
         plan: &ProblemPlan,
         buffers: &WorkBuffers,
-    ) -> Result<DeviceAnswer, DeviceError> {
+    ) -> Result<(AnswerScale, Oddities), DeviceError> {
         device.launch(self.module, &work.launches(buffers))?;
         let elements = plan.buffers[work.output].elements();
         let measure = self.measure(device, buffers.expected, DType::F64, elements)?;
-        let noise = self.noise(device, work, plan, buffers, &measure)?;
+        let noise = work.noise(|of| {
+            let (buffer, dtype, elements) = match of {
+                Measured::Input(input) => {
+                    let elements = plan.buffers[work.inputs[input]].elements();
+                    (buffers.inputs[input], work.dtype, elements)
+                }
+                Measured::Answer => return Ok(measure.size()),
+                Measured::Logits => (buffers.scratch, DType::F64, work.scratch()),
+            };
+            self.measure(device, buffer, dtype, elements).map(|measure| measure.size())
+        })?;
         let trusted = work.has_trusted().then_some(buffers.trusted);
         let (scale, trusted, lost) = self.weigh(device, (buffers.expected, elements), &measure, trusted)?;
         let (exact, noise_max, noise_rms) = (work.is_exact(), noise.max, noise.rms);
         let scale = AnswerScale { exact, noise_max, noise_rms, trusted, ..scale };
-        let Measure { first_nan, first_special, .. } = measure;
-        Ok(DeviceAnswer { scale, first_nan, first_special, overflows: lost > 0.0 })
+        Ok((scale, measure.oddities(elements, lost > 0.0)))
     }
 
     /// The scale of an answer, with the error of a computation in f32 beside it and how often that is not finite where the
@@ -195,44 +187,6 @@ impl DeviceReferences {
         Ok((scale, narrow.map(|_| error), lost))
     }
 
-    /// The noise that the plain functions state, from the same numbers.
-    fn noise(
-        &self,
-        device: &mut dyn Device,
-        work: &ReferenceWork,
-        plan: &ProblemPlan,
-        buffers: &WorkBuffers,
-        answer: &Measure,
-    ) -> Result<Noise, DeviceError> {
-        let mut input = |at: usize| {
-            let elements = plan.buffers[work.inputs[at]].elements();
-            self.measure(device, buffers.inputs[at], work.dtype, elements)
-        };
-        Ok(match work.kind {
-            WorkKind::Gemm { k, .. } => {
-                let natural = (k as f64).sqrt() * input(0)?.rms() * input(1)?.rms();
-                let rms = (16.0 + (k as f64).sqrt() / 2.0) * UNIT_F32 * natural;
-                Noise { max: 4.0 * rms, rms }
-            }
-            WorkKind::Softmax { .. } => {
-                let argument = 4.0 * UNIT_F32 * input(0)?.largest;
-                Noise { max: argument * answer.largest, rms: argument * answer.rms() }
-            }
-            WorkKind::Reduction { count } => {
-                let natural = input(0)?.rms() * (count as f64).sqrt();
-                let error = (32.0 + (count as f64).powf(0.25)) * UNIT_F32 * natural;
-                Noise { max: 2.0 * error, rms: 2.0 * error }
-            }
-            WorkKind::Attention(_) => {
-                let values = input(2)?.rms();
-                let logits = self.measure(device, buffers.scratch, DType::F64, work.scratch())?;
-                let logit_error = UNIT_F32 * logits.largest * values;
-                Noise { max: 8.0 * logit_error, rms: 2.0 * logit_error }
-            }
-            WorkKind::RmsNorm { .. } | WorkKind::Transpose { .. } => Noise::default(),
-        })
-    }
-
     pub(super) fn measure(
         &self,
         device: &mut dyn Device,
@@ -285,6 +239,15 @@ impl DeviceReferences {
 impl Measure {
     pub(super) fn rms(&self) -> f64 {
         (self.square / self.finite.max(1.0)).sqrt()
+    }
+
+    pub(super) fn oddities(&self, elements: u64, overflows: bool) -> Oddities {
+        let Measure { finite, first_nan, first_special, largest: max, .. } = *self;
+        Oddities { elements, finite: finite as u64, first_nan, first_special, max, overflows }
+    }
+
+    fn size(&self) -> Size {
+        Size { rms: self.rms(), largest: self.largest }
     }
 }
 

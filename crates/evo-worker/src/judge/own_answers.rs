@@ -4,18 +4,15 @@
 //! (`perturb`, `single_precision` say why). Answers of few elements are read back and measured as those of small
 //! cases are, which `expected` computes.
 
-use std::rc::Rc;
-
 use evo_device::device::{BufferId, Device, ModuleId};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
-use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
-use evo_space::genome::ContentHash;
 
-use super::answers::{Unanswered, draw, shape};
+use super::answers::{OnDevice, Unanswered, shape};
+use super::bounds::FEW;
 use super::bounds::{self, AnswerScale};
 use super::case::Case;
 use super::drawn;
@@ -25,10 +22,10 @@ use super::expected::{self, Oddities};
 use super::family::Family;
 use super::inputs;
 use super::moves;
-use super::naive::{NaiveModules, run_reference, taken_as};
-use super::on_device::{DeviceReferences, Measure};
-use super::perturb::{self, FEW};
-use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool};
+use super::naive::{run_reference, taken_as};
+use super::on_device::Measure;
+use super::perturb;
+use super::pool::{CaseSet, ExpectedBuffer};
 use super::reference::{Noise, ReferenceAnswer};
 use super::single_precision::{self, ALLOWED, SHARE, UNCERTAIN, UNITS};
 use super::state::Judge;
@@ -47,51 +44,9 @@ impl Judge {
             && case.elements() >= ELEMENTS_MIN
             && drawn::is_drawn(case.family)
             && answers
-                .all(|buffer| expected::compared_as(buffer.dtype) == buffer.dtype && buffer.view.is_none())
+                .all(|buffer| element::compared_as(buffer.dtype) == buffer.dtype && buffer.view.is_none())
             && buffers.iter().all(|buffer| buffer.fill != Fill::Prepared)
     }
-
-    pub(super) fn answer_own(
-        &mut self,
-        (key, modules): (&ContentHash, NaiveModules),
-        check: &CheckPlan,
-        case: &Case,
-    ) -> Result<Rc<CaseSet>, DeviceError> {
-        let references = self.device_references.as_ref().ok_or_else(|| no_kernels(case))?;
-        let mut why = String::new();
-        // The largest magnitude first: the harder the inputs, the more they find.
-        for magnitude in expected::magnitudes(check, case) {
-            let (plan, draw) = (&case.plan, draw(check, case, *magnitude));
-            let mut write = |device: &mut dyn Device, position: usize, buffer| {
-                drawn::write_input(Some(references), device, plan, &plan.buffers[position], draw, buffer)
-            };
-            let inputs = CaseInputs { plan, write: &mut write };
-            let device = self.device.as_mut();
-            let set = self.pool.fill(device, (key, *magnitude), inputs, |pool, device, set| {
-                let mut asked = OwnReference { references, device, pool, modules, check, case };
-                asked.answer(set)
-            });
-            match set {
-                Ok(set) => return Ok(set),
-                Err(Unanswered::Useless(complaint)) => why = complaint,
-                Err(Unanswered::Failed(error)) => return Err(error),
-            }
-        }
-        Err(expected::no_answer(case, &why))
-    }
-}
-
-fn no_kernels(case: &Case) -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, format!("no kernels to answer `{}`", case.name()))
-}
-
-struct OwnReference<'a> {
-    references: &'a DeviceReferences,
-    device: &'a mut dyn Device,
-    pool: &'a mut Pool,
-    modules: NaiveModules,
-    check: &'a CheckPlan,
-    case: &'a Case,
 }
 
 struct Answer {
@@ -112,8 +67,8 @@ struct Answer {
     few: Option<ReferenceAnswer>,
 }
 
-impl OwnReference<'_> {
-    fn answer(&mut self, set: &mut CaseSet) -> Result<(), Unanswered> {
+impl OnDevice<'_> {
+    pub(super) fn answer(&mut self, set: &mut CaseSet) -> Result<(), Unanswered> {
         let mut answers = self.first(set)?;
         self.in_single(set, &mut answers)?;
         self.try_luck(set, &mut answers)?;
@@ -540,20 +495,13 @@ impl OwnReference<'_> {
     }
 
     fn is_second(&self) -> bool {
-        draw(self.check, self.case, 1.0).is_second()
+        self.case.draw(self.check, 1.0).is_second()
     }
 
     fn complaint(&self, answer: &Answer, scale: &AnswerScale, overflows: bool) -> Option<String> {
         let (plan, family): (&ProblemPlan, _) = (&self.case.plan, self.case.family);
         let is_plain = family == Family::Normal;
-        let odd = Oddities {
-            elements: answer.elements,
-            finite: answer.measure.finite as u64,
-            first_nan: answer.measure.first_nan,
-            first_special: answer.measure.first_special,
-            max: answer.measure.largest,
-            overflows: overflows && !is_plain,
-        };
+        let odd = answer.measure.oddities(answer.elements, overflows && !is_plain);
         let noise = answer.few.as_ref().map_or(answer.noise, |few| few.noise);
         let complaint = expected::unusable(plan, family, answer.position, &odd).or_else(|| {
             let is_noise = !is_plain && noise.is_most_of(scale.rms, answer.dtype);

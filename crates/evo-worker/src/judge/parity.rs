@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::element;
-use super::expected::compared_as;
+use super::element::compared_as;
 use super::run::PreparedCase;
 
 /// Outputs with more elements than this in all are not read back: half a gigabyte of answers.

@@ -19,9 +19,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
+use super::bounds::{FEW, SHARE_MAX};
 use super::element;
 use super::inputs::{self, Family};
-use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive::{AskedCase, NaiveAnswers};
 use super::reference::{Noise, ReferenceAnswer, finite_sums, rms};
 
 const CHUNK: usize = 1 << 16;
@@ -34,7 +35,6 @@ pub const RUNS_AGAIN: Range<u32> = RUNS_FEW..RUNS_FEW + 6;
 pub const RUNS_WHOLE: u32 = 6;
 /// No more than this share of integers is ever put down to rounding.
 pub const JUMPS_MAX: f64 = 0.05;
-pub const FEW: usize = 1024;
 /// With fewer outputs the least certain one counts like the others.
 const TINY: usize = 32;
 /// Errors are independent between the reference and a variant, and a variant may take a worse order.
@@ -46,26 +46,18 @@ const FACTOR_STRESS: f64 = 6.0;
 const STEP: f64 = 1.0 / 512.0;
 /// Scaled runs; the largest of their second differences counts, because any one of them may be small by chance.
 const STEPS: u32 = 5;
-/// No more than this share of a plain answer is ever put down to rounding: a reference that jumps (a comparison, an
-/// argmax) must not open the gate.
-pub const SHARE_MAX: f64 = 0.01;
 /// From this share on an answer is mostly noise.
 const NOISE_SHARE: f64 = 0.05;
 /// Bytes of a run up to which several are asked for at once: above, a run takes much longer than a message.
 const TOGETHER_BYTES: usize = 1 << 16;
 
-pub fn estimate_noise(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    family: Family,
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<(), DeviceError> {
-    count_jumps(plan, bytes, answers, naive)?;
+pub fn estimate_noise(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<(), DeviceError> {
+    count_jumps(case, answers)?;
+    let (plan, family) = (case.plan, case.family);
     let float = |answer: &&mut ReferenceAnswer| plan.buffers[answer.buffer].dtype.is_float();
     let smallest = answers.iter_mut().filter(float).map(|answer| answer.expected.len()).min();
     let Some(smallest) = smallest else { return Ok(()) };
-    each_answer(naive, nudged_runs(smallest).map(|run| nudged(plan, bytes, run)), |answered| {
+    case.each_answer(nudged_runs(smallest), nudged, |answered| {
         for (buffer, values) in answered {
             if let Some(answer) = answers.iter_mut().filter(float).find(|own| own.buffer == buffer) {
                 let distances = distances(&answer.expected, &values);
@@ -75,7 +67,7 @@ pub fn estimate_noise(
         }
     })?;
     if rounds_alike(family) && answers.iter().all(|own| own.single.is_none()) {
-        add_second_differences(plan, bytes, family, answers, naive)?;
+        add_second_differences(case, answers)?;
     }
     Ok(())
 }
@@ -99,21 +91,25 @@ pub fn nudge_seed(run: u32, position: usize) -> u64 {
     u64::from(run) << 32 | position as u64
 }
 
-fn each_answer(
-    naive: &mut dyn NaiveReference,
-    inputs: impl Iterator<Item = Vec<Vec<u8>>>,
-    mut take: impl FnMut(NaiveAnswers),
-) -> Result<(), DeviceError> {
-    let mut inputs = inputs.peekable();
-    let bytes: usize = inputs.peek().map_or(0, |own| own.iter().map(Vec::len).sum());
-    if bytes <= TOGETHER_BYTES {
-        naive.answers_each(&inputs.collect::<Vec<_>>())?.into_iter().for_each(take);
-        return Ok(());
+impl AskedCase<'_> {
+    /// The answers to changed inputs, in order.
+    fn each_answer<R>(
+        &mut self,
+        runs: impl Iterator<Item = R>,
+        change: impl Fn(&ProblemPlan, &[Vec<u8>], R) -> Vec<Vec<u8>>,
+        mut take: impl FnMut(NaiveAnswers),
+    ) -> Result<(), DeviceError> {
+        let inputs = runs.map(|run| change(self.plan, self.bytes, run));
+        let bytes: usize = self.bytes.iter().map(Vec::len).sum();
+        if bytes <= TOGETHER_BYTES {
+            self.naive.answers_each(&inputs.collect::<Vec<_>>())?.into_iter().for_each(take);
+            return Ok(());
+        }
+        for own in inputs {
+            take(self.naive.answers(&own)?);
+        }
+        Ok(())
     }
-    for own in inputs {
-        take(naive.answers(&own)?);
-    }
-    Ok(())
 }
 
 pub fn nudged(plan: &ProblemPlan, bytes: &[Vec<u8>], run: u32) -> Vec<Vec<u8>> {
@@ -130,13 +126,8 @@ pub fn scaled(plan: &ProblemPlan, bytes: &[Vec<u8>], factor: f64) -> Vec<Vec<u8>
     })
 }
 
-pub fn nudge_again(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<(), DeviceError> {
-    each_answer(naive, RUNS_AGAIN.map(|run| nudged(plan, bytes, run)), |answered| {
+pub fn nudge_again(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<(), DeviceError> {
+    case.each_answer(RUNS_AGAIN, nudged, |answered| {
         for (buffer, values) in answered {
             for answer in answers.iter_mut().filter(|own| own.buffer == buffer) {
                 widen(&mut answer.distances, &distances(&answer.expected, &values));
@@ -168,21 +159,18 @@ pub fn widen(largest: &mut Vec<f64>, more: &[f64]) {
 }
 
 fn add_second_differences(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    family: Family,
+    case: &mut AskedCase<'_>,
     answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
 ) -> Result<(), DeviceError> {
     let mut runs = Vec::new();
-    each_answer(naive, scales().map(|factor| scaled(plan, bytes, factor)), |own| runs.push(own))?;
-    for answer in answers.iter_mut().filter(|own| plan.buffers[own.buffer].dtype.is_float()) {
+    case.each_answer(scales(), scaled, |own| runs.push(own))?;
+    for answer in answers.iter_mut().filter(|own| case.plan.buffers[own.buffer].dtype.is_float()) {
         let of = |run: &Vec<(usize, Vec<f64>)>| {
             run.iter().find(|own| own.0 == answer.buffer).map(|own| own.1.clone())
         };
         let scaled: Vec<Vec<f64>> = runs.iter().filter_map(of).collect();
         let largest = largest_bend(&answer.expected, &scaled);
-        add(answer, family, &finite(largest));
+        add(answer, case.family, &finite(largest));
     }
     Ok(())
 }
@@ -203,19 +191,15 @@ pub fn largest_bend(expected: &Vec<f64>, scaled: &[Vec<f64>]) -> Vec<f64> {
 
 /// Integers that follow from a comparison which rounding decides: the nearest of two centers at one distance, the bin
 /// of a value at its border. They change when all inputs change in their last bits.
-fn count_jumps(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<(), DeviceError> {
+fn count_jumps(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<(), DeviceError> {
+    let plan = case.plan;
     let whole = |answer: &ReferenceAnswer| !plan.buffers[answer.buffer].dtype.is_float();
     let real = |buffer: &BufferPlan| buffer.dtype.is_float() && inputs::varies(buffer);
     if !answers.iter().any(whole) || !plan.buffers.iter().any(real) {
         return Ok(());
     }
     let mut jumped: Vec<Vec<bool>> = answers.iter().map(|own| vec![false; own.expected.len()]).collect();
-    each_answer(naive, (0..RUNS_WHOLE).map(|run| jiggled(plan, bytes, run)), |answered| {
+    case.each_answer(0..RUNS_WHOLE, jiggled, |answered| {
         for (buffer, values) in answered {
             for (answer, jumped) in answers.iter().zip(&mut jumped).filter(|(own, _)| own.buffer == buffer) {
                 for ((own, other), jumped) in answer.expected.iter().zip(&values).zip(jumped) {
@@ -408,6 +392,7 @@ mod tests {
     use evo_protocol::plan::Role;
 
     use super::*;
+    use crate::judge::naive::NaiveReference;
     use crate::judge::reference::testing::{buffer, plan};
 
     #[test]
@@ -442,6 +427,16 @@ mod tests {
         assert_ne!(all[..4 * CHUNK], all[4 * CHUNK..8 * CHUNK], "each chunk has its own");
     }
 
+    fn noise(
+        plan: &ProblemPlan,
+        bytes: &[Vec<u8>],
+        family: Family,
+        answers: &mut [ReferenceAnswer],
+        naive: &mut dyn NaiveReference,
+    ) -> Result<(), DeviceError> {
+        estimate_noise(&mut AskedCase { plan, family, bytes, naive }, answers)
+    }
+
     fn chain(bytes: &[Vec<u8>]) -> f64 {
         let values = element::widen(&bytes[0], DType::F32);
         f64::from(values.iter().fold(0.0f32, |sum, value| sum + *value as f32))
@@ -464,7 +459,7 @@ mod tests {
         let mut answers =
             [ReferenceAnswer { buffer: 1, expected: sums(&bytes), ..ReferenceAnswer::default() }];
         let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, sums(bytes))]);
-        estimate_noise(&own, &bytes, Family::Huge, &mut answers, &mut naive).unwrap();
+        noise(&own, &bytes, Family::Huge, &mut answers, &mut naive).unwrap();
         assert!(is_mostly_noise(&answers[0], DType::F32), "{:?}", answers[0].noise);
     }
 
@@ -484,7 +479,7 @@ mod tests {
         let error = (expected[0] - exact).abs();
         let mut answers = [ReferenceAnswer { buffer: 1, expected, ..ReferenceAnswer::default() }];
         let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, vec![chain(bytes)])]);
-        estimate_noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
+        noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
         let noise = answers[0].noise.max;
         assert!(noise > error && noise < 1e4 * error, "{noise} beside {error}");
     }
@@ -499,8 +494,8 @@ mod tests {
         let mut answers =
             [ReferenceAnswer { buffer: 1, expected: vec![1.0; 4096], ..ReferenceAnswer::default() }];
         let mut naive = |_: &[Vec<u8>]| Ok(vec![(1, vec![-1.0; 4096])]);
-        estimate_noise(&own, &[vec![0; 4 * 4096], Vec::new()], Family::Normal, &mut answers, &mut naive)
-            .unwrap();
+        let bytes = [vec![0; 4 * 4096], Vec::new()];
+        noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
         assert!(answers[0].noise.max <= 0.01, "{:?}", answers[0].noise);
     }
 
@@ -525,7 +520,7 @@ mod tests {
             let mut answers =
                 [ReferenceAnswer { buffer: 1, expected, exact: true, ..ReferenceAnswer::default() }];
             let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, run(bytes))]);
-            estimate_noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
+            noise(&own, &bytes, Family::Normal, &mut answers, &mut naive).unwrap();
             answers[0].jumps
         };
         let larger = jumps(|pair| f64::from(u8::from(pair[1] > pair[0])));
@@ -550,7 +545,7 @@ mod tests {
         let mut answers =
             [ReferenceAnswer { buffer: 1, expected: run(&bytes), ..ReferenceAnswer::default() }];
         let mut naive = |bytes: &[Vec<u8>]| Ok(vec![(1, run(bytes))]);
-        estimate_noise(&own, &bytes, family, &mut answers, &mut naive).unwrap();
+        noise(&own, &bytes, family, &mut answers, &mut naive).unwrap();
         let [answer] = answers;
         answer
     }

@@ -13,7 +13,6 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
 use super::bounds::Bounds;
-use super::expected::ExpectedOutput;
 
 #[derive(Debug)]
 pub struct CaseSet {
@@ -48,15 +47,6 @@ impl ExpectedBuffer {
         let (bounds, uncertain) = (Bounds::default(), Vec::new());
         ExpectedBuffer { position, expected, hash: 0, bounds, rms: 0.0, uncertain }
     }
-}
-
-pub struct TargetUpload<'a> {
-    pub position: usize,
-    pub plan: &'a BufferPlan,
-    /// fp64.
-    pub values: Vec<u8>,
-    pub bounds: Bounds,
-    pub answer: &'a ExpectedOutput,
 }
 
 pub type InputWriter<'a> = dyn FnMut(&mut dyn Device, usize, BufferId) -> Result<(), DeviceError> + 'a;
@@ -104,32 +94,6 @@ impl Pool {
         let kept = self.sets.iter_mut().find(|kept| kept.set.key == *key)?;
         kept.used = self.tick;
         Some(kept.set.clone())
-    }
-
-    pub fn add(
-        &mut self,
-        device: &mut dyn Device,
-        (key, magnitude): (&ContentHash, f64),
-        inputs: CaseInputs<'_>,
-        targets: &[TargetUpload<'_>],
-        derive: &mut dyn FnMut(&mut dyn Device, &CaseSet) -> Result<(), DeviceError>,
-    ) -> Result<Rc<CaseSet>, DeviceError> {
-        self.fill(device, (key, magnitude), inputs, |pool, device, set| {
-            derive(device, set)?;
-            for target in targets {
-                let expected = pool.room_for_answer(device, set, target.plan, target.values.len() as u64)?;
-                set.targets.push(ExpectedBuffer {
-                    position: target.position,
-                    expected,
-                    hash: 0,
-                    bounds: target.bounds.clone(),
-                    rms: target.answer.scale.rms,
-                    uncertain: target.answer.uncertain.clone(),
-                });
-                device.write(expected, &target.values)?;
-            }
-            Ok(())
-        })
     }
 
     /// Nothing is kept if `answer`, which completes the set, fails.

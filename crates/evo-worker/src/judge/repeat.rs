@@ -10,6 +10,7 @@ use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
 use evo_space::text::counted;
 
+use super::bench::Bench;
 use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
@@ -52,29 +53,28 @@ pub(super) fn check(
         let judged = check.checks.include(GateCheck::ModuleState) && !check.allow_state;
         let looks_at_state = judged && number == 0 && depth != Depth::Quick;
         let repeated = judge.prepare_case(slot, &case, phase).and_then(|prepared| {
-            if looks_at_state
-                && let Some(verdict) = module_state::changes_with_every_call(judge, &prepared, phase)?
-            {
+            let bench = &mut Bench::new(judge, &prepared, phase);
+            if looks_at_state && let Some(verdict) = module_state::changes_with_every_call(bench)? {
                 return Ok(Some(verdict));
             }
             if (number, depth) == (0, Depth::Deep)
-                && let Some(verdict) = workspace::changes_with_every_call(judge, &prepared, phase)?
+                && let Some(verdict) = workspace::changes_with_every_call(bench)?
             {
                 return Ok(Some(verdict));
             }
-            let heap = if looks_at_state { module_state::heap(judge, &prepared)? } else { None };
+            let heap = if looks_at_state { module_state::heap(bench)? } else { None };
             let found = match check.deterministic {
-                true => bitwise(judge, &prepared, (repeats, rare), depth, phase)?,
-                false => spread(judge, &prepared, (repeats, rare), depth, phase)?,
+                true => bitwise(bench, (repeats, rare), depth)?,
+                false => spread(bench, (repeats, rare), depth)?,
             };
             match found {
-                None if looks_at_state => module_state::keeps_memory(judge, &prepared, heap),
+                None if looks_at_state => module_state::keeps_memory(bench, heap),
                 found => Ok(found),
             }
         });
         let failure = repeated.unwrap_or_else(|error| {
             judge.note_error(&error);
-            Some(wrong::from_error(&error, Some(&case)))
+            Some(wrong::from_error(&error, &case))
         });
         if let Some(failure) = failure {
             found.refuse(failure);
@@ -110,7 +110,7 @@ fn passes_further(
     // Last, because a fault ends the worker.
     let case = Case::first(plan);
     let prepared = judge.prepare_case(slot, &case, phase);
-    match prepared.and_then(|prepared| borrowed::check(judge, &prepared, phase)) {
+    match prepared.and_then(|prepared| borrowed::check(&mut Bench::new(judge, &prepared, phase))) {
         Ok(0) => true,
         Ok(shown) => {
             found.report.evidence.insert("read_only_inputs", shown);
@@ -118,35 +118,32 @@ fn passes_further(
         }
         Err(error) => {
             judge.note_error(&error);
-            found.refuse(wrong::from_error(&error, Some(&case)));
+            found.refuse(wrong::from_error(&error, &case));
             false
         }
     }
 }
 
 fn bitwise(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
+    bench: &mut Bench<'_>,
     (repeats, rare): (u32, Option<Duration>),
     depth: Depth,
-    phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-    let first = prepared.output_hash(judge.device.as_mut())?;
-    let seed = judge.slot(prepared.slot)?.candidate.check.seed;
+    let first = bench.hash_of_run(RunSetting::plain(Poison::B))?;
+    let seed = bench.judge.slot(bench.prepared.slot)?.candidate.check.seed;
     // Neighboring repetitions run in opposite orders.
     let order = |repeat: u32| (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !1).wrapping_add(u64::from(repeat));
     // On a GPU a disturbed run takes two more kernels, and one such run is enough to compare with.
-    let everywhere = judge.device.info().kind == DeviceKind::Host;
+    let everywhere = bench.judge.device.info().kind == DeviceKind::Host;
     let disturbs = |repeat: u32| everywhere || repeat + 1 == repeats;
     let plain = RunSetting::plain(Poison::B);
-    let repeated = prepared.checks.include(GateCheck::Repeats);
+    let repeated = bench.includes(GateCheck::Repeats);
     for repeat in (1..repeats).filter(|_| repeated) {
         let mut setting = plain;
         // The first half runs back to back, so that caches are hot and blocks are scheduled freely.
-        let hot = repeat <= repeats / 2 && !prepared.accumulates();
+        let hot = repeat <= repeats / 2 && !bench.prepared.accumulates();
         if hot {
-            prepared.call(judge.device.as_mut(), phase)?;
+            bench.call()?;
         } else {
             // Poisons and orders alternate, so that a run that reads stale memory, or depends on who comes
             // first, differs from its neighbor.
@@ -154,39 +151,38 @@ fn bitwise(
                 true => RunSetting::disturbed(poison(repeat), Some(order(repeat)), Placement::End),
                 false => RunSetting::plain(poison(repeat)),
             };
-            prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
+            bench.run(setting)?;
         }
-        let hash = prepared.output_hash(judge.device.as_mut())?;
+        let hash = bench.output_hash()?;
         if hash != first {
             let pair = [(setting, hash), (plain, first)];
-            let verdict = match workspace::not_reset(judge, prepared, phase)? {
+            let verdict = match workspace::not_reset(bench)? {
                 Some(verdict) => verdict,
-                None => disagree::explain(judge, prepared, pair, phase)?,
+                None => disagree::explain(bench, pair)?,
             };
             return Ok(Some(verdict.with("repeat", repeat).with("repeats", repeats)));
         }
     }
-    let other = |judge: &mut Judge, calls| rarely_other(judge, prepared, first, calls);
-    if let Some(verdict) = rarely(judge, prepared, rare, phase, other)? {
+    if let Some(verdict) = rarely(bench, rare, |bench, calls| rarely_other(bench, first, calls))? {
         return Ok(Some(verdict));
     }
-    if looks_near(prepared, depth)
-        && let Some(verdict) = near::check(judge, prepared, Some(first), phase)?
+    if looks_near(bench.prepared, depth)
+        && let Some(verdict) = near::check(bench, Some(first))?
     {
         return Ok(Some(verdict));
     }
-    let other_data = prepared.checks.include(GateCheck::OtherData)
+    let other_data = bench.includes(GateCheck::OtherData)
         && depth != Depth::Quick
-        && prepared.case.elements() <= OTHER_ELEMENTS
-        && prepared.case.plan.buffers.iter().any(inputs::varies);
+        && bench.prepared.case.elements() <= OTHER_ELEMENTS
+        && bench.prepared.case.plan.buffers.iter().any(inputs::varies);
     if !other_data {
         return Ok(None);
     }
-    let found = after_other_data(judge, prepared, first, phase)?;
-    if found.is_some() || depth != Depth::Deep || !prepared.checks.include(GateCheck::AlikeData) {
+    let found = after_other_data(bench, first)?;
+    if found.is_some() || depth != Depth::Deep || !bench.includes(GateCheck::AlikeData) {
         return Ok(found);
     }
-    after_data_alike(judge, prepared, phase)
+    after_data_alike(bench)
 }
 
 fn looks_near(prepared: &PreparedCase, depth: Depth) -> bool {
@@ -196,26 +192,24 @@ fn looks_near(prepared: &PreparedCase, depth: Depth) -> bool {
 /// What goes wrong once in hundreds of calls does not show in ten. Every other call finds poison, because a call that
 /// does nothing leaves a right answer right. `look` says what is wrong after so many calls.
 fn rarely(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
+    bench: &mut Bench<'_>,
     rare: Option<Duration>,
-    phase: &mut PhaseSink<'_>,
-    look: impl Fn(&mut Judge, u32) -> Result<Option<Verdict>, DeviceError>,
+    look: impl Fn(&mut Bench<'_>, u32) -> Result<Option<Verdict>, DeviceError>,
 ) -> Result<Option<Verdict>, DeviceError> {
     let Some(limit) = rare else { return Ok(None) };
-    if prepared.accumulates() || !prepared.checks.include(GateCheck::RareRepeats) {
+    if bench.prepared.accumulates() || !bench.includes(GateCheck::RareRepeats) {
         return Ok(None);
     }
     let began = Instant::now();
     let mut calls = 0;
     while calls < RARE_CALLS && began.elapsed() < limit {
         if calls % 2 == 1 {
-            prepared.poison_outputs(judge.device.as_mut(), poison(calls / 2))?;
+            bench.prepared.poison_outputs(bench.device(), poison(calls / 2))?;
         }
-        prepared.call(judge.device.as_mut(), phase)?;
+        bench.call()?;
         calls += 1;
-        if let Some(verdict) = look(judge, calls)? {
-            let named = workspace::not_reset(judge, prepared, phase)?;
+        if let Some(verdict) = look(bench, calls)? {
+            let named = workspace::not_reset(bench)?;
             return Ok(named.or_else(|| Some(verdict.with_cause("rare").with("calls", calls))));
         }
     }
@@ -236,11 +230,11 @@ fn at_small_shape(
     let case = tiny.filter(|plan| plan.buffers.iter().any(inputs::varies)).map(Case::first)?;
     let rare = Some(deep::series(check));
     let repeated = judge.prepare_case(slot, &case, phase).and_then(|prepared| {
-        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-        let first = prepared.output_hash(judge.device.as_mut())?;
-        rarely(judge, &prepared, rare, phase, |judge, calls| match check.deterministic {
-            true => rarely_other(judge, &prepared, first, calls),
-            false => rarely_wrong(judge, &prepared, calls),
+        let bench = &mut Bench::new(judge, &prepared, phase);
+        let first = bench.hash_of_run(RunSetting::plain(Poison::B))?;
+        rarely(bench, rare, |bench, calls| match check.deterministic {
+            true => rarely_other(bench, first, calls),
+            false => rarely_wrong(bench, calls),
         })
     });
     match repeated {
@@ -249,33 +243,22 @@ fn at_small_shape(
         Err(error) if error.kind == VerdictKind::HarnessError && !error.sticky => None,
         Err(error) => {
             judge.note_error(&error);
-            Some(wrong::from_error(&error, Some(&case)))
+            Some(wrong::from_error(&error, &case))
         }
     }
 }
 
-fn rarely_other(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    first: u64,
-    calls: u32,
-) -> Result<Option<Verdict>, DeviceError> {
-    if prepared.output_hash(judge.device.as_mut())? == first {
+fn rarely_other(bench: &mut Bench<'_>, first: u64, calls: u32) -> Result<Option<Verdict>, DeviceError> {
+    if bench.output_hash()? == first {
         return Ok(None);
     }
     let what = format!("call {calls} of the same input gives another output");
-    Ok(Some(wrong::about(Verdict::new(VerdictKind::Nondeterministic, what), &prepared.case)))
+    Ok(Some(bench.about(Verdict::new(VerdictKind::Nondeterministic, what))))
 }
 
 /// The counterpart for kernels that may differ: every call right.
-fn rarely_wrong(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    calls: u32,
-) -> Result<Option<Verdict>, DeviceError> {
-    let comparisons = prepared.compare(judge.device.as_mut())?;
-    let Some(mismatch) = prepared.mismatch(&comparisons) else { return Ok(None) };
-    let wrong = wrong::mismatch(prepared, &mismatch);
+fn rarely_wrong(bench: &mut Bench<'_>, calls: u32) -> Result<Option<Verdict>, DeviceError> {
+    let Some(wrong) = bench.wrong_answer()? else { return Ok(None) };
     let message = format!("call {calls} of the same input is wrong: {}", wrong.message);
     let symptom = wrong.label();
     let verdict = Verdict { kind: VerdictKind::Nondeterministic, message, ..wrong };
@@ -287,51 +270,40 @@ fn poison(repeat: u32) -> Poison {
 }
 
 /// A, B, A on the same addresses: B must give its own answer, and A what it gave before.
-fn after_other_data(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    first: u64,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let other = Case { seed_index: prepared.case.seed_index + 1, ..prepared.case.clone() };
-    let other = judge.prepare_case(prepared.slot, &other, phase)?;
-    other.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::A), phase)?;
-    let hash = other.output_hash(judge.device.as_mut())?;
-    let comparisons = other.compare(judge.device.as_mut())?;
-    if let Some(mismatch) = other.mismatch(&comparisons) {
-        let wrong = wrong::mismatch(&other, &mismatch);
+fn after_other_data(bench: &mut Bench<'_>, first: u64) -> Result<Option<Verdict>, DeviceError> {
+    let case = &bench.prepared.case;
+    let other = bench.prepare(&Case { seed_index: case.seed_index + 1, ..case.clone() })?;
+    let mut beside = bench.with(&other);
+    let hash = beside.hash_of_run(RunSetting::plain(Poison::A))?;
+    if let Some(wrong) = beside.wrong_answer()? {
         if hash != first {
             return Ok(Some(wrong));
         }
         let what = "new contents behind the same pointers give the old output";
         let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("cached_result");
-        return Ok(Some(wrong::about(verdict.with("symptom", wrong.label()), &other.case)));
+        return Ok(Some(beside.about(verdict.with("symptom", wrong.label()))));
     }
-    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
-    if prepared.output_hash(judge.device.as_mut())? != first {
+    if bench.hash_of_run(RunSetting::plain(Poison::B))? != first {
         let what = "the output changes after a run on other data";
         let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("module_state");
-        return Ok(Some(wrong::about(verdict, &prepared.case)));
+        return Ok(Some(bench.about(verdict)));
     }
     Ok(None)
 }
 
 /// A call on contents of which most are those of the call before, at the same addresses. If its answer is wrong, and right
 /// after a call on other contents, the kernel goes by a few elements.
-fn after_data_alike(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let (own, case) = (RunSetting::plain(Poison::A), prepared.case.clone());
-    prepared.run(judge.device.as_mut(), &mut judge.pool, own, phase)?;
+fn after_data_alike(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+    let (own, case) = (RunSetting::plain(Poison::A), bench.prepared.case.clone());
+    bench.run(own)?;
     let alike = Case { seed_index: case.seed_index + inputs::REARRANGED, ..case.clone() };
-    let alike = judge.prepare_case(prepared.slot, &alike, phase)?;
-    let Some(wrong) = run_and_compare(judge, &alike, phase)? else { return Ok(None) };
-    let other = Case { seed_index: case.seed_index + 1, ..case };
-    let other = judge.prepare_case(prepared.slot, &other, phase)?;
-    other.run(judge.device.as_mut(), &mut judge.pool, own, phase)?;
-    if let Some(wrong) = run_and_compare(judge, &alike, phase)? {
+    let alike = bench.prepare(&alike)?;
+    bench.with(&alike).run(own)?;
+    let Some(wrong) = bench.with(&alike).wrong_answer()? else { return Ok(None) };
+    let other = bench.prepare(&Case { seed_index: case.seed_index + 1, ..case })?;
+    bench.with(&other).run(own)?;
+    bench.with(&alike).run(own)?;
+    if let Some(wrong) = bench.with(&alike).wrong_answer()? {
         return Ok(Some(wrong));
     }
     let what =
@@ -340,41 +312,28 @@ fn after_data_alike(
     Ok(Some(wrong::about(verdict.with("symptom", wrong.label()), &alike.case)))
 }
 
-fn run_and_compare(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::A), phase)?;
-    let comparisons = prepared.compare(judge.device.as_mut())?;
-    Ok(prepared.mismatch(&comparisons).map(|mismatch| wrong::mismatch(prepared, &mismatch)))
-}
-
 /// For kernels that may differ (float atomics): every run right, and close to the first one.
 fn spread(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
+    bench: &mut Bench<'_>,
     (repeats, rare): (u32, Option<Duration>),
     depth: Depth,
-    phase: &mut PhaseSink<'_>,
 ) -> Result<Option<Verdict>, DeviceError> {
-    prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(Poison::B), phase)?;
+    bench.run(RunSetting::plain(Poison::B))?;
     // The first run is kept as fp64, because `compare` takes an fp64 buffer as the expected side.
-    let baselines = keep(judge, prepared)?;
+    let baselines = keep(bench)?;
     for repeat in 1..repeats {
-        prepared.run(judge.device.as_mut(), &mut judge.pool, RunSetting::plain(poison(repeat)), phase)?;
-        let comparisons = prepared.compare(judge.device.as_mut())?;
-        if let Some(mismatch) = prepared.mismatch(&comparisons) {
-            let wrong = wrong::mismatch(prepared, &mismatch);
+        bench.run(RunSetting::plain(poison(repeat)))?;
+        if let Some(wrong) = bench.wrong_answer()? {
             let verdict = Verdict { kind: VerdictKind::Nondeterministic, ..wrong.clone() };
             return Ok(Some(verdict.with_cause("spread").with("symptom", wrong.label())));
         }
-        let targets = prepared.set.targets.iter().zip(&baselines);
-        for (target, baseline) in targets.filter(|_| prepared.checks.include(GateCheck::RepeatSpread)) {
+        let targets = bench.prepared.set.targets.iter().zip(&baselines);
+        let judged = bench.includes(GateCheck::RepeatSpread);
+        for (target, baseline) in targets.filter(|_| judged) {
             let own = target.bounds.tolerance;
             let quarter = Tolerance { atol: own.atol / 4.0, rtol: own.rtol / 4.0 };
-            let device = judge.device.as_mut();
-            let comparison = prepared.compare_with(device, target.position, *baseline, quarter)?;
+            let prepared = bench.prepared;
+            let comparison = prepared.compare_with(bench.device(), target.position, *baseline, quarter)?;
             if comparison.mismatches > 0 {
                 let what = format!(
                     "runs differ by up to {:.3e}, more than a quarter of the tolerance",
@@ -384,12 +343,12 @@ fn spread(
                     .with_cause("spread")
                     .with("repeat", repeat)
                     .with("abs_error_max", wrong::number(comparison.abs_error_max));
-                return Ok(Some(wrong::about(verdict, &prepared.case)));
+                return Ok(Some(bench.about(verdict)));
             }
         }
     }
-    match rarely(judge, prepared, rare, phase, |judge, calls| rarely_wrong(judge, prepared, calls))? {
-        None if looks_near(prepared, depth) => near::check(judge, prepared, None, phase),
+    match rarely(bench, rare, rarely_wrong)? {
+        None if looks_near(bench.prepared, depth) => near::check(bench, None),
         found => Ok(found),
     }
 }
@@ -402,14 +361,15 @@ fn rare_limit(check: &CheckPlan, depth: Depth, problems: usize) -> Option<Durati
     }
 }
 
-fn keep(judge: &mut Judge, prepared: &PreparedCase) -> Result<Vec<BufferId>, DeviceError> {
+fn keep(bench: &mut Bench<'_>) -> Result<Vec<BufferId>, DeviceError> {
     let mut kept = Vec::new();
-    for target in &prepared.set.targets {
-        let plan = &prepared.case.plan.buffers[target.position];
-        let values = element::f64_bytes(&prepared.compared(judge.device.as_mut(), target.position)?);
+    for target in &bench.prepared.set.targets {
+        let plan = &bench.prepared.case.plan.buffers[target.position];
+        let values = element::f64_bytes(&bench.prepared.compared(bench.device(), target.position)?);
         let name = format!("{} (first run)", plan.name);
-        let own = judge.pool.working(judge.device.as_mut(), &name, values.len() as u64)?;
-        judge.device.write(own, &values)?;
+        let Judge { pool, device, .. } = &mut *bench.judge;
+        let own = pool.working(device.as_mut(), &name, values.len() as u64)?;
+        device.write(own, &values)?;
         kept.push(own);
     }
     Ok(kept)

@@ -17,8 +17,8 @@ use evo_protocol::worker::Phase;
 
 use super::case::Case;
 use super::compare::{self, Breach};
+use super::element::compared_as;
 use super::element::{self, Poison};
-use super::expected::compared_as;
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
 pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
@@ -109,14 +109,8 @@ impl PreparedCase {
         pairs.filter(|(plan, _)| roles.contains(&plan.role))
     }
 
-    /// Whether a call leaves something behind that the next call reads: such outputs cannot be checked
-    /// after a batch of calls without a fresh run.
     pub fn accumulates(&self) -> bool {
-        self.plan().buffers.iter().any(|buffer| match buffer.role {
-            Role::Inout | Role::Restored => true,
-            Role::Output => starts_as(buffer).is_some(),
-            Role::Input | Role::Scratch => false,
-        })
+        accumulates(self.plan())
     }
 
     pub fn restore(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<(), DeviceError> {
@@ -148,14 +142,8 @@ impl PreparedCase {
         poison: Poison,
     ) -> Result<(), DeviceError> {
         for (plan, buffer) in self.with_role(roles) {
-            match starts_as(plan) {
-                None if !self.poisons(plan.role) => {}
-                None => device.fill(buffer, element::poison(plan.dtype, poison))?,
-                Some(0.0) => device.fill(buffer, 0)?,
-                Some(value) => {
-                    let values = vec![value; plan.elements().max(1) as usize];
-                    device.write(buffer, &element::narrow(&values, plan.dtype))?;
-                }
+            if starts_as(plan).is_some() || self.poisons(plan.role) {
+                start(device, plan, buffer, poison)?;
             }
         }
         Ok(())
@@ -429,6 +417,33 @@ pub fn starts_as(buffer: &BufferPlan) -> Option<f64> {
         Fill::Constant { value } => Some(value),
         _ => None,
     }
+}
+
+/// Fills a buffer with what it starts as, or else with a poison.
+pub fn start(
+    device: &mut dyn Device,
+    plan: &BufferPlan,
+    buffer: BufferId,
+    poison: Poison,
+) -> Result<(), DeviceError> {
+    match starts_as(plan) {
+        None => device.fill(buffer, element::poison(plan.dtype, poison)),
+        Some(0.0) => device.fill(buffer, 0),
+        Some(value) => {
+            let values = vec![value; plan.elements().max(1) as usize];
+            device.write(buffer, &element::narrow(&values, plan.dtype))
+        }
+    }
+}
+
+/// Whether a call leaves something behind that the next call reads: such outputs cannot be checked
+/// after a batch of calls without a fresh run.
+pub fn accumulates(plan: &ProblemPlan) -> bool {
+    plan.buffers.iter().any(|buffer| match buffer.role {
+        Role::Inout | Role::Restored => true,
+        Role::Output => starts_as(buffer).is_some(),
+        Role::Input | Role::Scratch => false,
+    })
 }
 
 /// Bytes to allocate: an empty buffer is passed as one element.

@@ -13,12 +13,13 @@ use evo_space::text::counted;
 use serde_json::{Map, Value, json};
 
 use super::afterwards::{self, PROBE_ELEMENTS};
+use super::bench::Bench;
 use super::case::{self, Case};
 use super::element::Poison;
 use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong::{self, CaseResult};
-use super::{command, deep, disagree, inputs, parity, views, workspace};
+use super::{command, deep, disagree, inputs, npy, parity, views, workspace};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -197,7 +198,7 @@ impl CaseWalk {
                 judge.note_error(&error);
                 // The wrong answer came first and stays the verdict, whatever crashes later.
                 if self.failed_at.is_none() {
-                    self.found.refuse(wrong::from_error(&error, Some(case)));
+                    self.found.refuse(wrong::from_error(&error, case));
                 }
                 self.ended = true;
                 return;
@@ -287,7 +288,7 @@ fn no_question(error: &DeviceError, case: &Case) -> bool {
 pub(super) fn fits_files(reference: &ReferencePlan, plan: &ProblemPlan) -> bool {
     let shape = |path: &std::path::Path| {
         let file = std::fs::File::open(path).ok()?;
-        Some(super::npy_header::NpyHeader::read(file).ok()?.shape)
+        Some(npy::NpyHeader::read(file).ok()?.shape)
     };
     // A file that cannot be read is not skipped: reading the case's data will report what is wrong with it. Nor is a
     // problem of the file whose inputs do not fit, because that is a mistake.
@@ -337,7 +338,7 @@ fn run_case(
     phase: &mut PhaseSink<'_>,
 ) -> Result<Seen, DeviceError> {
     let prepared = judge.prepare_case(slot, case, phase)?;
-    let seen = attempt(judge, &prepared, questions, phase)?;
+    let seen = attempt(&mut Bench::new(judge, &prepared, phase), questions)?;
     let suspicious = seen
         .failure
         .as_ref()
@@ -356,65 +357,60 @@ fn run_case(
         judge.pool.drop_set(judge.device.as_mut(), &key);
     }
     let fresh = judge.prepare_case(slot, case, phase)?;
-    attempt(judge, &fresh, questions, phase)
+    attempt(&mut Bench::new(judge, &fresh, phase), questions)
 }
 
-fn attempt(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    questions: Questions,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Seen, DeviceError> {
-    let check = &judge.slot(prepared.slot)?.candidate.check;
+fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Seen, DeviceError> {
+    let check = &bench.judge.slot(bench.prepared.slot)?.candidate.check;
     let (deterministic, task) = (check.deterministic, check.task);
-    let case = &prepared.case;
+    let case = &bench.prepared.case;
     let failed = |verdict: Verdict| Ok(Seen { failure: Some(verdict), relative_norm: 0.0, parity: None });
 
     // Runs that differ in everything an honest kernel ignores: what outputs, workspace, shared memory and stacks
     // hold, the order of threads, and which end of a buffer is watched. An element that is never written shows
     // the poison of each run, and stale contents that happen to be right do not survive.
-    let settings = settings(check.seed, prepared, questions, judge.device.info().kind);
-    let runs = match observe(judge, prepared, settings, phase)? {
+    let settings = settings(check.seed, bench.prepared, questions, bench.judge.device.info().kind);
+    let runs = match observe(bench, settings)? {
         Ok(runs) => runs,
         Err(verdict) => return failed(verdict),
     };
-    if let Some(position) = prepared.mutated(judge.device.as_mut(), &mut judge.pool)? {
-        return failed(input_mutated(prepared, position));
+    if let Some(position) = bench.prepared.mutated(bench.judge.device.as_mut(), &mut bench.judge.pool)? {
+        return failed(input_mutated(bench.prepared, position));
     }
-    let agree = prepared.checks.include(GateCheck::RunAgreement);
+    let agree = bench.includes(GateCheck::RunAgreement);
     let odd = runs[1..].iter().find(|run| run.hash != runs[0].hash).filter(|_| agree);
     // Before the disagreement is examined, because unwritten elements are its simplest cause.
-    if let Some(verdict) = odd.and_then(|odd| unwritten(prepared, &runs[0].poisoned, &odd.poisoned)) {
+    if let Some(verdict) = odd.and_then(|odd| unwritten(bench.prepared, &runs[0].poisoned, &odd.poisoned)) {
         return failed(verdict);
     }
     if let Some(odd) = odd.filter(|_| deterministic) {
         let pair = [(runs[0].setting, runs[0].hash), (odd.setting, odd.hash)];
-        return failed(disagree::explain(judge, prepared, pair, phase)?);
+        return failed(disagree::explain(bench, pair)?);
     }
     let outputs: Vec<ComparedOutput> = match deterministic {
-        true => prepared.compare(judge.device.as_mut())?,
+        true => bench.compare()?,
         false => runs.into_iter().flat_map(|run| run.outputs).collect(),
     };
     let relative_norm = largest_norm(&outputs);
     let parity = match questions.wants_parity(case) {
-        true => Some(parity::of(judge.device.as_mut(), prepared, task)?),
+        true => Some(parity::of(bench.judge.device.as_mut(), bench.prepared, task)?),
         false => None,
     };
     let hash = match deterministic {
-        true => Some(prepared.output_hash(judge.device.as_mut())?),
+        true => Some(bench.output_hash()?),
         false => None,
     };
-    let mismatch = prepared.mismatch(&outputs);
+    let mismatch = bench.prepared.mismatch(&outputs);
     if let (None, Some(hash), true) = (&mismatch, hash, questions.is_thorough())
-        && let Some(verdict) = afterwards::called_again(judge, prepared, hash, phase)?
+        && let Some(verdict) = afterwards::called_again(bench, hash)?
     {
         return failed(verdict);
     }
     let failure = match mismatch {
-        Some(mismatch) => Some(afterwards::explain(judge, prepared, &mismatch, hash, phase)?),
+        Some(mismatch) => Some(afterwards::explain(bench, &mismatch, hash)?),
         // Once for each problem: whether a kernel reads outside depends on the shape more than on the values.
         None if questions.is_thorough() && case.seed_index == 0 && case.family == inputs::Family::Normal => {
-            afterwards::reads_outside(judge, prepared, hash, phase)?
+            afterwards::reads_outside(bench, hash)?
         }
         None => None,
     };
@@ -422,33 +418,31 @@ fn attempt(
 }
 
 fn observe(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
+    bench: &mut Bench<'_>,
     settings: Vec<RunSetting>,
-    phase: &mut PhaseSink<'_>,
 ) -> Result<Result<Vec<ObservedRun>, Verdict>, DeviceError> {
-    let case = &prepared.case;
-    let deterministic = judge.slot(prepared.slot)?.candidate.check.deterministic;
+    let case = &bench.prepared.case;
+    let deterministic = bench.judge.slot(bench.prepared.slot)?.candidate.check.deterministic;
     let mut runs = Vec::new();
     for setting in settings {
-        prepared.run(judge.device.as_mut(), &mut judge.pool, setting, phase)?;
+        bench.run(setting)?;
         // Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
-        if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
+        if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
             return Ok(Err(verdict));
         }
-        if let Some(position) = prepared.written_although_empty(judge.device.as_mut(), setting)? {
+        if let Some(position) = bench.prepared.written_although_empty(bench.device(), setting)? {
             let name = &case.plan.buffers[position].name;
             let verdict =
                 Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
             return Ok(Err(wrong::about(verdict.with("buffer", name.clone()), case)));
         }
         // Counted before the next run fills the outputs again.
-        let poisoned = prepared.poisoned(judge.device.as_mut(), setting.outputs)?;
-        let hash = prepared.output_hash(judge.device.as_mut())?;
+        let poisoned = bench.prepared.poisoned(bench.device(), setting.outputs)?;
+        let hash = bench.output_hash()?;
         // Where runs may differ, each of them has to be right.
         let outputs = match deterministic {
             true => Vec::new(),
-            false => prepared.compare(judge.device.as_mut())?,
+            false => bench.compare()?,
         };
         runs.push(ObservedRun { setting, poisoned, hash, outputs });
     }
@@ -520,31 +514,27 @@ fn unwritten(prepared: &PreparedCase, first: &[(usize, u64)], second: &[(usize, 
     Some(wrong::unwritten(prepared, &prepared.case.plan.buffers[*position], *count))
 }
 
-pub(super) fn check_written(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-) -> Result<Option<Verdict>, DeviceError> {
-    let case = &prepared.case;
-    if let Some(verdict) = wrong::out_of_bounds(&run::guards(judge.device.as_mut())?, case) {
+pub(super) fn check_written(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+    let case = &bench.prepared.case;
+    if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
         return Ok(Some(verdict));
     }
-    if let Some(position) = prepared.mutated(judge.device.as_mut(), &mut judge.pool)? {
-        return Ok(Some(input_mutated(prepared, position)));
+    if let Some(position) = bench.prepared.mutated(bench.judge.device.as_mut(), &mut bench.judge.pool)? {
+        return Ok(Some(input_mutated(bench.prepared, position)));
     }
-    let poisoned = prepared.poisoned(judge.device.as_mut(), Poison::A)?;
+    let poisoned = bench.prepared.poisoned(bench.device(), Poison::A)?;
     // Floats only: the poison is a NaN there, which is never right, while an integer may equal it.
     let left = poisoned
         .into_iter()
         .find(|(position, count)| *count > 0 && case.plan.buffers[*position].dtype.is_float());
     let symptom = match left {
-        Some((position, count)) => Some(wrong::unwritten(prepared, &case.plan.buffers[position], count)),
-        None => {
-            let comparisons = prepared.compare(judge.device.as_mut())?;
-            prepared.mismatch(&comparisons).map(|own| wrong::mismatch(prepared, &own))
+        Some((position, count)) => {
+            Some(wrong::unwritten(bench.prepared, &case.plan.buffers[position], count))
         }
+        None => bench.wrong_answer()?,
     };
     let Some(symptom) = symptom else { return Ok(None) };
-    if let Some(verdict) = workspace::not_reset(judge, prepared, &mut |_, _| {})? {
+    if let Some(verdict) = workspace::not_reset(bench)? {
         return Ok(Some(verdict.with("symptom", symptom.label())));
     }
     let mut verdict = symptom.clone();

@@ -16,10 +16,10 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 
+use super::bounds::FEW;
 use super::element;
-use super::naive_answers::NaiveAnswers;
-use super::naive_answers::NaiveReference;
-use super::perturb::{self, FEW};
+use super::naive::{AskedCase, NaiveAnswers};
+use super::perturb;
 use super::reference::ReferenceAnswer;
 
 /// From this multiple of the usual error on, an element counts as far less certain than the others.
@@ -58,16 +58,11 @@ pub fn add(
     integers
 }
 
-pub fn try_luck(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<(), DeviceError> {
-    for run in 0..lucky_runs(plan, answers) {
-        let nudged = perturb::nudged(plan, bytes, run);
-        let wide = naive.answers(&nudged)?;
-        let Some(single) = naive.single(&nudged)? else { return Ok(()) };
+pub fn try_luck(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<(), DeviceError> {
+    for run in 0..lucky_runs(case.plan, answers) {
+        let nudged = perturb::nudged(case.plan, case.bytes, run);
+        let wide = case.naive.answers(&nudged)?;
+        let Some(single) = case.naive.single(&nudged)? else { return Ok(()) };
         let of = |all: &NaiveAnswers, buffer: usize| {
             all.iter().find(|own| own.0 == buffer).map(|own| own.1.clone()).unwrap_or_default()
         };
@@ -126,18 +121,14 @@ pub fn note_integers(answer: &mut ReferenceAnswer, count: u64, elements: usize) 
     })
 }
 
-pub fn find_uncertain(
-    plan: &ProblemPlan,
-    bytes: &[Vec<u8>],
-    answers: &mut [ReferenceAnswer],
-    naive: &mut dyn NaiveReference,
-) -> Result<(), DeviceError> {
+pub fn find_uncertain(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<(), DeviceError> {
+    let plan = case.plan;
     let unit = |dtype: DType| element::precision(dtype).map_or(0.0, |own| own.unit);
     let found = |own: &ReferenceAnswer| uncertain(own, unit(plan.buffers[own.buffer].dtype));
     if answers.iter().all(|own| found(own).is_empty()) {
         return Ok(());
     }
-    perturb::nudge_again(plan, bytes, answers, naive)?;
+    perturb::nudge_again(case, answers)?;
     for answer in answers {
         answer.uncertain = found(answer);
     }
@@ -171,6 +162,7 @@ pub fn uncertain(answer: &ReferenceAnswer, unit: f64) -> Vec<(u64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::naive::NaiveReference;
 
     fn answer(count: usize, off: &[(usize, f64)]) -> ReferenceAnswer {
         let expected: Vec<f64> = (0..count).map(|index| 1.0 + (index % 7) as f64).collect();
@@ -236,7 +228,9 @@ mod tests {
         let lucky =
             ReferenceAnswer { buffer: 1, single: Some(expected.clone()), expected, ..Default::default() };
         let mut answers = [lucky];
-        try_luck(&own, &bytes, &mut answers, &mut Sum).unwrap();
+        let family = crate::judge::inputs::Family::Normal;
+        let mut case = AskedCase { plan: &own, family, bytes: &bytes, naive: &mut Sum };
+        try_luck(&mut case, &mut answers).unwrap();
         let error = (answers[0].single.as_ref().unwrap()[0] - answers[0].expected[0]).abs();
         assert!((1e-8..1e-4).contains(&error), "{error}");
     }

@@ -16,11 +16,9 @@ use evo_space::genome::ContentHash;
 
 use super::case::Case;
 use super::command::CommandDesk;
-use super::doublecheck::Doublecheck;
 use super::drawn;
 use super::expected;
 use super::expected_cache::ExpectedCache;
-use super::inputs::Draw;
 use super::naive::{NaiveModules, reference_trouble};
 use super::on_device::DeviceReferences;
 use super::pool::{CaseInputs, CaseSet, Pool};
@@ -37,7 +35,7 @@ pub struct CaseRefusal {
 /// A paired run compares times only, and computing answers anew in each of its fresh processes would take longer than
 /// the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answers {
+pub enum Answers {
     Needed,
     NotNeeded,
 }
@@ -91,7 +89,6 @@ pub struct Judge {
     pub(super) device_references: Option<DeviceReferences>,
     pub(super) commands: CommandDesk,
     pub(super) unanswered: BTreeMap<ContentHash, DeviceError>,
-    pub(super) doublecheck: Doublecheck,
     sticky: bool,
 }
 
@@ -110,7 +107,6 @@ impl Judge {
             expected: ExpectedCache::new(expected_cache),
             references: BTreeMap::new(),
             device_references: None,
-            doublecheck: Doublecheck::default(),
             sticky: false,
         }
     }
@@ -307,15 +303,16 @@ impl Judge {
             return Ok(set);
         }
         let magnitude = case.family.magnitudes().first().copied().unwrap_or(1.0);
-        let draw = Draw { seed: check.seed, index: case.seed_index, family: case.family, magnitude };
+        let draw = case.draw(check, magnitude);
         let plan = &case.plan;
-        let mut derive = |device: &mut dyn Device, set: &CaseSet| modules.derive(device, plan, set);
         let references = self.device_references.as_ref();
         let mut write = |device: &mut dyn Device, position: usize, buffer| {
             drawn::write_input(references, device, plan, &plan.buffers[position], draw, buffer)
         };
         let inputs = CaseInputs { plan, write: &mut write };
-        self.pool.add(self.device.as_mut(), (&key, magnitude), inputs, &[], &mut derive)
+        self.pool.fill(self.device.as_mut(), (&key, magnitude), inputs, |_, device, set| {
+            modules.derive(device, plan, set)
+        })
     }
 }
 

@@ -21,10 +21,11 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::Verdict;
 
+use super::bench::Bench;
 use super::case::Case;
 use super::element::Poison;
 use super::inputs;
-use super::run::{PhaseSink, PreparedCase, starts_as};
+use super::run::{PhaseSink, PreparedCase, accumulates};
 use super::state::{Answers, CaseRefusal, Judge};
 use super::{module_state, shapes, wrong};
 
@@ -112,19 +113,10 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         turns: Turns,
+        answers: Answers,
         phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, turns, Answers::Needed, phase);
-        self.or_refusal(plan, ready)
-    }
-
-    pub fn prepare_paired(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, Turns::Several, Answers::NotNeeded, phase);
+        let ready = self.bind_turns(slot, plan, turns, answers, phase);
         self.or_refusal(plan, ready)
     }
 
@@ -135,7 +127,7 @@ impl Judge {
     ) -> Result<T, CaseRefusal> {
         done.map_err(|error| {
             self.note_error(&error);
-            let verdict = Box::new(wrong::from_error(&error, Some(&Case::first(plan))));
+            let verdict = Box::new(wrong::from_error(&error, &Case::first(plan)));
             CaseRefusal { verdict, sticky: self.is_sticky() }
         })
     }
@@ -182,7 +174,7 @@ impl Judge {
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
-        let keeps_state = module_state::is_kept(self, &cases[0], phase)?;
+        let keeps_state = module_state::is_kept(&mut Bench::new(self, &cases[0], phase))?;
         let (last, next) = (Cell::new((0, 0)), Cell::new(0));
         Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
@@ -285,20 +277,12 @@ impl Judge {
         let kept = if timed.used_up { calls } else { timed.outputs };
         for call in calls.saturating_sub(kept)..calls {
             let turn = &timed.turns[(begin + call) % timed.turns.len()];
-            if let Some(verdict) = shapes::check_written(self, turn)? {
+            if let Some(verdict) = shapes::check_written(&mut Bench::new(self, turn, &mut |_, _| {}))? {
                 return Ok(Some(Box::new(verdict)));
             }
         }
         Ok(None)
     }
-}
-
-fn accumulates(plan: &ProblemPlan) -> bool {
-    plan.buffers.iter().any(|buffer| match buffer.role {
-        Role::Inout | Role::Restored => true,
-        Role::Output => starts_as(buffer).is_some(),
-        Role::Input | Role::Scratch => false,
-    })
 }
 
 fn copies(plan: &ProblemPlan) -> u32 {

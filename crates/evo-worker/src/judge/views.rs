@@ -9,7 +9,7 @@ use evo_protocol::view::ComparedForm;
 use evo_protocol::worker::GateAnswer;
 use serde_json::json;
 
-use super::naive_answers::{NaiveAnswers, NaiveReference};
+use super::naive::{NaiveAnswers, NaiveReference};
 use super::reference::ReferenceAnswer;
 
 pub struct ViewedReference<'a> {

@@ -11,10 +11,9 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
+use super::bench::Bench;
 use super::element::{self, Poison};
-use super::run::{self, PhaseSink, PreparedCase};
-use super::state::Judge;
-use super::wrong;
+use super::run;
 
 /// Calls of a series: eight words that chance draws from few are not all different, and not the same again.
 const CALLS: usize = 8;
@@ -28,20 +27,16 @@ struct WorkspaceWord {
     seen: Vec<u32>,
 }
 
-pub(super) fn changes_with_every_call(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    if !prepared.checks.include(GateCheck::WorkspaceState) {
+pub(super) fn changes_with_every_call(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+    if !bench.includes(GateCheck::WorkspaceState) {
         return Ok(None);
     }
-    let plans = prepared.case.plan.buffers.iter().zip(prepared.buffers.clone());
+    let plans = bench.prepared.case.plan.buffers.iter().zip(bench.prepared.buffers.clone());
     let looked_at = plans.filter(|(plan, _)| {
         plan.role == Role::Scratch && run::starts_as(plan).is_none() && plan.bytes() <= BYTES_MAX
     });
     for (plan, buffer) in looked_at {
-        let Some(at) = counted(judge, prepared, buffer, phase)? else { continue };
+        let Some(at) = counted(bench, buffer)? else { continue };
         let name = &plan.name;
         let message = format!(
             "`{name}` changes with every call of the same input ({} bytes from its start), so no call tells what a later \
@@ -49,24 +44,21 @@ pub(super) fn changes_with_every_call(
             4 * at
         );
         let verdict = Verdict::new(VerdictKind::Stateful, message).with_cause("workspace");
-        return Ok(Some(wrong::about(verdict.with("buffer", name.clone()), &prepared.case)));
+        return Ok(Some(bench.about(verdict.with("buffer", name.clone()))));
     }
     Ok(None)
 }
 
 /// Timed calls and programs that use the kernel do not fill a workspace again.
-pub(super) fn not_reset(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let plans = || prepared.case.plan.buffers.iter().zip(prepared.buffers.iter().copied());
+pub(super) fn not_reset(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+    let prepared = bench.prepared;
     let scratch = |constant: bool| {
-        plans()
+        let plans = prepared.case.plan.buffers.iter().zip(prepared.buffers.iter().copied());
+        plans
             .filter(move |(plan, _)| plan.role == Role::Scratch && run::starts_as(plan).is_some() == constant)
     };
     let mut is_right = |filled: bool| {
-        let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
+        let (device, pool) = (bench.judge.device.as_mut(), &mut bench.judge.pool);
         prepared.restore(device, pool)?;
         prepared.poison_outputs(device, Poison::A)?;
         match filled {
@@ -74,8 +66,8 @@ pub(super) fn not_reset(
             false => scratch(false)
                 .try_for_each(|(plan, buffer)| device.fill(buffer, element::poison(plan.dtype, Poison::A)))?,
         }
-        prepared.call(device, phase)?;
-        Ok::<bool, DeviceError>(prepared.mismatch(&prepared.compare(device)?).is_none())
+        bench.call()?;
+        Ok::<bool, DeviceError>(bench.mismatch()?.is_none())
     };
     if scratch(true).next().is_none() || !is_right(true)? || is_right(false)? || !is_right(true)? {
         return Ok(None);
@@ -87,19 +79,14 @@ pub(super) fn not_reset(
          wrong: set it back before the kernel ends"
     );
     let verdict = Verdict::new(VerdictKind::Stateful, message).with_cause("scratch_not_reset");
-    Ok(Some(wrong::about(verdict.with("buffer", name), &prepared.case)))
+    Ok(Some(bench.about(verdict.with("buffer", name))))
 }
 
 /// The first word that changes with every call, in both series alike.
-fn counted(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    buffer: BufferId,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Option<usize>, DeviceError> {
+fn counted(bench: &mut Bench<'_>, buffer: BufferId) -> Result<Option<usize>, DeviceError> {
     // The first call may leave what all later ones leave, so differences begin with the second.
-    let first = call_again(judge, prepared, buffer, true, phase)?;
-    let second = call_again(judge, prepared, buffer, false, phase)?;
+    let first = call_again(bench, buffer, true)?;
+    let second = call_again(bench, buffer, false)?;
     let pairs = first.chunks_exact(4).zip(second.chunks_exact(4)).enumerate();
     let changed = pairs.filter(|(_, (before, after))| before != after).take(WORDS_MAX);
     let mut words: Vec<WorkspaceWord> =
@@ -109,12 +96,12 @@ fn counted(
         if words.is_empty() {
             return Ok(None);
         }
-        let contents = call_again(judge, prepared, buffer, false, phase)?;
+        let contents = call_again(bench, buffer, false)?;
         words.iter_mut().for_each(|word| word.seen.push(word_at(&contents, word.at)));
         words.retain(|word| is_new(&word.seen));
     }
     for call in 0..=CALLS {
-        let contents = call_again(judge, prepared, buffer, call == 0, phase)?;
+        let contents = call_again(bench, buffer, call == 0)?;
         words.retain(|word| call == 0 || word_at(&contents, word.at) == word.seen[call - 1]);
         if words.is_empty() {
             return Ok(None);
@@ -123,22 +110,16 @@ fn counted(
     Ok(words.first().map(|word| word.at))
 }
 
-fn call_again(
-    judge: &mut Judge,
-    prepared: &PreparedCase,
-    buffer: BufferId,
-    anew: bool,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Vec<u8>, DeviceError> {
-    let (device, pool) = (judge.device.as_mut(), &mut judge.pool);
-    prepared.restore(device, pool)?;
-    prepared.poison_outputs(device, Poison::A)?;
+fn call_again(bench: &mut Bench<'_>, buffer: BufferId, anew: bool) -> Result<Vec<u8>, DeviceError> {
+    let (device, pool) = (bench.judge.device.as_mut(), &mut bench.judge.pool);
+    bench.prepared.restore(device, pool)?;
+    bench.prepared.poison_outputs(device, Poison::A)?;
     if anew {
         // A number like any other: a sum with a huge one or with NaN stays as it is.
-        prepared.poison_scratch(device, Poison::D)?;
+        bench.prepared.poison_scratch(device, Poison::D)?;
     }
-    prepared.call(device, phase)?;
-    device.read(buffer)
+    bench.call()?;
+    bench.judge.device.read(buffer)
 }
 
 fn is_new(seen: &[u32]) -> bool {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::case::Case;
 use super::compare::Breach;
-use super::expected::compared_as;
+use super::element::compared_as;
 use super::inputs::Family;
 use super::run::{Mismatch, PreparedCase};
 
@@ -72,12 +72,8 @@ pub fn about(verdict: Verdict, case: &Case) -> Verdict {
     verdict
 }
 
-pub fn from_error(error: &DeviceError, case: Option<&Case>) -> Verdict {
-    let verdict = error.verdict();
-    match case {
-        Some(case) => about(verdict, case),
-        None => verdict,
-    }
+pub fn from_error(error: &DeviceError, case: &Case) -> Verdict {
+    about(error.verdict(), case)
 }
 
 /// JSON has no NaN.

@@ -5,12 +5,10 @@
 use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::Verdict;
+use evo_protocol::verdict::{GateState, Verdict};
 use serde::Serialize;
 
-use crate::inspect::sanitize::{
-    LookOrder, SanitizerCheck, SanitizerFinding, SanitizerOutcome, SanitizerState, look,
-};
+use crate::inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerFinding, SanitizerOutcome, look};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 use crate::tool::FoundTool;
@@ -39,7 +37,7 @@ const fn row(name: &'static str, checks: &'static [SanitizerCheck], seen_as: See
     SanitizedFault { name, checks, seen_as }
 }
 
-const ALL: &[SanitizerCheck] = &SanitizerCheck::ALL;
+const ALL: &[SanitizerCheck] = SanitizerCheck::ALL;
 
 /// Faults of accesses, of memory that nobody wrote, of order and of barriers, and honest variants that look like them. A fault that does not
 /// end would take the whole limit of each check, so few are made on it.
@@ -99,10 +97,10 @@ impl SanitizedCell {
     fn of(outcome: &SanitizerOutcome) -> SanitizedCell {
         let by_tool = |own: &SanitizerFinding| own.is_error() && own.tool != SanitizerFinding::OF_EVO;
         match outcome.state {
-            SanitizerState::Fail if outcome.findings.iter().any(by_tool) => SanitizedCell::Found,
-            SanitizerState::Fail => SanitizedCell::Worker,
-            SanitizerState::Pass => SanitizedCell::Clean,
-            SanitizerState::NotRun => SanitizedCell::NotRun,
+            GateState::Fail if outcome.findings.iter().any(by_tool) => SanitizedCell::Found,
+            GateState::Fail => SanitizedCell::Worker,
+            GateState::Pass => SanitizedCell::Clean,
+            GateState::NotRun => SanitizedCell::NotRun,
         }
     }
 
@@ -232,14 +230,14 @@ mod tests {
     use super::*;
     use crate::tool::{ToolFailure, ToolState};
 
-    fn outcome(check: SanitizerCheck, state: SanitizerState, tool: Option<&str>) -> SanitizerOutcome {
+    fn outcome(check: SanitizerCheck, state: GateState, tool: Option<&str>) -> SanitizerOutcome {
         let none = ToolFailure::new(ToolState::Broken, "it wrote no summary");
         let not_run = SanitizerOutcome::not_run(check, none);
         let found = tool.map(|tool| SanitizerFinding {
             tool: tool.into(),
             ..SanitizerFinding::of_worker("Precise", "a write")
         });
-        let failure = not_run.failure.clone().filter(|_| state == SanitizerState::NotRun);
+        let failure = not_run.failure.clone().filter(|_| state == GateState::NotRun);
         SanitizerOutcome { state, failure, findings: found.into_iter().collect(), ..not_run }
     }
 
@@ -250,7 +248,7 @@ mod tests {
         row
     }
 
-    use SanitizerState::{Fail, NotRun, Pass};
+    use GateState::{Fail, NotRun, Pass};
 
     #[test]
     fn a_fault_is_found_by_the_tool_and_not_by_the_worker_alone() {

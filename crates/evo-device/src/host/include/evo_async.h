@@ -17,19 +17,18 @@ EVO_INLINE void __pipeline_wait_prior(size_t left) { evo::evo_land((unsigned)lef
 
 // At most 16 bytes, wherever they lie. Only copies from elsewhere to shared memory are left for later, as on a GPU.
 EVO_INLINE void evo_copy_piece(void* to, const void* from, unsigned bytes) {
-    evo_thread* self = evo_self();
     alignas(16) unsigned char data[16] = {}, ones[16];
     evo_watch_read(from, bytes);
     evo::evo_take_bytes(data, from, bytes);
     evo_watch_write(to, bytes);
-    bool later = self->runtime->is_shared(self, (uintptr_t)to, bytes) && !self->runtime->is_shared(self, (uintptr_t)from, bytes);
+    bool later = evo_is_shared(to, bytes) && !evo_is_shared(from, bytes);
     if (!later) {
         evo::evo_put_bytes(to, data, bytes);
         return;
     }
     for (int at = 0; at < 16; at++) ones[at] = 0xff;
     evo::evo_put_bytes(to, ones, bytes);
-    self->runtime->copy(self, evo::EVO_COPY_ISSUE, (uintptr_t)to, (uintptr_t)data, bytes);
+    evo_do(EVO_COPY_ISSUE, 0, to, data, bytes);
 }
 // This thread's share of a copy by `threads` threads: every `threads`-th piece of as many bytes as both places allow.
 EVO_INLINE void evo_copy_share(void* to, const void* from, size_t bytes, unsigned rank, unsigned threads) {

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define EVO_HOST 1
-#define EVO_ABI 4
+#define EVO_ABI 5
 #define EVO_REGION 131072u
 #define EVO_COLOR_START 114688u
 #define EVO_COLOR_SHIFT 10
@@ -165,12 +165,7 @@ struct evo_runtime {
     void (*stop)(evo_thread*, int kind, int line, const char* text);
     void (*print)(evo_thread*, const char* text, size_t bytes);
     void (*relax)(evo_thread*);
-    uint64_t (*copy)(evo_thread*, int what, uintptr_t to, uintptr_t detail, unsigned bytes);
-    uint64_t (*named)(evo_thread*, int waits, int line, unsigned number, unsigned threads);
-    uint64_t (*is_shared)(evo_thread*, uintptr_t address, size_t bytes);
-    uint64_t (*mbarrier)(evo_thread*, int what, int line, uintptr_t at, uint64_t detail);
-    uint64_t (*bulk)(evo_thread*, int what, int line, uintptr_t to, uintptr_t from, uint64_t detail);
-    uint64_t (*group)(evo_thread*, int what, int line, uintptr_t at, uint64_t detail);
+    uint64_t (*operation)(evo_thread*, int what, int line, uintptr_t at, uintptr_t from, uint64_t detail);
 };
 
 // One thread of a block.
@@ -185,6 +180,18 @@ struct evo_thread {
     uint64_t clock_start, clock_began, clock_readings;
 };
 
+// As in `runner/operations.rs`.
+enum evo_operation {
+    EVO_IS_SHARED, EVO_NAMED,
+    EVO_COPY_ISSUE, EVO_COPY_COMMIT, EVO_COPY_DUE, EVO_COPY_LANDED,
+    EVO_BAR_INIT, EVO_BAR_INVALIDATE, EVO_BAR_ARRIVE, EVO_BAR_EXPECT, EVO_BAR_WAIT, EVO_BAR_TRY, EVO_BAR_DUE,
+    EVO_BAR_LAND, EVO_BAR_ANNOUNCE, EVO_BAR_FENCE, EVO_BAR_CLUSTER_ARRIVE, EVO_BAR_CLUSTER_WAIT, EVO_BAR_CLUSTER_RANK,
+    EVO_BAR_CLUSTER_SIZE, EVO_BAR_MAPA, EVO_BAR_USE_THERE, EVO_BAR_ARRIVE_THERE,
+    EVO_BULK_STAGE, EVO_BULK_LOAD, EVO_BULK_STORE, EVO_BULK_RUN, EVO_BULK_COMMIT, EVO_BULK_READ, EVO_BULK_DUE,
+    EVO_BULK_LANDED, EVO_BULK_VIEW, EVO_BULK_IN_FLIGHT, EVO_BULK_FINISH, EVO_BULK_LOAD_THERE,
+    EVO_GROUP_MEET, EVO_GROUP_LEAVE, EVO_GROUP_TAKE, EVO_GROUP_FENCE, EVO_GROUP_COMMIT, EVO_GROUP_NOTE, EVO_GROUP_DUE,
+    EVO_GROUP_GIVE_BACK, EVO_GROUP_REGISTERS, EVO_GROUP_LOCATE, EVO_GROUP_COMPARED
+};
 enum { EVO_SYNC, EVO_SYNC_COUNT, EVO_SYNC_AND, EVO_SYNC_OR };
 enum {
     EVO_WARP_SYNC,
@@ -231,6 +238,12 @@ EVO_INLINE evo_thread* evo_self() {
     return (evo_thread*)((stack & ~(uintptr_t)(EVO_REGION - 1)) + EVO_COLOR_START +
                          ((stack >> EVO_COLOR_SHIFT) & EVO_COLOR_MASK));
 }
+
+EVO_INLINE uint64_t evo_do(int what, int line, const void* at, const void* from, uint64_t detail) {
+    evo_thread* self = evo_self();
+    return self->runtime->operation(self, what, line, (uintptr_t)at, (uintptr_t)from, detail);
+}
+EVO_INLINE bool evo_is_shared(const void* at, size_t bytes) { return evo_do(EVO_IS_SHARED, 0, at, nullptr, bytes); }
 
 // Indices are constant while a thread runs. Loading them by a non-volatile asm tells the compiler so;
 // a plain load would be repeated after every store through a pointer.

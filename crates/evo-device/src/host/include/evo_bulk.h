@@ -10,20 +10,10 @@
 #define EVO_AT int line = __builtin_LINE()
 #define EVO_FOR_WARP EVO_UNCHECKED static __attribute__((noinline, unused))
 
-enum { EVO_BAR_INIT, EVO_BAR_INVALIDATE, EVO_BAR_ARRIVE, EVO_BAR_EXPECT, EVO_BAR_WAIT, EVO_BAR_TRY, EVO_BAR_DUE,
-       EVO_BAR_LAND, EVO_BAR_ANNOUNCE, EVO_BAR_FENCE, EVO_BAR_CLUSTER_ARRIVE, EVO_BAR_CLUSTER_WAIT, EVO_BAR_CLUSTER_RANK,
-       EVO_BAR_CLUSTER_SIZE, EVO_BAR_MAPA, EVO_BAR_USE_THERE, EVO_BAR_ARRIVE_THERE };
 enum { EVO_PHASE_OPEN, EVO_PHASE_ENDED, EVO_PHASE_DUE };
-enum { EVO_BULK_STAGE, EVO_BULK_LOAD, EVO_BULK_STORE, EVO_BULK_RUN, EVO_BULK_COMMIT, EVO_BULK_READ, EVO_BULK_DUE,
-       EVO_BULK_LANDED, EVO_BULK_VIEW, EVO_BULK_IN_FLIGHT, EVO_BULK_FINISH, EVO_BULK_LOAD_THERE };
 
 EVO_INLINE uint64_t evo_bar(int what, int line, const void* at, uint64_t detail) {
-    evo_thread* self = evo_self();
-    return self->runtime->mbarrier(self, what, line, (uintptr_t)at, detail);
-}
-EVO_INLINE uint64_t evo_bulk(int what, int line, const void* to, const void* from, uint64_t detail) {
-    evo_thread* self = evo_self();
-    return self->runtime->bulk(self, what, line, (uintptr_t)to, (uintptr_t)from, detail);
+    return evo_do(what, line, at, nullptr, detail);
 }
 
 // Volatile accesses, which no compiler turns into a call of `memcpy`: that would be announced again.
@@ -42,9 +32,9 @@ EVO_FOR_WARP bool evo_same_bytes(const void* one, const void* other, size_t byte
 
 // What a copy or a product reads of shared memory must have landed, and be behind a fence.
 EVO_INLINE void evo_demand_visible(const void* from, unsigned bytes, int line) {
-    if (evo_bulk(EVO_BULK_IN_FLIGHT, line, nullptr, nullptr, 0))
-        evo_bulk(EVO_BULK_IN_FLIGHT, line, from, nullptr, bytes);
-    const void* view = (const void*)evo_bulk(EVO_BULK_VIEW, line, from, nullptr, bytes);
+    if (evo_do(EVO_BULK_IN_FLIGHT, line, nullptr, nullptr, 0))
+        evo_do(EVO_BULK_IN_FLIGHT, line, from, nullptr, bytes);
+    const void* view = (const void*)evo_do(EVO_BULK_VIEW, line, from, nullptr, bytes);
     if (!evo_same_bytes(from, view, bytes))
         evo_stop(EVO_STOP_ILLEGAL, line,
                  "a bulk store reads shared memory that threads have written since their last fence_proxy_async");
@@ -54,14 +44,14 @@ EVO_INLINE void evo_demand_visible(const void* from, unsigned bytes, int line) {
 EVO_FOR_WARP void evo_land_stores(unsigned left, int line) {
     for (size_t index = 0;; index++) {
         uintptr_t run[3];
-        if (!evo_bulk(EVO_BULK_DUE, line, run, (const void*)index, left)) break;
+        if (!evo_do(EVO_BULK_DUE, line, run, (const void*)index, left)) break;
         evo_watch_write((void*)run[0], run[2]);
         evo_move_bytes((void*)run[0], (const void*)run[1], run[2]);
     }
-    evo_bulk(EVO_BULK_LANDED, line, nullptr, nullptr, left);
+    evo_do(EVO_BULK_LANDED, line, nullptr, nullptr, left);
 }
 EVO_FOR_WARP void evo_finish_stores() {
-    evo_bulk(EVO_BULK_FINISH, 0, nullptr, nullptr, 0);
+    evo_do(EVO_BULK_FINISH, 0, nullptr, nullptr, 0);
     evo_land_stores(0, 0);
 }
 
@@ -214,7 +204,7 @@ EVO_INLINE uintptr_t evo_box_row(const evo_box& box, unsigned row, unsigned& fir
 EVO_FOR_WARP void evo_issue_load(void* to, mbarrier* barrier, unsigned bytes, int line) {
     evo_watch_read(barrier, 8);
     if (bytes) evo_watch_write(to, bytes);
-    evo_bulk(EVO_BULK_LOAD, line, to, barrier, 0);
+    evo_do(EVO_BULK_LOAD, line, to, barrier, 0);
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo_place(barrier));
 }
 // The same bytes go to the same place in each block of `blocks`, and count at the barrier there.
@@ -226,7 +216,7 @@ EVO_FOR_WARP void evo_issue_loads(void* to, mbarrier* barrier, unsigned bytes, u
             continue;
         }
         evo_watch_write((void*)evo_bar(EVO_BAR_MAPA, line, to, rank), bytes);
-        evo_bulk(EVO_BULK_LOAD_THERE, line, to, barrier, rank);
+        evo_do(EVO_BULK_LOAD_THERE, line, to, barrier, rank);
         evo_watch_sync(EVO_WATCH_ARRIVE_THERE, evo_place(barrier));
     }
 }
@@ -236,7 +226,7 @@ EVO_FOR_WARP void evo_load_box(const tensor_map& map, int rank, const int* at, v
     evo_demand_box_place(box, to, line);
     evo_demand_barrier(barrier, line);
     unsigned bytes = box.row_bytes * box.rows, element = map.element_bytes;
-    char* image = (char*)evo_bulk(EVO_BULK_STAGE, line, nullptr, nullptr, bytes);
+    char* image = (char*)evo_do(EVO_BULK_STAGE, line, nullptr, nullptr, bytes);
     for (unsigned i = 0; i < bytes; i++) image[i] = !map.fill ? 0 : i % element == element - 1 ? 0x7f : (char)0xff;
     for (unsigned row = 0; row < box.rows; row++) {
         unsigned first, end;
@@ -261,7 +251,7 @@ EVO_FOR_WARP void evo_store_box(const tensor_map& map, int rank, const int* at, 
     unsigned bytes = box.row_bytes * box.rows;
     evo_demand_visible(from, bytes, line);
     evo_watch_read(from, bytes);
-    evo_bulk(EVO_BULK_STORE, line, nullptr, from, bytes);
+    evo_do(EVO_BULK_STORE, line, nullptr, from, bytes);
     for (unsigned row = 0; row < box.rows; row++) {
         unsigned first, end;
         uintptr_t address = evo_box_row(box, row, first, end);
@@ -269,7 +259,7 @@ EVO_FOR_WARP void evo_store_box(const tensor_map& map, int rank, const int* at, 
             uintptr_t dense = (uintptr_t)from + row * box.row_bytes + chunk;
             uintptr_t offset = evo_swizzled(dense, map.swizzle) - (uintptr_t)from;
             // Whole, as a GPU does it, also where the tensor's rows end within these 16 bytes.
-            evo_bulk(EVO_BULK_RUN, line, (const void*)(address + chunk), (const void*)offset, 16);
+            evo_do(EVO_BULK_RUN, line, (const void*)(address + chunk), (const void*)offset, 16);
         }
     }
 }
@@ -323,18 +313,18 @@ EVO_FOR_WARP void bulk_copy_load(void* to, const void* from, unsigned bytes, mba
     evo_demand_pieces(to, from, bytes, line);
     evo_demand_barrier(barrier, line);
     if (bytes) evo_watch_read(from, bytes);
-    evo_move_bytes((void*)evo_bulk(EVO_BULK_STAGE, line, nullptr, nullptr, bytes), from, bytes);
+    evo_move_bytes((void*)evo_do(EVO_BULK_STAGE, line, nullptr, nullptr, bytes), from, bytes);
     evo_issue_load(to, barrier, bytes, line);
 }
 EVO_FOR_WARP void bulk_copy_store(void* to, const void* from, unsigned bytes, EVO_AT) {
     evo_demand_pieces(from, to, bytes, line);
     evo_demand_visible(from, bytes, line);
     if (bytes) evo_watch_read(from, bytes);
-    evo_bulk(EVO_BULK_STORE, line, nullptr, from, bytes);
-    evo_bulk(EVO_BULK_RUN, line, to, nullptr, bytes);
+    evo_do(EVO_BULK_STORE, line, nullptr, from, bytes);
+    evo_do(EVO_BULK_RUN, line, to, nullptr, bytes);
 }
-EVO_INLINE void bulk_commit(EVO_AT) { evo_bulk(EVO_BULK_COMMIT, line, nullptr, nullptr, 0); }
-template <int Left> EVO_INLINE void bulk_wait_read(EVO_AT) { evo_bulk(EVO_BULK_READ, line, nullptr, nullptr, Left); }
+EVO_INLINE void bulk_commit(EVO_AT) { evo_do(EVO_BULK_COMMIT, line, nullptr, nullptr, 0); }
+template <int Left> EVO_INLINE void bulk_wait_read(EVO_AT) { evo_do(EVO_BULK_READ, line, nullptr, nullptr, Left); }
 template <int Left> EVO_INLINE void bulk_wait(EVO_AT) {
     bulk_wait_read<Left>(line);
     evo_land_stores(Left, line);

@@ -27,8 +27,7 @@ EVO_INLINE void evo_demand_aligned(const void* at, unsigned bytes, int line, con
     if ((uintptr_t)at % bytes != 0) evo_stop(EVO_STOP_MISALIGNED, line, text);
 }
 EVO_INLINE void evo_demand_shared(const void* at, unsigned bytes, int line, const char* text) {
-    evo_thread* self = evo_self();
-    if (!self->runtime->is_shared(self, (uintptr_t)at, bytes)) evo_stop(EVO_STOP_ILLEGAL, line, text);
+    if (!evo_is_shared(at, bytes)) evo_stop(EVO_STOP_ILLEGAL, line, text);
 }
 
 namespace evo {
@@ -209,7 +208,6 @@ struct evo_pending {
     unsigned bytes, group;
     unsigned char data[16];
 };
-enum { EVO_COPY_ISSUE, EVO_COPY_COMMIT, EVO_COPY_DUE, EVO_COPY_LANDED };
 
 // Both use volatile accesses, which no compiler turns into a call of `memcpy`: that would be announced again.
 EVO_FOR_WARP void evo_take_bytes(unsigned char* data, const void* from, unsigned bytes) {
@@ -233,20 +231,18 @@ EVO_INLINE void evo_copy(void* to, const void* from, unsigned bytes, unsigned so
     for (int i = 0; i < 16; i++) ones[i] = 0xff;
     evo_watch_write(to, bytes);
     evo_put_bytes(to, ones, bytes);
-    evo_thread* self = evo_self();
-    self->runtime->copy(self, EVO_COPY_ISSUE, (uintptr_t)to, (uintptr_t)data, bytes);
+    evo_do(EVO_COPY_ISSUE, line, to, data, bytes);
 }
 EVO_INLINE void evo_land(unsigned left) {
-    evo_thread* self = evo_self();
     evo_pending* due = nullptr;
-    size_t count = self->runtime->copy(self, EVO_COPY_DUE, 0, (uintptr_t)&due, left);
+    size_t count = evo_do(EVO_COPY_DUE, 0, nullptr, &due, left);
     for (size_t i = 0; i < count; i++) {
         evo_pending own;
         evo_read_pending(due + i, &own);
         evo_watch_write(own.to, own.bytes);
         evo_put_bytes(own.to, own.data, own.bytes);
     }
-    self->runtime->copy(self, EVO_COPY_LANDED, 0, count, 0);
+    evo_do(EVO_COPY_LANDED, 0, nullptr, nullptr, count);
 }
 template <int Bytes> EVO_INLINE void cp_async_ca(void* to, const void* from, EVO_AT) {
     static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "cp.async copies 4, 8 or 16 bytes");
@@ -263,8 +259,7 @@ template <int Prefetch = 0> EVO_INLINE void cp_async_cg_zfill(void* to, const vo
     evo_copy(to, from, 16, source_bytes, line);
 }
 EVO_INLINE void cp_async_commit() {
-    evo_thread* self = evo_self();
-    self->runtime->copy(self, EVO_COPY_COMMIT, 0, 0, 0);
+    evo_do(EVO_COPY_COMMIT, 0, nullptr, nullptr, 0);
 }
 template <int Left> EVO_INLINE void cp_async_wait() { evo_land(Left); }
 EVO_INLINE void cp_async_wait_all() {
@@ -281,8 +276,7 @@ EVO_INLINE void evo_named(bool waits, unsigned number, unsigned threads, int lin
     evo_watch_sync(EVO_WATCH_NAMED_ARRIVE, number);
     // The lanes of a warp come together, as the aligned form demands.
     if (evo_gather(waits ? EVO_GATHER_BAR_SYNC : EVO_GATHER_BAR_ARRIVE, line, nullptr)) evo_release();
-    evo_thread* self = evo_self();
-    if (self->runtime->named(self, waits, line, number, threads))
+    if (evo_do(EVO_NAMED, line, (const void*)(uintptr_t)number, (const void*)(uintptr_t)threads, waits))
         evo_stop(EVO_STOP_ILLEGAL, line, "warps come to one named barrier with different numbers of threads");
     if (waits) evo_watch_sync(EVO_WATCH_NAMED, number);
 }

@@ -103,8 +103,7 @@ EVO_INLINE void __prof_trigger(int) {}
 
 // Which memory an address belongs to, and its number within shared memory.
 EVO_INLINE unsigned __isShared(const void* at) {
-    evo_thread* self = evo_self();
-    return at && self->runtime->is_shared(self, (uintptr_t)at, 1) ? 1u : 0u;
+    return at && evo_is_shared(at, 1) ? 1u : 0u;
 }
 EVO_INLINE unsigned __isLocal(const void* at) {
     return (((uintptr_t)at ^ (uintptr_t)evo_self()) & ~(uintptr_t)(EVO_REGION - 1)) == 0;

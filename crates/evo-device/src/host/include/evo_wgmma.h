@@ -8,14 +8,8 @@
 #define EVO_WGMMA_H
 #pragma GCC system_header
 
-enum { EVO_GROUP_MEET, EVO_GROUP_LEAVE, EVO_GROUP_TAKE, EVO_GROUP_FENCE, EVO_GROUP_COMMIT, EVO_GROUP_NOTE,
-       EVO_GROUP_DUE, EVO_GROUP_GIVE_BACK, EVO_GROUP_REGISTERS, EVO_GROUP_LOCATE, EVO_GROUP_COMPARED };
 enum { EVO_TRANS_A = 1 << 16, EVO_TRANS_B = 1 << 17, EVO_REGISTERS_A = 1 << 18 };
 
-EVO_INLINE uint64_t evo_group(int what, int line, const void* at, uint64_t detail) {
-    evo_thread* self = evo_self();
-    return self->runtime->group(self, what, line, (uintptr_t)at, detail);
-}
 // The warps of a warpgroup come together: null for all lanes but one, which gets what the four warps gathered and must
 // call `evo_part`.
 EVO_INLINE const void* const* const* evo_meet(int kind, int line, const void* own, bool& leads) {
@@ -25,9 +19,9 @@ EVO_INLINE const void* const* const* evo_meet(int kind, int line, const void* ow
     const void* const* lanes = evo_gather(kind, line, own);
     leads = lanes != nullptr;
     if (!leads) return nullptr;
-    return (const void* const* const*)evo_group(EVO_GROUP_MEET, line, lanes, (uint64_t)kind);
+    return (const void* const* const*)evo_bar(EVO_GROUP_MEET, line, lanes, (uint64_t)kind);
 }
-EVO_INLINE void evo_part(int line) { evo_group(EVO_GROUP_LEAVE, line, nullptr, 0); }
+EVO_INLINE void evo_part(int line) { evo_bar(EVO_GROUP_LEAVE, line, nullptr, 0); }
 
 namespace evo {
 
@@ -53,7 +47,7 @@ struct evo_operand {
 };
 EVO_FOR_WARP evo_operand evo_operand_of(uint64_t descriptor, bool mn_major, int line) {
     evo_operand own;
-    if (!evo_group(EVO_GROUP_LOCATE, line, &own, (descriptor & 0x3fff) << 4))
+    if (!evo_bar(EVO_GROUP_LOCATE, line, &own, (descriptor & 0x3fff) << 4))
         evo_stop(EVO_STOP_ILLEGAL, line, "a descriptor of wgmma points outside of the block's shared memory");
     own.leading = (unsigned)(descriptor >> 16 & 0x3fff) << 4;
     own.stride = (unsigned)(descriptor >> 32 & 0x3fff) << 4;
@@ -85,12 +79,12 @@ EVO_INLINE uintptr_t evo_chunk(const evo_operand& own, unsigned mn, unsigned k) 
         for (unsigned mn = 0; mn < ((own).mn_major ? (extent) / 8u : (extent)); mn++)
 
 EVO_FOR_WARP void evo_check_operand(const evo_operand& own, unsigned extent, int line) {
-    bool flying = evo_bulk(EVO_BULK_IN_FLIGHT, line, nullptr, nullptr, 0);
+    bool flying = evo_do(EVO_BULK_IN_FLIGHT, line, nullptr, nullptr, 0);
     EVO_EACH_CHUNK(own, extent) {
         uintptr_t at = evo_chunk(own, mn, k);
         if (at < own.first || at + 16 > own.end)
             evo_stop(EVO_STOP_ILLEGAL, line, "a descriptor of wgmma leads outside of the block's shared memory");
-        if (flying) evo_bulk(EVO_BULK_IN_FLIGHT, line, (const void*)at, nullptr, 16);
+        if (flying) evo_do(EVO_BULK_IN_FLIGHT, line, (const void*)at, nullptr, 16);
         const volatile uint64_t* held = (const volatile uint64_t*)at;
         const uint64_t* seen = (const uint64_t*)(own.view + (at - own.first));
         uint64_t low, high;
@@ -174,12 +168,12 @@ template <class T, int N, int Shape> EVO_FOR_WARP void evo_wgmma_all(const void*
     for (int warp = 0; warp < 4; warp++) evo_wgmma_rows<N>(a + 16 * warp, b, warps[warp]);
     evo_issued issued = {own->a, own->b, 0, N | Shape, line, 0, 0};
     issued.hash = evo_hash_product(issued);
-    evo_group(EVO_GROUP_NOTE, line, &issued, 0);
+    evo_bar(EVO_GROUP_NOTE, line, &issued, 0);
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, 2 + evo_self()->linear / 128);
 }
 template <class T, int N, int Shape> EVO_INLINE void evo_wgmma(float* d, evo_wgmma_part part, int line) {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "N is a multiple of 8, up to 256");
-    part.sums = (float*)evo_group(EVO_GROUP_TAKE, line, d, (uint64_t)N / 2 << 1 | (part.scale_d != 0));
+    part.sums = (float*)evo_bar(EVO_GROUP_TAKE, line, d, (uint64_t)N / 2 << 1 | (part.scale_d != 0));
     bool leads;
     if (const void* const* const* warps = evo_meet(EVO_GATHER_WGMMA, line, &part, leads)) {
         evo_wgmma_all<T, N, Shape>(warps, line);
@@ -195,20 +189,20 @@ template <class T, int N, int TransB = 0>
 EVO_INLINE void wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b, int scale_d, EVO_AT) {
     evo_wgmma<T, N, (TransB ? EVO_TRANS_B : 0) | EVO_REGISTERS_A>(d, {nullptr, 0, b, {a[0], a[1], a[2], a[3]}, scale_d}, line);
 }
-EVO_INLINE void wgmma_fence(EVO_AT) { evo_group(EVO_GROUP_FENCE, line, nullptr, 0); }
-EVO_INLINE void wgmma_commit(EVO_AT) { evo_group(EVO_GROUP_COMMIT, line, nullptr, 0); }
+EVO_INLINE void wgmma_fence(EVO_AT) { evo_bar(EVO_GROUP_FENCE, line, nullptr, 0); }
+EVO_INLINE void wgmma_commit(EVO_AT) { evo_bar(EVO_GROUP_COMMIT, line, nullptr, 0); }
 EVO_FOR_WARP void evo_wait_products(unsigned left, int line) {
     evo_issued issued;
-    while (evo_group(EVO_GROUP_DUE, line, &issued, left)) {
+    while (evo_bar(EVO_GROUP_DUE, line, &issued, left)) {
         bool same = evo_hash_product(issued) == issued.hash;
-        if (evo_group(EVO_GROUP_COMPARED, line, nullptr, issued.number) && !same) {
+        if (evo_bar(EVO_GROUP_COMPARED, line, nullptr, issued.number) && !same) {
             char text[160];
             __builtin_snprintf(text, sizeof text, "shared memory was overwritten while the wgmma of line %d read it, before wgmma_wait", issued.line);
             evo_stop(EVO_STOP_ILLEGAL, line, text);
         }
     }
     evo_watch_sync(EVO_WATCH_PHASE, 2 + evo_self()->linear / 128);
-    evo_group(EVO_GROUP_GIVE_BACK, line, nullptr, left);
+    evo_bar(EVO_GROUP_GIVE_BACK, line, nullptr, left);
 }
 template <int Left> EVO_INLINE void wgmma_wait(EVO_AT) { evo_wait_products(Left, line); }
 template <int Count> EVO_INLINE void wgmma_hold(float (&)[Count]) {}
@@ -227,7 +221,7 @@ template <int Registers> EVO_INLINE void evo_set_registers(int line) {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256, "24 to 256 in steps of 8");
     bool leads;
     if (evo_meet(EVO_GATHER_SETMAXNREG, line, nullptr, leads)) {
-        evo_group(EVO_GROUP_REGISTERS, line, nullptr, Registers);
+        evo_bar(EVO_GROUP_REGISTERS, line, nullptr, Registers);
         evo_part(line);
     }
     if (leads) evo_release();

@@ -10,16 +10,13 @@ use std::time::Instant;
 use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
-use super::access::{SeenAccess, ThreadPlace};
 use super::cluster_order::cluster_of;
 use super::conflict::{Conflict, Ground, conflict, note_read};
 use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
-use super::image::ModuleImage;
+use super::image::{GUARD, ModuleImage, Variable};
 use super::order::{BlockOrder, LaunchOrder};
 use super::regions::{Region, RegionKind, Regions};
-use super::shadow::{ANYBODY, AccessKind, AccessRecord};
-use super::symbols;
-use super::symbols::Variable;
+use super::shadow::{ANYBODY, AccessKind, AccessRecord, SeenAccess, ThreadPlace};
 use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
 use crate::host::pattern;
@@ -54,36 +51,21 @@ pub enum Reply {
     GiveWay,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncMoment {
-    Begin,
-    Arrive,
-    Barrier,
-    Operation {
-        lanes: u32,
-    },
-    Fence {
-        device: bool,
-    },
-    NamedArrive {
-        number: u32,
-    },
-    Named {
-        number: u32,
-    },
-    /// It arrives at what another waits for: a phase of a transaction barrier or the products of a warpgroup.
-    PhaseArrive {
-        place: u32,
-    },
-    Phase {
-        place: u32,
-    },
-    ClusterArrive,
-    Cluster,
-    ArriveThere {
-        place: u32,
-    },
-    End,
+/// `EVO_WATCH_…` of the header. `PHASE_ARRIVE`: it arrives at what another waits for, a phase of a transaction barrier or
+/// the products of a warpgroup.
+mod moment {
+    pub const BEGIN: u32 = 0;
+    pub const ARRIVE: u32 = 1;
+    pub const BARRIER: u32 = 2;
+    pub const OPERATION: u32 = 3;
+    pub const FENCE: u32 = 4;
+    pub const NAMED_ARRIVE: u32 = 6;
+    pub const NAMED: u32 = 7;
+    pub const PHASE_ARRIVE: u32 = 8;
+    pub const PHASE: u32 = 9;
+    pub const CLUSTER_ARRIVE: u32 = 10;
+    pub const CLUSTER: u32 = 11;
+    pub const ARRIVE_THERE: u32 = 12;
 }
 
 /// More bytes than this are not compared to tell whether a write changed them.
@@ -210,29 +192,37 @@ impl AccessChecker {
         }
     }
 
-    pub fn sync(&mut self, place: &ThreadPlace, moment: SyncMoment) {
+    /// `detail` is what the moment is about: lanes, the number of a barrier, its place, whether a fence is the device's.
+    pub fn sync(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
         self.settle();
         self.end_read(place);
-        match moment {
-            SyncMoment::Begin => self.begin_thread(place),
-            SyncMoment::ClusterArrive | SyncMoment::Cluster | SyncMoment::ArriveThere { .. } => {
-                return self.sync_cluster(place, moment);
-            }
-            SyncMoment::Phase { place: at } => self.pass_phase_of_cluster(place, at),
+        match what {
+            moment::BEGIN => self.begin_thread(place),
+            moment::CLUSTER => self.pass_barrier_of_cluster(place),
+            moment::PHASE => self.pass_phase_of_cluster(place, detail),
             _ => {}
         }
+        let now = self.accesses as u32;
         let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return };
-        match moment {
-            SyncMoment::Arrive => block.order.arrive(place.thread),
-            SyncMoment::Barrier => block.order.pass_barrier(place.thread),
-            SyncMoment::Operation { lanes } => block.order.pass_operation(place.thread, lanes),
-            SyncMoment::NamedArrive { number } => block.order.arrive_named(place.thread, number),
-            SyncMoment::Named { number } => block.order.pass_named(place.thread, number),
-            SyncMoment::PhaseArrive { place: at } => block.order.arrive_phase(place.thread, at),
-            SyncMoment::Phase { place: at } => block.order.pass_phase(place.thread, at),
-            SyncMoment::Fence { device } => block.order.fence(&mut self.order, place.thread, device),
+        let (order, thread) = (&mut block.order, place.thread);
+        match what {
+            moment::ARRIVE => order.arrive(thread),
+            moment::BARRIER => order.pass_barrier(thread),
+            moment::OPERATION => order.pass_operation(thread, detail),
+            moment::FENCE => order.fence(&mut self.order, thread, detail != 0),
+            moment::NAMED_ARRIVE => order.arrive_named(thread, detail),
+            moment::NAMED => order.pass_named(thread, detail),
+            moment::PHASE_ARRIVE => order.arrive_phase(thread, detail),
+            moment::PHASE => order.pass_phase(thread, detail),
+            moment::CLUSTER_ARRIVE => order.cluster().arrive(now),
+            moment::ARRIVE_THERE => order.cluster().arrive_there(place, detail, now),
             _ => {}
         }
+    }
+
+    pub fn moves(&mut self, runner: usize, places: (usize, usize, usize)) {
+        self.settle();
+        self.regions.moves(runner, places);
     }
 
     /// Says whether the misaligned access is a finding.
@@ -402,7 +392,7 @@ impl AccessChecker {
                 let fixed = shape.statics.locate().unwrap_or((place.shared, 0));
                 let mut add = |name: &str, start: usize, bytes: usize| {
                     let owner = place.runner;
-                    let kind = if name == symbols::GUARD { RegionKind::Guard } else { RegionKind::Shared };
+                    let kind = if name == GUARD { RegionKind::Guard } else { RegionKind::Shared };
                     let region = Region::new(kind, name, start, bytes);
                     self.regions.add(Region { owner, ..region });
                 };

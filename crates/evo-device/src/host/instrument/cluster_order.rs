@@ -1,26 +1,42 @@
-//! What the accesses of a cluster's blocks are numbered for: which are known to be over.
+//! Order between the blocks of a cluster.
+//!
+//! Accesses of a run are numbered. Who passes the cluster's barrier, or a phase for which another block has arrived, knows
+//! all accesses of its cluster up to the number of the last arrival. So a missing barrier is seen, and a thread that
+//! goes on between its arrival and that of others may be claimed to be in order when it is not.
 
 use std::collections::HashMap;
 
-use super::shadow::AccessRecord;
+use super::shadow::{AccessRecord, ThreadPlace};
 
 /// What a block knows of the others of its cluster.
 #[derive(Debug, Default)]
 pub struct ClusterOrder {
     pub blocks: Vec<u32>,
-    pub known: Option<u32>,
-    pub arrived: Option<u32>,
+    pub(super) known: Option<u32>,
+    pub(super) arrived: Option<u32>,
     /// By place of a transaction barrier, as an address and in its shared memory: the number at the latest arrival there
     /// in another block.
-    pub sent: HashMap<(bool, u32), u32>,
+    pub(super) sent: HashMap<(bool, u32), u32>,
 }
 
 /// The later of two numbers, which may have begun anew.
-pub fn later(one: Option<u32>, other: u32) -> Option<u32> {
-    Some(one.filter(|one| one.wrapping_sub(other).cast_signed() >= 0).unwrap_or(other))
+pub(super) fn later(known: Option<u32>, new: u32) -> Option<u32> {
+    Some(known.filter(|known| known.wrapping_sub(new).cast_signed() >= 0).unwrap_or(new))
+}
+
+pub(super) fn keys(place: &ThreadPlace, at: u32) -> [(bool, u32); 2] {
+    [(false, at), (true, at.wrapping_sub(place.shared as u32))]
 }
 
 impl ClusterOrder {
+    pub fn arrive(&mut self, now: u32) {
+        self.arrived = Some(now);
+    }
+
+    pub fn arrive_there(&mut self, place: &ThreadPlace, at: u32, now: u32) {
+        self.sent.extend(keys(place, at).map(|key| (key, now)));
+    }
+
     pub fn covers(&self, earlier: &AccessRecord) -> bool {
         let known = |known: u32| known.wrapping_sub(earlier.number).cast_signed() >= 0;
         self.known.is_some_and(known) && self.blocks.contains(&earlier.block)

@@ -1,8 +1,7 @@
-//! Which of the accesses that the shadow remembers is not in order with a new one.
+//! Which accesses that a cell of the shadow remembers are not in order with a new one.
 
-use super::access::SeenAccess;
 use super::order::{BlockOrder, LaunchOrder};
-use super::shadow::{ANYBODY, AccessKind, AccessRecord, ShadowCell};
+use super::shadow::{ANYBODY, AccessKind, AccessRecord, SeenAccess, ShadowCell};
 
 pub struct Conflict {
     pub other: AccessRecord,
@@ -18,6 +17,7 @@ pub struct Ground<'a> {
     pub shared: bool,
 }
 
+/// Which of the accesses that the cell remembers is not in order with a new one.
 pub fn conflict(order: &mut BlockOrder, cell: &ShadowCell, ground: &Ground<'_>) -> Option<Conflict> {
     let Ground { launch, record, access, shared } = *ground;
     let plain = access.kind == AccessKind::Plain;

@@ -5,10 +5,9 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use serde_json::json;
 
-use super::access::{SeenAccess, ThreadPlace};
 use super::image::ModuleImage;
 use super::regions::{Region, RegionKind};
-use super::shadow::{ANYBODY, AccessRecord};
+use super::shadow::{ANYBODY, AccessRecord, SeenAccess, ThreadPlace};
 
 /// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
 /// thread's stack. `Budget`: more accesses or time than the run may take.

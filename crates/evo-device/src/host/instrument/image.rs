@@ -4,8 +4,10 @@ use std::cell::OnceCell;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicPtr;
 
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+
 use super::lines::LineTable;
-use super::symbols::{self, Variable};
+use crate::symbols::plain_name;
 
 #[derive(Debug)]
 pub struct ModuleImage {
@@ -30,7 +32,7 @@ impl ModuleImage {
         if status == 0 || base == 0 {
             return None;
         }
-        let (shared, globals) = symbols::variables(binary);
+        let (shared, globals) = variables(binary);
         let end = base + span(binary);
         let (binary, lines) = (binary.to_vec(), OnceCell::new());
         Some(ModuleImage { slot, shared, globals, range: (base, end), binary, lines })
@@ -43,7 +45,64 @@ impl ModuleImage {
 }
 
 fn span(binary: &[u8]) -> usize {
-    use object::{Object, ObjectSegment};
     let Ok(file) = object::File::parse(binary) else { return 0 };
     file.segments().map(|segment| (segment.address() + segment.size()) as usize).max().unwrap_or(0)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    /// From the start of the module, or of its thread-local segment.
+    pub offset: usize,
+    pub bytes: usize,
+}
+
+/// The name of a flag by which a compiler initializes a variable once, instead of the variable's own.
+pub const GUARD: &str = "guard variable";
+
+pub fn variables(binary: &[u8]) -> (Vec<Variable>, Vec<Variable>) {
+    let Ok(file) = object::File::parse(binary) else { return Default::default() };
+    let of_kind = |kind: SymbolKind| -> Vec<Variable> {
+        let symbols = file.symbols().filter(|symbol| symbol.kind() == kind && symbol.size() > 0);
+        let read = symbols.filter_map(|symbol| {
+            let mangled = symbol.name().ok()?;
+            let name = readable(mangled);
+            // In a namespace these names are a kernel's own, or those of counters by which blocks that meet at a barrier of
+            // the grid are in order.
+            let is_plain = !mangled.starts_with("_ZN");
+            let is_runtimes = name.contains('.') || (is_plain && name.starts_with("__"));
+            let is_hidden =
+                (kind == SymbolKind::Data && is_runtimes) || (is_plain && name.starts_with("evo_"));
+            let (offset, bytes) = (symbol.address() as usize, symbol.size() as usize);
+            (!is_hidden).then_some(Variable { name, offset, bytes })
+        });
+        read.collect()
+    };
+    (of_kind(SymbolKind::Tls), of_kind(SymbolKind::Data))
+}
+
+fn readable(symbol: &str) -> String {
+    if symbol.starts_with("_ZGV") { GUARD.to_string() } else { plain_name(symbol) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_become_the_names_of_the_source() {
+        let check = |symbol: &str, expected: &str| assert_eq!(readable(symbol), expected);
+        check("counter", "counter");
+        check("_ZL5table", "table");
+        check("_ZZ1kPKfPfiPViE4tile", "tile");
+        check("_ZZ4gemmILi16EEvPfE6tile_a", "tile_a");
+        check("_ZZ4gemmPfE4tile_0", "tile");
+        check("_ZZ4gemmPfE6tile_0", "tile_0");
+        check("_ZZ4gemmILi8EEvPfE4tile", "tile");
+        check("_ZZ2k6E4tile", "tile");
+        check("_ZZ1kPK6__halfPKfS3_E4tile", "tile");
+        check("_ZZ1kPKfPKiPfS3_E4tile", "tile");
+        check("_ZStrange", "_ZStrange");
+        check("_ZGVZ4gemmPfE4tile", GUARD);
+    }
 }

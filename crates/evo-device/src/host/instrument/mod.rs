@@ -1,6 +1,5 @@
 //! Checks on every access of an instrumented variant: bounds, alignment, races, memory that nobody wrote.
 
-mod access;
 mod checker;
 mod cluster_order;
 mod clusters;
@@ -11,7 +10,6 @@ mod lines;
 mod order;
 mod regions;
 mod shadow;
-mod symbols;
 mod table;
 mod unfenced;
 

@@ -35,6 +35,10 @@ impl Region {
         Region { kind, name: name.to_string(), start, bytes, owner: 0, shadow: Shadow::new(bytes) }
     }
 
+    fn is_shared(&self) -> bool {
+        matches!(self.kind, RegionKind::Shared | RegionKind::Guard)
+    }
+
     pub fn end(&self) -> usize {
         self.start + self.bytes
     }
@@ -56,23 +60,28 @@ impl Regions {
     }
 
     pub fn remove_shared(&mut self, owner: usize) {
-        let shared = |own: &Region| matches!(own.kind, RegionKind::Shared | RegionKind::Guard);
-        self.list.retain(|own| !shared(own) || own.owner != owner);
+        self.list.retain(|region| !region.is_shared() || region.owner != owner);
         self.last = 0;
     }
 
-    pub fn change(&mut self, change: impl FnMut(&mut Region)) {
-        self.list.iter_mut().for_each(change);
+    /// Static shared memory of a block changes places, because another of its cluster has its turn.
+    pub fn moves(&mut self, owner: usize, (from, to, bytes): (usize, usize, usize)) {
+        for region in self.list.iter_mut().filter(|region| region.is_shared() && region.owner == owner) {
+            let offset = region.start.wrapping_sub(from);
+            if offset < bytes {
+                region.start = to + offset;
+            }
+        }
         self.last = 0;
     }
 
     pub fn remove_heap(&mut self, start: usize) {
-        self.list.retain(|own| own.kind != RegionKind::Heap || own.start != start);
+        self.list.retain(|region| region.kind != RegionKind::Heap || region.start != start);
         self.last = 0;
     }
 
     pub fn find(&mut self, address: usize) -> Option<usize> {
-        let holds = |own: &Region| address.wrapping_sub(own.start) < own.bytes;
+        let holds = |region: &Region| address.wrapping_sub(region.start) < region.bytes;
         if self.list.get(self.last).is_some_and(holds) {
             return Some(self.last);
         }
@@ -81,11 +90,11 @@ impl Regions {
     }
 
     pub fn nearest(&self, address: usize) -> Option<&Region> {
-        let distance = |own: &&Region| match address < own.start {
-            true => own.start - address,
-            false => (address + 1).saturating_sub(own.end()),
+        let distance = |region: &&Region| match address < region.start {
+            true => region.start - address,
+            false => (address + 1).saturating_sub(region.end()),
         };
-        self.list.iter().min_by_key(distance).filter(|own| distance(own) <= NEAR)
+        self.list.iter().min_by_key(distance).filter(|region| distance(region) <= NEAR)
     }
 
     pub fn get(&self, position: usize) -> &Region {

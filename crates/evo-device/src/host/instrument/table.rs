@@ -2,9 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::access::{SeenAccess, ThreadPlace};
-use super::checker::{AccessChecker, Reply, SyncMoment};
-use super::shadow::AccessKind;
+use super::checker::{AccessChecker, Reply};
+use super::shadow::{AccessKind, SeenAccess, ThreadPlace};
 use crate::host::fiber::ThreadRecord;
 
 const WRITE: u32 = 1;
@@ -101,22 +100,7 @@ extern "C" fn on_sync(
     moment: u32,
     detail: u32,
 ) {
-    let moment = match moment {
-        0 => SyncMoment::Begin,
-        1 => SyncMoment::Arrive,
-        2 => SyncMoment::Barrier,
-        3 => SyncMoment::Operation { lanes: detail },
-        4 => SyncMoment::Fence { device: detail != 0 },
-        6 => SyncMoment::NamedArrive { number: detail },
-        7 => SyncMoment::Named { number: detail },
-        8 => SyncMoment::PhaseArrive { place: detail },
-        9 => SyncMoment::Phase { place: detail },
-        10 => SyncMoment::ClusterArrive,
-        11 => SyncMoment::Cluster,
-        12 => SyncMoment::ArriveThere { place: detail },
-        _ => SyncMoment::End,
-    };
-    lock(checker).sync(&place(record), moment);
+    lock(checker).sync(&place(record), moment, detail);
 }
 
 extern "C" fn on_misaligned(

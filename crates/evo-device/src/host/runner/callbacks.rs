@@ -2,8 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::hopper::{on_bulk, on_group, on_mbarrier};
-use super::named::Arrival;
+use super::operations::on_operation;
 use super::switch::{fail, runner_of, wait};
 use crate::host::fiber::{Runtime, ThreadRecord};
 use crate::host::warp::{WaitPoint, barrier, operation};
@@ -14,12 +13,7 @@ pub static RUNTIME: Runtime = Runtime {
     stop: on_stop,
     print: on_print,
     relax: on_relax,
-    copy: on_copy,
-    named: on_named,
-    is_shared: on_is_shared,
-    mbarrier: on_mbarrier,
-    bulk: on_bulk,
-    group: on_group,
+    operation: on_operation,
 };
 
 /// Bytes shown per launch and processor thread; the rest is dropped, as a GPU's buffer drops it.
@@ -136,76 +130,6 @@ extern "C" fn on_print(record: *mut ThreadRecord, text: *const c_char, bytes: us
         // SAFETY: the descriptor is the process's standard error, the buffer is alive.
         unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
     }
-}
-
-mod copy {
-    pub const ISSUE: i32 = 0;
-    pub const COMMIT: i32 = 1;
-    pub const DUE: i32 = 2;
-    pub const LANDED: i32 = 3;
-}
-
-extern "C" fn on_copy(record: *mut ThreadRecord, what: i32, to: usize, detail: usize, bytes: u32) -> u64 {
-    // SAFETY: the scheduler is suspended while a fiber runs; the queue is the calling thread's own.
-    let queue = unsafe { &mut (&mut (*runner_of(record)).copies)[(*record).linear as usize] };
-    match what {
-        copy::ISSUE => {
-            // SAFETY: the header passes the address of 16 bytes.
-            let data = unsafe { *(detail as *const [u8; 16]) };
-            queue.issue(to, data, bytes);
-            0
-        }
-        copy::COMMIT => {
-            queue.commit();
-            0
-        }
-        copy::DUE => {
-            let due = queue.due(bytes);
-            // SAFETY: the header passes the address of a pointer, and reads the copies before it asks anything else.
-            unsafe { *(detail as *mut *const super::copies::PendingCopy) = due.as_ptr() };
-            due.len() as u64
-        }
-        copy::LANDED => {
-            queue.landed(detail);
-            0
-        }
-        _ => 0,
-    }
-}
-
-extern "C" fn on_named(record: *mut ThreadRecord, waits: i32, line: i32, number: u32, threads: u32) -> u64 {
-    let runner = runner_of(record);
-    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
-    let arrival = unsafe {
-        let this = &mut *runner;
-        let arrival = this.named[number as usize].arrive(threads);
-        let thread = (*record).linear;
-        let warp = &mut this.warps[thread as usize / 32];
-        match arrival {
-            Arrival::Early if waits != 0 => {
-                warp.at_named |= 1 << (thread % 32);
-                let lane = &mut warp.lanes[thread as usize % 32];
-                lane.fiber = (*record).fiber as u32;
-                lane.place = WaitPoint { kind: operation::BAR_SYNC, line, mask: number };
-            }
-            Arrival::Last => this.release_named(number),
-            _ => {}
-        }
-        arrival
-    };
-    match arrival {
-        Arrival::Differs { expected } => u64::from(expected),
-        Arrival::Early if waits != 0 => {
-            wait(record);
-            0
-        }
-        _ => 0,
-    }
-}
-
-extern "C" fn on_is_shared(record: *mut ThreadRecord, address: usize, bytes: usize) -> u64 {
-    // SAFETY: the scheduler is suspended while a fiber runs.
-    u64::from(unsafe { (*runner_of(record)).is_shared(address, bytes) })
 }
 
 extern "C" fn on_relax(record: *mut ThreadRecord) {

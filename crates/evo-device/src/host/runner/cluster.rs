@@ -10,14 +10,14 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use serde_json::json;
 
+use super::call::{Answer, Call};
 use super::cluster_place::{ClusterPlace, RemoteUse};
 use super::order::of_cluster;
 use super::scheduler::Runner;
-use super::switch::{fail, runner_of, wait};
+use super::switch::{runner_of, wait};
 use crate::host::divergence;
 use crate::host::fiber::ThreadRecord;
-use crate::host::stop::ILLEGAL;
-use crate::host::warp::{WaitPoint, WarpLane, lanes, operation};
+use crate::host::warp::{WarpLane, lanes, operation};
 
 /// What threads wait for that wait for the cluster's barrier, which has no address.
 const CLUSTER: u64 = 1;
@@ -29,34 +29,6 @@ pub trait ClusterTurns {
     fn end(&mut self, rank: usize) -> Result<(), DeviceError>;
 }
 
-pub(super) mod request {
-    pub const ARRIVE: i32 = 10;
-    pub const WAIT: i32 = 11;
-    pub const RANK: i32 = 12;
-    pub const SIZE: i32 = 13;
-    pub const MAPA: i32 = 14;
-    pub const USE: i32 = 15;
-    pub const ARRIVE_THERE: i32 = 16;
-}
-
-pub(super) fn on_cluster(record: *mut ThreadRecord, what: i32, line: i32, at: usize, detail: u64) -> u64 {
-    // SAFETY: the scheduler is suspended while a fiber runs; the reference ends before the switch.
-    let place = unsafe { &(*runner_of(record)).cluster };
-    match what {
-        request::ARRIVE | request::WAIT => return barrier(record, what, line),
-        request::RANK => return place.rank as u64,
-        request::SIZE => return place.members.len() as u64,
-        _ => {}
-    }
-    let done = match what {
-        request::MAPA => mapa(runner_of(record), at, detail),
-        request::ARRIVE_THERE => arrive_there(record, line, at, detail),
-        request::USE => use_there(record, line, at, detail as usize),
-        _ => Ok(0),
-    };
-    done.unwrap_or_else(|text| fail(record, ILLEGAL, line, &text))
-}
-
 fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
     // SAFETY: the scheduler is suspended while a fiber runs, and gave each block its cluster.
     let members = unsafe { &(*runner).cluster.members };
@@ -66,11 +38,12 @@ fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
     })
 }
 
-fn mapa(runner: *mut Runner, own: usize, rank: u64) -> Result<u64, String> {
-    let there = member(runner, rank)?;
+pub(super) fn mapa(call: &mut Call) -> Answer {
+    let runner = runner_of(call.record);
+    let there = member(runner, call.detail)?;
     // SAFETY: as for `member`; neither reference outlives its expression.
     unsafe {
-        let local = translated(runner, own, there);
+        let local = translated(runner, call.at, there);
         Ok((*there).storage(local) as u64)
     }
 }
@@ -117,32 +90,32 @@ fn demand_alive(runner: *mut Runner, there: *mut Runner) -> Result<(), String> {
     Ok(())
 }
 
-fn use_there(record: *mut ThreadRecord, line: i32, at: usize, bytes: usize) -> Result<u64, String> {
-    let runner = runner_of(record);
+pub(super) fn use_there(call: &mut Call) -> Answer {
+    let (runner, at, bytes) = (runner_of(call.record), call.at, call.detail as usize);
     // SAFETY: as for `member`; each block is looked at alone.
     unsafe {
         let holds = |there: &&*mut Runner| (***there).stores(at, bytes);
         let Some(there) = (*runner).cluster.members.iter().find(holds).copied() else {
             return Err(
-                "an access of a cluster's shared memory is not inside that of any of its blocks".to_string()
+                "an access of a cluster's shared memory is not inside that of any of its blocks".into()
             );
         };
         if there != runner {
             demand_alive(runner, there)?;
-            let user = ((*runner).cluster.rank, (*record).linear);
-            (*there).cluster.uses.insert(user, RemoteUse { line, arrival: None });
+            let user = ((*runner).cluster.rank, call.thread as u32);
+            (*there).cluster.uses.insert(user, RemoteUse { line: call.line, arrival: None });
         }
     }
     Ok(0)
 }
 
-fn arrive_there(record: *mut ThreadRecord, line: i32, own: usize, rank: u64) -> Result<u64, String> {
-    let runner = runner_of(record);
-    let there = member(runner, rank)?;
+pub(super) fn arrive_there(call: &mut Call) -> Answer {
+    let runner = runner_of(call.record);
+    let there = member(runner, call.detail)?;
     demand_alive(runner, there)?;
     // SAFETY: as for `member`; the other block is not this one, and its threads are suspended.
     unsafe {
-        let at = translated(runner, own, there);
+        let at = translated(runner, call.at, there);
         let memory = *((*there).storage(at) as *const u64);
         let user = (*runner).cluster.rank;
         let there = &mut *there;
@@ -152,8 +125,8 @@ fn arrive_there(record: *mut ThreadRecord, line: i32, own: usize, rank: u64) -> 
         }
         // It says that this block is done with what it used before.
         there.cluster.uses.retain(|(rank, _), own| *rank != user || own.arrival.is_some());
-        let own = RemoteUse { line, arrival: Some((at, phase)) };
-        there.cluster.uses.insert((user, (*record).linear), own);
+        let own = RemoteUse { line: call.line, arrival: Some((at, phase)) };
+        there.cluster.uses.insert((user, call.thread as u32), own);
     }
     Ok(0)
 }
@@ -173,44 +146,36 @@ pub(super) fn landing_place(
     unsafe { Ok((there, translated(runner, to, there), translated(runner, barrier, there))) }
 }
 
-fn barrier(record: *mut ThreadRecord, what: i32, line: i32) -> u64 {
-    let runner = runner_of(record);
-    // SAFETY: the scheduler is suspended while a fiber runs; references end before the switch.
-    let phase = unsafe {
-        let thread = (*record).linear;
-        let passed = &mut (&mut (*runner).hopper.queues)[thread as usize].cluster_halves;
-        let arrives = what == request::ARRIVE;
-        if passed.is_multiple_of(2) != arrives {
-            fail(record, ILLEGAL, line, "cluster_arrive and cluster_wait are not called in turn");
-        }
-        *passed += 1;
-        let phase = (*passed - 1) / 2;
-        if arrives {
-            arrive(runner, thread);
-            return 0;
-        }
-        phase
-    };
-    // SAFETY: as above.
-    while unsafe { phase_of(runner) } <= phase {
-        // SAFETY: as above.
-        unsafe {
-            let thread = (*record).linear as usize;
-            let warp = &mut (&mut (*runner).warps)[thread / 32];
-            warp.at_phase |= 1 << (thread % 32);
-            let lane = &mut warp.lanes[thread % 32];
-            lane.fiber = (*record).fiber as u32;
-            lane.place = WaitPoint { kind: operation::CLUSTER, line, mask: 0 };
-            lane.value = CLUSTER;
-        }
-        wait(record);
+/// The number of the barrier, of which threads call both halves in turn.
+fn half(call: &Call, arrives: bool) -> Result<u32, &'static str> {
+    let passed = &mut call.runner().hopper.queues[call.thread].cluster_halves;
+    if passed.is_multiple_of(2) != arrives {
+        return Err("cluster_arrive and cluster_wait are not called in turn");
     }
-    0
+    *passed += 1;
+    Ok((*passed - 1) / 2)
+}
+
+pub(super) fn arrive(call: &mut Call) -> Answer {
+    half(call, true)?;
+    // SAFETY: the scheduler is suspended while a fiber runs, and no reference to a block is alive.
+    unsafe { count_arrival(runner_of(call.record), call.thread as u32) };
+    Ok(0)
+}
+
+pub(super) fn wait_for_all(call: &mut Call) -> Answer {
+    let phase = half(call, false)?;
+    // SAFETY: the scheduler is suspended while a fiber runs.
+    while unsafe { phase_of(runner_of(call.record)) } <= phase {
+        call.will_wait(operation::CLUSTER, 0, |warp| &mut warp.at_phase).value = CLUSTER;
+        wait(call.record);
+    }
+    Ok(0)
 }
 
 /// # Safety
 /// The scheduler is suspended, and no reference to a block of the cluster is alive.
-unsafe fn arrive(runner: *mut Runner, thread: u32) {
+unsafe fn count_arrival(runner: *mut Runner, thread: u32) {
     // SAFETY: as the caller promises; each block is looked at alone.
     unsafe {
         let (members, rank) = ((*runner).cluster.members.clone(), (*runner).cluster.rank);
@@ -229,7 +194,7 @@ unsafe fn arrive(runner: *mut Runner, thread: u32) {
 }
 
 /// # Safety
-/// As for [`arrive`].
+/// As for [`count_arrival`].
 unsafe fn release(members: &[*mut Runner]) {
     // SAFETY: as the caller promises.
     unsafe {

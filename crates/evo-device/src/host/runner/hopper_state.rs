@@ -5,13 +5,13 @@ use evo_protocol::verdict::VerdictKind;
 use serde_json::json;
 
 use super::async_view::AsyncView;
-use super::bulk::BulkQueue;
+use super::copies::BulkQueue;
 use super::mbarrier::TransactionBarriers;
 use super::warpgroup::{ProductThread, Warpgroup};
 
 /// Waits in vain of all threads, one behind the other, before a block counts as stuck: a thread may try one barrier
 /// and another in turn.
-pub const VAIN_TRIES: u32 = 64;
+pub(super) const VAIN_TRIES: u32 = 64;
 
 #[derive(Debug, Default)]
 pub struct HopperState {

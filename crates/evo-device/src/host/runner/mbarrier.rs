@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::bulk::BulkLoad;
+use super::copies::BulkLoad;
 
 /// Most arrivals of a phase, and most bytes that are outstanding (PTX ISA, "Contents of the mbarrier object").
 const COUNT_MAX: u64 = (1 << 20) - 1;

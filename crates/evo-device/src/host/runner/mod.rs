@@ -1,15 +1,15 @@
 //! Runs the blocks of a launch on one processor thread, with fibers for the threads of a block.
 
 mod async_view;
-mod bulk;
+mod call;
 mod callbacks;
 mod cluster;
 mod cluster_place;
 mod copies;
-mod hopper;
 mod hopper_state;
 mod mbarrier;
 mod named;
+mod operations;
 mod order;
 mod residue;
 mod scheduler;

@@ -6,71 +6,20 @@ use std::sync::atomic::AtomicU64;
 
 use evo_protocol::worker::{Frame, Response};
 
+use super::fixtures::{Case, parse};
 use super::*;
 
 const CASE: &str = "EVO_HOST_FAULT_CASE";
 const OUTPUT: &str = "EVO_HOST_FAULT_OUTPUT";
 
-/// A kernel `k(const float* in, float* out, int n)` with 100 floats in each buffer.
-const CASES: &[(&str, &str, &str)] = &[
-    (
-        "write",
-        "if (threadIdx.x == 3) out[104 + blockIdx.x] = 1;",
-        "oob_write: thread 3,0,0 of block 0,0,0 writes 16 bytes behind the end of `out` (400 bytes long)",
-    ),
-    (
-        "read",
-        "__syncthreads(); if (threadIdx.x == 0) out[0] = in[1000];",
-        "oob_read: thread 0,0,0 of block 0,0,0 reads 3600 bytes behind the end of `in` (400 bytes long)",
-    ),
-    (
-        // Two pages back, because the rest of the first page is mapped and only checked afterwards.
-        "before",
-        "out[0] = in[-2048 + (int)threadIdx.x];",
-        "oob_read: thread 0,0,0 of block 0,0,0 reads 8192 bytes before the start of `in`",
-    ),
-    (
-        "shared",
-        "extern __shared__ float s[]; s[4 * threadIdx.x] = 1;",
-        "oob_write:shared: thread 4,0,0 of block 0,0,0 writes directly behind the end of `dynamic shared memory` (64 bytes long)",
-    ),
-    (
-        "protected",
-        "if (threadIdx.x == 5) ((float*)in)[7] = 1;",
-        "input_mutated: thread 5,0,0 of block 0,0,0 writes to input `in`, 28 bytes from its start",
-    ),
-    (
-        "behind_protected",
-        "((float*)in)[-1] = 1;",
-        "oob_write: thread 0,0,0 of block 0,0,0 writes 4 bytes before the start of `in`",
-    ),
-    (
-        "stack",
-        "volatile char big[200000]; big[n] = 1; out[0] = big[n];",
-        "crash_stack: thread 0,0,0 of block 0,0,0 overflows its stack",
-    ),
-    (
-        "null",
-        "*(volatile int*)0 = n;",
-        "crash_illegal_address: thread 0,0,0 of block 0,0,0 uses an address outside all buffers",
-    ),
-    (
-        "misaligned",
-        "*(float4*)(out + 1) = *(const float4*)(in + 2);",
-        "crash_misaligned: thread 0,0,0 of block 0,0,0 uses a misaligned address for a vector access",
-    ),
-    (
-        "divide",
-        "out[0] = 5 / (n - 100);",
-        "crash_other:divide: thread 0,0,0 of block 0,0,0 divides an integer by zero",
-    ),
-];
+fn cases() -> Vec<Case> {
+    parse(include_str!("data/own_process/faults.cu")).1
+}
 
-fn run_case(case: &str, output: &str) {
+fn run_case(name: &str, output: &str) {
     static REQUEST: AtomicU64 = AtomicU64::new(42);
-    let (_, body, _) = CASES.iter().find(|(name, ..)| *name == case).unwrap();
-    let text = format!("__global__ void k(const float* in, float* out, int n) {{ {body} }}");
-    let mut bench = Bench::new(&text, "k");
+    let case = cases().into_iter().find(|case| case.name == name).unwrap();
+    let mut bench = Bench::new(&case.source("k", &case.rows[0]), "k");
     let (x, y) = (bench.buffer("in", &[1f32; 100]), bench.buffer("out", &[0f32; 100]));
     bench.device.protect(x, true).unwrap();
     let file = std::fs::File::create(output).unwrap();
@@ -85,10 +34,10 @@ fn faults_are_named_in_last_words() {
     }
     let folder = tempfile::tempdir().unwrap();
     let name = "host::tests::faults::faults_are_named_in_last_words";
-    for (case, _, expected) in CASES {
-        let output = folder.path().join(case);
+    for Case { name: case, rows, .. } in cases() {
+        let output = folder.path().join("words");
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]).env(CASE, case).env(OUTPUT, &output);
+        command.args(["--exact", name, "--nocapture"]).env(CASE, &case).env(OUTPUT, &output);
         let status = command.output().unwrap();
         assert_eq!(status.status.code(), Some(139), "{case}: {status:?}");
         let line = std::fs::read_to_string(&output).unwrap();
@@ -96,7 +45,7 @@ fn faults_are_named_in_last_words() {
         assert_eq!(frame.id, 42);
         let Response::Fault { error } = frame.body else { panic!("{case}: {line}") };
         let cause = error.cause.as_deref().map_or(String::new(), |cause| format!(":{cause}"));
-        assert_eq!(format!("{}{cause}: {}", error.kind, error.message), *expected);
+        assert_eq!(format!("{}{cause} | {}", error.kind, error.message), rows[0].finds);
         assert!(error.sticky);
     }
 }

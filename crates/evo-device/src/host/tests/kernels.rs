@@ -1,11 +1,9 @@
-//! Whole kernels: addition, transposition, reduction, dynamic memory, atomics, and what loading refuses.
+//! Modules: what loading and launching refuse, what samples count, and what shared memory is counted.
 
-use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
 use super::*;
-use crate::device::SampleOrder;
 
 const ADD: &str = r#"
 extern "C" __global__ void __launch_bounds__(256) add(const float* __restrict__ a, const float* b, float* c, int n) {
@@ -14,31 +12,18 @@ extern "C" __global__ void __launch_bounds__(256) add(const float* __restrict__ 
 "#;
 
 #[test]
-fn vectors_are_added_by_many_blocks() {
+fn a_module_echoes_its_source_and_its_samples_are_times_of_one_call() {
     let mut bench = Bench::new(ADD, "add");
-    let a: Vec<f32> = (0..10_000).map(|i| i as f32).collect();
-    let (x, y) = (bench.buffer("a", &a), bench.buffer("b", &a));
-    let z = bench.buffer("c", &vec![0f32; a.len()]);
-    bench.run(7, 256, 0, vec![buffer(x), buffer(y), buffer(z), int(10_000)]).unwrap();
-    let expected: Vec<f32> = a.iter().map(|value| 2.0 * value).collect();
-    assert_eq!(bench.values::<f32>(z), expected);
-    assert_eq!(bench.device.check_guards().unwrap(), []);
     let hash = ContentHash::of(ADD.as_bytes()).to_string();
     assert_eq!(bench.device.echo(bench.module).unwrap(), Some(hash));
-}
-
-#[test]
-fn samples_are_times_of_one_call() {
-    let mut bench = Bench::new(ADD, "add");
     let x = bench.buffer("a", &vec![1f32; 1000]);
     let bound = bench.bound(4, 32, 0, vec![buffer(x), buffer(x), buffer(x), int(1000)]);
     for mode in [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager] {
-        let rotation = &[vec![bound.clone()]];
-        let order = SampleOrder { rotation, mode, samples: 3, batch: 4, untouched: false };
-        let times = bench.device.sample(bench.module, order).unwrap();
+        let times = bench.sample(&bound, mode, 3, 4);
         assert_eq!(times.len(), 3);
         assert!(times.iter().all(|time| *time > 0.0));
     }
+    assert_eq!(bench.device.check_guards().unwrap(), []);
 }
 
 #[test]
@@ -46,24 +31,21 @@ fn every_call_is_whole_whether_threads_were_awake_or_not() {
     let text = "__global__ void k(int* out) { if (threadIdx.x == 0) atomicAdd(out, 1); }";
     let mut bench = Bench::new(text, "k");
     let out = bench.buffer("out", &[0i32; 1]);
-    let (several, one) = (bench.bound(7, 32, 0, vec![buffer(out)]), bench.bound(1, 32, 0, vec![buffer(out)]));
-    let mut blocks = 0;
+    let mut expected = 0;
     for turn in 0..60 {
         let mode = [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager][turn % 3];
         let batch = if mode == TimingMode::Hot { 2 } else { 1 };
-        for (bound, own) in [(&several, 7), (&one, 1)] {
-            let rotation = &[vec![bound.clone()]];
-            let order = SampleOrder { rotation, mode, samples: 2, batch, untouched: false };
-            bench.device.sample(bench.module, order).unwrap();
-            bench.device.launch(bench.module, std::slice::from_ref(bound)).unwrap();
-            blocks += own * (2 * batch as i32 + 1);
+        for blocks in [7, 1] {
+            bench.sample(&bench.bound(blocks, 32, 0, vec![buffer(out)]), mode, 2, batch);
+            bench.run(blocks, 32, 0, vec![buffer(out)]).unwrap();
+            expected += blocks as i32 * (2 * batch as i32 + 1);
         }
         if turn % 4 == 0 {
             // Longer than any thread looks for work before it sleeps.
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }
-    assert_eq!(bench.values::<i32>(out), [blocks]);
+    assert_eq!(bench.values::<i32>(out), [expected]);
 }
 
 #[test]
@@ -115,128 +97,44 @@ fn modules_are_told_apart_after_others_were_unloaded() {
 }
 
 #[test]
-fn a_tiled_transpose_uses_static_shared_memory() {
+fn static_shared_memory_is_counted_per_entry() {
     let text = r#"
-    template <int TILE> __device__ void move(const float* x, float* y, int rows, int columns) {
-        __shared__ float tile[TILE][TILE + 1];
-        int column = blockIdx.x * TILE + threadIdx.x, row = blockIdx.y * TILE + threadIdx.y;
-        if (row < rows && column < columns) tile[threadIdx.y][threadIdx.x] = x[row * columns + column];
-        __syncthreads();
-        int out_row = blockIdx.x * TILE + threadIdx.y, out_column = blockIdx.y * TILE + threadIdx.x;
-        if (out_row < columns && out_column < rows) y[out_row * rows + out_column] = tile[threadIdx.x][threadIdx.y];
+    __device__ float shared_by_all(int t) { __shared__ float c[100]; c[t % 100] = t; __syncthreads(); return c[t % 100]; }
+    extern "C" __global__ void a(float* out) {
+        __shared__ float tile[7500]; tile[threadIdx.x] = 1; __syncthreads(); out[threadIdx.x] = tile[threadIdx.x ^ 1] + shared_by_all(threadIdx.x);
     }
-    __global__ void transpose(const float* x, float* y, int rows, int columns) { move<16>(x, y, rows, columns); }
+    template <int COUNT> __global__ void b(float* out) {
+        __shared__ float tile[COUNT]; tile[threadIdx.x] = 2; __syncthreads(); out[threadIdx.x] = tile[threadIdx.x ^ 1] + shared_by_all(threadIdx.x);
+    }
+    namespace ns { __global__ void c(float* out) { __shared__ float tile[6000]; tile[threadIdx.x] = 3; __syncthreads(); out[threadIdx.x] = tile[threadIdx.x ^ 1]; } }
     "#;
-    let mut bench = Bench::new(text, "transpose");
-    // Neither is a multiple of the tile, so that the tiles at the edges are cut.
-    let (rows, columns) = (37, 50);
-    let x: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
-    let (from, to) = (bench.buffer("x", &x), bench.buffer("y", &vec![-1f32; x.len()]));
-    let mut bound = bench.bound(4, 16, 0, vec![buffer(from), buffer(to), int(rows), int(columns)]);
-    (bound.grid, bound.block) = ([4, 3, 1], [16, 16, 1]);
-    bench.device.launch(bench.module, std::slice::from_ref(&bound)).unwrap();
-    let y = bench.values::<f32>(to);
-    for (at, value) in y.iter().enumerate() {
-        let (row, column) = (at as i32 / rows, at as i32 % rows);
-        assert_eq!(*value, x[(column * columns + row) as usize]);
+    let entries = ["a", "b<64>", "b<7600>", "ns::c"];
+    let names = entries.map(String::from);
+    let mut device = HostDevice::with_threads(1).unwrap();
+    let module = device.load(&compile(text, &entries), &names).unwrap();
+    let mut bench = Bench { device, module, entry: String::new() };
+    let out = bench.buffer("out", &[0f32; 32]);
+    for (entry, bytes, value) in
+        [("a", 30_400, 1.0), ("b<64>", 30_800, 2.0), ("b<7600>", 30_800, 2.0), ("ns::c", 24_400, 3.0)]
+    {
+        bench.entry = entry.to_string();
+        let bound = bench.bound(1, 32, 0, vec![buffer(out)]);
+        assert_eq!(
+            bench.device.attributes(bench.module, &bound).unwrap().shared_static_bytes,
+            bytes,
+            "{entry}"
+        );
+        bench.device.launch(bench.module, &[bound]).unwrap();
+        assert_eq!(bench.values::<f32>(out)[0], value);
     }
-    assert_eq!(bench.device.attributes(bench.module, &bound).unwrap().shared_static_bytes, 16 * 17 * 4);
 }
 
 #[test]
-fn a_block_reduction_by_shuffles_and_atomics_sums() {
-    let text = r#"
-    __device__ __forceinline__ float warp_sum(float v) {
-        #pragma unroll
-        for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
-        return v;
-    }
-    __global__ void sum(const float* x, float* out, int n) {
-        __shared__ float part[32];
-        float s = 0;
-        for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) s += x[i];
-        s = warp_sum(s);
-        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        if (lane == 0) part[warp] = s;
-        __syncthreads();
-        if (warp == 0) {
-            s = lane < blockDim.x / 32 ? part[lane] : 0.0f;
-            s = warp_sum(s);
-            if (lane == 0) atomicAdd(out, s);
-        }
-    }
-    "#;
-    let mut bench = Bench::new(text, "sum");
-    let x: Vec<f32> = (0..5000).map(|i| (i % 7) as f32).collect();
-    let (input, output) = (bench.buffer("x", &x), bench.buffer("out", &[0f32]));
-    bench.run(9, 256, 0, vec![buffer(input), buffer(output), int(5000)]).unwrap();
-    assert_eq!(bench.values::<f32>(output), [x.iter().sum::<f32>()]);
-}
-
-#[test]
-fn dynamic_shared_memory_arrives_poisoned_and_ends_where_it_was_asked_to() {
-    let text = r#"
-    extern __shared__ __align__(16) unsigned words[];
-    __global__ void k(unsigned* out, int n) {
-        extern __shared__ float again[];
-        out[threadIdx.x] = words[threadIdx.x];
-        __syncthreads();
-        again[threadIdx.x] = (float)threadIdx.x;
-        __syncthreads();
-        out[n + threadIdx.x] = (unsigned)again[n - 1 - threadIdx.x];
-    }
-    "#;
+fn a_module_can_be_sampled_after_damage_to_shared_memory() {
+    let text = "__global__ void k(int n) { extern __shared__ int s[]; s[n] = 1; }";
     let mut bench = Bench::new(text, "k");
-    let out = bench.buffer("out", &[0u32; 128]);
-    bench.run(2, 64, 256, vec![buffer(out), int(64)]).unwrap();
-    let values = bench.values::<u32>(out);
-    assert!(values[..64].iter().all(|word| *word == u32::MAX));
-    assert!(values[64..].iter().enumerate().all(|(at, value)| *value == 63 - at as u32));
-    let error = bench.run(1, 64, 228 * 1024, vec![buffer(out), int(64)]).unwrap_err();
-    assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::LaunchFail, Some("smem")));
-}
-
-#[test]
-fn static_shared_memory_is_poisoned_before_every_block() {
-    let text = r#"
-    __global__ void k(unsigned* out) {
-        __shared__ unsigned word;
-        if (threadIdx.x == 0) { out[blockIdx.x] = word; word = 7; }
-    }
-    "#;
-    let mut bench = Bench::new(text, "k");
-    let out = bench.buffer("out", &[0u32; 8]);
-    bench.run(8, 32, 0, vec![buffer(out)]).unwrap();
-    assert_eq!(bench.values::<u32>(out), [u32::MAX; 8]);
-}
-
-#[test]
-fn atomics_meet_across_blocks() {
-    let text = r#"
-    __global__ void k(int* add, unsigned* inc, int* max, unsigned long long* wide, double* real, int* cas) {
-        int i = blockIdx.x * blockDim.x + threadIdx.x;
-        atomicAdd(add, 1);
-        atomicInc(inc, 9);
-        atomicMax(max, i);
-        atomicAdd(wide, 1ull << 33);
-        atomicAdd(real, 0.5);
-        atomicCAS(&cas[i % 4], 0, i);
-    }
-    "#;
-    let mut bench = Bench::new(text, "k");
-    let add = bench.buffer("add", &[0i32]);
-    let inc = bench.buffer("inc", &[0u32]);
-    let max = bench.buffer("max", &[-1i32]);
-    let (wide, real) = (bench.buffer("wide", &[0u64]), bench.buffer("real", &[0f64]));
-    let cas = bench.buffer("cas", &[0i32; 4]);
-    let arguments = [add, inc, max, wide, real, cas].map(buffer).to_vec();
-    bench.run(50, 101, 0, arguments).unwrap();
-    assert_eq!(bench.values::<i32>(add), [5050]);
-    assert_eq!(bench.values::<u32>(inc), [0]);
-    assert_eq!(bench.values::<i32>(max), [5049]);
-    assert_eq!(bench.values::<u64>(wide), [5050 << 33]);
-    assert_eq!(bench.values::<f64>(real), [2525.0]);
-    for (at, value) in bench.values::<i32>(cas).into_iter().enumerate() {
-        assert!(value != 0 && value % 4 == at as i32);
-    }
+    let error = bench.run(1, 32, 100, vec![int(25)]).unwrap_err();
+    assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::OobWrite, Some("shared")));
+    let bound = bench.bound(1, 32, 100, vec![int(25)]);
+    assert_eq!(bench.sample(&bound, TimingMode::Hot, 1, 1).len(), 1);
 }

@@ -1,41 +1,35 @@
-//! Kernels compiled by the system's compiler and run here: one file a subject.
+//! Kernels compiled by the system's compiler and run here: most of them are fixtures, the rest has a file a subject.
 
-mod clusters;
 mod conditions;
-mod cuda_library;
 mod faults;
-mod functions;
-mod groups;
-mod headers;
-mod hopper;
-mod instrument;
+mod fixtures;
 mod kernels;
-mod library;
-mod matrices;
 mod numerics;
-mod ptx;
-mod shared_zones;
 mod slices;
-mod sync;
 mod tensor_maps;
 mod variables;
-mod watched_library;
+mod watched;
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use evo_protocol::binary::KernelSource;
 use evo_protocol::device::DeviceError;
+use evo_protocol::measurement::TimingMode;
 
 use super::{HostDevice, initializers, translate};
-use crate::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions};
+use crate::device::{
+    BlockTurns, BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions,
+    SampleOrder, Watch, WatchedBuffer, WatchedContents,
+};
 
 fn compile(text: &str, entries: &[&str]) -> Vec<u8> {
-    compile_as(text, entries, false)
+    compile_as(text, entries, false).unwrap()
 }
 
-fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
+fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Result<Vec<u8>, String> {
     static INCLUDE: OnceLock<tempfile::TempDir> = OnceLock::new();
     let include = INCLUDE.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -70,20 +64,24 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Vec<u8> {
         let mut command = Command::new("c++");
         command.args(flags).arg("-I").arg::<&Path>(include.path());
         let result = command.arg("-o").arg(output).arg(input).output().unwrap();
-        assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+        if result.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&result.stderr).into_owned())
+        }
     };
     if instrumented {
         let object = folder.path().join("unit.o");
-        run(translate::instrumented_flags(true), &input, &object);
-        run(translate::link_flags(), &object, &output);
+        run(translate::instrumented_flags(true), &input, &object)?;
+        run(translate::link_flags(), &object, &output)?;
     } else {
-        run(translate::flags(), &input, &output);
+        run(translate::flags(), &input, &output)?;
     }
     let mut binary = std::fs::read(&output).unwrap();
     if instrumented {
         initializers::silence(&mut binary).unwrap();
     }
-    binary
+    Ok(binary)
 }
 
 struct Bench {
@@ -99,6 +97,12 @@ impl Bench {
 
     fn on(mut device: HostDevice, text: &str, entry: &str) -> Bench {
         let module = device.load(&compile(text, &[entry]), &[entry.to_string()]).unwrap();
+        Bench { device, module, entry: entry.to_string() }
+    }
+
+    fn watched(text: &str, entry: &str) -> Bench {
+        let mut device = HostDevice::with_threads(2).unwrap();
+        let module = device.load(&compile_as(text, &[entry], true).unwrap(), &[entry.to_string()]).unwrap();
         Bench { device, module, entry: entry.to_string() }
     }
 
@@ -127,11 +131,8 @@ impl Bench {
             grid: [grid, 1, 1],
             block: [block, 1, 1],
             shared_bytes,
-            cluster: None,
-            cooperative: false,
-            programmatic: false,
-            l2_persist: None,
             arguments,
+            ..BoundLaunch::default()
         }
     }
 
@@ -145,6 +146,28 @@ impl Bench {
         let bound = self.bound(grid, block, shared, arguments);
         self.device.launch(self.module, &[bound])?;
         self.device.synchronize()
+    }
+
+    fn sample(&mut self, bound: &BoundLaunch, mode: TimingMode, samples: u32, batch: u32) -> Vec<f64> {
+        let rotation = &[vec![bound.clone()]];
+        let order = SampleOrder { rotation, mode, samples, batch, untouched: false };
+        self.device.sample(self.module, order).unwrap()
+    }
+}
+
+/// What watched launches of tests ask for, which are short.
+fn watch(buffers: &[(BufferId, WatchedContents)], order: u64) -> Watch {
+    let watched = |(buffer, contents): &(BufferId, WatchedContents)| WatchedBuffer {
+        buffer: *buffer,
+        contents: *contents,
+    };
+    Watch {
+        buffers: buffers.iter().map(watched).collect(),
+        order,
+        turns: BlockTurns::OneByOne,
+        residue: 0xffff_ffff,
+        accesses_max: 1 << 22,
+        time_max: Duration::from_secs(20),
     }
 }
 

@@ -7,21 +7,6 @@ use super::*;
 const CASE: &str = "EVO_HOST_SLICE_CASE";
 
 #[test]
-fn a_thread_that_spins_on_shared_memory_lets_others_run() {
-    let text = r#"__global__ void k(int* out) {
-        __shared__ volatile int flag;
-        if (threadIdx.x == 0) flag = 0;
-        __syncthreads();
-        if (threadIdx.x == 0) { while (flag == 0) {} out[blockIdx.x] = flag; }
-        else if (threadIdx.x == blockDim.x - 1) flag = 1 + blockIdx.x;
-    }"#;
-    let mut bench = Bench::new(text, "k");
-    let out = bench.buffer("out", &[0i32; 4]);
-    bench.run(4, 256, 0, vec![buffer(out)]).unwrap();
-    assert_eq!(bench.values::<i32>(out), [1, 2, 3, 4]);
-}
-
-#[test]
 fn a_block_of_threads_that_spin_on_global_memory_lets_the_last_warp_run() {
     let text = r#"__global__ void k(int* out) {
         volatile int* flag = out + 256 * blockIdx.x;
@@ -37,83 +22,6 @@ fn a_block_of_threads_that_spin_on_global_memory_lets_the_last_warp_run() {
     // 7 warps wait; were every one of their threads given a slice, it would take over 2 seconds.
     assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
     assert_eq!(bench.values::<i32>(out).iter().filter(|value| **value == 2).count(), 510);
-}
-
-#[test]
-fn a_thread_that_spins_lets_others_run_in_every_order() {
-    let text = r#"__global__ void k(int* out) {
-        __shared__ volatile int turn;
-        if (threadIdx.x == 0) turn = 0;
-        __syncthreads();
-        if (threadIdx.x % 16 == 0) {
-            while (turn != threadIdx.x / 16) {}
-            out[threadIdx.x / 16] = turn;
-            turn = turn + 1;
-        }
-    }"#;
-    let mut bench = Bench::new(text, "k");
-    for order in [None, Some(6), Some(7)] {
-        bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
-        let out = bench.buffer("out", &[-1i32; 8]);
-        bench.run(1, 128, 0, vec![buffer(out)]).unwrap();
-        assert_eq!(bench.values::<i32>(out), [0, 1, 2, 3, 4, 5, 6, 7]);
-    }
-}
-
-#[test]
-fn blocks_that_wait_for_earlier_ones_end_in_every_order() {
-    // Each block adds to what the one before it has written, as kernels with a semaphore per output tile do.
-    let text = r#"__global__ void k(int* out) {
-        int b = blockIdx.x;
-        __shared__ int sum;
-        if (threadIdx.x == 0) {
-            while (((volatile int*)out)[0] != b) {}
-            __threadfence();
-            sum = out[1] + b;
-        }
-        __syncthreads();
-        if (threadIdx.x == 40) out[1] = sum;
-        __syncthreads();
-        __threadfence();
-        if (threadIdx.x == 0) atomicExch(out, b + 1);
-    }"#;
-    for threads in [1, 2] {
-        let mut bench = Bench::on(HostDevice::with_threads(threads).unwrap(), text, "k");
-        for order in [None, Some(4), Some(5)] {
-            bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
-            let out = bench.buffer("out", &[0i32; 2]);
-            bench.run(40, 64, 0, vec![buffer(out)]).unwrap();
-            assert_eq!(bench.values::<i32>(out), [40, 40 * 39 / 2]);
-        }
-    }
-}
-
-#[test]
-fn more_blocks_than_processor_threads_meet_at_a_barrier_of_the_grid() {
-    let text = r#"__global__ void k(int* out, unsigned* bar) {
-        for (int round = 0; round < 3; round++) {
-            if (threadIdx.x == 0) {
-                ((volatile int*)out)[blockIdx.x + 8 * round] = round == 0 ? 1 : ((volatile int*)out)[(blockIdx.x + 1) % 5 + 8 * (round - 1)] + 1;
-                __threadfence();
-                unsigned ticket = atomicAdd(bar, 1u), target = (ticket / gridDim.x + 1) * gridDim.x;
-                while (*(volatile unsigned*)bar < target) __nanosleep(40);
-            }
-            __syncthreads();
-        }
-    }"#;
-    for threads in [1, 2] {
-        let mut bench = Bench::on(HostDevice::with_threads(threads).unwrap(), text, "k");
-        for order in [None, Some(4)] {
-            bench.device.set_conditions(RunConditions { order, ..RunConditions::default() }).unwrap();
-            let (out, bar) = (bench.buffer("out", &[0i32; 24]), bench.buffer("bar", &[0u32]));
-            bench.run(5, 64, 0, vec![buffer(out), buffer(bar)]).unwrap();
-            let rounds = bench.values::<i32>(out);
-            assert_eq!(
-                rounds.chunks(8).map(|own| own[..5].to_vec()).collect::<Vec<_>>(),
-                [[1; 5], [2; 5], [3; 5]]
-            );
-        }
-    }
 }
 
 /// Long arithmetic in many registers, vectors and x87 numbers among them.

@@ -1,12 +1,9 @@
 //! Tensor maps as kernels get them here: by value, aligned, and with the address that the buffer has at the launch.
 
-use std::time::Duration;
-
 use evo_protocol::tensor_map::{OutsideFill, TensorMap};
 use evo_protocol::verdict::VerdictKind;
 
 use super::*;
-use crate::device::{BlockTurns, Watch, WatchedBuffer, WatchedContents};
 use crate::tensor_maps::example;
 
 /// Each thread reads its own copy of the map: the words of thread 3 go to `out`, sums of a row through the base too.
@@ -93,20 +90,11 @@ fn a_map_is_compared_with_the_signature_and_with_its_buffer() {
 
 #[test]
 fn an_instrumented_build_reads_maps_too_and_what_they_lead_to_is_watched() {
-    let mut device = HostDevice::with_threads(1).unwrap();
-    let module = device.load(&compile_as(COPY, &["copy"], true), &["copy".to_string()]).unwrap();
-    let mut bench = Bench { device, module, entry: "copy".to_string() };
+    let mut bench = Bench::watched(COPY, "copy");
     let [x, out, sums] = filled(&mut bench);
     let contents = [WatchedContents::Input, WatchedContents::Output, WatchedContents::Output];
-    let watched = [x, out, sums].into_iter().zip(contents);
-    let watch = Watch {
-        buffers: watched.map(|(buffer, contents)| WatchedBuffer { buffer, contents }).collect(),
-        order: 1,
-        turns: BlockTurns::OneByOne,
-        residue: 0,
-        accesses_max: 1 << 20,
-        time_max: Duration::from_secs(20),
-    };
+    let watched: Vec<_> = [x, out, sums].into_iter().zip(contents).collect();
+    let watch = watch(&watched, 1);
     let mut run = |threads: u32| {
         let bound = bench.bound(1, threads, 0, arguments(x, out, sums));
         bench.device.launch_watched(bench.module, &[bound], &watch).map(|report| report.unwrap())

@@ -70,3 +70,35 @@ fn a_kernel_without_variables_has_none() {
     let mut bench = Bench::new(text, "plain");
     assert_eq!(bench.device.variables(bench.module).unwrap(), []);
 }
+
+#[test]
+fn the_device_heap_is_small_and_what_is_kept_of_it_shows() {
+    let text = r#"
+        extern "C" __global__ void heap(int* y, int keep) {
+            int* own = (int*)malloc(4 * 100);
+            for (int at = 0; at < 100; at++) own[at] = at + threadIdx.x;
+            y[threadIdx.x] = own[99] + (malloc(9 << 20) == nullptr ? 0 : 1000);
+            if (!keep) free(own);
+        }
+    "#;
+    let mut bench = Bench::new(text, "heap");
+    let y = bench.buffer("y", &[0i32; 4]);
+    let loaded = bench.device.variables(bench.module).unwrap();
+    assert_eq!(loaded.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), ["evo_heap_in_use"]);
+    bench.run(1, 4, 0, vec![buffer(y), int(0)]).unwrap();
+    assert_eq!(bench.values::<i32>(y), [99, 100, 101, 102]);
+    assert_eq!(bench.device.variables(bench.module).unwrap(), loaded);
+    bench.run(1, 4, 0, vec![buffer(y), int(1)]).unwrap();
+    assert_ne!(bench.device.variables(bench.module).unwrap(), loaded);
+}
+
+#[test]
+fn a_barrier_of_the_grid_leaves_nothing_behind() {
+    let text = "#include <cooperative_groups.h>
+        __global__ void k() { for (int i = 0; i < 3; i++) cooperative_groups::this_grid().sync(); }";
+    let mut bench = Bench::new(text, "k");
+    let loaded = bench.device.variables(bench.module).unwrap();
+    let bound = BoundLaunch { cooperative: true, ..bench.bound(2, 32, 0, vec![]) };
+    bench.device.launch(bench.module, &[bound]).unwrap();
+    assert_eq!(bench.device.variables(bench.module).unwrap(), loaded);
+}

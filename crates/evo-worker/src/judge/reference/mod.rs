@@ -4,20 +4,13 @@
 //! does what a decent kernel does (f32 accumulation in plain order, output rounded); its error against
 //! fp64 says how large an honest kernel's error may be on exactly these inputs.
 
-mod attention;
-mod builtin;
-mod gemm;
-mod operands;
-mod reduction;
-mod rmsnorm;
-mod softmax;
+mod numbers;
+mod plain;
 #[cfg(test)]
 pub(super) mod testing;
-mod transpose;
 mod work;
 
-pub use builtin::find;
-pub use operands::{Noise, Operands, ReferenceAnswer, UNIT_F32, finite_sums, max_abs, pair_sums, rms};
+pub use numbers::{Noise, ReferenceAnswer, UNIT_F32, finite_sums, max_abs, pair_sums, rms};
 pub use work::{
-    AttentionWork, ReferenceWork, WorkBuffers, WorkKind, blocks, double, int, launch, long, type_number,
+    Measured, NAMES, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long, type_number,
 };

@@ -7,7 +7,9 @@ use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
-use super::operands::{Operands, max_abs};
+use super::numbers::{ReferenceAnswer, max_abs};
+use super::work::ReferenceWork;
+use crate::judge::bounds::OutputShape;
 use crate::judge::element;
 use crate::judge::inputs::{self, Draw, Family};
 
@@ -31,6 +33,17 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         checks: CheckSet::default(),
         task: None,
     }
+}
+
+/// The same where the reference is the user's kernel.
+pub fn kernel_plan() -> CheckPlan {
+    CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") }
+}
+
+/// A vector of f32 among others, at plain inputs.
+pub fn vector(dtype: DType) -> OutputShape {
+    let (family, length) = (Family::Normal, 1.0);
+    OutputShape { dtype, family, row: 1, length, all_f32: true, one_is_subnormal: false }
 }
 
 pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
@@ -59,6 +72,18 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         literals: vec![],
         flops: None,
         bytes: None,
+    }
+}
+
+pub struct Operands<'a> {
+    pub plan: &'a ProblemPlan,
+    /// By position in `plan.buffers`; empty for outputs and scratch.
+    pub values: Vec<Vec<f64>>,
+}
+
+impl Operands<'_> {
+    pub fn answer(&self, reference: &str) -> ReferenceAnswer {
+        ReferenceWork::of(reference, self.plan).unwrap().answer(&self.values)
     }
 }
 

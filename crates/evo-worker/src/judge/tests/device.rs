@@ -51,10 +51,7 @@ fn launches_that_cannot_fit_are_refused_with_numbers() {
         let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
         let mut own = gemm(5, 7, 16);
         change(&mut device, &mut own);
-        let mut judge = Judge::new(Box::new(device), None);
-        judge
-            .load(0, &candidate(check_plan("gemm")), &[b"binary".to_vec()], ReferenceBinaries::default())
-            .unwrap();
+        let mut judge = judge_on(device, check_plan("gemm"));
         let answer = judge.gate(0, Gate::Launch, Depth::Quick, &[own], &mut { QUIET });
         answer.verdict.map_or("pass".into(), |verdict| verdict.label())
     };
@@ -85,10 +82,7 @@ fn launches_that_cannot_fit_are_refused_with_numbers() {
 fn no_memory_is_a_verdict_and_gates_without_work_did_not_run() {
     let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
     device.memory = 100;
-    let mut judge = Judge::new(Box::new(device), None);
-    judge
-        .load(0, &candidate(check_plan("gemm")), &[b"binary".to_vec()], ReferenceBinaries::default())
-        .unwrap();
+    let mut judge = judge_on(device, check_plan("gemm"));
     let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
     assert_eq!(answer.verdict.unwrap().kind, VerdictKind::OutOfMemory);
     assert!(!answer.sticky);

@@ -14,8 +14,8 @@ use super::case::{self, Case};
 use super::expected::{self, ExpectedSet};
 use super::fake::{Call, FakeDevice, Kernel};
 use super::inputs::{self, Draw, Family};
-use super::reference::testing::{buffer, check_plan, plan};
-use super::state::{Judge, ReferenceBinaries};
+use super::reference::testing::{buffer, check_plan, kernel_plan, plan};
+use super::state::{Answers, Judge, ReferenceBinaries};
 use super::timed::Turns;
 
 mod device;
@@ -110,6 +110,18 @@ fn product(call: &mut Call<'_>, rows: i64) {
     }
 }
 
+/// A kernel that computes each element so: from what stands there, both operands, n and k, and its row and column.
+fn computing(value: impl Fn(f32, (&[f32], &[f32]), (i64, i64), (i64, i64)) -> f32 + 'static) -> Kernel {
+    kernel(move |call| {
+        let (m, n, k) = extents(call);
+        let (a, b) = (call.load(0), call.load(1));
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let before = call.peek(2, row * n + column);
+            call.store(2, row * n + column, value(before, (&a, &b), (n, k), (row, column)));
+        }
+    })
+}
+
 fn honest(call: &mut Call<'_>) {
     let (m, ..) = extents(call);
     product(call, m);
@@ -134,9 +146,7 @@ fn sizes_of_0_are_legal() {
             if launches.is_empty() && own.buffers[2].elements() > 0 {
                 continue;
             }
-            for reference in
-                [check_plan("gemm"), CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") }]
-            {
+            for reference in [check_plan("gemm"), kernel_plan()] {
                 let plan = ProblemPlan { launches: launches.clone(), ..own.clone() };
                 let verdict = verdict_at(kernel(honest), reference, &[plan, gemm(5, 7, 16)], Depth::Full);
                 assert!(verdict.is_none(), "{}: {verdict:?}", own.name);
@@ -185,7 +195,7 @@ fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box
 }
 
 fn timed(judge: &mut Judge, plan: &ProblemPlan) -> Option<Box<Verdict>> {
-    let timed = judge.prepare_timed(0, plan, Turns::Several, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, plan, Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
     for _ in 0..10 {
         judge.sample(&timed, TimingMode::Hot, 30, 1).unwrap();
         if let Some(verdict) = judge.check_sampled(&timed, TimingMode::Hot, 1).unwrap() {
@@ -245,43 +255,18 @@ fn constants_and_independent_outputs_are_named() {
 #[test]
 fn wrong_numbers_are_told_apart_by_size_and_kind() {
     assert_eq!(label(lying(|call| call.store(2, 3, f32::NAN))), "wrong_answer:nan_inf");
-    let swapped = kernel(|call| {
-        let (m, n, k) = extents(call);
-        let (a, b) = (call.load(0), call.load(1));
-        for row in 0..m {
-            for column in 0..n {
-                let other = (column + 1) % n;
-                call.store(2, row * n + column, element(&a, &b, (n, k), row, other));
-            }
-        }
-    });
+    let swapped = computing(|_, (a, b), (n, k), (row, column)| element(a, b, (n, k), row, (column + 1) % n));
     assert_eq!(label(swapped), "wrong_answer:value");
-    let dropped = kernel(|call| {
-        let (m, n, k) = extents(call);
-        let (a, b) = (call.load(0), call.load(1));
-        for row in 0..m {
-            for column in 0..n {
-                let lost: f32 =
-                    (0..k / 100).map(|p| a[(row * k + p) as usize] * b[(p * n + column) as usize]).sum();
-                call.store(2, row * n + column, element(&a, &b, (n, k), row, column) - lost);
-            }
-        }
+    let dropped = computing(|_, (a, b), (n, k), (row, column)| {
+        let lost = (0..k / 100).map(|p| a[(row * k + p) as usize] * b[(p * n + column) as usize]);
+        element(a, b, (n, k), row, column) - lost.sum::<f32>()
     });
     let only_long = |kernel| verdict_at(kernel, check_plan("gemm"), &[gemm(4, 4, 300)], Depth::Full).unwrap();
     assert_eq!(only_long(dropped).label(), "wrong_answer:precision");
-    let half = kernel(|call| {
-        let (m, n, k) = extents(call);
-        let (a, b) = (call.load(0), call.load(1));
-        for row in 0..m {
-            for column in 0..n {
-                let add = |sum: half::f16, p: i64| {
-                    let term = a[(row * k + p) as usize] * b[(p * n + column) as usize];
-                    half::f16::from_f32(sum.to_f32() + term)
-                };
-                let sum = (0..k).fold(half::f16::ZERO, add);
-                call.store(2, row * n + column, sum.to_f32());
-            }
-        }
+    let half = computing(|_, (a, b), (n, k), (row, column)| {
+        let term = |p: i64| a[(row * k + p) as usize] * b[(p * n + column) as usize];
+        let add = |sum: half::f16, p: i64| half::f16::from_f32(sum.to_f32() + term(p));
+        (0..k).fold(half::f16::ZERO, add).to_f32()
     });
     let verdict = only_long(half);
     assert_eq!(verdict.label(), "wrong_answer:precision");
@@ -419,7 +404,7 @@ fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
 
 #[test]
 fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
-    let check = || CheckPlan { reference: ReferencePlan::Kernel, ..check_plan("") };
+    let check = kernel_plan;
     assert!(verdict_at(kernel(honest), check(), &shapes(), Depth::Full).is_none());
     let zeros = kernel(|call| {
         let (m, n, _) = extents(call);
@@ -428,9 +413,7 @@ fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
     assert_eq!(verdict_at(zeros, check(), &shapes(), Depth::Full).unwrap().label(), "wrong_answer:constant");
     // The reference leaves its output unwritten: NaN, hence an invalid task, not a wildcard.
     let device = FakeDevice::new(vec![("k", kernel(honest)), ("naive", kernel(|_| {}))]);
-    let mut judge = Judge::new(Box::new(device), None);
-    judge.load(0, &candidate(check()), &[b"binary".to_vec()], own_reference(Some(b"naive"))).unwrap();
-    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
+    let answer = judge_on(device, check()).gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
     assert_eq!(answer.verdict.unwrap().label(), "harness_error:task");
 }
 
@@ -450,7 +433,7 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
         });
         let mut judge = judge_of(sometimes, check_plan("gemm"));
         let plans = [gemm(5, 7, 16)];
-        let timed = judge.prepare_timed(0, &plans[0], Turns::One, &mut { QUIET }).unwrap();
+        let timed = judge.prepare_timed(0, &plans[0], Turns::One, Answers::Needed, &mut { QUIET }).unwrap();
         for _ in 0..8 {
             judge.device().launch(timed.first().module, &timed.first().launches).unwrap();
         }
@@ -469,18 +452,8 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
 #[test]
 fn accumulators_start_as_the_file_says_and_inout_is_restored() {
     // c starts at zero and is added to; work is poisoned as ever.
-    let adds = || {
-        kernel(|call| {
-            let (m, n, k) = extents(call);
-            let (a, b) = (call.load(0), call.load(1));
-            for row in 0..m {
-                for column in 0..n {
-                    let old = call.peek(2, row * n + column);
-                    call.store(2, row * n + column, old + element(&a, &b, (n, k), row, column));
-                }
-            }
-        })
-    };
+    let adds =
+        || computing(|before, (a, b), (n, k), (row, column)| before + element(a, b, (n, k), row, column));
     let mut zeroed = gemm(5, 7, 16);
     zeroed.buffers[2].fill = Fill::Constant { value: 0.0 };
     assert!(verdict_at(adds(), check_plan("gemm"), &[zeroed], Depth::Full).is_none());

@@ -122,18 +122,25 @@ fn a_workspace_that_is_not_set_back_is_named() {
     assert_eq!(label(counting(true)), None);
 }
 
+/// An honest kernel, and how often it has found its answer where it was about to write it.
+fn watching() -> (Kernel, Rc<Cell<u32>>) {
+    let found = Rc::new(Cell::new(0));
+    let counted = found.clone();
+    let watching = kernel(move |call| {
+        let before = call.load(2);
+        honest(call);
+        counted.set(counted.get() + u32::from(before == call.load(2)));
+    });
+    (watching, found)
+}
+
 #[test]
 fn no_output_holds_the_answer_that_a_timed_call_is_about_to_write() {
     for (samples, batch) in [(1, 1), (2, 1), (7, 1), (1, 2), (3, 4), (2, 7)] {
-        let found = Rc::new(Cell::new(0));
-        let counted = found.clone();
-        let watching = kernel(move |call| {
-            let before = call.load(2);
-            honest(call);
-            counted.set(counted.get() + u32::from(before == call.load(2)));
-        });
+        let (watching, found) = watching();
         let mut judge = judge_of(watching, check_plan("gemm"));
-        let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, &mut { QUIET }).unwrap();
+        let timed =
+            judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
         for _ in 0..9 {
             judge.sample(&timed, TimingMode::Hot, samples, batch).unwrap();
             assert!(judge.check_sampled(&timed, TimingMode::Hot, batch).unwrap().is_none());
@@ -157,7 +164,7 @@ fn fixed_inputs_leave_no_right_answer_for_a_lazy_kernel() {
     let mut judge = judge_of(lazy, check_plan("gemm"));
     assert!(checked(&mut judge, std::slice::from_ref(&fixed), Depth::Quick).is_none());
     // Right answers stand in the outputs when the kernel stops working.
-    let timed = judge.prepare_timed(0, &fixed, Turns::Several, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, &fixed, Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
     tired.set(true);
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
@@ -209,16 +216,11 @@ fn a_rare_fault_shows_among_thousands_of_calls() {
 /// What the rotation is for: without it, the right answer stands where the next timed call is about to write.
 #[test]
 fn without_the_rotation_right_answers_stand_in_outputs() {
-    let found = Rc::new(Cell::new(0));
-    let counted = found.clone();
-    let watching = kernel(move |call| {
-        let before = call.load(2);
-        honest(call);
-        counted.set(counted.get() + u32::from(before == call.load(2)));
-    });
+    let (watching, found) = watching();
     let checks = CheckSet::without(GateCheck::Rotation, None);
     let mut judge = judge_of(watching, CheckPlan { checks, ..check_plan("gemm") });
-    let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, &mut { QUIET }).unwrap();
+    let timed =
+        judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
     assert!(found.get() >= 8, "{}", found.get());
 }

@@ -54,14 +54,12 @@ template <thread_scope Scope> class barrier {
 // This thread's share of a copy on a barrier's present phase.
 EVO_INLINE void evo_copy_on(evo::mbarrier* barrier, void* to, const void* from, size_t bytes, unsigned rank,
                             unsigned threads, int line) {
-    evo_thread* self = evo_self();
     size_t share = (bytes + threads - 1) / threads, first = share * rank;
     if (first >= bytes) return;
     if (share > bytes - first) share = bytes - first;
     char* target = (char*)to + first;
     const char* source = (const char*)from + first;
-    bool later = self->runtime->is_shared(self, (uintptr_t)target, share) &&
-                 !self->runtime->is_shared(self, (uintptr_t)source, share);
+    bool later = evo_is_shared(target, share) && !evo_is_shared(source, share);
     if (!later) {
         evo_watch_read(source, share);
         evo_watch_write(target, share);
@@ -70,9 +68,9 @@ EVO_INLINE void evo_copy_on(evo::mbarrier* barrier, void* to, const void* from, 
     }
     evo::mbarrier_expect_tx(barrier, (unsigned)share, line);
     evo_watch_read(source, share);
-    evo_move_bytes((void*)evo_bulk(EVO_BULK_STAGE, line, nullptr, nullptr, share), source, share);
+    evo_move_bytes((void*)evo_do(EVO_BULK_STAGE, line, nullptr, nullptr, share), source, share);
     evo_watch_write(target, share);
-    evo_bulk(EVO_BULK_LOAD, line, target, barrier, 0);
+    evo_do(EVO_BULK_LOAD, line, target, barrier, 0);
     evo_watch_sync(EVO_WATCH_PHASE_ARRIVE, evo::evo_place(barrier));
 }
 template <size_t Alignment> EVO_INLINE void evo_demand_promised(const void* to, const void* from, int line) {

@@ -1,0 +1,387 @@
+//! What a thread asks of its block's runner beside barriers and warp operations: copies in the background, named and
+//! transaction barriers, bulk copies, products of warpgroups, and other blocks of the cluster.
+
+use super::async_view::{AsyncView, poison};
+use super::call::{Answer, Call};
+use super::cluster::{self, landing_place};
+use super::copies::{BulkLoad, PendingCopy, StoreRun};
+use super::hopper_state::VAIN_TRIES;
+use super::mbarrier::PhaseState;
+use super::named::Arrival;
+use super::scheduler::Runner;
+use super::switch::{fail, runner_of, wait};
+use super::warpgroup::{IssuedProduct, is_poison, refused_registers};
+use crate::host::fiber::ThreadRecord;
+use crate::host::stop::ILLEGAL;
+use crate::host::warp::operation;
+
+type Operation = fn(&mut Call) -> Answer;
+
+/// In the order of the header's enumeration.
+static OPERATIONS: [(&str, Operation); 46] = [
+    ("EVO_IS_SHARED", |call| Ok(u64::from(call.runner().is_shared(call.at, call.detail as usize)))),
+    ("EVO_NAMED", named_barrier),
+    ("EVO_COPY_ISSUE", |call| {
+        // SAFETY: the header passes the address of 16 bytes.
+        let data = unsafe { *(call.from as *const [u8; 16]) };
+        call.runner().copies[call.thread].issue(call.at, data, call.detail as u32);
+        Ok(0)
+    }),
+    ("EVO_COPY_COMMIT", |call| {
+        call.runner().copies[call.thread].commit();
+        Ok(0)
+    }),
+    ("EVO_COPY_DUE", |call| {
+        let due = call.runner().copies[call.thread].due(call.detail as u32);
+        // SAFETY: the header passes the address of a pointer, and reads the copies before it asks anything else.
+        unsafe { *(call.from as *mut *const PendingCopy) = due.as_ptr() };
+        Ok(due.len() as u64)
+    }),
+    ("EVO_COPY_LANDED", |call| {
+        call.runner().copies[call.thread].landed(call.detail as usize);
+        Ok(0)
+    }),
+    ("EVO_BAR_INIT", |call| {
+        call.barriers().init(call.at, call.memory(), call.detail as u32, call.thread as u32)?;
+        Ok(0)
+    }),
+    ("EVO_BAR_INVALIDATE", |call| {
+        call.barriers().invalidate(call.at, *call.memory())?;
+        Ok(0)
+    }),
+    ("EVO_BAR_ARRIVE", |call| {
+        // The phase that the arrival belongs to.
+        let phase = call.barriers().find(call.at).map_or(0, |barrier| u64::from(barrier.phase));
+        if call.barriers().arrive(call.at, *call.memory())? {
+            call.runner().release_phase(call.at);
+        }
+        Ok(phase)
+    }),
+    ("EVO_BAR_EXPECT", |call| {
+        call.barriers().expect(call.at, *call.memory(), call.detail)?;
+        Ok(0)
+    }),
+    ("EVO_BAR_WAIT", |call| wait_for_phase(call, operation::PHASE)),
+    ("EVO_BAR_TRY", |call| wait_for_phase(call, operation::TRY_PHASE)),
+    ("EVO_BAR_DUE", |call| {
+        // SAFETY: the header passes the address of a place, whose first word says which copy it asks for.
+        let place = unsafe { &mut *(call.detail as *mut [usize; 2]) };
+        let Some((to, bytes)) = call.barriers().due(call.at, place[0]) else { return Ok(0) };
+        *place = [to, bytes];
+        Ok(1)
+    }),
+    ("EVO_BAR_LAND", |call| {
+        for load in call.barriers().land(call.at) {
+            call.runner().hopper.view.write(load.to, &load.data);
+            // SAFETY: when the copy was issued, its target was shared memory of the block that runs.
+            unsafe { std::ptr::copy_nonoverlapping(load.data.as_ptr(), load.to as *mut u8, load.data.len()) };
+        }
+        call.runner().release_phase(call.at);
+        Ok(0)
+    }),
+    ("EVO_BAR_ANNOUNCE", |call| {
+        call.barriers().announce(call.thread as u32);
+        Ok(0)
+    }),
+    ("EVO_BAR_FENCE", |call| {
+        call.barriers().announce(call.thread as u32);
+        // SAFETY: the view's ranges are those of the block that runs, whose other threads are suspended.
+        call.runner().with_view(|view| unsafe { view.fence() });
+        Ok(0)
+    }),
+    ("EVO_BAR_CLUSTER_ARRIVE", cluster::arrive),
+    ("EVO_BAR_CLUSTER_WAIT", cluster::wait_for_all),
+    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().cluster().rank as u64)),
+    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().cluster().members.len() as u64)),
+    ("EVO_BAR_MAPA", cluster::mapa),
+    ("EVO_BAR_USE_THERE", cluster::use_there),
+    ("EVO_BAR_ARRIVE_THERE", cluster::arrive_there),
+    ("EVO_BULK_STAGE", |call| {
+        let bytes = call.detail as usize;
+        let staging = &mut call.queue().staging;
+        staging.resize(bytes, 0);
+        Ok(staging.as_mut_ptr() as u64)
+    }),
+    ("EVO_BULK_LOAD", |call| load(call, None)),
+    ("EVO_BULK_STORE", |call| {
+        let (from, line) = (call.from, call.line);
+        // SAFETY: the header has checked that the source is shared memory of the block.
+        let data = unsafe { std::slice::from_raw_parts(from as *const u8, call.detail as usize) };
+        call.queue().store(from, data.into(), line);
+        // SAFETY: the calling fiber's own record.
+        unsafe { (*call.record).bulk_stores = 1 };
+        Ok(0)
+    }),
+    ("EVO_BULK_RUN", |call| {
+        let run = StoreRun { to: call.at, from: call.from, bytes: call.detail as usize };
+        call.queue().add_run(run);
+        Ok(0)
+    }),
+    ("EVO_BULK_COMMIT", |call| {
+        call.queue().commit();
+        Ok(0)
+    }),
+    ("EVO_BULK_READ", |call| {
+        // SAFETY: the source of a store is shared memory of the block, which lives as long as its threads.
+        let holds = |from: usize, data: &[u8]| unsafe {
+            std::slice::from_raw_parts(from as *const u8, data.len()) == data
+        };
+        let left = call.detail as u32;
+        let Some(issued) = call.queue().finish_reading(left, holds) else { return Ok(0) };
+        Err(format!(
+            "shared memory was overwritten while the bulk store of line {issued} read it, before bulk_wait_read"
+        )
+        .into())
+    }),
+    ("EVO_BULK_DUE", |call| {
+        let (place, index, left) = (call.at, call.from, call.detail as u32);
+        let Some((to, data)) = call.queue().due_run(left, index) else { return Ok(0) };
+        // SAFETY: the header passes the address of three words.
+        unsafe { *(place as *mut [usize; 3]) = [to, data.as_ptr() as usize, data.len()] };
+        Ok(1)
+    }),
+    ("EVO_BULK_LANDED", |call| {
+        let left = call.detail as u32;
+        call.queue().landed(left);
+        Ok(0)
+    }),
+    ("EVO_BULK_VIEW", |call| {
+        let (at, bytes) = (call.at, call.detail as usize);
+        Ok(call.runner().with_view(|view| view.at(at, bytes).map_or(0, |at| at as u64)))
+    }),
+    ("EVO_BULK_IN_FLIGHT", |call| {
+        let (at, bytes) = (call.at, call.detail as usize);
+        if bytes == 0 {
+            return Ok(u64::from(call.barriers().any_in_flight()));
+        }
+        let Some(issued) = call.barriers().in_flight(at, bytes) else { return Ok(0) };
+        Err(format!("shared memory is read into which the copy of line {issued} is on its way").into())
+    }),
+    ("EVO_BULK_FINISH", |call| {
+        if call.queue().is_open() {
+            return Err("a thread returns with a bulk store outside of any bulk_commit".into());
+        }
+        let Some(issued) = call.queue().is_reading() else { return Ok(0) };
+        Err(format!(
+            "a thread returns while its bulk store of line {issued} may still read shared memory: bulk_wait_read comes \
+             first"
+        )
+        .into())
+    }),
+    ("EVO_BULK_LOAD_THERE", |call| load(call, Some(call.detail))),
+    ("EVO_GROUP_MEET", meet),
+    ("EVO_GROUP_LEAVE", |call| {
+        call.group().present = 0;
+        let first = call.thread / 128 * 4;
+        for warp in &mut call.runner().warps[first..first + 4] {
+            warp.ready |= std::mem::take(&mut warp.at_group);
+        }
+        Ok(0)
+    }),
+    ("EVO_GROUP_TAKE", |call| {
+        let (at, detail) = (call.at, call.detail);
+        // SAFETY: the header passes accumulators of the calling thread, and how many there are.
+        let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, (detail >> 1) as usize) };
+        let values = call.products().take(at, sums, detail & 1 != 0)?;
+        sums.fill(f32::from_bits(u32::MAX));
+        Ok(values as u64)
+    }),
+    ("EVO_GROUP_FENCE", |call| {
+        call.products().fences += 1;
+        Ok(0)
+    }),
+    ("EVO_GROUP_COMMIT", |call| {
+        call.products().commits += 1;
+        Ok(0)
+    }),
+    ("EVO_GROUP_NOTE", |call| {
+        let first = call.thread / 128 * 128;
+        let threads = &call.runner().hopper.products[first..first + 128];
+        let group = threads[0].commits;
+        if threads.iter().any(|thread| thread.commits != group) {
+            return Err(
+                "the threads of a warpgroup have called wgmma_commit different numbers of times".into()
+            );
+        }
+        // SAFETY: the header passes the address of a product.
+        let issued = unsafe { *(call.at as *const IssuedProduct) };
+        let warpgroup = call.group();
+        warpgroup.issued += 1;
+        warpgroup.products.push(IssuedProduct { group, number: warpgroup.issued, ..issued });
+        Ok(0)
+    }),
+    ("EVO_GROUP_DUE", |call| {
+        let left = call.detail as u32;
+        let end = call.products().waited(left);
+        let Some(due) = call.group().products.iter().find(|product| product.group < end).copied() else {
+            return Ok(0);
+        };
+        // SAFETY: the header passes the address of a product.
+        unsafe { *(call.at as *mut IssuedProduct) = due };
+        Ok(1)
+    }),
+    ("EVO_GROUP_GIVE_BACK", |call| {
+        let left = call.detail as u32;
+        let products = call.products();
+        let end = products.waited(left);
+        while let Some((at, values)) = products.give_back(end) {
+            // SAFETY: they are the calling thread's, whose product wants them after this wait.
+            let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, values.len()) };
+            if !is_poison(sums) {
+                return Err("an accumulator of wgmma is written before wgmma_wait".into());
+            }
+            sums.copy_from_slice(values);
+        }
+        Ok(0)
+    }),
+    ("EVO_GROUP_REGISTERS", |call| {
+        let (number, registers) = (call.thread / 128, call.detail as u32);
+        match refused_registers(&call.runner().hopper.groups, number, registers) {
+            Some(text) => Err(text.into()),
+            None => {
+                call.group().registers = registers;
+                Ok(0)
+            }
+        }
+    }),
+    ("EVO_GROUP_LOCATE", |call| {
+        let low = call.detail as usize;
+        let located = call.runner().with_view(|view| view.locate(low));
+        let Some((address, (start, end), view)) = located else { return Ok(0) };
+        // SAFETY: the header passes the address of four words.
+        unsafe { *(call.at as *mut [usize; 4]) = [address, start, end, view as usize] };
+        Ok(1)
+    }),
+    ("EVO_GROUP_COMPARED", |call| {
+        // A thread may be interrupted while it compares. Once another has found that nothing was changed, the operands may
+        // be overwritten.
+        let number = call.detail;
+        let products = &mut call.group().products;
+        let known = products.iter().position(|product| u64::from(product.number) == number);
+        known.map(|known| products.remove(known));
+        Ok(u64::from(known.is_some()))
+    }),
+];
+
+pub(super) extern "C" fn on_operation(
+    record: *mut ThreadRecord,
+    what: i32,
+    line: i32,
+    at: usize,
+    from: usize,
+    detail: u64,
+) -> u64 {
+    // SAFETY: the calling fiber's own record.
+    let thread = unsafe { (*record).linear } as usize;
+    let mut call = Call { record, thread, line, at, from, detail };
+    let (_, operation) = OPERATIONS[what as usize];
+    operation(&mut call).unwrap_or_else(|text| fail(record, ILLEGAL, line, &text))
+}
+
+fn named_barrier(call: &mut Call) -> Answer {
+    let (number, threads, waits) = (call.at as u32, call.from as u32, call.detail != 0);
+    match call.runner().named[number as usize].arrive(threads) {
+        Arrival::Differs { expected } => return Ok(u64::from(expected)),
+        Arrival::Last => call.runner().release_named(number),
+        Arrival::Early if waits => {
+            call.will_wait(operation::BAR_SYNC, number, |warp| &mut warp.at_named);
+            wait(call.record);
+        }
+        Arrival::Early => {}
+    }
+    Ok(0)
+}
+
+const NOT_ENDED: u64 = 0;
+const ENDED: u64 = 1;
+const DUE: u64 = 2;
+
+fn wait_for_phase(call: &mut Call, kind: i32) -> Answer {
+    let mut tried = false;
+    loop {
+        match call.barriers().state(call.at, *call.memory(), call.detail as u32)? {
+            PhaseState::Ended => return Ok(ENDED),
+            PhaseState::Due => return Ok(DUE),
+            PhaseState::Open if tried => return Ok(NOT_ENDED),
+            PhaseState::Open => {
+                call.will_wait(kind, call.detail as u32, |warp| &mut warp.at_phase).value = call.at as u64;
+                wait(call.record);
+            }
+        }
+        tried = kind == operation::TRY_PHASE;
+    }
+}
+
+fn load(call: &mut Call, rank: Option<u64>) -> Answer {
+    let data: Box<[u8]> = call.queue().staging.as_slice().into();
+    let (places, line) = ([call.at, call.from], call.line);
+    let here = (runner_of(call.record), places[0], places[1]);
+    let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call.record, places, rank))?;
+    // SAFETY: threads of all blocks are suspended but for the caller, which does not wait while the reference is used.
+    let there = unsafe { &mut *there };
+    // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
+    unsafe { poison(there.storage(to), data.len()) };
+    there.with_view(|view| view.poison(to, data.len()));
+    // SAFETY: the header has checked that the barrier's bytes are shared memory.
+    let memory = unsafe { *(there.storage(barrier) as *const u64) };
+    if there.hopper.barriers.load(barrier, memory, BulkLoad { to, data, line })? {
+        there.release_phase(barrier);
+    }
+    Ok(0)
+}
+
+/// A warp comes to an instruction of its warpgroup. The last gets what all four hand over; the others wait.
+fn meet(call: &mut Call) -> Answer {
+    let (kind, warp) = (call.detail as i32, call.thread / 32 % 4);
+    let group = call.group();
+    if group.present != 0 && group.place != (kind, call.line) {
+        return Err("warps of one warpgroup come to different instructions".into());
+    }
+    group.place = (kind, call.line);
+    group.handed[warp] = call.at;
+    group.present |= 1 << warp;
+    if group.present == 0b1111 {
+        return Ok(group.handed.as_ptr() as u64);
+    }
+    call.will_wait(kind, u32::MAX, |warp| &mut warp.at_group);
+    wait(call.record);
+    Ok(0)
+}
+
+impl Runner {
+    fn with_view<T>(&mut self, then: impl FnOnce(&mut AsyncView) -> T) -> T {
+        if self.hopper.view.is_new() {
+            let (ranges, untouched) = (self.shared_ranges(), self.untouched());
+            let storage = ranges.map(|(start, _)| self.storage(start));
+            // SAFETY: the ranges are those of the block, whose threads are suspended but for the caller.
+            unsafe { self.hopper.view.begin(ranges, storage, untouched) };
+        }
+        then(&mut self.hopper.view)
+    }
+
+    pub(super) fn release_phase(&mut self, at: usize) {
+        self.hopper.tries = VAIN_TRIES;
+        self.release_waiting(|lane| lane.value == at as u64);
+    }
+
+    pub(super) fn release_tries(&mut self) -> bool {
+        if self.hopper.tries == 0 {
+            return false;
+        }
+        self.hopper.tries -= 1;
+        self.release_waiting(|lane| lane.place.kind == operation::TRY_PHASE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::headers::HEADER;
+
+    #[test]
+    fn operations_stand_in_the_headers_order() {
+        let list = HEADER.split("enum evo_operation {").nth(1).unwrap().split('}').next().unwrap();
+        let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        assert_eq!(names, OPERATIONS.map(|(name, _)| name));
+    }
+}
