@@ -163,6 +163,8 @@ fn halos_are_added_to_tiles() {
     assert_eq!(grid("(N - 8 + BLOCK * PER_THREAD - 1) // (BLOCK * PER_THREAD)"), expected);
     assert_eq!(grid("max(1, ceil_div(N - 2 * PER_THREAD, BLOCK * PER_THREAD))"), expected);
     assert_eq!(grid("N - 64")[0], "tiny:N=67");
+    // What is added pads the size and takes nothing off.
+    assert_eq!(grid("ceil_div(N + 8, BLOCK * PER_THREAD)")[..3], ["tiny:N=257", "tiny:N=255", "tiny:N=1"]);
 }
 
 /// A kernel that is not told a size was written for it.

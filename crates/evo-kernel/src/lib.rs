@@ -23,4 +23,5 @@ pub mod specialize;
 pub mod t1;
 pub mod template;
 pub mod tiny;
+mod unfilled;
 mod words;

@@ -10,7 +10,7 @@ use evo_protocol::plan::Role;
 
 use super::passed;
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
-use super::words::{brackets, is_name, is_one_of, tokens, uses_identifier};
+use super::words::{is_name, is_one_of, tokens, uses_identifier};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceEntry {
@@ -61,7 +61,7 @@ const LIBRARIES: &str = "cuda cooperative_groups mma.h math cmath cstd std type_
     vector_ cub/ thrust/ utility array tuple";
 
 /// Whether every name of a source stands in its text: none is pasted together, or comes from a header of somebody's.
-fn is_whole(source: &str) -> bool {
+pub(super) fn is_whole(source: &str) -> bool {
     let foreign = |line: &str| {
         let Some(rest) = line.trim_start().strip_prefix('#') else { return false };
         let Some(name) = rest.trim_start().strip_prefix("include") else { return false };
@@ -140,77 +140,6 @@ pub(super) fn body_of<'t, 's>(tokens: &'t [&'s str], entry: &str) -> &'t [&'s st
     &body[1..inside.count().max(1)]
 }
 
-/// A variable of the source that its code only reads, and that has no value in the source: `is_filled` says which have
-/// one from elsewhere. It is zero in the variant and, as likely, in the reference, which hides a wrong coefficient.
-pub(super) fn unfilled<'s>(tokens: &[&'s str], is_filled: impl Fn(&str) -> bool) -> Option<&'s str> {
-    let behind = brackets(tokens);
-    let variables: Vec<_> = (0..tokens.len()).filter_map(|at| variable(tokens, at)).collect();
-    let has_value = |name: &str| variables.iter().any(|other| other.name == name && other.has_value);
-    let is_only_read = |variable: &Variable| {
-        let is_use =
-            |at: &usize| tokens[*at] == variable.name && variables.iter().all(|other| other.at != *at);
-        let uses: Vec<usize> = (0..tokens.len()).filter(is_use).collect();
-        !uses.is_empty()
-            && (variable.is_constant || uses.iter().all(|at| is_read(tokens, &behind, *at, variable)))
-    };
-    let found =
-        variables.iter().find(|own| !has_value(own.name) && !is_filled(own.name) && is_only_read(own));
-    found.map(|variable| variable.name)
-}
-
-struct Variable<'s> {
-    name: &'s str,
-    at: usize,
-    is_constant: bool,
-    is_array: bool,
-    has_value: bool,
-}
-
-/// The variable that a word for its memory declares: none where that is a function's, one of another file, or one of
-/// several in a declaration.
-fn variable<'s>(tokens: &[&'s str], at: usize) -> Option<Variable<'s>> {
-    if !matches!(tokens[at], "__constant__" | "__device__") {
-        return None;
-    }
-    let start =
-        tokens[..at].iter().rposition(|token| matches!(*token, ";" | "{" | "}")).map_or(0, |at| at + 1);
-    let end = at + tokens[at..].iter().position(|token| matches!(*token, ";" | "{" | "=" | "," | "("))?;
-    let words = &tokens[start..end];
-    if matches!(tokens[end], "," | "(") || words.contains(&"extern") {
-        return None;
-    }
-    let name = words.iter().position(|token| *token == "[").unwrap_or(words.len()).checked_sub(1)?;
-    // Of several words for its memory the last one counts.
-    let is_last = !tokens[at + 1..end].iter().any(|token| matches!(*token, "__constant__" | "__device__"));
-    (is_last && start + name > at && is_name(words[name])).then(|| Variable {
-        name: words[name],
-        at: start + name,
-        is_constant: words.contains(&"__constant__"),
-        is_array: words.contains(&"["),
-        has_value: tokens[end] != ";",
-    })
-}
-
-/// Whether a use of a variable reads an element and does nothing else, as far as its text shows.
-fn is_read(tokens: &[&str], behind: &[usize], at: usize, variable: &Variable) -> bool {
-    let mut next = at + 1;
-    while tokens.get(next) == Some(&"[") {
-        next = behind[next];
-    }
-    let sign = |at: usize| tokens.get(at).copied().unwrap_or_default();
-    let (first, second, third) = (sign(next), sign(next + 1), sign(next + 2));
-    let is_shift = matches!(first, "<" | ">") && first == second;
-    let is_assigned = (first == "=" && second != "=")
-        || ("+-*/%&|^".contains(first) && second == "=")
-        || (is_shift && third == "=")
-        || (matches!(first, "+" | "-") && first == second);
-    let before = |back: usize| at.checked_sub(back).map_or("", |at| tokens[at]);
-    let is_taken = matches!((before(2), before(1)), (_, "&" | ".") | ("-", ">" | "-") | ("+", "+"));
-    let is_whole_array = variable.is_array && next == at + 1;
-    let is_structure = matches!((first, second), ("." | "[", _) | ("-", ">"));
-    !(is_whole_array || is_assigned || is_taken || is_structure)
-}
-
 /// Tokens from an opening parenthesis to its end, both included.
 fn closed(tokens: &[&str]) -> Option<usize> {
     let mut depth = 0;
@@ -284,7 +213,7 @@ fn kind_of(tokens: &[&str]) -> ParameterKind {
 }
 
 /// The number that the words of a type mean, unless sources give the name to types of their own too.
-fn plain_number(words: &[&str]) -> Option<DType> {
+pub(super) fn plain_number(words: &[&str]) -> Option<DType> {
     let plain = ["const", "volatile", "register", "__grid_constant__"];
     let words: Vec<&str> = words.iter().copied().filter(|word| !plain.contains(word)).collect();
     number(&words).filter(|_| !matches!(words[..], ["uchar" | "ushort" | "uint" | "ssize_t"]))
@@ -516,40 +445,6 @@ mod tests {
                 ("int tensor_map", Scalar(DType::I32)),
             ]],
         );
-    }
-
-    #[test]
-    fn variables_that_nobody_fills_are_found() {
-        let found = |head: &str, body: &str| {
-            let source = format!("{head}; __global__ void k(float* y) {{ {body}; }}");
-            let tokens = tokens(&source);
-            unfilled(&tokens, |name| name == "filled").is_some()
-        };
-        for (head, body) in [
-            ("__constant__ float c[3]", "y[0] = c[1] + 1"),
-            ("static __constant__ __device__ int n, m; __constant__ float c", "y[0] = c"),
-            ("__device__ float c[3][4]", "if (c[1][2] == 0) y[0] += c[0][1]"),
-            ("__device__ const Pair* c", "y[0] = c[0]"),
-        ] {
-            assert!(found(head, body), "{head}: {body}");
-        }
-        for (head, body) in [
-            ("__constant__ float c[3] = { 1, 2, 3 }", "y[0] = c[1]"),
-            ("extern __constant__ float c[3]", "y[0] = c[1]"),
-            ("__constant__ float filled[3]", "y[0] = filled[1]"),
-            ("__constant__ float c[3]", "y[0] = 1"),
-            ("#if A\n__constant__ int c = 1;\n#else\n__constant__ int c;\n#endif\nint d", "y[0] = c"),
-            ("__device__ float c[3]", "c[0] = y[0]; y[1] = c[0]"),
-            ("__device__ float c[3]", "y[1] = c[0]++"),
-            ("__device__ unsigned c", "y[1] = atomicAdd(&c, 1)"),
-            ("__device__ float c[3]", "float* p = c; y[1] = c[0] + p[0]"),
-            ("__device__ unsigned c", "c <<= 1; y[0] = c"),
-            ("__device__ Pair c[2]", "c[0].first = 1; y[0] = c[1].first"),
-            ("__device__ float c(float a)", "y[0] = c(1)"),
-            ("__device__ Pair<int, 2> c", "y[0] = c"),
-        ] {
-            assert!(!found(head, body), "{head}: {body}");
-        }
     }
 
     #[test]

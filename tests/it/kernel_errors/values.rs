@@ -1,6 +1,6 @@
 //! Values that are malformed, missing, of the wrong kind, or impossible together.
 
-use super::{changed, changed_source, message_of};
+use super::{changed, changed_source, message_beside, message_of};
 
 #[test]
 fn the_sound_file_has_no_error() {
@@ -523,6 +523,20 @@ fn a_kernel_with_other_arguments() {
        |
        = hint: an argument with `symbol = "c_scale"` fills it before each call; or give it a value in the source
     "#);
+}
+
+/// In a reference that says `REAL` every floating-point argument is one.
+#[test]
+fn a_reference_that_takes_a_float_beside_real() {
+    let naive = include_str!("../../data/saxpy/naive.cu").replace("float*", "REAL*");
+    let text = include_str!("../../data/saxpy/saxpy.toml").replacen("naive.cu", "changed.cu", 1);
+    let message = message_beside(&text, &naive);
+    assert!(message.contains(">  3 a: REAL           float a"), "{message}");
+    assert!(
+        message.contains("= hint: its source says `REAL`, so every floating-point argument"),
+        "{message}"
+    );
+    assert_eq!(message_beside(&text, &naive.replace("float a", "REAL a")), "no error");
 }
 
 #[test]

@@ -317,6 +317,14 @@ mod tests {
         assert!(unit.contains("evo_variant_hash[] = "), "{unit}");
     }
 
+    /// The linker compiles intermediate code where it finds some, which a section of a source can claim to be.
+    #[test]
+    fn no_step_that_links_takes_intermediate_code() {
+        for flags in [flags(), link_flags()] {
+            assert!(flags.iter().any(|flag| flag == "-fno-lto"), "{flags:?}");
+        }
+    }
+
     #[test]
     fn an_instrumented_source_is_compiled_and_linked_apart() {
         let own = KernelSource { instrumented: true, ..source("__global__ void a() {}", &["a"]) };

@@ -14,6 +14,7 @@ use evo_space::space::SearchSpace;
 use super::fields::Field;
 use crate::signature::{self, SourceEntry, SourceParameter, Taker};
 use crate::spec::{ArgumentSpec, KernelSpec, ReferenceSpec, TinySpec};
+use crate::unfilled::unfilled;
 use crate::words::tokens;
 use crate::{passed, render, resolve, specialize, tiny};
 
@@ -113,8 +114,8 @@ fn takes_what_it_is_given(root: &Field, kernel: &KernelSpec, text: &str) {
 fn variables_are_filled(root: &Field, kernel: &KernelSpec, text: &str) {
     let symbols = || kernel.arguments.iter().filter_map(|argument| argument.buffer()?.symbol.as_deref());
     let is_filled = |name: &str| symbols().any(|symbol| symbol.rsplit("::").next() == Some(name));
-    let tokens = tokens(text);
-    if let Some(name) = signature::unfilled(&tokens, is_filled) {
+    if let Some(name) = unfilled(text, is_filled) {
+        let tokens = tokens(text);
         let reads = |entry: &&str| signature::body_of(&tokens, entry).contains(&name);
         let entries = || kernel.launches.iter().map(|launch| launch.entry.as_str());
         let by = entries().find(reads).map_or(String::new(), |entry| format!(" by `{entry}`"));

@@ -390,7 +390,9 @@ impl TileSearch<'_> {
         divisions(tree, &mut |dividends, divisor| {
             let [dividend] = dividends else { return };
             let text = self.expr.text().get(dividend.span.clone()).unwrap_or_default();
-            let rounding = if text.contains('+') { self.number(divisor).unwrap_or(1) - 1 } else { 0 };
+            // `ceil_div` rounds up by itself: what is added to its dividend is padding.
+            let rounds = matches!(tree.kind, Kind::Chain(..)) && text.contains('+');
+            let rounding = if rounds { self.number(divisor).unwrap_or(1) - 1 } else { 0 };
             most = most.max(self.number(dividend).map(|at_zero| rounding - at_zero));
         });
         tree.for_children(&mut |child| most = most.max(self.taken_off(child)));
