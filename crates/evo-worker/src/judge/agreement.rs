@@ -9,14 +9,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::bounds::AnswerScale;
+use super::certainty::{self, Far};
 use super::drawn;
 use super::element;
-use super::elements::Change;
 use super::expected;
 use super::inputs::{self, Draw, Family, REARRANGED};
 use super::npy::task_error;
 use super::on_device::{self, AGREEMENT, AGREEMENT_NOISE, DeviceReferences};
-use super::perturb;
+use super::perturb::Change;
 use super::reference::{ReferenceAnswer, ReferenceWork, UNIT_F32, WorkBuffers};
 
 /// The error of the trusted computation is itself a matter of rounding: it may differ by this factor, and by this
@@ -284,23 +284,21 @@ fn conversions(mut workplace: Workplace<'_>, dtype: DType, seed: u64) -> Result<
     let x = BufferPlan { fill: Fill::Unrestricted, ..buffer("x", dtype, &[DRAWN], Role::Input) };
     let plan = problem("conversions".into(), &[], vec![x.clone()]);
     let draw = Draw { seed, index: 0, family: Family::Normal, magnitude: 1.0 };
-    let bytes = vec![inputs::generate(&plan, &x, draw)?];
-    let from = workplace.upload(&bytes[0])?;
+    let bytes = inputs::generate(&plan, &x, draw)?;
+    let from = workplace.upload(&bytes)?;
     let mut row = Agreement::begin(format!("convert {}", dtype.as_str()));
-    let (nudged, scaled) = (perturb::nudged(&plan, &bytes, 3), perturb::scaled(&plan, &bytes, 1.25));
-    let jiggled = perturb::jiggled(&plan, &bytes, 3);
-    let (nudge, low, high) = (perturb::nudge_seed(3, 0), f64::NEG_INFINITY, f64::INFINITY);
+    let endless = (f64::NEG_INFINITY, f64::INFINITY);
     let changes = [
-        (Change::Unchanged, &bytes),
-        (Change::Nudged(nudge), &nudged),
-        (Change::Scaled(1.25), &scaled),
-        (Change::Jiggled { seed: nudge, low, high }, &jiggled),
+        Change::Unchanged,
+        Change::Nudged(3),
+        Change::Scaled(1.25),
+        Change::Jiggled { seed: 3, low: endless.0, high: endless.1 },
     ];
     for wanted in [DType::F64, DType::F32] {
         let to = workplace.room(DRAWN * wanted.bytes())?;
-        for (change, expected) in changes {
+        for change in changes {
             workplace.references.convert(workplace.device, (from, dtype), (to, wanted), DRAWN, change)?;
-            let expected = element::narrow(&element::widen(&expected[0], dtype), wanted);
+            let expected = element::narrow(&element::widen(&change.apply(&bytes, dtype), dtype), wanted);
             let same = workplace.device.read(to)? == expected;
             row.note((!same).then(|| format!("{change:?} to {}", wanted.as_str())));
         }
@@ -329,36 +327,29 @@ fn measures(mut workplace: Workplace<'_>, seed: u64) -> Result<Agreement, Device
     let mut check = |what: &str, holds: bool| row.note((!holds).then(|| what.to_string()));
 
     references.distance(workplace.device, first, (second, DType::F64), distances, elements, false)?;
-    let mut largest = perturb::distances(&expected, &other);
+    let largest = certainty::distances(&expected, &other, None);
     check("distances", same(&workplace.values(distances)?, &largest));
     references.distance(workplace.device, first, (last, DType::F64), distances, elements, true)?;
-    perturb::widen(&mut largest, &perturb::distances(&expected, &third));
+    let largest = certainty::distances(&expected, &third, Some(largest));
     check("wider distances", same(&workplace.values(distances)?, &largest));
 
-    let known = perturb::finite(largest.clone());
-    let last_place = known.len() - 1;
+    let last_place = largest.iter().filter(|value| value.is_finite()).count() - 1;
     for place in [0, 1, last_place / 2, last_place * 999 / 1000, last_place] {
-        let found = references.usual_size(workplace.device, distances, elements, |_| place)?;
-        let right = perturb::usual_size(&known, place);
-        let near = found.is_some_and(|found| {
+        let found = references.usual_size(workplace.device, distances, elements, &|_| place)?;
+        let near = found.zip(certainty::usual_size(&largest, &|_| place)).is_some_and(|(found, right)| {
             found.limit == right.limit && (found.rms - right.rms).abs() <= SUMS * right.rms
         });
         check(&format!("the size up to place {place}"), near);
     }
 
-    let least = perturb::usual_size(&known, last_place * 99 / 100).limit;
-    let far = |(at, error): (usize, &f64)| {
-        let is_far = error.is_finite() && *error > least && *error > 1e-3 * expected[at].abs();
-        is_far.then_some((at as u64, *error))
-    };
-    let right: Vec<(u64, f64)> = largest.iter().enumerate().filter_map(far).collect();
-    let limits = (least, 1e-3);
-    let (count, found) =
-        references.uncertain(workplace.device, (distances, first), elements, limits, (room, elements))?;
+    let usual = certainty::usual_size(&largest, &|count| count * 99 / 100);
+    let far = Far { least: usual.map_or(0.0, |own| own.limit), units: 1e-3, most: MEASURED };
+    let right = far.among(&largest, &expected);
+    let (count, found) = references.far(workplace.device, (distances, first), elements, far, room)?;
     check("uncertain elements", count == right.len() as u64 && found == right);
 
     references.bend(workplace.device, [first, second, last], distances, elements, false)?;
-    let bends = perturb::largest_bend(&expected, &[other, third]);
+    let bends = certainty::bends([&expected, &other, &third], None);
     check("second differences", same(&workplace.values(distances)?, &bends));
     Ok(row)
 }

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use evo_device::device::{Device, Tolerance};
-use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
@@ -18,7 +17,7 @@ use super::bounds::{self, AnswerScale, OutputShape};
 use super::case::Case;
 use super::drawn;
 use super::element;
-use super::expected::{self, ExpectedSet, Oddities};
+use super::expected::{self, ExpectedSet, Oddities, Weighed};
 use super::inputs::Family;
 use super::naive::{NaiveModules, NaiveRunner};
 use super::npy::task_error;
@@ -205,9 +204,8 @@ impl OnDevice<'_> {
         // Before anything can fail, so that the buffer is freed with the set.
         set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
         let (scale, odd) = compute(references, pool, device, (work, &case.plan), set, expected)?;
-        let judged = check.checks.include(GateCheck::UsableReference) || case.family != Family::Normal;
-        let complaint = expected::unusable(&case.plan, case.family, work.output, &odd);
-        if let Some(complaint) = complaint.filter(|_| judged) {
+        let weighed = Weighed { buffer: work.output, odd, ..Weighed::default() };
+        if let Some(complaint) = expected::complaint(check, case, &[weighed]) {
             return Err(Unanswered::Useless(complaint));
         }
         let bounds = bounds::bounds(check, shape(case, work.output), &scale);

@@ -151,7 +151,7 @@ fn families(check: &CheckPlan) -> Result<BTreeSet<Family>, DeviceError> {
         return Ok(Family::ALL.iter().copied().collect());
     }
     let parse = |name: &String| {
-        Family::parse(name).ok_or_else(|| {
+        Family::named(name).ok_or_else(|| {
             let known: Vec<&str> = Family::ALL.iter().map(|family| family.as_str()).collect();
             task_error(format!("no input family `{name}`\nhint: there are `{}`", known.join("`, `")))
         })

@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn zeros_fail_at_8k_keys_although_they_pass_the_usual_tolerance() {
         // What matters is the size of the output: a mean of 8192 values is about 0.011.
-        let answer = ReferenceAnswer {
+        let answer: ReferenceAnswer = ReferenceAnswer {
             expected: (0..4096).map(|i| 0.011 * f64::from(i % 7 - 3) / 2.0).collect(),
             trusted: Some(
                 (0..4096).map(|i| half::f16::from_f64(0.011 * f64::from(i % 7 - 3) / 2.0).to_f64()).collect(),

@@ -6,9 +6,10 @@ use evo_protocol::dtype::DType;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use super::certainty::{Far, UsualSize};
 use super::element;
 use super::on_device::{DIGITS, DeviceReferences};
-use super::perturb::UsualSize;
+use super::perturb::Change;
 use super::reference::{double, int, launch, long};
 
 const THREADS: u32 = 256;
@@ -32,21 +33,6 @@ pub fn element_type(dtype: DType) -> i32 {
 }
 
 pub type Typed = (BufferId, DType);
-
-/// Bits are drawn anew from the seed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
-    Unchanged,
-    /// The last bits change.
-    Nudged(u64),
-    Scaled(f64),
-    /// The last four bits change, where the values stay in a range whose end is left out.
-    Jiggled {
-        seed: u64,
-        low: f64,
-        high: f64,
-    },
-}
 
 impl DeviceReferences {
     pub fn draw(
@@ -119,13 +105,13 @@ impl DeviceReferences {
     }
 
     /// The size of finite values that are not negative, up to the one at the place in their order that `place` gives for
-    /// their number (`perturb::usual_size`); none where nothing is finite.
+    /// their number (`certainty::usual_size`); none where nothing is finite.
     pub fn usual_size(
         &self,
         device: &mut dyn Device,
         values: BufferId,
         elements: u64,
-        place: impl Fn(usize) -> usize,
+        place: &dyn Fn(usize) -> usize,
     ) -> Result<Option<UsualSize>, DeviceError> {
         let (mut leading, mut known, mut wanted) = (0u64, 0, None);
         while known < u64::BITS {
@@ -187,23 +173,23 @@ impl DeviceReferences {
         Ok(elements - parts.iter().map(|part| part[1]).sum::<f64>() as u64)
     }
 
-    /// The elements whose error is more than `least` and than `units` of their value, with their errors, in order; only
-    /// their number where there are more than `most`, which have room in `list`.
-    pub fn uncertain(
+    /// The number of the elements that are far off, and those with their errors, in order; `list` has room for `far.most`.
+    pub fn far(
         &self,
         device: &mut dyn Device,
         (errors, expected): (BufferId, BufferId),
         elements: u64,
-        (least, units): (f64, f64),
-        (list, most): (BufferId, u64),
+        far: Far,
+        list: BufferId,
     ) -> Result<(u64, Vec<(u64, f64)>), DeviceError> {
+        let most = far.most as u64;
         device.fill(self.counts, 0)?;
         let arguments = vec![
             BoundArgument::Buffer(errors),
             BoundArgument::Buffer(expected),
             long(elements),
-            double(least),
-            double(units),
+            double(far.least),
+            double(far.units),
             long(most),
             BoundArgument::Buffer(list),
             BoundArgument::Buffer(self.counts),

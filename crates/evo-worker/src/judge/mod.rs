@@ -9,6 +9,7 @@ mod bench;
 mod borrowed;
 mod bounds;
 mod case;
+mod certainty;
 mod command;
 mod compare;
 mod deep;
@@ -48,7 +49,6 @@ mod reference;
 mod repeat;
 mod run;
 mod shapes;
-mod single_precision;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 // What the judge does to every element of large buffers: drawing inputs, converting them for the user's reference, moving
 // their last bits, and the sums and order statistics that tell how sure its answers are. The Rust functions in
-// `inputs.rs`, `perturb.rs` and `bounds.rs` are the definition, and draw the same bits: random words come from ChaCha8,
+// `inputs.rs`, `perturb.rs`, `certainty.rs` and `bounds.rs` are the definition, and draw the same bits: random words come from ChaCha8,
 // whose output is a function of key, stream and position, so that each thread makes its own, and makes a block of sixteen
 // for each element: that takes the device a millisecond, and kernels that share blocks take the compiler seconds.
 
