@@ -17,7 +17,7 @@ mod machine;
 mod mapping;
 mod memory;
 mod module;
-mod numbers;
+pub mod numbers;
 mod pattern;
 mod pool;
 mod preempt;

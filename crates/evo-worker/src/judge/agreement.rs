@@ -201,47 +201,39 @@ fn scales_differ(
 }
 
 fn problems() -> Vec<(&'static str, ProblemPlan)> {
-    use Role::{Input, Output};
     let mut all = Vec::new();
     for dtype in [DType::F16, DType::Bf16, DType::F32] {
-        let text = dtype.as_str();
+        // The last buffer is the output.
+        let mut add = |reference, what: &str, sizes: &[(&str, i64)], shapes: &[(&str, &[u64])]| {
+            let of = |(number, (name, shape)): (usize, &(&str, &[u64]))| match number + 1 == shapes.len() {
+                true if reference == "reduction" => buffer(name, DType::F32, shape, Role::Output),
+                is_last => buffer(name, dtype, shape, if is_last { Role::Output } else { Role::Input }),
+            };
+            let buffers = shapes.iter().enumerate().map(of).collect();
+            let name = format!("{reference} {} {what}", dtype.as_str());
+            all.push((reference, problem(name, sizes, buffers)));
+        };
         for (m, k, n) in [(1, 1, 1), (70, 33, 65), (64, 300, 130)] {
-            let buffers = vec![
-                buffer("a", dtype, &[m, k], Input),
-                buffer("b", dtype, &[k, n], Input),
-                buffer("c", dtype, &[m, n], Output),
-            ];
-            all.push(("gemm", problem(format!("gemm {text} {m}x{k}x{n}"), &[], buffers)));
+            add("gemm", &format!("{m}x{k}x{n}"), &[], &[("a", &[m, k]), ("b", &[k, n]), ("c", &[m, n])]);
         }
         // The last has more elements than a grid has threads.
         for (rows, columns) in [(3, 1), (5, 257), (2, 1500), (300, 257)] {
-            let (x, y) =
-                (buffer("x", dtype, &[rows, columns], Input), buffer("y", dtype, &[rows, columns], Output));
-            let w = buffer("w", dtype, &[columns], Input);
-            let turned = buffer("y", dtype, &[columns, rows], Output);
-            let name = |of: &str| format!("{of} {text} {rows}x{columns}");
-            all.push(("softmax", problem(name("softmax"), &[], vec![x.clone(), y.clone()])));
-            all.push(("rmsnorm", problem(name("rmsnorm"), &[], vec![x.clone(), w, y])));
-            all.push(("transpose", problem(name("transpose"), &[], vec![x, turned])));
+            let (row, what) = ([rows, columns], format!("{rows}x{columns}"));
+            add("softmax", &what, &[], &[("x", &row), ("y", &row)]);
+            add("rmsnorm", &what, &[], &[("x", &row), ("w", &[columns]), ("y", &row)]);
+            add("transpose", &what, &[], &[("x", &row), ("y", &[columns, rows])]);
         }
         for count in [1, 1000, 70_001] {
-            let buffers = vec![buffer("x", dtype, &[count], Input), buffer("out", DType::F32, &[1], Output)];
-            all.push(("reduction", problem(format!("reduction {text} {count}"), &[], buffers)));
+            add("reduction", &count.to_string(), &[], &[("x", &[count]), ("out", &[1])]);
         }
         // Of so many keys shared memory holds the weights of few queries at once.
         let long = (dtype == DType::F32).then_some((3, 3900, 1));
         for (queries, keys, causal) in
             [(1, 1, 0), (9, 5, 1), (20, 77, 1), (33, 130, 0)].into_iter().chain(long)
         {
-            let shape = |heads: u64, length: u64| [2, heads, length, 24];
-            let buffers = vec![
-                buffer("q", dtype, &shape(4, queries), Input),
-                buffer("k", dtype, &shape(2, keys), Input),
-                buffer("v", dtype, &shape(2, keys), Input),
-                buffer("o", dtype, &shape(4, queries), Output),
-            ];
-            let name = format!("attention {text} {queries}x{keys} causal={causal}");
-            all.push(("attention", problem(name, &[("CAUSAL", causal)], buffers)));
+            let (q, k) = ([2, 4, queries, 24], [2, 2, keys, 24]);
+            let what = format!("{queries}x{keys} causal={causal}");
+            add("attention", &what, &[("CAUSAL", causal)], &[("q", &q), ("k", &k), ("v", &k), ("o", &q)]);
         }
     }
     all

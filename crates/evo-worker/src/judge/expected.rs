@@ -45,7 +45,7 @@ pub struct ExpectedOutput {
     /// In the type of [`compared_as`].
     pub values: Vec<f64>,
     pub scale: AnswerScale,
-    /// Elements far less certain than the others, and how far f32 may be off there (`single_precision`).
+    /// Elements far less certain than the others, and how far f32 may be off there (`certainty`).
     pub uncertain: Vec<(u64, f64)>,
 }
 
@@ -103,16 +103,12 @@ pub fn compute(
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
         let bytes = input_bytes(plan, case.draw(check, *magnitude))?;
         let mut answers = answers(check, plan, &bytes, naive)?;
-        // Buffers whose infinities mix.
-        let mut mixing = Vec::new();
-        if check.reference.is_own() {
-            let case = &mut AskedCase { plan, family, bytes: &bytes, naive: &mut *naive };
-            certainty::measure(case, &mut answers)?;
-            if family == Family::Special {
-                mixing = infinities::mixing(case, &answers)?;
-                infinities::spare_zero_factors(case, &mut answers, &mixing)?;
-            }
+        let is_own = check.reference.is_own();
+        let asked = &mut AskedCase { plan, family, bytes: &bytes, naive: &mut *naive };
+        if is_own {
+            certainty::measure(asked, &mut answers)?;
         }
+        infinities::excuse(asked, &mut answers, is_own)?;
         // In double precision nothing overflows that would in the kernel's own.
         let unknown =
             |own: &ReferenceAnswer| own.single.is_none() && plan.buffers[own.buffer].dtype == DType::F32;
@@ -129,7 +125,7 @@ pub fn compute(
             why = complaint;
             continue;
         }
-        let outputs = answers.into_iter().map(|answer| expected_output(case, answer, &mixing)).collect();
+        let outputs = answers.into_iter().map(|answer| expected_output(case, answer)).collect();
         let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };
         return Ok((set, bytes));
     }
@@ -179,13 +175,9 @@ pub fn complaint(check: &CheckPlan, case: &Case, answers: &[Weighed]) -> Option<
         .or_else(|| follows.then(|| "rounding decides its integers".into()))
 }
 
-/// An answer as it is kept. `mixing` has the buffers whose infinities mix.
-fn expected_output(case: &Case, mut answer: ReferenceAnswer, mixing: &[usize]) -> ExpectedOutput {
+fn expected_output(case: &Case, answer: ReferenceAnswer) -> ExpectedOutput {
     let dtype = case.plan.buffers[answer.buffer].dtype;
     let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
-    if mixing.contains(&answer.buffer) || infinities::adds_up(&case.plan, answer.buffer, case.family) {
-        infinities::excuse(&mut answer.expected, answer.single.as_deref());
-    }
     let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
     ExpectedOutput { buffer, scale, uncertain, values }
 }
@@ -420,22 +412,13 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
     ContentHash::of(text.as_bytes())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    length: u64,
-    changed: (i64, i64),
-    modified: (i64, i64),
-    place: (u64, u64),
-}
-
 /// Each case of each variant asks for it, so a file is read again only when it is no longer the same file.
 fn file_hash(path: &Path) -> String {
-    static KNOWN: Mutex<BTreeMap<PathBuf, (FileState, String)>> = Mutex::new(BTreeMap::new());
-    let state = |meta: fs::Metadata| FileState {
-        length: meta.len(),
-        changed: (meta.ctime(), meta.ctime_nsec()),
-        modified: (meta.mtime(), meta.mtime_nsec()),
-        place: (meta.dev(), meta.ino()),
+    static KNOWN: Mutex<BTreeMap<PathBuf, ([u64; 7], String)>> = Mutex::new(BTreeMap::new());
+    let state = |meta: fs::Metadata| {
+        let times = [meta.ctime(), meta.ctime_nsec(), meta.mtime(), meta.mtime_nsec()];
+        let [ctime, ctime_ns, mtime, mtime_ns] = times.map(i64::cast_unsigned);
+        [meta.len(), ctime, ctime_ns, mtime, mtime_ns, meta.dev(), meta.ino()]
     };
     // Before it is read: what is written meanwhile makes another state.
     let Ok(state) = fs::metadata(path).map(state) else { return "missing".into() };

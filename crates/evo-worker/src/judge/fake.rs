@@ -7,11 +7,12 @@ use evo_device::device::{
     BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
     RunConditions, SampleOrder, Tolerance, VariableState,
 };
+use evo_device::host::numbers;
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
-use super::{compare, element};
+use super::element;
 
 pub const GUARD: usize = 64;
 
@@ -270,9 +271,8 @@ impl Device for FakeDevice {
         expected: BufferId,
         tolerance: Tolerance,
     ) -> Result<Comparison, DeviceError> {
-        let expected = element::widen(self.contents(expected), DType::F64);
-        let actual = element::widen(self.contents(actual), dtype);
-        Ok(compare::on_host(&actual, &expected, tolerance))
+        let expected = self.contents(expected).to_vec();
+        Ok(numbers::compare(self.contents(actual), dtype, &expected, tolerance))
     }
 
     fn compare_blocks(
@@ -283,9 +283,8 @@ impl Device for FakeDevice {
         block: u64,
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
-        let expected = element::widen(self.contents(expected), DType::F64);
-        let actual = element::widen(self.contents(actual), dtype);
-        Ok(compare::blocks_on_host(&actual, &expected, block, floor))
+        let expected = self.contents(expected).to_vec();
+        Ok(numbers::compare_blocks(self.contents(actual), dtype, &expected, block, floor))
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {

@@ -6,6 +6,8 @@
 //! range: no family leaves a declared range. All arithmetic here is exact or IEEE, hence the same
 //! everywhere.
 
+use std::ops::Range;
+
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
@@ -223,7 +225,7 @@ impl FillRule {
             return;
         }
         let values = self.chunk(&mut source, chunk * CHUNK, out.len() / self.dtype.bytes() as usize);
-        store(&values, self.dtype, out);
+        out.copy_from_slice(&element::narrow(&values, self.dtype));
         if self.family == Family::Special && self.dtype == DType::F32 {
             vary_nans(out, self.rows as usize);
         }
@@ -245,80 +247,62 @@ impl FillRule {
     }
 
     fn chunk(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
-        match (self.family, self.shape) {
-            (Family::Constant, _) => {
-                let value = self.constant();
-                if self.nearly {
-                    return (0..length).map(|_| nearly(value, source.next_u32())).collect();
-                }
-                vec![self.whole(value); length]
+        let (shape, places) = (self.shape, start..start + length);
+        let mut changed = |shape, change: &dyn Fn(usize, f64) -> f64| -> Vec<f64> {
+            let values = base(source, shape, self.dtype, length);
+            (start..).zip(values).map(|(at, value)| change(at, value)).collect()
+        };
+        match self.family {
+            Family::Normal => changed(shape, &|_, value| value),
+            Family::Large | Family::Small => changed(shape, &|_, value| value * self.magnitude),
+            Family::Constant if self.nearly => {
+                places.map(|_| nearly(self.constant(), source.next_u32())).collect()
             }
-            (Family::Ramp, _) => self.ramp(start, length),
-            (Family::Spikes, shape) => self.spikes(source, shape, start, length),
-            (Family::Normal, shape) => base(source, shape, self.dtype, length),
-            (Family::Large | Family::Small, shape) => {
-                let mut values = base(source, shape, self.dtype, length);
-                values.iter_mut().for_each(|value| *value *= self.magnitude);
-                values
-            }
-            (Family::Zero, shape) => self.zeros(shape, start, length),
-            (Family::Offset, shape) => {
-                let mut values = base(source, shape, self.dtype, length);
+            Family::Constant => vec![self.whole(self.constant()); length],
+            Family::Ramp => places.map(|at| self.ramp(at)).collect(),
+            Family::Spikes => self.spikes(source, start, length),
+            Family::Zero => places.map(|at| self.zero(at)).collect(),
+            Family::Offset => {
                 let offset = self.magnitude.min(self.offset_max()) * shape.size();
-                values.iter_mut().for_each(|value| *value += offset);
-                values
+                changed(shape, &|_, value| value + offset)
             }
-            (Family::Huge | Family::Special, shape) => {
+            Family::Huge | Family::Special => {
                 let mut values = base(source, shape, self.dtype, length);
                 self.sprinkle(source, start, &mut values);
                 values
             }
-            (Family::Subnormal, _) => {
-                let tiny = smallest_normal(self.dtype);
+            Family::Subnormal => {
                 // Beyond the largest subnormal, so that answers are subnormal whose inputs are not.
                 let most = if self.second { 4.0 } else { 1.0 };
                 let around = Distribution::Flat { low: -most, high: most, closed: false };
-                let mut values = base(source, around, self.dtype, length);
-                values.iter_mut().for_each(|value| *value *= tiny);
-                values
+                changed(around, &|_, value| value * smallest_normal(self.dtype))
             }
-            (Family::Low | Family::Lowest, shape) => self.lowered_rows(source, shape, start, length),
-            (Family::Spread, shape) if self.dtype.is_float() => {
+            Family::Low | Family::Lowest => changed(shape, &|at, value| self.lowered(at / self.row, value)),
+            Family::Spread if self.dtype.is_float() => {
                 let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 8.0;
                 let scale = 10f64.powf(self.decade * self.magnitude).min(largest);
-                let mut values = base(source, shape, self.dtype, length);
-                values.iter_mut().for_each(|value| *value *= scale / shape.size());
-                values
+                changed(shape, &|_, value| value * (scale / shape.size()))
             }
-            (Family::Spread, _) => {
-                let integer = |_| self.of_some_length([source.next_u64(), source.next_u64()]);
-                (0..length).map(integer).collect()
+            Family::Spread => {
+                places.map(|_| self.of_some_length([source.next_u64(), source.next_u64()])).collect()
             }
-            (Family::Round, shape) => {
-                let at = start..start + length;
-                at.map(|index| self.round(index, source.next_u32(), shape)).collect()
-            }
-            (Family::Wide | Family::Extremes | Family::Mixed, shape) => {
-                self.extremes(source, shape, start, length)
-            }
+            Family::Round => places.map(|at| self.round(at, source.next_u32())).collect(),
+            Family::Wide | Family::Extremes | Family::Mixed => self.extremes(source, places),
         }
     }
 
-    fn ramp(&self, start: usize, length: usize) -> Vec<f64> {
+    fn ramp(&self, index: usize) -> f64 {
         let (from, to) = self.ramp_ends();
-        let steps = (self.count.max(2) - 1) as f64;
-        let at = |index: usize| {
-            let part = self.exchanged(index) as f64 / steps;
-            // In the second kind every other row goes the other way.
-            let turns = self.second && index / self.row % 2 == 1;
-            let part = if self.descending != turns { 1.0 - part } else { part };
-            self.whole(from + (to - from) * part)
-        };
-        (start..start + length).map(at).collect()
+        let part = self.exchanged(index) as f64 / (self.count.max(2) - 1) as f64;
+        // In the second kind every other row goes the other way.
+        let turns = self.second && index / self.row % 2 == 1;
+        let part = if self.descending != turns { 1.0 - part } else { part };
+        self.whole(from + (to - from) * part)
     }
 
-    fn spikes(&self, source: &mut ChaCha8Rng, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
-        let mut values = base(source, shape, self.dtype, length);
+    fn spikes(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
+        let mut values = base(source, self.shape, self.dtype, length);
+        let spike = self.level.abs() * self.magnitude * self.shape.size();
         let mut dice = vec![0u8; length * 2];
         source.fill_bytes(&mut dice);
         for (offset, value) in values.iter_mut().enumerate() {
@@ -328,24 +312,22 @@ impl FillRule {
             }
             // One of each sign whatever the dice say; the positive one overflows a plain exp.
             if at == self.spike {
-                *value = self.level.abs() * self.magnitude * shape.size();
-            } else if at == (self.spike + self.count / 2) % self.count && shape.signed() {
-                *value = -self.level.abs() * self.magnitude * shape.size();
+                *value = spike;
+            } else if at == (self.spike + self.count / 2) % self.count && self.shape.signed() {
+                *value = -spike;
             }
         }
         values
     }
 
     /// Zeros of both signs; in the second kind all but the last: an answer is nothing but what that one contributes.
-    fn zeros(&self, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
+    fn zero(&self, at: usize) -> f64 {
         let has_signs = self.dtype.is_float() && !self.declared;
-        let zero = |at: usize| if has_signs && mixed(at, self.rows).is_multiple_of(3) { -0.0 } else { 0.0 };
-        let mut values: Vec<f64> = (start..start + length).map(zero).collect();
-        let last = (self.count - 1).checked_sub(start).filter(|_| self.second);
-        if let Some(own) = last.and_then(|at| values.get_mut(at)) {
-            *own = self.whole(shape.ends(self.dtype).1);
+        match at + 1 == self.count && self.second {
+            true => self.whole(self.shape.ends(self.dtype).1),
+            false if has_signs && mixed(at, self.rows).is_multiple_of(3) => -0.0,
+            false => 0.0,
         }
-        values
     }
 
     /// Which element of a ramp stands in a place: in the second kind a few have changed places, in half of these draws
@@ -379,7 +361,8 @@ impl FillRule {
     /// A round number. Of every three rows (of 64 elements where there is one row) one has -1, 0 and 1 only, one has
     /// small numbers and eighths, one has whole numbers up to a few hundred too. A declared range gives the
     /// numbers at its ends.
-    fn round(&self, index: usize, dice: u32, shape: Distribution) -> f64 {
+    fn round(&self, index: usize, dice: u32) -> f64 {
+        let shape = self.shape;
         let row = if self.row < self.count { self.row } else { 64 };
         let (kind, part) = (dice % 2, dice >> 1);
         let within = |most: u32| f64::from(part % (2 * most + 1)) - f64::from(most);
@@ -390,7 +373,7 @@ impl FillRule {
             _ => within(8),
         };
         let value = if shape.signed() { value } else { value.abs() };
-        let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
+        let (low, high) = self.ends();
         let value = match (self.declared, self.dtype.is_float()) {
             (true, _) => {
                 let (first, last) = (low.ceil(), high.floor());
@@ -408,20 +391,10 @@ impl FillRule {
         if self.dtype.is_float() { value } else { value.floor() }
     }
 
-    fn lowered_rows(
-        &self,
-        source: &mut ChaCha8Rng,
-        shape: Distribution,
-        start: usize,
-        length: usize,
-    ) -> Vec<f64> {
-        let values = (start..).zip(base(source, shape, self.dtype, length));
-        values.map(|(at, value)| self.lowered(at / self.row, value, shape.size())).collect()
-    }
-
     /// A value as it is in a row far below zero. The first row always lies there; one in three of the others stays
     /// where it was, so that no level fits all rows.
-    fn lowered(&self, row: usize, value: f64, size: f64) -> f64 {
+    fn lowered(&self, row: usize, value: f64) -> f64 {
+        let size = self.shape.size();
         let mut dice = ChaCha8Rng::seed_from_u64(self.rows.wrapping_add(row as u64));
         if row > 0 && dice.next_u32().is_multiple_of(3) {
             return value;
@@ -494,14 +467,8 @@ impl FillRule {
     /// The ends of the range and what lies round zero: one third of the tensor has them in any order, one holds the
     /// largest only and one the smallest, where sums overflow and neighbors are equal. In one draw of four the whole tensor
     /// holds one of both: products of thirds cancel in a sum. Values of 64 bits do not fit fp64, so these are what fits.
-    fn extremes(
-        &self,
-        source: &mut ChaCha8Rng,
-        shape: Distribution,
-        start: usize,
-        length: usize,
-    ) -> Vec<f64> {
-        let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
+    fn extremes(&self, source: &mut ChaCha8Rng, places: Range<usize>) -> Vec<f64> {
+        let (low, high) = self.ends();
         let near = [low, high, 0.0, 1.0, -1.0, low + 1.0, high - 1.0];
         let inside: Vec<f64> = near.into_iter().filter(|value| (low..=high).contains(value)).collect();
         let at = |index: usize| {
@@ -514,7 +481,12 @@ impl FillRule {
                 _ => low,
             }
         };
-        (start..start + length).map(at).collect()
+        places.map(at).collect()
+    }
+
+    /// Those of the range that the file declares, or of the type.
+    fn ends(&self) -> (f64, f64) {
+        if self.declared { self.shape.ends(self.dtype) } else { integer_range(self.dtype) }
     }
 
     /// Which third of the tensor's rows an element lies in, counted from one that is drawn; of its elements where there
@@ -561,10 +533,6 @@ impl FillRule {
 
 /// With fewer rows nothing would be left of some columns.
 const ROWS_TO_MASK: usize = 8;
-
-fn store(values: &[f64], dtype: DType, out: &mut [u8]) {
-    out.copy_from_slice(&element::narrow(values, dtype));
-}
 
 #[cfg(test)]
 #[path = "inputs_tests.rs"]

@@ -6,15 +6,7 @@ use super::*;
 use crate::judge::reference::testing;
 
 fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
-    BufferPlan {
-        name: name.into(),
-        dtype,
-        shape: vec![count],
-        role: Role::Input,
-        fill,
-        symbol: None,
-        view: None,
-    }
+    BufferPlan { fill, ..testing::buffer(name, dtype, &[count], Role::Input) }
 }
 
 fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
