@@ -9,9 +9,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::bounds::AnswerScale;
-use super::certainty::{self, Far};
+use super::certainty;
 use super::drawn;
 use super::element;
+use super::elements::Far;
 use super::expected;
 use super::inputs::{self, Draw, Family, REARRANGED};
 use super::npy::task_error;

@@ -13,11 +13,11 @@ use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use evo_space::genome::ContentHash;
 
-use super::bounds::{self, AnswerScale, OutputShape};
+use super::bounds::{self, AnswerScale, Oddities, OutputShape};
 use super::case::Case;
 use super::drawn;
 use super::element;
-use super::expected::{self, ExpectedSet, Oddities, Weighed};
+use super::expected::{self, ExpectedSet, Weighed};
 use super::inputs::Family;
 use super::naive::{NaiveModules, NaiveRunner};
 use super::npy::task_error;

@@ -125,7 +125,52 @@ fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
     TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
 }
 
+/// Elements that one task looks at: waking a thread takes longer than looking at a few thousand.
 const CHUNK: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Oddities {
+    pub elements: u64,
+    pub finite: u64,
+    pub first_nan: Option<u64>,
+    /// The first NaN or infinity, and which.
+    pub first_special: Option<(u64, f64)>,
+    pub max: f64,
+    /// Whether a computation in the output's own type is not finite where the answer is.
+    pub overflows: bool,
+}
+
+impl Oddities {
+    pub fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
+        let expected = &answer.expected;
+        let first_special = first(expected, |value| !value.is_finite());
+        let overflows = |trusted: &Vec<f64>| {
+            let pairs = trusted.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK));
+            pairs.any(|(t, e)| t.iter().zip(e).any(|(t, e)| !t.is_finite() && e.is_finite()))
+        };
+        // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
+        let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
+        let special = first_special.is_some();
+        Oddities {
+            elements: expected.len() as u64,
+            finite: match special {
+                true => expected.iter().filter(|value| value.is_finite()).count() as u64,
+                false => expected.len() as u64,
+            },
+            first_nan: first(expected, f64::is_nan).filter(|_| special).map(|index| index as u64),
+            first_special: first_special.map(|index| (index as u64, expected[index])),
+            max: max_abs(expected),
+            overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),
+        }
+    }
+}
+
+/// The first value for which `holds` does, on all cores where they are many.
+fn first(values: &[f64], holds: impl Fn(f64) -> bool + Sync) -> Option<usize> {
+    values.par_chunks(CHUNK).enumerate().find_map_first(|(number, some)| {
+        some.iter().position(|value| holds(*value)).map(|place| number * CHUNK + place)
+    })
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {

@@ -27,7 +27,7 @@ use rayon::prelude::*;
 
 use super::bounds::{FEW, SHARE_MAX};
 use super::element;
-use super::elements::Typed;
+use super::elements::{Far, Typed, UsualSize};
 use super::inputs::{self, Family};
 use super::naive::{AskedCase, NaiveAnswers};
 use super::on_device::DeviceReferences;
@@ -530,17 +530,6 @@ fn larger(widest: Option<Vec<f64>>, mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Which elements are far from the others.
-#[derive(Clone, Copy, Debug)]
-pub struct Far {
-    /// Errors above this,
-    pub least: f64,
-    /// and above this share of the value,
-    pub units: f64,
-    /// if there are no more than so many.
-    pub most: usize,
-}
-
 impl Far {
     pub fn among(self, errors: &[f64], expected: &[f64]) -> Vec<(u64, f64)> {
         let is_far = |(error, value): (&f64, &f64)| {
@@ -550,14 +539,6 @@ impl Far {
         let found: Vec<(u64, f64)> = pairs.map(|(index, (error, _))| (index as u64, *error)).collect();
         if found.len() > self.most { Vec::new() } else { found }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UsualSize {
-    /// The largest that counts.
-    pub limit: f64,
-    /// Root mean square of it and the smaller ones.
-    pub rms: f64,
 }
 
 /// The size of the finite values up to the one at a place in their order, on all cores.

@@ -6,7 +6,6 @@ use evo_protocol::dtype::DType;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::certainty::{Far, UsualSize};
 use super::element;
 use super::on_device::{DIGITS, DeviceReferences};
 use super::perturb::Change;
@@ -33,6 +32,25 @@ pub fn element_type(dtype: DType) -> i32 {
 }
 
 pub type Typed = (BufferId, DType);
+
+/// Which elements are far from the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Far {
+    /// Errors above this,
+    pub least: f64,
+    /// and above this share of the value,
+    pub units: f64,
+    /// if there are no more than so many.
+    pub most: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UsualSize {
+    /// The largest that counts.
+    pub limit: f64,
+    /// Root mean square of it and the smaller ones.
+    pub rms: f64,
+}
 
 impl DeviceReferences {
     pub fn draw(

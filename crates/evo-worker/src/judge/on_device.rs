@@ -10,9 +10,8 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
 
-use super::bounds::{AnswerScale, TrustedError};
+use super::bounds::{AnswerScale, Oddities, TrustedError};
 use super::element;
-use super::expected::Oddities;
 use super::reference::{
     Measured, NAMES, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long, type_number,
 };

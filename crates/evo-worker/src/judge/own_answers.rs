@@ -9,13 +9,13 @@ use evo_protocol::plan::Fill;
 use evo_protocol::worker::{CheckPlan, ReferencePlan};
 
 use super::answers::{OnDevice, Unanswered, shape};
-use super::bounds::{self, AnswerScale};
+use super::bounds::{self, AnswerScale, Oddities};
 use super::case::Case;
 use super::certainty::{Laboratory, List, Lists, Runs, Shelf};
 use super::drawn;
 use super::element;
 use super::elements::Typed;
-use super::expected::{self, Oddities, Weighed};
+use super::expected::{self, Weighed};
 use super::family::Family;
 use super::moves;
 use super::naive::{run_reference, taken_as};
