@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evo_device::host::RoomOptions;
 use evo_protocol::check::GateCheck;
-use evo_protocol::device::{DeviceError, DeviceInfo};
+use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
@@ -18,16 +18,28 @@ use evo_protocol::worker::{
     PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
 };
 use evo_space::genome::ContentHash;
-
-use super::canary;
-use super::judge::{Answers, CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
-use super::measure::{SampleSource, measure};
-use super::stand::{BlockSize, Stand};
-use super::wire::{ReportPhase, Wire};
-use evo_system::process::{Orphaned, REQUEST};
+use evo_system::process::{Orphaned, ParentLink, REQUEST};
 use evo_timing::paired::interleave;
 use evo_timing::stats::median;
 use flate2::read::GzDecoder;
+
+use super::canary;
+use super::judge::{Answers, Asked, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, found, honesty};
+use super::measure::{BlockSize, SampleSource, measure};
+
+type Wire = ParentLink<Request, Response>;
+
+/// Tells what is about to happen, so that a death or a missed deadline has a name.
+trait ReportPhase {
+    /// Reports the phase. If the parent no longer listens, sending the answer will fail too.
+    fn phase(&mut self, phase: Phase, detail: &str);
+}
+
+impl ReportPhase for Wire {
+    fn phase(&mut self, phase: Phase, detail: &str) {
+        let _ = self.send(&Response::Phase { phase, detail: detail.to_string() });
+    }
+}
 
 /// Serves requests until stdin closes or `Shutdown` comes. `build` names the gates and the timing that this worker
 /// has: results of another build are not taken over.
@@ -62,14 +74,7 @@ struct Server {
     seed: u64,
     received: HashMap<ContentHash, Vec<u8>>,
     /// The problem of the block before, which is prepared already; any other request gives it up.
-    kept: Option<KeptProblem>,
-}
-
-struct KeptProblem {
-    slot: u8,
-    plan: ProblemPlan,
-    timed: TimedProblem,
-    sizes: Vec<(TimingMode, BlockSize)>,
+    kept: Option<TimedSlot>,
 }
 
 impl Server {
@@ -92,22 +97,34 @@ impl Server {
                 let (judge, mut report) = self.at_work()?;
                 Ok(Response::GateDone(Box::new(judge.gate(slot, gate, depth, &plans, &mut report))))
             }
-            Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
-            Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
+            Request::Measure { slot, plan, mode, policy } => {
+                // A device error among samples is the variant's.
+                let answer = self.measure(slot, &plan, mode, &policy);
+                let answer = answer.unwrap_or_else(|error| MeasureAnswer::failed(&error));
+                Ok(Response::Measured(Box::new(answer)))
+            }
+            Request::Pair { plans, mode, blocks, block_ms } => {
+                self.pair(&plans, mode, blocks, block_ms).map(Response::Paired)
+            }
             Request::Run { slot, plan, calls, warmup, unguarded } => {
                 let (judge, mut report) = self.at_work()?;
                 let calls = calls.saturating_add(warmup);
                 let ran = judge.run_plain(slot, &plan, calls, unguarded, &mut report);
-                let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
+                let PlainRun { launches, buffers } = judge.at_problem(&plan, ran).map_err(message_alone)?;
                 Ok(Response::Ran { launches, buffers })
             }
             Request::Block { slot, plan, mode, block_ms, check } => {
-                Ok(self.block(slot, &plan, mode, block_ms, check))
+                let answer = self.block(slot, &plan, (mode, block_ms), check);
+                let answer = answer.unwrap_or_else(|error| {
+                    let verdict = Some(Box::new(error.verdict()));
+                    BlockAnswer { verdict, sticky: error.sticky, ..BlockAnswer::default() }
+                });
+                Ok(Response::Sampled(Box::new(answer)))
             }
             Request::HandOut { slot, plan, seed_index, folder, expected } => {
                 let (judge, mut report) = self.at_work()?;
                 let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected), &mut report);
-                handed.map_err(refusal_error)?;
+                judge.at_problem(&plan, handed).map_err(message_alone)?;
                 Ok(Response::HandedOut)
             }
             Request::JudgeForeign { slot, plan, seed_index, folder } => {
@@ -290,29 +307,21 @@ impl Server {
         plan: &ProblemPlan,
         mode: TimingMode,
         policy: &SamplePolicy,
-    ) -> Result<Response, DeviceError> {
+    ) -> Result<MeasureAnswer, DeviceError> {
         let Server { wire, judge, seed, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
         // A screening tells who is far behind, and for that one set is enough. A race's times stand beside those of
         // full measurements.
         let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
-        let mut report = |phase, detail: &str| wire.phase(phase, detail);
-        let prepared = match judge.prepare_timed(slot, plan, turns, Answers::Needed, &mut report) {
-            Ok(prepared) => prepared,
-            Err(refusal) => return Ok(refused(refusal)),
-        };
+        let ready = TimedSlot::prepare(judge, wire, (slot, plan), turns, Answers::Needed)?;
         // Another seed for each request, so that a candidate cannot learn which moments are checked.
         let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
         let info = judge.device().info().clone();
-        let believed = !prepared.checks().include(GateCheck::Roofline);
-        let mut stand = Stand::new(judge, &prepared, plan, wire);
-        let answer = match measure(&mut stand, &plan.name, mode, policy, seed) {
-            Ok(answer) if believed => answer,
-            Ok(answer) => believe(answer, &info, plan, mode),
-            // A device error among samples is the variant's.
-            Err(error) => MeasureAnswer::failed(&error),
-        };
-        Ok(Response::Measured(Box::new(answer)))
+        let mut answer = measure(&mut ready.stand(judge, wire), &plan.name, mode, policy, seed)?;
+        if ready.timed.checks().include(GateCheck::Roofline) {
+            believe(&mut answer, &info, plan, mode);
+        }
+        Ok(answer)
     }
 
     fn pair(
@@ -321,126 +330,157 @@ impl Server {
         mode: TimingMode,
         blocks: u32,
         block_ms: f64,
-    ) -> Result<Response, DeviceError> {
+    ) -> Result<PairedTimes, DeviceError> {
         let Server { wire, judge, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
-        let mut prepared = Vec::new();
-        for (slot, plan) in (0u8..).zip(plans) {
-            let mut report = |phase, detail: &str| wire.phase(phase, detail);
-            let ready = judge.prepare_timed(slot, plan, Turns::Several, Answers::NotNeeded, &mut report);
-            prepared.push(ready.map_err(refusal_error)?);
-        }
-        // Each rival's block is sized once, so that all of its blocks are alike.
-        let mut sizes = [None; 2];
+        let rivals = (0u8..).zip(plans).map(|rival| {
+            let ready = TimedSlot::prepare(judge, wire, rival, Turns::Several, Answers::NotNeeded);
+            ready.map_err(message_alone)
+        });
+        let mut rivals = rivals.collect::<Result<Vec<_>, _>>()?;
         let paired = interleave(blocks, false, |slot| {
-            let slot = usize::from(slot);
-            let mut stand = Stand::new(judge, &prepared[slot], &plans[slot], wire);
-            let size = match sizes[slot] {
-                Some(size) => size,
-                None => *sizes[slot].insert(BlockSize::find(&mut stand, mode, block_ms)?),
-            };
-            Ok(median(&size.samples(&mut stand, mode)?))
+            let (samples, _) = rivals[usize::from(slot)].block(judge, wire, mode, block_ms)?;
+            Ok(median(&samples))
         })?;
-        let telemetry = judge.device().telemetry();
-        Ok(Response::Paired(PairedTimes { telemetry, ..paired }))
+        Ok(PairedTimes { telemetry: judge.device().telemetry(), ..paired })
     }
-}
 
-impl Server {
     fn block(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        mode: TimingMode,
-        block_ms: f64,
-        check: bool,
-    ) -> Response {
-        let answer = match self.sampled(slot, plan, (mode, block_ms), check) {
-            Ok(answer) => answer,
-            Err(CaseRefusal { verdict, sticky }) => {
-                BlockAnswer { verdict: Some(verdict), sticky, ..BlockAnswer::default() }
-            }
-        };
-        if answer.verdict.is_some() {
-            self.kept = None;
-        }
-        Response::Sampled(Box::new(answer))
-    }
-
-    fn sampled(
         &mut self,
         slot: u8,
         plan: &ProblemPlan,
         (mode, block_ms): (TimingMode, f64),
         check: bool,
-    ) -> Result<BlockAnswer, CaseRefusal> {
+    ) -> Result<BlockAnswer, DeviceError> {
         let Server { wire, judge, kept, .. } = self;
-        let device_error =
-            |error: DeviceError| CaseRefusal { sticky: error.sticky, verdict: Box::new(error.verdict()) };
-        let judge = judge.as_mut().ok_or_else(|| device_error(no_device()))?;
-        let is_same = kept.as_ref().is_some_and(|own| own.slot == slot && own.plan == *plan);
-        let own = match kept.take().filter(|_| is_same) {
-            Some(own) => kept.insert(own),
-            None => {
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                let timed = judge.prepare_timed(slot, plan, Turns::Several, Answers::Needed, &mut report)?;
-                kept.insert(KeptProblem { slot, plan: plan.clone(), timed, sizes: Vec::new() })
-            }
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let is_same = |kept: &TimedSlot| kept.slot == slot && kept.plan == *plan;
+        let mut ready = match kept.take().filter(is_same) {
+            Some(ready) => ready,
+            None => TimedSlot::prepare(judge, wire, (slot, plan), Turns::Several, Answers::Needed)?,
         };
-        let mut stand = Stand::new(judge, &own.timed, plan, wire);
-        let known = own.sizes.iter().find(|(known, _)| *known == mode).map(|(_, size)| *size);
+        let (samples_ns, batch) = ready.block(judge, wire, mode, block_ms)?;
+        let mut answer = BlockAnswer { samples_ns, ..BlockAnswer::default() };
+        if check {
+            answer.verdict = found(ready.stand(judge, wire).check_outputs(mode, batch))?;
+        }
+        if answer.verdict.is_none() {
+            if check {
+                let mut report = |phase, detail: &str| wire.phase(phase, detail);
+                answer.parity = Some(judge.plain_parity(&ready.timed, &mut report)?);
+            }
+            *kept = Some(ready);
+        }
+        Ok(answer)
+    }
+}
+
+/// A candidate bound to one problem.
+struct TimedSlot {
+    slot: u8,
+    plan: ProblemPlan,
+    timed: TimedProblem,
+    sizes: Vec<(TimingMode, BlockSize)>,
+}
+
+impl TimedSlot {
+    fn prepare(
+        judge: &mut Judge,
+        wire: &mut Wire,
+        (slot, plan): (u8, &ProblemPlan),
+        turns: Turns,
+        answers: Answers,
+    ) -> Result<TimedSlot, DeviceError> {
+        let mut report = |phase, detail: &str| wire.phase(phase, detail);
+        let timed = judge.prepare_timed(slot, plan, turns, answers, &mut report);
+        let timed = judge.at_problem(plan, timed)?;
+        Ok(TimedSlot { slot, plan: plan.clone(), timed, sizes: Vec::new() })
+    }
+
+    fn stand<'a>(&'a self, judge: &'a mut Judge, wire: &'a mut Wire) -> Stand<'a> {
+        Stand { judge, wire, ready: self, began: Instant::now() }
+    }
+
+    /// The times of one block, and the calls of a sample. The first block of a mode sizes all of them, so that they are
+    /// alike.
+    fn block(
+        &mut self,
+        judge: &mut Judge,
+        wire: &mut Wire,
+        mode: TimingMode,
+        block_ms: f64,
+    ) -> Result<(Vec<f64>, u32), DeviceError> {
+        let known = self.sizes.iter().find(|(known, _)| *known == mode).map(|(_, size)| *size);
         let size = match known {
             Some(size) => size,
             None => {
-                let size = BlockSize::find(&mut stand, mode, block_ms).map_err(device_error)?;
-                own.sizes.push((mode, size));
+                let size = BlockSize::find(&mut self.stand(judge, wire), mode, block_ms)?;
+                self.sizes.push((mode, size));
                 size
             }
         };
-        let samples_ns = size.samples(&mut stand, mode).map_err(device_error)?;
-        if !check {
-            return Ok(BlockAnswer { samples_ns, ..BlockAnswer::default() });
-        }
-        let verdict = stand.check_outputs(mode, size.batch()).map_err(device_error)?;
-        let parity = match verdict {
-            Some(_) => None,
-            None => {
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                Some(judge.plain_parity(&own.timed, &mut report).map_err(device_error)?)
-            }
-        };
-        Ok(BlockAnswer { samples_ns, parity, verdict, sticky: false })
+        Ok((size.samples(&mut self.stand(judge, wire), mode)?, size.batch))
     }
 }
 
-fn believe(
-    mut answer: MeasureAnswer,
-    info: &DeviceInfo,
-    plan: &ProblemPlan,
-    mode: TimingMode,
-) -> MeasureAnswer {
-    let (Some(measurement), Some(own)) = (&answer.measurement, &mut answer.honesty) else {
-        return answer;
-    };
+struct Stand<'a> {
+    judge: &'a mut Judge,
+    wire: &'a mut Wire,
+    ready: &'a TimedSlot,
+    began: Instant,
+}
+
+impl SampleSource for Stand<'_> {
+    fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
+        // Each chunk restarts the parent's deadline, so a hang while sampling is found within one chunk's
+        // limit.
+        self.wire.phase(Phase::Timing, &format!("`{}` {}", self.ready.plan.name, mode.as_str()));
+        self.judge.sample(&self.ready.timed, mode, samples, batch)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        self.judge.device().telemetry()
+    }
+
+    fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
+        self.ready.timed.batch(mode, wanted)
+    }
+
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Asked {
+        self.wire.phase(Phase::Checking, &self.ready.plan.name);
+        self.judge.check_sampled(&self.ready.timed, mode, batch)
+    }
+
+    fn compare_fresh(&mut self, seed: u64) -> Asked {
+        let wire = &mut *self.wire;
+        self.judge.compare_fresh(&self.ready.timed, seed, &mut |phase, detail| wire.phase(phase, detail))
+    }
+
+    fn now_ms(&mut self) -> f64 {
+        self.began.elapsed().as_secs_f64() * 1e3
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// Refuses a time that the device cannot have reached.
+fn believe(answer: &mut MeasureAnswer, info: &DeviceInfo, plan: &ProblemPlan, mode: TimingMode) {
+    let (Some(measurement), Some(report)) = (&answer.measurement, &mut answer.honesty) else { return };
     let floor = honesty::check(plan, info, mode, measurement.p50_ns);
-    own.cases += floor.report.cases;
-    own.evidence = floor.report.evidence;
-    own.message = format!("{}; {}", own.message, floor.report.message);
+    report.cases += floor.report.cases;
+    report.evidence = floor.report.evidence;
+    report.message = format!("{}; {}", report.message, floor.report.message);
     if floor.verdict.is_some() {
-        own.state = floor.report.state;
-        answer.verdict = answer.verdict.or(floor.verdict);
+        report.state = floor.report.state;
+        answer.verdict = answer.verdict.take().or(floor.verdict);
     }
-    answer
 }
 
-fn refused(refusal: CaseRefusal) -> Response {
-    let CaseRefusal { verdict, sticky } = refusal;
-    Response::Measured(Box::new(MeasureAnswer { verdict: Some(verdict), sticky, ..MeasureAnswer::default() }))
-}
-
-fn refusal_error(refusal: CaseRefusal) -> DeviceError {
-    let error = DeviceError::plain(refusal.verdict.kind, refusal.verdict.message);
-    if refusal.sticky { error.sticky() } else { error }
+/// Whoever asked for no verdict is told what went wrong.
+fn message_alone(error: DeviceError) -> DeviceError {
+    DeviceError { sticky: error.sticky, ..DeviceError::plain(error.kind, error.message) }
 }
 
 fn no_device() -> DeviceError {

@@ -16,7 +16,7 @@ use super::case::Case;
 use super::element::Poison;
 use super::npy::{self, task_error};
 use super::run::{PhaseSink, PreparedCase, RunSetting};
-use super::state::{Answers, CaseRefusal, Judge};
+use super::state::{Answers, Judge};
 use super::timed::TimedProblem;
 use super::{element, parity, wrong};
 
@@ -28,22 +28,20 @@ impl Judge {
         seed_index: u32,
         (folder, expected): (&Path, bool),
         phase: &mut PhaseSink<'_>,
-    ) -> Result<(), CaseRefusal> {
-        let done = self.answered(slot, plan, seed_index, phase).and_then(|prepared| {
-            let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
-            let inputs = folder.join("inputs");
-            std::fs::create_dir_all(&inputs).map_err(failed)?;
-            for input in &prepared.set.inputs {
-                let buffer = &plan.buffers[input.position];
-                let bytes = self.device.read(input.buffer)?;
-                // An empty buffer is kept as one element, which is nothing here.
-                let length = usize::try_from(buffer.bytes()).unwrap_or(usize::MAX).min(bytes.len());
-                let path = inputs.join(format!("{}.npy", buffer.name));
-                npy::write(&path, buffer.dtype, &buffer.shape, &bytes[..length]).map_err(failed)?;
-            }
-            if expected { self.write_answers(&prepared, &folder.join("expected")) } else { Ok(()) }
-        });
-        self.or_refusal(plan, done)
+    ) -> Result<(), DeviceError> {
+        let prepared = self.answered(slot, plan, seed_index, phase)?;
+        let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
+        let inputs = folder.join("inputs");
+        std::fs::create_dir_all(&inputs).map_err(failed)?;
+        for input in &prepared.set.inputs {
+            let buffer = &plan.buffers[input.position];
+            let bytes = self.device.read(input.buffer)?;
+            // An empty buffer is kept as one element, which is nothing here.
+            let length = usize::try_from(buffer.bytes()).unwrap_or(usize::MAX).min(bytes.len());
+            let path = inputs.join(format!("{}.npy", buffer.name));
+            npy::write(&path, buffer.dtype, &buffer.shape, &bytes[..length]).map_err(failed)?;
+        }
+        if expected { self.write_answers(&prepared, &folder.join("expected")) } else { Ok(()) }
     }
 
     /// Of an output that is compared through a view there is no answer for each element.
@@ -74,13 +72,10 @@ impl Judge {
         let judged = self
             .answered(slot, plan, seed_index, phase)
             .and_then(|prepared| self.compare_files(&prepared, &folder.join("outputs")));
-        match judged {
-            Ok(answer) => answer,
-            Err(error) => {
-                self.note_error(&error);
-                GateAnswer::failed(Gate::FullShapes, &error)
-            }
-        }
+        judged.unwrap_or_else(|error| {
+            self.note_error(&error);
+            GateAnswer::failed(Gate::FullShapes, &error)
+        })
     }
 
     pub fn plain_parity(

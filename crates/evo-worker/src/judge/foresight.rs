@@ -14,6 +14,7 @@ use evo_protocol::verdict::Gate;
 use evo_protocol::worker::{CheckPlan, CommandReference, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
+use super::bench::GateRun;
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
 use super::expected::{self, ExpectedSet};
@@ -33,6 +34,30 @@ fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
         ReferencePlan::Command(command) => Some(command),
         _ => None,
     }
+}
+
+/// Has the answers computed that a gate is going to ask for.
+pub(super) fn foresee(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
+    let check = &run.check;
+    if command_of(check).is_none() {
+        return Ok(());
+    }
+    let explored = wrong::explored(&run.judge.slot(run.slot)?.history);
+    let cases = match run.gate {
+        // As many as time allows: nobody knows which before.
+        Gate::TinyShapes if run.depth == Depth::Deep => Vec::new(),
+        Gate::TinyShapes | Gate::FullShapes => {
+            case::cases(check, &run.plans.iter().collect::<Vec<_>>(), run.depth, explored)?
+        }
+        Gate::Repeatability => {
+            let alike = (run.depth == Depth::Deep).then_some(inputs::REARRANGED);
+            let seeds = [0, 1].into_iter().chain(alike);
+            let of = |plan| seeds.clone().map(move |seed_index| Case { seed_index, ..Case::first(plan) });
+            run.plans.iter().flat_map(of).collect()
+        }
+        _ => Vec::new(),
+    };
+    run.judge.foresee(check, &cases, run.phase)
 }
 
 impl Judge {
@@ -107,36 +132,6 @@ impl Judge {
             agreed?;
         }
         Ok(())
-    }
-
-    pub(super) fn foresee_gate(
-        &mut self,
-        slot: u8,
-        gate: Gate,
-        depth: Depth,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
-        let own = self.slot(slot)?;
-        let check = own.candidate.check.clone();
-        if command_of(&check).is_none() {
-            return Ok(());
-        }
-        let explored = wrong::explored(&own.history);
-        let all: Vec<&ProblemPlan> = plans.iter().collect();
-        let cases = match gate {
-            // As many as time allows: nobody knows which before.
-            Gate::TinyShapes if depth == Depth::Deep => Vec::new(),
-            Gate::TinyShapes | Gate::FullShapes => case::cases(&check, &all, depth, explored)?,
-            Gate::Repeatability => {
-                let alike = (depth == Depth::Deep).then_some(inputs::REARRANGED);
-                let seeds = [0, 1].into_iter().chain(alike);
-                let of = |plan| seeds.clone().map(move |seed_index| Case { seed_index, ..Case::first(plan) });
-                plans.iter().flat_map(of).collect()
-            }
-            _ => Vec::new(),
-        };
-        self.foresee(&check, &cases, phase)
     }
 
     pub(super) fn foresee(

@@ -16,6 +16,7 @@ use evo_protocol::worker::Phase;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use super::bench::Asked;
 use super::element::Poison;
 use super::inputs::{self, Draw};
 use super::pool::Pristine;
@@ -55,15 +56,10 @@ const LEARNED: u64 = 4096;
 const LEARNED_NS: f64 = 10.0;
 
 impl Judge {
-    pub fn compare_fresh(
-        &mut self,
-        timed: &TimedProblem,
-        seed: u64,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+    pub fn compare_fresh(&mut self, timed: &TimedProblem, seed: u64, phase: &mut PhaseSink<'_>) -> Asked {
         let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
         if timed.used_up || !varies || !timed.checks().include(GateCheck::FreshCalls) {
-            return Ok(None);
+            return Ok(());
         }
         let turn = timed.first();
         let spare = match scratch_bytes(turn) {
@@ -74,11 +70,14 @@ impl Judge {
         if let Some(spare) = spare {
             self.device.free(spare)?;
         }
-        let seen = looked?;
+        let suspected = looked?;
         for input in &turn.set.inputs {
             self.device.copy(input.buffer, turn.buffers[input.position])?;
         }
-        Ok(seen.map(|seen| Box::new(wrong::about(seen.verdict(), &turn.case))))
+        match suspected {
+            Some(look) => Err(wrong::about(look.verdict(), &turn.case).into()),
+            None => Ok(()),
+        }
     }
 
     fn fresh_looks(
@@ -89,18 +88,18 @@ impl Judge {
         phase: &mut PhaseSink<'_>,
     ) -> Result<Option<FreshLook>, DeviceError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut seen = None;
+        let mut suspected = None;
         for (number, judged_after) in LOOKS.iter().enumerate() {
             if number > 0 {
                 phase(Phase::Timing, "the same again, some time later");
                 thread::sleep(BETWEEN_LOOKS);
             }
-            seen = self.fresh_look(timed, spare, judged_after, &mut random, phase)?;
-            if seen.is_none() {
+            suspected = self.fresh_look(timed, spare, judged_after, &mut random, phase)?;
+            if suspected.is_none() {
                 break;
             }
         }
-        Ok(seen)
+        Ok(suspected)
     }
 
     /// None as soon as chance explains the difference.

@@ -1,12 +1,13 @@
 //! A candidate's launches without any judgement, for tools that watch a device: profilers and sanitizers.
 
+use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::worker::BufferSpan;
 
 use super::case::Case;
 use super::element::Poison;
 use super::run::{PhaseSink, RunSetting};
-use super::state::{Answers, CaseRefusal, Judge};
+use super::state::{Answers, Judge};
 
 #[derive(Debug, Default)]
 pub struct PlainRun {
@@ -25,7 +26,7 @@ impl Judge {
         calls: u32,
         unguarded: bool,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<PlainRun, CaseRefusal> {
+    ) -> Result<PlainRun, DeviceError> {
         let case = Case::first(plan);
         self.device.set_guarded(!unguarded);
         let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded, phase);
@@ -42,6 +43,6 @@ impl Judge {
             Ok(PlainRun { launches: u64::from(calls) * prepared.launches.len() as u64, buffers })
         });
         self.device.set_guarded(true);
-        self.or_refusal(plan, launched)
+        launched
     }
 }

@@ -32,8 +32,9 @@ pub struct RunSetting {
 }
 
 impl RunSetting {
-    pub fn plain(poison: Poison) -> RunSetting {
-        RunSetting { outputs: poison, scratch: poison, conditions: RunConditions::default() }
+    pub const fn plain(poison: Poison) -> RunSetting {
+        let conditions = RunConditions { order: None, residue: None, placement: Placement::End, clock: None };
+        RunSetting { outputs: poison, scratch: poison, conditions }
     }
 
     pub fn at_clock(mut self, reading: u64) -> RunSetting {
@@ -133,6 +134,13 @@ impl PreparedCase {
 
     pub fn poison_scratch(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
         self.start(device, &[Role::Scratch], poison.under(self.checks))
+    }
+
+    /// Fresh inputs, and poison in outputs and workspace.
+    pub fn fill(&self, device: &mut dyn Device, pool: &mut Pool, poison: Poison) -> Result<(), DeviceError> {
+        self.restore(device, pool)?;
+        self.poison_outputs(device, poison)?;
+        self.poison_scratch(device, poison)
     }
 
     fn start(

@@ -10,7 +10,7 @@ use std::time::Instant;
 use evo_device::device::{Device, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{ProblemPlan, Role};
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
@@ -24,13 +24,7 @@ use super::on_device::DeviceReferences;
 use super::pool::{CaseInputs, CaseSet, Pool};
 use super::prepared;
 use super::run::{self, PhaseSink, PreparedCase};
-use super::wrong::CaseResult;
-
-#[derive(Clone, Debug)]
-pub struct CaseRefusal {
-    pub verdict: Box<Verdict>,
-    pub sticky: bool,
-}
+use super::wrong::{self, CaseResult};
 
 /// A paired run compares times only, and computing answers anew in each of its fresh processes would take longer than
 /// the run.
@@ -142,7 +136,9 @@ impl Judge {
         let start = Instant::now();
         let mut builds = Vec::new();
         for (build, binary) in candidate.builds.iter().zip(binaries) {
-            let module = self.note(|judge| judge.device.load(binary, &build.entries))?;
+            let module = self.device.load(binary, &build.entries).inspect_err(|error| {
+                self.sticky |= error.sticky;
+            })?;
             let instrumented = InstrumentedSlot::default();
             builds.push(LoadedBuild { binary: binary.clone(), module, instrumented });
         }
@@ -192,15 +188,19 @@ impl Judge {
         Ok(module)
     }
 
-    pub(super) fn note<T>(
+    /// An error as one about the first case of a problem.
+    pub fn at_problem<T>(
         &mut self,
-        work: impl FnOnce(&mut Judge) -> Result<T, DeviceError>,
+        plan: &ProblemPlan,
+        done: Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
-        let done = work(self);
-        if let Err(error) = &done {
-            self.sticky |= error.sticky;
-        }
-        done
+        done.map_err(|error| {
+            self.note_error(&error);
+            let verdict = wrong::about(error.verdict(), &Case::first(plan));
+            let evidence = verdict.evidence.iter().map(|(name, value)| (name.clone(), value.clone()));
+            let (message, sticky) = (verdict.message.clone(), self.sticky);
+            DeviceError { message, sticky, evidence: evidence.collect(), ..error }
+        })
     }
 
     pub(super) fn is_sticky(&self) -> bool {
@@ -216,18 +216,14 @@ impl Judge {
     }
 
     pub(super) fn slot(&self, slot: u8) -> Result<&LoadedSlot, DeviceError> {
-        self.slots.get(&slot).ok_or_else(|| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
-        })
+        self.slots.get(&slot).ok_or_else(|| nothing_loaded(slot))
     }
 
     pub(super) fn reload(&mut self, slot: u8, plan: &ProblemPlan) -> Result<(), DeviceError> {
-        let own = self.slots.get(&slot).ok_or_else(|| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
-        })?;
-        let position = own.candidate.build_for(plan)?;
-        let build = &own.builds[position];
-        self.device.reload(build.module, &build.binary, &own.candidate.builds[position].entries)
+        let loaded = self.slots.get(&slot).ok_or_else(|| nothing_loaded(slot))?;
+        let position = loaded.candidate.build_for(plan)?;
+        let build = &loaded.builds[position];
+        self.device.reload(build.module, &build.binary, &loaded.candidate.builds[position].entries)
     }
 
     pub(super) fn prepare_case(
@@ -314,6 +310,10 @@ impl Judge {
             modules.derive(device, plan, set)
         })
     }
+}
+
+fn nothing_loaded(slot: u8) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
 }
 
 fn reference_hash(candidate: &Candidate) -> Option<ContentHash> {

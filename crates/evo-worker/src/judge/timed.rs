@@ -19,15 +19,13 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
-use evo_protocol::verdict::Verdict;
 
-use super::bench::Bench;
+use super::bench::{Asked, Bench};
 use super::case::Case;
 use super::element::Poison;
-use super::inputs;
 use super::run::{PhaseSink, PreparedCase, accumulates};
-use super::state::{Answers, CaseRefusal, Judge};
-use super::{module_state, shapes, wrong};
+use super::state::{Answers, Judge};
+use super::{inputs, kept, shapes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
@@ -115,30 +113,6 @@ impl Judge {
         turns: Turns,
         answers: Answers,
         phase: &mut PhaseSink<'_>,
-    ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, turns, answers, phase);
-        self.or_refusal(plan, ready)
-    }
-
-    pub(super) fn or_refusal<T>(
-        &mut self,
-        plan: &ProblemPlan,
-        done: Result<T, DeviceError>,
-    ) -> Result<T, CaseRefusal> {
-        done.map_err(|error| {
-            self.note_error(&error);
-            let verdict = Box::new(wrong::from_error(&error, &Case::first(plan)));
-            CaseRefusal { verdict, sticky: self.is_sticky() }
-        })
-    }
-
-    fn bind_turns(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        turns: Turns,
-        answers: Answers,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, DeviceError> {
         let check = &self.slot(slot)?.candidate.check;
         let seeds = check.seeds;
@@ -166,15 +140,13 @@ impl Judge {
         for lane in lanes {
             let case = Case { seed_index: lane.0, ..Case::first(plan) };
             let prepared = self.prepare_lane(slot, &case, lane, answers, phase)?;
-            prepared.restore(self.device.as_mut(), &mut self.pool)?;
             // The first output check means something only if nothing right stands there before.
-            prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
-            prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
+            prepared.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
             cases.push(prepared);
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
-        let keeps_state = module_state::is_kept(&mut Bench::new(self, &cases[0], phase))?;
+        let keeps_state = kept::is_kept(&mut Bench::new(self, &cases[0], phase))?;
         let (last, next) = (Cell::new((0, 0)), Cell::new(0));
         Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
@@ -200,10 +172,8 @@ impl Judge {
         let mut times = Vec::with_capacity(samples as usize);
         for _ in 0..samples {
             for turn in &timed.turns[..batch as usize] {
-                turn.restore(self.device.as_mut(), &mut self.pool)?;
-                turn.poison_outputs(self.device.as_mut(), Poison::A)?;
-                // Its inputs come again, so an answer must not be found in the workspace.
-                turn.poison_scratch(self.device.as_mut(), Poison::A)?;
+                // Its inputs come again, so an answer must not be found in the workspace either.
+                turn.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
             }
             if timed.keeps_state {
                 self.device.restore_variables(timed.module)?;
@@ -259,14 +229,9 @@ impl Judge {
 
     /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample is
     /// taken, because an answer of an earlier call could not be told from one of the last.
-    pub fn check_sampled(
-        &mut self,
-        timed: &TimedProblem,
-        mode: TimingMode,
-        batch: u32,
-    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+    pub fn check_sampled(&mut self, timed: &TimedProblem, mode: TimingMode, batch: u32) -> Asked {
         if !timed.checks().include(GateCheck::TimedOutputs) {
-            return Ok(None);
+            return Ok(());
         }
         if timed.turns.len() == 1 && !timed.used_up {
             let device = self.device.as_mut();
@@ -277,11 +242,9 @@ impl Judge {
         let kept = if timed.used_up { calls } else { timed.outputs };
         for call in calls.saturating_sub(kept)..calls {
             let turn = &timed.turns[(begin + call) % timed.turns.len()];
-            if let Some(verdict) = shapes::check_written(&mut Bench::new(self, turn, &mut |_, _| {}))? {
-                return Ok(Some(Box::new(verdict)));
-            }
+            shapes::check_written(&mut Bench::new(self, turn, &mut |_, _| {}))?;
         }
-        Ok(None)
+        Ok(())
     }
 }
 

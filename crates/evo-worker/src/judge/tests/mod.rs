@@ -10,6 +10,7 @@ use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{BinaryRef, Candidate, CandidateBuild, CheckPlan, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
+use super::bench::found;
 use super::case::{self, Case};
 use super::expected::{self, ExpectedSet};
 use super::fake::{Call, FakeDevice, Kernel};
@@ -198,11 +199,11 @@ fn timed(judge: &mut Judge, plan: &ProblemPlan) -> Option<Box<Verdict>> {
     let timed = judge.prepare_timed(0, plan, Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
     for _ in 0..10 {
         judge.sample(&timed, TimingMode::Hot, 30, 1).unwrap();
-        if let Some(verdict) = judge.check_sampled(&timed, TimingMode::Hot, 1).unwrap() {
+        if let Some(verdict) = found(judge.check_sampled(&timed, TimingMode::Hot, 1)).unwrap() {
             return Some(verdict);
         }
     }
-    judge.compare_fresh(&timed, 7, &mut { QUIET }).unwrap()
+    found(judge.compare_fresh(&timed, 7, &mut { QUIET })).unwrap()
 }
 
 fn label(kernel: Kernel) -> String {
