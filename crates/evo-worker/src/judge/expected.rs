@@ -16,6 +16,7 @@ use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
 use evo_space::genome::ContentHash;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::bounds::{AnswerScale, OutputShape};
 use super::case::Case;
@@ -30,7 +31,7 @@ use super::reference::{self, ReferenceAnswer, ReferenceWork};
 use super::single_precision;
 use super::views;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedSet {
     /// How far the family's inputs are magnified (`Family::magnitudes`).
     pub magnitude: f64,
@@ -39,11 +40,12 @@ pub struct ExpectedSet {
     pub outputs: Vec<ExpectedOutput>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedOutput {
     /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
     /// In the type of [`compared_as`].
+    #[serde(skip)]
     pub values: Vec<f64>,
     pub scale: AnswerScale,
     /// Elements far less certain than the others, and how far f32 may be off there (`single_precision`).
@@ -84,10 +86,6 @@ pub fn input_bytes(plan: &ProblemPlan, draw: Draw) -> Result<Vec<Vec<u8>>, Devic
 
 pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
     ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
-}
-
-pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<ContentHash, DeviceError> {
-    Ok(hash_inputs(&inputs_at(check, case, magnitude)?))
 }
 
 pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {

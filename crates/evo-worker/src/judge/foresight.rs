@@ -5,19 +5,19 @@
 //! (further shapes and seeds for finalists) parks the modules for one case. Answers of built-in references are
 //! computed while the first variants are compiled.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Gate;
-use evo_protocol::worker::{CheckPlan, CommandReference, Depth, Phase, ReferencePlan};
+use evo_protocol::worker::{CheckPlan, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
+use super::answers::command_of;
 use super::bench::GateRun;
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
-use super::expected::{self, ExpectedSet};
+use super::expected;
 use super::inputs::{self, Family};
 use super::naive::NaiveModules;
 use super::run::PhaseSink;
@@ -26,15 +26,6 @@ use super::wrong;
 
 /// What a compiler takes for the first variant, about: one that is ready must not wait.
 const AHEAD_MAX: Duration = Duration::from_millis(300);
-
-type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
-
-fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
-    match &check.reference {
-        ReferencePlan::Command(command) => Some(command),
-        _ => None,
-    }
-}
 
 /// Has the answers computed that a gate is going to ask for.
 pub(super) fn foresee(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
@@ -140,17 +131,20 @@ impl Judge {
         cases: &[Case],
         phase: &mut PhaseSink<'_>,
     ) -> Result<(), DeviceError> {
-        let Some(reference) = command_of(check) else { return Ok(()) };
+        if command_of(check).is_none() {
+            return Ok(());
+        }
         let mut done = Ok(());
         for case in cases {
             let key = expected::key(check, case, None);
             if self.pool.set(&key).is_some() || self.knows(check, case, &key) {
                 continue;
             }
-            done = self.consult(check, reference, case, &key, phase).map(drop).or_else(|error| {
-                // What the task leaves unanswered is said when the case comes.
-                if command::is_failure(&error) { Err(error) } else { Ok(()) }
-            });
+            let computed = self.consult(&key, check, case, NaiveModules::default(), phase);
+            // What the task leaves unanswered is said when the case comes.
+            done = computed
+                .map(drop)
+                .or_else(|error| if command::is_failure(&error) { Err(error) } else { Ok(()) });
             if done.is_err() {
                 break;
             }
@@ -160,51 +154,6 @@ impl Judge {
     }
 
     fn knows(&mut self, check: &CheckPlan, case: &Case, key: &ContentHash) -> bool {
-        if self.unanswered.contains_key(key) {
-            return true;
-        }
-        let Some(answers) = self.expected.get(key) else { return false };
-        expected::inputs_hash(check, case, answers.magnitude).is_ok_and(|hash| hash == answers.inputs)
-    }
-
-    fn consult(
-        &mut self,
-        check: &CheckPlan,
-        reference: &CommandReference,
-        case: &Case,
-        key: &ContentHash,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<KeptCase, DeviceError> {
-        self.device.park()?;
-        let (plan, label) = (&case.plan, case.name());
-        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
-        match expected::compute(check, case, &mut runner) {
-            Ok((answers, bytes)) => Ok((self.expected.keep(key, answers), bytes)),
-            Err(error) => {
-                // A command that failed is asked again; an answer that cannot be used stays so.
-                if !command::is_failure(&error) {
-                    self.unanswered.insert(key.clone(), error.clone());
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// The answers to a case of a reference by command that were not foreseen; nothing for other references.
-    pub(super) fn consult_late(
-        &mut self,
-        key: &ContentHash,
-        check: &CheckPlan,
-        case: &Case,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<KeptCase>, DeviceError> {
-        let Some(reference) = command_of(check) else { return Ok(None) };
-        if let Some(error) = self.unanswered.get(key) {
-            return Err(error.clone());
-        }
-        let found = self.consult(check, reference, case, key, phase);
-        // Before a module runs again.
-        self.commands.rest();
-        found.map(Some)
+        self.unanswered.contains_key(key) || matches!(self.kept(check, case, key), Ok(Some(_)))
     }
 }

@@ -470,7 +470,7 @@ fn kept_answers_to_other_inputs_are_computed_anew() {
     let (right, _) = expected::compute(&check, &case, &mut |_: &[Vec<u8>]| unreachable!()).unwrap();
     let mut stale = ExpectedSet { inputs: ContentHash::of(b"of another program"), ..right };
     stale.outputs[0].values[3] += 1.0;
-    judge.expected.put(&expected::key(&check, &case, None), stale, std::time::Duration::ZERO);
+    judge.expected.put(&expected::key(&check, &case, None), stale, Some(std::time::Duration::ZERO));
     let answer = judge.gate(0, Gate::FullShapes, Depth::Full, &shapes(), &mut { QUIET });
     assert_eq!(answer.report.state, GateState::Pass);
 }
