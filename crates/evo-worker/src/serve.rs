@@ -1,8 +1,10 @@
 //! The loop inside a worker process: one request at a time, phases in between, one answer.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -29,35 +31,23 @@ use super::measure::{BlockSize, SampleSource, measure};
 
 type Wire = ParentLink<Request, Response>;
 
-/// Tells what is about to happen, so that a death or a missed deadline has a name.
-trait ReportPhase {
-    /// Reports the phase. If the parent no longer listens, sending the answer will fail too.
-    fn phase(&mut self, phase: Phase, detail: &str);
-}
-
-impl ReportPhase for Wire {
-    fn phase(&mut self, phase: Phase, detail: &str) {
-        let _ = self.send(&Response::Phase { phase, detail: detail.to_string() });
-    }
-}
-
 /// Serves requests until stdin closes or `Shutdown` comes. `build` names the gates and the timing that this worker
 /// has: results of another build are not taken over.
 pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
-    let build = build.to_string();
+    let (wire, build) = (Rc::new(RefCell::new(wire)), build.to_string());
     let (rooms, received) = (rooms(sandbox)?, HashMap::new());
     let mut server = Server { wire, rooms, build, judge: None, seed: 0, received, kept: None };
-    while let Some(request) = server.wire.receive()? {
-        if matches!(request, Request::Shutdown) {
-            break;
-        }
+    loop {
+        let request = server.wire.borrow_mut().receive()?;
+        let Some(request) = request.filter(|request| !matches!(request, Request::Shutdown)) else {
+            return Ok(());
+        };
         let response =
             server.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) });
-        server.wire.send(&response)?;
+        server.wire.borrow_mut().send(&response)?;
     }
-    Ok(())
 }
 
 pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
@@ -66,7 +56,8 @@ pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
 }
 
 struct Server {
-    wire: Wire,
+    /// The judge tells by it what it is about to do.
+    wire: Rc<RefCell<Wire>>,
     rooms: RoomOptions,
     build: String,
     judge: Option<Judge>,
@@ -88,14 +79,12 @@ impl Server {
             }
             Request::Describe => Ok(Response::Described { gpus: described() }),
             Request::Prepare { check, plans } => {
-                let (judge, mut report) = self.at_work()?;
-                judge.rehearse(&check, &plans, &mut report)?;
+                self.judge()?.rehearse(&check, &plans)?;
                 Ok(Response::Prepared)
             }
             Request::Load { slot, candidate } => self.load(slot, &candidate),
             Request::Gate { slot, gate, depth, plans } => {
-                let (judge, mut report) = self.at_work()?;
-                Ok(Response::GateDone(Box::new(judge.gate(slot, gate, depth, &plans, &mut report))))
+                Ok(Response::GateDone(Box::new(self.judge()?.gate(slot, gate, depth, &plans))))
             }
             Request::Measure { slot, plan, mode, policy } => {
                 // A device error among samples is the variant's.
@@ -107,9 +96,8 @@ impl Server {
                 self.pair(&plans, mode, blocks, block_ms).map(Response::Paired)
             }
             Request::Run { slot, plan, calls, warmup, unguarded } => {
-                let (judge, mut report) = self.at_work()?;
-                let calls = calls.saturating_add(warmup);
-                let ran = judge.run_plain(slot, &plan, calls, unguarded, &mut report);
+                let judge = self.judge()?;
+                let ran = judge.run_plain(slot, &plan, calls.saturating_add(warmup), unguarded);
                 let PlainRun { launches, buffers } = judge.at_problem(&plan, ran).map_err(message_alone)?;
                 Ok(Response::Ran { launches, buffers })
             }
@@ -122,14 +110,13 @@ impl Server {
                 Ok(Response::Sampled(Box::new(answer)))
             }
             Request::HandOut { slot, plan, seed_index, folder, expected } => {
-                let (judge, mut report) = self.at_work()?;
-                let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected), &mut report);
+                let judge = self.judge()?;
+                let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected));
                 judge.at_problem(&plan, handed).map_err(message_alone)?;
                 Ok(Response::HandedOut)
             }
             Request::JudgeForeign { slot, plan, seed_index, folder } => {
-                let (judge, mut report) = self.at_work()?;
-                let answer = judge.judge_foreign(slot, &plan, seed_index, &folder, &mut report);
+                let answer = self.judge()?.judge_foreign(slot, &plan, seed_index, &folder);
                 Ok(Response::GateDone(Box::new(answer)))
             }
             Request::Canary => {
@@ -148,13 +135,6 @@ impl Server {
         self.judge.as_mut().ok_or_else(no_device)
     }
 
-    /// The judge, and whom it tells what it is about to do.
-    fn at_work(&mut self) -> Result<(&mut Judge, impl FnMut(Phase, &str)), DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        Ok((judge, |phase, detail: &str| wire.phase(phase, detail)))
-    }
-
     fn open(
         &mut self,
         device: &str,
@@ -165,22 +145,41 @@ impl Server {
     ) -> Result<Response, DeviceError> {
         if let Some(lease) = &lease {
             let pace = Duration::from_millis(lease.beat_ms.max(1));
-            let begun = self.wire.begin_lease(lease.nonce.clone(), pace, &Response::Beat);
+            let begun = self.wire.borrow_mut().begin_lease(lease.nonce.clone(), pace, &Response::Beat);
             begun.map_err(|error| harness(format!("the worker cannot start its threads: {error}")))?;
         }
-        self.wire.phase(Phase::Opening, device);
+        self.phase(Phase::Opening, device);
         start_threads()?;
         let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
-        let (support, references) = hashes.unwrap_or_default();
-        let support = self.as_file(support_cubin, support)?;
-        let device = evo_device::open::open(device, support.path.as_deref(), self.rooms.clone())?;
+        let (support_hash, references_hash) = hashes.unwrap_or_default();
+        // Deleted with this, where the parent's file is another machine's.
+        let mut copy = None;
+        let support = match (support_cubin, support_hash) {
+            (Some(path), Some(hash)) => {
+                let bytes = self.binary(&BinaryRef { hash, path: Some(path) })?;
+                let file =
+                    tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
+                let file =
+                    file.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
+                Some(copy.insert(file).path().to_path_buf())
+            }
+            (path, _) => path,
+        };
+        let device = evo_device::open::open(device, support.as_deref(), self.rooms.clone())?;
         let info = Box::new(device.info().clone());
-        let mut own = Judge::new(device, expected_cache);
-        if let Some(kernels) = reference_kernels {
-            let file = self.as_file(Some(kernels.path.clone()), references)?;
-            own.take_references(&kernels.name, &read_image(file.path.as_deref().unwrap_or(&kernels.path))?)?;
+        let mut judge = Judge::new(device, expected_cache);
+        if let Some(ReferenceKernels { name, path }) = reference_kernels {
+            let image = match references_hash {
+                Some(hash) => self.binary(&BinaryRef { hash, path: Some(path) })?,
+                None => std::fs::read(&path).map_err(|error| {
+                    harness(format!("cannot read the reference kernels `{}`: {error}", path.display()))
+                })?,
+            };
+            judge.take_references(&name, &image)?;
         }
-        self.judge = Some(own);
+        let wire = self.wire.clone();
+        judge.reporter = Box::new(move |phase, detail| report(&wire, phase, detail));
+        self.judge = Some(judge);
         let judge = self.build.clone();
         let host = lease.as_ref().map(|_| evo_system::machine::name()).unwrap_or_default();
         let settings = lease.map(|_| evo_device::telemetry::settings(&info.uuid)).unwrap_or_default();
@@ -189,28 +188,15 @@ impl Server {
         Ok(Response::Ready { protocol, pid, info, judge, settings, host })
     }
 
-    /// A file of the parent's, or a copy of it where it cannot be read here.
-    fn as_file(
-        &mut self,
-        path: Option<PathBuf>,
-        hash: Option<ContentHash>,
-    ) -> Result<FileOrCopy, DeviceError> {
-        let (Some(path), Some(hash)) = (&path, hash) else { return Ok(FileOrCopy { path, _copy: None }) };
-        if std::fs::read(path).is_ok_and(|bytes| ContentHash::of(&bytes) == hash) {
-            return Ok(FileOrCopy { path: Some(path.clone()), _copy: None });
-        }
-        let bytes = self.binary(&BinaryRef { hash, path: None })?;
-        let written =
-            tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
-        let copy = written.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
-        Ok(FileOrCopy { path: Some(copy.path().to_path_buf()), _copy: Some(copy) })
+    fn phase(&self, phase: Phase, detail: &str) {
+        report(&self.wire, phase, detail);
     }
 }
 
-struct FileOrCopy {
-    path: Option<PathBuf>,
-    /// Deleted with this.
-    _copy: Option<tempfile::NamedTempFile>,
+/// Tells what is about to happen, so that a death or a missed deadline has a name. If the parent no longer listens, sending
+/// the answer will fail too.
+fn report(wire: &RefCell<Wire>, phase: Phase, detail: &str) {
+    let _ = wire.borrow_mut().send(&Response::Phase { phase, detail: detail.to_string() });
 }
 
 fn described() -> Vec<DescribedGpu> {
@@ -228,11 +214,6 @@ fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
-    std::fs::read(path)
-        .map_err(|error| harness(format!("cannot read the reference kernels `{}`: {error}", path.display())))
-}
-
 /// Started now: later, a machine without room for threads would end the worker in the middle of a variant, which
 /// would look like the variant's doing. This thread is one of them: handing work to another one and waiting for it
 /// takes longer than what there is to do at a small shape.
@@ -247,7 +228,7 @@ fn start_threads() -> Result<(), DeviceError> {
 
 impl Server {
     fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
-        self.wire.phase(Phase::Loading, &candidate.label);
+        self.phase(Phase::Loading, &candidate.label);
         let builds = candidate.builds.iter().map(|build| self.binary(&build.binary));
         let binaries = builds.collect::<Result<Vec<_>, _>>()?;
         let mut given = |binary: Option<&BinaryRef>| binary.map(|binary| self.binary(binary)).transpose();
@@ -281,8 +262,9 @@ impl Server {
             return Ok(bytes.clone());
         }
         let lost = |error: io::Error| harness(format!("cannot talk to the parent: {error}"));
-        self.wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
-        let Some(Request::Provide { data, gzip, .. }) = self.wire.receive().map_err(lost)? else {
+        let mut wire = self.wire.borrow_mut();
+        wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
+        let Some(Request::Provide { data, gzip, .. }) = wire.receive().map_err(lost)? else {
             return Err(harness(format!("the binary `{}` was not provided", binary.hash)));
         };
         let bytes = STANDARD.decode(&data).ok();
@@ -308,16 +290,16 @@ impl Server {
         mode: TimingMode,
         policy: &SamplePolicy,
     ) -> Result<MeasureAnswer, DeviceError> {
-        let Server { wire, judge, seed, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let seed = self.seed;
+        let judge = self.judge()?;
         // A screening tells who is far behind, and for that one set is enough. A race's times stand beside those of
         // full measurements.
         let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
-        let ready = TimedSlot::prepare(judge, wire, (slot, plan), turns, Answers::Needed)?;
+        let ready = TimedSlot::prepare(judge, (slot, plan), turns, Answers::Needed)?;
         // Another seed for each request, so that a candidate cannot learn which moments are checked.
-        let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
+        let seed = seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
         let info = judge.device().info().clone();
-        let mut answer = measure(&mut ready.stand(judge, wire), &plan.name, mode, policy, seed)?;
+        let mut answer = measure(&mut ready.stand(judge), &plan.name, mode, policy, seed)?;
         if ready.timed.checks().include(GateCheck::Roofline) {
             believe(&mut answer, &info, plan, mode);
         }
@@ -331,15 +313,14 @@ impl Server {
         blocks: u32,
         block_ms: f64,
     ) -> Result<PairedTimes, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let judge = self.judge()?;
         let rivals = (0u8..).zip(plans).map(|rival| {
-            let ready = TimedSlot::prepare(judge, wire, rival, Turns::Several, Answers::NotNeeded);
+            let ready = TimedSlot::prepare(judge, rival, Turns::Several, Answers::NotNeeded);
             ready.map_err(message_alone)
         });
         let mut rivals = rivals.collect::<Result<Vec<_>, _>>()?;
         let paired = interleave(blocks, false, |slot| {
-            let (samples, _) = rivals[usize::from(slot)].block(judge, wire, mode, block_ms)?;
+            let (samples, _) = rivals[usize::from(slot)].block(judge, mode, block_ms)?;
             Ok(median(&samples))
         })?;
         Ok(PairedTimes { telemetry: judge.device().telemetry(), ..paired })
@@ -352,22 +333,21 @@ impl Server {
         (mode, block_ms): (TimingMode, f64),
         check: bool,
     ) -> Result<BlockAnswer, DeviceError> {
-        let Server { wire, judge, kept, .. } = self;
+        let Server { judge, kept, .. } = self;
         let judge = judge.as_mut().ok_or_else(no_device)?;
         let is_same = |kept: &TimedSlot| kept.slot == slot && kept.plan == *plan;
         let mut ready = match kept.take().filter(is_same) {
             Some(ready) => ready,
-            None => TimedSlot::prepare(judge, wire, (slot, plan), Turns::Several, Answers::Needed)?,
+            None => TimedSlot::prepare(judge, (slot, plan), Turns::Several, Answers::Needed)?,
         };
-        let (samples_ns, batch) = ready.block(judge, wire, mode, block_ms)?;
+        let (samples_ns, batch) = ready.block(judge, mode, block_ms)?;
         let mut answer = BlockAnswer { samples_ns, ..BlockAnswer::default() };
         if check {
-            answer.verdict = found(ready.stand(judge, wire).check_outputs(mode, batch))?;
+            answer.verdict = found(ready.stand(judge).check_outputs(mode, batch))?;
         }
         if answer.verdict.is_none() {
             if check {
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                answer.parity = Some(judge.plain_parity(&ready.timed, &mut report)?);
+                answer.parity = Some(judge.plain_parity(&ready.timed)?);
             }
             *kept = Some(ready);
         }
@@ -386,19 +366,17 @@ struct TimedSlot {
 impl TimedSlot {
     fn prepare(
         judge: &mut Judge,
-        wire: &mut Wire,
         (slot, plan): (u8, &ProblemPlan),
         turns: Turns,
         answers: Answers,
     ) -> Result<TimedSlot, DeviceError> {
-        let mut report = |phase, detail: &str| wire.phase(phase, detail);
-        let timed = judge.prepare_timed(slot, plan, turns, answers, &mut report);
+        let timed = judge.prepare_timed(slot, plan, turns, answers);
         let timed = judge.at_problem(plan, timed)?;
         Ok(TimedSlot { slot, plan: plan.clone(), timed, sizes: Vec::new() })
     }
 
-    fn stand<'a>(&'a self, judge: &'a mut Judge, wire: &'a mut Wire) -> Stand<'a> {
-        Stand { judge, wire, ready: self, began: Instant::now() }
+    fn stand<'a>(&'a self, judge: &'a mut Judge) -> Stand<'a> {
+        Stand { judge, ready: self, began: Instant::now() }
     }
 
     /// The times of one block, and the calls of a sample. The first block of a mode sizes all of them, so that they are
@@ -406,7 +384,6 @@ impl TimedSlot {
     fn block(
         &mut self,
         judge: &mut Judge,
-        wire: &mut Wire,
         mode: TimingMode,
         block_ms: f64,
     ) -> Result<(Vec<f64>, u32), DeviceError> {
@@ -414,18 +391,17 @@ impl TimedSlot {
         let size = match known {
             Some(size) => size,
             None => {
-                let size = BlockSize::find(&mut self.stand(judge, wire), mode, block_ms)?;
+                let size = BlockSize::find(&mut self.stand(judge), mode, block_ms)?;
                 self.sizes.push((mode, size));
                 size
             }
         };
-        Ok((size.samples(&mut self.stand(judge, wire), mode)?, size.batch))
+        Ok((size.samples(&mut self.stand(judge), mode)?, size.batch))
     }
 }
 
 struct Stand<'a> {
     judge: &'a mut Judge,
-    wire: &'a mut Wire,
     ready: &'a TimedSlot,
     began: Instant,
 }
@@ -434,7 +410,8 @@ impl SampleSource for Stand<'_> {
     fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
         // Each chunk restarts the parent's deadline, so a hang while sampling is found within one chunk's
         // limit.
-        self.wire.phase(Phase::Timing, &format!("`{}` {}", self.ready.plan.name, mode.as_str()));
+        let what = format!("`{}` {}", self.ready.plan.name, mode.as_str());
+        (self.judge.reporter)(Phase::Timing, &what);
         self.judge.sample(&self.ready.timed, mode, samples, batch)
     }
 
@@ -447,13 +424,12 @@ impl SampleSource for Stand<'_> {
     }
 
     fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Asked {
-        self.wire.phase(Phase::Checking, &self.ready.plan.name);
+        (self.judge.reporter)(Phase::Checking, &self.ready.plan.name);
         self.judge.check_sampled(&self.ready.timed, mode, batch)
     }
 
     fn compare_fresh(&mut self, seed: u64) -> Asked {
-        let wire = &mut *self.wire;
-        self.judge.compare_fresh(&self.ready.timed, seed, &mut |phase, detail| wire.phase(phase, detail))
+        self.judge.compare_fresh(&self.ready.timed, seed)
     }
 
     fn now_ms(&mut self) -> f64 {

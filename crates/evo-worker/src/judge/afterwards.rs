@@ -170,11 +170,11 @@ fn after_a_call(bench: &mut Bench<'_>) -> Result<u64, DeviceError> {
         untouched: true,
     };
     let name = prepared.case.name();
-    (bench.phase)(Phase::Launched, &name);
+    bench.judge.report(Phase::Launched, &name);
     prepared.fill_variables(bench.device())?;
     bench.device().sample(prepared.module, order)?;
     prepared.read_variables(bench.device())?;
-    (bench.phase)(Phase::Checking, &name);
+    bench.judge.report(Phase::Checking, &name);
     bench.output_hash()
 }
 
@@ -242,9 +242,9 @@ fn name_constant(bench: &mut Bench<'_>, position: usize, verdict: Verdict) -> Re
     let hash = bench.output_hash()?;
     let answer = bench.prepared.target(position).map(|target| target.hash);
     let other = Case { seed_index: case.seed_index + 1, ..case.clone() };
-    let other = bench.judge.prepare_case(bench.prepared.slot, &other, bench.phase)?;
+    let other = bench.judge.prepare_case(bench.prepared.slot, &other)?;
     let other_hash =
-        Bench::new(bench.judge, &other, bench.phase).hash_of_run(RunSetting::plain(Poison::B))?;
+        Bench { judge: bench.judge, prepared: &other }.hash_of_run(RunSetting::plain(Poison::B))?;
     match other.target(position).map(|target| target.hash) != answer && other_hash == hash {
         true => Ok(constant(verdict, "other inputs give the same output".to_string())),
         false => Ok(verdict),

@@ -27,7 +27,6 @@ use super::npy::task_error;
 use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceReferences, disagreement};
 use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool};
 use super::reference::{ReferenceWork, WorkBuffers};
-use super::run::PhaseSink;
 use super::state::Judge;
 
 /// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
@@ -60,7 +59,6 @@ impl Judge {
         check: &CheckPlan,
         case: &Case,
         modules: NaiveModules,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let work = self.work(check, &case.plan);
         if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
@@ -78,7 +76,7 @@ impl Judge {
         let (answers, bytes) = match kept {
             Some(kept) => kept,
             None => {
-                let computed = self.consult(key, check, case, modules, phase);
+                let computed = self.consult(key, check, case, modules);
                 // Before a module runs again.
                 self.commands.rest();
                 computed?
@@ -110,7 +108,6 @@ impl Judge {
         check: &CheckPlan,
         case: &Case,
         modules: NaiveModules,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<KeptCase, DeviceError> {
         let (plan, label) = (&case.plan, case.name());
         let Some(reference) = command_of(check) else {
@@ -124,7 +121,8 @@ impl Judge {
             return Err(error.clone());
         }
         self.device.park()?;
-        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
+        let reporter = &mut self.reporter;
+        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, reporter };
         let computed = expected::compute(check, case, &mut runner);
         // A command that failed is asked again; an answer that cannot be used stays so.
         if let Some(error) = computed.as_ref().err().filter(|error| !command::is_failure(error)) {

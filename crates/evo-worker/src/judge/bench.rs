@@ -10,7 +10,7 @@ use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
 
 use super::case::Case;
 use super::element::Poison;
-use super::run::{ComparedOutput, Mismatch, PhaseSink, PreparedCase, RunSetting};
+use super::run::{ComparedOutput, Mismatch, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
 
@@ -74,7 +74,6 @@ pub(super) struct GateRun<'a> {
     pub gate: Gate,
     pub depth: Depth,
     pub plans: &'a [ProblemPlan],
-    pub phase: &'a mut PhaseSink<'a>,
     /// The candidate's.
     pub check: CheckPlan,
     pub found: GateAnswer,
@@ -87,8 +86,8 @@ impl GateRun<'_> {
         case: &Case,
         ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let prepared = self.judge.prepare_case(self.slot, case, self.phase)?;
-        ask(&mut Bench::new(self.judge, &prepared, self.phase))
+        let prepared = self.judge.prepare_case(self.slot, case)?;
+        ask(&mut Bench { judge: self.judge, prepared: &prepared })
     }
 
     pub fn refuse(&mut self, failure: Failure, case: &Case) {
@@ -100,22 +99,17 @@ impl GateRun<'_> {
 pub(super) struct Bench<'a> {
     pub judge: &'a mut Judge,
     pub prepared: &'a PreparedCase,
-    pub phase: &'a mut PhaseSink<'a>,
 }
 
-impl<'a> Bench<'a> {
-    pub fn new(judge: &'a mut Judge, prepared: &'a PreparedCase, phase: &'a mut PhaseSink<'_>) -> Bench<'a> {
-        Bench { judge, prepared, phase }
-    }
-
+impl Bench<'_> {
     /// Asks at another case.
     pub fn at<T>(
         &mut self,
         case: &Case,
         ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let prepared = self.judge.prepare_case(self.prepared.slot, case, self.phase)?;
-        ask(&mut Bench::new(self.judge, &prepared, self.phase))
+        let prepared = self.judge.prepare_case(self.prepared.slot, case)?;
+        ask(&mut Bench { judge: self.judge, prepared: &prepared })
     }
 
     pub fn device(&mut self) -> &mut dyn Device {
@@ -131,7 +125,7 @@ impl<'a> Bench<'a> {
     }
 
     pub fn run(&mut self, setting: RunSetting) -> Result<(), DeviceError> {
-        self.prepared.run(self.judge.device.as_mut(), &mut self.judge.pool, setting, self.phase)
+        self.judge.run(self.prepared, setting)
     }
 
     /// Fresh inputs, and poison in outputs and workspace.
@@ -140,7 +134,7 @@ impl<'a> Bench<'a> {
     }
 
     pub fn call(&mut self) -> Result<(), DeviceError> {
-        self.prepared.call(self.judge.device.as_mut(), self.phase)
+        self.judge.call(self.prepared)
     }
 
     pub fn output_hash(&mut self) -> Result<u64, DeviceError> {

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use super::case::Case;
 use super::element::Poison;
 use super::npy::{self, task_error};
-use super::run::{PhaseSink, PreparedCase, RunSetting};
-use super::state::{Answers, Judge};
+use super::run::{PreparedCase, RunSetting};
+use super::state::Judge;
 use super::timed::TimedProblem;
 use super::{element, parity, wrong};
 
@@ -27,9 +27,8 @@ impl Judge {
         plan: &ProblemPlan,
         seed_index: u32,
         (folder, expected): (&Path, bool),
-        phase: &mut PhaseSink<'_>,
     ) -> Result<(), DeviceError> {
-        let prepared = self.answered(slot, plan, seed_index, phase)?;
+        let prepared = self.answered(slot, plan, seed_index)?;
         let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
         let inputs = folder.join("inputs");
         std::fs::create_dir_all(&inputs).map_err(failed)?;
@@ -67,10 +66,9 @@ impl Judge {
         plan: &ProblemPlan,
         seed_index: u32,
         folder: &Path,
-        phase: &mut PhaseSink<'_>,
     ) -> GateAnswer {
         let judged = self
-            .answered(slot, plan, seed_index, phase)
+            .answered(slot, plan, seed_index)
             .and_then(|prepared| self.compare_files(&prepared, &folder.join("outputs")));
         judged.unwrap_or_else(|error| {
             self.note_error(&error);
@@ -78,13 +76,9 @@ impl Judge {
         })
     }
 
-    pub fn plain_parity(
-        &mut self,
-        timed: &TimedProblem,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Value, DeviceError> {
+    pub fn plain_parity(&mut self, timed: &TimedProblem) -> Result<Value, DeviceError> {
         let prepared = timed.first();
-        prepared.run(self.device.as_mut(), &mut self.pool, RunSetting::plain(Poison::A), phase)?;
+        self.run(prepared, RunSetting::plain(Poison::A))?;
         let task = self.slot(prepared.slot)?.candidate.check.task;
         parity::of(self.device.as_mut(), prepared, task)
     }
@@ -94,12 +88,11 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         seed_index: u32,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let case = Case { seed_index, ..Case::first(plan) };
         let check = self.slot(slot)?.candidate.check.clone();
-        self.foresee(&check, std::slice::from_ref(&case), phase)?;
-        self.prepare_lane(slot, &case, (0, 0), Answers::Needed, phase)
+        self.foresee(&check, std::slice::from_ref(&case))?;
+        self.prepare_case(slot, &case)
     }
 
     fn compare_files(&mut self, prepared: &PreparedCase, folder: &Path) -> Result<GateAnswer, DeviceError> {

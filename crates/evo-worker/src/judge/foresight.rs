@@ -20,7 +20,6 @@ use super::command::{self, CommandRunner};
 use super::expected;
 use super::inputs::{self, Family};
 use super::naive::NaiveModules;
-use super::run::PhaseSink;
 use super::state::Judge;
 use super::wrong;
 
@@ -48,24 +47,19 @@ pub(super) fn foresee(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
         }
         _ => Vec::new(),
     };
-    run.judge.foresee(check, &cases, run.phase)
+    run.judge.foresee(check, &cases)
 }
 
 impl Judge {
     /// Computes answers before any variant is there. Of a command those to the first case of each problem: what is wrong
     /// with it shows at once. Of a built-in reference all that a contender meets at these problems.
-    pub fn rehearse(
-        &mut self,
-        check: &CheckPlan,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    pub fn rehearse(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), DeviceError> {
         if matches!(check.reference, ReferencePlan::Builtin { .. }) {
-            return self.answer_ahead(check, plans, phase);
+            return self.answer_ahead(check, plans);
         }
         let cases: Vec<Case> = plans.iter().map(Case::first).collect();
-        self.ask_again(check, &cases, phase)?;
-        self.foresee(check, &cases, phase)?;
+        self.ask_again(check, &cases)?;
+        self.foresee(check, &cases)?;
         match cases.iter().find_map(|case| self.unanswered.get(&expected::key(check, case, None))) {
             Some(error) => Err(error.clone()),
             None => Ok(()),
@@ -73,12 +67,7 @@ impl Judge {
     }
 
     /// What has no answer is left to the gate that asks.
-    fn answer_ahead(
-        &mut self,
-        check: &CheckPlan,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    fn answer_ahead(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), DeviceError> {
         // Prepared inputs need a candidate's modules.
         let plans: Vec<&ProblemPlan> = plans.iter().filter(|plan| plan.prepare_launches.is_empty()).collect();
         let mut cases = case::cases(check, &plans, Depth::Full, case::RANGE_KNOWN)?;
@@ -92,8 +81,8 @@ impl Judge {
             }
             let key = expected::key(check, &case, None);
             if self.pool.set(&key).is_none() {
-                phase(Phase::Preparing, &case.name());
-                let _ = self.answer(&key, check, &case, NaiveModules::default(), phase);
+                self.report(Phase::Preparing, &case.name());
+                let _ = self.answer(&key, check, &case, NaiveModules::default());
             }
         }
         Ok(())
@@ -101,12 +90,7 @@ impl Judge {
 
     /// Asks a command the same twice: where its answers differ by chance, what the judge takes for rounding would be its
     /// dice, and a wrong variant could pass.
-    fn ask_again(
-        &mut self,
-        check: &CheckPlan,
-        cases: &[Case],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    fn ask_again(&mut self, check: &CheckPlan, cases: &[Case]) -> Result<(), DeviceError> {
         let Some(reference) = command_of(check) else { return Ok(()) };
         for case in cases {
             if self.knows(check, case, &expected::key(check, case, None)) {
@@ -115,9 +99,9 @@ impl Judge {
             self.device.park()?;
             let magnitude = expected::magnitudes(check, case).first().copied().unwrap_or(1.0);
             let inputs = expected::inputs_at(check, case, magnitude)?;
-            let (plan, label) = (&case.plan, case.name());
+            let (plan, label, reporter) = (&case.plan, case.name(), &mut self.reporter);
             let mut runner =
-                CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
+                CommandRunner { desk: &mut self.commands, reference, plan, label: &label, reporter };
             let agreed = runner.agrees_with_itself(&inputs);
             self.commands.rest();
             agreed?;
@@ -125,12 +109,7 @@ impl Judge {
         Ok(())
     }
 
-    pub(super) fn foresee(
-        &mut self,
-        check: &CheckPlan,
-        cases: &[Case],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    pub(super) fn foresee(&mut self, check: &CheckPlan, cases: &[Case]) -> Result<(), DeviceError> {
         if command_of(check).is_none() {
             return Ok(());
         }
@@ -140,7 +119,7 @@ impl Judge {
             if self.pool.set(&key).is_some() || self.knows(check, case, &key) {
                 continue;
             }
-            let computed = self.consult(&key, check, case, NaiveModules::default(), phase);
+            let computed = self.consult(&key, check, case, NaiveModules::default());
             // What the task leaves unanswered is said when the case comes.
             done = computed
                 .map(drop)

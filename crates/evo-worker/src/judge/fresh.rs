@@ -20,7 +20,7 @@ use super::bench::Asked;
 use super::element::Poison;
 use super::inputs::{self, Draw};
 use super::pool::Pristine;
-use super::run::{PhaseSink, PreparedCase};
+use super::run::PreparedCase;
 use super::state::Judge;
 use super::timed::TimedProblem;
 use super::wrong;
@@ -56,7 +56,7 @@ const LEARNED: u64 = 4096;
 const LEARNED_NS: f64 = 10.0;
 
 impl Judge {
-    pub fn compare_fresh(&mut self, timed: &TimedProblem, seed: u64, phase: &mut PhaseSink<'_>) -> Asked {
+    pub fn compare_fresh(&mut self, timed: &TimedProblem, seed: u64) -> Asked {
         let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
         if timed.used_up || !varies || !timed.checks().include(GateCheck::FreshCalls) {
             return Ok(());
@@ -66,7 +66,7 @@ impl Judge {
             0 => None,
             bytes => Some(self.device.allocate(SPARE, bytes.min(SPARE_BYTES))?),
         };
-        let looked = self.fresh_looks(timed, spare, seed, phase);
+        let looked = self.fresh_looks(timed, spare, seed);
         if let Some(spare) = spare {
             self.device.free(spare)?;
         }
@@ -85,16 +85,15 @@ impl Judge {
         timed: &TimedProblem,
         spare: Option<BufferId>,
         seed: u64,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<Option<FreshLook>, DeviceError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut suspected = None;
         for (number, judged_after) in LOOKS.iter().enumerate() {
             if number > 0 {
-                phase(Phase::Timing, "the same again, some time later");
+                self.report(Phase::Timing, "the same again, some time later");
                 thread::sleep(BETWEEN_LOOKS);
             }
-            suspected = self.fresh_look(timed, spare, judged_after, &mut random, phase)?;
+            suspected = self.fresh_look(timed, spare, judged_after, &mut random)?;
             if suspected.is_none() {
                 break;
             }
@@ -109,7 +108,6 @@ impl Judge {
         spare: Option<BufferId>,
         judged_after: &[usize],
         random: &mut ChaCha8Rng,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<Option<FreshLook>, DeviceError> {
         let learned = match self.device.info().kind {
             DeviceKind::Host => LEARNED_NS * timed.first().case.elements().min(LEARNED) as f64,
@@ -123,7 +121,7 @@ impl Judge {
                 let new_first = below(random, 2) == 0;
                 for new in [new_first, !new_first] {
                     let number = (below(random, 1 << 20) * ROUNDS_MAX + round) as u32;
-                    let time = self.single_call(timed, spare, new.then_some(number), phase)?;
+                    let time = self.single_call(timed, spare, new.then_some(number))?;
                     if new { fresh.push(time) } else { repeated.push(time) }
                 }
             }
@@ -143,7 +141,6 @@ impl Judge {
         timed: &TimedProblem,
         spare: Option<BufferId>,
         new: Option<u32>,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<f64, DeviceError> {
         let turn = timed.first();
         let check = &self.slot(turn.slot)?.candidate.check;
@@ -159,7 +156,7 @@ impl Judge {
                 _ => {}
             }
             // Drawing large inputs takes a while, and each step has a deadline of its own.
-            phase(Phase::Preparing, &format!("new contents for `{name}`"));
+            (self.reporter)(Phase::Preparing, &format!("new contents for `{name}`"));
             for input in &turn.set.inputs {
                 let buffer = turn.buffers[input.position];
                 match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
@@ -171,7 +168,7 @@ impl Judge {
                 }
             }
             turn.derive_again(device)?;
-            phase(Phase::Timing, &format!("`{name}` on new contents"));
+            (self.reporter)(Phase::Timing, &format!("`{name}` on new contents"));
             turn.fill_variables(device)?;
             if !again {
                 device.launch(timed.module, &turn.launches)?;

@@ -10,21 +10,13 @@ use evo_protocol::verdict::Gate;
 use evo_protocol::worker::{Depth, GateAnswer};
 
 use super::bench::GateRun;
-use super::run::PhaseSink;
 use super::state::Judge;
 use super::{foresight, instrumented, launch_check, repeat, shapes};
 
 impl Judge {
-    pub fn gate(
-        &mut self,
-        slot: u8,
-        gate: Gate,
-        depth: Depth,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> GateAnswer {
+    pub fn gate(&mut self, slot: u8, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> GateAnswer {
         let start = Instant::now();
-        let mut answer = self.asked(slot, gate, depth, plans, phase).unwrap_or_else(|error| {
+        let mut answer = self.asked(slot, gate, depth, plans).unwrap_or_else(|error| {
             self.note_error(&error);
             GateAnswer::failed(gate, &error)
         });
@@ -40,10 +32,9 @@ impl Judge {
         gate: Gate,
         depth: Depth,
         plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
     ) -> Result<GateAnswer, DeviceError> {
         let (check, found) = (self.slot(slot)?.candidate.check.clone(), GateAnswer::begin(gate));
-        let mut run = GateRun { judge: self, slot, gate, depth, plans, phase, check, found };
+        let mut run = GateRun { judge: self, slot, gate, depth, plans, check, found };
         foresight::foresee(&mut run)?;
         match gate {
             Gate::Launch => launch_check::check(&mut run)?,

@@ -201,8 +201,8 @@ fn run_case(run: &mut GateRun<'_>, case: &Case, watched: &mut WatchedCases) -> R
     let secret = run.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let build = run.judge.slot(run.slot)?.build_for(&case.plan)?;
     let module = build.instrumented.module.ok_or(Unable::NotWatched)?;
-    let prepared = PreparedCase { module, ..run.judge.prepare_case(run.slot, case, run.phase)? };
-    let bench = &mut Bench::new(run.judge, &prepared, run.phase);
+    let prepared = PreparedCase { module, ..run.judge.prepare_case(run.slot, case)? };
+    let bench = &mut Bench { judge: run.judge, prepared: &prepared };
     let mut first_hash = None;
     let mut unwritten: Option<AccessNote> = None;
     let mut settings = RUNS.to_vec();
@@ -257,14 +257,15 @@ fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport,
     let WatchSetting { order, turns, residue, outputs } = setting;
     // Workspace that begins with a constant too: a run that was given up leaves a counter half-way.
     bench.fill(outputs)?;
-    let (prepared, device) = (bench.prepared, bench.judge.device.as_mut());
-    for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
-        let poisoned = prepared.checks.include(GateCheck::WorkspacePoison);
-        if poisoned && plan.role == Role::Scratch && run::starts_as(plan).is_none() {
-            device.fill(*buffer, residue)?;
+    let prepared = bench.prepared;
+    let passed = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
+    if bench.includes(GateCheck::WorkspacePoison) {
+        for (plan, buffer) in passed.clone() {
+            if plan.role == Role::Scratch && run::starts_as(plan).is_none() {
+                bench.device().fill(*buffer, residue)?;
+            }
         }
     }
-    let passed = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
     let buffers = passed.filter(|(plan, _)| plan.symbol.is_none()).map(|(plan, buffer)| {
         let contents = match plan.role {
             Role::Input => WatchedContents::Input,
@@ -275,20 +276,17 @@ fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport,
         };
         WatchedBuffer { buffer: *buffer, contents }
     });
-    device.set_conditions(RunConditions {
-        order: Some(order),
-        residue: Some(residue),
-        ..RunConditions::default()
-    })?;
     let (buffers, accesses_max, time_max) = (buffers.collect(), ACCESSES_MAX, TIME_MAX);
     let watch = Watch { buffers, order, turns, residue, accesses_max, time_max };
+    let conditions = RunConditions { order: Some(order), residue: Some(residue), ..RunConditions::default() };
+    bench.device().set_conditions(conditions)?;
     let name = format!("{} instrumented", prepared.case.name());
-    (bench.phase)(Phase::Launched, &name);
-    prepared.fill_variables(device)?;
-    let report = device.launch_watched(prepared.module, &prepared.launches, &watch);
-    device.set_conditions(RunConditions::default())?;
+    bench.judge.report(Phase::Launched, &name);
+    prepared.fill_variables(bench.device())?;
+    let report = bench.device().launch_watched(prepared.module, &prepared.launches, &watch);
+    bench.device().set_conditions(RunConditions::default())?;
     let report = report?;
-    prepared.read_variables(device)?;
-    (bench.phase)(Phase::Checking, &name);
+    prepared.read_variables(bench.device())?;
+    bench.judge.report(Phase::Checking, &name);
     report.ok_or(Unable::NotWatched)
 }

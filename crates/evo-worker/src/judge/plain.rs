@@ -6,7 +6,7 @@ use evo_protocol::worker::BufferSpan;
 
 use super::case::Case;
 use super::element::Poison;
-use super::run::{PhaseSink, RunSetting};
+use super::run::RunSetting;
 use super::state::{Answers, Judge};
 
 #[derive(Debug, Default)]
@@ -25,14 +25,13 @@ impl Judge {
         plan: &ProblemPlan,
         calls: u32,
         unguarded: bool,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<PlainRun, DeviceError> {
         let case = Case::first(plan);
         self.device.set_guarded(!unguarded);
-        let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded, phase);
+        let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded);
         let launched = prepared.and_then(|prepared| {
             for _ in 0..calls {
-                prepared.run(self.device.as_mut(), &mut self.pool, RunSetting::plain(Poison::A), phase)?;
+                self.run(&prepared, RunSetting::plain(Poison::A))?;
             }
             let named = plan.buffers.iter().zip(&prepared.buffers);
             let spans = named.filter_map(|(own, buffer)| {

@@ -63,7 +63,6 @@ const CHECKS: [Check; 10] = {
 /// What checks at one case share.
 struct Repeated {
     repeats: u32,
-    depth: Depth,
     deterministic: bool,
     allow_state: bool,
     /// How long calls may be repeated to find what is rarely wrong.
@@ -125,7 +124,6 @@ pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
         }
         let mut repeated = Repeated {
             repeats,
-            depth,
             deterministic: check.deterministic,
             allow_state: check.allow_state,
             series: if is_small { deep::series(&check) } else { of_problem },

@@ -21,7 +21,8 @@ use super::element::compared_as;
 use super::element::{self, Poison};
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
-pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
+/// Told what is about to happen, so that a death or a missed deadline has a name.
+pub type Reporter = Box<dyn FnMut(Phase, &str)>;
 
 /// What surrounds one run, all of which an honest kernel ignores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,38 +155,6 @@ impl PreparedCase {
                 start(device, plan, buffer, poison)?;
             }
         }
-        Ok(())
-    }
-
-    pub fn run(
-        &self,
-        device: &mut dyn Device,
-        pool: &mut Pool,
-        setting: RunSetting,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
-        self.restore(device, pool)?;
-        self.poison_outputs(device, setting.outputs)?;
-        self.poison_scratch(device, setting.scratch)?;
-        device.set_conditions(setting.conditions)?;
-        let called = self.call(device, phase);
-        device.set_conditions(RunConditions::default())?;
-        called
-    }
-
-    pub fn call(&self, device: &mut dyn Device, phase: &mut PhaseSink<'_>) -> Result<(), DeviceError> {
-        let name = self.case.name();
-        // Reported before the launch: if it never returns, the parent knows which case hangs.
-        phase(Phase::Launched, &name);
-        // At a size of 0 a call may have nothing to launch.
-        if !self.launches.is_empty() {
-            self.fill_variables(device)?;
-            device.launch(self.module, &self.launches)?;
-            self.read_variables(device)?;
-        }
-        device.synchronize()?;
-        // Only now, since launches return before the kernel has run.
-        phase(Phase::Checking, &name);
         Ok(())
     }
 

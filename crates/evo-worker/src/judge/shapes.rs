@@ -281,8 +281,8 @@ pub(super) fn fits_files(reference: &ReferencePlan, plan: &ProblemPlan) -> bool 
 }
 
 fn run_case(run: &mut GateRun<'_>, case: &Case, questions: Questions) -> Result<Findings, Failure> {
-    let prepared = run.judge.prepare_case(run.slot, case, run.phase)?;
-    let findings = attempt(&mut Bench::new(run.judge, &prepared, run.phase), questions);
+    let prepared = run.judge.prepare_case(run.slot, case)?;
+    let findings = attempt(&mut Bench { judge: run.judge, prepared: &prepared }, questions);
     let kind = match &findings {
         Ok(findings) => findings.wrong.as_ref().map(|verdict| verdict.kind),
         Err(Failure::Kernel(verdict)) => Some(verdict.kind),

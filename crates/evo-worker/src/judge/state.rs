@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use evo_device::device::{Device, ModuleId};
+use evo_device::device::{Device, ModuleId, RunConditions};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{ProblemPlan, Role};
 use evo_protocol::verdict::VerdictKind;
@@ -23,7 +23,7 @@ use super::naive::{NaiveModules, reference_trouble};
 use super::on_device::DeviceReferences;
 use super::pool::{CaseInputs, CaseSet, Pool};
 use super::prepared;
-use super::run::{self, PhaseSink, PreparedCase};
+use super::run::{self, PreparedCase, Reporter, RunSetting};
 use super::wrong::{self, CaseResult};
 
 /// A paired run compares times only, and computing answers anew in each of its fresh processes would take longer than
@@ -83,6 +83,7 @@ pub struct Judge {
     pub(super) device_references: Option<DeviceReferences>,
     pub(super) commands: CommandDesk,
     pub(super) unanswered: BTreeMap<ContentHash, DeviceError>,
+    pub reporter: Reporter,
     sticky: bool,
 }
 
@@ -101,6 +102,7 @@ impl Judge {
             expected: ExpectedCache::new(expected_cache),
             references: BTreeMap::new(),
             device_references: None,
+            reporter: Box::new(|_, _| {}),
             sticky: false,
         }
     }
@@ -226,13 +228,40 @@ impl Judge {
         self.device.reload(build.module, &build.binary, &loaded.candidate.builds[position].entries)
     }
 
-    pub(super) fn prepare_case(
-        &mut self,
-        slot: u8,
-        case: &Case,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<PreparedCase, DeviceError> {
-        self.prepare_lane(slot, case, (0, 0), Answers::Needed, phase)
+    pub(super) fn report(&mut self, phase: Phase, detail: &str) {
+        (self.reporter)(phase, detail);
+    }
+
+    pub(super) fn run(&mut self, prepared: &PreparedCase, setting: RunSetting) -> Result<(), DeviceError> {
+        let device = self.device.as_mut();
+        prepared.restore(device, &mut self.pool)?;
+        prepared.poison_outputs(device, setting.outputs)?;
+        prepared.poison_scratch(device, setting.scratch)?;
+        device.set_conditions(setting.conditions)?;
+        let called = self.call(prepared);
+        self.device.set_conditions(RunConditions::default())?;
+        called
+    }
+
+    pub(super) fn call(&mut self, prepared: &PreparedCase) -> Result<(), DeviceError> {
+        let name = prepared.case.name();
+        // Reported before the launch: if it never returns, the parent knows which case hangs.
+        self.report(Phase::Launched, &name);
+        let device = self.device.as_mut();
+        // At a size of 0 a call may have nothing to launch.
+        if !prepared.launches.is_empty() {
+            prepared.fill_variables(device)?;
+            device.launch(prepared.module, &prepared.launches)?;
+            prepared.read_variables(device)?;
+        }
+        device.synchronize()?;
+        // Only now, since launches return before the kernel has run.
+        self.report(Phase::Checking, &name);
+        Ok(())
+    }
+
+    pub(super) fn prepare_case(&mut self, slot: u8, case: &Case) -> Result<PreparedCase, DeviceError> {
+        self.prepare_lane(slot, case, (0, 0), Answers::Needed)
     }
 
     /// Calls that take turns have lanes for inputs and for the rest.
@@ -242,7 +271,6 @@ impl Judge {
         case: &Case,
         lanes: (u32, u32),
         answers: Answers,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check) = (own.build_for(&case.plan)?.module, own.candidate.check.clone());
@@ -252,11 +280,11 @@ impl Judge {
         let set = match (self.pool.set(&key), answers) {
             (Some(set), _) => set,
             (None, Answers::Needed) => {
-                phase(Phase::Preparing, &case.name());
-                self.answer(&key, &check, case, naive, phase)?
+                self.report(Phase::Preparing, &case.name());
+                self.answer(&key, &check, case, naive)?
             }
             (None, Answers::NotNeeded) => {
-                phase(Phase::Preparing, &case.name());
+                self.report(Phase::Preparing, &case.name());
                 self.inputs_only(&key, &check, case, naive)?
             }
         };

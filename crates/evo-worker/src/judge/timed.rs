@@ -23,7 +23,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use super::bench::{Asked, Bench};
 use super::case::Case;
 use super::element::Poison;
-use super::run::{PhaseSink, PreparedCase, accumulates};
+use super::run::{PreparedCase, accumulates};
 use super::state::{Answers, Judge};
 use super::{inputs, kept, shapes};
 
@@ -112,7 +112,6 @@ impl Judge {
         plan: &ProblemPlan,
         turns: Turns,
         answers: Answers,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, DeviceError> {
         let check = &self.slot(slot)?.candidate.check;
         let seeds = check.seeds;
@@ -134,19 +133,19 @@ impl Judge {
             let seeds: BTreeSet<u32> = lanes.iter().map(|lane| lane.0).collect();
             let wanted = seeds.into_iter().map(|seed_index| Case { seed_index, ..Case::first(plan) });
             let check = self.slot(slot)?.candidate.check.clone();
-            self.foresee(&check, &wanted.collect::<Vec<_>>(), phase)?;
+            self.foresee(&check, &wanted.collect::<Vec<_>>())?;
         }
         let mut cases = Vec::new();
         for lane in lanes {
             let case = Case { seed_index: lane.0, ..Case::first(plan) };
-            let prepared = self.prepare_lane(slot, &case, lane, answers, phase)?;
+            let prepared = self.prepare_lane(slot, &case, lane, answers)?;
             // The first output check means something only if nothing right stands there before.
             prepared.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
             cases.push(prepared);
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
-        let keeps_state = kept::is_kept(&mut Bench::new(self, &cases[0], phase))?;
+        let keeps_state = kept::is_kept(&mut Bench { judge: self, prepared: &cases[0] })?;
         let (last, next) = (Cell::new((0, 0)), Cell::new(0));
         Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
@@ -242,7 +241,7 @@ impl Judge {
         let kept = if timed.used_up { calls } else { timed.outputs };
         for call in calls.saturating_sub(kept)..calls {
             let turn = &timed.turns[(begin + call) % timed.turns.len()];
-            shapes::check_written(&mut Bench::new(self, turn, &mut |_, _| {}))?;
+            shapes::check_written(&mut Bench { judge: self, prepared: turn })?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{ArgumentRef, Fill, LaunchPlan, ProblemPlan, Role, ScalarPlan};
 use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{BinaryRef, Candidate, CandidateBuild, CheckPlan, Depth, Phase, ReferencePlan};
+use evo_protocol::worker::{BinaryRef, Candidate, CandidateBuild, CheckPlan, Depth, ReferencePlan};
 use evo_space::genome::ContentHash;
 
 use super::bench::found;
@@ -23,8 +23,6 @@ mod device;
 mod module_state;
 mod repeat;
 mod softmax_attention;
-
-const QUIET: fn(Phase, &str) = |_, _| {};
 
 fn kernel(body: impl Fn(&mut Call<'_>) + 'static) -> Kernel {
     Rc::new(move |call| {
@@ -184,7 +182,7 @@ fn verdict_at(kernel: Kernel, check: CheckPlan, plans: &[ProblemPlan], depth: De
 
 fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box<Verdict>> {
     for gate in [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability] {
-        let answer = judge.gate(0, gate, depth, plans, &mut { QUIET });
+        let answer = judge.gate(0, gate, depth, plans);
         assert_eq!(answer.verdict.is_some(), answer.report.state == GateState::Fail);
         assert!(answer.report.cases > 0);
         if answer.verdict.is_some() {
@@ -196,14 +194,14 @@ fn checked(judge: &mut Judge, plans: &[ProblemPlan], depth: Depth) -> Option<Box
 }
 
 fn timed(judge: &mut Judge, plan: &ProblemPlan) -> Option<Box<Verdict>> {
-    let timed = judge.prepare_timed(0, plan, Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, plan, Turns::Several, Answers::Needed).unwrap();
     for _ in 0..10 {
         judge.sample(&timed, TimingMode::Hot, 30, 1).unwrap();
         if let Some(verdict) = found(judge.check_sampled(&timed, TimingMode::Hot, 1)).unwrap() {
             return Some(verdict);
         }
     }
-    found(judge.compare_fresh(&timed, 7, &mut { QUIET })).unwrap()
+    found(judge.compare_fresh(&timed, 7)).unwrap()
 }
 
 fn label(kernel: Kernel) -> String {
@@ -331,9 +329,9 @@ fn finalists_meet_more_shapes_and_more_seeds() {
     };
     for (kernel, wrong) in [(unlucky(), true), (narrow(), true), (kernel(honest), false)] {
         let mut judge = judge_of(kernel, check_plan("gemm"));
-        let full = judge.gate(0, Gate::TinyShapes, Depth::Full, &usual, &mut { QUIET });
+        let full = judge.gate(0, Gate::TinyShapes, Depth::Full, &usual);
         assert_eq!(full.report.state, GateState::Pass, "{}", full.report.message);
-        let deep = judge.gate(0, Gate::TinyShapes, Depth::Deep, &drawn, &mut { QUIET });
+        let deep = judge.gate(0, Gate::TinyShapes, Depth::Deep, &drawn);
         assert_eq!(deep.verdict.map(|verdict| verdict.kind), wrong.then_some(VerdictKind::WrongAnswer));
         let evidence = |name| deep.report.evidence.get(name).and_then(|count| count.as_u64()).unwrap();
         assert!(evidence("further_shapes") == 3 && (evidence("further_seeds") > 0 || wrong));
@@ -364,7 +362,7 @@ fn a_range_that_a_single_row_could_not_show_is_met_again() {
 #[test]
 fn seeds_are_tried_without_small_shapes_too() {
     let mut judge = judge_of(kernel(honest), check_plan("gemm"));
-    let full = judge.gate(0, Gate::FullShapes, Depth::Deep, &shapes(), &mut { QUIET });
+    let full = judge.gate(0, Gate::FullShapes, Depth::Deep, &shapes());
     assert!(full.report.evidence.get("further_seeds").is_some(), "{:?}", full.report);
     let plans = shapes();
     let largest = plans.iter().collect::<Vec<_>>();
@@ -397,9 +395,9 @@ fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
         }
     });
     let mut judge = judge_of(cheap, check_plan("gemm"));
-    let tiny = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)], &mut { QUIET });
+    let tiny = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)]);
     assert!(tiny.verdict.is_none());
-    let full = judge.gate(0, Gate::FullShapes, Depth::Quick, &[gemm(32, 16, 32)], &mut { QUIET });
+    let full = judge.gate(0, Gate::FullShapes, Depth::Quick, &[gemm(32, 16, 32)]);
     assert_eq!(full.verdict.unwrap().label(), "wrong_answer:timed_shape");
 }
 
@@ -414,7 +412,7 @@ fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
     assert_eq!(verdict_at(zeros, check(), &shapes(), Depth::Full).unwrap().label(), "wrong_answer:constant");
     // The reference leaves its output unwritten: NaN, hence an invalid task, not a wildcard.
     let device = FakeDevice::new(vec![("k", kernel(honest)), ("naive", kernel(|_| {}))]);
-    let answer = judge_on(device, check()).gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
+    let answer = judge_on(device, check()).gate(0, Gate::TinyShapes, Depth::Quick, &shapes());
     assert_eq!(answer.verdict.unwrap().label(), "harness_error:task");
 }
 
@@ -434,7 +432,7 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
         });
         let mut judge = judge_of(sometimes, check_plan("gemm"));
         let plans = [gemm(5, 7, 16)];
-        let timed = judge.prepare_timed(0, &plans[0], Turns::One, Answers::Needed, &mut { QUIET }).unwrap();
+        let timed = judge.prepare_timed(0, &plans[0], Turns::One, Answers::Needed).unwrap();
         for _ in 0..8 {
             judge.device().launch(timed.first().module, &timed.first().launches).unwrap();
         }
@@ -443,7 +441,7 @@ fn damage_by_an_earlier_variant_is_not_blamed_on_the_next() {
             .load(0, &candidate(check_plan("gemm")), &[b"binary".to_vec()], ReferenceBinaries::default())
             .unwrap();
         for _ in 0..2 {
-            let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &plans, &mut { QUIET });
+            let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &plans);
             assert_eq!(answer.report.state, GateState::Pass, "{victim} {first}: {}", answer.report.message);
             first = false;
         }
@@ -471,6 +469,6 @@ fn kept_answers_to_other_inputs_are_computed_anew() {
     let mut stale = ExpectedSet { inputs: ContentHash::of(b"of another program"), ..right };
     stale.outputs[0].values[3] += 1.0;
     judge.expected.put(&expected::key(&check, &case, None), stale, Some(std::time::Duration::ZERO));
-    let answer = judge.gate(0, Gate::FullShapes, Depth::Full, &shapes(), &mut { QUIET });
+    let answer = judge.gate(0, Gate::FullShapes, Depth::Full, &shapes());
     assert_eq!(answer.report.state, GateState::Pass);
 }

@@ -44,8 +44,7 @@ fn what_depends_on_the_input_only_may_be_kept_and_saves_nothing_while_timed() {
     });
     let mut judge = judge_that_looks(remembering, check_plan("gemm"));
     assert!(checked(&mut judge, &shapes(), Depth::Full).is_none());
-    let timed =
-        judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed).unwrap();
     skipped.set(0);
     for batch in [1, 5] {
         let times = judge.sample(&timed, TimingMode::Hot, 9, batch).unwrap();

@@ -139,8 +139,7 @@ fn no_output_holds_the_answer_that_a_timed_call_is_about_to_write() {
     for (samples, batch) in [(1, 1), (2, 1), (7, 1), (1, 2), (3, 4), (2, 7)] {
         let (watching, found) = watching();
         let mut judge = judge_of(watching, check_plan("gemm"));
-        let timed =
-            judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
+        let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed).unwrap();
         for _ in 0..9 {
             judge.sample(&timed, TimingMode::Hot, samples, batch).unwrap();
             judge.check_sampled(&timed, TimingMode::Hot, batch).unwrap();
@@ -164,7 +163,7 @@ fn fixed_inputs_leave_no_right_answer_for_a_lazy_kernel() {
     let mut judge = judge_of(lazy, check_plan("gemm"));
     assert!(checked(&mut judge, std::slice::from_ref(&fixed), Depth::Quick).is_none());
     // Right answers stand in the outputs when the kernel stops working.
-    let timed = judge.prepare_timed(0, &fixed, Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, &fixed, Turns::Several, Answers::Needed).unwrap();
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
     tired.set(true);
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
@@ -219,8 +218,7 @@ fn without_the_rotation_right_answers_stand_in_outputs() {
     let (watching, found) = watching();
     let checks = CheckSet::without(GateCheck::Rotation, None);
     let mut judge = judge_of(watching, CheckPlan { checks, ..check_plan("gemm") });
-    let timed =
-        judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed, &mut { QUIET }).unwrap();
+    let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed).unwrap();
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
     assert!(found.get() >= 8, "{}", found.get());
 }
