@@ -30,32 +30,18 @@ impl Judge {
     ) -> Result<(), DeviceError> {
         let prepared = self.answered(slot, plan, seed_index)?;
         let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
-        let inputs = folder.join("inputs");
-        std::fs::create_dir_all(&inputs).map_err(failed)?;
         for input in &prepared.set.inputs {
-            let buffer = &plan.buffers[input.position];
-            let bytes = self.device.read(input.buffer)?;
-            // An empty buffer is kept as one element, which is nothing here.
-            let length = usize::try_from(buffer.bytes()).unwrap_or(usize::MAX).min(bytes.len());
-            let path = inputs.join(format!("{}.npy", buffer.name));
-            npy::write(&path, buffer.dtype, &buffer.shape, &bytes[..length]).map_err(failed)?;
+            let (buffer, bytes) = (&plan.buffers[input.position], self.device.read(input.buffer)?);
+            write_file(&folder.join("inputs"), buffer, buffer.dtype, &bytes).map_err(failed)?;
         }
-        if expected { self.write_answers(&prepared, &folder.join("expected")) } else { Ok(()) }
-    }
-
-    /// Of an output that is compared through a view there is no answer for each element.
-    fn write_answers(&mut self, prepared: &PreparedCase, folder: &Path) -> Result<(), DeviceError> {
         let failed = |error: std::io::Error| task_error(format!("answers cannot be written: {error}"));
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        let targets = prepared.targets().into_iter();
-        for (buffer, _, answer) in targets.filter(|(buffer, ..)| buffer.view.is_none()) {
-            let bytes = self.device.read(answer)?;
-            let values = element::widen(&bytes, DType::F64);
-            let count = usize::try_from(buffer.elements()).unwrap_or(usize::MAX).min(values.len());
-            let dtype = buffer.dtype.answered();
-            let path = folder.join(format!("{}.npy", buffer.name));
-            npy::write(&path, dtype, &buffer.shape, &element::narrow(&values[..count], dtype))
-                .map_err(failed)?;
+        // Of an output that is compared through a view there is no answer for each element.
+        let targets = prepared.targets().into_iter().filter(|(buffer, ..)| expected && buffer.view.is_none());
+        for (buffer, _, answer) in targets {
+            let (values, dtype) =
+                (element::widen(&self.device.read(answer)?, DType::F64), buffer.dtype.answered());
+            let bytes = element::narrow(&values, dtype);
+            write_file(&folder.join("expected"), buffer, dtype, &bytes).map_err(failed)?;
         }
         Ok(())
     }
@@ -126,6 +112,13 @@ impl Judge {
         }
         Ok(answer)
     }
+}
+
+fn write_file(folder: &Path, buffer: &BufferPlan, dtype: DType, bytes: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    // An empty buffer is kept as one element, which is nothing here.
+    let length = usize::try_from(buffer.elements() * dtype.bytes()).unwrap_or(usize::MAX).min(bytes.len());
+    npy::write(&folder.join(format!("{}.npy", buffer.name)), dtype, &buffer.shape, &bytes[..length])
 }
 
 /// The bytes of an output; NumPy has no bf16, which is answered in f32.

@@ -66,7 +66,18 @@ impl Judge {
             0 => None,
             bytes => Some(self.device.allocate(SPARE, bytes.min(SPARE_BYTES))?),
         };
-        let looked = self.fresh_looks(timed, spare, seed);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut looked = Ok(None);
+        for (number, judged_after) in LOOKS.iter().enumerate() {
+            if number > 0 {
+                self.report(Phase::Timing, "the same again, some time later");
+                thread::sleep(BETWEEN_LOOKS);
+            }
+            looked = self.fresh_look(timed, spare, judged_after, &mut random);
+            if !matches!(looked, Ok(Some(_))) {
+                break;
+            }
+        }
         if let Some(spare) = spare {
             self.device.free(spare)?;
         }
@@ -78,27 +89,6 @@ impl Judge {
             Some(look) => Err(wrong::about(look.verdict(), &turn.case).into()),
             None => Ok(()),
         }
-    }
-
-    fn fresh_looks(
-        &mut self,
-        timed: &TimedProblem,
-        spare: Option<BufferId>,
-        seed: u64,
-    ) -> Result<Option<FreshLook>, DeviceError> {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut suspected = None;
-        for (number, judged_after) in LOOKS.iter().enumerate() {
-            if number > 0 {
-                self.report(Phase::Timing, "the same again, some time later");
-                thread::sleep(BETWEEN_LOOKS);
-            }
-            suspected = self.fresh_look(timed, spare, judged_after, &mut random)?;
-            if suspected.is_none() {
-                break;
-            }
-        }
-        Ok(suspected)
     }
 
     /// None as soon as chance explains the difference.

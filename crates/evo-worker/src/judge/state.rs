@@ -11,7 +11,7 @@ use evo_device::device::{Device, ModuleId, RunConditions};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{ProblemPlan, Role};
 use evo_protocol::verdict::VerdictKind;
-use evo_protocol::worker::{Candidate, CheckPlan, Phase};
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
 use super::case::Case;
@@ -51,9 +51,7 @@ pub(super) struct LoadedSlot {
     pub candidate: Candidate,
     /// In the order of `candidate.builds`.
     pub builds: Vec<LoadedBuild>,
-    pub reference: Option<ModuleId>,
-    pub single: Option<ModuleId>,
-    pub prepare: Option<ModuleId>,
+    pub references: NaiveModules,
     /// A failure at a full shape is judged together with the tiny ones that passed.
     pub history: Vec<CaseResult>,
     pub tiny: Vec<ProblemPlan>,
@@ -145,28 +143,23 @@ impl Judge {
             builds.push(LoadedBuild { binary: binary.clone(), module, instrumented });
         }
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
-        let reference = match (&candidate.reference, references.own) {
-            (Some((own, entries)), Some(bytes)) => Some(self.load_reference(&own.hash, entries, bytes)?),
-            _ => None,
+        let Candidate { reference, reference_single: single, prepare, .. } = candidate;
+        let entries = reference.as_ref().map(|(_, entries)| entries);
+        let mut load = |binary: Option<&BinaryRef>, entries: Option<&Vec<String>>, bytes: Option<&[u8]>| {
+            let (Some(binary), Some(entries), Some(bytes)) = (binary, entries, bytes) else {
+                return Ok(None);
+            };
+            self.load_reference(&binary.hash, entries, bytes).map(Some)
         };
-        let single = match (&candidate.reference, &candidate.reference_single, references.single) {
-            (Some((_, entries)), Some(own), Some(bytes)) => {
-                Some(self.load_reference(&own.hash, entries, bytes)?)
-            }
-            _ => None,
-        };
-        let prepare = match (&candidate.prepare, references.prepare) {
-            (Some((own, entries)), Some(bytes)) => {
-                Some(self.load_reference(&own.hash, entries, bytes).map_err(prepared::trouble)?)
-            }
-            _ => None,
-        };
+        let own = load(reference.as_ref().map(|(binary, _)| binary), entries, references.own)?;
+        let single = load(single.as_ref(), entries, references.single)?;
+        let (binary, entries) = prepare.as_ref().map(|(binary, entries)| (binary, entries)).unzip();
+        let prepare = load(binary, entries, references.prepare).map_err(prepared::trouble)?;
+        let references = NaiveModules { own, single, prepare };
         let loaded = LoadedSlot {
             candidate: candidate.clone(),
             builds,
-            reference,
-            single,
-            prepare,
+            references,
             history: Vec::new(),
             tiny: Vec::new(),
         };
@@ -274,7 +267,7 @@ impl Judge {
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check) = (own.build_for(&case.plan)?.module, own.candidate.check.clone());
-        let naive = NaiveModules { own: own.reference, single: own.single, prepare: own.prepare };
+        let naive = own.references;
         let naive_hash = reference_hash(&own.candidate);
         let key = expected::key(&check, case, naive_hash.as_ref());
         let set = match (self.pool.set(&key), answers) {

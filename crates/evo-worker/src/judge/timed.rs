@@ -150,7 +150,9 @@ impl Judge {
         Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
 
-    /// Takes samples, nanoseconds per call.
+    /// Takes samples, nanoseconds per call. Each is prepared by itself where calls find what others have left: buffers that
+    /// they use up, or variables of the module, which are as they were when it was loaded. None of that is timed, nor is
+    /// filling the variables that are arguments.
     pub fn sample(
         &mut self,
         timed: &TimedProblem,
@@ -160,70 +162,34 @@ impl Judge {
     ) -> Result<Vec<f64>, DeviceError> {
         let batch = timed.batch(mode, batch);
         let untouched = timed.used_up || timed.keeps_state;
-        let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched };
-        if !timed.used_up {
-            return match timed.keeps_state {
-                false => self.sample_in_turn(timed, order),
-                true => self.sample_as_loaded(timed, order),
-            };
-        }
-        timed.last.set((0, batch as usize));
-        let mut times = Vec::with_capacity(samples as usize);
-        for _ in 0..samples {
-            for turn in &timed.turns[..batch as usize] {
-                // Its inputs come again, so an answer must not be found in the workspace either.
-                turn.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
-            }
-            if timed.keeps_state {
-                self.device.restore_variables(timed.module)?;
-            }
-            times.extend(self.sample_filled(timed, SampleOrder { samples: 1, ..order })?);
-        }
-        Ok(times)
-    }
-
-    /// Filling the variables that are arguments, and reading them back, is not timed.
-    fn sample_filled(
-        &mut self,
-        timed: &TimedProblem,
-        order: SampleOrder<'_>,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let device = self.device.as_mut();
-        timed.first().fill_variables(device)?;
-        let times = device.sample(timed.module, order)?;
-        timed.first().read_variables(device)?;
-        Ok(times)
-    }
-
-    /// Each call with the module's variables as they were when it was loaded.
-    fn sample_as_loaded(
-        &mut self,
-        timed: &TimedProblem,
-        order: SampleOrder<'_>,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let mut times = Vec::with_capacity(order.samples as usize);
-        let begin = timed.next.get();
-        for _ in 0..order.samples {
-            self.device.restore_variables(timed.module)?;
-            times.extend(self.sample_in_turn(timed, SampleOrder { samples: 1, ..order })?);
-        }
-        timed.last.set((begin, order.samples as usize));
-        Ok(times)
-    }
-
-    fn sample_in_turn(
-        &mut self,
-        timed: &TimedProblem,
-        order: SampleOrder<'_>,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let calls = if order.batch > 1 { order.batch } else { order.samples } as usize;
+        let (rounds, samples) = if untouched { (samples, 1) } else { (1, samples) };
         // A batch is whole rounds, so it may begin anywhere, and the graph of one can be replayed.
-        let begin = timed.next.get();
-        timed.last.set((begin, calls));
-        timed.next.set((begin + calls) % timed.turns.len());
-        let mut rotation = timed.rotation.clone();
-        rotation.rotate_left(begin);
-        self.sample_filled(timed, SampleOrder { rotation: &rotation, ..order })
+        let calls = if batch > 1 { batch } else { samples } as usize;
+        let begin = if timed.used_up { 0 } else { timed.next.get() };
+        let all_calls = if timed.used_up { calls } else { calls * rounds as usize };
+        let mut times = Vec::with_capacity((rounds * samples) as usize);
+        for round in 0..rounds as usize {
+            let mut rotation = timed.rotation.clone();
+            if timed.used_up {
+                for turn in &timed.turns[..batch as usize] {
+                    // Its inputs come again, so an answer must not be found in the workspace either.
+                    turn.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
+                }
+            } else {
+                rotation.rotate_left((begin + round * calls) % timed.turns.len());
+            }
+            let device = self.device.as_mut();
+            if timed.keeps_state {
+                device.restore_variables(timed.module)?;
+            }
+            timed.first().fill_variables(device)?;
+            let order = SampleOrder { rotation: &rotation, mode, samples, batch, untouched };
+            times.extend(device.sample(timed.module, order)?);
+            timed.first().read_variables(device)?;
+        }
+        timed.last.set((begin, all_calls));
+        timed.next.set((begin + all_calls) % timed.turns.len());
+        Ok(times)
     }
 
     /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample is

@@ -272,19 +272,7 @@ pub fn launch(
     shared_bytes: u32,
     arguments: Vec<BoundArgument>,
 ) -> BoundLaunch {
-    let (cluster, cooperative, programmatic, l2_persist) = (None, false, false, None);
-    let block = [threads, 1, 1];
-    BoundLaunch {
-        entry,
-        grid,
-        block,
-        shared_bytes,
-        cluster,
-        cooperative,
-        programmatic,
-        l2_persist,
-        arguments,
-    }
+    BoundLaunch { entry, grid, block: [threads, 1, 1], shared_bytes, arguments, ..BoundLaunch::default() }
 }
 
 pub fn int(value: i32) -> BoundArgument {

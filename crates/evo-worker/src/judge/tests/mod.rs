@@ -20,7 +20,6 @@ use super::state::{Answers, Judge, ReferenceBinaries};
 use super::timed::Turns;
 
 mod device;
-mod module_state;
 mod repeat;
 mod softmax_attention;
 
@@ -209,98 +208,141 @@ fn label(kernel: Kernel) -> String {
     found.map_or("pass".into(), |verdict| verdict.label())
 }
 
-#[test]
-fn an_honest_kernel_passes_every_gate() {
-    assert_eq!(label(kernel(honest)), "pass");
-    // Persistent state that does not matter, and workspace that is written before it is read.
-    assert_eq!(label(lying(|call| *call.global += 1)), "pass");
-    let tidy = |call: &mut Call<'_>| {
-        call.store(3, 0, 1.0);
-        let own = call.peek(3, 0) * call.peek(2, 0);
-        call.store(2, 0, own);
-    };
-    assert_eq!(label(lying(tidy)), "pass");
+/// An honest product whose first element is changed so.
+fn changing(change: impl Fn(&mut Call<'_>, f32) -> f32 + 'static) -> Kernel {
+    lying(move |call| {
+        let right = call.peek(2, 0);
+        let value = change(call, right);
+        call.store(2, 0, value);
+    })
 }
 
-#[test]
-fn unwritten_outputs_are_seen_although_the_last_answer_is_still_there() {
-    assert_eq!(label(kernel(|_| {})), "wrong_answer:unwritten");
-    let last_row = kernel(|call| {
+/// So many rows of the product, and nothing of the others.
+fn writing(rows: fn(i64) -> i64) -> Kernel {
+    kernel(move |call| {
         let (m, ..) = extents(call);
-        product(call, m - 1);
-    });
-    assert_eq!(label(last_row), "wrong_answer:unwritten");
-    let floor_division = kernel(|call| {
-        let (m, ..) = extents(call);
-        product(call, m / 16 * 16);
-    });
-    assert_eq!(label(floor_division), "wrong_answer:tail");
+        product(call, rows(m));
+    })
 }
 
-#[test]
-fn constants_and_independent_outputs_are_named() {
-    let zeros = kernel(|call| {
+fn filling(value: fn(i64) -> f32) -> Kernel {
+    kernel(move |call| {
         let (m, n, _) = extents(call);
-        (0..m * n).for_each(|index| call.store(2, index, 0.0));
-    });
-    assert_eq!(label(zeros), "wrong_answer:constant");
-    let pattern = kernel(|call| {
-        let (m, n, _) = extents(call);
-        (0..m * n).for_each(|index| call.store(2, index, (index % 5) as f32));
-    });
-    assert_eq!(label(pattern), "wrong_answer:constant");
+        (0..m * n).for_each(|index| call.store(2, index, value(index)));
+    })
 }
 
+/// Each kernel with what all gates say of it at full depth.
 #[test]
-fn wrong_numbers_are_told_apart_by_size_and_kind() {
-    assert_eq!(label(lying(|call| call.store(2, 3, f32::NAN))), "wrong_answer:nan_inf");
+fn every_kernel_gets_its_verdict() {
     let swapped = computing(|_, (a, b), (n, k), (row, column)| element(a, b, (n, k), row, (column + 1) % n));
-    assert_eq!(label(swapped), "wrong_answer:value");
+    let rows = [
+        ("pass", kernel(honest)),
+        // Persistent state that does not matter, and workspace that is written before it is read.
+        ("pass", lying(|call| *call.global += 1)),
+        (
+            "pass",
+            changing(|call, value| {
+                call.store(3, 0, 1.0);
+                call.peek(3, 0) * value
+            }),
+        ),
+        // Although the last answer is still there.
+        ("wrong_answer:unwritten", kernel(|_| {})),
+        ("wrong_answer:unwritten", writing(|m| m - 1)),
+        ("wrong_answer:tail", writing(|m| m / 16 * 16)),
+        ("wrong_answer:constant", filling(|_| 0.0)),
+        ("wrong_answer:constant", filling(|index| (index % 5) as f32)),
+        ("wrong_answer:nan_inf", lying(|call| call.store(2, 3, f32::NAN))),
+        ("wrong_answer:value", swapped),
+        ("oob_read", reading_outside()),
+        (
+            "stateful:module_state",
+            changing(|call, value| {
+                *call.global += 1;
+                value * (1.0 + *call.global as f32 * 1e-7)
+            }),
+        ),
+        // Right at the first launch after loading, and never again.
+        (
+            "stateful:module_state",
+            changing(|call, value| {
+                *call.global += 1;
+                if *call.global > 1 { 0.25 } else { value }
+            }),
+        ),
+        (
+            "nondeterministic:race",
+            changing(|call, value| f32::from_bits(value.to_bits() ^ (call.noise as u32 & 1))),
+        ),
+        (
+            "nondeterministic:uninit_read",
+            changing(|call, value| value + if call.peek(3, 0) > 1.0 { 1e-6 } else { 0.0 }),
+        ),
+        (
+            "nondeterministic:uninit_read",
+            kernel(|call| {
+                let old = call.peek(2, 0);
+                honest(call);
+                let value = call.peek(2, 0) + if old > 1.0 { 1e-6 } else { 0.0 };
+                call.store(2, 0, value);
+            }),
+        ),
+    ];
+    for (number, (expected, kernel)) in rows.into_iter().enumerate() {
+        assert_eq!(label(kernel), expected, "kernel {number}");
+    }
+}
+
+#[test]
+fn wrong_numbers_are_imprecise_where_few_of_many_terms_are() {
     let dropped = computing(|_, (a, b), (n, k), (row, column)| {
         let lost = (0..k / 100).map(|p| a[(row * k + p) as usize] * b[(p * n + column) as usize]);
         element(a, b, (n, k), row, column) - lost.sum::<f32>()
     });
-    let only_long = |kernel| verdict_at(kernel, check_plan("gemm"), &[gemm(4, 4, 300)], Depth::Full).unwrap();
-    assert_eq!(only_long(dropped).label(), "wrong_answer:precision");
     let half = computing(|_, (a, b), (n, k), (row, column)| {
         let term = |p: i64| a[(row * k + p) as usize] * b[(p * n + column) as usize];
         let add = |sum: half::f16, p: i64| half::f16::from_f32(sum.to_f32() + term(p));
         (0..k).fold(half::f16::ZERO, add).to_f32()
     });
-    let verdict = only_long(half);
-    assert_eq!(verdict.label(), "wrong_answer:precision");
-    assert_eq!(verdict.evidence.get("case").unwrap(), "gemm_4_4_300 seed 0 normal");
-    assert!(verdict.evidence.get("relative_norm").unwrap().as_f64().unwrap() > 1e-4);
+    for kernel in [dropped, half] {
+        let verdict = verdict_at(kernel, check_plan("gemm"), &[gemm(4, 4, 300)], Depth::Full).unwrap();
+        assert_eq!(verdict.label(), "wrong_answer:precision");
+        assert_eq!(verdict.evidence.get("case").unwrap(), "gemm_4_4_300 seed 0 normal");
+        assert!(verdict.evidence.get("relative_norm").unwrap().as_f64().unwrap() > 1e-4);
+    }
 }
 
 #[test]
-fn writes_outside_name_buffer_and_offset() {
+fn writes_outside_and_to_inputs_name_buffer_and_offset() {
     let behind = lying(|call| {
         let (m, n, _) = extents(call);
         call.store(2, m * n, 1.0);
     });
-    let verdict = verdict_at(behind, check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
-    assert_eq!(verdict.label(), "oob_write");
-    assert_eq!(verdict.evidence.get("buffer").unwrap(), "c");
-    assert_eq!(verdict.evidence.get("offset").unwrap(), 5 * 7 * 4);
-    let before = lying(|call| call.store(3, -2, 1.0));
-    let verdict = verdict_at(before, check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
-    assert_eq!(verdict.evidence.get("offset").unwrap(), -8);
+    let rows = [
+        (behind, "oob_write", "c", Some(5 * 7 * 4)),
+        (lying(|call| call.store(3, -2, 1.0)), "oob_write", "work", Some(-8)),
+        (lying(|call| call.store(1, 2, 0.5)), "input_mutated", "b", None),
+    ];
+    for (kernel, label, buffer, offset) in rows {
+        let verdict = verdict_at(kernel, check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
+        assert_eq!(verdict.label(), label);
+        assert_eq!(verdict.evidence.get("buffer").unwrap(), buffer);
+        assert_eq!(verdict.evidence.get("offset").and_then(|offset| offset.as_i64()), offset);
+    }
 }
 
+fn reading_outside() -> Kernel {
+    changing(|call, value| {
+        let (_, n, k) = extents(call);
+        value + call.peek(1, n * k) * 1e-30
+    })
+}
+
+/// Why there is the deep look.
 #[test]
-fn reads_outside_change_the_output_in_deep_checks() {
-    let reads = || {
-        lying(|call| {
-            let (_, n, k) = extents(call);
-            let own = call.peek(2, 0) + call.peek(1, n * k) * 1e-30;
-            call.store(2, 0, own);
-        })
-    };
-    assert_eq!(label(reads()), "oob_read");
-    // What the quick look misses is why the deep one exists.
-    let quick = verdict_at(reads(), check_plan("gemm"), &shapes(), Depth::Quick);
-    assert!(quick.is_none());
+fn a_quick_look_misses_reads_outside() {
+    assert!(verdict_at(reading_outside(), check_plan("gemm"), &shapes(), Depth::Quick).is_none());
 }
 
 #[test]
@@ -375,23 +417,12 @@ fn seeds_are_tried_without_small_shapes_too() {
 }
 
 #[test]
-fn mutated_inputs_are_named() {
-    let verdict =
-        verdict_at(lying(|call| call.store(1, 2, 0.5)), check_plan("gemm"), &shapes(), Depth::Quick).unwrap();
-    assert_eq!(verdict.label(), "input_mutated");
-    assert_eq!(verdict.evidence.get("buffer").unwrap(), "b");
-}
-
-#[test]
 fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
-    let cheap = kernel(|call| {
-        honest(call);
+    let cheap = lying(|call| {
         let (m, n, _) = extents(call);
-        if m > 20 {
-            (0..m * n).for_each(|index| {
-                let own = call.peek(2, index) * 0.5;
-                call.store(2, index, own);
-            });
+        for index in (0..m * n).filter(|_| m > 20) {
+            let value = call.peek(2, index) * 0.5;
+            call.store(2, index, value);
         }
     });
     let mut judge = judge_of(cheap, check_plan("gemm"));
@@ -405,11 +436,8 @@ fn a_cheap_path_for_large_sizes_is_wrong_at_full_shapes() {
 fn a_naive_kernel_serves_as_reference_and_its_own_faults_are_the_tasks() {
     let check = kernel_plan;
     assert!(verdict_at(kernel(honest), check(), &shapes(), Depth::Full).is_none());
-    let zeros = kernel(|call| {
-        let (m, n, _) = extents(call);
-        (0..m * n).for_each(|index| call.store(2, index, 0.0));
-    });
-    assert_eq!(verdict_at(zeros, check(), &shapes(), Depth::Full).unwrap().label(), "wrong_answer:constant");
+    let verdict = verdict_at(filling(|_| 0.0), check(), &shapes(), Depth::Full).unwrap();
+    assert_eq!(verdict.label(), "wrong_answer:constant");
     // The reference leaves its output unwritten: NaN, hence an invalid task, not a wildcard.
     let device = FakeDevice::new(vec![("k", kernel(honest)), ("naive", kernel(|_| {}))]);
     let answer = judge_on(device, check()).gate(0, Gate::TinyShapes, Depth::Quick, &shapes());
