@@ -52,7 +52,8 @@ pub fn measure(
     policy: &SamplePolicy,
     seed: u64,
 ) -> Result<MeasureAnswer, DeviceError> {
-    let first_ns = first_call(bench, mode)?;
+    // The first call pays for lazy loading and cold instruction caches: it only sizes the batch.
+    let first_ns = bench.sample(mode, 1, 1)?.first().copied().unwrap_or(0.0);
     let batch = bench.batch(mode, batch_size(mode, first_ns));
     if policy.screen {
         return screen(bench, problem, mode, batch, first_ns, policy);
@@ -66,12 +67,6 @@ pub fn measure(
         Err(Failure::Kernel(verdict)) => Ok(run.refused(*verdict)),
         Err(Failure::Machine(error)) => Err(error),
     }
-}
-
-/// The first call pays for lazy loading and cold instruction caches: it only sizes the batch.
-fn first_call(bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
-    let samples = bench.sample(mode, 1, 1)?;
-    Ok(samples.first().copied().unwrap_or(0.0))
 }
 
 pub fn batch_size(mode: TimingMode, call_ns: f64) -> u32 {

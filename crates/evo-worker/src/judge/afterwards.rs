@@ -88,7 +88,7 @@ pub(super) fn disagree(bench: &mut Bench<'_>, [first, second]: [(RunSetting, u64
         return reloaded(bench);
     }
     for part in &PARTS {
-        let names = part.role.map(|role| bench.names_of(role));
+        let names = part.role.map(|role| bench.names(|buffer| buffer.role == role));
         let mut changed = base;
         (part.give)(&mut changed, from);
         if changed == base || names == Some(None) {

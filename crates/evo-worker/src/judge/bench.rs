@@ -4,7 +4,7 @@
 use evo_device::device::Device;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
 
@@ -172,9 +172,5 @@ impl Bench<'_> {
         let buffers = self.prepared.case.plan.buffers.iter().filter(|buffer| chosen(buffer));
         let names: Vec<&str> = buffers.map(|buffer| buffer.name.as_str()).collect();
         (!names.is_empty()).then(|| names.join("`, `"))
-    }
-
-    pub fn names_of(&self, role: Role) -> Option<String> {
-        self.names(|buffer| buffer.role == role)
     }
 }

@@ -435,48 +435,33 @@ pub fn bind(
     buffers: &[BufferId],
     plan: &ProblemPlan,
 ) -> Result<Vec<BoundLaunch>, DeviceError> {
-    launches.iter().map(|launch| bind_one(launch, buffers, plan)).collect()
-}
-
-fn bind_one(
-    launch: &LaunchPlan,
-    buffers: &[BufferId],
-    plan: &ProblemPlan,
-) -> Result<BoundLaunch, DeviceError> {
-    let argument = |argument: &ArgumentRef| {
-        let buffer = |position: usize| buffers.get(position).copied();
-        let bound = match argument {
-            ArgumentRef::Buffer(position) => buffer(*position).map(BoundArgument::Buffer),
-            ArgumentRef::Scalar(position) => {
-                plan.scalars.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
-            }
-            ArgumentRef::Literal(position) => {
-                plan.literals.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
-            }
-            ArgumentRef::TensorMap(position) => plan.tensor_maps.get(*position).and_then(|own| {
-                let map = own.map.clone();
-                buffer(own.of).map(|buffer| BoundArgument::TensorMap { buffer, map })
-            }),
-        };
-        bound.ok_or_else(|| {
-            let message = format!("`{}`: argument {argument:?} is not in the plan", launch.entry);
+    let bind_one = |launch: &LaunchPlan| {
+        let missing = |what: String| {
+            let message = format!("`{}`: {what} is not in the plan", launch.entry);
             DeviceError::plain(VerdictKind::HarnessError, message)
-        })
+        };
+        let buffer = |position: usize| buffers.get(position).copied();
+        let argument = |argument: &ArgumentRef| {
+            let scalar = |scalar: &ScalarPlan| BoundArgument::Scalar(scalar_bytes(scalar));
+            let bound = match argument {
+                ArgumentRef::Buffer(position) => buffer(*position).map(BoundArgument::Buffer),
+                ArgumentRef::Scalar(position) => plan.scalars.get(*position).map(scalar),
+                ArgumentRef::Literal(position) => plan.literals.get(*position).map(scalar),
+                ArgumentRef::TensorMap(position) => plan.tensor_maps.get(*position).and_then(|tensor| {
+                    Some(BoundArgument::TensorMap { buffer: buffer(tensor.of)?, map: tensor.map.clone() })
+                }),
+            };
+            bound.ok_or_else(|| missing(format!("argument {argument:?}")))
+        };
+        let mut bound = geometry(launch)?;
+        bound.arguments = launch.arguments.iter().map(argument).collect::<Result<_, _>>()?;
+        if let Some(L2Persist { buffer: position, ratio }) = launch.l2_persist {
+            let kept = buffer(position).ok_or_else(|| missing("the buffer of its `l2_persist`".into()))?;
+            bound.l2_persist = Some(BoundWindow { buffer: kept, ratio: ratio as f32 });
+        }
+        Ok(bound)
     };
-    let mut bound = geometry(launch)?;
-    bound.arguments = launch.arguments.iter().map(argument).collect::<Result<_, _>>()?;
-    bound.l2_persist = match launch.l2_persist {
-        Some(L2Persist { buffer, ratio }) => match buffers.get(buffer) {
-            Some(buffer) => Some(BoundWindow { buffer: *buffer, ratio: ratio as f32 }),
-            None => {
-                let message =
-                    format!("`{}`: the buffer of its `l2_persist` is not in the plan", launch.entry);
-                return Err(DeviceError::plain(VerdictKind::HarnessError, message));
-            }
-        },
-        None => None,
-    };
-    Ok(bound)
+    launches.iter().map(bind_one).collect()
 }
 
 pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
@@ -497,8 +482,7 @@ pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
         cluster: launch.cluster.map(|cluster| three("cluster", cluster)).transpose()?,
         cooperative: launch.cooperative,
         programmatic: launch.programmatic,
-        l2_persist: None,
-        arguments: Vec::new(),
+        ..BoundLaunch::default()
     })
 }
 

@@ -111,7 +111,7 @@ fn is_plain(case: &Case) -> bool {
 /// What a case shows beside a failure.
 #[derive(Default)]
 struct Findings {
-    /// Right so far, and what is wrong with the answer.
+    /// What is wrong with the answer.
     wrong: Option<Verdict>,
     /// Largest ‖error‖ / ‖answer‖ of its outputs.
     relative_norm: f64,

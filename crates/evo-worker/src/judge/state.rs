@@ -268,8 +268,7 @@ impl Judge {
         let own = self.slot(slot)?;
         let (module, check) = (own.build_for(&case.plan)?.module, own.candidate.check.clone());
         let naive = own.references;
-        let naive_hash = reference_hash(&own.candidate);
-        let key = expected::key(&check, case, naive_hash.as_ref());
+        let key = expected_key(&own.candidate, case);
         let set = match (self.pool.set(&key), answers) {
             (Some(set), _) => set,
             (None, Answers::Needed) => {
@@ -300,8 +299,7 @@ impl Judge {
     }
 
     pub(super) fn forget_case(&mut self, slot: u8, case: &Case) -> Result<(), DeviceError> {
-        let candidate = &self.slot(slot)?.candidate;
-        let key = expected::key(&candidate.check, case, reference_hash(candidate).as_ref());
+        let key = expected_key(&self.slot(slot)?.candidate, case);
         self.pool.drop_set(self.device.as_mut(), &key);
         self.expected.forget(&key);
         Ok(())
@@ -337,12 +335,13 @@ fn nothing_loaded(slot: u8) -> DeviceError {
     DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
 }
 
-fn reference_hash(candidate: &Candidate) -> Option<ContentHash> {
-    let (own, _) = candidate.reference.as_ref()?;
-    Some(match &candidate.reference_single {
+/// The name of a case's answers.
+fn expected_key(candidate: &Candidate, case: &Case) -> ContentHash {
+    let hash = candidate.reference.as_ref().map(|(own, _)| match &candidate.reference_single {
         Some(single) => {
             ContentHash::of_parts([own.hash.as_str().as_bytes(), single.hash.as_str().as_bytes()])
         }
         None => own.hash.clone(),
-    })
+    });
+    expected::key(&candidate.check, case, hash.as_ref())
 }
