@@ -17,7 +17,7 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
-use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
+use evo_system::process::{Death, DeathHow, ProcessGroup};
 
 use super::cache::Cache;
 use super::diagnose::MemoryUse;
@@ -367,22 +367,20 @@ impl CompileLane {
         }
     }
 
-    fn lost(&self, death: &ProcessDeath) -> Box<Verdict> {
-        match &death.cause {
-            DeathCause::Deadline { .. } => self.timeout(death),
-            DeathCause::Exit(status) => {
+    fn lost(&self, death: &Death) -> Box<Verdict> {
+        match &death.how {
+            DeathHow::Deadline { .. } => self.timeout(death),
+            DeathHow::Exit(status) => {
                 let limit = self.shared.starter.options.memory_bytes;
                 let memory = MemoryUse { peak: death.memory_peak, limit };
                 diagnose::ended("the compile worker", *status, &death.log.text(), memory)
             }
-            DeathCause::Protocol { found } => {
-                harness(format!("a compile worker's answer cannot be read: {found}"))
-            }
+            found => harness(format!("a compile worker's answer cannot be read: {found}")),
         }
     }
 
     /// A compiler that waited for a processor for most of its time may be quicker another time.
-    fn timeout(&self, death: &ProcessDeath) -> Box<Verdict> {
+    fn timeout(&self, death: &Death) -> Box<Verdict> {
         let deadline = self.shared.starter.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
         let mut verdict = Verdict::new(VerdictKind::CompileTimeout, message)

@@ -20,7 +20,7 @@ use evo_report::event::Event;
 use evo_space::genome::Configuration;
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
-use evo_supervise::renewal::Renewal;
+use evo_supervise::lane::Renewal;
 use evo_timing::paired;
 
 use crate::lane::{LaneJob, Task};

@@ -8,7 +8,7 @@ const SCREENED: f64 = 0.97;
 
 /// None while a measurement is missing.
 pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
-    mean_of(measurements, timed, mode, |own| own.p50_ns)
+    mean_of(measurements, timed, mode, |found| found.p50_ns)
 }
 
 /// The least that the objective can be: the lower ends of all intervals.
@@ -41,36 +41,53 @@ fn mean_of(
     (weights > 0.0).then(|| (sum / weights).exp())
 }
 
+/// What was seen so far, problem by problem.
 #[derive(Default)]
-pub(super) struct ScreenRace {
-    log_sum: f64,
-    weights: f64,
-    /// The problem seen last, the time there, and the incumbent's, nanoseconds.
-    pub(super) last: (String, f64, f64),
-    /// The same of the problem on which the newcomer is nearest to its incumbent, or furthest ahead.
-    nearest: Option<(String, f64, f64)>,
+pub(super) struct ScreenRace(Vec<Stage>);
+
+struct Stage {
+    problem: String,
+    weight: f64,
+    seen_ns: f64,
+    incumbent_ns: f64,
+}
+
+impl Stage {
+    fn ratio(&self) -> f64 {
+        self.seen_ns / self.incumbent_ns
+    }
 }
 
 impl ScreenRace {
     pub(super) fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
-        self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
-        self.weights += plan.weight;
-        self.last = (plan.name.clone(), seen_ns, incumbent_ns);
-        if self.least_ratio().is_none_or(|least| seen_ns / incumbent_ns < least) {
-            self.nearest = Some(self.last.clone());
-        }
+        self.0.push(Stage { problem: plan.name.clone(), weight: plan.weight, seen_ns, incumbent_ns });
+    }
+
+    /// The problem seen last, the time there, and the incumbent's, nanoseconds.
+    pub(super) fn last(&self) -> (&str, f64, f64) {
+        shown(self.0.last())
+    }
+
+    /// The same of the problem on which the newcomer is nearest to its incumbent, or furthest ahead.
+    pub(super) fn nearest(&self) -> (&str, f64, f64) {
+        shown(self.least())
+    }
+
+    fn least(&self) -> Option<&Stage> {
+        self.0.iter().min_by(|a, b| a.ratio().total_cmp(&b.ratio()))
     }
 
     pub(super) fn least_ratio(&self) -> Option<f64> {
-        self.nearest.as_ref().map(|(_, seen, incumbent)| seen / incumbent)
-    }
-
-    pub(super) fn decided_by_nearest(self) -> ScreenRace {
-        let last = self.nearest.clone().unwrap_or(self.last);
-        ScreenRace { last, ..self }
+        self.least().map(Stage::ratio)
     }
 
     pub(super) fn ratio(&self) -> Option<f64> {
-        (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
+        let weights: f64 = self.0.iter().map(|stage| stage.weight).sum();
+        let logs: f64 = self.0.iter().map(|stage| stage.weight * stage.ratio().ln()).sum();
+        (weights > 0.0).then(|| (logs / weights).exp())
     }
+}
+
+fn shown(stage: Option<&Stage>) -> (&str, f64, f64) {
+    stage.map_or(("", f64::NAN, f64::NAN), |stage| (&stage.problem, stage.seen_ns, stage.incumbent_ns))
 }

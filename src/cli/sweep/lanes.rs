@@ -169,11 +169,10 @@ fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
             .with_hint(format!("`evo preflight --device {}` shows what is missing", order.name))
             .with_code(ErrorCode::NoDevice);
     };
-    let log = match error {
-        LaneError::Died { death } => death.log.trim(),
-        _ => "",
+    let printed = match error {
+        LaneError::Died { death } => format!("\n{}", death.log.text()).trim_end().to_string(),
+        _ => String::new(),
     };
-    let printed = if log.is_empty() { String::new() } else { format!("\n{log}") };
     let text = format!("lane {at} does not start: the command `{}`: {error}{printed}", words.join(" "));
     CliError::usage(text)
         .with_hint("a lane's command must end in `evo worker`, of the same version as this evo")

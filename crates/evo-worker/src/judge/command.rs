@@ -26,7 +26,7 @@ use super::naive::{NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
 use super::run::PhaseSink;
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathCause, Ended, ProcessGroup, RunLimits, RunMark, signal_name,
+    self, CappedLog, Conversation, DeathHow, Ended, ProcessGroup, RunLimits, RunMark, signal_name,
 };
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
@@ -144,10 +144,10 @@ impl CommandDesk {
                 Err(format!("it says `{shown}`{}", tail(serving.talk.log())))
             }
             Err(death) => {
-                let how = match &death.cause {
-                    DeathCause::Deadline { .. } => late(own),
-                    DeathCause::Exit(status) => ending(Some(*status)),
-                    DeathCause::Protocol { found } => {
+                let how = match &death.how {
+                    DeathHow::Deadline { .. } => late(own),
+                    DeathHow::Exit(status) => ending(Some(*status)),
+                    found => {
                         format!(
                             "it says {found}, and an answer is {{\"v\":{VERSION},\"id\":N,\"body\":\"done\"}}"
                         )
