@@ -430,10 +430,9 @@ impl Recipe for KernelRecipe<'_> {
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
             ranking: self.kernel.objective.ranking,
-            deep: order.deep.is_some(),
             busy: order.deep.is_some_and(|own| own.busy),
             sampling_max: order.deep.and_then(|own| own.sampling_max),
-            reach: self.reach,
+            reach: if order.deep.is_some() { JobReach::Deep } else { self.reach },
         })
     }
 

@@ -7,7 +7,7 @@
 //! raced: sampled in the ranking mode until it is decided whether they could beat the incumbent. Who cannot
 //! ends as `too_slow` as well, with a time that is good enough to rank. Only the others go on: every seed and
 //! input family, repeatability, a full measurement in the mode that ranks with output checks in between. So
-//! nothing becomes the incumbent without all of it; and a finalist, raced or not, is a job marked `deep`, which
+//! nothing becomes the incumbent without all of it; and a finalist, raced or not, is a `Deep` job, which
 //! runs everything and is timed in every mode.
 
 use std::slice;
@@ -71,14 +71,17 @@ pub fn run(
     result
 }
 
-const OWN: [Gate; 6] =
-    [Gate::Launch, Gate::TinyShapes, Gate::FullShapes, Gate::Repeatability, Gate::Timing, Gate::Honesty];
+/// All gates of a lane from this one on.
+pub(super) fn not_run(from: Gate, why: &str) -> impl Iterator<Item = GateReport> {
+    let gates = Gate::ALL.iter().filter(move |gate| (from..=Gate::Honesty).contains(*gate));
+    gates.map(move |gate| GateReport::not_run(*gate, why))
+}
 
 fn complete(gates: &mut Vec<GateReport>, why: &str) {
     // Every gate gets a report, because a missing one could be taken for a pass.
-    for gate in OWN {
-        if !gates.iter().any(|report| report.gate == gate) {
-            gates.push(GateReport::not_run(gate, why));
+    for missing in not_run(Gate::Launch, why) {
+        if !gates.iter().any(|report| report.gate == missing.gate) {
+            gates.push(missing);
         }
     }
     gates.sort_by_key(|report| report.gate);
@@ -102,6 +105,41 @@ fn tails_not_checked(notes: &TinyNotes) -> GateReport {
     let tails = if notes.not_derived { GateReport::NOT_DERIVED } else { GateReport::NOT_CHECKED };
     report.evidence.insert(GateReport::TAILS, tails);
     report
+}
+
+/// What follows on the launch gate and a quick look at the small shapes.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A screening of answers that nobody has checked.
+    Hint,
+    /// Most variants of a space are slow or broken. They end here, before seeds, families, repetitions and long
+    /// measurements are spent on them.
+    Screen,
+    Race,
+    /// Small shapes meet every input family: there it is cheap, and tails meet them too.
+    Small,
+    /// More questions of the same kind, as many as time allows: for few variants that is worth it.
+    Further,
+    Full(Depth),
+    Repeat(Depth),
+    /// A short measurement.
+    Briefly,
+    Times,
+}
+
+/// How far each job goes. Every correctness gate comes before the full measurement: only a correct variant's time may rank.
+fn course(reach: JobReach) -> &'static [Step] {
+    use Step::{Briefly, Full, Further, Hint, Race, Repeat, Screen, Small, Times};
+    match reach {
+        JobReach::Tiny => &[Small],
+        // Stacks and shared memory that hold other patterns in each run show what is read unset.
+        JobReach::Watched => &[Small, Full(Depth::Full)],
+        JobReach::Hint => &[Hint],
+        JobReach::Anchor => &[Briefly],
+        JobReach::Screening => &[Screen, Race, Small, Full(Depth::Full), Repeat(Depth::Full), Briefly],
+        JobReach::Whole => &[Screen, Race, Small, Full(Depth::Full), Repeat(Depth::Full), Times],
+        JobReach::Deep => &[Small, Further, Full(Depth::Deep), Repeat(Depth::Deep), Times],
+    }
 }
 
 enum WalkEnd {
@@ -132,44 +170,27 @@ impl<'a> GateWalk<'a> {
             // The time seen also predicts launches at full shapes, from which their deadlines follow.
             self.gate(Gate::TinyShapes, Depth::Quick, &job.tiny)?;
         }
-        if job.reach == JobReach::Hint {
-            return self.time_hint();
-        }
-        if job.reach == JobReach::Anchor {
-            return self.measure_quickly();
-        }
-        if job.reach == JobReach::Watched {
-            // Stacks and shared memory that hold other patterns in each run show what is read unset.
-            self.gate(Gate::TinyShapes, Depth::Full, &job.tiny)?;
-            return self.gate(Gate::FullShapes, Depth::Full, &all);
-        }
-        // Most variants of a space are slow or broken. They end here, before seeds, families, repetitions and
-        // long measurements are spent on them.
-        if !job.deep && job.reach != JobReach::Tiny {
-            self.screen()?;
-            self.race()?;
-        }
-        // Every correctness gate comes before the full measurement: only a correct variant's time may rank.
-        // Small shapes meet every input family: there it is cheap, and tails meet them too.
-        let depth = if job.deep { Depth::Deep } else { Depth::Full };
-        if !job.tiny.is_empty() {
-            let small = [&job.tiny[..], &job.several[..]].concat();
-            self.gate(Gate::TinyShapes, Depth::Full, &small)?;
-            // More questions of the same kind, as many as time allows: for few variants that is worth it.
-            if job.deep {
-                let further = if job.drawn.is_empty() { &job.tiny } else { &job.drawn };
-                self.gate(Gate::TinyShapes, Depth::Deep, further)?;
+        for step in course(job.reach) {
+            match step {
+                Step::Hint => self.time_briefly(true)?,
+                Step::Screen => self.screen()?,
+                Step::Race => self.race()?,
+                Step::Small | Step::Further if job.tiny.is_empty() => {}
+                Step::Small => {
+                    let small = [&job.tiny[..], &job.several[..]].concat();
+                    self.gate(Gate::TinyShapes, Depth::Full, &small)?;
+                }
+                Step::Further => {
+                    let further = if job.drawn.is_empty() { &job.tiny } else { &job.drawn };
+                    self.gate(Gate::TinyShapes, Depth::Deep, further)?;
+                }
+                Step::Full(depth) => self.gate(Gate::FullShapes, *depth, &all)?,
+                Step::Repeat(depth) => self.gate(Gate::Repeatability, *depth, &all)?,
+                Step::Briefly => self.time_briefly(false)?,
+                Step::Times => self.measure_all()?,
             }
         }
-        if job.reach == JobReach::Tiny {
-            return Ok(());
-        }
-        self.gate(Gate::FullShapes, depth, &all)?;
-        self.gate(Gate::Repeatability, depth, &all)?;
-        match job.reach {
-            JobReach::Screening if !job.deep => self.measure_quickly(),
-            _ => self.measure_all(),
-        }
+        Ok(())
     }
 
     fn ask(&mut self, gate: Gate, request: &Request) -> Result<Response, WalkEnd> {
@@ -266,11 +287,13 @@ impl<'a> GateWalk<'a> {
             }
         }
         // Only after the last problem: a variant may be slower on one and make up for it on the others.
-        let ratio = if apart { race.least_ratio() } else { race.ratio() };
-        match ratio.filter(|ratio| *ratio > CONTENDER) {
-            Some(_) if apart => Err(self.behind_everywhere(&race)),
-            Some(_) => Err(self.too_slow(&race, false)),
-            None => Ok(()),
+        let nearest = race.nearest().filter(|(_, seen, incumbent)| apart && seen / incumbent > CONTENDER);
+        if let Some(nearest) = nearest {
+            return Err(self.behind_everywhere(nearest));
+        }
+        match race.ratio() {
+            Some(ratio) if !apart && ratio > CONTENDER => Err(self.too_slow(&race, false)),
+            _ => Ok(()),
         }
     }
 
@@ -324,18 +347,15 @@ impl<'a> GateWalk<'a> {
             }
             race.add(plan, seen, incumbent);
         }
-        match race.least_ratio() {
-            Some(_) => Err(self.behind_everywhere(&race)),
-            // Nothing to be behind.
-            None => Ok(()),
-        }
+        // Without one there is nothing to be behind.
+        race.nearest().map_or(Ok(()), |nearest| Err(self.behind_everywhere(nearest)))
     }
 
     fn too_slow(&mut self, race: &ScreenRace, abandoned: bool) -> WalkEnd {
         let ratio = race.ratio().unwrap_or(f64::NAN);
         // An estimate for the strategy, which learns more from a number than from a bare `too_slow`.
         let objective_ns = self.standing.objective_ns.map(|best| best * ratio);
-        let (problem, seen, incumbent) = race.last();
+        let (problem, seen, incumbent) = race.last().unwrap_or(("", f64::NAN, f64::NAN));
         let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
         let message =
             format!("{seen_us:.2} µs on `{problem}`, where the best so far takes {incumbent_us:.2} µs");
@@ -345,8 +365,7 @@ impl<'a> GateWalk<'a> {
 
     /// Behind the best of each problem. The objective is an estimate, because series of samples end early where a
     /// variant is far behind.
-    fn behind_everywhere(&mut self, race: &ScreenRace) -> WalkEnd {
-        let (problem, seen, incumbent) = race.nearest();
+    fn behind_everywhere(&mut self, (problem, seen, incumbent): (&str, f64, f64)) -> WalkEnd {
         let (seen_us, incumbent_us) = (seen / 1e3, incumbent / 1e3);
         let message = format!(
             "behind the best of each problem: at the least on `{problem}`, {seen_us:.2} µs against {incumbent_us:.2} µs"
@@ -378,30 +397,29 @@ impl<'a> GateWalk<'a> {
         WalkEnd::Verdict(Box::new(verdict.with(name, value)))
     }
 
-    /// A screening of answers that nobody has checked. Who is hopelessly behind the best of them is abandoned.
-    fn time_hint(&mut self) -> Result<(), WalkEnd> {
+    /// As a hint, a screening of answers that nobody has checked: who is hopelessly behind the best of them is abandoned.
+    fn time_briefly(&mut self, is_hint: bool) -> Result<(), WalkEnd> {
+        if self.job.timed.is_empty() && !is_hint {
+            return self.measure_all();
+        }
         let mut race = ScreenRace::default();
         for plan in &self.job.timed {
-            let incumbent = self.best(plan);
-            let policy = policy::screen(incumbent.map(|ns| ns * HOPELESS_OF_MANY));
+            let incumbent = self.best(plan).filter(|_| is_hint);
+            let above = incumbent.map(|ns| ns * HOPELESS_OF_MANY);
+            let policy = if is_hint { policy::screen(above) } else { policy::quick() };
             let (abandoned, seen) = self.measure(plan, self.mode(), &policy)?;
             if let Some(incumbent) = incumbent.filter(|_| abandoned) {
                 race.add(plan, seen, incumbent);
                 return Err(self.too_slow(&race, true));
             }
         }
-        self.timed("a few samples each, answers not checked");
-        Ok(())
-    }
-
-    fn measure_quickly(&mut self) -> Result<(), WalkEnd> {
-        if self.job.timed.is_empty() {
-            return self.measure_all();
-        }
-        for plan in &self.job.timed {
-            self.measure(plan, self.mode(), &policy::quick())?;
-        }
-        self.timed("some ten samples each: nothing to rank by");
+        self.found.objective_ns = self.objective();
+        let timed = counted(self.job.timed.len(), "problem");
+        let how = match is_hint {
+            true => "a few samples each, answers not checked",
+            false => "some ten samples each: nothing to rank by",
+        };
+        self.conclude_timing(GateState::Pass, format!("{timed}, {how}"));
         Ok(())
     }
 
@@ -412,7 +430,8 @@ impl<'a> GateWalk<'a> {
             return Ok(());
         }
         let began = Instant::now();
-        let Job { deep, busy, timed, .. } = self.job;
+        let Job { reach, busy, timed, .. } = self.job;
+        let deep = *reach == JobReach::Deep;
         let ranking = self.mode();
         let other = if ranking == TimingMode::Hot { TimingMode::Cold } else { TimingMode::Hot };
         let long = match (deep, busy) {
@@ -425,7 +444,7 @@ impl<'a> GateWalk<'a> {
         let modes = modes.map(|(mode, policy)| (mode, policy::within(policy, self.sampling_max)));
         // Only finalists are asked for times that do not rank: the lane has most of its time from those that are not
         // going to be among them.
-        let modes = if *deep { &modes[..] } else { &modes[..1] };
+        let modes = if deep { &modes[..] } else { &modes[..1] };
         // Where problems are searched apart, not all of them were raced.
         let all_raced = self.standing.contest == Contest::Mean;
         let raced = self.races() && !deep && all_raced && self.standing.objective_ns.is_some();
@@ -498,12 +517,6 @@ impl<'a> GateWalk<'a> {
         all.retain(|old| old.mode != measurement.mode || old.problem != measurement.problem);
         all.push(*measurement);
         Ok((abandoned, seen))
-    }
-
-    fn timed(&mut self, how: &str) {
-        self.found.objective_ns = self.objective();
-        let timed = counted(self.job.timed.len(), "problem");
-        self.conclude_timing(GateState::Pass, format!("{timed}, {how}"));
     }
 
     fn conclude_timing(&mut self, state: GateState, message: String) {

@@ -124,13 +124,13 @@ fn sampling_ends_when_it_is_asked_to_and_the_report_says_so() {
     let check = |sampling_max, limits: &[f64], told: bool| {
         let mut script = Script { sampling_max, ..Script::default() };
         let mut job = example::job(&[("p", 1.0)]);
-        job.deep = true;
+        job.reach = JobReach::Deep;
         let outcome = judge(&mut script, &job, &Standing::default());
         assert_eq!(script.limits, limits);
-        let timing = outcome.gates.iter().find(|own| own.gate == Gate::Timing).unwrap();
+        let timing = outcome.gates.iter().find(|report| report.gate == Gate::Timing).unwrap();
         assert_eq!(timing.message.contains("each sampled for 120 ms at most"), told, "{}", timing.message);
     };
-    let [deep, eager] = [policy::deep(), policy::eager()].map(|own| own.limit_ms);
+    let [deep, eager] = [policy::deep(), policy::eager()].map(|policy| policy.limit_ms);
     check(None, &[deep, deep, eager], false);
     check(Some(Duration::from_millis(120)), &[120.0; 3], true);
 }
@@ -191,7 +191,7 @@ fn several_problems_are_raced_until_their_mean_decides() {
         let best = standing(&[("a", 100.0), ("b", 100.0)], 100.0);
         let outcome = judge(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
         assert_eq!(outcome.verdict.kind, kind);
-        let asked: Vec<&String> = script.asked.iter().filter(|own| own.starts_with("race")).collect();
+        let asked: Vec<&String> = script.asked.iter().filter(|asked| asked.starts_with("race")).collect();
         assert_eq!(asked, races);
     };
     check([106.0, 106.0], &["race a hot"], VerdictKind::TooSlow);
@@ -218,7 +218,7 @@ fn one_weak_problem_does_not_condemn_where_others_make_up_for_it() {
 fn a_deep_job_skips_the_screening_and_runs_everything() {
     let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
     let mut job = example::job(&[("p", 1.0)]);
-    job.deep = true;
+    job.reach = JobReach::Deep;
     let outcome = judge(&mut script, &job, &standing(&[("p", 100.0)], 100.0));
     assert!(outcome.verdict.is_pass());
     assert_eq!(outcome.objective_ns, Some(900.0f64.ln().exp()));
@@ -341,9 +341,9 @@ fn searched_apart_a_variant_is_too_slow_behind_the_best_of_each() {
     };
     // Hopeless on one, and not near enough on the other.
     let asked = check(&[("a", 900.0), ("b", 120.0)], "b", 1.2);
-    assert!(!asked.iter().any(|one| one.starts_with("race")), "{asked:?}");
+    assert!(!asked.iter().any(|asked| asked.starts_with("race")), "{asked:?}");
     // A contender by its screening, on `b` alone, that loses the race there.
     let asked = check(&[("a", 900.0), ("b", 105.0)], "b", 1.05);
-    let raced: Vec<&String> = asked.iter().filter(|one| one.starts_with("race")).collect();
+    let raced: Vec<&String> = asked.iter().filter(|asked| asked.starts_with("race")).collect();
     assert_eq!(raced, ["race alone b hot"]);
 }

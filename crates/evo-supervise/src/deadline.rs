@@ -97,7 +97,7 @@ impl LaunchPrediction {
             // The incumbent is the better guide: a measured time at this very shape. 200 is 10 × 20.
             (Some(incumbent), _) => from_ns(200.0 * incumbent),
             // The factor of `hangs`: unless `LONGEST` cuts this limit short, a launch that misses it hangs.
-            (None, Some(own)) => from_ns(20.0 * own),
+            (None, Some(predicted)) => from_ns(20.0 * predicted),
             (None, None) => UNKNOWN,
         };
         limit.clamp(floor, LONGEST)
@@ -111,7 +111,7 @@ impl LaunchPrediction {
             // With nothing to compare with, a missed deadline of `UNKNOWN` counts as a hang.
             (None, None) => true,
             (incumbent, own) => {
-                own.is_some_and(|own| elapsed > 20.0 * own)
+                own.is_some_and(|predicted| elapsed > 20.0 * predicted)
                     || incumbent.is_some_and(|incumbent| elapsed > HANG_RATIO * incumbent)
             }
         }
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_cap_shortens_and_never_lengthens() {
-        let own = Deadlines::tiny(DeviceKind::Host);
+        let tiny = Deadlines::tiny(DeviceKind::Host);
         // The default of `--limit device=TIME` changes nothing.
-        assert_eq!(own.capped(Duration::from_secs(300)), own);
-        let short = own.capped(Duration::from_secs(3));
+        assert_eq!(tiny.capped(Duration::from_secs(300)), tiny);
+        let short = tiny.capped(Duration::from_secs(3));
         let three = Duration::from_secs(3);
         assert_eq!(short, Deadlines { total: three * 6, ..Deadlines::within(three) });
     }
@@ -150,8 +150,10 @@ mod tests {
     #[test]
     fn samples_have_more_time_on_the_host_whatever_a_launch_has() {
         for (kind, beyond) in [(DeviceKind::Host, BEYOND_HOST), (DeviceKind::Cuda, BEYOND)] {
-            for own in [Deadlines::tiny(kind), Deadlines::tiny(kind).with_launched(Duration::from_secs(3))] {
-                assert_eq!(own.of(Phase::Timing) - own.of(Phase::Launched), beyond);
+            for deadlines in
+                [Deadlines::tiny(kind), Deadlines::tiny(kind).with_launched(Duration::from_secs(3))]
+            {
+                assert_eq!(deadlines.of(Phase::Timing) - deadlines.of(Phase::Launched), beyond);
             }
         }
     }

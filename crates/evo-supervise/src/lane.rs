@@ -12,7 +12,7 @@ use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, Verdict
 use evo_protocol::worker::{CheckPlan, PairedTimes, Request, Response};
 
 use super::blame::{Blame, after_two, blame};
-use super::cascade;
+use super::cascade::{self, not_run};
 use super::child::DeviceWorker;
 pub use super::child::{LaneError, LaneOptions, describe, own_worker};
 use super::deadline::{Deadlines, LaunchPrediction, work};
@@ -347,8 +347,8 @@ struct Spent {
 impl Spent {
     fn add(&mut self, recovery: Recovery) {
         // A job that is tried twice may need two recoveries: the record has the worse level and both times.
-        let before = self.recovery.map_or(0.0, |own| own.elapsed_ms);
-        let level = self.recovery.map_or(recovery.level, |own| own.level.max(recovery.level));
+        let before = self.recovery.map_or(0.0, |before| before.elapsed_ms);
+        let level = self.recovery.map_or(recovery.level, |before| before.level.max(recovery.level));
         self.recovery = Some(Recovery { level, elapsed_ms: before + recovery.elapsed_ms });
     }
 }
@@ -359,17 +359,13 @@ fn out_of_time() -> Verdict {
 
 fn refuse_late(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
     gates.retain(|report| report.gate < gate);
-    let late = |gate: &Gate| GateReport::not_run(*gate, &verdict.message);
-    let own = |later: &&Gate| (gate..=Gate::Honesty).contains(*later);
-    gates.extend(Gate::ALL.iter().filter(own).map(late));
+    gates.extend(not_run(gate, &verdict.message));
 }
 
 fn lost(why: &str) -> Judgement {
-    let not_run = |gate: &Gate| GateReport::not_run(*gate, "the device is lost");
-    let own = |gate: &&Gate| (Gate::Launch..=Gate::Honesty).contains(*gate);
     Judgement {
         verdict: Verdict::new(VerdictKind::DeviceLost, why),
-        gates: Gate::ALL.iter().filter(own).map(not_run).collect(),
+        gates: not_run(Gate::Launch, "the device is lost").collect(),
         lost: true,
         ..Judgement::begin()
     }
@@ -470,7 +466,7 @@ impl<'a> Shift<'a> {
         };
         let kind = self.supervisor.device.info.kind;
         let deadlines = self.supervisor.deadlines();
-        let deadlines = prediction.map_or(deadlines, |own| deadlines.with_launched(own.launched(kind)));
+        let deadlines = prediction.map_or(deadlines, |launch| deadlines.with_launched(launch.launched(kind)));
         let answer = match self.checks.include(GateCheck::Deadline) {
             true => self.supervisor.request(request, &deadlines),
             false => self.supervisor.request_within(request, &deadlines.with_launched(PATIENCE)),

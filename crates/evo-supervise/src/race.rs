@@ -13,10 +13,10 @@ pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: Timi
 
 /// The least that the objective can be: the lower ends of all intervals.
 pub(super) fn least(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
-    let low = |own: &Measurement| match own.stop {
+    let low = |found: &Measurement| match found.stop {
         // Too few samples for an interval.
-        StopRule::Screen => own.p50_ns * SCREENED,
-        _ => own.ci_low_ns,
+        StopRule::Screen => found.p50_ns * SCREENED,
+        _ => found.ci_low_ns,
     };
     mean_of(measurements, timed, mode, low)
 }
@@ -29,8 +29,8 @@ fn mean_of(
 ) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for plan in timed {
-        let own = measurements.iter().find(|own| own.mode == mode && own.problem == plan.name)?;
-        let time = time(own);
+        let found = measurements.iter().find(|found| found.mode == mode && found.problem == plan.name)?;
+        let time = time(found);
         if !(time.is_finite() && time > 0.0) {
             return None;
         }
@@ -41,53 +41,28 @@ fn mean_of(
     (weights > 0.0).then(|| (sum / weights).exp())
 }
 
-/// What was seen so far, problem by problem.
+/// What was seen so far: each problem with its weight, the time there, and the incumbent's, nanoseconds.
 #[derive(Default)]
-pub(super) struct ScreenRace(Vec<Stage>);
-
-struct Stage {
-    problem: String,
-    weight: f64,
-    seen_ns: f64,
-    incumbent_ns: f64,
-}
-
-impl Stage {
-    fn ratio(&self) -> f64 {
-        self.seen_ns / self.incumbent_ns
-    }
-}
+pub(super) struct ScreenRace(Vec<(String, f64, f64, f64)>);
 
 impl ScreenRace {
     pub(super) fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
-        self.0.push(Stage { problem: plan.name.clone(), weight: plan.weight, seen_ns, incumbent_ns });
+        self.0.push((plan.name.clone(), plan.weight, seen_ns, incumbent_ns));
     }
 
-    /// The problem seen last, the time there, and the incumbent's, nanoseconds.
-    pub(super) fn last(&self) -> (&str, f64, f64) {
-        shown(self.0.last())
+    pub(super) fn last(&self) -> Option<(&str, f64, f64)> {
+        self.0.last().map(|(problem, _, seen, incumbent)| (&**problem, *seen, *incumbent))
     }
 
-    /// The same of the problem on which the newcomer is nearest to its incumbent, or furthest ahead.
-    pub(super) fn nearest(&self) -> (&str, f64, f64) {
-        shown(self.least())
-    }
-
-    fn least(&self) -> Option<&Stage> {
-        self.0.iter().min_by(|a, b| a.ratio().total_cmp(&b.ratio()))
-    }
-
-    pub(super) fn least_ratio(&self) -> Option<f64> {
-        self.least().map(Stage::ratio)
+    /// The problem on which the newcomer is nearest to its incumbent, or furthest ahead.
+    pub(super) fn nearest(&self) -> Option<(&str, f64, f64)> {
+        let all = self.0.iter().map(|(problem, _, seen, incumbent)| (&**problem, *seen, *incumbent));
+        all.min_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))
     }
 
     pub(super) fn ratio(&self) -> Option<f64> {
-        let weights: f64 = self.0.iter().map(|stage| stage.weight).sum();
-        let logs: f64 = self.0.iter().map(|stage| stage.weight * stage.ratio().ln()).sum();
-        (weights > 0.0).then(|| (logs / weights).exp())
+        let weights: f64 = self.0.iter().map(|(_, weight, ..)| weight).sum();
+        let logs = self.0.iter().map(|(_, weight, seen, incumbent)| weight * (seen / incumbent).ln());
+        (weights > 0.0).then(|| (logs.sum::<f64>() / weights).exp())
     }
-}
-
-fn shown(stage: Option<&Stage>) -> (&str, f64, f64) {
-    stage.map_or(("", f64::NAN, f64::NAN), |stage| (&stage.problem, stage.seen_ns, stage.incumbent_ns))
 }

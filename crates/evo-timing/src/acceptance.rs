@@ -4,6 +4,8 @@
 //! loss counts against a candidate as soon as it cannot be excluded, except for the slowest calls, where only a loss
 //! that is shown counts: the 90th percentile of a few hundred samples is too uncertain for more.
 
+use std::cmp::Ordering;
+
 use evo_protocol::words;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -42,6 +44,13 @@ pub struct TimeRatio {
     pub median: f64,
     pub low: f64,
     pub high: f64,
+}
+
+impl TimeRatio {
+    /// `floor` is a share.
+    pub fn against(&self, floor: f64) -> Option<Ordering> {
+        Interval { low: self.low.ln(), high: self.high.ln() }.against(floor.ln_1p())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,16 +125,13 @@ struct Compared<'a> {
 
 impl Compared<'_> {
     fn gains(&self, problem: &RivalProblem) -> bool {
-        // The speed-up is the inverse of the ratio, and so its lower end that of the ratio's upper one.
-        problem.ratio.is_some_and(|ratio| {
-            1.0 / ratio.median >= 1.0 + self.rule.accept && 1.0 / ratio.high > 1.0 + self.floor
-        })
+        let is_faster = |ratio: TimeRatio| ratio.against(self.floor) == Some(Ordering::Less);
+        problem.ratio.is_some_and(|ratio| 1.0 / ratio.median >= 1.0 + self.rule.accept && is_faster(ratio))
     }
 
     fn loses(&self, problem: &RivalProblem) -> bool {
-        problem
-            .ratio
-            .is_some_and(|ratio| ratio.median > 1.0 + self.rule.revert_above && ratio.low > 1.0 + self.floor)
+        let is_slower = |ratio: TimeRatio| ratio.against(self.floor) == Some(Ordering::Greater);
+        problem.ratio.is_some_and(|ratio| ratio.median > 1.0 + self.rule.revert_above && is_slower(ratio))
     }
 
     fn canonical(&self) -> impl Iterator<Item = &RivalProblem> {

@@ -4,6 +4,8 @@
 //! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
 //! caller brings blocks from several fresh processes.
 
+use std::cmp::Ordering;
+
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 use rand_chacha::ChaCha8Rng;
@@ -38,11 +40,11 @@ pub fn compare_resampled(
 ) -> (PairedComparison, Vec<f64>) {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
     let medians = if all.is_empty() { Vec::new() } else { resampled_medians(processes, 4_000, seed) };
-    let Interval { low, high } = Interval::of(&medians);
+    let interval = Interval::of(&medians);
     // The exact interval of a median does not exist at this level for fewer than six values
     // (`stats::order_interval`), so nothing is claimed then.
-    let decision =
-        if all.len() < 6 { PairedDecision::Ambiguous } else { decide(low, high, claimable(noise_floor)) };
+    let decision = if all.len() < 6 { PairedDecision::Ambiguous } else { decide(interval, noise_floor) };
+    let Interval { low, high } = interval;
     (PairedComparison { decision, log_ratio: median(&all), low, high }, medians)
 }
 
@@ -62,19 +64,15 @@ pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
 pub fn hangs_on_drift(comparison: &PairedProblem, drift: f64, noise_floor: f64) -> bool {
     let (low, high) = (comparison.ratio_low.ln() - drift, comparison.ratio_high.ln() + drift);
     let is_open = comparison.decision == PairedDecision::Ambiguous;
-    is_open || decide(low, high, claimable(noise_floor)) != comparison.decision
+    is_open || decide(Interval { low, high }, noise_floor) != comparison.decision
 }
 
-fn decide(low: f64, high: f64, delta: f64) -> PairedDecision {
-    // The whole interval has to lie beyond the smallest claimable difference: a median alone may be luck.
-    if high < -delta {
-        PairedDecision::Faster
-    } else if low > delta {
-        PairedDecision::Slower
-    } else if low >= -delta && high <= delta {
-        PairedDecision::Same
-    } else {
-        PairedDecision::Ambiguous
+fn decide(interval: Interval, noise_floor: f64) -> PairedDecision {
+    match interval.against(claimable(noise_floor)) {
+        Some(Ordering::Less) => PairedDecision::Faster,
+        Some(Ordering::Greater) => PairedDecision::Slower,
+        Some(Ordering::Equal) => PairedDecision::Same,
+        None => PairedDecision::Ambiguous,
     }
 }
 
