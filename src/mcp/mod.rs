@@ -34,7 +34,6 @@ const LINE_MAX: usize = 64 << 20;
 const PULSE: Duration = Duration::from_millis(100);
 /// A command that has closed its stdout is given this long to leave by itself, so that its status is known.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
-const LOG_MAX: usize = 16 << 10;
 /// What a command gets to end in order once it is asked to: its records are whole at any moment.
 const GRACE: Duration = Duration::from_secs(5);
 /// Calls that run when stdin ends are asked to stop; this is how long the server waits for them.
@@ -187,7 +186,7 @@ impl McpServer {
     ) -> Option<Value> {
         let mut line = Command::new(&self.settings.program);
         line.args(&command.words);
-        let log = CappedLog::of_end(LOG_MAX);
+        let log = CappedLog::of_end(16 << 10);
         let mut program = match RunningChild::start(line, Stdio::null(), ProcessGroup::default(), log) {
             Ok(program) => program.with_line_max(LINE_MAX),
             Err(error) => return Some(failed(&format!("evo cannot be started: {error}"))),

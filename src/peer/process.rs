@@ -176,8 +176,7 @@ impl PeerSeat {
 
     pub fn end(self) {
         if let Some(mut process) = self.process {
-            process.talk.dismiss(&PeerRequest::Shutdown);
-            process.talk.end(GRACE);
+            process.talk.end(&PeerRequest::Shutdown, GRACE);
         }
     }
 

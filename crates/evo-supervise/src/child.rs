@@ -309,8 +309,7 @@ impl DeviceWorker {
 
     /// The status of an end that needed no kill: that of a tool around the worker.
     pub fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
-        self.dismiss();
-        self.conversation.end(grace)
+        self.conversation.end(&Request::Shutdown, grace)
     }
 
     /// With everything it started. Whether it is gone; if not, the device is lost.

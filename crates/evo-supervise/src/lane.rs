@@ -21,7 +21,7 @@ use super::solo::BlockWorker;
 pub use super::supervisor::LaneLimits;
 use super::supervisor::Supervisor;
 use super::unfit::UnfitShapes;
-use evo_timing::noise::{self, NoiseFloor};
+use evo_timing::paired::{self, NoiseFloor};
 
 #[derive(Debug)]
 pub struct Lane {
@@ -332,7 +332,7 @@ impl Lane {
             let times = self.pair(job, job, &problems, NOISE_BLOCKS)?;
             ratios.iter_mut().zip(times).for_each(|(ratios, times)| ratios.push(times.log_ratios));
         }
-        let floors = ratios.into_iter().map(|ratios| noise::floor(ratios, job.candidate.check.seed));
+        let floors = ratios.into_iter().map(|ratios| paired::noise_floor(ratios, job.candidate.check.seed));
         // NaN counts as the largest floor, and `total_cmp` puts it last.
         let largest = floors.max_by(|a, b| a.floor.total_cmp(&b.floor));
         largest.ok_or_else(|| LaneError::Unexpected { found: "no timed problem".into() })

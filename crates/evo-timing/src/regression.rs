@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 
 use evo_protocol::words;
 
-use super::acceptance::TimeRatio;
-use super::{noise, paired};
+use super::paired;
+use super::stats::Interval;
 
 pub const ROUNDS_MAX: u32 = 3;
 /// One-sided, as the lower end of a 95 % interval is.
@@ -81,7 +81,7 @@ fn floor(same: &[Vec<f64>], seed: u64) -> f64 {
         halves[at % 2].extend(process.iter().copied());
     }
     halves.retain(|half| !half.is_empty());
-    noise::floor(halves, seed).floor
+    paired::noise_floor(halves, seed).floor
 }
 
 /// Adjusted p-values in the order of the given ones.
@@ -101,8 +101,8 @@ fn decide(threshold: f64, found: &RegressionFinding) -> RegressionDecision {
     let known =
         [found.ratio, found.ratio_low, found.ratio_high, found.floor].iter().all(|value| value.is_finite());
     let is_above = found.ratio > 1.0 + threshold;
-    let interval = TimeRatio { median: found.ratio, low: found.ratio_low, high: found.ratio_high };
-    let beyond = interval.against(found.floor);
+    let interval = Interval { low: found.ratio_low.ln(), high: found.ratio_high.ln() };
+    let beyond = interval.against(found.floor.ln_1p());
     let is_shown = beyond == Some(Ordering::Greater) && found.p <= ALPHA;
     // A regression as large as the threshold would have drowned in the noise, or in the width of the interval.
     let is_blind = found.floor > threshold || found.ratio - found.ratio_low > threshold;

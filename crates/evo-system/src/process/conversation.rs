@@ -57,12 +57,6 @@ pub enum DeathHow {
     },
 }
 
-impl DeathHow {
-    pub fn signal(&self) -> Option<i32> {
-        if let DeathHow::Exit(status) = self { status.signal() } else { None }
-    }
-}
-
 impl fmt::Display for DeathHow {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -263,7 +257,8 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     }
 
     /// Its status, if the child ends within `grace`; it is killed then.
-    pub fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
+    pub fn end(&mut self, farewell: &Q, grace: Duration) -> Option<ExitStatus> {
+        self.dismiss(farewell);
         self.child.end(grace)
     }
 
@@ -375,8 +370,7 @@ mod tests {
         assert_eq!(echo.log().text(), "noise\nnoise\n");
         echo.clear_log();
         assert_eq!(echo.log().total(), 0);
-        echo.dismiss(&"bye".to_string());
-        assert!(echo.end(PATIENT).is_some_and(|status| status.success()));
+        assert!(echo.end(&"bye".to_string(), PATIENT).is_some_and(|status| status.success()));
     }
 
     #[test]
