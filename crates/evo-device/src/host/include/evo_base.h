@@ -125,9 +125,10 @@
 #define EVO_INLINE static inline __attribute__((always_inline, unused))
 
 // What an instrumented build adds (`instrument/evo_instrument.h`): nothing elsewhere.
-enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END,
+// The numbers of `instrument/checker.rs`: but for the first two and the last, who arrives somewhere and who passes.
+enum { EVO_WATCH_BEGIN, EVO_WATCH_END, EVO_WATCH_BARRIER_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP_ARRIVE, EVO_WATCH_WARP,
        EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED, EVO_WATCH_PHASE_ARRIVE, EVO_WATCH_PHASE,
-       EVO_WATCH_CLUSTER_ARRIVE, EVO_WATCH_CLUSTER, EVO_WATCH_ARRIVE_THERE };
+       EVO_WATCH_CLUSTER_ARRIVE, EVO_WATCH_CLUSTER, EVO_WATCH_ARRIVE_THERE, EVO_WATCH_FENCE = 14 };
 #ifdef EVO_INSTRUMENTED
 #define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
 static void evo_watch_sync(int moment, unsigned detail);

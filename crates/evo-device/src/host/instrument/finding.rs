@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::image::ModuleImage;
 use super::regions::{Region, RegionKind};
-use super::shadow::{ANYBODY, AccessRecord, SeenAccess, ThreadPlace};
+use super::shadow::{AccessRecord, SeenAccess, ThreadPlace};
 
 /// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
 /// thread's stack. `Budget`: more accesses or time than the run may take.
@@ -103,7 +103,7 @@ impl AccessFinding {
             evidence.insert("size_bytes".into(), json!(region.bytes));
         }
         if let Fault::Race { other, .. } | Fault::Unfenced { other } = &self.fault {
-            if other.thread != ANYBODY {
+            if !other.by_several {
                 evidence.insert("other_thread".into(), json!(index(other.thread.into(), extents.block)));
             }
             evidence.insert("other_block".into(), json!(index(other.block, extents.grid)));
@@ -168,9 +168,9 @@ impl AccessFinding {
                 let theirs = if *other_writes { "writes" } else { "reads" };
                 let there = at_line(image.line(image.range.0 + other.from as usize));
                 let element = self.element("memory");
-                let other_thread = match other.thread {
-                    ANYBODY => "another thread".to_string(),
-                    thread => format!("thread {}", dotted(index(thread.into(), extents.block))),
+                let other_thread = match other.by_several {
+                    true => "another thread".to_string(),
+                    false => format!("thread {}", dotted(index(other.thread.into(), extents.block))),
                 };
                 if other.block == self.place.block {
                     format!(

@@ -18,22 +18,14 @@ pub struct WatchTable {
     checker: *const Mutex<AccessChecker>,
     access: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u64, u32, usize) -> i32,
     sync: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, u32, u32),
-    misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
+    mismatch: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32, u32) -> i32,
     heap: extern "C" fn(*const Mutex<AccessChecker>, usize, u64),
-    beyond: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
 }
 
 impl WatchTable {
     /// The checker must outlive the launches that use it.
     pub fn of(checker: &Mutex<AccessChecker>) -> WatchTable {
-        WatchTable {
-            checker,
-            access: on_access,
-            sync: on_sync,
-            misaligned: on_misaligned,
-            heap: on_heap,
-            beyond: on_beyond,
-        }
+        WatchTable { checker, access: on_access, sync: on_sync, mismatch: on_mismatch, heap: on_heap }
     }
 }
 
@@ -103,26 +95,16 @@ extern "C" fn on_sync(
     lock(checker).sync(&place(record), moment, detail);
 }
 
-extern "C" fn on_misaligned(
+extern "C" fn on_mismatch(
     checker: *const Mutex<AccessChecker>,
     record: *mut ThreadRecord,
     address: usize,
     alignment: u32,
-    write: u32,
-    line: u32,
-) -> i32 {
-    lock(checker).misaligned(&place(record), address, alignment, write != 0, line).into()
-}
-
-extern "C" fn on_beyond(
-    checker: *const Mutex<AccessChecker>,
-    record: *mut ThreadRecord,
-    address: usize,
     local: u32,
     write: u32,
     line: u32,
 ) -> i32 {
-    lock(checker).beyond(&place(record), address, local != 0, write != 0, line).into()
+    lock(checker).mismatch(&place(record), address, (alignment, local != 0), write != 0, line).into()
 }
 
 extern "C" fn on_heap(checker: *const Mutex<AccessChecker>, address: usize, bytes: u64) {
