@@ -19,8 +19,7 @@ use super::instrument::{
 };
 use super::module::HostModule;
 use super::pool::ProcessorPool;
-use super::runner::Work;
-use super::shared_launch::SharedLaunch;
+use super::runner::{SharedLaunch, Work};
 use super::store::{BufferStore, cannot_protect, misuse, pass_on_to_store};
 use super::{launch, machine, tensor_map};
 use crate::device::{

@@ -16,9 +16,7 @@ use super::calls;
 use super::fault;
 use super::machine;
 use super::preempt::{self, SliceTicker, TurnClocks};
-use super::runner::{BlockSequence, WINDOW};
-use super::seat::Seat;
-use super::shared_launch::SharedLaunch;
+use super::runner::{BlockSequence, Seat, SharedLaunch, WINDOW};
 
 /// As long as that is waited for helpers that were roused: less than what a message may take beyond its samples.
 const ROUSE_MAX: Duration = Duration::from_micros(300);

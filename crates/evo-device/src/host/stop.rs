@@ -30,6 +30,14 @@ pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> Devic
     error
 }
 
+/// What a block did, or left undone, that a GPU leaves undefined.
+pub fn illegal(message: String, line: i32, block: [u32; 3]) -> DeviceError {
+    let mut error = DeviceError::plain(VerdictKind::CrashIllegalInstruction, message);
+    error.evidence.insert("line".to_string(), json!(line));
+    error.evidence.insert("block".to_string(), json!(block));
+    error
+}
+
 pub fn no_memory(what: &str, error: &io::Error) -> DeviceError {
     DeviceError::plain(VerdictKind::OutOfMemory, format!("no memory for {what}: {error}"))
 }

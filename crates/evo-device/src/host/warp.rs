@@ -9,6 +9,12 @@ pub struct WaitPoint {
     pub mask: u32,
 }
 
+impl WaitPoint {
+    pub fn awaits_phase(&self) -> bool {
+        matches!(self.kind, operation::PHASE | operation::TRY_PHASE)
+    }
+}
+
 /// Kinds of barrier, as in `evo_base.h`.
 pub mod barrier {
     pub const SYNC: i32 = 0;
@@ -107,13 +113,10 @@ pub struct Warp {
     /// Returned from the kernel.
     pub done: u32,
     pub at_barrier: u32,
-    pub in_operation: u32,
-    pub at_named: u32,
+    /// Wait for others at the place of their lane, which is no barrier of the block.
+    pub waiting: u32,
     /// Rounds in which lanes that ask which lanes are active waited for others that gave way.
     pub patience: u32,
-    pub at_phase: u32,
-    /// Stand for their warp, which waits for the others of its warpgroup.
-    pub at_group: u32,
     pub lanes: [WarpLane; 32],
     /// What the lanes handed over to an operation that gathers.
     pub gathered: [u64; 32],
@@ -130,11 +133,8 @@ impl Warp {
             relaxed: 0,
             done: 0,
             at_barrier: 0,
-            in_operation: 0,
-            at_named: 0,
+            waiting: 0,
             patience: 0,
-            at_phase: 0,
-            at_group: 0,
             lanes: [lane; 32],
             gathered: [0; 32],
         }
@@ -144,8 +144,8 @@ impl Warp {
         // A shift by all 32 bits would overflow.
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
         (self.existing, self.unstarted) = (existing, existing);
-        (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
-        (self.at_named, self.at_phase, self.at_group, self.patience) = (0, 0, 0, 0);
+        (self.ready, self.relaxed, self.done) = (0, 0, 0);
+        (self.at_barrier, self.waiting, self.patience) = (0, 0, 0);
     }
 
     /// Whether lanes that ask which lanes are active need not wait for others. Lanes that only gave way at an access
@@ -159,7 +159,7 @@ impl Warp {
     pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
         // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
-        others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
+        others & !self.waiting == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
     }
 
     pub fn gather(&mut self, set: u32) {

@@ -152,7 +152,8 @@ impl LaunchOrder {
     pub fn pass(&mut self, id: ThreadId, place: Place, waited: bool) {
         let Some(meeting) = self.meetings.get_mut(&place) else { return };
         let thread = &mut self.blocks[id.0 as usize][usize::from(id.1)];
-        if thread.tick == 0 || meeting.left.known.tick(id) < thread.tick {
+        // Whoever waited belongs to the round in which it arrived.
+        if !waited || meeting.left.known.tick(id) < thread.tick {
             Rc::make_mut(&mut meeting.left).join(&std::mem::take(&mut meeting.arrived));
             meeting.latest = None;
         }

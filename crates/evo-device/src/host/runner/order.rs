@@ -26,15 +26,8 @@ impl TurnOrder {
         let Some(seed) = self.seed else { return };
         let mut state = mix((seed / 2) ^ mix(block));
         *self = TurnOrder::of(Some(seed));
-        for order in [&mut self.warps[..warps], &mut self.lanes[..]] {
-            for last in (1..order.len()).rev() {
-                state = mix(state);
-                order.swap(last, (state % (last as u64 + 1)) as usize);
-            }
-            if seed % 2 == 1 {
-                order.reverse();
-            }
-        }
+        shuffle(&mut self.warps[..warps], seed, &mut state);
+        shuffle(&mut self.lanes, seed, &mut state);
     }
 
     #[inline]
@@ -53,17 +46,21 @@ impl TurnOrder {
     }
 }
 
-/// In which order the blocks of a cluster take turns, by rank: `first` is the number of its first block.
-pub fn of_cluster(seed: Option<u64>, first: u64, blocks: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..blocks).collect();
-    let Some(seed) = seed else { return order };
-    let mut state = mix((seed / 2) ^ mix(!first));
-    for last in (1..blocks).rev() {
-        state = mix(state);
-        order.swap(last, (state % (last as u64 + 1)) as usize);
+fn shuffle<T>(order: &mut [T], seed: u64, state: &mut u64) {
+    for last in (1..order.len()).rev() {
+        *state = mix(*state);
+        order.swap(last, (*state % (last as u64 + 1)) as usize);
     }
     if seed % 2 == 1 {
         order.reverse();
+    }
+}
+
+/// In which order the blocks of a cluster take turns, by rank: `first` is the number of its first block.
+pub fn of_cluster(seed: Option<u64>, first: u64, blocks: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..blocks).collect();
+    if let Some(seed) = seed {
+        shuffle(&mut order, seed, &mut mix((seed / 2) ^ mix(!first)));
     }
     order
 }
