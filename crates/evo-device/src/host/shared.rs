@@ -78,37 +78,3 @@ impl SharedArena {
         (self.mapping.start(), self.mapping.end())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_ends_at_the_guard_and_what_surrounds_it_is_checked() {
-        let mut arena = SharedArena::new().unwrap();
-        arena.resize(100, 0);
-        let start = arena.start() as usize;
-        assert_eq!(start + 112, arena.range().1 - GUARD);
-        assert_eq!(start % 16, 0);
-        arena.fill(0x1234_5678);
-        // SAFETY: 112 bytes from the start, and 256 before it, are open.
-        unsafe {
-            assert_eq!(*((start + 96) as *const u32), 0x1234_5678);
-            *((start + 96) as *mut u32) = 0;
-            assert_eq!(arena.damage(0x1234_5678), None);
-            *((start + 100) as *mut u32) = 0;
-            assert_eq!(arena.damage(0x1234_5678), Some((100, 4)));
-            *((start - 256) as *mut u32) = 0;
-            assert_eq!(arena.damage(0x1234_5678), Some((-256, 4)));
-        }
-        arena.resize(100, 1024);
-        assert_eq!(arena.start() as usize % 1024, 0);
-        arena.fill(3);
-        assert_eq!(arena.damage(3), None);
-        arena.resize(0, 0);
-        assert_eq!(arena.damage(0), None);
-        arena.resize(SHARED_MAX, 1024);
-        arena.fill(7);
-        assert_eq!(arena.damage(7), None);
-    }
-}

@@ -371,7 +371,11 @@ impl AccessChecker {
         let known = self.blocks.iter_mut().position(|own| own.runner == place.runner);
         let shared = match known {
             Some(at) if self.blocks[at].block == place.block => return,
-            Some(at) => self.blocks.swap_remove(at).shared,
+            Some(at) => {
+                let last = self.blocks.swap_remove(at);
+                self.order.end_block(last.block);
+                last.shared
+            }
             None => {
                 let dynamic = (place.shared, shape.shared_bytes);
                 let fixed = shape.statics.locate().unwrap_or((place.shared, 0));

@@ -108,7 +108,7 @@ struct Meeting {
 #[derive(Debug, Default)]
 pub struct LaunchOrder {
     blocks: Vec<Vec<ThreadOrder>>,
-    meetings: HashMap<Place, Meeting>,
+    meetings: BTreeMap<Place, Meeting>,
     flags: HashMap<usize, View>,
 }
 
@@ -117,6 +117,16 @@ impl LaunchOrder {
         let place = block as usize;
         self.blocks.resize(self.blocks.len().max(place + 1), Vec::new());
         self.blocks[place] = vec![ThreadOrder::default(); threads];
+    }
+
+    /// All blocks of its cluster have ended. What threads knew that passed a fence may still be asked for.
+    pub fn end_block(&mut self, block: u32) {
+        let threads = &mut self.blocks[block as usize];
+        if threads.iter().all(|thread| !thread.fenced) {
+            *threads = Vec::new();
+        }
+        let later = self.meetings.split_off(&(block, 0, 0));
+        self.meetings.extend(later.into_iter().filter(|((own, ..), _)| *own != block));
     }
 
     pub fn forget(&mut self, start: usize, bytes: usize) {
@@ -217,19 +227,20 @@ impl LaunchOrder {
 
     /// A flag that was written plainly tells what a fence before it tells; says whether there was one.
     pub fn acquire_plain(&mut self, id: ThreadId, flag: &AccessRecord) -> bool {
-        let writer = (flag.block, flag.thread);
-        let view = Rc::clone(&self.thread(writer).view);
-        let mut told = if flag.block == id.0 { &view.told_block } else { &view.told_device }.clone();
-        if flag.fenced {
-            // It may have passed further fences since.
-            let tick = told.tick(writer).min(flag.tick);
-            told.set(writer, tick);
-            let view = Rc::make_mut(&mut self.thread(id).view);
-            view.known.join(&told);
-            view.told_block.join(&told);
-            view.told_device.join(&told);
+        if !flag.fenced {
+            return false;
         }
-        flag.fenced
+        let writer = (flag.block, flag.thread);
+        let view = &self.thread(writer).view;
+        let mut told = if flag.block == id.0 { &view.told_block } else { &view.told_device }.clone();
+        // It may have passed further fences since.
+        let tick = told.tick(writer).min(flag.tick);
+        told.set(writer, tick);
+        let view = Rc::make_mut(&mut self.thread(id).view);
+        for clock in [&mut view.known, &mut view.told_block, &mut view.told_device] {
+            clock.join(&told);
+        }
+        true
     }
 
     pub fn is_after(&self, id: ThreadId, earlier: &AccessRecord) -> bool {
@@ -244,125 +255,5 @@ impl LaunchOrder {
 
     fn view(&self, (block, thread): ThreadId) -> &View {
         &self.blocks[block as usize][usize::from(thread)].view
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FLAG: usize = 64;
-    const BARRIER: Place = (0, 2, 0);
-
-    fn blocks(count: u32) -> LaunchOrder {
-        let mut order = LaunchOrder::default();
-        (0..count).for_each(|block| order.begin_block(block, 64));
-        order
-    }
-
-    fn meet(order: &mut LaunchOrder, threads: std::ops::Range<u16>, place: Place) {
-        threads.clone().for_each(|thread| order.arrive((0, thread), place));
-        threads.for_each(|thread| order.pass((0, thread), place, true));
-    }
-
-    #[test]
-    fn who_passes_knows_what_others_did_before_they_arrived() {
-        let mut order = blocks(1);
-        let earlier = order.record((0, 5));
-        assert!(order.is_after((0, 5), &earlier) && !order.is_after((0, 6), &earlier));
-        meet(&mut order, 4..7, (0, 4, 0b111_0000));
-        assert!(order.is_after((0, 6), &earlier));
-        assert!(!order.is_after((0, 7), &earlier) && !order.is_after((0, 38), &earlier));
-        // What thread 5 does afterwards is new again, also for those that are late to pass.
-        let later = order.record((0, 5));
-        assert!(!order.is_after((0, 6), &later));
-        (0..64).for_each(|thread| order.arrive((0, thread), BARRIER));
-        order.pass((0, 5), BARRIER, true);
-        let last = order.record((0, 5));
-        order.arrive((0, 5), BARRIER);
-        order.pass((0, 38), BARRIER, true);
-        assert!(order.is_after((0, 38), &later) && !order.is_after((0, 38), &last));
-    }
-
-    #[test]
-    fn those_that_only_arrive_are_known_to_those_that_only_pass() {
-        let (mut order, full, empty) = (blocks(1), (0, 8, 64), (0, 8, 72));
-        let earlier = order.record((0, 5));
-        order.arrive((0, 5), full);
-        let later = order.record((0, 5));
-        order.pass((0, 40), full, false);
-        assert!(order.is_after((0, 40), &earlier) && !order.is_after((0, 40), &later));
-        assert!(!order.is_after((0, 41), &earlier) && !order.is_after((0, 4), &earlier));
-        // It travels on, by another barrier and by an operation of a warp.
-        order.arrive((0, 40), empty);
-        order.pass((0, 7), empty, false);
-        assert!(order.is_after((0, 7), &earlier));
-        meet(&mut order, 40..42, (0, 4, 0b11 << 8));
-        assert!(order.is_after((0, 41), &earlier) && !order.is_after((0, 42), &earlier));
-        meet(&mut order, 0..64, BARRIER);
-        assert!(order.is_after((0, 42), &later));
-    }
-
-    #[test]
-    fn a_flag_tells_what_a_fence_precedes() {
-        let check = |before: &dyn Fn(&mut LaunchOrder), writer: u16, reader: ThreadId, expected: bool| {
-            let mut order = blocks(2);
-            let earlier = order.record((0, writer));
-            before(&mut order);
-            order.release((0, 0), FLAG, false);
-            let unfenced = order.record((0, 0));
-            order.acquire(reader, FLAG);
-            assert_eq!(order.is_after(reader, &earlier), expected);
-            assert!(!order.is_after(reader, &unfenced));
-        };
-        let barrier = |order: &mut LaunchOrder| meet(order, 0..64, BARRIER);
-        let fence = |order: &mut LaunchOrder| order.fence((0, 0), true);
-        let of_block = |order: &mut LaunchOrder| order.fence((0, 0), false);
-        check(&|_| {}, 0, (1, 9), false);
-        check(&fence, 0, (1, 9), true);
-        check(&of_block, 0, (1, 9), false);
-        check(&of_block, 0, (0, 9), true);
-        check(&fence, 40, (1, 9), false);
-        // A barrier alone orders the block, not the device.
-        check(&barrier, 40, (1, 9), false);
-        check(&|order| (barrier(order), fence(order)).1, 40, (1, 9), true);
-        // Every thread fences its own, then one publishes for all.
-        let each = |order: &mut LaunchOrder| (0..64).for_each(|thread| order.fence((0, thread), true));
-        check(&|order| (each(order), barrier(order)).1, 40, (1, 9), true);
-    }
-
-    #[test]
-    fn knowledge_travels_on_by_locks_and_flags() {
-        let mut order = blocks(3);
-        let mut earlier: Option<AccessRecord> = None;
-        for holder in [(0, 0), (1, 0), (2, 3)] {
-            order.acquire(holder, FLAG);
-            order.release(holder, FLAG, false);
-            order.fence(holder, true);
-            assert!(earlier.is_none_or(|earlier| order.is_after(holder, &earlier)), "{holder:?}");
-            earlier = Some(order.record(holder));
-            order.fence(holder, true);
-            order.acquire(holder, FLAG);
-            order.release(holder, FLAG, false);
-        }
-        let first = AccessRecord { block: 0, ..AccessRecord::default() };
-        assert!(order.is_after((2, 3), &first) && !order.is_after((2, 4), &first));
-    }
-
-    #[test]
-    fn what_precedes_a_publication_is_known_but_for_its_fence() {
-        let mut order = blocks(2);
-        let (by_other, before) = (order.record((0, 5)), order.record((0, 0)));
-        meet(&mut order, 0..64, BARRIER);
-        let beside = order.record((0, 5));
-        order.next_tick((0, 0));
-        let flag = order.record((0, 0));
-        order.release((0, 0), FLAG, true);
-        assert!(!order.is_after_unfenced((1, 0), &before));
-        order.acquire((1, 0), FLAG);
-        let known = |record: &AccessRecord| order.is_after_unfenced((1, 0), record);
-        assert!(known(&before) && known(&by_other) && !order.is_after((1, 0), &before));
-        // The flag itself, what came after it, and a thread that no barrier put before it.
-        assert!(!known(&flag) && !known(&beside) && !known(&AccessRecord { block: 1, ..before }));
     }
 }

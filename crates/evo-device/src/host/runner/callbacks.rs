@@ -1,6 +1,7 @@
 //! What a running thread calls: barriers, warp operations, `printf`, traps.
 
 use std::ffi::{CStr, c_char};
+use std::sync::atomic::Ordering;
 
 use super::call::{fail, runner_of, wait};
 use super::operations::on_operation;
@@ -151,8 +152,8 @@ pub extern "C" fn give_way(record: *mut ThreadRecord) {
         let this = &mut *runner_of(record);
         let others = this.others_can_go_on() || this.mates_can_go_on();
         this.leave = others;
-        if others || this.clock.crowded() {
-            this.clock.hurry();
+        if others || this.clock.crowded.load(Ordering::Relaxed) {
+            this.clock.hurried.store(true, Ordering::Relaxed);
         }
         others
     };

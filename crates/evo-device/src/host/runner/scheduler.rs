@@ -185,7 +185,7 @@ impl Runner {
             idle: Vec::with_capacity(THREADS_MAX),
             closed: Vec::new(),
             shared: SharedArena::new()?,
-            warps: vec![Warp::new(); THREADS_MAX / 32],
+            warps: vec![Warp::default(); THREADS_MAX / 32],
             warp_count: 0,
             current: 0,
             order: TurnOrder::ascending(),

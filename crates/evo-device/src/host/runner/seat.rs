@@ -328,31 +328,3 @@ impl Turns<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_blocks_of_a_cluster_are_neighbors() {
-        unsafe extern "C" fn nothing(_: *mut *mut std::ffi::c_void) {}
-        let work = |grid, cluster| Work {
-            run: nothing,
-            arguments: std::ptr::null_mut(),
-            grid,
-            cluster,
-            block: [1; 3],
-            shared_bytes: 0,
-            shared_alignment: 16,
-            order: None,
-            residue: None,
-            clock: None,
-            untouched: None,
-            waits_when_stuck: false,
-        };
-        assert_eq!(blocks_of(&work([3, 2, 2], [1; 3]), 10), [[1, 1, 1]]);
-        assert_eq!(blocks_of(&work([8, 1, 1], [4, 1, 1]), 1), [4, 5, 6, 7].map(|x| [x, 0, 0]));
-        let found = blocks_of(&work([4, 2, 2], [2, 2, 1]), 3);
-        assert_eq!(found, [[2, 0, 1], [3, 0, 1], [2, 1, 1], [3, 1, 1]]);
-    }
-}
