@@ -160,6 +160,12 @@ impl DeviceError {
         self
     }
 
+    /// With a further piece of evidence.
+    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> DeviceError {
+        self.evidence.insert(name.to_string(), value.into());
+        self
+    }
+
     pub fn sticky(mut self) -> DeviceError {
         self.sticky = true;
         self

@@ -212,7 +212,7 @@ impl HostDevice {
             shared: image.shared.clone(),
             module: image.range,
         });
-        let mut table = WatchTable::of(checker);
+        let mut table = WatchTable::of(CheckerHandle::of(checker));
         // SAFETY: the slot is a variable of the module, which stays loaded.
         let slot = unsafe { &*image.slot };
         slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);

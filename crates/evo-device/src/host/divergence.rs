@@ -85,10 +85,11 @@ fn text(standing: Standing, threads: &[usize]) -> String {
 fn evidence(standing: Standing, threads: &[usize]) -> Value {
     let threads = ranges(threads);
     let Some((place, awaited)) = standing else { return json!({"threads": threads, "call": "return"}) };
-    let (_, mut evidence) = details(place, awaited);
-    evidence["threads"] = json!(threads);
-    evidence["line"] = json!(place.line);
-    evidence["call"] = json!(call(place, awaited));
+    let mut evidence = json!({"threads": threads, "line": place.line, "call": call(place, awaited)});
+    let (_, more) = details(place, awaited);
+    for (name, value) in more.as_object().into_iter().flatten() {
+        evidence[name] = value.clone();
+    }
     evidence
 }
 
@@ -108,15 +109,11 @@ pub fn describe(block: [u32; 3], standings: &[Standing]) -> DeviceError {
     let message = format!("{} (block {x},{y},{z})", text.join(", "));
     let of_block = |standing: &Standing| standing.is_some_and(|(_, awaited)| awaited != Awaited::Warp);
     let warp_only = !groups.iter().any(|(standing, _)| of_block(standing));
-    let mut error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(if warp_only {
-        "warp"
-    } else {
-        "block"
-    });
-    let standings = groups.iter().map(|(standing, threads)| evidence(*standing, threads)).collect();
-    error.evidence.insert("standings".to_string(), Value::Array(standings));
-    error.evidence.insert("block".to_string(), json!(block));
-    error
+    let cause = if warp_only { "warp" } else { "block" };
+    let standings: Vec<Value> =
+        groups.iter().map(|(standing, threads)| evidence(*standing, threads)).collect();
+    let error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(cause);
+    error.with("standings", standings).with("block", block)
 }
 
 pub fn describe_cluster(blocks: usize, stuck: &[([u32; 3], Vec<Standing>)]) -> DeviceError {
@@ -137,8 +134,7 @@ pub fn describe_cluster(blocks: usize, stuck: &[([u32; 3], Vec<Standing>)]) -> D
     let mut error = errors.swap_remove(first);
     error.message =
         format!("{} (cluster of {blocks} blocks, {} ended)", texts.join("; "), blocks - stuck.len());
-    error.evidence.insert("cluster".to_string(), Value::Array(others));
-    error
+    error.with("cluster", others)
 }
 
 /// `thread 3`, `threads 0-63, 96-127`; at most eight ranges.

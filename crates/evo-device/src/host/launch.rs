@@ -2,7 +2,6 @@
 
 use evo_protocol::device::{DeviceError, DeviceLimits};
 use evo_protocol::verdict::VerdictKind;
-use serde_json::json;
 
 use super::module::HostFunction;
 use crate::device::BoundLaunch;
@@ -89,14 +88,11 @@ fn check_cluster(bound: &BoundLaunch, limits: &DeviceLimits) -> Result<(), Devic
 }
 
 fn refuse(cause: &str, message: String, given: u64, most: u64) -> DeviceError {
-    let mut error = DeviceError::plain(VerdictKind::LaunchFail, message).with_cause(cause);
-    error.evidence.insert("given".to_string(), json!(given));
-    error.evidence.insert("limit".to_string(), json!(most));
-    error
+    let error = DeviceError::plain(VerdictKind::LaunchFail, message).with_cause(cause);
+    error.with("given", given).with("limit", most)
 }
 
 pub fn with_entry(mut error: DeviceError, entry: &str) -> DeviceError {
     error.message = format!("`{entry}`: {}", error.message);
-    error.evidence.insert("entry".to_string(), json!(entry));
-    error
+    error.with("entry", entry)
 }

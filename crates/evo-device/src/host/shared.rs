@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::io;
 
+use super::fault::{Range, RangeKind, Registered};
 use super::mapping::{Mapping, page_bytes, round_up};
 use super::pattern;
 
@@ -15,7 +16,8 @@ const MARGIN: usize = 256;
 
 #[derive(Debug)]
 pub struct SharedArena {
-    mapping: Mapping,
+    _mapping: Mapping,
+    registered: Registered,
     end: usize,
     bytes: usize,
     alignment: usize,
@@ -27,7 +29,13 @@ impl SharedArena {
         let mapping = Mapping::reserve(bytes + 2 * GUARD)?;
         let start = mapping.start() + GUARD;
         mapping.open(start, bytes)?;
-        Ok(SharedArena { mapping, end: start + bytes, bytes: 0, alignment: 16 })
+        let registered = Registered::new(Range {
+            kind: RangeKind::Shared,
+            whole: (mapping.start(), mapping.end()),
+            inner: (start + bytes, 0),
+            name: "dynamic shared memory",
+        });
+        Ok(SharedArena { _mapping: mapping, registered, end: start + bytes, bytes: 0, alignment: 16 })
     }
 
     /// Begins 16-byte aligned and ends within 15 bytes of the unmapped page. A larger `alignment`, up to 1024, moves
@@ -37,6 +45,8 @@ impl SharedArena {
         self.bytes = bytes;
         let alignment = alignment.clamp(16, 1024);
         self.alignment = if alignment.is_power_of_two() { alignment } else { 16 };
+        let (start, bytes) = self.inner();
+        self.registered.set_inner(start, bytes);
     }
 
     pub fn start(&self) -> *mut c_void {
@@ -72,9 +82,5 @@ impl SharedArena {
 
     pub fn inner(&self) -> (usize, usize) {
         (self.end - round_up(self.bytes, self.alignment), self.bytes)
-    }
-
-    pub fn range(&self) -> (usize, usize) {
-        (self.mapping.start(), self.mapping.end())
     }
 }

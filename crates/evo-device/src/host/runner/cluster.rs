@@ -102,8 +102,9 @@ pub(super) fn arrive_there(call: &mut Call) -> Answer {
         let memory = *((*there).storage(at) as *const u64);
         let user = (*runner).cluster.rank;
         let there = &mut *there;
-        let phase = there.barriers.find(at).map_or(0, |own| own.phase);
-        if there.barriers.arrive(at, memory)? {
+        let barrier = there.barriers.get(at, memory)?;
+        let phase = barrier.phase;
+        if barrier.arrive()? {
             there.release_phase(at);
         }
         // It says that this block is done with what it used before.

@@ -37,18 +37,46 @@ pub struct TransactionBarrier {
 }
 
 impl TransactionBarrier {
-    fn state(&self, parity: u32) -> PhaseState {
+    /// The state of a phase. Who is told that it is due lets its copies land; others wait for that.
+    pub fn state(&mut self, parity: u32) -> PhaseState {
         if self.phase & 1 != parity {
-            PhaseState::Ended
-        } else if self.pending == 0 && self.copied == self.expected && !self.landing {
-            PhaseState::Due
-        } else {
-            PhaseState::Open
+            return PhaseState::Ended;
         }
+        let is_due = self.pending == 0 && self.copied == self.expected && !self.landing;
+        self.landing |= is_due;
+        if is_due { PhaseState::Due } else { PhaseState::Open }
+    }
+
+    pub fn expect(&mut self, bytes: u64) -> Checked<()> {
+        self.expected += bytes;
+        if self.expected > COUNT_MAX {
+            return Err("a phase of a barrier expects more than 1048575 bytes");
+        }
+        Ok(())
+    }
+
+    /// Whether those who wait may look again.
+    pub fn arrive(&mut self) -> Checked<bool> {
+        if self.pending == 0 {
+            return Err("more arrivals at a barrier than its count in one phase");
+        }
+        self.pending -= 1;
+        self.settle()
+    }
+
+    /// Whether those who wait may look again.
+    pub fn load(&mut self, load: BulkLoad) -> Checked<bool> {
+        if !self.announced {
+            return Err("a copy uses a barrier that mbarrier_init made without fence_mbarrier_init or \
+                        fence_proxy_async behind it");
+        }
+        self.copied += load.data.len() as u64;
+        self.loads.push(load);
+        self.settle()
     }
 
     /// Ends the phase if no copy is outstanding. A phase for which copies brought too much can never end.
-    fn settle(&mut self) -> Result<bool, &'static str> {
+    fn settle(&mut self) -> Checked<bool> {
         if self.pending > 0 {
             return Ok(false);
         }
@@ -114,45 +142,6 @@ impl TransactionBarriers {
 
     pub fn find(&self, at: usize) -> Option<&TransactionBarrier> {
         self.0.get(&at)
-    }
-
-    pub fn expect(&mut self, at: usize, memory: u64, bytes: u64) -> Checked<()> {
-        let own = self.get(at, memory)?;
-        own.expected += bytes;
-        if own.expected > COUNT_MAX {
-            return Err("a phase of a barrier expects more than 1048575 bytes");
-        }
-        Ok(())
-    }
-
-    /// Whether those who wait may look again.
-    pub fn arrive(&mut self, at: usize, memory: u64) -> Checked<bool> {
-        let own = self.get(at, memory)?;
-        if own.pending == 0 {
-            return Err("more arrivals at a barrier than its count in one phase");
-        }
-        own.pending -= 1;
-        own.settle()
-    }
-
-    /// Whether those who wait may look again.
-    pub fn load(&mut self, at: usize, memory: u64, load: BulkLoad) -> Checked<bool> {
-        let own = self.get(at, memory)?;
-        if !own.announced {
-            return Err("a copy uses a barrier that mbarrier_init made without fence_mbarrier_init or \
-                        fence_proxy_async behind it");
-        }
-        own.copied += load.data.len() as u64;
-        own.loads.push(load);
-        own.settle()
-    }
-
-    /// The state of a phase. Who is told that it is due lets its copies land; others wait for that.
-    pub fn state(&mut self, at: usize, memory: u64, parity: u32) -> Checked<PhaseState> {
-        let own = self.get(at, memory)?;
-        let state = own.state(parity);
-        own.landing |= state == PhaseState::Due;
-        Ok(state)
     }
 
     pub fn due(&self, at: usize, index: usize) -> Option<(usize, usize)> {

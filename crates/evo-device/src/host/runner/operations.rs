@@ -48,15 +48,16 @@ static OPERATIONS: [(&str, Operation); 46] = [
         Ok(0)
     }),
     ("EVO_BAR_ARRIVE", |call| {
+        let barrier = call.barriers().get(call.at, *call.memory())?;
         // The phase that the arrival belongs to.
-        let phase = call.barriers().find(call.at).map_or(0, |barrier| u64::from(barrier.phase));
-        if call.barriers().arrive(call.at, *call.memory())? {
+        let phase = barrier.phase;
+        if barrier.arrive()? {
             call.runner().release_phase(call.at);
         }
-        Ok(phase)
+        Ok(phase.into())
     }),
     ("EVO_BAR_EXPECT", |call| {
-        call.barriers().expect(call.at, *call.memory(), call.detail)?;
+        call.barriers().get(call.at, *call.memory())?.expect(call.detail)?;
         Ok(0)
     }),
     ("EVO_BAR_WAIT", |call| wait_for_phase(call, operation::PHASE)),
@@ -310,7 +311,7 @@ const DUE: u64 = 2;
 fn wait_for_phase(call: &mut Call, kind: i32) -> Answer {
     let mut tried = false;
     loop {
-        match call.barriers().state(call.at, *call.memory(), call.detail as u32)? {
+        match call.barriers().get(call.at, *call.memory())?.state(call.detail as u32) {
             PhaseState::Ended => return Ok(ENDED),
             PhaseState::Due => return Ok(DUE),
             PhaseState::Open if tried => return Ok(NOT_ENDED),
@@ -333,7 +334,7 @@ fn load(call: &mut Call, rank: Option<u64>) -> Answer {
     there.with_view(|view| view.at(to, data.len()).map(|part| part.fill(0xff)));
     // SAFETY: the header has checked that the barrier's bytes are shared memory.
     let memory = unsafe { *(there.storage(barrier) as *const u64) };
-    if there.barriers.load(barrier, memory, BulkLoad { to, data, line })? {
+    if there.barriers.get(barrier, memory)?.load(BulkLoad { to, data, line })? {
         there.release_phase(barrier);
     }
     Ok(0)

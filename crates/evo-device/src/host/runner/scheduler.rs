@@ -11,13 +11,13 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
 use crate::host::divergence::{Awaited, Standing};
+use crate::host::fault::{Range, RangeKind, Registered};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
@@ -72,6 +72,7 @@ pub struct Work {
 pub struct Runner {
     runtime: &'static Runtime,
     stacks: Stacks,
+    _registered: Registered,
     fibers: Vec<Fiber>,
     idle: Vec<u32>,
     closed: Vec<FiberStack>,
@@ -177,10 +178,13 @@ pub(super) struct RemoteUse {
 
 impl Runner {
     pub fn new(runtime: &'static Runtime, clock: Arc<TurnClock>) -> io::Result<Box<Runner>> {
+        let stacks = Stacks::reserve(THREADS_MAX)?;
+        let (whole, name) = (stacks.range(), "stacks");
         // Boxed, because fibers keep a raw pointer to it.
         Ok(Box::new(Runner {
             runtime,
-            stacks: Stacks::reserve(THREADS_MAX)?,
+            stacks,
+            _registered: Registered::new(Range { kind: RangeKind::Stacks, whole, inner: whole, name }),
             fibers: Vec::with_capacity(THREADS_MAX),
             idle: Vec::with_capacity(THREADS_MAX),
             closed: Vec::new(),
@@ -384,7 +388,11 @@ impl Runner {
         self.release_among(0..self.warp_count, which)
     }
 
-    pub(super) fn release_among(&mut self, warps: Range<usize>, which: impl Fn(&WarpLane) -> bool) -> bool {
+    pub(super) fn release_among(
+        &mut self,
+        warps: std::ops::Range<usize>,
+        which: impl Fn(&WarpLane) -> bool,
+    ) -> bool {
         let mut any = false;
         for warp in &mut self.warps[warps] {
             let there = lanes(warp.waiting).filter(|lane| which(&warp.lanes[*lane]));

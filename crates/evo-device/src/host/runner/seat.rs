@@ -13,7 +13,6 @@ use super::cluster::{arrivals, end_block, release_left};
 use super::order::of_cluster;
 use super::scheduler::{Runner, Work};
 use crate::host::divergence;
-use crate::host::fault::{Range, RangeKind, Registered};
 use crate::host::instrument::CheckerHandle;
 use crate::host::module::HostModule;
 use crate::host::pattern;
@@ -88,28 +87,9 @@ impl SharedLaunch {
     }
 }
 
-struct SeatPlace {
-    runner: Box<Runner>,
-    _stacks: Registered,
-    shared: Registered,
-}
-
-impl SeatPlace {
-    fn new(clock: &Arc<TurnClock>) -> io::Result<SeatPlace> {
-        let runner = Runner::new(&RUNTIME, Arc::clone(clock))?;
-        let (stacks, shared, inner) = (runner.stack_range(), runner.shared.range(), runner.shared.inner());
-        let range = |kind, whole, inner, name| Registered::new(Range { kind, whole, inner, name });
-        Ok(SeatPlace {
-            _stacks: range(RangeKind::Stacks, stacks, stacks, "stacks"),
-            shared: range(RangeKind::Shared, shared, inner, "dynamic shared memory"),
-            runner,
-        })
-    }
-}
-
 pub struct Seat {
     /// At least one, and as many as any cluster had blocks.
-    places: Vec<SeatPlace>,
+    runners: Vec<Box<Runner>>,
     used: usize,
     pub clock: Arc<TurnClock>,
 }
@@ -120,7 +100,7 @@ unsafe impl Send for Seat {}
 impl Seat {
     pub fn new() -> io::Result<Seat> {
         let clock = Arc::new(TurnClock::default());
-        Ok(Seat { places: vec![SeatPlace::new(&clock)?], used: 1, clock })
+        Ok(Seat { runners: vec![Runner::new(&RUNTIME, Arc::clone(&clock))?], used: 1, clock })
     }
 
     pub fn begin(
@@ -130,24 +110,22 @@ impl Seat {
         located: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
         self.used = work.cluster.iter().product::<u32>().max(1) as usize;
-        while self.places.len() < self.used {
-            let place = SeatPlace::new(&self.clock);
-            self.places.push(place.map_err(|error| stop::no_memory("the blocks of a cluster", &error))?);
+        while self.runners.len() < self.used {
+            let runner = Runner::new(&RUNTIME, Arc::clone(&self.clock));
+            self.runners.push(runner.map_err(|error| stop::no_memory("the blocks of a cluster", &error))?);
         }
-        for place in &mut self.places[..self.used] {
-            place.runner.begin(work, statics, located);
-            let (start, bytes) = place.runner.shared.inner();
-            place.shared.set_inner(start, bytes);
+        for runner in &mut self.runners[..self.used] {
+            runner.begin(work, statics, located);
         }
         Ok(())
     }
 
     pub fn section(&self, rank: usize, code: (usize, usize)) -> InterruptSection {
-        InterruptSection { code, stacks: self.places[rank].runner.stack_range(), give_way }
+        InterruptSection { code, stacks: self.runners[rank].stack_range(), give_way }
     }
 
     pub fn early_exit(&self) -> Option<i32> {
-        self.places[..self.used].iter().find_map(|place| place.runner.early_exit)
+        self.runners[..self.used].iter().find_map(|runner| runner.early_exit)
     }
 
     pub fn run(
@@ -158,7 +136,7 @@ impl Seat {
     ) -> Result<(), DeviceError> {
         let blocks = blocks_of(&launch.work, number);
         let members: Vec<*mut Runner> =
-            self.places[..self.used].iter_mut().map(|place| &raw mut *place.runner).collect();
+            self.runners[..self.used].iter_mut().map(|runner| &raw mut **runner).collect();
         let mut turns = Turns { seat: self, launch, statics, blocks: &blocks, current: None };
         turns.fill();
         for (rank, (&runner, &block)) in members.iter().zip(&blocks).enumerate() {
@@ -210,20 +188,20 @@ impl Turns<'_> {
             // SAFETY: located by this thread in this launch, which keeps the module loaded.
             unsafe { pattern::fill(start, bytes, pattern) };
         }
-        for place in &mut self.seat.places[..self.blocks.len()] {
+        for runner in &mut self.seat.runners[..self.blocks.len()] {
             if let Some(pattern) = self.launch.pattern {
-                place.runner.shared.fill(pattern);
+                runner.shared.fill(pattern);
             }
             if let Some(statics) = self.statics.filter(|_| several) {
                 // SAFETY: as above.
-                unsafe { place.runner.put_aside(statics) };
+                unsafe { runner.put_aside(statics) };
             }
         }
     }
 
     fn damage(&mut self, rank: usize) -> Option<DeviceError> {
         let pattern = self.launch.pattern.filter(|_| self.launch.looks_beside)?;
-        let (runner, block) = (&mut self.seat.places[rank].runner, self.blocks[rank]);
+        let (runner, block) = (&mut self.seat.runners[rank], self.blocks[rank]);
         if let Some((offset, count)) = runner.shared.damage(pattern) {
             let bytes = runner.shared.inner().1;
             return Some(zones::damage("dynamic shared memory", offset, bytes, count, block));
@@ -235,11 +213,11 @@ impl Turns<'_> {
 
     fn moves(&mut self, rank: usize, comes: bool) {
         let Some(statics) = self.statics else { return };
-        let runner = &mut self.seat.places[rank].runner;
+        let runner = &mut self.seat.runners[rank];
         let aside = runner.cluster.aside.as_ptr() as usize;
         let (from, to) = if comes { (aside, statics.0) } else { (statics.0, aside) };
         if let Some(checker) = self.launch.checker {
-            checker.moves(&raw const **runner as usize, (from, to, statics.1));
+            checker.lock().moves(&raw const **runner as usize, (from, to, statics.1));
         }
         // SAFETY: located by this thread in this launch; all fibers are suspended.
         unsafe {
@@ -323,7 +301,7 @@ impl Turns<'_> {
         }
         if self.blocks.len() > 1 {
             // A later read that bypasses the checked functions finds NaN.
-            self.seat.places[rank].runner.shared.fill(u32::MAX);
+            self.seat.runners[rank].shared.fill(u32::MAX);
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ mod conditions;
 mod faults;
 mod fixtures;
 mod kernels;
-mod numerics;
 mod slices;
 mod tensor_maps;
 mod variables;

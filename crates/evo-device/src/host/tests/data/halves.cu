@@ -42,12 +42,17 @@ template <class Narrow> __device__ void halfway(int exponents, unsigned infinity
 //@ case: every half and bfloat becomes the right float
 for (unsigned bits = threadIdx.x; bits < 0x10000; bits += blockDim.x) {
     assert(same(__half2float(__ushort_as_half(bits)), bits, 5));
+    assert(same(evo_half_to_float_plain(bits), bits, 5));
     assert(same(__bfloat162float(__ushort_as_bfloat16(bits)), bits, 8));
     assert(__float_as_uint(__bfloat162float(__ushort_as_bfloat16(bits))) == bits << 16);
 }
 
-//@ case: floats round to the nearest half, and to the even one of two
-auto narrow = [](float x) -> unsigned { return __half_as_ushort(__float2half(x)); };
+//@ case: floats round to the nearest half, and to the even one of two, with the processor's instructions and without
+//@ with NARROW: __half_as_ushort(__float2half(x))
+//@ finds: honest
+//@ with NARROW: evo_float_to_half_plain(x)
+//@ finds: honest
+auto narrow = [](float x) -> unsigned { return NARROW; };
 halfway(5, 0x7c00, narrow);
 assert(narrow(65519.99f) == 0x7bff && narrow(65520.0f) == 0x7c00);
 assert(narrow(INFINITY) == 0x7c00 && narrow(-3.4e38f) == 0xfc00);
