@@ -113,7 +113,7 @@ pub struct Warp {
     /// Returned from the kernel.
     pub done: u32,
     pub at_barrier: u32,
-    /// Wait for others at the place of their lane, which is no barrier of the block.
+    /// Wait for others at the place of their lane; those at a barrier of the block are not among them.
     pub waiting: u32,
     /// Rounds in which lanes that ask which lanes are active waited for others that gave way.
     pub patience: u32,

@@ -115,8 +115,9 @@ static OPERATIONS: [(&str, Operation); 46] = [
         Ok(0)
     }),
     ("EVO_BULK_RUN", |call| {
-        let store = call.background().stores.latest();
-        store.map(|store| store.runs.push((call.at, call.from, call.detail as usize)));
+        if let Some(store) = call.background().stores.latest() {
+            store.runs.push((call.at, call.from, call.detail as usize));
+        }
         Ok(0)
     }),
     ("EVO_BULK_COMMIT", |call| {

@@ -89,6 +89,7 @@ impl SharedLaunch {
 
 pub struct Seat {
     /// At least one, and as many as any cluster had blocks.
+    #[expect(clippy::vec_box, reason = "fibers keep a raw pointer to their runner")]
     runners: Vec<Box<Runner>>,
     used: usize,
     pub clock: Arc<TurnClock>,
@@ -266,8 +267,10 @@ impl Turns<'_> {
                 if goes_on {
                     continue;
                 }
-                while self.launch.work.waits_when_stuck {
-                    std::thread::sleep(Duration::from_secs(1));
+                if self.launch.work.waits_when_stuck {
+                    loop {
+                        std::thread::sleep(Duration::from_secs(1));
+                    }
                 }
                 let at_barrier = arrivals(members);
                 members.iter().for_each(|runner| (**runner).cluster.at_barrier = at_barrier);
