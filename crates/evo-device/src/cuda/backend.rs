@@ -1,31 +1,40 @@
-//! The CUDA device behind the trait: each call goes to the part that does it.
+//! The CUDA device: a stream, the buffers and the loaded modules of one GPU.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use cudarc::driver::sys;
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
-use evo_protocol::dtype::DType;
+use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
-use super::buffer::Buffer;
-use super::context::CudaContext;
+use super::launch::CudaModule;
+use super::memory::GuardedMemory;
+use super::persistence::{CachePersistence, DriverCache};
 use super::support::Support;
+use super::tensor_map::EncodedMaps;
 use super::{driver, info, timing};
 use crate::device::{
-    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId, PlainErrors,
-    RunConditions, SampleOrder, Tolerance, VariableState,
+    BoundLaunch, BufferId, Device, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest, RunConditions,
+    SampleOrder,
 };
 use crate::telemetry::TelemetrySource;
 
 pub struct CudaDevice {
     info: DeviceInfo,
-    context: CudaContext,
-    support: Support,
+    pub(super) stream: sys::CUstream,
+    pub(super) memory: GuardedMemory,
+    pub(super) support: Support,
+    /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
+    pub(super) flush: Option<BufferId>,
+    pub(super) persistence: CachePersistence<DriverCache>,
+    maps: EncodedMaps,
+    modules: HashMap<ModuleId, CudaModule>,
+    module_next: u32,
     telemetry: Option<TelemetrySource>,
     conditions: RunConditions,
-    checks: CheckSet,
+    pub(super) checks: CheckSet,
     /// Where kernels run that disturb the launches of checked runs.
     beside: sys::CUstream,
 }
@@ -41,18 +50,80 @@ impl CudaDevice {
             let text = format!("cannot read helper kernels `{}`: {error}", support_cubin.display());
             DeviceError::plain(VerdictKind::HarnessError, text)
         })?;
-        let support = Support::load(&image, stream)?;
-        let telemetry = TelemetrySource::of_uuid(&info.uuid);
-        let (context, beside) = (CudaContext::new(stream, info::windows(device)?), driver::create_stream()?);
         Ok(CudaDevice {
+            support: Support::load(&image, stream)?,
+            telemetry: TelemetrySource::of_uuid(&info.uuid),
+            memory: GuardedMemory::new(stream),
+            persistence: CachePersistence::new(info::windows(device)?, DriverCache),
+            beside: driver::create_stream()?,
             info,
-            context,
-            support,
-            telemetry,
+            stream,
+            flush: None,
+            maps: EncodedMaps::default(),
+            modules: HashMap::new(),
+            module_next: 0,
             conditions: RunConditions::default(),
             checks: CheckSet::default(),
-            beside,
         })
+    }
+
+    fn module(&mut self, id: ModuleId) -> Result<&mut CudaModule, DeviceError> {
+        self.modules.get_mut(&id).ok_or_else(|| no_module(id))
+    }
+
+    /// A part of the cache is set aside if launches ask for it, and given back if others had it, after waiting for
+    /// the stream.
+    fn prepare_cache<'a>(
+        &mut self,
+        mut launches: impl Iterator<Item = &'a BoundLaunch>,
+    ) -> Result<(), DeviceError> {
+        match launches.any(|launch| self.persistence.is_asked_for(launch)) {
+            true => self.persistence.begin(),
+            false => self.clear_cache(),
+        }
+    }
+
+    fn clear_cache(&mut self) -> Result<(), DeviceError> {
+        if !self.persistence.is_open() {
+            return Ok(());
+        }
+        driver::synchronize(self.stream)?;
+        self.persistence.end()
+    }
+
+    /// Without anything around them, as they are timed.
+    pub(super) fn enqueue(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
+        let windows = self.persistence.limits;
+        launches.iter().try_for_each(|launch| {
+            loaded.launch(launch, &self.memory, &mut self.maps, (windows, self.stream))
+        })
+    }
+
+    fn run_checked(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        let multiprocessors = self.info.multiprocessors;
+        let residue = self.conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
+        if let Some(pattern) = residue {
+            self.support.smear(pattern, multiprocessors, self.info.limits.shared_optin_bytes)?;
+        }
+        if let Some(seed) = self.conditions.order {
+            self.support.delay(seed, multiprocessors, self.beside)?;
+        }
+        self.prepare_cache(launches.iter())?;
+        self.enqueue(module, launches)
+    }
+}
+
+fn no_module(id: ModuleId) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, format!("there is no module {}", id.0))
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        for (_, module) in self.modules.drain() {
+            // Nobody is left to tell, and the end of the process frees modules in any case.
+            let _ = module.unload();
+        }
     }
 }
 
@@ -65,182 +136,10 @@ impl Device for CudaDevice {
         self.checks = checks;
     }
 
-    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let module = self.context.next_module();
-        self.reload(module, binary, entries).map(|()| module)
-    }
-
-    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
-        self.context.unload(module)?;
-        self.context.load(module, binary, entries)?;
-        let noted = self.context.module(module)?.variables.note_heap(binary, &self.support);
-        if noted.is_err() {
-            let _ = self.context.unload(module);
-        }
-        noted
-    }
-
-    fn heap_kept(&mut self, module: ModuleId) -> Result<u64, DeviceError> {
-        self.context.module(module)?.variables.heap_kept(&self.support)
-    }
-
-    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        self.context.unload(module)
-    }
-
-    fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {
-        self.context.module(module)?.echo()
-    }
-
-    fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
-        self.context.module(module)?.attributes(launch)
-    }
-
-    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
-        self.context.module(module)?.variables.states(&self.support)
-    }
-
-    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        let stream = self.context.stream;
-        self.context.module(module)?.variables.restore(stream)
-    }
-
-    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
-        let (stream, own) = (self.context.stream, self.context.memory.get(buffer)?.span());
-        self.context.module(module)?.variables.write(name, own, stream)
-    }
-
-    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
-        let (stream, own) = (self.context.stream, self.context.memory.get(buffer)?.span());
-        self.context.module(module)?.variables.read(name, own, stream)
-    }
-
-    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        self.context.memory.allocate(name, bytes)
-    }
-
-    fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
-        // A launch in flight may still use the buffer.
-        self.synchronize()?;
-        self.context.memory.free(buffer)
-    }
-
-    fn set_guarded(&mut self, guarded: bool) {
-        self.context.memory.set_guarded(guarded);
-    }
-
-    fn address(&mut self, buffer: BufferId) -> Option<u64> {
-        self.context.memory.get(buffer).ok().map(Buffer::pointer)
-    }
-
-    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.context.memory.write_at(buffer, offset, bytes)
-    }
-
-    fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
-        self.context.memory.read(buffer)
-    }
-
-    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        self.context.memory.copy(from, to)
-    }
-
-    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
-        self.context.memory.copy_part(from, to, part)
-    }
-
-    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
-        self.context.memory.fill(buffer, pattern)
-    }
-
-    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
-        self.support.hash(self.context.memory.get(buffer)?)
-    }
-
-    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
-        self.support.count_pattern(self.context.memory.get(buffer)?, dtype, pattern)
-    }
-
-    fn compare(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        tolerance: Tolerance,
-    ) -> Result<Comparison, DeviceError> {
-        let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
-        self.support.compare(actual, dtype, expected, tolerance)
-    }
-
-    fn compare_blocks(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        block: u64,
-        floor: f64,
-    ) -> Result<BlockError, DeviceError> {
-        let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
-        self.support.compare_blocks(actual, dtype, expected, block, floor)
-    }
-
-    fn plain_errors(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        tolerances: [Tolerance; 3],
-    ) -> Result<Option<PlainErrors>, DeviceError> {
-        let (actual, expected) = (self.context.memory.get(actual)?, self.context.memory.get(expected)?);
-        self.support.plain_errors(actual, dtype, expected, tolerances).map(Some)
-    }
-
-    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        let damage = self.context.memory.check_guards(&self.support)?;
-        Ok(if self.checks.include(GateCheck::GuardZones) { damage } else { Vec::new() })
-    }
-
-    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
-        self.context.memory.arm_guards(&self.support, pattern)
-    }
-
     /// Placement has no meaning here: both ends of a buffer have a guard zone.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
         self.conditions = conditions.under(self.checks);
         Ok(())
-    }
-
-    fn show_read_only(&mut self, buffers: &[BufferId]) -> Result<bool, DeviceError> {
-        self.context.memory.show_read_only(buffers)
-    }
-
-    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        let multiprocessors = self.info.multiprocessors;
-        let residue = self.conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
-        if let Some(pattern) = residue {
-            self.support.smear(pattern, multiprocessors, self.info.limits.shared_optin_bytes)?;
-        }
-        if let Some(seed) = self.conditions.order {
-            self.support.delay(seed, multiprocessors, self.beside)?;
-        }
-        self.context.prepare_cache(launches)?;
-        self.context.launch(module, launches)
-    }
-
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
-        driver::synchronize(self.context.stream)?;
-        self.context.clear_cache()
-    }
-
-    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
-        if order.mode == TimingMode::Cold {
-            self.ensure_flush_buffer()?;
-        }
-        let launches: Vec<BoundLaunch> = order.rotation.iter().flatten().cloned().collect();
-        self.context.prepare_cache(&launches)?;
-        let times = timing::sample(&mut self.context, module, order);
-        // Before anything else is timed, and after a failure as well.
-        self.context.clear_cache().and(times)
     }
 
     fn telemetry(&mut self) -> Telemetry {
@@ -252,13 +151,83 @@ impl Device for CudaDevice {
     }
 }
 
-impl CudaDevice {
-    /// Two L2 sizes: one pass of writes leaves part of the old lines resident (`docs/design/gates.md`).
-    fn ensure_flush_buffer(&mut self) -> Result<(), DeviceError> {
-        if self.context.flush.is_none() {
-            let bytes = (2 * self.info.l2_bytes).max(8 << 20);
-            self.context.flush = Some(self.context.memory.allocate("(cache flush)", bytes)?);
+impl Executor for CudaDevice {
+    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
+        self.module_next += 1;
+        self.reload(ModuleId(self.module_next), binary, entries)?;
+        Ok(ModuleId(self.module_next))
+    }
+
+    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
+        self.unload(module)?;
+        let mut loaded = CudaModule::load(binary, entries)?;
+        let noted = loaded.variables.note_heap(binary, &self.support);
+        match noted {
+            Ok(()) => drop(self.modules.insert(module, loaded)),
+            Err(_) => drop(loaded.unload()),
         }
+        noted
+    }
+
+    /// One that is gone already is not an error.
+    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.modules.remove(&module).map_or(Ok(()), CudaModule::unload)
+    }
+
+    fn park(&mut self) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {
+        self.module(module)?.echo()
+    }
+
+    fn execute(&mut self, module: ModuleId, request: ModuleRequest) -> Result<ModuleAnswer, DeviceError> {
+        if let ModuleRequest::Launch { launches, calls } = &request {
+            for call in calls {
+                call.run(self, |device| device.run_checked(module, launches))?;
+            }
+            return Ok(ModuleAnswer::Done);
+        }
+        let CudaDevice { modules, memory, support, stream, .. } = self;
+        let module = modules.get_mut(&module).ok_or_else(|| no_module(module))?;
+        let variables = &mut module.variables;
+        Ok(match request {
+            ModuleRequest::Attributes { launch } => ModuleAnswer::Attributes(module.attributes(&launch)?),
+            // No instruction of a cubin can be watched.
+            ModuleRequest::Watch { .. } => ModuleAnswer::Watched(None),
+            ModuleRequest::Variables => ModuleAnswer::Variables(variables.states(support)?),
+            ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: variables.heap_kept(support)? },
+            ModuleRequest::WriteVariable { name, buffer } => {
+                variables.write(&name, memory.get(buffer)?.span(), *stream)?;
+                ModuleAnswer::Done
+            }
+            ModuleRequest::ReadVariable { name, buffer } => {
+                let intact = variables.read(&name, memory.get(buffer)?.span(), *stream)?;
+                ModuleAnswer::Read { intact }
+            }
+            ModuleRequest::RestoreVariables => {
+                variables.restore(*stream)?;
+                ModuleAnswer::Done
+            }
+            ModuleRequest::Launch { .. } => ModuleAnswer::Done,
+        })
+    }
+
+    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
+        if order.mode == TimingMode::Cold && self.flush.is_none() {
+            // Two L2 sizes: one pass of writes leaves part of the old lines resident (`docs/design/gates.md`).
+            let bytes = (2 * self.info.l2_bytes).max(8 << 20);
+            self.flush = Some(self.allocate("(cache flush)", bytes)?);
+        }
+        self.prepare_cache(order.rotation.iter().flatten())?;
+        let times = timing::sample(self, module, order);
+        // Before anything else is timed, and after a failure as well.
+        self.clear_cache().and(times)
+    }
+
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        driver::synchronize(self.stream)?;
+        self.clear_cache()
     }
 }

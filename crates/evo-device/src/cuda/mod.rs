@@ -3,8 +3,6 @@
 //! All `unsafe` of the GPU side lives in this folder.
 
 mod backend;
-mod buffer;
-mod context;
 mod driver;
 mod info;
 mod launch;

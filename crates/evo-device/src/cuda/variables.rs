@@ -47,7 +47,7 @@ impl DeviceVariables {
             // The hash reads words; the bytes beside a variable are the section's.
             let start = own.address & !3;
             let end = (own.address + own.bytes).next_multiple_of(4);
-            Ok(VariableState { name: own.name.clone(), hash: support.hash_range(start, end - start)? })
+            Ok(VariableState { name: own.name.clone(), hash: support.hash(start, end - start)? })
         };
         self.own.iter().map(state).collect()
     }

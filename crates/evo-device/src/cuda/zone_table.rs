@@ -6,8 +6,15 @@
 use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 
-use super::buffer::Zone;
 use super::driver::{self, check};
+
+/// Laid out as the kernel's `Zone`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Zone {
+    pub start: u64,
+    pub bytes: u64,
+}
 
 const CLEAN: [u64; 2] = [u64::MAX, 0];
 const CAPACITY_FIRST: usize = 1024;
@@ -42,28 +49,34 @@ impl ZoneTable {
     }
 
     pub fn set(&mut self, zones: &[Zone]) -> Result<(), DeviceError> {
-        if zones.len() > self.capacity {
+        if zones.len() > self.capacity || self.capacity == 0 {
             self.grow(zones.len())?;
         }
         self.count = zones.len();
-        self.upload(self.zones(), zones)?;
+        // SAFETY: the first part of the allocation holds as many zones as its capacity.
+        unsafe { driver::upload(self.zones(), zones, self.stream)? };
         self.clear()
     }
 
     pub fn clear(&self) -> Result<(), DeviceError> {
-        self.upload(self.reports(), &vec![CLEAN; self.count])?;
-        self.upload(self.total(), &[0u64])
+        // SAFETY: as above, of the other two parts.
+        unsafe {
+            driver::upload(self.reports(), &vec![CLEAN; self.count], self.stream)?;
+            driver::upload(self.total(), &[0u64], self.stream)
+        }
     }
 
     /// As (zone, first changed offset, changed bytes), after the checking kernel.
     pub fn damaged(&self) -> Result<Vec<(usize, u64, u64)>, DeviceError> {
         let mut total = [0u64];
-        self.download(self.total(), &mut total)?;
+        // SAFETY: as above.
+        unsafe { driver::download(&mut total, self.total(), self.stream)? };
         if total[0] == 0 {
             return Ok(Vec::new());
         }
         let mut reports = vec![CLEAN; self.count];
-        self.download(self.reports(), &mut reports)?;
+        // SAFETY: as above.
+        unsafe { driver::download(&mut reports, self.reports(), self.stream)? };
         self.clear()?;
         let damaged = reports.into_iter().enumerate().filter(|(_, report)| *report != CLEAN);
         Ok(damaged.map(|(zone, [first, changed])| (zone, first, changed)).collect())
@@ -84,18 +97,5 @@ impl ZoneTable {
         }
         (self.base, self.capacity) = (base, capacity);
         Ok(())
-    }
-
-    fn upload<T: Copy>(&self, target: sys::CUdeviceptr, values: &[T]) -> Result<(), DeviceError> {
-        if values.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: `target` is one of the three parts, each long enough for `count` entries.
-        unsafe { driver::upload(target, values, self.stream) }
-    }
-
-    fn download<T: Copy>(&self, source: sys::CUdeviceptr, values: &mut [T]) -> Result<(), DeviceError> {
-        // SAFETY: as above.
-        unsafe { driver::download(values, source, self.stream) }
     }
 }

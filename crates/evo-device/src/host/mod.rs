@@ -17,7 +17,6 @@ mod machine;
 mod mapping;
 mod memory;
 mod module;
-mod numbers;
 mod pattern;
 mod pool;
 mod preempt;

@@ -364,6 +364,7 @@ impl PackedRuns {
 mod tests {
     use std::rc::Rc;
 
+    use evo_device::Executor;
     use evo_protocol::dtype::DType;
     use evo_protocol::plan::{ArgumentRef, LaunchPlan, Role};
 

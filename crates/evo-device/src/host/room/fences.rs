@@ -1,4 +1,4 @@
-//! What a nursery and its executors may reach: namespaces of their own, system libraries to read, limits.
+//! What the fork server and its executors may reach: namespaces of their own, system libraries to read, limits.
 //!
 //! Every fence stands alone: where the system refuses one, the others hold, and the report says so.
 
