@@ -31,9 +31,9 @@ pub mod host;
 mod numbers;
 pub mod open;
 pub mod probe;
-mod symbols;
 pub mod telemetry;
 mod tensor_maps;
+mod variables;
 
 pub use arch::cuda_arch;
 pub use device::{Device, Executor, Memory};

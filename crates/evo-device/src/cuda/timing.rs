@@ -46,23 +46,7 @@ fn in_a_row(
     module: ModuleId,
     order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
-    let samples = order.samples;
-    // Events are made once and recorded again: making them between launches would leave the stream idle.
-    let marks = events(samples.min(QUEUE) + 1)?;
-    let mut times = Vec::with_capacity(samples as usize);
-    while (times.len() as u32) < samples {
-        let now = (samples - times.len() as u32).min(QUEUE) as usize;
-        marks[0].record(device.stream)?;
-        for (index, mark) in marks[1..=now].iter().enumerate() {
-            device.enqueue(module, turn(&order, times.len() + index))?;
-            mark.record(device.stream)?;
-        }
-        driver::synchronize(device.stream)?;
-        for pair in marks[..=now].windows(2) {
-            times.push(pair[1].since(&pair[0])?);
-        }
-    }
-    Ok(times)
+    between_marks(device, order.samples, false, |device, number| device.enqueue(module, turn(&order, number)))
 }
 
 fn replayed(
@@ -71,22 +55,36 @@ fn replayed(
     order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
     let graph = Graph::capture(device, module, &order)?;
-    let marks = events(order.samples.min(QUEUE) + 1)?;
-    let mut times = Vec::with_capacity(order.samples as usize);
-    while (times.len() as u32) < order.samples {
-        let now = (order.samples - times.len() as u32).min(QUEUE) as usize;
-        // One replay before the first mark: the marks then fall between replays that are queued.
-        if !order.untouched {
-            graph.launch(device.stream)?;
+    // One replay before the first mark: the marks then fall between replays that are queued.
+    let times =
+        between_marks(device, order.samples, !order.untouched, |device, _| graph.launch(device.stream))?;
+    Ok(times.into_iter().map(|time| time / f64::from(order.batch)).collect())
+}
+
+/// What is enqueued with each sample's number, between a row of events; once before the first event if there is a
+/// `lead`.
+fn between_marks(
+    device: &mut CudaDevice,
+    samples: u32,
+    lead: bool,
+    enqueue: impl Fn(&mut CudaDevice, usize) -> Result<(), DeviceError>,
+) -> Result<Vec<f64>, DeviceError> {
+    // Events are made once and recorded again: making them between launches would leave the stream idle.
+    let marks = events(samples.min(QUEUE) + 1)?;
+    let mut times = Vec::with_capacity(samples as usize);
+    while (times.len() as u32) < samples {
+        let now = (samples - times.len() as u32).min(QUEUE) as usize;
+        if lead {
+            enqueue(device, times.len())?;
         }
         marks[0].record(device.stream)?;
-        for mark in &marks[1..=now] {
-            graph.launch(device.stream)?;
+        for (index, mark) in marks[1..=now].iter().enumerate() {
+            enqueue(device, times.len() + index)?;
             mark.record(device.stream)?;
         }
         driver::synchronize(device.stream)?;
         for pair in marks[..=now].windows(2) {
-            times.push(pair[1].since(&pair[0])? / f64::from(order.batch));
+            times.push(pair[1].since(&pair[0])?);
         }
     }
     Ok(times)

@@ -371,13 +371,13 @@ impl Executor for HostDevice {
             }
             // SAFETY: the module is loaded, and launches have ended when they return.
             ModuleRequest::Variables => {
-                ModuleAnswer::Variables(unsafe { self.module(module)?.variables.states() })
+                ModuleAnswer::Variables(unsafe { self.module(module)?.variables.states()? })
             }
             // The headers count it in a variable.
             ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: 0 },
             ModuleRequest::RestoreVariables => {
                 // SAFETY: as above.
-                unsafe { self.module(module)?.variables.restore() };
+                unsafe { self.module(module)?.variables.restore()? };
                 ModuleAnswer::Done
             }
             ModuleRequest::WriteVariable { name, buffer } => {

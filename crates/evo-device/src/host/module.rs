@@ -107,7 +107,7 @@ impl HostModule {
         // SAFETY: the table is the module's, so the module is loaded there.
         let zoned = unsafe { zones::variables(binary, statics.base()) };
         // SAFETY: as above; no entry point has been called.
-        let variables = unsafe { HostVariables::of(binary, statics.base()) };
+        let variables = unsafe { HostVariables::of(binary, statics.base())? };
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
