@@ -1,131 +1,20 @@
-//! The CUDA device: a stream, the buffers and the loaded modules of one GPU.
+//! The CUDA device behind the traits: each call goes to the part that does it.
 
-use std::collections::HashMap;
-use std::path::Path;
-
-use cudarc::driver::sys;
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
+use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
+use super::buffer::Buffer;
+use super::context::{CudaDevice, no_module};
 use super::launch::CudaModule;
-use super::memory::GuardedMemory;
-use super::persistence::{CachePersistence, DriverCache};
-use super::support::Support;
-use super::tensor_map::EncodedMaps;
-use super::{driver, info, timing};
+use super::{driver, timing};
 use crate::device::{
-    BoundLaunch, BufferId, Device, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest, RunConditions,
-    SampleOrder,
+    BlockError, BufferId, Comparison, CopiedPart, Device, Executor, GuardDamage, Memory, ModuleAnswer,
+    ModuleId, ModuleRequest, PlainErrors, RunConditions, SampleOrder, Tolerance,
 };
 use crate::telemetry::TelemetrySource;
-
-pub struct CudaDevice {
-    info: DeviceInfo,
-    pub(super) stream: sys::CUstream,
-    pub(super) memory: GuardedMemory,
-    pub(super) support: Support,
-    /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
-    pub(super) flush: Option<BufferId>,
-    pub(super) persistence: CachePersistence<DriverCache>,
-    maps: EncodedMaps,
-    modules: HashMap<ModuleId, CudaModule>,
-    module_next: u32,
-    telemetry: Option<TelemetrySource>,
-    conditions: RunConditions,
-    pub(super) checks: CheckSet,
-    /// Where kernels run that disturb the launches of checked runs.
-    beside: sys::CUstream,
-}
-
-impl CudaDevice {
-    /// Opens GPU `index` and loads the helper kernels from `support_cubin`; `DeviceLost` when there is no driver or
-    /// no such GPU.
-    pub fn open(index: u32, support_cubin: &Path) -> Result<CudaDevice, DeviceError> {
-        let device = driver::open(index)?;
-        let stream = driver::create_stream()?;
-        let info = info::read(device)?;
-        let image = std::fs::read(support_cubin).map_err(|error| {
-            let text = format!("cannot read helper kernels `{}`: {error}", support_cubin.display());
-            DeviceError::plain(VerdictKind::HarnessError, text)
-        })?;
-        Ok(CudaDevice {
-            support: Support::load(&image, stream)?,
-            telemetry: TelemetrySource::of_uuid(&info.uuid),
-            memory: GuardedMemory::new(stream),
-            persistence: CachePersistence::new(info::windows(device)?, DriverCache),
-            beside: driver::create_stream()?,
-            info,
-            stream,
-            flush: None,
-            maps: EncodedMaps::default(),
-            modules: HashMap::new(),
-            module_next: 0,
-            conditions: RunConditions::default(),
-            checks: CheckSet::default(),
-        })
-    }
-
-    fn module(&mut self, id: ModuleId) -> Result<&mut CudaModule, DeviceError> {
-        self.modules.get_mut(&id).ok_or_else(|| no_module(id))
-    }
-
-    /// A part of the cache is set aside if launches ask for it, and given back if others had it, after waiting for
-    /// the stream.
-    fn prepare_cache<'a>(
-        &mut self,
-        mut launches: impl Iterator<Item = &'a BoundLaunch>,
-    ) -> Result<(), DeviceError> {
-        match launches.any(|launch| self.persistence.is_asked_for(launch)) {
-            true => self.persistence.begin(),
-            false => self.clear_cache(),
-        }
-    }
-
-    fn clear_cache(&mut self) -> Result<(), DeviceError> {
-        if !self.persistence.is_open() {
-            return Ok(());
-        }
-        driver::synchronize(self.stream)?;
-        self.persistence.end()
-    }
-
-    /// Without anything around them, as they are timed.
-    pub(super) fn enqueue(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
-        let windows = self.persistence.limits;
-        launches.iter().try_for_each(|launch| {
-            loaded.launch(launch, &self.memory, &mut self.maps, (windows, self.stream))
-        })
-    }
-
-    fn run_checked(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        let multiprocessors = self.info.multiprocessors;
-        let residue = self.conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
-        if let Some(pattern) = residue {
-            self.support.smear(pattern, multiprocessors, self.info.limits.shared_optin_bytes)?;
-        }
-        if let Some(seed) = self.conditions.order {
-            self.support.delay(seed, multiprocessors, self.beside)?;
-        }
-        self.prepare_cache(launches.iter())?;
-        self.enqueue(module, launches)
-    }
-}
-
-fn no_module(id: ModuleId) -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, format!("there is no module {}", id.0))
-}
-
-impl Drop for CudaDevice {
-    fn drop(&mut self) {
-        for (_, module) in self.modules.drain() {
-            // Nobody is left to tell, and the end of the process frees modules in any case.
-            let _ = module.unload();
-        }
-    }
-}
 
 impl Device for CudaDevice {
     fn info(&self) -> &DeviceInfo {
@@ -148,6 +37,131 @@ impl Device for CudaDevice {
 
     fn memory_free(&mut self) -> Option<u64> {
         driver::memory_free().ok()
+    }
+}
+
+impl Memory for CudaDevice {
+    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        self.memory.allocate(name, bytes)
+    }
+
+    fn set_guarded(&mut self, guarded: bool) {
+        self.memory.set_guarded(guarded);
+    }
+
+    fn address(&mut self, buffer: BufferId) -> Option<u64> {
+        self.memory.get(buffer).ok().map(Buffer::pointer)
+    }
+
+    fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
+        // A launch in flight may still use the buffer.
+        self.synchronize()?;
+        self.memory.free(id)
+    }
+
+    fn write_at(&mut self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let buffer = self.memory.get(id)?;
+        let length = bytes.len() as u64;
+        if offset.checked_add(length).is_none_or(|end| end > buffer.bytes) {
+            let text =
+                format!("{length} bytes at {offset} do not fit `{}` ({} bytes)", buffer.name, buffer.bytes);
+            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+        }
+        // SAFETY: the length was checked against the allocation.
+        unsafe { driver::upload(buffer.pointer() + offset, bytes, self.stream) }
+    }
+
+    /// After all work enqueued before.
+    fn read(&mut self, id: BufferId) -> Result<Vec<u8>, DeviceError> {
+        let buffer = self.memory.get(id)?;
+        let mut bytes = vec![0u8; buffer.bytes as usize];
+        // SAFETY: the vector is as long as the buffer.
+        unsafe { driver::download(&mut bytes, buffer.pointer(), self.stream)? };
+        Ok(bytes)
+    }
+
+    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
+        let (from, to) = (self.memory.get(from)?, self.memory.get(to)?);
+        // SAFETY: both allocations are at least so long.
+        unsafe { driver::copy(from.pointer(), to.pointer(), from.bytes.min(to.bytes), self.stream) }
+    }
+
+    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
+        let (from, to) = (self.memory.get(from)?, self.memory.get(to)?);
+        if !part.fits(from.bytes, to.bytes) {
+            let (from, to) = (&from.name, &to.name);
+            let text = format!("{part:?} reaches behind the end of `{from}` or `{to}`");
+            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+        }
+        if part.bytes == 0 {
+            return Ok(());
+        }
+        let (source, target) = (from.pointer() + part.source, to.pointer() + part.target);
+        // SAFETY: both ranges lie inside their allocations.
+        unsafe { driver::copy(source, target, part.bytes, self.stream) }
+    }
+
+    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
+        self.memory.fill(buffer, pattern)
+    }
+
+    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
+        let (start, bytes) = self.memory.get(buffer)?.span();
+        self.support.hash(start, bytes)
+    }
+
+    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
+        self.support.count_pattern(self.memory.get(buffer)?, dtype, pattern)
+    }
+
+    fn compare(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerance: Tolerance,
+    ) -> Result<Comparison, DeviceError> {
+        self.support.compare(self.memory.get(actual)?, dtype, self.memory.get(expected)?, tolerance)
+    }
+
+    fn compare_blocks(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        block: u64,
+        floor: f64,
+    ) -> Result<BlockError, DeviceError> {
+        self.support.compare_blocks(self.memory.get(actual)?, dtype, self.memory.get(expected)?, block, floor)
+    }
+
+    fn plain_errors(
+        &mut self,
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerances: [Tolerance; 3],
+    ) -> Result<Option<PlainErrors>, DeviceError> {
+        let (actual, expected) = (self.memory.get(actual)?, self.memory.get(expected)?);
+        self.support.plain_errors(actual, dtype, expected, tolerances).map(Some)
+    }
+
+    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
+        let damage = self.memory.check(&self.support)?;
+        Ok(if self.checks.include(GateCheck::GuardZones) { damage } else { Vec::new() })
+    }
+
+    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
+        self.memory.arm(&self.support, pattern)
+    }
+
+    /// Pages of an allocation cannot be closed; `show_read_only` takes its place.
+    fn protect(&mut self, _buffer: BufferId, _read_only: bool) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn show_read_only(&mut self, buffers: &[BufferId]) -> Result<bool, DeviceError> {
+        self.memory.show_read_only(buffers)
     }
 }
 

@@ -3,6 +3,8 @@
 //! All `unsafe` of the GPU side lives in this folder.
 
 mod backend;
+mod buffer;
+mod context;
 mod driver;
 mod info;
 mod launch;
@@ -13,7 +15,6 @@ mod support;
 mod tensor_map;
 mod timing;
 mod variables;
-mod zone_table;
 
-pub use backend::CudaDevice;
+pub use context::CudaDevice;
 pub use support::SUPPORT_SOURCE;

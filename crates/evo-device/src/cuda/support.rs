@@ -9,9 +9,8 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
+use super::buffer::{Buffer, ZoneTable};
 use super::driver::{self, check};
-use super::memory::Buffer;
-use super::zone_table::ZoneTable;
 use crate::device::{BlockError, Comparison, PlainErrors, Tolerance};
 use crate::numbers;
 

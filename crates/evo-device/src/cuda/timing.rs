@@ -12,7 +12,7 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::measurement::TimingMode;
 
-use super::backend::CudaDevice;
+use super::context::CudaDevice;
 use super::driver::{self, TimingEvent, check};
 use crate::device::{BoundLaunch, ModuleId, SampleOrder};
 

@@ -26,7 +26,6 @@ mod runner;
 mod seat;
 mod shared;
 mod shared_launch;
-mod static_shared;
 mod stop;
 mod store;
 mod tensor_map;

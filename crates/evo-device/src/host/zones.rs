@@ -1,6 +1,6 @@
 //! The zones round static shared variables: where they lie, and what a block changed there.
 //!
-//! Each variable of `static_shared.rs` has a symbol in the thread-local segment and a function that describes it. Both
+//! Each variable of `rewrite.rs` has a symbol in the thread-local segment and a function that describes it. Both
 //! belong to the same function of the source, so their mangled names begin alike.
 
 use std::ffi::{CStr, c_char};

@@ -275,7 +275,7 @@ EVO_INLINE dim3 evo_grid_dim() {
 #define gridDim (evo_grid_dim())
 static constexpr int warpSize = 32;
 
-// `__shared__ T name[…];` in a function is rewritten to this (see `static_shared.rs`): the variable lies between
+// `__shared__ T name[…];` in a function is rewritten to this (see `rewrite.rs`): the variable lies between
 // two zones that are checked after each block of a checked run. `evo_describe` says where. It takes no address,
 // or the compiler would have to believe that any store may change the variable; its store, which never
 // happens, keeps a variable that a kernel only reads from becoming a constant.

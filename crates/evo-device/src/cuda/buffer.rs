@@ -1,4 +1,5 @@
-//! The list of guard zones as it lies on the device, so that one kernel rewrites or checks all of them.
+//! A device buffer's place with its guard zones, and the list of all zones as it lies on the device, so that one kernel
+//! rewrites or checks all of them.
 //!
 //! A device holds hundreds of buffers, and their zones are checked after every checked run. Two memory operations for
 //! each zone would cost milliseconds of calls; one kernel over all zones costs some tens of microseconds.
@@ -7,6 +8,33 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 
 use super::driver::{self, check};
+
+pub const GUARD_BYTES: u64 = 64 << 10;
+
+/// Its allocation has a guard zone on each side.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    pub name: String,
+    /// Start of the allocation: of the zone before the buffer.
+    pub base: sys::CUdeviceptr,
+    pub bytes: u64,
+    /// Bytes of each of its guard zones: [`GUARD_BYTES`], or 0 for a buffer without.
+    pub guard_bytes: u64,
+}
+
+impl Buffer {
+    pub fn pointer(&self) -> sys::CUdeviceptr {
+        self.base + self.guard_bytes
+    }
+
+    pub fn span(&self) -> (sys::CUdeviceptr, u64) {
+        (self.pointer(), self.bytes)
+    }
+
+    pub fn zones(&self) -> [Zone; 2] {
+        [self.base, self.pointer() + self.bytes].map(|start| Zone { start, bytes: self.guard_bytes })
+    }
+}
 
 /// Laid out as the kernel's `Zone`.
 #[repr(C)]
