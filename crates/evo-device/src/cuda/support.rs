@@ -171,20 +171,15 @@ impl Support {
             let text = format!("`{}` has {elements} elements, expected values fewer", actual.name);
             return Err(DeviceError::plain(VerdictKind::HarnessError, text));
         }
-        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
-        let number = dtype as i32;
-        let grid = blocks(elements);
-        let Tolerance { atol, rtol } = tolerance;
-        let mut arguments =
-            [arg(&a), arg(&number), arg(&e), arg(&elements), arg(&atol), arg(&rtol), arg(&results)];
-        self.launch("evo_compare", [grid, 1], &mut arguments)?;
-        let partials: Vec<Partial> = self.download(grid as usize)?;
+        let rest = [arg(&tolerance.atol), arg(&tolerance.rtol)];
+        let partials: Vec<Partial> =
+            self.parts("evo_compare", blocks(elements), (actual, dtype), expected, elements, &rest)?;
         let none = Comparison { elements, ..Comparison::default() };
         let mut comparison = partials.iter().fold(none, |sum, part| sum.and(&part.comparison()));
         // Fetched afterwards, so that the blocks' partial results need not carry values along.
         if let Some(index) = comparison.first_bad {
-            comparison.first_bad_actual = self.element(a, dtype, index)?;
-            comparison.first_bad_expected = self.element(e, DType::F64, index)?;
+            comparison.first_bad_actual = self.element(actual, dtype, index)?;
+            comparison.first_bad_expected = self.element(expected, DType::F64, index)?;
         }
         Ok(comparison)
     }
@@ -198,13 +193,10 @@ impl Support {
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
         let (elements, block) = (actual.bytes / dtype.bytes(), block.max(1));
-        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
-        let number = dtype as i32;
         let grid = elements.div_ceil(block).div_ceil(8).clamp(1, BLOCKS_MAX) as u32;
-        let mut arguments =
-            [arg(&a), arg(&number), arg(&e), arg(&elements), arg(&block), arg(&floor), arg(&results)];
-        self.launch("evo_blocks", [grid, 1], &mut arguments)?;
-        let parts: Vec<BlockError> = self.download(grid as usize)?;
+        let rest = [arg(&block), arg(&floor)];
+        let parts: Vec<BlockError> =
+            self.parts("evo_blocks", grid, (actual, dtype), expected, elements, &rest)?;
         Ok(parts.iter().fold(BlockError::default(), BlockError::or))
     }
 
@@ -217,22 +209,9 @@ impl Support {
         [first, second, task]: [Tolerance; 3],
     ) -> Result<PlainErrors, DeviceError> {
         let elements = (actual.bytes / dtype.bytes()).min(expected.bytes / 8);
-        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
-        let (number, grid) = (dtype as i32, blocks(elements));
-        let Tolerance { atol, rtol } = task;
-        let mut arguments = [
-            arg(&a),
-            arg(&number),
-            arg(&e),
-            arg(&elements),
-            arg(&first.atol),
-            arg(&second.atol),
-            arg(&atol),
-            arg(&rtol),
-            arg(&results),
-        ];
-        self.launch("evo_plain", [grid, 1], &mut arguments)?;
-        let parts: Vec<PlainPartial> = self.download(grid as usize)?;
+        let rest = [arg(&first.atol), arg(&second.atol), arg(&task.atol), arg(&task.rtol)];
+        let parts: Vec<PlainPartial> =
+            self.parts("evo_plain", blocks(elements), (actual, dtype), expected, elements, &rest)?;
         let one = |part: &PlainPartial| PlainErrors {
             elements: 0,
             abs_max: part.abs_max,
@@ -244,11 +223,28 @@ impl Support {
         Ok(parts.iter().fold(none, |seen, part| seen.and(&one(part))))
     }
 
-    fn element(&self, start: u64, dtype: DType, index: u64) -> Result<f64, DeviceError> {
+    /// What each block of a kernel finds that compares elements with answers.
+    fn parts<T: Copy + Default>(
+        &self,
+        name: &str,
+        grid: u32,
+        (actual, dtype): (&Buffer, DType),
+        expected: &Buffer,
+        elements: u64,
+        rest: &[*mut c_void],
+    ) -> Result<Vec<T>, DeviceError> {
+        let (a, number, e, results) = (actual.pointer(), dtype as i32, expected.pointer(), self.results);
+        let first = [arg(&a), arg(&number), arg(&e), arg(&elements)];
+        let mut arguments = [&first[..], rest, &[arg(&results)]].concat();
+        self.launch(name, [grid, 1], &mut arguments)?;
+        self.download(grid as usize)
+    }
+
+    fn element(&self, buffer: &Buffer, dtype: DType, index: u64) -> Result<f64, DeviceError> {
         let mut bytes = [0u8; 8];
         let element = &mut bytes[..dtype.bytes() as usize];
         // SAFETY: the index is inside the buffer.
-        unsafe { driver::download(element, start + index * dtype.bytes(), self.stream)? };
+        unsafe { driver::download(element, buffer.pointer() + index * dtype.bytes(), self.stream)? };
         Ok(numbers::element(element, dtype))
     }
 

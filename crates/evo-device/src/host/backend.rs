@@ -369,9 +369,10 @@ impl Executor for HostDevice {
             ModuleRequest::Watch { launches, watch } => {
                 ModuleAnswer::Watched(self.watched(module, &launches, &watch)?)
             }
-            // SAFETY: the module is loaded, and launches have ended when they return.
             ModuleRequest::Variables => {
-                ModuleAnswer::Variables(unsafe { self.module(module)?.variables.states()? })
+                // SAFETY: the module is loaded, and launches have ended when they return.
+                let states = unsafe { self.module(module)?.variables.states()? };
+                ModuleAnswer::Variables(states)
             }
             // The headers count it in a variable.
             ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: 0 },

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::CheckSet;
@@ -22,6 +22,7 @@ use crate::device::{
     BufferId, Device, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder,
 };
 use crate::host::flush::CacheFlush;
+use crate::host::mapping::memory_file;
 use crate::host::store::{BufferStore, Stored, misuse};
 use crate::host::{initializers, machine};
 
@@ -174,7 +175,7 @@ impl ModuleProcess {
         let harness = |error: io::Error| {
             DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
         };
-        let file = file_of(binary).map_err(harness)?;
+        let file = memory_file("evo-module", MemfdFlags::empty(), binary).map_err(harness)?;
         let (socket, pid, times) = server.spawn().map_err(harness)?;
         let mut process = ModuleProcess {
             socket,
@@ -333,13 +334,6 @@ fn allow_descriptors() {
         let raised = Rlimit { current: Some(most), maximum: limit.maximum };
         let _ = rustix::process::setrlimit(Resource::Nofile, raised);
     }
-}
-
-fn file_of(binary: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = std::fs::File::from(rustix::fs::memfd_create("evo-module", MemfdFlags::CLOEXEC)?);
-    io::Write::write_all(&mut file, binary)?;
-    io::Seek::rewind(&mut file)?;
-    Ok(file.into())
 }
 
 impl Stored for RoomDevice {
