@@ -76,16 +76,13 @@ impl<'a> SourceLines<'a> {
     pub fn line(&self, byte: usize) -> usize {
         self.text[..byte].matches('\n').count() + 1
     }
+}
 
-    pub fn words_of(&self, directive: &DirectiveLine) -> Vec<&'a str> {
-        let text = &self.text[directive.range.clone()];
-        let tokens = tokenize(text);
-        tokens
-            .iter()
-            .filter(|token| token.kind == CudaTokenKind::Word)
-            .map(|token| token.text(text))
-            .collect()
-    }
+pub fn words_of<'a>(text: &'a str, directive: &DirectiveLine) -> Vec<&'a str> {
+    let line = &text[directive.range.clone()];
+    let tokens = tokenize(line);
+    let words = tokens.iter().filter(|token| token.kind == CudaTokenKind::Word);
+    words.map(|token| token.text(line)).collect()
 }
 
 /// Words after `#` that are followed by a file.
