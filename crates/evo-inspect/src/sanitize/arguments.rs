@@ -159,7 +159,7 @@ mod tests {
         let files = SanitizerFiles::within(Path::new("/f%p"));
         let (entries, limit) = ([entry.to_string()], Duration::from_secs(30));
         let made = sanitizer_command(&tool, (check, place), &entries, &files, limit);
-        let words = made.arguments.words().iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
+        let words = made.arguments.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
         (words.join(" "), made)
     }
 
@@ -173,10 +173,10 @@ mod tests {
              --padding 4096 --kernel-name-exclude kns=evo_"
         );
         assert_eq!(
-            made.arguments.left_out(),
+            made.arguments.left_out,
             ["--report-api-errors", "--check-warpgroup-mma", "--check-bulk-copy"]
         );
-        assert!(made.arguments.lacking().is_empty() && made.notes.is_empty());
+        assert!(made.arguments.lacking.is_empty() && made.notes.is_empty());
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         let ports = [0, 1, 3].map(|place| {
             let (words, made) =
                 line_at(place, SanitizerCheck::Memcheck, &[OPTIONS, &["--port"]].concat(), "scale");
-            assert!(!made.arguments.left_out().iter().any(|option| option == "--port"));
+            assert!(!made.arguments.left_out.iter().any(|option| option == "--port"));
             let mut words = words.split(' ');
             words.find(|word| *word == "--port").and_then(|_| words.next()).map(String::from)
         });
@@ -196,7 +196,7 @@ mod tests {
         for option in ["--xml", "--save", "--log-file", "--error-exitcode", "--tool"] {
             let known: Vec<&str> = OPTIONS.iter().copied().filter(|own| *own != option).collect();
             let (_, made) = line_at(0, SanitizerCheck::Synccheck, &known, "scale");
-            assert_eq!(made.arguments.lacking(), [option]);
+            assert_eq!(made.arguments.lacking, [option]);
         }
     }
 

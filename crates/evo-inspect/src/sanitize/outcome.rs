@@ -13,7 +13,7 @@ use serde_json::json;
 use super::arguments::FOUND;
 use super::finding::{RaceOver, SanitizerFinding, race_over};
 use super::log::SanitizerLog;
-use super::records::{RecordList, RecordsError};
+use super::records::RecordList;
 use crate::tool::{ToolFailure, ToolState, quoted_end};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
@@ -93,7 +93,7 @@ pub struct SanitizerEvidence<'a> {
     /// How the tool ended by itself; absent if it was killed at its deadline.
     pub status: Option<ExitStatus>,
     pub log: Result<SanitizerLog, String>,
-    pub records: Result<RecordList, RecordsError>,
+    pub records: Result<RecordList, String>,
     /// The worker's own answer: kernels launched on each problem.
     pub launched: &'a Result<Vec<u64>, LaneError>,
     /// What that must be.

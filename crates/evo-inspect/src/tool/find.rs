@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
-use super::answer::{ToolFailure, ToolState};
 use super::kind::ToolKind;
+use super::run::{ToolFailure, ToolState};
 use evo_compile::locate::{python_sites, usual_toolkits};
 use evo_compile::toolbox::Toolbox;
 
