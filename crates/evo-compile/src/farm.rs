@@ -30,7 +30,6 @@ use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
 use super::{cache, cache_size, diagnose, host_half, includes};
 
-/// Called with a source's outcome, from a thread of the farm.
 pub type OnDone = Box<dyn FnOnce(CompileOutcome) + Send>;
 
 /// The pool. Dropping it kills and reaps every worker; what is still queued is not answered.
@@ -124,7 +123,6 @@ impl CompileFarm {
         self.shared.wake.notify_one();
     }
 
-    /// Answers once for all sources of a configuration.
     pub fn submit_all(
         &self,
         sources: Vec<KernelSource>,
@@ -215,7 +213,6 @@ impl FarmShared {
         !queue.stop && queue.work[lane] == LaneWork::Working
     }
 
-    /// Whether the outcome of the lane's source is still wanted.
     fn finish(&self, lane: usize) -> bool {
         let mut queue = self.lock();
         let work = std::mem::take(&mut queue.work[lane]);
@@ -470,16 +467,7 @@ mod tests {
     }
 
     fn binary(word: &str) -> Binary {
-        Binary {
-            hash: ContentHash::of(word.as_bytes()),
-            code_hash: ContentHash::of(word.as_bytes()),
-            path: word.into(),
-            resources: Vec::new(),
-            toolchain: String::new(),
-            compile_ms: 0.0,
-            cached: false,
-            log: String::new(),
-        }
+        Binary { path: word.into(), ..Binary::default() }
     }
 
     #[test]

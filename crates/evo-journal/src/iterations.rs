@@ -55,7 +55,7 @@ pub struct Iteration {
 }
 
 /// Enough to build the candidate again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IterationCandidate {
     pub configuration: Configuration,
     pub configuration_hash: ContentHash,
@@ -276,7 +276,6 @@ mod tests {
     use super::*;
 
     fn iteration() -> Iteration {
-        let configuration = Configuration::new(Vec::new());
         Iteration {
             format: FORMAT,
             number: 0,
@@ -284,14 +283,7 @@ mod tests {
             kernel: "k".into(),
             space: "k.toml".into(),
             device: "d".into(),
-            candidate: IterationCandidate {
-                configuration_hash: configuration.hash(),
-                configuration,
-                source_hash: None,
-                code_hash: None,
-                source: Some("text".into()),
-                launch: None,
-            },
+            candidate: IterationCandidate { source: Some("text".into()), ..IterationCandidate::default() },
             against: "@baseline".into(),
             parent: None,
             hypothesis: None,

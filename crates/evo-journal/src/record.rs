@@ -61,7 +61,7 @@ pub enum JournalRecord {
     End(Box<RunEnd>),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StudyHeader {
     pub format: u32,
     /// Version of the verdict list.

@@ -130,6 +130,12 @@ impl From<Configuration> for serde_json::Map<String, serde_json::Value> {
 #[schemars(extend("pattern" = "^[0-9a-f]{32}$"))]
 pub struct ContentHash(Arc<str>);
 
+impl Default for ContentHash {
+    fn default() -> ContentHash {
+        ContentHash::of(b"")
+    }
+}
+
 impl ContentHash {
     pub fn of(bytes: &[u8]) -> ContentHash {
         ContentHash(Arc::from(&blake3::hash(bytes).to_hex().as_str()[..32]))
