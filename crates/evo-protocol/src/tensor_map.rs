@@ -78,7 +78,6 @@ pub enum OutsideFill {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenRule {
-    /// Which list, and where in it.
     pub part: MapPart,
     pub message: String,
 }
@@ -165,7 +164,6 @@ impl TensorMap {
     }
 }
 
-/// Rules with whether they hold.
 fn first_broken(rules: impl IntoIterator<Item = (bool, MapPart, String)>) -> Result<(), BrokenRule> {
     let broken = rules.into_iter().find(|(holds, ..)| !holds);
     broken.map_or(Ok(()), |(_, part, message)| Err(BrokenRule { part, message }))

@@ -138,7 +138,6 @@ fn blank(out: &mut [u8], lines: &SourceLines<'_>, bytes: Range<usize>) {
 struct Halves<'a> {
     lines: SourceLines<'a>,
     items: Vec<SourceItem>,
-    /// Where a declaration begins that does not end.
     open: Option<usize>,
     /// What the words of a macro's text are, for all of its definitions.
     macros: HashMap<&'a str, Vec<&'a str>>,
