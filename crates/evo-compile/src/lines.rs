@@ -60,7 +60,6 @@ impl<'a> SourceLines<'a> {
         self.tokens.get(at).is_some_and(|token| token.kind == CudaTokenKind::Word)
     }
 
-    /// The token that closes the parenthesis at `open`.
     pub fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0;
         (open..self.tokens.len()).find(|at| {
@@ -133,7 +132,6 @@ pub fn included<'a>(text: &'a str, directive: &DirectiveLine) -> Option<NamedFil
     Some(NamedFile::of(behind))
 }
 
-/// Every file that a directive includes or asks for.
 pub fn named_files<'a>(text: &'a str, directive: &DirectiveLine) -> Vec<NamedFile<'a>> {
     let line = &text[directive.range.clone()];
     let questions = QUESTIONS.iter().flat_map(|word| line.match_indices(word));

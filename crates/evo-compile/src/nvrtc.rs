@@ -36,7 +36,6 @@ const SUCCESS: Status = 0;
 const OUT_OF_MEMORY: Status = 1;
 const COMPILATION: Status = 6;
 
-/// Makes the assembler report what every kernel uses.
 const VERBOSE: &CStr = c"--ptxas-options=-v";
 
 /// Lets a tool name the line of an instruction. It leaves the code alone, so every build has it: what a tool looks at
@@ -102,7 +101,6 @@ pub struct Nvrtc {
     /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
     /// folders link to.
     beside: Vec<PathBuf>,
-    /// Whether sources open include folders only.
     pub is_confined: bool,
     pub(super) fingerprint: ContentHash,
     // Unloaded last.

@@ -13,7 +13,6 @@ pub const WARP: u64 = 32;
 const REGISTER_UNIT: u64 = 256;
 const PARTITIONS: u64 = 4;
 
-/// As they are given.
 pub fn registers_of_warp(registers_per_thread: u64) -> u64 {
     (registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT)
 }

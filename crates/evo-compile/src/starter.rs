@@ -33,7 +33,6 @@ fn niceness(kind: DeviceKind) -> i32 {
     }
 }
 
-/// An answer has what a compiler says, and what each kernel uses.
 const ANSWER_MAX: usize = 4 << 20;
 
 pub struct CompileProcess {

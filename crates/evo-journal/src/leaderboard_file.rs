@@ -17,7 +17,6 @@ const BOARD: &str = "leaderboard.json";
 pub struct Merged {
     pub path: PathBuf,
     pub placements: Vec<Succession>,
-    /// Where an unreadable older file went.
     pub put_aside: Option<PathBuf>,
 }
 

@@ -146,7 +146,6 @@ fn loss<R: AsRef<[f64]>>(factors: &[R], members: &[usize]) -> f64 {
 
 struct CoverSearch<'a, R> {
     factors: &'a [R],
-    /// By problem.
     suitable: Vec<Vec<usize>>,
     steps: u64,
     best: Option<(f64, Vec<usize>)>,
@@ -204,7 +203,6 @@ struct SizeBound {
 struct SizeStep {
     /// An expression over sizes; the last step has none.
     when: Option<String>,
-    /// The same.
     bounds: Vec<SizeBound>,
     member: usize,
 }

@@ -37,7 +37,6 @@ pub struct Collection<'a> {
     pub job: &'a Job,
     pub plan: &'a ProblemPlan,
     pub wanted: &'a [WantedMetric],
-    /// An empty folder for the report and the profiler's messages.
     pub folder: &'a Path,
     pub limit: Duration,
 }

@@ -26,7 +26,6 @@ pub struct KnownSources<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownFacts {
-    /// Position of the main launch in the plan.
     pub launch: usize,
     pub ctas: u64,
     /// Blocks over those that are resident on the whole device at once.

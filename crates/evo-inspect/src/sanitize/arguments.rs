@@ -44,7 +44,6 @@ impl SanitizerFiles {
 pub struct SanitizerCommand {
     /// They end before the program that the tool starts.
     pub arguments: ToolArguments,
-    /// Why something is not as usual; empty where all is.
     pub notes: Vec<String>,
 }
 

@@ -19,7 +19,6 @@ use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 
-/// Why races over flags are left open.
 const LATE: &str = "no time was left for the host device, which knows flags";
 
 #[derive(Clone, Debug)]
@@ -38,7 +37,6 @@ pub struct SanitizerOutcome {
     /// atomic or ordered), which racecheck does not know.
     pub has_flags: bool,
     pub launches: u64,
-    /// Options that this version lacks, and whatever else is not as usual.
     pub notes: Vec<String>,
     pub elapsed: Duration,
 }
@@ -94,9 +92,7 @@ pub struct SanitizerEvidence<'a> {
     pub status: Option<ExitStatus>,
     pub log: Result<SanitizerLog, String>,
     pub records: Result<RecordList, String>,
-    /// The worker's own answer: kernels launched on each problem.
     pub launched: &'a Result<Vec<u64>, LaneError>,
-    /// What that must be.
     pub expected: &'a [u64],
     pub buffers: &'a [BufferSpan],
     /// Lines, as `k.cu:6`, whose accesses to shared memory are all volatile, atomic or ordered.
@@ -144,7 +140,6 @@ impl SanitizerEvidence<'_> {
         }
     }
 
-    /// Errors and warnings, as the tool's log counts them.
     fn summary(&self) -> Option<(u64, u64)> {
         let log = self.log.as_ref().ok()?;
         match self.check {

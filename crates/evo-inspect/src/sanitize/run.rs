@@ -26,7 +26,6 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SanitizeOrder<'a> {
-    /// The device; its worker's command is the one that the tool gets.
     pub options: &'a LaneOptions,
     pub job: &'a Job,
     pub plans: &'a [ProblemPlan],

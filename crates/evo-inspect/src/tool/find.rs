@@ -18,7 +18,6 @@ use evo_compile::toolbox::Toolbox;
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolPlaces {
-    /// Variables that name a tool, with their values.
     pub named: Vec<(ToolKind, PathBuf)>,
     pub path: Vec<PathBuf>,
     pub toolkits: Vec<PathBuf>,

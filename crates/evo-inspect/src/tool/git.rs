@@ -13,9 +13,7 @@ pub const GIT_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitState {
-    /// Of `HEAD`.
     pub commit: Option<String>,
-    /// Whether tracked files differ from it.
     pub is_dirty: Option<bool>,
 }
 

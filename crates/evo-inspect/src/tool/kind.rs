@@ -19,7 +19,6 @@ words! {
     }
 }
 
-/// What evo knows of a program, beside its name.
 #[derive(Default)]
 pub(super) struct ToolRow {
     variable: Option<&'static str>,

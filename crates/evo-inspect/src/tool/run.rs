@@ -106,7 +106,6 @@ pub fn run_under(
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolArguments {
-    /// The options that the tool has.
     known: BTreeSet<String>,
     pub words: Vec<OsString>,
     pub left_out: Vec<String>,
