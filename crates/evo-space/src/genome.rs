@@ -126,15 +126,9 @@ impl From<Configuration> for serde_json::Map<String, serde_json::Value> {
 }
 
 /// The first 128 bits of a BLAKE3 hash.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("pattern" = "^[0-9a-f]{32}$"))]
 pub struct ContentHash(Arc<str>);
-
-impl Default for ContentHash {
-    fn default() -> ContentHash {
-        ContentHash::of(b"")
-    }
-}
 
 impl ContentHash {
     pub fn of(bytes: &[u8]) -> ContentHash {

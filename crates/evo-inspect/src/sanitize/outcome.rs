@@ -151,7 +151,7 @@ impl SanitizerEvidence<'_> {
         }
     }
 
-    /// Why nothing that was found is no answer: the tool did not do its work, or contradicts itself, or had not every
+    /// Why finding nothing says nothing: the tool did not do its work, or contradicts itself, or had not every
     /// launch to look at.
     fn obstacle(&self) -> Option<ToolFailure> {
         let failed = |state, text: String| {
