@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::binary::Binary;
 use crate::check::CheckSet;
 use crate::device::DeviceError;
-use crate::plan::ProblemPlan;
+use crate::plan::{Dictionary, ProblemPlan};
 use crate::specialization::Specialization;
 use crate::verdict::VerdictKind;
 
@@ -116,6 +116,8 @@ pub struct CheckPlan {
     pub seeds: u32,
     /// Input families by name; all where empty.
     pub families: Vec<String>,
+    #[serde(default)]
+    pub dictionary: Dictionary,
     /// Whether equal inputs must give equal bits.
     pub deterministic: bool,
     /// How often the repeatability gate repeats a problem.

@@ -45,10 +45,21 @@ pub struct ProblemPlan {
     /// Launches of the task's own that derive inputs from inputs, in the binary that the task prepares with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare_launches: Vec<LaunchPlan>,
+    /// Values for inputs that are drawn from it. Where a case asks for them, the worker fills it in from the check's plan.
+    #[serde(skip)]
+    pub dictionary: Dictionary,
     /// Floating-point operations of one call.
     pub flops: Option<f64>,
     /// Compulsory bytes of one call.
     pub bytes: Option<f64>,
+}
+
+/// Numbers on which the candidate or its reference may depend: those that their texts name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dictionary {
+    /// As the text has them, without a sign.
+    pub integers: Vec<u64>,
+    pub floats: Vec<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

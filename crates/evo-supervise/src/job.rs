@@ -220,6 +220,7 @@ pub mod example {
     use evo_protocol::check::CheckSet;
     use evo_protocol::device::Telemetry;
     use evo_protocol::measurement::{StopRule, TimingMode};
+    use evo_protocol::plan::Dictionary;
     use evo_protocol::worker::CandidateBuild;
     use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
     use evo_space::genome::ContentHash;
@@ -262,6 +263,7 @@ pub mod example {
             seed: 1,
             seeds: 3,
             families: Vec::new(),
+            dictionary: Dictionary::default(),
             deterministic: true,
             repeats: 10,
             allow_state: false,

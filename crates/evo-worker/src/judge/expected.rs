@@ -435,6 +435,9 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
             text.push_str(&format!("without {}\n", own.as_str()));
         }
     }
+    if case.family == Family::Named {
+        text.push_str(&format!("{:?}\n", plan.dictionary));
+    }
     text.push_str(&format!("{} {} {}", check.seed, case.seed_index, case.family.as_str()));
     ContentHash::of(text.as_bytes())
 }

@@ -45,6 +45,10 @@ words! {
         /// Every tensor has a family of its own, and one of several is zero: what a product, a mask or a scale hides while
         /// all tensors are of one kind.
         Mixed = "mixed",
+        /// Numbers that the candidate or its reference names, their neighbors and their multiples, among plain ones.
+        Named = "named",
+        /// Zeros but at the ends of vectors, tiles and halves: what a sum leaves out there is a large share of it.
+        Borders = "borders",
     }
 }
 
@@ -99,7 +103,16 @@ impl Family {
             Family::Spread => row(GateCheck::InputsSpread, All, never, &[36.0, 18.0, 8.0, 3.0]),
             // Of the tensors that are large.
             Family::Mixed => row(GateCheck::InputsMixed, All, always, &[30.0, 8.0, 2.0]),
+            Family::Named => row(GateCheck::InputsNamed, All, always, &[1.0]),
+            Family::Borders => {
+                row(GateCheck::InputsBorders, All, |low, high| low <= 0.0 && high > 0.0, &[1.0, 0.1, 0.01])
+            }
         }
+    }
+
+    /// Few kernels are wrong at these alone, so variants that do not win are not asked.
+    pub(super) fn is_for_finalists(self) -> bool {
+        matches!(self, Family::Named | Family::Borders)
     }
 
     pub fn parse(name: &str) -> Option<Family> {

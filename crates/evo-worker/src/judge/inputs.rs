@@ -8,7 +8,7 @@
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Dictionary, Fill, ProblemPlan, Role};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -126,6 +126,9 @@ pub(super) struct FillRule {
     pub(super) nearly: bool,
     /// Between -1 and 1; the same for all buffers of a case.
     decade: f64,
+    dictionary: Dictionary,
+    /// Where special values of two inputs of one size meet in every pair, and which of both inputs this is.
+    pairs: Option<(usize, usize)>,
 }
 
 /// In half of the ramps one element of so many stands elsewhere.
@@ -207,6 +210,8 @@ impl FillRule {
             at_one_end: draw.index % 4 == AT_ONE_END,
             at_upper_end: draw.index % 8 == AT_UPPER_END,
             together: together(draw),
+            dictionary: if family == Family::Named { plan.dictionary.clone() } else { Dictionary::default() },
+            pairs: if family == Family::Special { pairs(plan, buffer, draw) } else { None },
             nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
         })
     }
@@ -226,6 +231,9 @@ impl FillRule {
         store(&values, self.dtype, out);
         if self.family == Family::Special && self.dtype == DType::F32 {
             vary_nans(out, self.rows as usize);
+        }
+        if self.family == Family::Named {
+            self.name(&mut source, out);
         }
     }
 
@@ -255,7 +263,8 @@ impl FillRule {
             }
             (Family::Ramp, _) => self.ramp(start, length),
             (Family::Spikes, shape) => self.spikes(source, shape, start, length),
-            (Family::Normal, shape) => base(source, shape, self.dtype, length),
+            (Family::Borders, shape) => self.borders(shape, start, length),
+            (Family::Normal | Family::Named, shape) => base(source, shape, self.dtype, length),
             (Family::Large | Family::Small, shape) => {
                 let mut values = base(source, shape, self.dtype, length);
                 values.iter_mut().for_each(|value| *value *= self.magnitude);
@@ -346,6 +355,67 @@ impl FillRule {
             *own = self.whole(shape.ends(self.dtype).1);
         }
         values
+    }
+
+    /// Zeros but in the columns at borders; in the second kind in the rows there. All are positive, so that nothing cancels.
+    fn borders(&self, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
+        let high = if self.declared { shape.ends(self.dtype).1 } else { 2.0 * shape.size() * self.magnitude };
+        let rows = self.count / self.row;
+        let at = |index: usize| {
+            let (place, places) = match self.second && rows > 1 {
+                true => (index / self.row, rows),
+                false => (index % self.row, self.row),
+            };
+            let part =
+                if place + 1 == places { 1.0 } else { 0.5 + 0.5 * unit(mixed(index, self.rows) as u32) };
+            if is_border(place, places) {
+                self.whole(high * part).max(self.whole(high.min(1.0)))
+            } else {
+                0.0
+            }
+        };
+        (start..start + length).map(at).collect()
+    }
+
+    /// Puts numbers of the dictionary in the place of every fourth element, where the type and the declared range hold them.
+    fn name(&self, source: &mut ChaCha8Rng, out: &mut [u8]) {
+        let size = self.dtype.bytes() as usize;
+        for element in out.chunks_exact_mut(size) {
+            let (which, how) = (source.next_u64() as usize, source.next_u32());
+            if how % 4 != 0 {
+                continue;
+            }
+            if self.dtype.is_float() {
+                let value = named_float(&self.dictionary, which, how >> 2).filter(|value| self.holds(*value));
+                if let Some(value) = value {
+                    element.copy_from_slice(&element::narrow(&[value], self.dtype));
+                }
+            } else if let Some(value) = named_integer(&self.dictionary.integers, which, how >> 2)
+                && self.holds_integer(value)
+            {
+                element.copy_from_slice(&value.to_le_bytes()[..size]);
+            }
+        }
+    }
+
+    /// Floats as large as those of the family `Large` at most: what overflows there says nothing about a number.
+    fn holds(&self, value: f64) -> bool {
+        match self.shape {
+            Distribution::Flat { low, high, .. } if self.declared => (low..high).contains(&value),
+            shape => value.abs() <= NAMED_MOST * shape.size(),
+        }
+    }
+
+    fn holds_integer(&self, value: i128) -> bool {
+        let bits = 8 * self.dtype.bytes() as u32;
+        let is_signed = integer_range(self.dtype).0 < 0.0;
+        let (low, high) = match is_signed {
+            true => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
+            false => (0, (1 << bits) - 1),
+        };
+        let in_type = (low..=high).contains(&value);
+        let is_plain = !self.declared || self.shape.ends(self.dtype).0 <= value as f64;
+        in_type && is_plain && (!self.declared || value as f64 <= self.shape.ends(self.dtype).1)
     }
 
     /// Which element of a ramp stands in a place: in the second kind a few have changed places, in half of these draws
@@ -456,7 +526,8 @@ impl FillRule {
         for (offset, value) in values.iter_mut().enumerate() {
             let dice = source.next_u32();
             if self.family == Family::Special
-                && let Some(special) = self.at_border(start + offset, dice)
+                && let Some(special) =
+                    self.paired(start + offset).or_else(|| self.at_border(start + offset, dice))
             {
                 *value = special;
                 continue;
@@ -474,6 +545,13 @@ impl FillRule {
                 _ => f64::NAN,
             };
         }
+    }
+
+    /// A value of the pair that meets at this element: zero beside infinity is a product of its own.
+    fn paired(&self, index: usize) -> Option<f64> {
+        let (start, input) = self.pairs?;
+        let pair = index.checked_sub(start).filter(|pair| *pair < PAIRED.len() * PAIRED.len())?;
+        Some(PAIRED[if input == 0 { pair % PAIRED.len() } else { pair / PAIRED.len() }])
     }
 
     /// Special values where kernels begin and end: NaN in the first or the last place of some rows, zeros with a sign
@@ -557,6 +635,52 @@ impl FillRule {
             element.copy_from_slice(&value.to_le_bytes()[..size]);
         }
     }
+}
+
+const PAIRED: [f64; 5] = [0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0];
+
+fn pairs(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Option<(usize, usize)> {
+    let alike = |own: &&BufferPlan| varies_in(own, Family::Special) && own.elements() == buffer.elements();
+    let mut inputs = plan.buffers.iter().filter(alike);
+    let input = inputs.clone().take(2).position(|own| own.name == buffer.name)?;
+    inputs.nth(1)?;
+    // A small tensor would hold little else.
+    let places = (buffer.elements() as usize).checked_sub(16 * PAIRED.len() * PAIRED.len())?;
+    let mut dice = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
+    dice.set_stream(4);
+    Some((dice.next_u64() as usize % (places + 1), input))
+}
+
+/// Times the scale of plain inputs.
+const NAMED_MOST: f64 = 128.0;
+
+/// A number of the dictionary as it stands, its neighbors, or a multiple of it or of a neighbor of a multiple.
+fn named_integer(numbers: &[u64], which: usize, how: u32) -> Option<i128> {
+    let number = i128::from(*numbers.get(which % numbers.len().max(1))?);
+    let factor = if how & 1 == 0 { 1 } else { 2 + i128::from(how >> 8 & 63) };
+    let value = number * factor + [0, 0, 1, -1][(how >> 1 & 3) as usize];
+    Some(if how >> 3 & 7 == 0 { -value } else { value })
+}
+
+fn named_float(dictionary: &Dictionary, which: usize, how: u32) -> Option<f64> {
+    let (floats, integers) = (&dictionary.floats, &dictionary.integers);
+    let at = which % (floats.len() + integers.len()).max(1);
+    let number =
+        floats.get(at).copied().or_else(|| integers.get(at - floats.len()).map(|own| *own as f64))?;
+    let factor =
+        [1.0, 1.0, 1.0 + 2f64.powi(-20), 1.0 - 2f64.powi(-20), 2.0, 3.0, 0.5, -1.0][(how & 7) as usize];
+    Some(if how >> 3 & 1 == 1 { -number * factor } else { number * factor })
+}
+
+/// Whether an element lies at an end of a vector, a tile or a part: next to a power of two, a quarter or the last.
+fn is_border(place: usize, places: usize) -> bool {
+    let near = |border: usize| place.abs_diff(border) <= 1;
+    let power = |place: usize| place.is_power_of_two();
+    place < 2
+        || power(place)
+        || power(place + 1)
+        || power(place - 1)
+        || (1..=4).any(|quarter| near(quarter * places / 4))
 }
 
 /// With fewer rows nothing would be left of some columns.

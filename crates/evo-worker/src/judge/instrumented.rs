@@ -28,8 +28,10 @@ use super::{shapes, wrong};
 const ELEMENTS_MAX: u64 = 1 << 23;
 const BYTES_MAX: u64 = 1 << 25;
 /// One run may take this many accesses and this long.
-const ACCESSES_MAX: u64 = 40_000_000;
-const TIME_MAX: Duration = Duration::from_secs(4);
+const WHOLE: (u64, Duration) = (40_000_000, Duration::from_secs(4));
+/// The least of those that are too large is watched for as long: a kernel may take another path there.
+const IN_PART: (u64, Duration) = (3_000_000, Duration::from_secs(1));
+const BYTES_IN_PART: u64 = 1 << 30;
 /// No case begins later than this after the first one, but for the smallest, which a busy machine delays.
 const TIME_OF_ALL: Duration = Duration::from_secs(12);
 const CASES_MIN: usize = 8;
@@ -165,14 +167,19 @@ fn run_all(
     cases.sort_by_key(Case::elements);
     let mut found = WatchedCases::default();
     let began = Instant::now();
+    let mut in_part = false;
     for (number, case) in cases.into_iter().enumerate() {
         let bytes: u64 = case.plan.buffers.iter().map(|buffer| buffer.bytes()).sum();
         let is_large = case.elements() > ELEMENTS_MAX || bytes > BYTES_MAX;
-        if is_large || (number >= CASES_MIN && began.elapsed() > TIME_OF_ALL) {
+        let data = case.plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch);
+        let has_path = data.map(|buffer| buffer.elements()).sum::<u64>() > ELEMENTS_MAX;
+        let first_large = has_path && bytes <= BYTES_IN_PART && !std::mem::replace(&mut in_part, true);
+        if !first_large && (is_large || (number >= CASES_MIN && began.elapsed() > TIME_OF_ALL)) {
             found.skipped += 1;
             continue;
         }
-        match run_case(judge, slot, &case, phase, &mut found) {
+        let limits = if is_large { IN_PART } else { WHOLE };
+        match run_case(judge, slot, &case, limits, phase, &mut found) {
             Ok(None) => {}
             Ok(Some(verdict)) => {
                 answer.refuse(verdict);
@@ -209,12 +216,14 @@ fn run_case(
     judge: &mut Judge,
     slot: u8,
     case: &Case,
+    limits: (u64, Duration),
     phase: &mut PhaseSink<'_>,
     found: &mut WatchedCases,
 ) -> Result<Option<Verdict>, Unable> {
     let loaded = judge.slot(slot)?;
     let check = &loaded.candidate.check;
     let (deterministic, checks) = (check.deterministic, check.checks);
+    let dictionary = check.dictionary.clone();
     // Moments that the source cannot know.
     let secret = check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let Some(module) = loaded.build_for(&case.plan)?.instrumented.module else {
@@ -227,7 +236,7 @@ fn run_case(
     let mut runs = RUNS.to_vec();
     while let Some(mut setting) = (!runs.is_empty()).then(|| runs.remove(0)) {
         setting.order ^= secret;
-        let report = run_once(bench, setting)?;
+        let report = run_once(bench, setting, limits)?;
         found.runs += 1;
         found.accesses += report.accesses;
         for note in report.notes {
@@ -236,6 +245,9 @@ fn run_case(
             if matters && unwritten.is_none() {
                 unwritten = Some(note.clone());
                 runs.extend(MORE_RUNS);
+                let named = dictionary.integers.iter().map(|number| *number as u32);
+                let named = named.chain(dictionary.floats.iter().map(|number| (*number as f32).to_bits()));
+                runs.extend(named.map(|residue| WatchSetting { residue, ..MORE_RUNS[0] }));
             }
             keep(&mut found.notes, note);
         }
@@ -276,7 +288,11 @@ fn keep(notes: &mut Vec<AccessNote>, note: AccessNote) {
     }
 }
 
-fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport, Unable> {
+fn run_once(
+    bench: &mut Bench<'_>,
+    setting: WatchSetting,
+    (accesses_max, time_max): (u64, Duration),
+) -> Result<WatchReport, Unable> {
     let WatchSetting { order, turns, residue, outputs } = setting;
     // Workspace that begins with a constant too: a run that was given up leaves a counter half-way.
     bench.fill(outputs)?;
@@ -303,8 +319,7 @@ fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport,
         residue: Some(residue),
         ..RunConditions::default()
     })?;
-    let (buffers, accesses_max, time_max) = (buffers.collect(), ACCESSES_MAX, TIME_MAX);
-    let watch = Watch { buffers, order, turns, residue, accesses_max, time_max };
+    let watch = Watch { buffers: buffers.collect(), order, turns, residue, accesses_max, time_max };
     let name = format!("{} instrumented", prepared.case.name());
     (bench.phase)(Phase::Launched, &name);
     prepared.fill_variables(device)?;

@@ -66,7 +66,16 @@ pub(super) fn check(
         walk.found.report.evidence.insert("further_shapes", seen);
     } else {
         let cases = case::cases(&check, &fitting, depth, explored)?;
-        walk.through(judge, slot, Questions::Of(depth), cases, phase)?;
+        let began = Instant::now();
+        let count = walk.through(judge, slot, Questions::Of(depth), cases, phase)?;
+        // Where a single case takes seconds, nobody waits for twenty more.
+        let is_quick = began.elapsed() < deep::AT_SIZE * deep::series(&check) * count.max(1);
+        let judged = check.checks.include(GateCheck::FamiliesAtSize);
+        if gate == Gate::FullShapes && depth == Depth::Deep && is_quick && judged {
+            let cases = deep::at_size(&check, &fitting, &judge.slot(slot)?.history)?;
+            let seen = walk.through(judge, slot, Questions::InPassing { runs: 1 }, cases, phase)?;
+            walk.found.report.evidence.insert("families_at_size", seen);
+        }
     }
     let judged = check.checks.include(GateCheck::FurtherSeeds);
     if judged && (passing || (depth == Depth::Deep && !met_small)) {

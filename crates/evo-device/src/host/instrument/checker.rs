@@ -187,6 +187,8 @@ impl AccessChecker {
         self.settle();
         self.regions.remove_heap(address);
         if bytes > 0 {
+            // SAFETY: the block was allocated just now, and its kernel has not got it yet.
+            unsafe { pattern::fill(address, bytes, self.options.residue) };
             self.order.forget(address, bytes);
             self.regions.add(Region::new(RegionKind::Heap, "a block of the device heap", address, bytes));
         }

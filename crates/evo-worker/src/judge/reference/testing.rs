@@ -22,6 +22,7 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         seed: 1,
         seeds: 2,
         families: vec![],
+        dictionary: Default::default(),
         deterministic: true,
         repeats: 4,
         allow_state: false,
@@ -70,6 +71,7 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         reference_sizes: vec![],
         reference_parameters: Default::default(),
         literals: vec![],
+        dictionary: Default::default(),
         flops: None,
         bytes: None,
     }
