@@ -14,8 +14,8 @@ use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
 use crate::peer::ClaimedTime;
 use crate::report::judged::{are_few, blocks};
+use crate::timing::paired;
 use crate::timing::stats::{bootstrap_interval, median, quantile, sorted};
-use crate::timing::{noise, paired};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockSeries {
@@ -124,7 +124,7 @@ fn noise_floor(cells: &[(&Implementation, &BenchCell)], context: &FigureContext<
     let echoed =
         series.filter(|series| !series.echoes_ns.is_empty()).max_by_key(|own| own.echoes_ns.len())?;
     let ratios = log_ratios(&echoed.echoes_ns, &echoed.medians_ns);
-    Some(noise::floor(vec![ratios], context.seed).floor).filter(|floor| floor.is_finite())
+    Some(paired::noise_floor(vec![ratios], context.seed).floor).filter(|floor| floor.is_finite())
 }
 
 fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {

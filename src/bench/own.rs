@@ -19,7 +19,7 @@ use crate::engine::prepared::PreparedKernel;
 use crate::engine::prepared::{self, BuiltCode};
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
-use crate::supervise::job::{Job, Judgement, Standing, TinyNotes};
+use crate::supervise::job::{Job, JobReach, Judgement, Standing, TinyNotes};
 use crate::supervise::lane::Lane;
 
 /// What ends a run before its end, beside a compiler that does not work.
@@ -157,12 +157,13 @@ impl LoadableCandidate {
             cell.refuse(RowStatus::Fail, why.clone());
             return Ok(());
         }
-        let mut job = Job { checked: vec![plan], timed: Vec::new(), deep, ..self.job.clone() };
+        let reach = if deep { JobReach::Deep } else { JobReach::Whole };
+        let mut job = Job { checked: vec![plan], timed: Vec::new(), reach, ..self.job.clone() };
         if self.has_tiny {
             let absent = "small shapes were judged with an earlier shape".to_string();
             let tiny_notes = TinyNotes { absent, ..TinyNotes::default() };
             let (tiny, several, drawn) = Default::default();
-            job = Job { tiny, several, drawn, tiny_notes, deep: false, ..job };
+            job = Job { tiny, several, drawn, tiny_notes, reach: JobReach::Whole, ..job };
         }
         let Judgement { verdict, gates, lost, .. } = lane.evaluate(&job, &Standing::default());
         let state = |gate: Gate| gates.iter().find(|own| own.gate == gate).map(|own| own.state);

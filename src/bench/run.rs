@@ -25,8 +25,8 @@ use super::shapes::BenchShape;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::peer::{self, ForeignProblem, PeerProblem, PeerSeat};
 use crate::report::judged::blocks;
-use crate::supervise::blocks::BlockWorker;
 use crate::supervise::lane::{Lane, LaneError};
+use crate::supervise::solo::BlockWorker;
 use crate::timing::stats::median;
 use crate::worker::judge::honesty;
 
@@ -375,7 +375,7 @@ impl BenchRunner<'_, '_> {
     ) -> Result<(ScratchFolder, Vec<Place>), Stop> {
         let folder = self.scratch.folder()?;
         self.ask_carrier("its inputs could not be written", |carrier| {
-            carrier.hand_out(plan, seed_index, folder.path())
+            carrier.hand_out(plan, seed_index, folder.path(), false)
         })?;
         let place = folder.path().join("outputs");
         fs::create_dir_all(&place)?;

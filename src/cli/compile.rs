@@ -627,8 +627,7 @@ mod columns_tests {
             resources: vec![resources],
             toolchain: "nvrtc 13.0".to_string(),
             compile_ms: 40.0,
-            cached: false,
-            log: String::new(),
+            ..Binary::default()
         });
         let (constants, binaries) = (Specialization::default(), Vec::from_iter(binary));
         let plans = [plan(1024, 128), plan(65_536, 64)];

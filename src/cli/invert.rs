@@ -260,7 +260,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let problems = session::problems(&kernel, setup.choice.kind, self.problems)?;
         let recipe = session::recipe(&kernel, &problems, setup, lane.info(), *seed)?;
         // The gates alone: the comparison times it.
-        let depth = JobDepth { deep: false, reach: JobReach::Whole, is_timed: false };
+        let depth = JobDepth { reach: JobReach::Whole, is_timed: false };
         let point = OtherPoint { what: "a harmed variant", file, genome, configuration };
         let (judged, job) = match point.judged(&recipe, setup, lane, depth)? {
             Ok(judged) => judged,

@@ -115,13 +115,13 @@ impl Aim {
     }
 
     pub fn depth(self) -> JobDepth {
-        let depth = |deep, reach| JobDepth { deep, reach, is_timed: self != Aim::Gates };
-        match self {
-            Aim::Compile => depth(false, JobReach::Whole),
-            Aim::Tiny => depth(false, JobReach::Tiny),
-            Aim::Quick => depth(false, JobReach::Screening),
-            _ => depth(true, JobReach::Whole),
-        }
+        let reach = match self {
+            Aim::Compile => JobReach::Whole,
+            Aim::Tiny => JobReach::Tiny,
+            Aim::Quick => JobReach::Screening,
+            _ => JobReach::Deep,
+        };
+        JobDepth { reach, is_timed: self != Aim::Gates }
     }
 
     /// Refuses names of `--allow-not-run` that nothing of the command has.
@@ -144,14 +144,16 @@ impl Aim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobDepth {
-    /// Every gate at full depth, and the full measurement.
-    pub deep: bool,
     pub reach: JobReach,
     /// Otherwise the gates alone.
     pub is_timed: bool,
 }
 
 impl JobDepth {
+    fn is_deep(self) -> bool {
+        self.reach == JobReach::Deep
+    }
+
     fn of(self, job: Job) -> Job {
         let job = if self.is_timed { job } else { job.gates_only() };
         Job { reach: self.reach, ..job }
@@ -310,7 +312,7 @@ impl<'a> OpenedCandidate<'a> {
 
     pub fn judged(&mut self, aim: Aim) -> Result<Judged, CliError> {
         let depth = aim.depth();
-        let (single, job) = match self.job(depth.deep)? {
+        let (single, job) = match self.job(depth.is_deep())? {
             Err(evaluation) => (Single::refused(*evaluation), None),
             Ok((begun, _)) if aim == Aim::Compile => {
                 let later = Gate::ALL.iter().filter(|gate| **gate >= Gate::Launch);
@@ -561,7 +563,7 @@ impl OtherPoint<'_> {
             return refused(&verdict, format!("{what} is not valid: {}", verdict.message));
         }
         let compile = |prepared: &PreparedKernel| compile(setup, prepared);
-        let (begun, job) = match single::job(recipe, genome, configuration, depth.deep, compile)? {
+        let (begun, job) = match single::job(recipe, genome, configuration, depth.is_deep(), compile)? {
             Ok(begun) => begun,
             Err(own) => return refused(&own.verdict, format!("{what} is refused: {}", own.verdict.label())),
         };

@@ -82,7 +82,7 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Result<AgainstBaseline, 
     let space = &bench.file.space;
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
     let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
-    let depth = JobDepth { deep: false, reach: JobReach::Whole, is_timed: true };
+    let depth = JobDepth { reach: JobReach::Whole, is_timed: true };
     Ok(match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
         Ok((Single { evaluation, .. }, baseline)) => match evaluation.may_rank() {
             true => Ok(single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len())),

@@ -19,7 +19,7 @@ pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
     let fenced = arguments.sandbox == SandboxMode::On;
     if arguments.executor {
         room::serve(fenced)
-            .map_err(|error| CliError::harness(format!("the nursery of executors: {error}")))?;
+            .map_err(|error| CliError::harness(format!("the fork server of executors: {error}")))?;
         return Ok(ExitCode::Done);
     }
     if arguments.render {

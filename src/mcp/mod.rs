@@ -10,7 +10,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use evo_system::lock;
 use serde_json::{Map, Value, json};
 
-use crate::process::{FollowedLine, FollowedProgram};
+use crate::process::{CappedLog, Incoming, ProcessGroup, RunningChild};
 use crate::request::lines::{self, RequestLine};
 use tools::{TOOLS, Tool, ToolCommand};
 use wire::{Era, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpMessage, PARSE_ERROR, WireError};
@@ -32,6 +32,8 @@ const CALLS_MAX: usize = 16;
 const LINE_MAX: usize = 64 << 20;
 /// How often a call looks whether it is wanted any longer.
 const PULSE: Duration = Duration::from_millis(100);
+/// A command that has closed its stdout is given this long to leave by itself, so that its status is known.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// What a command gets to end in order once it is asked to: its records are whole at any moment.
 const GRACE: Duration = Duration::from_secs(5);
 /// Calls that run when stdin ends are asked to stop; this is how long the server waits for them.
@@ -184,20 +186,21 @@ impl McpServer {
     ) -> Option<Value> {
         let mut line = Command::new(&self.settings.program);
         line.args(&command.words);
-        let mut program = match FollowedProgram::start(line, LINE_MAX) {
-            Ok(program) => program,
+        let log = CappedLog::of_end(16 << 10);
+        let mut program = match RunningChild::start(line, Stdio::null(), ProcessGroup::default(), log) {
+            Ok(program) => program.with_line_max(LINE_MAX),
             Err(error) => return Some(failed(&format!("evo cannot be started: {error}"))),
         };
         let (mut object, mut stopped_at) = (None, None::<Instant>);
         loop {
-            match program.next(PULSE) {
-                FollowedLine::Line(line) => match serde_json::from_slice::<Value>(&line) {
+            match program.receive(Instant::now() + PULSE) {
+                Incoming::Line(line) => match serde_json::from_slice::<Value>(&line) {
                     Ok(value) if value.get("schema").is_some() => object = Some(value),
                     Ok(event) => progress.iter_mut().for_each(|progress| progress.hear(&event)),
                     Err(_) => {}
                 },
-                FollowedLine::Nothing => {}
-                FollowedLine::End | FollowedLine::Overlong => break,
+                Incoming::Nothing => {}
+                Incoming::End | Incoming::Overlong => break,
             }
             if stop.load(Ordering::SeqCst) && stopped_at.is_none() {
                 program.interrupt();
@@ -211,7 +214,7 @@ impl McpServer {
                 let _ = self.send(&message);
             }
         }
-        let status = program.end();
+        let status = program.end(EXIT_GRACE);
         if stop.load(Ordering::SeqCst) {
             return None;
         }

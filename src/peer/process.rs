@@ -14,7 +14,7 @@ use evo_space::text::{printable, shortened};
 
 use super::protocol::{PEER_VERSION, PeerAnswer, PeerImplementation, PeerProblem, PeerRequest};
 use crate::kernel::spec::PeerSpec;
-use crate::process::{CappedLog, Conversation, DeathCause, ProcessDeath, ProcessGroup, RunMark, signal_name};
+use crate::process::{CappedLog, Conversation, Death, DeathHow, ProcessGroup, RunMark, signal_name};
 
 /// Bytes kept of what a peer prints on stderr, and letters of it and of its reasons that are shown.
 const LOG_MAX: usize = 64 << 10;
@@ -176,7 +176,7 @@ impl PeerSeat {
 
     pub fn end(self) {
         if let Some(mut process) = self.process {
-            process.talk.shutdown(&PeerRequest::Shutdown, GRACE);
+            process.talk.end(&PeerRequest::Shutdown, GRACE);
         }
     }
 
@@ -225,13 +225,11 @@ impl PeerSeat {
         match process.talk.ask(request, patience) {
             Ok(PeerAnswer::Unable { reason }) => Err(unable(shown(&reason))),
             Ok(answer) => Ok(answer),
-            Err(ProcessDeath { cause, log, .. }) => {
-                let how = match cause {
-                    DeathCause::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
-                    DeathCause::Exit(status) => ending(status),
-                    DeathCause::Protocol { found } => {
-                        format!("it said something that is not the protocol: {found}")
-                    }
+            Err(Death { how, log, .. }) => {
+                let how = match how {
+                    DeathHow::Deadline { limit } => format!("no answer within {} s", limit.as_secs_f64()),
+                    DeathHow::Exit(status) => ending(status),
+                    found => format!("it said something that is not the protocol: {found}"),
                 };
                 Err(self.died(last_words(shown(&how), &log.text())))
             }

@@ -68,16 +68,7 @@ fn only_the_variant_that_declares_fast_mathematics_is_judged_by_it() {
     let recipe = KernelRecipe::new(kernel, DeviceLimits::of_arch("sm_90a").unwrap(), &problems, None, 1);
     let judged = |unroll: bool| {
         let prepared = recipe.prepare(&configuration(128, 1, unroll)).unwrap();
-        let binary = Binary {
-            hash: ContentHash::of(b"file"),
-            code_hash: ContentHash::of(b"code"),
-            path: "k.cubin".into(),
-            resources: Vec::new(),
-            toolchain: "nvrtc 13.0".into(),
-            compile_ms: 1.0,
-            cached: false,
-            log: String::new(),
-        };
+        let binary = Binary { path: "k.cubin".into(), ..Binary::default() };
         let (label, variant_hash) = (String::new(), ContentHash::of(b"variant"));
         let order = JobOrder { number: 1, label, variant_hash, deep: None };
         let check = recipe.job(&prepared, &vec![binary], order).unwrap().candidate.check;

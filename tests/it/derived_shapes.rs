@@ -286,7 +286,9 @@ fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     let elements = |plan: &evo_protocol::plan::ProblemPlan| -> u64 {
         plan.buffers.iter().map(|buffer| buffer.elements()).sum()
     };
-    assert!(plans.iter().all(|plan| elements(plan) <= 1 << 16));
+    assert!(plans.iter().all(|plan| elements(plan) <= 1 << 20));
+    let large = plans.iter().filter(|plan| elements(plan) > 1 << 16).count();
+    assert!((4..=plans.len() / 2).contains(&large), "{large} of {}", plans.len());
     let square = plans.iter().filter(|plan| plan.sizes["ROWS"] == plan.sizes["COLS"]).count();
     assert!((2..plans.len() / 4).contains(&square), "{square} of {}", plans.len());
     assert!((0..2).all(|flag| plans.iter().any(|plan| plan.sizes["FLAG"] == flag)));

@@ -153,7 +153,7 @@ fn variants_are_the_first_to_end_where_memory_is_used_up() {
     }
     let first: Vec<u32> = all.iter().copied().filter(|pid| score(*pid).trim() == "1000").collect();
     let workers = all.iter().filter(|pid| score(**pid) == own).count();
-    assert!(first.len() >= 2, "a nursery and its first process: {first:?} of {all:?}");
+    assert!(first.len() >= 2, "a fork server and its first process: {first:?} of {all:?}");
     assert!(workers >= 2, "this process and its worker: {all:?}");
 }
 

@@ -107,7 +107,7 @@ def look():
     let output = test_one(root);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let seen = std::fs::read_to_string(root.join("seen")).unwrap();
-    // The first question comes before any variant is loaded: what is there then is the nursery alone.
+    // The first question comes before any variant is loaded: what is there then is the fork server alone.
     let alone = seen.lines().next().unwrap();
     assert!(seen.lines().count() > 50 && alone != "0", "{seen}");
     assert!(seen.lines().all(|line| line == alone), "an executor was there: {seen}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use evo::supervise::job::Job;
 use evo::supervise::lane::LaneError;
-use evo::supervise::solo::{SoloCalls, SoloOrder, SoloRun, run_solo};
-use evo::tool::{FoundTool, ToolArguments, ToolKind, probe, wrapped_worker};
+use evo::supervise::solo::{SoloCalls, SoloOrder, SoloRun};
+use evo::tool::{FoundTool, ToolArguments, ToolKind, probe, run_under};
 use evo_space::value::Value;
 use serde_json::Value as Json;
 
@@ -36,10 +36,10 @@ fn under(script: &str, job: &Job, limit: Duration) -> SoloRun {
     let tool = fake(folder.path(), script);
     let arguments =
         ToolArguments::of(&tool).preferred("--padding", ["4096"]).demanded("--tool", ["memcheck"]);
-    assert_eq!((arguments.left_out(), arguments.lacking().len()), (&["--padding".to_string()][..], 0));
-    let command = wrapped_worker(&tool, &arguments, &own_worker()).unwrap();
+    assert_eq!((&arguments.left_out[..], arguments.lacking.len()), (&["--padding".to_string()][..], 0));
     let calls = SoloCalls { warmup: 1, calls: 3 };
-    run_solo(&options(command), &SoloOrder { job, plans: &job.tiny, calls, unguarded: false, limit }).unwrap()
+    let order = SoloOrder { job, plans: &job.tiny, calls, unguarded: false, limit };
+    run_under(&tool, &arguments, &options(own_worker()), &order).unwrap()
 }
 
 const PATIENT: Duration = Duration::from_secs(120);

@@ -10,7 +10,7 @@ use evo::supervise::job::{Job, Judgement, Standing, example};
 use evo::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
 use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::verdict::{Gate, GateState};
-use evo_protocol::worker::{BinaryRef, CandidateBuild};
+use evo_protocol::worker::{BinaryRef, CandidateBuild, Phase};
 use evo_space::genome::ContentHash;
 
 /// A lane of scripted workers and the folder in which they leave traces.
@@ -43,16 +43,11 @@ impl Stage {
 
     fn lane(&self, spare: bool) -> Result<Lane, LaneError> {
         let patient = Duration::from_secs(60);
-        let deadlines = Deadlines {
-            opening: patient,
-            loading: patient,
-            preparing: Duration::from_secs(2),
-            launched: Duration::from_millis(500),
-            checking: patient,
-            timing: patient,
-            // Looked at between phases: a request with one answer may take longer.
-            total: Duration::from_secs(3),
-        };
+        let mut deadlines = Deadlines::within(patient)
+            .with(Phase::Preparing, Duration::from_secs(2))
+            .with(Phase::Launched, Duration::from_millis(500));
+        // Looked at between phases: a request with one answer may take longer.
+        deadlines.total = Duration::from_secs(3);
         let limits = LaneLimits { deadlines: Some(deadlines), spare, ..LaneLimits::default() };
         Lane::start_with(self.options(), limits)
     }

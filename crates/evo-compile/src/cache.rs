@@ -63,15 +63,6 @@ fn own(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// For a folder that is evo's by its name: what others could read in it is closed to them.
-fn own_below(folder: &Path) -> io::Result<()> {
-    own(folder)?;
-    if fs::metadata(folder)?.mode() & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-    }
-    Ok(())
-}
-
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
@@ -82,7 +73,11 @@ impl Cache {
         let cache = Cache { root: folder.join(VERSION) };
         let prepare = || -> io::Result<()> {
             own(folder)?;
-            own_below(&cache.root)?;
+            own(&cache.root)?;
+            // This one is evo's by its name: what others could read in it is closed to them.
+            if fs::metadata(&cache.root)?.mode() & 0o077 != 0 {
+                fs::set_permissions(&cache.root, fs::Permissions::from_mode(0o700))?;
+            }
             for part in ["objects", "keys", "tmp"] {
                 fs::create_dir_all(cache.root.join(part))?;
             }
@@ -227,16 +222,7 @@ mod tests {
 
     fn binary(cache: &Cache, bytes: &[u8]) -> Binary {
         let (hash, path) = cache.store(bytes, "cubin").unwrap();
-        Binary {
-            code_hash: hash.clone(),
-            hash,
-            path,
-            resources: Vec::new(),
-            toolchain: "nvrtc 13.0".to_string(),
-            compile_ms: 40.0,
-            cached: false,
-            log: String::new(),
-        }
+        Binary { code_hash: hash.clone(), hash, path, compile_ms: 40.0, ..Binary::default() }
     }
 
     #[test]

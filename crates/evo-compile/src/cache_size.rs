@@ -91,7 +91,7 @@ impl Cache {
     fn entries(&self) -> Vec<Entry> {
         let mut found = Vec::new();
         for part in ["objects", "keys"] {
-            add_files(&self.folder(part), 2, &mut found);
+            found.extend(files(&self.folder(part), 2).into_iter().filter_map(|path| entry(path, IN_USE)));
         }
         for folder in children(&self.folder("include")) {
             found.extend(entry(folder, HEADERS_IN_USE));
@@ -114,13 +114,13 @@ fn sum(entries: &[Entry]) -> CacheUsage {
     CacheUsage { entries: entries.len() as u64, bytes: entries.iter().map(|entry| entry.bytes).sum() }
 }
 
-fn add_files(folder: &Path, depth: u32, found: &mut Vec<Entry>) {
-    for path in children(folder) {
-        match path.symlink_metadata() {
-            Ok(kind) if kind.is_dir() && depth > 0 => add_files(&path, depth - 1, found),
-            _ => found.extend(entry(path, IN_USE)),
-        }
-    }
+/// What lies so deep in a folder and above; links are listed and not followed.
+fn files(folder: &Path, depth: u32) -> Vec<PathBuf> {
+    let below = |path: PathBuf| match path.symlink_metadata() {
+        Ok(found) if found.is_dir() && depth > 0 => files(&path, depth - 1),
+        _ => vec![path],
+    };
+    children(folder).into_iter().flat_map(below).collect()
 }
 
 fn children(folder: &Path) -> Vec<PathBuf> {
@@ -130,18 +130,9 @@ fn children(folder: &Path) -> Vec<PathBuf> {
 fn entry(path: PathBuf, in_use: Duration) -> Option<Entry> {
     let found = path.symlink_metadata().ok()?;
     let used = found.modified().ok()?;
-    let bytes = if found.is_dir() { bytes_below(&path) } else { found.len() };
-    Some(Entry { path, bytes, used, in_use })
-}
-
-fn bytes_below(folder: &Path) -> u64 {
-    // Links are counted and not followed.
-    let size = |path: PathBuf| match path.symlink_metadata() {
-        Ok(found) if found.is_dir() => bytes_below(&path),
-        Ok(found) => found.len(),
-        Err(_) => 0,
-    };
-    children(folder).into_iter().map(size).sum()
+    let size = |path: PathBuf| path.symlink_metadata().map_or(0, |found| found.len());
+    let all = if found.is_dir() { files(&path, u32::MAX) } else { vec![path.clone()] };
+    Some(Entry { path, bytes: all.into_iter().map(size).sum(), used, in_use })
 }
 
 fn remove(path: &Path) -> bool {

@@ -17,7 +17,7 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
-use evo_system::process::{DeathCause, ProcessDeath, ProcessGroup};
+use evo_system::process::{Death, DeathHow, ProcessGroup};
 
 use super::cache::Cache;
 use super::diagnose::MemoryUse;
@@ -30,7 +30,6 @@ use super::starter::{CompileProcess, WorkerStarter, worker_program};
 use super::toolchain::FoundCompiler;
 use super::{cache, cache_size, diagnose, host_half, includes};
 
-/// Called with a source's outcome, from a thread of the farm.
 pub type OnDone = Box<dyn FnOnce(CompileOutcome) + Send>;
 
 /// The pool. Dropping it kills and reaps every worker; what is still queued is not answered.
@@ -124,7 +123,6 @@ impl CompileFarm {
         self.shared.wake.notify_one();
     }
 
-    /// Answers once for all sources of a configuration.
     pub fn submit_all(
         &self,
         sources: Vec<KernelSource>,
@@ -215,7 +213,6 @@ impl FarmShared {
         !queue.stop && queue.work[lane] == LaneWork::Working
     }
 
-    /// Whether the outcome of the lane's source is still wanted.
     fn finish(&self, lane: usize) -> bool {
         let mut queue = self.lock();
         let work = std::mem::take(&mut queue.work[lane]);
@@ -367,22 +364,20 @@ impl CompileLane {
         }
     }
 
-    fn lost(&self, death: &ProcessDeath) -> Box<Verdict> {
-        match &death.cause {
-            DeathCause::Deadline { .. } => self.timeout(death),
-            DeathCause::Exit(status) => {
+    fn lost(&self, death: &Death) -> Box<Verdict> {
+        match &death.how {
+            DeathHow::Deadline { .. } => self.timeout(death),
+            DeathHow::Exit(status) => {
                 let limit = self.shared.starter.options.memory_bytes;
                 let memory = MemoryUse { peak: death.memory_peak, limit };
                 diagnose::ended("the compile worker", *status, &death.log.text(), memory)
             }
-            DeathCause::Protocol { found } => {
-                harness(format!("a compile worker's answer cannot be read: {found}"))
-            }
+            found => harness(format!("a compile worker's answer cannot be read: {found}")),
         }
     }
 
     /// A compiler that waited for a processor for most of its time may be quicker another time.
-    fn timeout(&self, death: &ProcessDeath) -> Box<Verdict> {
+    fn timeout(&self, death: &Death) -> Box<Verdict> {
         let deadline = self.shared.starter.options.deadline;
         let message = format!("the compiler did not finish in {} s and was killed", deadline.as_secs_f64());
         let mut verdict = Verdict::new(VerdictKind::CompileTimeout, message)
@@ -470,16 +465,7 @@ mod tests {
     }
 
     fn binary(word: &str) -> Binary {
-        Binary {
-            hash: ContentHash::of(word.as_bytes()),
-            code_hash: ContentHash::of(word.as_bytes()),
-            path: word.into(),
-            resources: Vec::new(),
-            toolchain: String::new(),
-            compile_ms: 0.0,
-            cached: false,
-            log: String::new(),
-        }
+        Binary { path: word.into(), ..Binary::default() }
     }
 
     #[test]

@@ -49,7 +49,6 @@ const PARTS: [&str; 7] = ["bin", "lib", "lib32", "lib64", "libx32", "libexec", "
 /// What else compilers open that says nothing of anybody. Stores of packages are for everybody to read.
 const HARMLESS: [&str; 4] = ["/etc/ld.so.cache", "/etc/clang", "/proc/cpuinfo", "/proc/meminfo"];
 
-/// Stores of packages, with programs and what interprets and loads them.
 const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,7 +179,6 @@ fn after_sign(word: &str) -> Option<&str> {
     Some(word.split_once('=')?.1)
 }
 
-/// The file behind a word of a command line.
 fn program(word: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = match word.contains('/') {
@@ -256,21 +254,8 @@ impl HostToolchain {
         }
         .map_err(|error| harness("start the C++ compiler", &error))?;
         let text = end.log.text();
-        if !end.status.success() && self.reach.is_some() {
-            let search = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
-            let search = search.with_options(source.options.iter().map(String::as_str));
-            includes::unopened(&text, &search.folders).map_or(Ok(()), Err)?;
-        }
-        if let Some(verdict) = fenced(end.status, &text) {
-            return Err(verdict);
-        }
-        if let Some(message) = translate::about_entry(&text, source).filter(|_| !end.status.success()) {
-            // Of the compiler's words none is about the user's source.
-            return Err(Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry")));
-        }
         if !end.status.success() {
-            let about_entry = entries::of_host(source, &text);
-            return Err(about_entry.unwrap_or_else(|| self.failed(&end, &text, &input)));
+            return Err(self.refusal(source, &end, &text, &input));
         }
         let mut bytes = fs::read(&output).map_err(|_| self.nothing_written(&text, &input))?;
         let image = image::read(&bytes)
@@ -289,7 +274,20 @@ impl HostToolchain {
         })
     }
 
-    fn failed(&self, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {
+    fn refusal(&self, source: &KernelSource, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {
+        let search = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
+        let search = search.with_options(source.options.iter().map(String::as_str));
+        let unopened = includes::unopened(text, &search.folders).filter(|_| self.reach.is_some());
+        if let Some(verdict) = unopened.or_else(|| fenced(text)) {
+            return verdict;
+        }
+        if let Some(message) = translate::about_entry(text, source) {
+            // Of the compiler's words none is about the user's source.
+            return Box::new(Verdict::new(VerdictKind::CompileError, message).with_cause("entry"));
+        }
+        if let Some(verdict) = entries::of_host(source, text) {
+            return verdict;
+        }
         let memory = MemoryUse { peak: end.memory_peak, limit: process::memory_limit() };
         let mut verdict = match end.status.code() {
             Some(_) => diagnose::refused(text, memory),
@@ -427,10 +425,7 @@ struct CompilerEnd {
 }
 
 /// The verdict on a source that met a fence: inline assembly, or objects whose destructors would run at the end.
-fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
-    if status.success() {
-        return None;
-    }
+fn fenced(log: &str) -> Option<Box<Verdict>> {
     let refuse = |cause: &str, message: String| {
         let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
         Some(Box::new(verdict.with("log", diagnose::cap(log.trim(), diagnose::LOG_MAX).0)))
@@ -443,19 +438,16 @@ fn fenced(status: ExitStatus, log: &str) -> Option<Box<Verdict>> {
     }
     if let Some(missing) = translate::about_missing(log) {
         let verdict = Verdict::new(VerdictKind::CompileError, missing.message()).with_cause("host_lacks");
-        let verdict = verdict.with(Verdict::HINT, missing.hint());
+        let mut verdict = Box::new(verdict.with(Verdict::HINT, missing.hint()));
         // What the compiler says behind it follows from this.
-        let verdict = match missing.excerpt.is_empty() {
-            true => verdict,
-            false => verdict.with("log", missing.excerpt),
-        };
-        return Some(Box::new(verdict));
+        if !missing.excerpt.is_empty() {
+            verdict.evidence.insert("log", missing.excerpt);
+        }
+        return Some(verdict);
     }
     // Defined by the start files that modules are linked without, and used where destructors are registered.
-    if log.contains("__dso_handle") {
-        return refuse("constructor", initializers::message("a destructor of a static object"));
-    }
-    None
+    let is_destructor = log.contains("__dso_handle");
+    is_destructor.then(|| refuse("constructor", initializers::message("a destructor of a static object")))?
 }
 
 /// The compiler adds a constructor to instrumented modules, which is taken out of the loader's table, since the

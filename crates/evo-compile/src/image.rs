@@ -31,7 +31,6 @@ type Elf<'data> = ElfFile64<'data, LittleEndian>;
 type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
 type Symbol<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
 
-/// The file was not written by a compiler, or is damaged.
 #[derive(Debug, Error)]
 #[error("not a readable ELF file: {0}")]
 pub struct ImageError(String);

@@ -57,29 +57,19 @@ pub struct FileReader {
     memory: Mutex<HashMap<PathBuf, (Stamp, Arc<ReadFile>)>>,
 }
 
+/// Device, inode, bytes, and when it was modified and changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
+struct Stamp(u64, u64, u64, [i64; 2], [i64; 2]);
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Stamp {
-        Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
+    fn of(own: &Metadata) -> Stamp {
+        let modified = [own.mtime(), own.mtime_nsec()];
+        Stamp(own.dev(), own.ino(), own.size(), modified, [own.ctime(), own.ctime_nsec()])
     }
 
     fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        now.as_secs() as i64 - self.changed.0.max(self.modified.0) > SETTLED.as_secs() as i64
+        now.as_secs() as i64 - self.3[0].max(self.4[0]) > SETTLED.as_secs() as i64
     }
 }
 
@@ -92,7 +82,7 @@ struct ReadFile {
 impl ReadFile {
     /// A file that is too long is known by its time stamps, and not by what it includes.
     fn open(path: &Path, stamp: &Stamp) -> Option<ReadFile> {
-        if stamp.size > READ_MAX {
+        if stamp.2 > READ_MAX {
             let includes = Includes { unread: true, ..Includes::default() };
             return Some(ReadFile { hash: ContentHash::of(format!("{stamp:?}").as_bytes()), includes });
         }

@@ -4,6 +4,7 @@
 //! its operands. The numbers are not documented: they were read off kernels compiled for sm_75 to sm_90a that hold one of
 //! these instructions each, and a test compiles such kernels again.
 
+use evo_protocol::words;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection};
 
@@ -27,45 +28,27 @@ const ASYNC: u64 = 0x1ae;
 /// LDG and LD.
 const PLAIN: [u64; 2] = [0x181, 0x180];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ArithmeticUnit {
-    None,
-    Fma,
-    /// Tensor cores, a warp at a time.
-    Mma,
-    /// Tensor cores, four warps at a time.
-    Wgmma,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LoadPath {
-    None,
-    Plain,
-    /// Past registers, a few bytes a thread.
-    Async,
-    /// By the tensor memory accelerator.
-    Bulk,
-}
-
-impl ArithmeticUnit {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ArithmeticUnit::None => "none",
-            ArithmeticUnit::Fma => "fma",
-            ArithmeticUnit::Mma => "mma",
-            ArithmeticUnit::Wgmma => "wgmma",
-        }
+words! {
+    #[derive(PartialOrd, Ord)]
+    ArithmeticUnit {
+        None = "none",
+        Fma = "fma",
+        /// Tensor cores, a warp at a time.
+        Mma = "mma",
+        /// Tensor cores, four warps at a time.
+        Wgmma = "wgmma",
     }
 }
 
-impl LoadPath {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LoadPath::None => "none",
-            LoadPath::Plain => "ld",
-            LoadPath::Async => "cp.async",
-            LoadPath::Bulk => "tma",
-        }
+words! {
+    #[derive(PartialOrd, Ord)]
+    LoadPath {
+        None = "none",
+        Plain = "ld",
+        /// Past registers, a few bytes a thread.
+        Async = "cp.async",
+        /// By the tensor memory accelerator.
+        Bulk = "tma",
     }
 }
 

@@ -60,7 +60,6 @@ impl<'a> SourceLines<'a> {
         self.tokens.get(at).is_some_and(|token| token.kind == CudaTokenKind::Word)
     }
 
-    /// The token that closes the parenthesis at `open`.
     pub fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0;
         (open..self.tokens.len()).find(|at| {
@@ -76,16 +75,13 @@ impl<'a> SourceLines<'a> {
     pub fn line(&self, byte: usize) -> usize {
         self.text[..byte].matches('\n').count() + 1
     }
+}
 
-    pub fn words_of(&self, directive: &DirectiveLine) -> Vec<&'a str> {
-        let text = &self.text[directive.range.clone()];
-        let tokens = tokenize(text);
-        tokens
-            .iter()
-            .filter(|token| token.kind == CudaTokenKind::Word)
-            .map(|token| token.text(text))
-            .collect()
-    }
+pub fn words_of<'a>(text: &'a str, directive: &DirectiveLine) -> Vec<&'a str> {
+    let line = &text[directive.range.clone()];
+    let tokens = tokenize(line);
+    let words = tokens.iter().filter(|token| token.kind == CudaTokenKind::Word);
+    words.map(|token| token.text(line)).collect()
 }
 
 /// Words after `#` that are followed by a file.
@@ -136,7 +132,6 @@ pub fn included<'a>(text: &'a str, directive: &DirectiveLine) -> Option<NamedFil
     Some(NamedFile::of(behind))
 }
 
-/// Every file that a directive includes or asks for.
 pub fn named_files<'a>(text: &'a str, directive: &DirectiveLine) -> Vec<NamedFile<'a>> {
     let line = &text[directive.range.clone()];
     let questions = QUESTIONS.iter().flat_map(|word| line.match_indices(word));

@@ -55,14 +55,9 @@ fn find_library(toolbox: &Toolbox, looked_at: &mut Vec<String>) -> Option<PathBu
         looked_at.push(format!("{} ($EVO_NVRTC_DIR, and its usual subfolders)", folder.display()));
         return below(folder);
     }
-    for home in &toolbox.cuda_homes {
-        looked_at.push(format!("{} ($CUDA_HOME or $CUDA_PATH)", home.display()));
-        if let Some(path) = below(home) {
-            return Some(path);
-        }
-    }
-    for folder in usual_toolkits() {
-        looked_at.push(folder.display().to_string());
+    let homes = toolbox.cuda_homes.iter().map(|home| (home.clone(), " ($CUDA_HOME or $CUDA_PATH)"));
+    for (folder, origin) in homes.chain(usual_toolkits().into_iter().map(|folder| (folder, ""))) {
+        looked_at.push(format!("{}{origin}", folder.display()));
         if let Some(path) = below(&folder) {
             return Some(path);
         }
@@ -174,7 +169,7 @@ fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    fn check(files: &[&str], expected: Option<&str>) {
+    fn folder_of(files: &[&str]) -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         for file in files {
             let path = root.path().join(file);
@@ -182,6 +177,11 @@ mod tests {
             fs::write(path, b"").unwrap();
         }
         let base = root.path().canonicalize().unwrap();
+        (root, base)
+    }
+
+    fn check(files: &[&str], expected: Option<&str>) {
+        let (_root, base) = folder_of(files);
         let found = below(&base).map(|path| path.strip_prefix(&base).unwrap().display().to_string());
         assert_eq!(found.as_deref(), expected, "{files:?}");
     }
@@ -205,17 +205,10 @@ mod tests {
 
     #[test]
     fn headers_beside_the_library_are_found() {
-        let root = tempfile::tempdir().unwrap();
-        for file in
-            ["lib/libnvrtc.so.13", "lib/libnvrtc-builtins.so.13.0", "include/cuda_fp16.h", "include/cccl/x"]
-        {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, b"").unwrap();
-        }
-        let toolbox = Toolbox { nvrtc_dir: Some(root.path().to_path_buf()), ..Toolbox::default() };
+        let beside = "lib/libnvrtc.so.13 lib/libnvrtc-builtins.so.13.0 include/cuda_fp16.h include/cccl/x";
+        let (_root, base) = folder_of(&beside.split(' ').collect::<Vec<_>>());
+        let toolbox = Toolbox { nvrtc_dir: Some(base.clone()), ..Toolbox::default() };
         let library = locate(&toolbox).unwrap();
-        let base = root.path().canonicalize().unwrap();
         assert_eq!(library.includes, [base.join("include"), base.join("include/cccl")]);
         assert_eq!(library.builtins, Some(base.join("lib/libnvrtc-builtins.so.13.0")));
     }

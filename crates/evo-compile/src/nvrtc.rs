@@ -36,7 +36,6 @@ const SUCCESS: Status = 0;
 const OUT_OF_MEMORY: Status = 1;
 const COMPILATION: Status = 6;
 
-/// Makes the assembler report what every kernel uses.
 const VERBOSE: &CStr = c"--ptxas-options=-v";
 
 /// Lets a tool name the line of an instruction. It leaves the code alone, so every build has it: what a tool looks at
@@ -102,7 +101,6 @@ pub struct Nvrtc {
     /// What else any compilation may read: the library's own folder, of which it may load more, and what the header
     /// folders link to.
     beside: Vec<PathBuf>,
-    /// Whether sources open include folders only.
     pub is_confined: bool,
     pub(super) fingerprint: ContentHash,
     // Unloaded last.
@@ -233,7 +231,7 @@ impl Nvrtc {
 
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
         let start = Instant::now();
-        let program = self.program(source)?;
+        let program = OpenProgram::create(self, source)?;
         let names = program.ask_for(&source.entries)?;
         let (status, log) = program.compile(&options);
         let (reported, text) = ptxas_log::split(&log);
@@ -241,7 +239,7 @@ impl Nvrtc {
             // NVRTC 13.0 loses the assembler's errors when the assembler is verbose; ask again.
             let quiet: Vec<CString> =
                 options.into_iter().filter(|option| option.as_c_str() != VERBOSE).collect();
-            let program = self.program(source)?;
+            let program = OpenProgram::create(self, source)?;
             program.ask_for(&source.entries)?;
             let (_, log) = program.compile(&quiet);
             return Err(self.refusal(status, &log));
@@ -253,7 +251,8 @@ impl Nvrtc {
                 None => self.refusal(status, &text),
             });
         }
-        let mut bytes = program.cubin().map_err(|status| self.refusal(status, &text))?;
+        let bytes = program.fetch(self.functions.cubin_size, self.functions.cubin);
+        let mut bytes = bytes.map_err(|status| self.refusal(status, &text))?;
         let image = image::read(&bytes).map_err(|error| {
             Box::new(Verdict::new(
                 VerdictKind::CompilerCrash,
@@ -286,12 +285,6 @@ impl Nvrtc {
         // The toolkit's folders last, as nvcc has them: somebody who names a folder of CUTLASS or CUB means its files.
         let all = own.iter().chain(&standard).chain(&source.options).chain(&folders);
         all.map(|option| text(option)).collect()
-    }
-
-    fn program(&self, source: &KernelSource) -> Result<OpenProgram<'_>, Box<Verdict>> {
-        let search = SearchPath::default().with_options(source.options.iter().map(String::as_str));
-        let standard = standard::headers(&search.folders, &self.includes);
-        OpenProgram::create(&self.functions, source, &standard)
     }
 
     fn refusal(&self, status: Status, log: &str) -> Box<Verdict> {
@@ -359,13 +352,11 @@ fn resources(
         let log = reported.iter().find(|report| report.entry == kernel.entry).cloned().unwrap_or_default();
         EntryResources {
             entry: name.to_string(),
-            // The log comes first; the file fills the gaps. Spills are reported in the log alone.
+            // The log comes first; the file fills the gaps, and has neither spills nor shared memory.
             registers: log.registers.or(kernel.registers),
             stack_bytes: log.stack_bytes.or(kernel.stack_bytes),
-            spill_store_bytes: log.spill_store_bytes,
-            spill_load_bytes: log.spill_load_bytes,
-            shared_static_bytes: log.shared_static_bytes.or(kernel.shared_static_bytes),
             threads_max: kernel.threads_max,
+            ..log
         }
     });
     Ok(merged.collect())
@@ -406,15 +397,14 @@ struct OpenProgram<'library> {
 }
 
 impl<'library> OpenProgram<'library> {
-    fn create(
-        functions: &'library Functions,
-        source: &KernelSource,
-        standard: &[(&str, &str)],
-    ) -> Result<OpenProgram<'library>, Box<Verdict>> {
+    fn create(nvrtc: &'library Nvrtc, source: &KernelSource) -> Result<OpenProgram<'library>, Box<Verdict>> {
+        let functions = &nvrtc.functions;
         let (code, name) = (text(&source.text)?, text(&source.file_name)?);
         let mut handle = ptr::null_mut();
         let mut headers = Vec::new();
-        for (name, contents) in SHIPPED_HEADERS.iter().chain(standard) {
+        let search = SearchPath::default().with_options(source.options.iter().map(String::as_str));
+        let standard = standard::headers(&search.folders, &nvrtc.includes);
+        for (name, contents) in SHIPPED_HEADERS.iter().chain(&standard) {
             headers.push((text(name)?, text(contents)?));
         }
         let names: Vec<*const c_char> = headers.iter().map(|(name, _)| name.as_ptr()).collect();
@@ -474,10 +464,6 @@ impl<'library> OpenProgram<'library> {
         // The size that NVRTC reports includes the zero at the end.
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
         (status, String::from_utf8_lossy(&log[..end]).into_owned())
-    }
-
-    fn cubin(&self) -> Result<Vec<u8>, Status> {
-        self.fetch(self.functions.cubin_size, self.functions.cubin)
     }
 
     fn fetch(

@@ -6,13 +6,13 @@
 //! specifications.
 
 use evo_protocol::device::capability;
+use evo_protocol::words;
 
 pub const WARP: u64 = 32;
 /// Registers are given to warps in units of this many (8 per thread).
 const REGISTER_UNIT: u64 = 256;
 const PARTITIONS: u64 = 4;
 
-/// As they are given.
 pub fn registers_of_warp(registers_per_thread: u64) -> u64 {
     (registers_per_thread * WARP).next_multiple_of(REGISTER_UNIT)
 }
@@ -35,22 +35,12 @@ pub struct BlockNeeds {
     pub shared_bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OccupancyLimit {
-    Blocks,
-    Warps,
-    Registers,
-    SharedMemory,
-}
-
-impl OccupancyLimit {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OccupancyLimit::Blocks => "blocks",
-            OccupancyLimit::Warps => "warps",
-            OccupancyLimit::Registers => "registers",
-            OccupancyLimit::SharedMemory => "shared_memory",
-        }
+words! {
+    OccupancyLimit {
+        Blocks = "blocks",
+        Warps = "warps",
+        Registers = "registers",
+        SharedMemory = "shared_memory",
     }
 }
 
@@ -82,10 +72,6 @@ impl Multiprocessor {
         })
     }
 
-    pub fn resident_blocks(&self, needs: BlockNeeds) -> u64 {
-        self.limit(needs).1
-    }
-
     /// With how many blocks are resident; of equal limits the first.
     pub fn limit(&self, needs: BlockNeeds) -> (OccupancyLimit, u64) {
         let warps = needs.threads.div_ceil(WARP).max(1);
@@ -109,7 +95,7 @@ impl Multiprocessor {
     }
 
     pub fn occupancy(&self, needs: BlockNeeds) -> f64 {
-        let warps = self.resident_blocks(needs) * needs.threads.div_ceil(WARP);
+        let warps = self.limit(needs).1 * needs.threads.div_ceil(WARP);
         warps as f64 / self.warps as f64
     }
 }
@@ -120,34 +106,29 @@ mod tests {
 
     #[test]
     fn each_limit_binds_in_its_turn() {
-        let check = |arch: &str, threads, registers_per_thread, shared_bytes, blocks: u64| {
-            let needs = BlockNeeds { threads, registers_per_thread, shared_bytes };
-            let own = Multiprocessor::of_arch(arch).unwrap();
-            assert_eq!(own.resident_blocks(needs), blocks, "{arch} {needs:?}");
-        };
-        let limited = |threads, registers_per_thread, shared_bytes| {
-            let needs = BlockNeeds { threads, registers_per_thread, shared_bytes };
-            Multiprocessor::of_arch("sm_90a").unwrap().limit(needs).0
-        };
-        assert_eq!(limited(256, 32, 0), OccupancyLimit::Warps);
-        assert_eq!(limited(32, 32, 0), OccupancyLimit::Blocks);
-        assert_eq!(limited(256, 128, 0), OccupancyLimit::Registers);
-        assert_eq!(limited(128, 32, 100 * 1024), OccupancyLimit::SharedMemory);
-        // Warps, then blocks.
-        check("sm_90a", 256, 32, 0, 8);
-        check("sm_90a", 32, 16, 0, 32);
-        check("sm_86", 256, 32, 0, 6);
-        // Registers: 128 × 32 are 4096 a warp, four warps in each quarter; 65 are given as 72.
-        check("sm_80", 256, 128, 0, 2);
-        check("sm_80", 256, 65, 0, 3);
-        check("sm_80", 1024, 64, 0, 1);
-        check("sm_80", 1024, 65, 0, 0);
-        // Shared memory, with 1 KiB a block for the system from 8.0 on.
-        check("sm_80", 128, 32, 81 * 1024, 2);
-        check("sm_80", 128, 32, 82 * 1024, 1);
-        check("sm_75", 128, 32, 32 * 1024, 2);
-        check("sm_90", 128, 32, 227 * 1024, 1);
-        check("sm_90", 128, 32, 228 * 1024, 0);
+        use OccupancyLimit::{Blocks, Registers, SharedMemory, Warps};
+        for (arch, threads, registers_per_thread, shared_kib, expected) in [
+            ("sm_90a", 256, 32, 0, (Warps, 8)),
+            ("sm_90a", 32, 16, 0, (Blocks, 32)),
+            ("sm_86", 256, 32, 0, (Warps, 6)),
+            ("sm_90a", 256, 128, 0, (Registers, 2)),
+            // 128 × 32 are 4096 a warp, four warps in each quarter; 65 are given as 72.
+            ("sm_80", 256, 128, 0, (Registers, 2)),
+            ("sm_80", 256, 65, 0, (Registers, 3)),
+            ("sm_80", 1024, 64, 0, (Registers, 1)),
+            ("sm_80", 1024, 65, 0, (Registers, 0)),
+            // With 1 KiB a block for the system from 8.0 on.
+            ("sm_90a", 128, 32, 100, (SharedMemory, 2)),
+            ("sm_80", 128, 32, 81, (SharedMemory, 2)),
+            ("sm_80", 128, 32, 82, (SharedMemory, 1)),
+            ("sm_75", 128, 32, 32, (SharedMemory, 2)),
+            ("sm_90", 128, 32, 227, (SharedMemory, 1)),
+            ("sm_90", 128, 32, 228, (SharedMemory, 0)),
+        ] {
+            let needs = BlockNeeds { threads, registers_per_thread, shared_bytes: shared_kib * 1024 };
+            let found = Multiprocessor::of_arch(arch).unwrap().limit(needs);
+            assert_eq!(found, expected, "{arch} {needs:?}");
+        }
     }
 
     #[test]

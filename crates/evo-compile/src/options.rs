@@ -15,7 +15,6 @@ use super::toolbox::Toolbox;
 pub struct FarmOptions {
     pub jobs: usize,
     pub kind: DeviceKind,
-    /// `sm_90a`, …; `host`.
     pub arch: String,
     pub deadline: Duration,
     /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.

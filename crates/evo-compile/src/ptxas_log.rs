@@ -27,41 +27,31 @@ pub fn split(log: &str) -> (Vec<EntryResources>, String) {
         } else if let Some(function) = text.strip_prefix("Function properties for ") {
             // Device functions that are not inlined have properties of their own.
             inside_entry = entries.last().is_some_and(|last| last.entry == function);
-        } else if let Some(usage) = text.strip_prefix("Used ") {
-            read_usage(usage, &mut entries);
-        } else if inside_entry && text.contains("bytes stack frame") {
-            read_properties(text, &mut entries);
+        } else if let Some(entry) = entries.last_mut() {
+            if let Some(usage) = text.strip_prefix("Used ") {
+                // The assembler says nothing about shared memory that is not used.
+                entry.shared_static_bytes = Some(0);
+                read_numbers(usage, entry);
+            } else if inside_entry && text.contains("bytes stack frame") {
+                read_numbers(text, entry);
+            }
         }
     }
     (entries, rest.trim().to_string())
 }
 
-/// `8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`
-fn read_properties(text: &str, entries: &mut [EntryResources]) {
-    let Some(entry) = entries.last_mut() else { return };
+/// `40 registers, used 1 barriers, 1024 bytes smem`; `8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`.
+fn read_numbers(text: &str, entry: &mut EntryResources) {
     for part in text.split(',') {
-        let Some((number, what)) = part.trim().split_once(" bytes ") else { continue };
-        let Ok(number) = number.parse() else { continue };
+        let Some((number, what)) = part.trim().split_once(' ') else { continue };
+        let Ok(number) = number.parse::<u64>() else { continue };
         match what {
-            "stack frame" => entry.stack_bytes = Some(number),
-            "spill stores" => entry.spill_store_bytes = Some(number),
-            "spill loads" => entry.spill_load_bytes = Some(number),
+            "registers" => entry.registers = u32::try_from(number).ok(),
+            "bytes smem" => entry.shared_static_bytes = Some(number),
+            "bytes stack frame" => entry.stack_bytes = Some(number),
+            "bytes spill stores" => entry.spill_store_bytes = Some(number),
+            "bytes spill loads" => entry.spill_load_bytes = Some(number),
             _ => {}
-        }
-    }
-}
-
-/// `40 registers, used 1 barriers, 1024 bytes smem, 360 bytes cmem[0]`
-fn read_usage(usage: &str, entries: &mut [EntryResources]) {
-    let Some(entry) = entries.last_mut() else { return };
-    // The assembler says nothing about shared memory that is not used.
-    entry.shared_static_bytes = Some(0);
-    for part in usage.split(',') {
-        let part = part.trim();
-        if let Some(number) = part.strip_suffix(" registers") {
-            entry.registers = number.parse().ok();
-        } else if let Some(number) = part.strip_suffix(" bytes smem") {
-            entry.shared_static_bytes = number.parse().ok();
         }
     }
 }

@@ -51,10 +51,6 @@ pub fn run() -> io::Result<()> {
     })
 }
 
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
 struct CompileBench {
     setup: WorkerSetup,
     toolchain: Toolchain,
@@ -81,10 +77,10 @@ impl CompileBench {
             DeviceKind::Host | DeviceKind::Replay => "so",
         };
         let (hash, path) = self.cache.store(&bytes, extension).map_err(|error| {
-            let message = format!("cannot write the compile cache `{}`: {error}", self.setup.cache.display());
-            let verdict = Verdict::new(VerdictKind::HarnessError, message);
+            let error = CompileSetupError::cache(&self.setup.cache, error);
+            let verdict = Verdict::new(VerdictKind::HarnessError, error.with_cause());
             // Only a full disk fails every variant after this one. Other trouble is met once more, in a fresh worker.
-            verdict.with_cause(if is_full(&error) { Cause::Cache } else { Cause::Machine })
+            verdict.with_cause(if error.is_full() { Cause::Cache } else { Cause::Machine })
         })?;
         if log_truncated {
             log.push_str("\n[log_truncated]");

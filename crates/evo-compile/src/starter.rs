@@ -16,7 +16,7 @@ use super::serve::{CompileAnswer, CompileOrder, WIRE_VERSION};
 use super::toolbox::Toolbox;
 use super::toolchain::{FoundCompiler, WorkerSetup};
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathCause, PATIENCE, ProcessDeath, ProcessGroup, ResourceLimits,
+    self, CappedLog, Conversation, Death, DeathHow, PATIENCE, ProcessGroup, ResourceLimits,
 };
 use evo_system::scratch::ScratchFolder;
 
@@ -33,7 +33,6 @@ fn niceness(kind: DeviceKind) -> i32 {
     }
 }
 
-/// An answer has what a compiler says, and what each kernel uses.
 const ANSWER_MAX: usize = 4 << 20;
 
 pub struct CompileProcess {
@@ -44,7 +43,7 @@ pub struct CompileProcess {
 
 impl CompileProcess {
     /// Waits for `limit`, and for as long as the worker waits for a processor.
-    pub fn ask(&mut self, order: &CompileOrder, limit: Duration) -> Result<CompileAnswer, Box<ProcessDeath>> {
+    pub fn ask(&mut self, order: &CompileOrder, limit: Duration) -> Result<CompileAnswer, Box<Death>> {
         // The log of a death is about this order alone.
         self.conversation.clear_log();
         self.conversation.ask_patiently(order, limit, PATIENCE).map_err(Box::new)
@@ -112,11 +111,11 @@ impl WorkerStarter {
     }
 }
 
-fn why_not_ready(death: &ProcessDeath) -> String {
-    match &death.cause {
-        DeathCause::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
-        DeathCause::Protocol { found } => format!("its answer cannot be read: {found}"),
-        DeathCause::Exit(status) => format!("{status}: {}", death.log.text().trim()),
+fn why_not_ready(death: &Death) -> String {
+    match &death.how {
+        DeathHow::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
+        DeathHow::Exit(status) => format!("{status}: {}", death.log.text().trim()),
+        found => format!("its answer cannot be read: {found}"),
     }
 }
 

@@ -11,7 +11,6 @@ use evo_device::binary_notes;
 
 /// Words of an instruction that goes to a thread's own memory or to what nobody writes.
 const ELSEWHERE: [&str; 3] = ["param", "local", "const"];
-/// Words that make an access strong.
 const STRONG: [&str; 4] = ["volatile", "relaxed", "acquire", "release"];
 
 /// Lines, as `k.cu:6`, whose every access to shared memory is strong, or to global memory where they have no other. The

@@ -1,4 +1,4 @@
-//! The one trait behind which CUDA and the host stand, and the words both use.
+//! What CUDA and the host have in common: memory that belongs to the judge, an executor of kernels, and the words for both.
 //!
 //! A device reports what happened (`DeviceError`), gates decide what it means.
 
@@ -9,9 +9,10 @@ use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::tensor_map::TensorMap;
+use evo_protocol::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 
-pub use crate::plain_errors::{PlainErrors, Tolerance};
+pub use crate::numbers::{BlockError, Comparison, PlainErrors, Tolerance};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModuleId(pub u32);
@@ -82,70 +83,6 @@ pub struct SampleOrder<'a> {
     pub untouched: bool,
 }
 
-/// Elementwise comparison of a buffer with expected values in fp64.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Comparison {
-    pub elements: u64,
-    /// Elements that are NaN or infinite where the expected value is finite.
-    pub non_finite: u64,
-    /// Mismatches where the expected value is NaN or infinite. NaN matches NaN, an infinity only itself.
-    pub special: u64,
-    /// Elements with |actual − expected| > atol + rtol·|expected| (or non-finite).
-    pub mismatches: u64,
-    pub first_bad: Option<u64>,
-    pub first_bad_actual: f64,
-    pub first_bad_expected: f64,
-    pub abs_error_max: f64,
-    pub abs_error_max_index: u64,
-    /// Σ (actual − expected)².
-    pub error_square_sum: f64,
-    pub expected_square_sum: f64,
-    /// Σ (actual − expected): an offset shows here.
-    pub error_sum: f64,
-    /// Σ (actual − expected)·expected: a wrong scale shows here.
-    pub error_dot_sum: f64,
-}
-
-impl Comparison {
-    /// The bits, but for the sign, of an expected value that stands for an infinity of that sign or NaN: they come
-    /// from no arithmetic.
-    pub const INFINITY_OR_NAN: u64 = 0x7ff8_6576_6f00_0001;
-
-    /// The bits of an expected value that stands for NaN and both infinities.
-    pub const NOT_FINITE: u64 = 0x7ff8_6576_6f00_0002;
-    /// The bits of an expected value that stands for every value, because rounding decides what it is.
-    pub const ANYTHING: u64 = 0x7ff8_6576_6f00_0003;
-
-    pub fn infinity_or_nan(infinity: f64) -> f64 {
-        f64::from_bits(Self::INFINITY_OR_NAN | infinity.to_bits() & 1 << 63)
-    }
-
-    pub fn is_same(actual: f64, expected: f64) -> bool {
-        let as_good = match expected.to_bits() & !(1 << 63) {
-            Self::INFINITY_OR_NAN => {
-                actual.is_infinite() && actual.is_sign_negative() == expected.is_sign_negative()
-            }
-            Self::NOT_FINITE => actual.is_infinite(),
-            Self::ANYTHING => true,
-            _ => false,
-        };
-        actual == expected || as_good || (actual.is_nan() && expected.is_nan())
-    }
-
-    /// ‖actual − expected‖ / ‖expected‖ (Frobenius); the plain norm where the expected norm is 0.
-    pub fn relative_norm(&self) -> f64 {
-        let error = self.error_square_sum.sqrt();
-        if self.expected_square_sum > 0.0 { error / self.expected_square_sum.sqrt() } else { error }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BlockError {
-    /// ‖actual − expected‖ / (‖expected‖ + floor·√elements) of the block.
-    pub ratio: f64,
-    pub index: u64,
-}
-
 /// A part of a buffer, and where it goes in another: offsets and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedPart {
@@ -172,6 +109,19 @@ pub struct PlacedCopy {
 pub struct SeriesCall {
     pub before: Vec<PlacedCopy>,
     pub after: Vec<PlacedCopy>,
+}
+
+impl SeriesCall {
+    /// The work of this call, between its copies.
+    pub fn run<M: Memory>(
+        &self,
+        memory: &mut M,
+        work: impl FnOnce(&mut M) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.before.iter().try_for_each(|copy| memory.copy_part(copy.from, copy.to, copy.part))?;
+        work(memory)?;
+        self.after.iter().try_for_each(|copy| memory.copy_part(copy.from, copy.to, copy.part))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -293,46 +243,34 @@ pub enum NoteKind {
 }
 
 /// A machine that runs launch plans.
-///
-/// Buffers carry guard zones on both sides (CUDA: patterned, checked on request; host: unmapped
-/// pages, so that an access faults and ends the process).
-pub trait Device {
+pub trait Device: Memory + Executor {
     fn info(&self) -> &DeviceInfo;
 
     /// All if this is never called. A device leaves out those of its own checks that are not among them.
-    fn set_checks(&mut self, _checks: CheckSet) {}
+    fn set_checks(&mut self, checks: CheckSet);
 
-    /// Loads a binary (cubin, or shared object) whose entry points are `entries`.
-    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError>;
+    /// For every later `launch`; `sample` runs under the default ones. A device ignores conditions that it does not
+    /// have.
+    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError>;
 
-    /// Loads a module anew under its number, which whoever remembers it may go on to use. After an error it is gone.
-    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError>;
+    fn telemetry(&mut self) -> Telemetry;
 
-    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
+    /// Bytes; `None` where it changes with every other process.
+    fn memory_free(&mut self) -> Option<u64>;
+}
 
-    /// Modules' processes, where they have them, start anew when they are next asked for something, with their
-    /// variables as they were when loaded.
-    fn park(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// `evo_variant_hash`, if the module has that symbol.
-    fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError>;
-
-    /// Attributes of one launch's entry point, its occupancy included.
-    fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError>;
-
+/// Buffers with guard zones on both sides (CUDA: patterned, checked on request; host: unmapped pages, so that an access
+/// faults and ends the process). They are the judge's: what is asked here, no kernel answers.
+pub trait Memory {
     /// `name` appears in messages about it.
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError>;
 
     /// For buffers that are allocated from now on: a tool that looks for accesses outside of allocations takes a
     /// guard zone for a part of the buffer.
-    fn set_guarded(&mut self, _guarded: bool) {}
+    fn set_guarded(&mut self, guarded: bool);
 
     /// The address as kernels get it and tools report it; `None` where it differs from launch to launch.
-    fn address(&mut self, _buffer: BufferId) -> Option<u64> {
-        None
-    }
+    fn address(&mut self, buffer: BufferId) -> Option<u64>;
 
     fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError>;
 
@@ -381,101 +319,213 @@ pub trait Device {
     /// loop over what it reads back, which the caller can do as well.
     fn plain_errors(
         &mut self,
-        _actual: BufferId,
-        _dtype: DType,
-        _expected: BufferId,
-        _tolerances: [Tolerance; 3],
-    ) -> Result<Option<PlainErrors>, DeviceError> {
-        Ok(None)
-    }
+        actual: BufferId,
+        dtype: DType,
+        expected: BufferId,
+        tolerances: [Tolerance; 3],
+    ) -> Result<Option<PlainErrors>, DeviceError>;
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError>;
 
     /// Makes a later stray read show in the output.
     fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError>;
 
-    /// For every later `launch`; `sample` runs under the default ones. A device ignores conditions that it does not
-    /// have.
-    fn set_conditions(&mut self, _conditions: RunConditions) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// A kernel that writes a protected buffer gets `input_mutated`. Returns whether the device can do it.
-    fn protect(&mut self, _buffer: BufferId, _read_only: bool) -> Result<bool, DeviceError> {
-        Ok(false)
-    }
+    /// A kernel that writes a protected buffer gets `input_mutated`. Without effect where buffers cannot be protected in
+    /// place.
+    fn protect(&mut self, buffer: BufferId, read_only: bool) -> Result<(), DeviceError>;
 
     /// Kernels get copies of these buffers that they can only read, as they are now, until it is called again; a
     /// write to one is `crash_illegal_address`. For devices that cannot `protect` in place. Returns whether the
     /// device can do it now: it takes as much memory again.
-    fn show_read_only(&mut self, _buffers: &[BufferId]) -> Result<bool, DeviceError> {
-        Ok(false)
+    fn show_read_only(&mut self, buffers: &[BufferId]) -> Result<bool, DeviceError>;
+}
+
+/// What runs the kernels of modules. On the host that is another process, which is asked by messages of the same enum
+/// ([`ModuleRequest`]).
+pub trait Executor {
+    /// Loads a binary (cubin, or shared object) whose entry points are `entries`.
+    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError>;
+
+    /// Loads a module anew under its number, which whoever remembers it may go on to use. After an error it is gone.
+    fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError>;
+
+    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
+
+    /// Modules' processes, where they have them, start anew when they are next asked for something, with their
+    /// variables as they were when loaded.
+    fn park(&mut self) -> Result<(), DeviceError>;
+
+    /// `evo_variant_hash`, if the module has that symbol.
+    fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError>;
+
+    fn execute(&mut self, module: ModuleId, request: ModuleRequest) -> Result<ModuleAnswer, DeviceError>;
+
+    /// Takes samples, in nanoseconds per call.
+    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError>;
+
+    fn synchronize(&mut self) -> Result<(), DeviceError>;
+
+    /// Attributes of one launch's entry point, its occupancy included.
+    fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
+        match self.execute(module, ModuleRequest::Attributes { launch: launch.clone() })? {
+            ModuleAnswer::Attributes(attributes) => Ok(attributes),
+            other => Err(other.unexpected()),
+        }
     }
 
-    /// What `__device__` variables and static locals hold after everything enqueued. Empty where the device cannot
-    /// find them.
-    fn variables(&mut self, _module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
-        Ok(Vec::new())
+    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        self.launch_series(module, launches, &[SeriesCall::default()])
     }
 
-    /// What a module's kernels have taken of the device heap and not given back; 0 where a variable of the module
-    /// tells (`variables`).
-    fn heap_kept(&mut self, _module: ModuleId) -> Result<u64, DeviceError> {
-        Ok(0)
-    }
-
-    fn restore_variables(&mut self, _module: ModuleId) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// `__constant__` or `__device__`; what lies behind them becomes what it was when the module was loaded.
-    /// `launch_fail`, cause `symbol`: there is no such variable, or it is smaller than the buffer.
-    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError>;
-
-    /// After everything enqueued; whether what lies behind is as it was when the module was loaded.
-    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError>;
-
-    /// What launches since the last call did that is allowed and worth a remark.
-    fn notes(&mut self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError>;
-
-    /// With copies around each call. For modules of the task's own: a device may leave the copies to the process in
-    /// which the module runs.
+    /// With copies around each call, for modules of the task's own: the copies are made where the module runs.
     fn launch_series(
         &mut self,
         module: ModuleId,
         launches: &[BoundLaunch],
         calls: &[SeriesCall],
     ) -> Result<(), DeviceError> {
-        for call in calls {
-            call.before.iter().try_for_each(|own| self.copy_part(own.from, own.to, own.part))?;
-            self.launch(module, launches)?;
-            call.after.iter().try_for_each(|own| self.copy_part(own.from, own.to, own.part))?;
-        }
-        Ok(())
+        let request = ModuleRequest::Launch { launches: launches.to_vec(), calls: calls.to_vec() };
+        self.execute(module, request).map(drop)
     }
 
     /// Checks each access. `None` where the device or the module cannot be watched. Fails with the first fault,
     /// before that access has happened, or with `harness_error` with the cause `budget`.
     fn launch_watched(
         &mut self,
-        _module: ModuleId,
-        _launches: &[BoundLaunch],
-        _watch: &Watch,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        watch: &Watch,
     ) -> Result<Option<WatchReport>, DeviceError> {
-        Ok(None)
+        let request = ModuleRequest::Watch { launches: launches.to_vec(), watch: watch.clone() };
+        match self.execute(module, request)? {
+            ModuleAnswer::Watched(report) => Ok(report),
+            other => Err(other.unexpected()),
+        }
     }
 
-    fn synchronize(&mut self) -> Result<(), DeviceError>;
+    /// What `__device__` variables and static locals hold after everything enqueued. Empty where the device cannot
+    /// find them.
+    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
+        match self.execute(module, ModuleRequest::Variables)? {
+            ModuleAnswer::Variables(variables) => Ok(variables),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// Takes samples, in nanoseconds per call.
-    fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError>;
+    /// What a module's kernels have taken of the device heap and not given back; 0 where a variable of the module
+    /// tells (`variables`).
+    fn heap_kept(&mut self, module: ModuleId) -> Result<u64, DeviceError> {
+        match self.execute(module, ModuleRequest::HeapKept)? {
+            ModuleAnswer::HeapKept { bytes } => Ok(bytes),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    fn telemetry(&mut self) -> Telemetry;
+    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.execute(module, ModuleRequest::RestoreVariables).map(drop)
+    }
 
-    /// Bytes.
-    fn memory_free(&mut self) -> Option<u64>;
+    /// `__constant__` or `__device__`; what lies behind them becomes what it was when the module was loaded.
+    /// `launch_fail`, cause `symbol`: there is no such variable, or it is smaller than the buffer.
+    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
+        self.execute(module, ModuleRequest::WriteVariable { name: name.to_string(), buffer }).map(drop)
+    }
+
+    /// After everything enqueued; whether what lies behind is as it was when the module was loaded.
+    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
+        match self.execute(module, ModuleRequest::ReadVariable { name: name.to_string(), buffer })? {
+            ModuleAnswer::Read { intact } => Ok(intact),
+            other => Err(other.unexpected()),
+        }
+    }
+}
+
+/// What is asked of a loaded module, be it in this process or in one of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModuleRequest {
+    Attributes {
+        launch: BoundLaunch,
+    },
+    /// Once for each call. Many are one request, because at small shapes messages take longer than launches.
+    Launch {
+        launches: Vec<BoundLaunch>,
+        calls: Vec<SeriesCall>,
+    },
+    Watch {
+        launches: Vec<BoundLaunch>,
+        watch: Watch,
+    },
+    Variables,
+    HeapKept,
+    RestoreVariables,
+    WriteVariable {
+        name: String,
+        buffer: BufferId,
+    },
+    ReadVariable {
+        name: String,
+        buffer: BufferId,
+    },
+}
+
+impl ModuleRequest {
+    /// A buffer that is used twice comes twice.
+    pub fn buffers(&self) -> Vec<BufferId> {
+        let bound = |launches: &[BoundLaunch]| -> Vec<BufferId> {
+            launches.iter().flat_map(BoundLaunch::buffers).collect()
+        };
+        match self {
+            ModuleRequest::Launch { launches, calls } => {
+                let copies = calls.iter().flat_map(|call| call.before.iter().chain(&call.after));
+                bound(launches).into_iter().chain(copies.flat_map(|copy| [copy.from, copy.to])).collect()
+            }
+            ModuleRequest::Watch { launches, watch } => {
+                let watched = watch.buffers.iter().map(|watched| watched.buffer);
+                bound(launches).into_iter().chain(watched).collect()
+            }
+            ModuleRequest::WriteVariable { buffer, .. } | ModuleRequest::ReadVariable { buffer, .. } => {
+                vec![*buffer]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn is_answered_by(&self, answer: &ModuleAnswer) -> bool {
+        match self {
+            ModuleRequest::Attributes { .. } => matches!(answer, ModuleAnswer::Attributes(_)),
+            ModuleRequest::Watch { .. } => matches!(answer, ModuleAnswer::Watched(_)),
+            ModuleRequest::Variables => matches!(answer, ModuleAnswer::Variables(_)),
+            ModuleRequest::HeapKept => matches!(answer, ModuleAnswer::HeapKept { .. }),
+            ModuleRequest::ReadVariable { .. } => matches!(answer, ModuleAnswer::Read { .. }),
+            ModuleRequest::Launch { .. }
+            | ModuleRequest::RestoreVariables
+            | ModuleRequest::WriteVariable { .. } => matches!(answer, ModuleAnswer::Done),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModuleAnswer {
+    Done,
+    Attributes(EntryAttributes),
+    Watched(Option<WatchReport>),
+    Variables(Vec<VariableState>),
+    HeapKept {
+        bytes: u64,
+    },
+    /// Whether what lies behind a variable's contents is as it was.
+    Read {
+        intact: bool,
+    },
+}
+
+impl ModuleAnswer {
+    fn unexpected(&self) -> DeviceError {
+        DeviceError::plain(
+            VerdictKind::HarnessError,
+            format!("the device answers another question: {self:?}"),
+        )
+    }
 }

@@ -1,4 +1,4 @@
-//! Devices that run and time untrusted kernels, behind one trait.
+//! Devices that run and time untrusted kernels, behind one trait of memory and executor.
 //!
 //! [`cuda::CudaDevice`] talks to the driver API, which is loaded at run time: a program with this crate starts on
 //! machines without CUDA. [`host::HostDevice`] runs the same CUDA source on this processor: [`host::translate`]
@@ -10,7 +10,7 @@
 //! kernels they do not trust open the device in a process that they can kill.
 //!
 //! ```
-//! use evo_device::Device;
+//! use evo_device::Memory;
 //! use evo_device::host::HostDevice;
 //!
 //! let mut device = HostDevice::open()?;
@@ -28,12 +28,12 @@ pub mod binary_notes;
 pub mod cuda;
 pub mod device;
 pub mod host;
+pub mod numbers;
 pub mod open;
-mod plain_errors;
 pub mod probe;
-mod symbols;
 pub mod telemetry;
 mod tensor_maps;
+mod variables;
 
 pub use arch::cuda_arch;
-pub use device::Device;
+pub use device::{Device, Executor, Memory};

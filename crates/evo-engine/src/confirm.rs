@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use evo_journal::budget::StopReason;
-use evo_journal::cover;
-use evo_journal::portfolio::NEAR;
+use evo_journal::portfolio::{NEAR, smallest};
 use evo_journal::record::{Confirmation, ProblemWork, now};
 use evo_protocol::device::EntryAttributes;
 use evo_protocol::evaluation::Evaluation;
@@ -20,7 +19,7 @@ use evo_report::event::Event;
 use evo_space::genome::Configuration;
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
-use evo_supervise::renewal::Renewal;
+use evo_supervise::lane::Renewal;
 use evo_timing::paired;
 
 use crate::lane::{LaneJob, Task};
@@ -638,7 +637,7 @@ fn specialists(times: &[(u64, Vec<f64>)], confirmed: &BTreeSet<u64>, failed: &BT
         .map(|(_, own)| open.iter().map(|(problem, best)| own[*problem] / best).collect())
         .collect();
     let served = |row: &Vec<f64>| row.iter().filter(|factor| **factor <= 1.0 + NEAR).count();
-    let mut members = cover::smallest(&rows, NEAR).map_or(Vec::new(), |own| own.members);
+    let mut members = smallest(&rows, NEAR).map_or(Vec::new(), |own| own.members);
     members.sort_by_key(|own| (std::cmp::Reverse(served(&rows[*own])), *own));
     members.into_iter().map(|own| others[own].0).collect()
 }

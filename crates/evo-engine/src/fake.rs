@@ -31,7 +31,7 @@ use evo_search::strategy::{Outcome, Proposal, Strategy};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use evo_supervise::job::{Judgement, Standing, example};
-use evo_supervise::renewal::Renewal;
+use evo_supervise::lane::Renewal;
 
 use crate::ports::{
     BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, LaneIdentity, LanePart, Message,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::ports::{Evaluate, LaneAnswer, LanePart, Message, Rivals, Sanitizer};
 use evo_space::genome::Configuration;
 use evo_supervise::job::{Judgement, Standing};
-use evo_supervise::renewal::Renewal;
+use evo_supervise::lane::Renewal;
 
 /// How long a variant waits for a second device that has lost its worker, before the first one sees it again.
 const SECOND_LOOK_WAITS: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_report::event::{Event, LaneActivity, LaneProgress};
 use evo_supervise::blame::after_two;
 use evo_supervise::job::{Judgement, SecondLook};
-use evo_supervise::renewal::Renewal;
+use evo_supervise::lane::Renewal;
 
 use crate::confirm::Deep;
 use crate::fleet::{LaneRecord, Strike};

@@ -19,7 +19,7 @@ use evo_space::genome::{Configuration, ContentHash};
 
 use evo_journal::record::ProblemWork;
 use evo_supervise::job::{Judgement, Standing};
-use evo_supervise::renewal::Renewal;
+use evo_supervise::lane::Renewal;
 
 pub trait Recipe {
     type Prepared;

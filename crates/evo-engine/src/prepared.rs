@@ -185,22 +185,11 @@ pub(super) fn worst(binaries: &[Binary]) -> Vec<EntryResources> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn binary(registers: Option<u32>, threads_max: Option<u32>) -> Binary {
         let entry = EntryResources { entry: "k".into(), registers, threads_max, ..EntryResources::default() };
-        Binary {
-            hash: ContentHash::of(b"file"),
-            code_hash: ContentHash::of(b"code"),
-            path: PathBuf::new(),
-            resources: vec![entry],
-            toolchain: String::new(),
-            compile_ms: 1.0,
-            cached: false,
-            log: String::new(),
-        }
+        Binary { resources: vec![entry], ..Binary::default() }
     }
 
     #[test]

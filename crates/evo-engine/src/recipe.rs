@@ -7,6 +7,7 @@ use evo_compile::includes::FileReader;
 use evo_compile::search_path::SearchPath;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::ProblemWork;
+use evo_kernel::dictionary::dictionary;
 use evo_kernel::render::{render, render_for};
 use evo_kernel::resolve::resolve;
 use evo_kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
@@ -334,6 +335,7 @@ fn check_plan(kernel: &KernelSpec, seed: u64) -> CheckPlan {
         seed: input_seed(seed),
         seeds: check.seeds,
         families: check.families.clone(),
+        dictionary: dictionary(kernel),
         deterministic: check.deterministic,
         repeats: check.repeats,
         allow_state: check.allow_state,
@@ -430,10 +432,9 @@ impl Recipe for KernelRecipe<'_> {
             checked: prepared.checked.clone(),
             timed: prepared.timed.clone(),
             ranking: self.kernel.objective.ranking,
-            deep: order.deep.is_some(),
             busy: order.deep.is_some_and(|own| own.busy),
             sampling_max: order.deep.and_then(|own| own.sampling_max),
-            reach: self.reach,
+            reach: if order.deep.is_some() { JobReach::Deep } else { self.reach },
         })
     }
 

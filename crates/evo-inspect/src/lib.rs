@@ -4,6 +4,3 @@ pub mod profile;
 pub mod sanitize;
 pub mod tool;
 pub mod twin;
-mod watch;
-
-pub use watch::watch;

@@ -16,7 +16,6 @@ pub trait HostLook: fmt::Debug + Send + Sync {
     fn look(&self, configuration: &Configuration, limit: Duration) -> TwinAnswer;
 }
 
-/// What the host device says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TwinAnswer {
     Clean { cases: u64 },

@@ -26,12 +26,9 @@ const BYTES_MAX: u64 = 32 << 20;
 pub struct GateBaseline {
     pub schema: String,
     pub version: u32,
-    /// UTC, RFC 3339.
     pub at: String,
     pub kernel: String,
-    /// As a command line names it.
     pub space: String,
-    /// Of the space file's text.
     pub space_hash: ContentHash,
     pub device: String,
     pub device_kind: DeviceKind,

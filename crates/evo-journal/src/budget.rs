@@ -104,7 +104,6 @@ pub struct CommandClock(ClockSource);
 #[derive(Clone, Debug)]
 enum ClockSource {
     Real(Instant),
-    /// Milliseconds that a test sets.
     Scripted(Arc<AtomicU64>),
 }
 

@@ -29,7 +29,6 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// A full disk is told apart.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> JournalError {
         let path = path.to_path_buf();
         match source.kind() {

@@ -27,15 +27,12 @@ const INCUMBENT_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Iteration {
     pub format: u32,
-    /// From 1, in the order of the lines.
     pub number: u64,
-    /// UTC, RFC 3339.
     pub at: String,
     pub kernel: String,
     pub space: String,
     pub device: String,
     pub candidate: IterationCandidate,
-    /// What it was compared with, as a command line names it.
     pub against: String,
     pub parent: Option<String>,
     pub hypothesis: Option<String>,
@@ -55,7 +52,7 @@ pub struct Iteration {
 }
 
 /// Enough to build the candidate again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IterationCandidate {
     pub configuration: Configuration,
     pub configuration_hash: ContentHash,
@@ -201,7 +198,6 @@ pub fn incumbents(lines: &[Iteration]) -> Vec<u64> {
     found
 }
 
-/// `None` where nothing was accepted yet.
 pub fn incumbent(folder: &OwnFolder) -> Result<Option<Incumbent>, String> {
     let shown = folder.place(INCUMBENT).display().to_string();
     let bytes = match folder.read_at_most(INCUMBENT, INCUMBENT_MAX) {
@@ -221,9 +217,7 @@ pub const GATES: &str = "gates.jsonl";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateRun {
     pub format: u32,
-    /// From 1, in the order of the lines.
     pub number: u64,
-    /// UTC, RFC 3339.
     pub at: String,
     pub kernel: String,
     pub space: String,
@@ -254,7 +248,6 @@ pub struct GateRunProblem {
 }
 
 impl GateRun {
-    /// None where a problem has none.
     pub fn ratio(&self) -> Option<f64> {
         let logs: Option<Vec<f64>> = self.problems.iter().map(|one| one.ratio.map(f64::ln)).collect();
         let logs = logs.filter(|logs| !logs.is_empty())?;
@@ -276,7 +269,6 @@ mod tests {
     use super::*;
 
     fn iteration() -> Iteration {
-        let configuration = Configuration::new(Vec::new());
         Iteration {
             format: FORMAT,
             number: 0,
@@ -284,14 +276,7 @@ mod tests {
             kernel: "k".into(),
             space: "k.toml".into(),
             device: "d".into(),
-            candidate: IterationCandidate {
-                configuration_hash: configuration.hash(),
-                configuration,
-                source_hash: None,
-                code_hash: None,
-                source: Some("text".into()),
-                launch: None,
-            },
+            candidate: IterationCandidate { source: Some("text".into()), ..IterationCandidate::default() },
             against: "@baseline".into(),
             parent: None,
             hypothesis: None,

@@ -33,7 +33,6 @@ words! {
 pub struct LadderStep {
     pub kind: StepKind,
     pub number: u64,
-    /// UTC, RFC 3339.
     pub at: String,
     pub study: Option<String>,
     pub git_commit: Option<String>,
@@ -41,7 +40,6 @@ pub struct LadderStep {
     pub hypothesis: Option<String>,
     pub configuration: Configuration,
     pub source_hash: Option<ContentHash>,
-    /// Whether its source was not the space's own.
     pub has_own_source: bool,
     /// Median time of each problem, nanoseconds; absent where it has none.
     pub p50_ns: BTreeMap<String, Option<f64>>,

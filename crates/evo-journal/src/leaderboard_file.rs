@@ -17,7 +17,6 @@ const BOARD: &str = "leaderboard.json";
 pub struct Merged {
     pub path: PathBuf,
     pub placements: Vec<Succession>,
-    /// Where an unreadable older file went.
     pub put_aside: Option<PathBuf>,
 }
 
@@ -44,23 +43,21 @@ pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
     }
 }
 
-/// Two sweeps that end at once take turns.
 pub fn merge(
     folder: &OwnFolder,
     sections: Vec<LeaderboardSection>,
     now: &str,
 ) -> Result<Merged, JournalError> {
-    // Before the file is read: a section that another sweep adds in between would be lost.
-    let _turn = turn(folder)?;
-    let (mut board, put_aside) = match load(folder)? {
-        None => (Leaderboard::empty(now.to_string()), None),
-        Some(Ok(board)) => (board, None),
-        Some(Err(_)) => (Leaderboard::empty(now.to_string()), Some(put_aside(folder)?)),
-    };
-    board.updated_at = now.to_string();
-    let placements = sections.into_iter().map(|section| champion::merge(&mut board, section)).collect();
-    write(folder, &board)?;
-    Ok(Merged { path: folder.place(BOARD), placements, put_aside })
+    update(folder, |board| {
+        let mut board = board.unwrap_or_else(|| Leaderboard::empty(now.to_string()));
+        board.updated_at = now.to_string();
+        let placements = sections.into_iter().map(|section| champion::merge(&mut board, section)).collect();
+        (board, placements)
+    })
+}
+
+pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, JournalError> {
+    update(folder, |_| (board.clone(), Vec::new()))
 }
 
 /// A board without a row, so that programs find a file after any sweep.
@@ -71,22 +68,25 @@ pub fn found(folder: &OwnFolder, now: &str) -> Result<(), JournalError> {
     merge(folder, Vec::new(), now).map(drop)
 }
 
-/// An unreadable file is put aside.
-pub fn replace(folder: &OwnFolder, board: &Leaderboard) -> Result<Merged, JournalError> {
-    let _turn = turn(folder)?;
-    let put_aside = match load(folder)? {
-        Some(Err(_)) => Some(put_aside(folder)?),
-        Some(Ok(_)) | None => None,
-    };
-    write(folder, board)?;
-    Ok(Merged { path: folder.place(BOARD), placements: Vec::new(), put_aside })
-}
-
-fn turn(folder: &OwnFolder) -> Result<std::fs::File, JournalError> {
-    // A file of its own: a lock on `leaderboard.json` would be lost when the rename replaces that file.
-    let file = locked(folder, ".leaderboard.lock", || {})?;
+/// Two sweeps that end at once take turns. An unreadable file is put aside.
+fn update(
+    folder: &OwnFolder,
+    change: impl FnOnce(Option<Leaderboard>) -> (Leaderboard, Vec<Succession>),
+) -> Result<Merged, JournalError> {
+    // Before the file is read: a section that another sweep adds in between would be lost. The lock has a file of its own:
+    // on `leaderboard.json` it would be lost when the rename replaces that file.
+    let _turn = locked(folder, ".leaderboard.lock", || {})?;
     folder.sweep_unfinished();
-    Ok(file)
+    let (known, put_aside) = match load(folder)? {
+        Some(Err(_)) => (None, Some(put_aside(folder)?)),
+        known => (known.and_then(Result::ok), None),
+    };
+    let (board, placements) = change(known);
+    let path = folder.place(BOARD);
+    let text = serde_json::to_string_pretty(&board);
+    let text = text.map_err(|error| JournalError::io("write", &path, error.into()))?;
+    write_view(folder, BOARD, format!("{text}\n").as_bytes(), true)?;
+    Ok(Merged { path, placements, put_aside })
 }
 
 fn put_aside(folder: &OwnFolder) -> Result<PathBuf, JournalError> {
@@ -95,13 +95,6 @@ fn put_aside(folder: &OwnFolder) -> Result<PathBuf, JournalError> {
     let renamed = folder.rename(BOARD, &target);
     renamed.map_err(|error| JournalError::io("rename", &folder.place(BOARD), error))?;
     Ok(folder.place(&target))
-}
-
-fn write(folder: &OwnFolder, board: &Leaderboard) -> Result<(), JournalError> {
-    let text = serde_json::to_vec_pretty(board);
-    let mut text = text.map_err(|error| JournalError::io("write", &folder.place(BOARD), error.into()))?;
-    text.push(b'\n');
-    write_view(folder, BOARD, &text, true)
 }
 
 /// A pipe, a device or a folder of that name is refused: somebody may have made it for a reason.

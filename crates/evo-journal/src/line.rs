@@ -59,7 +59,6 @@ pub struct Lines<T> {
 
 #[derive(Debug, PartialEq)]
 pub struct Rejected {
-    /// From 1.
     pub line: usize,
     pub reason: String,
     pub bytes: Vec<u8>,
@@ -177,7 +176,6 @@ pub trait NumberedLine: Serialize + DeserializeOwned {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberedLines<T> {
     pub lines: Vec<T>,
-    /// What could not be read.
     pub notes: Vec<String>,
     /// Where the last whole line ends.
     length: u64,

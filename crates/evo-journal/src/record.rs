@@ -43,7 +43,6 @@ pub enum JournalRecord {
     /// A variant without a verdict: what its two tries met was not its doing. Its number is free for the
     /// verdict that a later run finds.
     NotFinal(Box<Evaluation>),
-    /// A finalist measured afresh.
     Confirmation(Box<Confirmation>),
     /// A variant that a sanitizer looked at, finalist or not.
     Sanitized(Box<SanitizedVariant>),
@@ -57,11 +56,10 @@ pub enum JournalRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_ms: Option<u64>,
     },
-    /// A run ended by itself.
     End(Box<RunEnd>),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StudyHeader {
     pub format: u32,
     /// Version of the verdict list.
@@ -69,7 +67,6 @@ pub struct StudyHeader {
     pub evo: String,
     pub study: String,
     pub kernel: String,
-    /// The space file as given on the command line.
     pub space: String,
     /// Hash of `inputs`: what must not change between resumes.
     pub space_hash: ContentHash,
@@ -81,7 +78,6 @@ pub struct StudyHeader {
     /// What a person edits, so that a change can be named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<StudyDefinition>,
-    /// Valid points, in decimal (it may exceed 64 bits).
     pub valid: String,
     pub problems: Vec<String>,
     pub checked: Vec<String>,
@@ -107,7 +103,6 @@ pub struct StudyHeader {
     pub warnings: Vec<String>,
     pub device: DeviceInfo,
     pub environment: Environment,
-    /// UTC, RFC 3339.
     pub started_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
@@ -257,7 +252,6 @@ pub struct SanitizedVariant {
     pub code_hash: Option<ContentHash>,
     /// The gate's, with tool, version and findings as evidence.
     pub report: GateReport,
-    /// Of what was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     pub at: String,
@@ -298,7 +292,6 @@ pub struct RunEnd {
     pub throughput: Throughput,
     pub device_at_start: Option<Telemetry>,
     pub device_at_end: Option<Telemetry>,
-    /// What each lane did; empty where there was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneAccount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,7 +307,6 @@ pub struct LaneAccount {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     pub device_uuid: String,
-    /// Variants that it gave a verdict on.
     pub evaluations: u64,
     /// Until the search was over.
     pub busy_seconds: f64,
@@ -331,7 +323,6 @@ pub struct LaneAccount {
     pub anchors: BTreeMap<String, f64>,
     /// Whether one ratio held for all anchors, so that its times compare with the other lanes'.
     pub pooled: bool,
-    /// Why it took no more variants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
 }

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::template::{self, TemplateError};
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathCause, Orphaned, ParentLink, ProcessDeath, ProcessGroup,
-    ResourceLimits,
+    self, CappedLog, Conversation, Death, DeathHow, Orphaned, ParentLink, ProcessGroup, ResourceLimits,
 };
 
 const VERSION: u32 = 1;
@@ -151,18 +150,18 @@ fn start() -> io::Result<Talk> {
     Ok(talk.with_line_max(ANSWER_MAX))
 }
 
-fn blame(order: &RenderOrder, death: &ProcessDeath) -> RenderFailure {
+fn blame(order: &RenderOrder, death: &Death) -> RenderFailure {
     let template = |message: String, hint: &str| {
         RenderFailure::Template(TemplateError::of(&template::file_name(&order.path), message, hint))
     };
     let grows = "look for a text or a list that grows in a loop";
-    let signal = match &death.cause {
-        DeathCause::Deadline { limit } => {
+    let signal = match &death.how {
+        DeathHow::Deadline { limit } => {
             let message = format!("the template takes longer than {} s to render", limit.as_secs());
             return template(message, grows);
         }
-        DeathCause::Exit(status) => status.signal(),
-        DeathCause::Protocol { found } => {
+        DeathHow::Exit(status) => status.signal(),
+        found => {
             return RenderFailure::Machine(format!("the process that renders templates says {found}"));
         }
     };
@@ -194,22 +193,14 @@ pub fn serve() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::process::ExitStatus;
-    use std::time::Instant;
 
     use super::*;
 
-    fn said(cause: DeathCause, printed: &str) -> (bool, String) {
+    fn said(how: DeathHow, printed: &str) -> (bool, String) {
         let mut log = CappedLog::of_end(1000);
         log.push(printed.as_bytes());
-        let death = ProcessDeath {
-            cause,
-            at: Instant::now(),
-            log,
-            waited: Duration::ZERO,
-            memory_peak: 0,
-            reaped: true,
-            is_cut: false,
-        };
+        let (elapsed, waited, memory_peak) = (Duration::ZERO, Duration::ZERO, 0);
+        let death = Death { how, phase: None, place: String::new(), elapsed, waited, log, memory_peak };
         let task = RenderTask::Check(Vec::new());
         let order = RenderOrder { path: "k.cu.j2".into(), text: String::new(), task };
         match blame(&order, &death) {
@@ -220,7 +211,7 @@ mod tests {
 
     #[test]
     fn only_what_a_template_does_is_held_against_it() {
-        let ended = |status| DeathCause::Exit(ExitStatus::from_raw(status));
+        let ended = |status| DeathHow::Exit(ExitStatus::from_raw(status));
         let check = |cause, printed, expected: (bool, &str)| {
             assert_eq!(said(cause, printed), (expected.0, expected.1.to_string()));
         };
@@ -232,7 +223,7 @@ mod tests {
             "thread 'main' has overflowed its stack",
             (true, "k.cu.j2: rendering ends with SIGABRT"),
         );
-        let late = DeathCause::Deadline { limit: DEADLINE };
+        let late = DeathHow::Deadline { limit: DEADLINE };
         check(late, "", (true, "k.cu.j2: the template takes longer than 20 s to render"));
         let killed = "the process that renders templates was killed by SIGKILL";
         check(ended(libc::SIGKILL), "", (false, killed));

@@ -373,17 +373,10 @@ mod tests {
     fn device(kind: DeviceKind) -> DeviceInfo {
         DeviceInfo {
             kind,
-            name: "any".into(),
             arch: "sm_90a".into(),
-            uuid: String::new(),
-            driver: String::new(),
             multiprocessors: 132,
             limits: DeviceLimits::of_arch("sm_90a").unwrap(),
-            l2_bytes: 0,
-            memory_bytes: 0,
-            bandwidth: None,
-            flops_f32: None,
-            flops_f16: None,
+            ..DeviceInfo::default()
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod apart;
 pub mod catalog;
+pub mod dictionary;
 mod embedded;
 pub mod foreign;
 pub mod harm;

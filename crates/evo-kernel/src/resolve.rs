@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, L2Persist, LaunchPlan, ProblemPlan, ScalarPlan};
+use evo_protocol::plan::{
+    ArgumentRef, BufferPlan, Dictionary, Fill, L2Persist, LaunchPlan, ProblemPlan, ScalarPlan,
+};
 use evo_protocol::tensor_map::{BrokenRule, MapPart, Swizzle, TensorMap, TensorMapPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_protocol::view::{AxisRange, ComparedForm, OutputView};
@@ -76,6 +78,7 @@ pub fn resolve(
         reference_sizes: resolver.reference_sizes(kernel)?,
         reference_parameters: resolver.reference_parameters(kernel),
         literals,
+        dictionary: Dictionary::default(),
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
         bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
     })

@@ -64,7 +64,7 @@ impl KernelSource {
 /// Last line of the header that names configuration and hash.
 pub const HEADER_END: &str = "// ---- end of evo header ----\n";
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Binary {
     /// Hash of the file: its name in the cache and in the worker protocol.
     pub hash: ContentHash,

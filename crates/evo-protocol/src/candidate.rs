@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::binary::Binary;
 use crate::check::CheckSet;
 use crate::device::DeviceError;
-use crate::plan::ProblemPlan;
+use crate::plan::{Dictionary, ProblemPlan};
 use crate::specialization::Specialization;
 use crate::verdict::VerdictKind;
 
-/// What a worker is handed: binaries and how to judge them; never host code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
@@ -30,7 +29,6 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Position of the build that computes a problem.
     pub fn build_for(&self, plan: &ProblemPlan) -> Result<usize, DeviceError> {
         let found = self.builds.iter().position(|build| build.constants.serves(&plan.sizes));
         found.ok_or_else(|| {
@@ -67,7 +65,6 @@ pub struct CandidateBuild {
 }
 
 impl CandidateBuild {
-    /// A build that serves every problem and has no second one.
     pub fn for_all(variant_hash: ContentHash, binary: BinaryRef, entries: Vec<String>) -> CandidateBuild {
         CandidateBuild {
             constants: Specialization::default(),
@@ -112,21 +109,17 @@ pub struct CheckPlan {
     pub trusted_factor: f64,
     /// The study's secret seed; case seeds are derived from it.
     pub seed: u64,
-    /// Seeds for each problem at full depth.
     pub seeds: u32,
     /// Input families by name; all where empty.
     pub families: Vec<String>,
-    /// Whether equal inputs must give equal bits.
+    #[serde(default)]
+    pub dictionary: Dictionary,
     pub deterministic: bool,
-    /// How often the repeatability gate repeats a problem.
     pub repeats: u32,
-    /// Whether variables of the module may change with every call.
     pub allow_state: bool,
-    /// How outputs for NaN, infinite, subnormal and huge inputs are judged.
     pub special_values: SpecialValues,
     /// Whether the kernel is compiled to assume that there are no NaN and no infinities.
     pub fast_math: bool,
-    /// Whether the kernel is compiled to treat subnormal numbers as zero.
     pub flushes_subnormals: bool,
     /// Whether the reference kernel computes in fp64 and takes fp64 buffers for floating-point arguments.
     pub reference_f64: bool,
@@ -175,11 +168,9 @@ pub enum ReferencePlan {
     },
     /// `ProblemPlan::reference_launches` in the reference binary.
     Kernel,
-    /// A command of the task's, which answers for any inputs.
     Command(CommandReference),
     /// Files, for problems with fixed inputs.
     Npy {
-        /// Output buffer name and file.
         outputs: Vec<(String, PathBuf)>,
     },
 }
@@ -197,12 +188,8 @@ pub struct CommandReference {
     pub command: Vec<String>,
     /// Where it runs: the space file's folder.
     pub folder: PathBuf,
-    /// Whether it answers floating-point outputs in f32 instead of f64.
     pub single: bool,
-    /// Whether one process answers many cases.
     pub serve: bool,
-    /// How long it may take for one case, milliseconds.
     pub timeout_ms: u64,
-    /// The files on which its answers depend.
     pub files: Vec<PathBuf>,
 }

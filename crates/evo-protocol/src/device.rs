@@ -8,8 +8,9 @@ use crate::verdict::{Verdict, VerdictKind};
 use crate::words::words;
 
 words! {
-    #[derive(Hash, JsonSchema)]
+    #[derive(Default, Hash, JsonSchema)]
     DeviceKind {
+        #[default]
         Host = "host",
         Cuda = "cuda",
         /// A recording that answers in a device's place; nothing is compiled, run or measured.
@@ -17,7 +18,7 @@ words! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// `NVIDIA H200`, or the processor's model.
@@ -48,7 +49,7 @@ pub fn capability(arch: &str) -> Option<u32> {
 }
 
 /// Launch limits, checked before compiling and again at launch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLimits {
     pub threads_per_block: u32,
     /// Most threads of a block in x, y, z.
@@ -157,6 +158,12 @@ impl DeviceError {
 
     pub fn with_cause(mut self, cause: &str) -> DeviceError {
         self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// With a further piece of evidence.
+    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> DeviceError {
+        self.evidence.insert(name.to_string(), value.into());
         self
     }
 

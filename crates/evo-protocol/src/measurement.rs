@@ -83,9 +83,10 @@ words! {
 }
 
 /// Whether the L2 cache is flushed before each call of the timing that ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RankingMode {
+    #[default]
     Hot,
     Cold,
 }

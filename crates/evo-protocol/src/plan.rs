@@ -45,10 +45,20 @@ pub struct ProblemPlan {
     /// Launches of the task's own that derive inputs from inputs, in the binary that the task prepares with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare_launches: Vec<LaunchPlan>,
-    /// Floating-point operations of one call.
+    /// Values for inputs that are drawn from it. Where a case asks for them, the worker fills it in from the check's plan.
+    #[serde(skip)]
+    pub dictionary: Dictionary,
     pub flops: Option<f64>,
     /// Compulsory bytes of one call.
     pub bytes: Option<f64>,
+}
+
+/// Numbers on which the candidate or its reference may depend: those that their texts name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dictionary {
+    /// As the text has them, without a sign.
+    pub integers: Vec<u64>,
+    pub floats: Vec<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,7 +86,6 @@ impl BufferPlan {
         self.elements() * self.dtype.bytes()
     }
 
-    /// Extents of what is compared with an answer, outermost first.
     pub fn compared_shape(&self) -> Vec<u64> {
         self.view.as_ref().map_or_else(|| self.shape.clone(), OutputView::shape)
     }
@@ -131,7 +140,6 @@ pub struct LaunchPlan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct L2Persist {
-    /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
     /// Share of the buffer's accesses that are kept, above 0 and at most 1.
     pub ratio: f64,
@@ -163,12 +171,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a call finds in it what the task has put there.
     pub fn is_read(self) -> bool {
         matches!(self, Role::Input | Role::Inout | Role::Restored)
     }
 
-    /// Whether what a call leaves in it is compared with an answer.
     pub fn is_answer(self) -> bool {
         matches!(self, Role::Output | Role::Inout)
     }

@@ -50,7 +50,6 @@ pub fn command(name: &str, own: &Schema) -> Schema {
     schema
 }
 
-/// What a reference among definitions means.
 fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
     name.and_then(|name| definitions.get(name)).unwrap_or(schema)

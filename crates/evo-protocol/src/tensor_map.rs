@@ -78,7 +78,6 @@ pub enum OutsideFill {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenRule {
-    /// Which list, and where in it.
     pub part: MapPart,
     pub message: String,
 }
@@ -95,73 +94,66 @@ pub enum MapPart {
 impl TensorMap {
     /// The first rule that the map breaks over a buffer of so many bytes.
     pub fn check(&self, buffer_bytes: u64) -> Result<(), BrokenRule> {
-        self.check_lists()?;
-        for (axis, dim) in self.dims.iter().copied().enumerate() {
-            let rule = format!("a dimension of a tensor map has 1 to {DIM_MAX} elements");
-            broken_unless((1..=DIM_MAX).contains(&dim), MapPart::Dim(axis), format!("is {dim}: {rule}"))?;
-        }
-        for (place, stride) in self.strides.iter().copied().enumerate() {
-            self.check_stride(place, stride)?;
-        }
-        for (axis, extent) in self.extents.iter().copied().enumerate() {
+        let (rank, strides, extents) = (self.dims.len(), self.strides.len(), self.extents.len());
+        let of_rank = format!("for {rank} dimensions: it has one for each");
+        // A space file's loader has seen to it that the lists fit each other.
+        let lists = [
+            ((1..=RANK_MAX).contains(&rank), MapPart::Dim(0), {
+                format!("has {rank} dimensions: a tensor map has 1 to {RANK_MAX}")
+            }),
+            (strides + 1 == rank, MapPart::Stride(0), {
+                format!("has {strides} entries {of_rank} behind the first")
+            }),
+            (extents == rank, MapPart::Box(0), format!("has {extents} entries {of_rank}")),
+        ];
+        first_broken(lists)?;
+        let dtype = self.dtype.as_str();
+        let dims = self.dims.iter().enumerate().map(|(axis, dim)| {
+            let rule = format!("is {dim}: a dimension of a tensor map has 1 to {DIM_MAX} elements");
+            ((1..=DIM_MAX).contains(dim), MapPart::Dim(axis), rule)
+        });
+        let elements = |bytes: i64| {
+            format!("is {} elements of `{dtype}` ({bytes} bytes)", bytes / self.dtype.bytes() as i64)
+        };
+        let strides = self.strides.iter().enumerate().map(|(place, stride)| {
+            let rule = format!("strides of a tensor map are positive multiples of {UNIT} bytes below 2^40");
+            let fits = (1..STRIDE_END).contains(stride) && stride % UNIT == 0;
+            (fits, MapPart::Stride(place), format!("{}: {rule}", elements(*stride)))
+        });
+        let extents = self.extents.iter().enumerate().map(|(axis, extent)| {
             let rule = format!("a box of a tensor map has 1 to {BOX_MAX} elements in each dimension");
-            let fits = (1..=BOX_MAX).contains(&extent);
-            broken_unless(fits, MapPart::Box(axis), format!("is {extent}: {rule}"))?;
-        }
-        self.check_row()?;
-        if self.fill == OutsideFill::Nan && !self.dtype.is_float() {
-            let dtype = self.dtype.as_str();
-            let message = format!("is `nan`, and `{dtype}` has none: use `zero`");
-            return Err(BrokenRule { part: MapPart::Fill, message });
-        }
-        self.check_reach(buffer_bytes)
-    }
-
-    /// The lists fit each other; a space file's loader has seen to it.
-    fn check_lists(&self) -> Result<(), BrokenRule> {
-        let rank = self.dims.len();
-        let message = || format!("has {rank} dimensions: a tensor map has 1 to {RANK_MAX}");
-        broken_unless((1..=RANK_MAX).contains(&rank), MapPart::Dim(0), message())?;
-        let (strides, extents) = (self.strides.len(), self.extents.len());
-        let message =
-            format!("has {strides} entries for {rank} dimensions: it has one for each behind the first");
-        broken_unless(strides + 1 == rank, MapPart::Stride(0), message)?;
-        let message = format!("has {extents} entries for {rank} dimensions: it has one for each");
-        broken_unless(extents == rank, MapPart::Box(0), message)
-    }
-
-    fn check_stride(&self, place: usize, stride: i64) -> Result<(), BrokenRule> {
-        let elements = stride / self.dtype.bytes() as i64;
-        let shown = format!("is {elements} elements of `{}` ({stride} bytes)", self.dtype.as_str());
-        let rule = format!("strides of a tensor map are positive multiples of {UNIT} bytes below 2^40");
-        let fits = (1..STRIDE_END).contains(&stride) && stride % UNIT == 0;
-        broken_unless(fits, MapPart::Stride(place), format!("{shown}: {rule}"))
-    }
-
-    fn check_row(&self) -> Result<(), BrokenRule> {
-        let (elements, bytes) = (self.extents[0], self.extents[0] * self.dtype.bytes() as i64);
-        let shown = format!("is {elements} elements of `{}` ({bytes} bytes)", self.dtype.as_str());
-        let rule = format!("the inner dimension of a box is a multiple of {UNIT} bytes");
-        broken_unless(bytes % UNIT == 0, MapPart::Box(0), format!("{shown}: {rule}"))?;
-        let span = self.swizzle.span();
-        let rule = format!("with swizzle `{}` the inner dimension has at most {span}", self.swizzle.as_str());
-        broken_unless(span == 0 || bytes <= span, MapPart::Box(0), format!("{shown}: {rule}"))
+            ((1..=BOX_MAX).contains(extent), MapPart::Box(axis), format!("is {extent}: {rule}"))
+        });
+        first_broken(dims.chain(strides).chain(extents))?;
+        let (row, span, swizzle) =
+            (self.extents[0] * self.dtype.bytes() as i64, self.swizzle.span(), self.swizzle.as_str());
+        let (inner, has_nan) = (elements(row), self.fill != OutsideFill::Nan || self.dtype.is_float());
+        first_broken([
+            (row % UNIT == 0, MapPart::Box(0), {
+                format!("{inner}: the inner dimension of a box is a multiple of {UNIT} bytes")
+            }),
+            (span == 0 || row <= span, MapPart::Box(0), {
+                format!("{inner}: with swizzle `{swizzle}` the inner dimension has at most {span}")
+            }),
+            (has_nan, MapPart::Fill, format!("is `nan`, and `{dtype}` has none: use `zero`")),
+            self.reach(buffer_bytes),
+        ])
     }
 
     /// The last element lies inside the buffer.
-    fn check_reach(&self, buffer_bytes: u64) -> Result<(), BrokenRule> {
+    fn reach(&self, buffer_bytes: u64) -> (bool, MapPart, String) {
         let row = i128::from(self.dims[0]) * i128::from(self.dtype.bytes());
-        let mut end = row;
-        let mut farthest = (row, MapPart::Dim(0));
-        for (place, (dim, stride)) in self.dims[1..].iter().zip(&self.strides).enumerate() {
-            let part = i128::from(dim - 1) * i128::from(*stride);
-            end += part;
-            if part > farthest.0 {
-                farthest = (part, MapPart::Dim(place + 1));
-            }
+        let outer = self.dims[1..].iter().zip(&self.strides).enumerate();
+        let parts = outer.map(|(place, (dim, stride))| {
+            (i128::from(dim - 1) * i128::from(*stride), MapPart::Dim(place + 1))
+        });
+        let (mut end, mut farthest) = (row, (row, MapPart::Dim(0)));
+        for part in parts {
+            end += part.0;
+            farthest = if part.0 > farthest.0 { part } else { farthest };
         }
         let message = format!("makes the map {end} bytes long: its buffer has {buffer_bytes}");
-        broken_unless(end <= i128::from(buffer_bytes), farthest.1, message)
+        (end <= i128::from(buffer_bytes), farthest.1, message)
     }
 
     /// Why a map of a buffer at this address cannot be encoded, if so.
@@ -172,8 +164,9 @@ impl TensorMap {
     }
 }
 
-fn broken_unless(holds: bool, part: MapPart, message: String) -> Result<(), BrokenRule> {
-    if holds { Ok(()) } else { Err(BrokenRule { part, message }) }
+fn first_broken(rules: impl IntoIterator<Item = (bool, MapPart, String)>) -> Result<(), BrokenRule> {
+    let broken = rules.into_iter().find(|(holds, ..)| !holds);
+    broken.map_or(Ok(()), |(_, part, message)| Err(BrokenRule { part, message }))
 }
 
 impl std::fmt::Display for MapPart {

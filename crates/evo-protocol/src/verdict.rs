@@ -157,7 +157,6 @@ impl Verdict {
         self.kind == VerdictKind::Pass
     }
 
-    /// `wrong_answer:unwritten`, or the kind alone.
     pub fn label(&self) -> String {
         match &self.cause {
             Some(cause) => format!("{}:{cause}", self.kind),
@@ -299,7 +298,6 @@ impl GateReport {
 
     /// The evidence with the plain parity of each problem, by its name.
     pub const PARITY: &'static str = "parity";
-    /// The numbers of a problem's parity.
     pub const PARITY_NUMBERS: [&'static str; 4] =
         ["max_abs_error", "max_rel_error", "allclose_1e-3", "allclose_1e-2"];
     /// The verdict of the task's own rule beside them, where the file states one: `matched_ratio` and `within`.

@@ -17,7 +17,6 @@ pub struct OutputView {
 pub struct AxisRange {
     pub first: u64,
     pub count: u64,
-    /// From each to the next.
     pub step: u64,
 }
 
@@ -142,7 +141,6 @@ fn ascending(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Coordinates of a flat index, outermost first.
 pub fn coordinates(index: u64, shape: &[u64]) -> Vec<u64> {
     let mut rest = index;
     let mut out: Vec<u64> = shape

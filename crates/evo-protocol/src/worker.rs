@@ -26,7 +26,6 @@ pub const PROTOCOL_VERSION: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame<T> {
     pub v: u32,
-    /// Number of the request, from 1.
     pub id: u64,
     /// The nonce of the lease under which a worker answers; none where it has no lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +79,6 @@ pub enum Request {
         check: Box<CheckPlan>,
         plans: Vec<ProblemPlan>,
     },
-    /// Loads a candidate into a slot, replacing what was there.
     Load {
         /// 0 or 1.
         slot: u8,
@@ -137,7 +135,6 @@ pub enum Request {
         slot: u8,
         plan: Box<ProblemPlan>,
         seed_index: u32,
-        /// An empty folder.
         folder: PathBuf,
         /// Whether the answers are written too, as `expected/NAME.npy`. Only programs that check by themselves need them: who
         /// computes could copy them.
@@ -149,7 +146,6 @@ pub enum Request {
         slot: u8,
         plan: Box<ProblemPlan>,
         seed_index: u32,
-        /// The folder that inputs were handed out in.
         folder: PathBuf,
     },
     /// The health check: known work with a known answer, and how much device memory is free.
@@ -171,7 +167,6 @@ pub struct DescribedGpu {
 pub enum Response {
     Ready {
         protocol: u32,
-        /// Its process id, on its own machine.
         pid: u32,
         info: Box<DeviceInfo>,
         /// Which gates and which timing this worker has.
@@ -184,7 +179,6 @@ pub enum Response {
         host: String,
     },
     Described {
-        /// In NVML's order.
         gpus: Vec<DescribedGpu>,
     },
     /// A sign of life; not an answer, and no progress either.
@@ -206,7 +200,6 @@ pub enum Response {
     GateDone(Box<GateAnswer>),
     Measured(Box<MeasureAnswer>),
     Paired(PairedTimes),
-    /// The launches were made and have ended without an error.
     Ran {
         /// Kernels of the candidate that were launched, warm-up included.
         launches: u64,
@@ -217,7 +210,6 @@ pub enum Response {
     HandedOut,
     Alive {
         canary_ns: f64,
-        /// Free device memory, bytes.
         memory_free: Option<u64>,
     },
     Clocks {
@@ -227,7 +219,6 @@ pub enum Response {
     Fault {
         error: Box<DeviceError>,
     },
-    /// The request itself could not be served.
     Failed {
         error: Box<DeviceError>,
     },
@@ -264,7 +255,6 @@ impl GateAnswer {
         GateAnswer { report: GateReport::not_run(gate, why), ..GateAnswer::begin(gate) }
     }
 
-    /// Fails the gate with this verdict, whose message becomes the report's.
     pub fn refuse(&mut self, verdict: Verdict) {
         self.report.state = GateState::Fail;
         self.report.message.clone_from(&verdict.message);
@@ -286,7 +276,6 @@ pub struct MeasureAnswer {
     pub honesty: Option<GateReport>,
     /// Set where the variant is refused, here or by the honesty gate.
     pub verdict: Option<Box<Verdict>>,
-    /// The process must not measure again.
     pub sticky: bool,
 }
 
@@ -305,7 +294,6 @@ pub struct BlockAnswer {
     pub parity: Option<serde_json::Value>,
     /// Set where the candidate cannot be timed, or where its outputs were wrong.
     pub verdict: Option<Box<Verdict>>,
-    /// The process must not measure again.
     pub sticky: bool,
 }
 
@@ -329,7 +317,6 @@ impl PairedTimes {
     }
 }
 
-/// Where a child is inside a request. Each has its own deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

@@ -126,7 +126,7 @@ impl From<Configuration> for serde_json::Map<String, serde_json::Value> {
 }
 
 /// The first 128 bits of a BLAKE3 hash.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("pattern" = "^[0-9a-f]{32}$"))]
 pub struct ContentHash(Arc<str>);
 

@@ -1,5 +1,7 @@
 //! The cascade on a scripted station.
 
+use evo_protocol::device::DeviceError;
+
 use super::*;
 use crate::job::example;
 
@@ -14,39 +16,37 @@ struct Script {
     limits: Vec<f64>,
 }
 
-impl Station for Script {
-    type Broken = &'static str;
-
-    fn sampling_max(&self) -> Option<Duration> {
-        self.sampling_max
+impl Script {
+    fn answer(&mut self, request: &Request) -> Result<Response, Blame> {
+        match request {
+            Request::Load { .. } => {
+                self.asked.push("load".into());
+                Ok(match &self.load_error {
+                    Some(error) => Response::Failed { error: Box::new(error.clone()) },
+                    None => Response::Loaded { load_ms: 1.0 },
+                })
+            }
+            Request::Gate { gate, depth, plans, .. } => self.gate(*gate, *depth, plans),
+            Request::Measure { plan, mode, policy, .. } => Ok(self.measure(plan, *mode, policy)),
+            other => panic!("{other:?}"),
+        }
     }
 
-    fn load(&mut self, _job: &Job) -> Result<Result<f64, DeviceError>, &'static str> {
-        self.asked.push("load".into());
-        Ok(self.load_error.clone().map_or(Ok(1.0), Err))
-    }
-
-    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateAnswer, &'static str> {
+    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<Response, Blame> {
         let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
         self.asked.push(format!("{} {depth:?} {}", gate.as_str(), names.join(",")));
         if self.die_at == Some(gate) {
-            return Err("dead");
+            return Err(Blame::plain(Verdict::new(VerdictKind::Hang, "dead")));
         }
-        let verdict = self
-            .fail
-            .filter(|(own, _)| *own == gate)
-            .map(|(_, kind)| Box::new(Verdict::new(kind, "so it is")));
+        let failing = self.fail.filter(|(at, _)| *at == gate);
+        let verdict = failing.map(|(_, kind)| Box::new(Verdict::new(kind, "so it is")));
         let state = if verdict.is_some() { GateState::Fail } else { GateState::Pass };
         let report = GateReport { state, cases: plans.len() as u32, ..GateReport::not_run(gate, "") };
-        Ok(GateAnswer { report, verdict, attributes: Vec::new(), sticky: false })
+        let answer = GateAnswer { report, verdict, attributes: Vec::new(), sticky: false };
+        Ok(Response::GateDone(Box::new(answer)))
     }
 
-    fn measure(
-        &mut self,
-        plan: &ProblemPlan,
-        mode: TimingMode,
-        policy: &SamplePolicy,
-    ) -> Result<MeasureAnswer, &'static str> {
+    fn measure(&mut self, plan: &ProblemPlan, mode: TimingMode, policy: &SamplePolicy) -> Response {
         let kind = match (policy.race, policy.screen) {
             (Some(race), _) if race.rival_ns.is_some() => "race alone",
             (Some(_), _) => "race",
@@ -55,18 +55,18 @@ impl Station for Script {
         };
         self.asked.push(format!("{kind} {} {}", plan.name, mode.as_str()));
         self.limits.extend((kind == "measure").then_some(policy.limit_ms));
-        let time = self.times.iter().find(|(name, _)| *name == plan.name).map_or(100.0, |own| own.1);
+        let time = self.times.iter().find(|(name, _)| *name == plan.name).map_or(100.0, |found| found.1);
         let abandoned = policy.abandon_above_ns.is_some_and(|above| time > above);
         let stop = match (abandoned, kind) {
             (true, _) => StopRule::Abandoned,
             (false, "screen") => StopRule::Screen,
             (false, _) => StopRule::Interval,
         };
-        let measurement = example::measurement(&plan.name, mode, time, stop);
+        let measurement = Some(Box::new(example::measurement(&plan.name, mode, time, stop)));
         let honesty =
             GateReport { state: GateState::Pass, cases: 1, ..GateReport::not_run(Gate::Honesty, "") };
         let honesty = (!policy.screen).then_some(honesty);
-        Ok(MeasureAnswer { measurement: Some(Box::new(measurement)), honesty, ..MeasureAnswer::default() })
+        Response::Measured(Box::new(MeasureAnswer { measurement, honesty, ..MeasureAnswer::default() }))
     }
 }
 
@@ -76,7 +76,10 @@ fn standing(times: &[(&str, f64)], objective_ns: f64) -> Standing {
 
 fn judge(script: &mut Script, job: &Job, standing: &Standing) -> Judgement {
     let mut judgement = Judgement::begin();
-    assert!(!run(script, job, standing, &mut judgement).unwrap());
+    let sampling_max = script.sampling_max;
+    assert!(
+        !run(&mut |request| script.answer(request), job, standing, sampling_max, &mut judgement).unwrap()
+    );
     judgement
 }
 
@@ -121,13 +124,13 @@ fn sampling_ends_when_it_is_asked_to_and_the_report_says_so() {
     let check = |sampling_max, limits: &[f64], told: bool| {
         let mut script = Script { sampling_max, ..Script::default() };
         let mut job = example::job(&[("p", 1.0)]);
-        job.deep = true;
+        job.reach = JobReach::Deep;
         let outcome = judge(&mut script, &job, &Standing::default());
         assert_eq!(script.limits, limits);
-        let timing = outcome.gates.iter().find(|own| own.gate == Gate::Timing).unwrap();
+        let timing = outcome.gates.iter().find(|report| report.gate == Gate::Timing).unwrap();
         assert_eq!(timing.message.contains("each sampled for 120 ms at most"), told, "{}", timing.message);
     };
-    let [deep, eager] = [policy::deep(), policy::eager()].map(|own| own.limit_ms);
+    let [deep, eager] = [policy::deep(), policy::eager()].map(|policy| policy.limit_ms);
     check(None, &[deep, deep, eager], false);
     check(Some(Duration::from_millis(120)), &[120.0; 3], true);
 }
@@ -188,7 +191,7 @@ fn several_problems_are_raced_until_their_mean_decides() {
         let best = standing(&[("a", 100.0), ("b", 100.0)], 100.0);
         let outcome = judge(&mut script, &example::job(&[("a", 1.0), ("b", 2.0)]), &best);
         assert_eq!(outcome.verdict.kind, kind);
-        let asked: Vec<&String> = script.asked.iter().filter(|own| own.starts_with("race")).collect();
+        let asked: Vec<&String> = script.asked.iter().filter(|asked| asked.starts_with("race")).collect();
         assert_eq!(asked, races);
     };
     check([106.0, 106.0], &["race a hot"], VerdictKind::TooSlow);
@@ -215,7 +218,7 @@ fn one_weak_problem_does_not_condemn_where_others_make_up_for_it() {
 fn a_deep_job_skips_the_screening_and_runs_everything() {
     let mut script = Script { times: vec![("p", 900.0)], ..Script::default() };
     let mut job = example::job(&[("p", 1.0)]);
-    job.deep = true;
+    job.reach = JobReach::Deep;
     let outcome = judge(&mut script, &job, &standing(&[("p", 100.0)], 100.0));
     assert!(outcome.verdict.is_pass());
     assert_eq!(outcome.objective_ns, Some(900.0f64.ln().exp()));
@@ -259,8 +262,9 @@ fn a_death_names_its_gate() {
     let mut script = Script { die_at: Some(Gate::Repeatability), ..Script::default() };
     let mut judgement = Judgement::begin();
     let job = example::job(&[("p", 1.0)]);
-    let broken = run(&mut script, &job, &Standing::default(), &mut judgement).unwrap_err();
-    assert_eq!(broken, (Gate::Repeatability, "dead"));
+    let ask = &mut |request: &Request| script.answer(request);
+    let (gate, blame) = run(ask, &job, &Standing::default(), None, &mut judgement).unwrap_err();
+    assert_eq!((gate, blame.verdict.kind), (Gate::Repeatability, VerdictKind::Hang));
     assert_eq!(judgement.gates[5].message, "not reached: the worker was lost in repeatability");
 }
 
@@ -337,9 +341,9 @@ fn searched_apart_a_variant_is_too_slow_behind_the_best_of_each() {
     };
     // Hopeless on one, and not near enough on the other.
     let asked = check(&[("a", 900.0), ("b", 120.0)], "b", 1.2);
-    assert!(!asked.iter().any(|one| one.starts_with("race")), "{asked:?}");
+    assert!(!asked.iter().any(|asked| asked.starts_with("race")), "{asked:?}");
     // A contender by its screening, on `b` alone, that loses the race there.
     let asked = check(&[("a", 900.0), ("b", 105.0)], "b", 1.05);
-    let raced: Vec<&String> = asked.iter().filter(|one| one.starts_with("race")).collect();
+    let raced: Vec<&String> = asked.iter().filter(|asked| asked.starts_with("race")).collect();
     assert_eq!(raced, ["race alone b hot"]);
 }

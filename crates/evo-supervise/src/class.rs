@@ -32,7 +32,7 @@ impl DeviceClass<'_> {
             DeviceKind::Host => format!("{} GiB", info.memory_bytes.div_ceil(1 << 30)),
             DeviceKind::Cuda | DeviceKind::Replay => info.memory_bytes.to_string(),
         };
-        let own = [
+        let properties = [
             ("kind", info.kind.as_str().to_string()),
             ("name", info.name.clone()),
             ("architecture", info.arch.clone()),
@@ -43,7 +43,7 @@ impl DeviceClass<'_> {
             ("limits", serde_json::to_string(&info.limits).unwrap_or_default()),
             ("evo", self.judge.to_string()),
         ];
-        let own = own.into_iter().map(|(name, value)| (name.to_string(), value));
-        own.chain(self.settings.clone()).collect()
+        let properties = properties.into_iter().map(|(name, value)| (name.to_string(), value));
+        properties.chain(self.settings.clone()).collect()
     }
 }

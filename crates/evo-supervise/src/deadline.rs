@@ -13,14 +13,8 @@ use evo_protocol::worker::Phase;
 /// A phase's limit starts anew whenever the worker reports a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    pub opening: Duration,
-    pub loading: Duration,
-    /// Our own processor work: inputs and fp64 references.
-    pub preparing: Duration,
-    /// One launch, or one gate's unbroken run of launches.
-    pub launched: Duration,
-    pub checking: Duration,
-    pub timing: Duration,
+    /// In the order of `Phase`.
+    phases: [Duration; 6],
     pub total: Duration,
 }
 
@@ -41,60 +35,40 @@ impl Deadlines {
             DeviceKind::Host => (Duration::from_secs(10), BEYOND_HOST),
             DeviceKind::Cuda | DeviceKind::Replay => (Duration::from_secs(2), BEYOND),
         };
-        Deadlines {
-            opening: Duration::from_secs(60),
-            loading: Duration::from_secs(20),
+        Deadlines { total: LONGEST_REQUEST, ..Deadlines::within(Duration::from_secs(60)) }
+            .with(Phase::Loading, Duration::from_secs(20))
             // evo's own fp64 references of large problems run here; the time never counts against a variant.
-            preparing: Duration::from_secs(300),
-            launched,
-            checking: Duration::from_secs(60),
-            // A chunk of samples is one launch or about a second of them (`affordable` in
-            // `worker/measure.rs`).
-            timing: launched + beyond,
-            total: LONGEST_REQUEST,
-        }
+            .with(Phase::Preparing, Duration::from_secs(300))
+            // One launch, or one gate's unbroken run of launches.
+            .with(Phase::Launched, launched)
+            // A chunk of samples is one launch or about a second of them (`affordable` in `worker/measure.rs`).
+            .with(Phase::Timing, launched + beyond)
     }
 
     pub fn within(limit: Duration) -> Deadlines {
-        Deadlines {
-            opening: limit,
-            loading: limit,
-            preparing: limit,
-            launched: limit,
-            checking: limit,
-            timing: limit,
-            total: limit,
-        }
+        Deadlines { phases: [limit; 6], total: limit }
     }
 
-    pub fn with_launched(mut self, launched: Duration) -> Deadlines {
-        self.timing = launched + self.timing.saturating_sub(self.launched);
-        self.launched = launched;
+    #[must_use]
+    pub fn with(mut self, phase: Phase, limit: Duration) -> Deadlines {
+        self.phases[phase as usize] = limit;
         self
+    }
+
+    #[must_use]
+    pub fn with_launched(self, launched: Duration) -> Deadlines {
+        let beyond = self.of(Phase::Timing).saturating_sub(self.of(Phase::Launched));
+        self.with(Phase::Launched, launched).with(Phase::Timing, launched + beyond)
     }
 
     /// Six steps a request: as many as the longest honest request has of the longest steps.
     pub fn capped(self, most: Duration) -> Deadlines {
-        Deadlines {
-            opening: self.opening.min(most),
-            loading: self.loading.min(most),
-            preparing: self.preparing.min(most),
-            launched: self.launched.min(most),
-            checking: self.checking.min(most),
-            timing: self.timing.min(most),
-            total: self.total.min(most.saturating_mul(6)),
-        }
+        let phases = self.phases.map(|limit| limit.min(most));
+        Deadlines { phases, total: self.total.min(most.saturating_mul(6)) }
     }
 
     pub fn of(&self, phase: Phase) -> Duration {
-        match phase {
-            Phase::Opening => self.opening,
-            Phase::Loading => self.loading,
-            Phase::Preparing => self.preparing,
-            Phase::Launched => self.launched,
-            Phase::Checking => self.checking,
-            Phase::Timing => self.timing,
-        }
+        self.phases[phase as usize]
     }
 }
 
@@ -116,14 +90,14 @@ impl LaunchPrediction {
     /// variant's own smaller shapes predict.
     pub fn launched(&self, kind: DeviceKind) -> Duration {
         // Ten times the soft minimum of 0.25 s.
-        let floor = Deadlines::tiny(kind).launched.max(Duration::from_millis(2_500));
+        let floor = Deadlines::tiny(kind).of(Phase::Launched).max(Duration::from_millis(2_500));
         // Clamped first, because `from_secs_f64` panics on seconds that a `Duration` cannot hold.
         let from_ns = |ns: f64| Duration::from_secs_f64((ns / 1e9).clamp(0.0, LONGEST.as_secs_f64()));
         let limit = match (self.incumbent_ns, self.own_ns) {
             // The incumbent is the better guide: a measured time at this very shape. 200 is 10 × 20.
             (Some(incumbent), _) => from_ns(200.0 * incumbent),
             // The factor of `hangs`: unless `LONGEST` cuts this limit short, a launch that misses it hangs.
-            (None, Some(own)) => from_ns(20.0 * own),
+            (None, Some(predicted)) => from_ns(20.0 * predicted),
             (None, None) => UNKNOWN,
         };
         limit.clamp(floor, LONGEST)
@@ -137,7 +111,7 @@ impl LaunchPrediction {
             // With nothing to compare with, a missed deadline of `UNKNOWN` counts as a hang.
             (None, None) => true,
             (incumbent, own) => {
-                own.is_some_and(|own| elapsed > 20.0 * own)
+                own.is_some_and(|predicted| elapsed > 20.0 * predicted)
                     || incumbent.is_some_and(|incumbent| elapsed > HANG_RATIO * incumbent)
             }
         }
@@ -165,20 +139,22 @@ mod tests {
 
     #[test]
     fn a_cap_shortens_and_never_lengthens() {
-        let own = Deadlines::tiny(DeviceKind::Host);
+        let tiny = Deadlines::tiny(DeviceKind::Host);
         // The default of `--limit device=TIME` changes nothing.
-        assert_eq!(own.capped(Duration::from_secs(300)), own);
-        let short = own.capped(Duration::from_secs(3));
-        assert_eq!((short.launched, short.preparing), (Duration::from_secs(3), Duration::from_secs(3)));
-        assert_eq!(short.total, Duration::from_secs(18));
+        assert_eq!(tiny.capped(Duration::from_secs(300)), tiny);
+        let short = tiny.capped(Duration::from_secs(3));
+        let three = Duration::from_secs(3);
+        assert_eq!(short, Deadlines { total: three * 6, ..Deadlines::within(three) });
     }
 
     #[test]
     fn samples_have_more_time_on_the_host_whatever_a_launch_has() {
         for (kind, beyond) in [(DeviceKind::Host, BEYOND_HOST), (DeviceKind::Cuda, BEYOND)] {
-            let own = Deadlines::tiny(kind);
-            let other = own.with_launched(Duration::from_secs(3));
-            assert_eq!((own.timing - own.launched, other.timing), (beyond, beyond + Duration::from_secs(3)));
+            for deadlines in
+                [Deadlines::tiny(kind), Deadlines::tiny(kind).with_launched(Duration::from_secs(3))]
+            {
+                assert_eq!(deadlines.of(Phase::Timing) - deadlines.of(Phase::Launched), beyond);
+            }
         }
     }
 

@@ -25,8 +25,7 @@ pub struct Job {
     pub checked: Vec<ProblemPlan>,
     pub timed: Vec<ProblemPlan>,
     pub ranking: RankingMode,
-    /// Whether every gate and all timing modes run, however slow the variant is: `evo test-one`, finalists.
-    pub deep: bool,
+    /// Whether the device has been kept busy, so that it is warm.
     pub busy: bool,
     /// Sampling one problem in one mode takes no longer than this, because whoever asks has no more time.
     pub sampling_max: Option<Duration>,
@@ -48,6 +47,8 @@ pub enum JobReach {
     Screening,
     #[default]
     Whole,
+    /// Every gate and all timing modes, however slow the variant is: `evo test-one`, finalists.
+    Deep,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,7 +110,7 @@ impl Job {
     pub fn all_checked(&self) -> Vec<ProblemPlan> {
         let mut plans = self.timed.clone();
         for plan in &self.checked {
-            if !plans.iter().any(|own| own.name == plan.name) {
+            if !plans.iter().any(|known| known.name == plan.name) {
                 plans.push(plan.clone());
             }
         }
@@ -126,7 +127,8 @@ impl Job {
         let elements = |plan: &&ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
         let small = [&self.tiny[..], &self.several[..]].concat();
         let checked = small.iter().min_by_key(elements).cloned().into_iter().collect();
-        Job { tiny: small, checked, timed: Vec::new(), reach: JobReach::Watched, ..self }
+        let (timed, several) = Default::default();
+        Job { tiny: small, several, checked, timed, reach: JobReach::Watched, ..self }
     }
 }
 
@@ -188,7 +190,7 @@ impl Judgement {
     /// What another device of the same class would have measured.
     pub fn scaled(mut self, factor: f64) -> Judgement {
         self.objective_ns = self.objective_ns.map(|time| time * factor);
-        self.measurements.iter_mut().for_each(|one| one.scale(factor));
+        self.measurements.iter_mut().for_each(|measurement| measurement.scale(factor));
         for name in ["incumbent_ns", "lower_bound_ns"] {
             if let Some(time) = self.verdict.evidence.get(name).and_then(|value| value.as_f64()) {
                 self.verdict.evidence.insert(name, time * factor);
@@ -220,6 +222,7 @@ pub mod example {
     use evo_protocol::check::CheckSet;
     use evo_protocol::device::Telemetry;
     use evo_protocol::measurement::{StopRule, TimingMode};
+    use evo_protocol::plan::Dictionary;
     use evo_protocol::worker::CandidateBuild;
     use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
     use evo_space::genome::ContentHash;
@@ -262,6 +265,7 @@ pub mod example {
             seed: 1,
             seeds: 3,
             families: Vec::new(),
+            dictionary: Dictionary::default(),
             deterministic: true,
             repeats: 10,
             allow_state: false,
@@ -290,7 +294,6 @@ pub mod example {
             checked: Vec::new(),
             timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),
             ranking: RankingMode::Hot,
-            deep: false,
             busy: false,
             sampling_max: None,
             reach: JobReach::Whole,

@@ -1,29 +1,27 @@
 //! One device as the engine sees it: jobs in, verdicts out, whatever happens to the workers.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, Telemetry};
+use evo_protocol::device::{DeviceInfo, DeviceKind, Telemetry};
 use evo_protocol::evaluation::{Recovery, RecoveryLevel};
-use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{
-    CheckPlan, Depth, GateAnswer, MeasureAnswer, PairedTimes, Request, Response, SamplePolicy,
-};
+use evo_protocol::worker::{CheckPlan, PairedTimes, Request, Response};
 
 use super::blame::{Blame, after_two, blame};
-use super::blocks::BlockWorker;
-use super::cascade::{self, Station};
+use super::cascade::{self, not_run};
 use super::child::DeviceWorker;
+pub use super::child::{LaneError, LaneOptions, describe, own_worker};
 use super::deadline::{Deadlines, LaunchPrediction, work};
-pub use super::described::describe;
 use super::job::{Job, Judgement, SecondLook, Standing};
+use super::solo::BlockWorker;
+pub use super::supervisor::LaneLimits;
 use super::supervisor::Supervisor;
-pub use super::supervisor::{LaneError, LaneLimits, LaneOptions, own_worker};
 use super::unfit::UnfitShapes;
-use evo_timing::noise::{self, NoiseFloor};
+use evo_timing::paired::{self, NoiseFloor};
 
 #[derive(Debug)]
 pub struct Lane {
@@ -31,7 +29,18 @@ pub struct Lane {
     /// Paired runs so far; every other one swaps the slots.
     pairings: u32,
     unfit: UnfitShapes,
-    pub(crate) ahead: Option<(CheckPlan, Vec<ProblemPlan>)>,
+    /// What it computes before its first job.
+    ahead: Option<(CheckPlan, Vec<ProblemPlan>)>,
+}
+
+/// A worker's successor behind a launcher, which may let wait for minutes. Where other lanes can take what the dead
+/// worker was busy with, the answer comes first, and the lane then sees to its next worker.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    pub recovery: Recovery,
+    pub lost: Option<String>,
+    pub host: String,
+    pub device_uuid: Option<String>,
 }
 
 /// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
@@ -81,36 +90,30 @@ impl Lane {
     }
 
     pub fn judge(&self) -> &str {
-        self.supervisor.judge()
+        &self.supervisor.device.judge
     }
 
     /// How the device is set up, as far as that changes its times; empty for workers of this machine, where NVML says it.
     pub fn settings(&self) -> &BTreeMap<String, String> {
-        self.supervisor.settings()
+        &self.supervisor.device.settings
     }
 
     pub fn info(&self) -> &DeviceInfo {
-        self.supervisor.info()
+        &self.supervisor.device.info
     }
 
     pub fn host(&self) -> &str {
-        self.supervisor.host()
-    }
-
-    pub(crate) fn supervisor(&mut self) -> &mut Supervisor {
-        &mut self.supervisor
+        &self.supervisor.device.host
     }
 
     pub fn telemetry(&mut self) -> Option<Telemetry> {
-        if self.supervisor.lost().is_some() {
+        if self.supervisor.lost.is_some() {
             return None;
         }
         let deadlines = self.supervisor.deadlines();
         match self.supervisor.request(&Request::Telemetry, &deadlines) {
-            Ok(answer) => match answer.response {
-                Response::Clocks { telemetry } => Some(telemetry),
-                _ => None,
-            },
+            Ok(Response::Clocks { telemetry }) => Some(telemetry),
+            Ok(_) => None,
             Err(_) => {
                 // The worker died with the request; the next job must find a checked one.
                 self.supervisor.recover(RecoveryLevel::R2);
@@ -119,75 +122,108 @@ impl Lane {
         }
     }
 
+    pub fn prepare(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), LaneError> {
+        let request = Request::Prepare { check: Box::new(check.clone()), plans: plans.to_vec() };
+        let deadlines = self.supervisor.deadlines();
+        match self.supervisor.request(&request, &deadlines) {
+            Ok(Response::Prepared) => Ok(()),
+            Ok(other) => Err(LaneError::unexpected(&other)),
+            Err(LaneError::Died { .. }) if self.supervisor.limits.is_over() => Err(LaneError::OutOfTime),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn answer_ahead(&mut self, check: &CheckPlan, plans: Vec<ProblemPlan>) {
+        self.ahead = Some((check.clone(), plans));
+    }
+
+    /// What goes wrong is for the first job to say, which asks for the same.
+    pub fn begin(&mut self) {
+        let Some((check, plans)) = self.ahead.take() else { return };
+        if let Err(LaneError::Died { .. }) = self.prepare(&check, &plans) {
+            self.supervisor.recover(RecoveryLevel::R2);
+        }
+    }
+
+    pub fn renew(&mut self) -> Option<Renewal> {
+        let recovery = self.supervisor.renew()?;
+        let info = self.info();
+        Some(Renewal {
+            recovery,
+            lost: self.supervisor.lost.clone(),
+            host: self.host().to_string(),
+            device_uuid: (info.kind == DeviceKind::Cuda).then(|| info.uuid.clone()),
+        })
+    }
+
     /// Whatever the job does to its worker, the next job finds a worker that has passed the health check.
     pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
         self.supervisor.renew();
-        if let Some(why) = self.supervisor.lost() {
+        if let Some(why) = &self.supervisor.lost {
             return lost(why);
         }
         let mut spent = Spent { began: Instant::now(), recovery: None };
         // What may be evo's own fault or the machine's is tried once more in a fresh worker before it counts.
         let mut first: Option<Verdict> = None;
-        let whole = job;
+        let complete = job;
         loop {
-            let last = first.is_some() || self.supervisor.limits.second_elsewhere;
-            let job = &*self.unfit.without(whole);
+            let job = &*self.unfit.without(complete);
             // The second try starts from nothing: reports from a broken process are not kept.
             let mut judgement = Judgement::begin();
+            let sampling_max = self.supervisor.limits.sampling_max.into_iter().chain(job.sampling_max).min();
             let mut shift = Shift::new(&mut self.supervisor, standing, job.candidate.check.checks);
-            match cascade::run(&mut shift, job, standing, &mut judgement) {
+            let walked =
+                cascade::run(&mut |request| shift.ask(request), job, standing, sampling_max, &mut judgement);
+            let died = walked.is_err();
+            let (gate, doubtful) = match walked {
                 Ok(sticky) => {
-                    let failed = judgement.gates.iter().find(|report| report.state == GateState::Fail);
-                    let unfit = failed.map(|report| report.gate);
-                    let unfit = unfit.is_some_and(|gate| self.unfit.learn(job, gate, &judgement.verdict));
                     let trouble = judgement.verdict.is_trouble();
-                    // What a busy machine may cause, such as times that look forged, is seen again or not at all.
-                    let doubtful = trouble || judgement.verdict.is_in_doubt();
                     if sticky || trouble {
                         // Only the end of the process clears a sticky error. Without it every later variant
                         // would inherit the error.
                         spent.add(self.supervisor.recover(RecoveryLevel::R2));
                     }
-                    if unfit && self.supervisor.lost().is_none() {
-                        continue;
-                    }
-                    if !doubtful || last || self.supervisor.lost().is_some() {
-                        judgement.second_look = self.second_look(doubtful, SecondLook::Doubtful);
+                    let failed = judgement.gates.iter().find(|report| report.state == GateState::Fail);
+                    // What a busy machine may cause, such as times that look forged, is seen again or not at all.
+                    (failed.map(|report| report.gate), trouble || judgement.verdict.is_in_doubt())
+                }
+                Err((gate, blame)) => {
+                    judgement.objective_ns = slow_objective(&blame, standing);
+                    if self.supervisor.limits.is_over() {
+                        // Who was at work when the time ended says nothing about the variant.
+                        spent.add(self.supervisor.recover(RecoveryLevel::R2));
+                        judgement.verdict = out_of_time();
+                        refuse_late(&mut judgement.gates, gate, &judgement.verdict);
                         return self.finish(judgement, spent);
                     }
-                    first = Some(judgement.verdict);
+                    judgement.owes_worker = self.leave_worker(&blame, &mut spent);
+                    judgement.verdict = blame.verdict;
+                    (Some(gate), blame.second_chance)
                 }
-                Err((gate, Trouble { objective_ns, .. })) if self.supervisor.limits.is_over() => {
-                    // Who was at work when the time ended says nothing about the variant.
-                    spent.add(self.supervisor.recover(RecoveryLevel::R2));
-                    judgement.objective_ns = objective_ns;
-                    judgement.verdict = out_of_time();
-                    refuse_late(&mut judgement.gates, gate, &judgement.verdict);
-                    return self.finish(judgement, spent);
-                }
-                Err((gate, Trouble { blame, objective_ns })) => {
-                    let owes_worker = self.leave_worker(&blame, &mut spent);
-                    // What the reference does not take says nothing about the variant.
-                    if self.unfit.learn(job, gate, &blame.verdict) && self.supervisor.lost().is_none() {
-                        self.supervisor.renew().into_iter().for_each(|recovery| spent.add(recovery));
-                        continue;
-                    }
-                    judgement.owes_worker = owes_worker;
-                    if last || !blame.second_chance || self.supervisor.lost().is_some() {
-                        judgement.objective_ns = objective_ns;
-                        judgement.second_look = self.second_look(blame.second_chance, SecondLook::Broken);
-                        // A verdict that needs no second look counts whatever the first try ended with.
-                        let verdict = match first.filter(|_| blame.second_chance) {
-                            Some(first) => after_two(&first, blame.verdict),
-                            None => blame.verdict,
-                        };
-                        judgement.verdict = job.tiny_notes.about(gate, verdict);
-                        refuse(&mut judgement.gates, gate, &judgement.verdict);
-                        return self.finish(judgement, spent);
-                    }
-                    first = Some(blame.verdict);
-                }
+            };
+            let is_lost = self.supervisor.lost.is_some();
+            // What the reference does not take says nothing about the variant.
+            if gate.is_some_and(|gate| self.unfit.learn(job, gate, &judgement.verdict)) && !is_lost {
+                self.supervisor.renew().into_iter().for_each(|recovery| spent.add(recovery));
+                continue;
             }
+            let elsewhere = self.supervisor.limits.second_elsewhere;
+            if doubtful && first.is_none() && !elsewhere && !is_lost {
+                first = Some(judgement.verdict);
+                continue;
+            }
+            let why = if died { SecondLook::Broken } else { SecondLook::Doubtful };
+            judgement.second_look = (doubtful && elsewhere).then_some(why);
+            if let Some(gate) = gate.filter(|_| died) {
+                // A verdict that needs no second look counts whatever the first try ended with.
+                let verdict = match first.filter(|_| doubtful) {
+                    Some(first) => after_two(&first, judgement.verdict),
+                    None => judgement.verdict,
+                };
+                judgement.verdict = job.tiny_notes.about(gate, verdict);
+                refuse(&mut judgement.gates, gate, &judgement.verdict);
+            }
+            return self.finish(judgement, spent);
         }
     }
 
@@ -197,15 +233,11 @@ impl Lane {
         let elsewhere = self.supervisor.limits.second_elsewhere && blame.second_chance;
         if elsewhere && self.supervisor.has_one_at_a_time() {
             self.supervisor.postpone(blame.doubt);
-            return self.supervisor.lost().is_none();
+            return self.supervisor.lost.is_none();
         }
         // Before the verdict, which has to say whether the device was lost on the way.
         spent.add(self.supervisor.recover(blame.doubt));
         false
-    }
-
-    fn second_look(&self, in_doubt: bool, why: SecondLook) -> Option<SecondLook> {
-        (in_doubt && self.supervisor.limits.second_elsewhere).then_some(why)
     }
 
     fn finish(&self, mut judgement: Judgement, spent: Spent) -> Judgement {
@@ -213,12 +245,16 @@ impl Lane {
         judgement.recovery = spent.recovery;
         // Recovery has a field of its own in the record, so it does not count as the variant's time.
         judgement.device_ms = spent.began.elapsed().as_secs_f64() * 1e3 - recovery_ms;
-        judgement.lost = self.supervisor.lost().is_some();
+        judgement.lost = self.supervisor.lost.is_some();
         // A worker that cannot be started is the machine's trouble.
-        if let Some(why) = self.supervisor.lost().filter(|_| self.supervisor.is_unstarted()) {
+        if let Some(why) = self.supervisor.lost.as_ref().filter(|_| self.supervisor.unstarted) {
             judgement.verdict = Verdict::new(VerdictKind::HarnessError, why).with_cause(Cause::Machine);
         }
         judgement
+    }
+
+    fn not_lost(&self) -> Result<(), LaneError> {
+        self.supervisor.lost.clone().map_or(Ok(()), |why| Err(LaneError::Lost { why }))
     }
 
     pub fn expect_pairs(&mut self) {
@@ -239,9 +275,7 @@ impl Lane {
         problems: &[usize],
         blocks: u32,
     ) -> Result<Vec<PairedTimes>, LaneError> {
-        if let Some(why) = self.supervisor.lost() {
-            return Err(LaneError::Lost { why: why.to_string() });
-        }
+        self.not_lost()?;
         if self.supervisor.limits.is_over() {
             return Err(LaneError::OutOfTime);
         }
@@ -270,9 +304,7 @@ impl Lane {
     }
 
     pub fn block_worker(&mut self, job: &Job) -> Result<BlockWorker, LaneError> {
-        if let Some(why) = self.supervisor.lost() {
-            return Err(LaneError::Lost { why: why.to_string() });
-        }
+        self.not_lost()?;
         let child = self.supervisor.fresh()?;
         self.supervisor.settle(SETTLE);
         BlockWorker::load(child, job, self.paired_deadlines())
@@ -298,9 +330,9 @@ impl Lane {
         // Two processes in a row: `pair` swaps the slots in between, so both orders are in the floor.
         for _ in 0..NOISE_PROCESSES {
             let times = self.pair(job, job, &problems, NOISE_BLOCKS)?;
-            ratios.iter_mut().zip(times).for_each(|(own, times)| own.push(times.log_ratios));
+            ratios.iter_mut().zip(times).for_each(|(ratios, times)| ratios.push(times.log_ratios));
         }
-        let floors = ratios.into_iter().map(|own| noise::floor(own, job.candidate.check.seed));
+        let floors = ratios.into_iter().map(|ratios| paired::noise_floor(ratios, job.candidate.check.seed));
         // NaN counts as the largest floor, and `total_cmp` puts it last.
         let largest = floors.max_by(|a, b| a.floor.total_cmp(&b.floor));
         largest.ok_or_else(|| LaneError::Unexpected { found: "no timed problem".into() })
@@ -315,8 +347,8 @@ struct Spent {
 impl Spent {
     fn add(&mut self, recovery: Recovery) {
         // A job that is tried twice may need two recoveries: the record has the worse level and both times.
-        let before = self.recovery.map_or(0.0, |own| own.elapsed_ms);
-        let level = self.recovery.map_or(recovery.level, |own| own.level.max(recovery.level));
+        let before = self.recovery.map_or(0.0, |before| before.elapsed_ms);
+        let level = self.recovery.map_or(recovery.level, |before| before.level.max(recovery.level));
         self.recovery = Some(Recovery { level, elapsed_ms: before + recovery.elapsed_ms });
     }
 }
@@ -327,17 +359,13 @@ fn out_of_time() -> Verdict {
 
 fn refuse_late(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
     gates.retain(|report| report.gate < gate);
-    let late = |gate: &Gate| GateReport::not_run(*gate, &verdict.message);
-    let own = |later: &&Gate| (gate..=Gate::Honesty).contains(*later);
-    gates.extend(Gate::ALL.iter().filter(own).map(late));
+    gates.extend(not_run(gate, &verdict.message));
 }
 
 fn lost(why: &str) -> Judgement {
-    let not_run = |gate: &Gate| GateReport::not_run(*gate, "the device is lost");
-    let own = |gate: &&Gate| (Gate::Launch..=Gate::Honesty).contains(*gate);
     Judgement {
         verdict: Verdict::new(VerdictKind::DeviceLost, why),
-        gates: Gate::ALL.iter().filter(own).map(not_run).collect(),
+        gates: not_run(Gate::Launch, "the device is lost").collect(),
         lost: true,
         ..Judgement::begin()
     }
@@ -368,45 +396,27 @@ fn pair_in(
     (blocks, block_ms): (u32, f64),
     deadlines: &Deadlines,
 ) -> Result<Vec<PairedTimes>, LaneError> {
-    let [first, second] = jobs;
-    for (slot, job) in (0u8..).zip(jobs) {
-        let load = Request::Load { slot, candidate: Box::new(job.candidate.clone()) };
-        match child.request(&load, deadlines).map_err(LaneError::died)?.response {
-            Response::Loaded { .. } => {}
-            // An error and not a verdict: a paired run compares times and judges nobody.
-            other => return Err(LaneError::unexpected(&other)),
-        }
+    for (slot, job) in (0..).zip(jobs) {
+        // A failure is an error and not a verdict: a paired run compares times and judges nobody.
+        child.load(slot, &job.candidate, deadlines)?;
     }
-    let mut all = Vec::new();
-    for problem in problems {
-        let plan = |job: &Job| job.timed.get(*problem).cloned();
-        let (Some(first_plan), Some(second_plan)) = (plan(first), plan(second)) else {
+    let pair = |problem: &usize| {
+        let [Some(first), Some(second)] = jobs.map(|job| job.timed.get(*problem).cloned()) else {
             return Err(LaneError::Unexpected { found: format!("no timed problem {problem}") });
         };
-        let request = Request::Pair {
-            plans: Box::new([first_plan, second_plan]),
-            mode: first.ranking.timing(),
-            blocks,
-            block_ms,
-        };
-        match child.request(&request, deadlines).map_err(LaneError::died)?.response {
-            Response::Paired(paired) => all.push(paired),
-            other => return Err(LaneError::unexpected(&other)),
+        let (plans, mode) = (Box::new([first, second]), jobs[0].ranking.timing());
+        match child.ask(&Request::Pair { plans, mode, blocks, block_ms }, deadlines)? {
+            Response::Paired(paired) => Ok(paired),
+            other => Err(LaneError::unexpected(&other)),
         }
-    }
-    Ok(all)
+    };
+    problems.iter().map(pair).collect()
 }
 
-#[derive(Debug)]
-struct Trouble {
-    blame: Blame,
-    objective_ns: Option<f64>,
-}
-
-impl Trouble {
-    fn of(verdict: Verdict) -> Trouble {
-        Trouble { blame: Blame::plain(verdict), objective_ns: None }
-    }
+/// Scaled as in the screening, so that a strategy can compare the bound with measured variants.
+fn slow_objective(blame: &Blame, standing: &Standing) -> Option<f64> {
+    let number = |name| blame.verdict.evidence.get(name)?.as_f64();
+    Some(standing.objective_ns? * number("lower_bound_ns")? / number("incumbent_ns")?)
 }
 
 struct Shift<'a> {
@@ -432,121 +442,58 @@ impl<'a> Shift<'a> {
             values.into_iter().collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
         };
         let incumbent = plans.iter().map(|plan| self.standing.problems.get(&plan.name).copied());
-        let own = plans.iter().map(|plan| {
+        let scaled = plans.iter().map(|plan| {
             let (launched, tiny_work) = self.tiny_launched?;
             Some(launched.as_nanos() as f64 * work(plan) / tiny_work)
         });
-        LaunchPrediction { incumbent_ns: largest(incumbent.collect()), own_ns: largest(own.collect()) }
+        LaunchPrediction { incumbent_ns: largest(incumbent.collect()), own_ns: largest(scaled.collect()) }
     }
 
-    fn ask(
-        &mut self,
-        request: &Request,
-        deadlines: &Deadlines,
-        prediction: Option<&LaunchPrediction>,
-    ) -> Result<(Response, Duration), Trouble> {
+    fn ask(&mut self, request: &Request) -> Result<Response, Blame> {
+        let prediction = match request {
+            Request::Gate { gate: Gate::FullShapes | Gate::Repeatability, plans, .. } => {
+                Some(self.predict(plans))
+            }
+            Request::Measure { plan, policy, .. } => {
+                // A spare that opens its context disturbs the clock. A screening does not wait for it: its few
+                // samples decide only about variants that are far behind.
+                if !policy.screen {
+                    self.supervisor.settle(SETTLE);
+                }
+                Some(self.predict(slice::from_ref(plan)))
+            }
+            _ => None,
+        };
+        let kind = self.supervisor.device.info.kind;
+        let deadlines = self.supervisor.deadlines();
+        let deadlines = prediction.map_or(deadlines, |launch| deadlines.with_launched(launch.launched(kind)));
         let answer = match self.checks.include(GateCheck::Deadline) {
-            true => self.supervisor.request(request, deadlines),
+            true => self.supervisor.request(request, &deadlines),
             false => self.supervisor.request_within(request, &deadlines.with_launched(PATIENCE)),
         };
-        let answer = answer.map_err(|error| match error {
-            LaneError::Died { death } => self.trouble(blame(&death, prediction), prediction),
-            LaneError::OutOfTime => Trouble::of(out_of_time()),
+        let response = answer.map_err(|error| match error {
+            LaneError::Died { death } => blame(&death, prediction.as_ref()),
+            LaneError::OutOfTime => Blame::plain(out_of_time()),
             other => {
                 let verdict = Verdict::new(VerdictKind::HarnessError, other.to_string());
-                Trouble::of(verdict.with_cause(Cause::Machine))
+                Blame::plain(verdict.with_cause(Cause::Machine))
             }
         })?;
         // Counted for each job: the worker lives on, and so does its total.
         let printed = self.supervisor.printed() - self.printed_before;
+        let Some(worker) = self.supervisor.current() else { return Ok(response) };
         if printed > self.supervisor.limits.output_bytes_max && self.checks.include(GateCheck::OutputFlood) {
             let message = format!("printed {printed} bytes");
             let verdict = Verdict::new(VerdictKind::OutputFlood, message).with("printed_bytes", printed);
             // Handled like a death (R2), because only a new process is sure to stop printing.
-            return Err(Trouble::of(verdict.with("log_tail", self.supervisor.log_tail(LOG_TAIL))));
+            return Err(Blame::plain(verdict.with("log_tail", worker.log().tail(LOG_TAIL))));
         }
-        Ok((answer.response, answer.launched_max))
-    }
-
-    fn trouble(&self, blame: Blame, prediction: Option<&LaunchPrediction>) -> Trouble {
-        let bound = blame.lower_bound.map(|bound| bound.as_nanos() as f64);
-        let incumbent = prediction.and_then(|prediction| prediction.incumbent_ns);
-        let objective_ns = match (bound, incumbent, self.standing.objective_ns) {
-            // Scaled as in the screening, so that a strategy can compare the bound with measured variants.
-            (Some(bound), Some(incumbent), Some(best)) => Some(best * bound / incumbent),
-            _ => None,
-        };
-        Trouble { blame, objective_ns }
-    }
-
-    fn full_deadlines(&self, prediction: &LaunchPrediction) -> Deadlines {
-        let kind = self.supervisor.info().kind;
-        self.supervisor.deadlines().with_launched(prediction.launched(kind))
-    }
-}
-
-impl Station for Shift<'_> {
-    type Broken = Trouble;
-
-    fn sampling_max(&self) -> Option<Duration> {
-        self.supervisor.limits.sampling_max
-    }
-
-    fn load(&mut self, job: &Job) -> Result<Result<f64, DeviceError>, Trouble> {
-        let request = Request::Load { slot: 0, candidate: Box::new(job.candidate.clone()) };
-        let deadlines = self.supervisor.deadlines();
-        match self.ask(&request, &deadlines, None)?.0 {
-            Response::Loaded { load_ms } => Ok(Ok(load_ms)),
-            Response::Failed { error } => Ok(Err(*error)),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    fn gate(&mut self, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> Result<GateAnswer, Trouble> {
-        let request = Request::Gate { slot: 0, gate, depth, plans: plans.to_vec() };
-        let full = matches!(gate, Gate::FullShapes | Gate::Repeatability);
-        let prediction = full.then(|| self.predict(plans));
-        let deadlines = match &prediction {
-            Some(prediction) => self.full_deadlines(prediction),
-            None => self.supervisor.deadlines(),
-        };
-        let (response, launched) = self.ask(&request, &deadlines, prediction.as_ref())?;
         // Zero means that no launch was reported, and would predict that a full shape takes no time.
-        if gate == Gate::TinyShapes && !launched.is_zero() {
-            let tiny_work = plans.iter().map(work).fold(1.0, f64::max);
-            self.tiny_launched = Some((launched, tiny_work));
+        if let Request::Gate { gate: Gate::TinyShapes, plans, .. } = request
+            && !worker.launched_max.is_zero()
+        {
+            self.tiny_launched = Some((worker.launched_max, plans.iter().map(work).fold(1.0, f64::max)));
         }
-        match response {
-            Response::GateDone(answer) => Ok(*answer),
-            Response::Failed { error } => Ok(GateAnswer::failed(gate, &error)),
-            other => Err(unexpected(&other)),
-        }
+        Ok(response)
     }
-
-    fn measure(
-        &mut self,
-        plan: &ProblemPlan,
-        mode: TimingMode,
-        policy: &SamplePolicy,
-    ) -> Result<MeasureAnswer, Trouble> {
-        // A spare that opens its context disturbs the clock. A screening does not wait for it: its few
-        // samples decide only about variants that are far behind.
-        if !policy.screen {
-            self.supervisor.settle(SETTLE);
-        }
-        let request = Request::Measure { slot: 0, plan: Box::new(plan.clone()), mode, policy: *policy };
-        let prediction = self.predict(std::slice::from_ref(plan));
-        let deadlines = self.full_deadlines(&prediction);
-        match self.ask(&request, &deadlines, Some(&prediction))?.0 {
-            Response::Measured(answer) => Ok(*answer),
-            Response::Failed { error } => Ok(MeasureAnswer::failed(&error)),
-            other => Err(unexpected(&other)),
-        }
-    }
-}
-
-fn unexpected(response: &Response) -> Trouble {
-    let verdict = Verdict::new(VerdictKind::WorkerDied, LaneError::unexpected(response).to_string());
-    let blame = Blame { second_chance: true, ..Blame::plain(verdict.with_cause("protocol")) };
-    Trouble { blame, objective_ns: None }
 }

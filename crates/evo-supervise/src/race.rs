@@ -8,15 +8,15 @@ const SCREENED: f64 = 0.97;
 
 /// None while a measurement is missing.
 pub fn objective(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
-    mean_of(measurements, timed, mode, |own| own.p50_ns)
+    mean_of(measurements, timed, mode, |found| found.p50_ns)
 }
 
 /// The least that the objective can be: the lower ends of all intervals.
 pub(super) fn least(measurements: &[Measurement], timed: &[ProblemPlan], mode: TimingMode) -> Option<f64> {
-    let low = |own: &Measurement| match own.stop {
+    let low = |found: &Measurement| match found.stop {
         // Too few samples for an interval.
-        StopRule::Screen => own.p50_ns * SCREENED,
-        _ => own.ci_low_ns,
+        StopRule::Screen => found.p50_ns * SCREENED,
+        _ => found.ci_low_ns,
     };
     mean_of(measurements, timed, mode, low)
 }
@@ -29,8 +29,8 @@ fn mean_of(
 ) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for plan in timed {
-        let own = measurements.iter().find(|own| own.mode == mode && own.problem == plan.name)?;
-        let time = time(own);
+        let found = measurements.iter().find(|found| found.mode == mode && found.problem == plan.name)?;
+        let time = time(found);
         if !(time.is_finite() && time > 0.0) {
             return None;
         }
@@ -41,36 +41,28 @@ fn mean_of(
     (weights > 0.0).then(|| (sum / weights).exp())
 }
 
+/// What was seen so far: each problem with its weight, the time there, and the incumbent's, nanoseconds.
 #[derive(Default)]
-pub(super) struct ScreenRace {
-    log_sum: f64,
-    weights: f64,
-    /// The problem seen last, the time there, and the incumbent's, nanoseconds.
-    pub(super) last: (String, f64, f64),
-    /// The same of the problem on which the newcomer is nearest to its incumbent, or furthest ahead.
-    nearest: Option<(String, f64, f64)>,
-}
+pub(super) struct ScreenRace(Vec<(String, f64, f64, f64)>);
 
 impl ScreenRace {
     pub(super) fn add(&mut self, plan: &ProblemPlan, seen_ns: f64, incumbent_ns: f64) {
-        self.log_sum += plan.weight * (seen_ns / incumbent_ns).ln();
-        self.weights += plan.weight;
-        self.last = (plan.name.clone(), seen_ns, incumbent_ns);
-        if self.least_ratio().is_none_or(|least| seen_ns / incumbent_ns < least) {
-            self.nearest = Some(self.last.clone());
-        }
+        self.0.push((plan.name.clone(), plan.weight, seen_ns, incumbent_ns));
     }
 
-    pub(super) fn least_ratio(&self) -> Option<f64> {
-        self.nearest.as_ref().map(|(_, seen, incumbent)| seen / incumbent)
+    pub(super) fn last(&self) -> Option<(&str, f64, f64)> {
+        self.0.last().map(|(problem, _, seen, incumbent)| (&**problem, *seen, *incumbent))
     }
 
-    pub(super) fn decided_by_nearest(self) -> ScreenRace {
-        let last = self.nearest.clone().unwrap_or(self.last);
-        ScreenRace { last, ..self }
+    /// The problem on which the newcomer is nearest to its incumbent, or furthest ahead.
+    pub(super) fn nearest(&self) -> Option<(&str, f64, f64)> {
+        let all = self.0.iter().map(|(problem, _, seen, incumbent)| (&**problem, *seen, *incumbent));
+        all.min_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))
     }
 
     pub(super) fn ratio(&self) -> Option<f64> {
-        (self.weights > 0.0).then(|| (self.log_sum / self.weights).exp())
+        let weights: f64 = self.0.iter().map(|(_, weight, ..)| weight).sum();
+        let logs = self.0.iter().map(|(_, weight, seen, incumbent)| weight * (seen / incumbent).ln());
+        (weights > 0.0).then(|| (logs.sum::<f64>() / weights).exp())
     }
 }

@@ -1,16 +1,17 @@
-//! One worker for one variant, perhaps under a tool: its launches, no gates, and no second worker behind it.
+//! Workers of their own for one variant that has passed its gates, or needs none: its launches perhaps under a tool, or
+//! blocks of samples that take turns with other implementations' blocks.
 
-use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::worker::{BufferSpan, Request, Response};
+use evo_protocol::worker::{BlockAnswer, BufferSpan, GateAnswer, Request, Response};
 
-use super::child::{DeathHow, DeviceWorker};
+use super::child::{DeathHow, DeviceWorker, LOG_TAIL, LaneError, LaneOptions};
 use super::deadline::Deadlines;
 use super::job::Job;
-use super::supervisor::{LaneError, LaneOptions, begin, finish, own_worker};
 
 /// How long a tool may take to write its files after the worker has ended, at most and at least.
 const FAREWELL_MAX: Duration = Duration::from_secs(60);
@@ -45,63 +46,51 @@ pub struct SoloOrder<'a> {
 
 /// Fails only where the worker's command does not start; everything else is in the answer.
 pub fn run_solo(options: &LaneOptions, order: &SoloOrder<'_>) -> Result<SoloRun, LaneError> {
-    let limit = order.limit;
     let began = Instant::now();
-    let command = options.command.clone().map_or_else(own_worker, Ok)?;
-    let mut child = match begin(&command, options) {
-        Ok(child) => child,
+    let mut run = SoloRun {
+        launched: Ok(Vec::new()),
+        buffers: Vec::new(),
+        status: None,
+        log: String::new(),
+        elapsed: Duration::ZERO,
+    };
+    match DeviceWorker::greet(&options.worker_command()?, options) {
+        Ok(mut worker) => {
+            let until = began + order.limit;
+            run.launched = launch_all(&mut worker, order, &mut run.buffers, until);
+            let left = until.saturating_duration_since(Instant::now());
+            run.status = worker.end(left.clamp(FAREWELL_MIN, FAREWELL_MAX));
+            run.log = worker.log().text();
+        }
         // A tool that talks or ends before it was asked anything.
         Err(LaneError::Died { death }) => {
-            let (status, log) = (status_of(&death.how), death.log.clone());
-            return Ok(SoloRun {
-                launched: Err(LaneError::Died { death }),
-                buffers: Vec::new(),
-                status,
-                log,
-                elapsed: began.elapsed(),
-            });
+            run.log = death.log.tail(LOG_TAIL);
+            run.launched = Err(LaneError::Died { death });
         }
         Err(error) => return Err(error),
-    };
-    let mut buffers = Vec::new();
-    let launched = launch_all(&mut child, options, order, &mut buffers, began + limit);
-    let status = match &launched {
-        Err(LaneError::Died { death }) => status_of(&death.how),
-        _ => {
-            let left = (began + limit).saturating_duration_since(Instant::now());
-            child.status_within(left.clamp(FAREWELL_MIN, FAREWELL_MAX))
-        }
-    };
-    let log = child.log().text();
-    Ok(SoloRun { launched, buffers, status, log, elapsed: began.elapsed() })
-}
-
-fn status_of(how: &DeathHow) -> Option<ExitStatus> {
-    let DeathHow::Exit { code, signal } = how else { return None };
-    // A wait status: the exit code is its second byte, a signal its first (wait(2)).
-    Some(ExitStatus::from_raw(code.unwrap_or(0) << 8 | signal.unwrap_or(0)))
+    }
+    // What was killed has a status too.
+    if let Err(LaneError::Died { death }) = &run.launched {
+        run.status = if let DeathHow::Exit(status) = death.how { Some(status) } else { None };
+    }
+    run.elapsed = began.elapsed();
+    Ok(run)
 }
 
 fn launch_all(
-    child: &mut DeviceWorker,
-    options: &LaneOptions,
+    worker: &mut DeviceWorker,
     order: &SoloOrder<'_>,
     buffers: &mut Vec<BufferSpan>,
     until: Instant,
 ) -> Result<Vec<u64>, LaneError> {
     // A tool slows everything down by a factor that nobody knows, so the whole run has one limit.
     let deadlines = || Deadlines::within(until.saturating_duration_since(Instant::now()));
-    finish(child, options, &deadlines())?;
-    let load = Request::Load { slot: 0, candidate: Box::new(order.job.candidate.clone()) };
-    match child.request(&load, &deadlines()).map_err(LaneError::died)?.response {
-        Response::Loaded { .. } => {}
-        other => return Err(LaneError::unexpected(&other)),
-    }
-    let SoloCalls { warmup, calls } = order.calls;
+    worker.opened(&deadlines())?;
+    worker.load(0, &order.job.candidate, &deadlines())?;
     let mut run = |plan: &ProblemPlan, calls: u32, warmup: u32| {
         let plan = Box::new(plan.clone());
         let run = Request::Run { slot: 0, plan, calls, warmup, unguarded: order.unguarded };
-        match child.request(&run, &deadlines()).map_err(LaneError::died)?.response {
+        match worker.ask(&run, &deadlines())? {
             Response::Ran { launches, buffers } => Ok((launches, buffers)),
             other => Err(LaneError::unexpected(&other)),
         }
@@ -112,7 +101,70 @@ fn launch_all(
         if order.unguarded {
             buffers.extend(run(plan, 0, 0)?.1);
         }
-        launched.push(run(plan, calls, warmup)?.0);
+        launched.push(run(plan, order.calls.calls, order.calls.warmup)?.0);
     }
     Ok(launched)
+}
+
+/// For blocks of samples. Outputs of timed calls are checked.
+#[derive(Debug)]
+pub struct BlockWorker {
+    worker: DeviceWorker,
+    deadlines: Deadlines,
+}
+
+impl BlockWorker {
+    pub(super) fn load(
+        mut worker: DeviceWorker,
+        job: &Job,
+        deadlines: Deadlines,
+    ) -> Result<BlockWorker, LaneError> {
+        worker.load(0, &job.candidate, &deadlines)?;
+        Ok(BlockWorker { worker, deadlines })
+    }
+
+    /// What the candidate does wrong is a verdict in the answer.
+    pub fn block(
+        &mut self,
+        plan: &ProblemPlan,
+        mode: TimingMode,
+        block_ms: f64,
+        check: bool,
+    ) -> Result<BlockAnswer, LaneError> {
+        let request = Request::Block { slot: 0, plan: Box::new(plan.clone()), mode, block_ms, check };
+        match self.worker.ask(&request, &self.deadlines)? {
+            Response::Sampled(answer) => Ok(*answer),
+            other => Err(LaneError::unexpected(&other)),
+        }
+    }
+
+    /// `expected`: with the answers in `expected/NAME.npy`, for a program that does its own check.
+    pub fn hand_out(
+        &mut self,
+        plan: &ProblemPlan,
+        seed_index: u32,
+        folder: &Path,
+        expected: bool,
+    ) -> Result<(), LaneError> {
+        let (plan, folder) = (Box::new(plan.clone()), folder.to_path_buf());
+        let request = Request::HandOut { slot: 0, plan, seed_index, folder, expected };
+        match self.worker.ask(&request, &self.deadlines)? {
+            Response::HandedOut => Ok(()),
+            other => Err(LaneError::unexpected(&other)),
+        }
+    }
+
+    pub fn judge_foreign(
+        &mut self,
+        plan: &ProblemPlan,
+        seed_index: u32,
+        folder: &Path,
+    ) -> Result<GateAnswer, LaneError> {
+        let (plan, folder) = (Box::new(plan.clone()), folder.to_path_buf());
+        let request = Request::JudgeForeign { slot: 0, plan, seed_index, folder };
+        match self.worker.ask(&request, &self.deadlines)? {
+            Response::GateDone(answer) => Ok(*answer),
+            other => Err(LaneError::unexpected(&other)),
+        }
+    }
 }

@@ -32,20 +32,20 @@ impl UnfitShapes {
         if !single && !shapes().any(unfit) {
             return Cow::Borrowed(job);
         }
-        let mut own = job.clone();
+        let mut fitting = job.clone();
         if single {
-            own.candidate.reference_single = None;
+            fitting.candidate.reference_single = None;
         }
-        own.tiny_notes.not_taken =
+        fitting.tiny_notes.not_taken =
             shapes().filter(|plan| unfit(plan)).map(|plan| plan.name.clone()).collect();
-        for plans in [&mut own.tiny, &mut own.several, &mut own.drawn] {
+        for plans in [&mut fitting.tiny, &mut fitting.several, &mut fitting.drawn] {
             plans.retain(|plan| !unfit(plan));
         }
-        if own.tiny.is_empty() && !job.tiny.is_empty() {
-            own.tiny_notes.absent =
+        if fitting.tiny.is_empty() && !job.tiny.is_empty() {
+            fitting.tiny_notes.absent =
                 "the reference takes none of the small shapes; tails not checked".to_string();
         }
-        Cow::Owned(own)
+        Cow::Owned(fitting)
     }
 
     /// Whether there is a lesson, and so the job shall be tried again.

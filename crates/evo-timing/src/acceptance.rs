@@ -4,6 +4,8 @@
 //! loss counts against a candidate as soon as it cannot be excluded, except for the slowest calls, where only a loss
 //! that is shown counts: the 90th percentile of a few hundred samples is too uncertain for more.
 
+use std::cmp::Ordering;
+
 use evo_protocol::words;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -90,7 +92,7 @@ pub fn decide(rule: &AcceptanceRule, found: &RivalFindings) -> Ruling {
     let Some(floor) = found.noise_floor.filter(|floor| floor.is_finite()) else {
         return reject("the noise floor could not be measured".into(), None);
     };
-    if let Some(lost) = found.problems.iter().find(|one| one.ratio.is_none()) {
+    if let Some(lost) = found.problems.iter().find(|problem| problem.ratio.is_none()) {
         return reject(format!("`{}` could not be compared", lost.problem), None);
     }
     if found.problems.is_empty() {
@@ -101,10 +103,11 @@ pub fn decide(rule: &AcceptanceRule, found: &RivalFindings) -> Ruling {
     if let Some(why) = compared.revert() {
         return Ruling { decision: RivalDecision::Revert, why, not_slower };
     }
-    match compared.refusal() {
-        Some(why) => reject(why, not_slower),
-        None => Ruling { decision: RivalDecision::Keep, why: compared.gained(), not_slower },
+    if let Some(why) = compared.refusal() {
+        return reject(why, not_slower);
     }
+    let why = format!("faster by {} or more on {}", share(rule.accept), compared.gaining().1);
+    Ruling { decision: RivalDecision::Keep, why, not_slower }
 }
 
 /// Problems that all have a ratio.
@@ -115,17 +118,21 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
+    /// The median of a ratio whose interval lies on this side of the noise.
+    fn beyond(&self, problem: &RivalProblem, side: Ordering) -> Option<f64> {
+        let TimeRatio { median, low, high } = problem.ratio?;
+        let interval = Interval { low: low.ln(), high: high.ln() };
+        (interval.against(self.floor.ln_1p()) == Some(side)).then_some(median)
+    }
+
     fn gains(&self, problem: &RivalProblem) -> bool {
-        // The speed-up is the inverse of the ratio, and so its lower end that of the ratio's upper one.
-        problem.ratio.is_some_and(|ratio| {
-            1.0 / ratio.median >= 1.0 + self.rule.accept && 1.0 / ratio.high > 1.0 + self.floor
-        })
+        let least = 1.0 + self.rule.accept;
+        self.beyond(problem, Ordering::Less).is_some_and(|median| 1.0 / median >= least)
     }
 
     fn loses(&self, problem: &RivalProblem) -> bool {
-        problem
-            .ratio
-            .is_some_and(|ratio| ratio.median > 1.0 + self.rule.revert_above && ratio.low > 1.0 + self.floor)
+        let most = 1.0 + self.rule.revert_above;
+        self.beyond(problem, Ordering::Greater).is_some_and(|median| median > most)
     }
 
     fn canonical(&self) -> impl Iterator<Item = &RivalProblem> {
@@ -136,10 +143,6 @@ impl Compared<'_> {
     fn gaining(&self) -> (usize, String) {
         let gaining = self.canonical().filter(|problem| self.gains(problem)).count();
         (gaining, format!("{gaining} of {} canonical problems", self.canonical().count()))
-    }
-
-    fn gained(&self) -> String {
-        format!("faster by {} or more on {}", share(self.rule.accept), self.gaining().1)
     }
 
     /// One that is slower on a problem and faster on others by more is a trade and not slower.
@@ -225,8 +228,8 @@ mod tests {
     use rand_chacha::rand_core::Rng;
 
     use super::*;
+    use crate::paired;
     use crate::stats::median;
-    use crate::{noise, paired};
 
     const RULE: AcceptanceRule = AcceptanceRule { accept: 0.03, on: 2, revert_above: 0.02 };
     const FLAT: Interval = Interval { low: 0.99, high: 1.01 };
@@ -237,14 +240,7 @@ mod tests {
     }
 
     fn found(problems: Vec<RivalProblem>) -> RivalFindings {
-        RivalFindings {
-            correct: true,
-            missing: Vec::new(),
-            is_same_code: false,
-            not_compared: None,
-            noise_floor: Some(0.002),
-            problems,
-        }
+        RivalFindings { correct: true, noise_floor: Some(0.002), problems, ..RivalFindings::default() }
     }
 
     #[track_caller]
@@ -356,7 +352,7 @@ mod tests {
             let mut floor = 0.0_f64;
             for _ in 0..3 {
                 let equal = (0..2).map(|_| noise_of(random, 12, 0.0)).collect();
-                floor = floor.max(noise::floor(equal, seed).floor);
+                floor = floor.max(paired::noise_floor(equal, seed).floor);
             }
             let problems = series.iter().map(|blocks| {
                 let compared = paired::compare(blocks, floor, seed);

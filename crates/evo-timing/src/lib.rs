@@ -1,7 +1,6 @@
 //! Pure functions of samples: statistics, when to stop sampling, paired comparison, noise floor.
 
 pub mod acceptance;
-pub mod noise;
 pub mod paired;
 pub mod policy;
 pub mod regression;

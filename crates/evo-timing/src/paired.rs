@@ -4,13 +4,15 @@
 //! that process's luck (addresses, clocks), so the interval resamples blocks within processes and the
 //! caller brings blocks from several fresh processes.
 
+use std::cmp::Ordering;
+
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
-use super::stats::{Interval, below, median, median_in_place};
+use super::stats::{Interval, below, bootstrap_medians, median, median_in_place, quantile, sorted};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedComparison {
@@ -38,11 +40,11 @@ pub fn compare_resampled(
 ) -> (PairedComparison, Vec<f64>) {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
     let medians = if all.is_empty() { Vec::new() } else { resampled_medians(processes, 4_000, seed) };
-    let Interval { low, high } = Interval::of(&medians);
+    let interval = Interval::of(&medians);
     // The exact interval of a median does not exist at this level for fewer than six values
     // (`stats::order_interval`), so nothing is claimed then.
-    let decision =
-        if all.len() < 6 { PairedDecision::Ambiguous } else { decide(low, high, claimable(noise_floor)) };
+    let decision = if all.len() < 6 { PairedDecision::Ambiguous } else { decide(interval, noise_floor) };
+    let Interval { low, high } = interval;
     (PairedComparison { decision, log_ratio: median(&all), low, high }, medians)
 }
 
@@ -62,19 +64,15 @@ pub fn drift(baseline_ns: &[f64]) -> Option<f64> {
 pub fn hangs_on_drift(comparison: &PairedProblem, drift: f64, noise_floor: f64) -> bool {
     let (low, high) = (comparison.ratio_low.ln() - drift, comparison.ratio_high.ln() + drift);
     let is_open = comparison.decision == PairedDecision::Ambiguous;
-    is_open || decide(low, high, claimable(noise_floor)) != comparison.decision
+    is_open || decide(Interval { low, high }, noise_floor) != comparison.decision
 }
 
-fn decide(low: f64, high: f64, delta: f64) -> PairedDecision {
-    // The whole interval has to lie beyond the smallest claimable difference: a median alone may be luck.
-    if high < -delta {
-        PairedDecision::Faster
-    } else if low > delta {
-        PairedDecision::Slower
-    } else if low >= -delta && high <= delta {
-        PairedDecision::Same
-    } else {
-        PairedDecision::Ambiguous
+fn decide(interval: Interval, noise_floor: f64) -> PairedDecision {
+    match interval.against(claimable(noise_floor)) {
+        Some(Ordering::Less) => PairedDecision::Faster,
+        Some(Ordering::Greater) => PairedDecision::Slower,
+        Some(Ordering::Equal) => PairedDecision::Same,
+        None => PairedDecision::Ambiguous,
     }
 }
 
@@ -116,6 +114,34 @@ pub fn interleave<E>(
         }
     }
     Ok(paired)
+}
+
+/// A candidate timed against itself through the whole paired path. What a comparison claims is a median over blocks, so the
+/// floor is the 95th percentile of that median's absolute value where the truth is zero.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NoiseFloor {
+    /// 95th percentile of the claimed |difference|, as a share.
+    pub floor: f64,
+    /// 95th percentile of a single block pair's |difference|.
+    pub block_floor: f64,
+    pub log_ratios: Vec<Vec<f64>>,
+}
+
+pub fn noise_floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
+    let all: Vec<f64> = processes.iter().flatten().copied().collect();
+    // Blocks of two: one A B B A gives two neighboring ratios, which share their moment.
+    let mut claims: Vec<f64> = bootstrap_medians(&all, 2_000, 2, seed).into_iter().map(f64::abs).collect();
+    claims.sort_by(f64::total_cmp);
+    // Differences between processes are noise too, and resampling within the pool understates them.
+    let between = processes.iter().map(|blocks| median(blocks).abs()).fold(0.0, f64::max);
+    let absolute: Vec<f64> = all.iter().map(|ratio| ratio.abs()).collect();
+    let within = quantile(&claims, 0.95);
+    NoiseFloor {
+        // `f64::max` would drop the NaN, and a session without data would seem to have a floor.
+        floor: if within.is_nan() { f64::NAN } else { within.max(between) },
+        block_floor: quantile(&sorted(&absolute), 0.95),
+        log_ratios: processes,
+    }
 }
 
 #[cfg(test)]
@@ -171,11 +197,7 @@ mod tests {
                 finalist_ns: 1.0,
                 baseline_drift: Some(drift),
             };
-            assert_eq!(
-                hangs_on_drift(&comparison, drift, 0.001),
-                expected,
-                "{decision:?} {low} {high} {drift}"
-            );
+            assert_eq!(hangs_on_drift(&comparison, drift, 0.001), expected, "{comparison:?}");
         };
         // The least difference that may be claimed is 0.5 %.
         check(PairedDecision::Faster, -0.51, -0.50, 0.02, false);
@@ -209,5 +231,16 @@ mod tests {
         })
         .unwrap();
         assert_eq!(order, [1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn quiet_is_low_and_a_biased_process_shows() {
+        let quiet: Vec<f64> = (0..20).map(|i| 0.001 * (f64::from(i * 7 % 20) / 19.0 - 0.5)).collect();
+        let noise = noise_floor(vec![quiet.clone(), quiet.clone()], 1);
+        assert!(noise.floor < 0.0005, "{noise:?}");
+        assert!(noise.floor <= noise.block_floor);
+        let biased: Vec<f64> = quiet.iter().map(|ratio| ratio + 0.01).collect();
+        assert!(noise_floor(vec![quiet, biased], 1).floor > 0.009);
+        assert!(noise_floor(Vec::new(), 1).floor.is_nan());
     }
 }

@@ -5,9 +5,12 @@
 //! problems (Holm 1979). A problem passes only where the threshold could have been seen. Everything else is undecided,
 //! asks for more blocks, and is called noisy in the end.
 
+use std::cmp::Ordering;
+
 use evo_protocol::words;
 
-use super::{noise, paired};
+use super::paired;
+use super::stats::Interval;
 
 pub const ROUNDS_MAX: u32 = 3;
 /// One-sided, as the lower end of a 95 % interval is.
@@ -45,26 +48,26 @@ pub struct RegressionFinding {
 
 /// `threshold` is a share: 0.02. Deterministic for a seed.
 pub fn judge(threshold: f64, problems: &[RegressionSamples], seed: u64) -> Vec<RegressionFinding> {
-    let mut found: Vec<RegressionFinding> = problems.iter().map(|own| measure(own, seed)).collect();
-    let raw: Vec<f64> = found.iter().map(|own| own.p).collect();
-    for (own, p) in found.iter_mut().zip(holm(&raw)) {
-        own.p = p;
-        own.decision = decide(threshold, own);
+    let mut found: Vec<RegressionFinding> = problems.iter().map(|samples| measure(samples, seed)).collect();
+    let raw: Vec<f64> = found.iter().map(|finding| finding.p).collect();
+    for (finding, p) in found.iter_mut().zip(holm(&raw)) {
+        finding.p = p;
+        finding.decision = decide(threshold, finding);
     }
     found
 }
 
 fn measure(samples: &RegressionSamples, seed: u64) -> RegressionFinding {
     let floor = floor(&samples.same, seed);
-    let (own, resamples) = paired::compare_resampled(&samples.against, floor, seed);
+    let (compared, resamples) = paired::compare_resampled(&samples.against, floor, seed);
     let bar = (1.0 + floor).ln();
     // The sample itself counts as one resample, so that no p-value is zero.
     let not_above = resamples.iter().filter(|median| median.is_nan() || **median <= bar).count() + 1;
     RegressionFinding {
         decision: RegressionDecision::Noisy,
-        ratio: own.log_ratio.exp(),
-        ratio_low: own.low.exp(),
-        ratio_high: own.high.exp(),
+        ratio: compared.log_ratio.exp(),
+        ratio_low: compared.low.exp(),
+        ratio_high: compared.high.exp(),
         floor,
         p: not_above as f64 / (resamples.len() + 1) as f64,
     }
@@ -78,7 +81,7 @@ fn floor(same: &[Vec<f64>], seed: u64) -> f64 {
         halves[at % 2].extend(process.iter().copied());
     }
     halves.retain(|half| !half.is_empty());
-    noise::floor(halves, seed).floor
+    paired::noise_floor(halves, seed).floor
 }
 
 /// Adjusted p-values in the order of the given ones.
@@ -94,18 +97,21 @@ fn holm(raw: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-fn decide(threshold: f64, own: &RegressionFinding) -> RegressionDecision {
-    let known = [own.ratio, own.ratio_low, own.ratio_high, own.floor].iter().all(|value| value.is_finite());
-    let is_above = own.ratio > 1.0 + threshold;
-    let is_shown = own.ratio_low > 1.0 + own.floor && own.p <= ALPHA;
+fn decide(threshold: f64, found: &RegressionFinding) -> RegressionDecision {
+    let known =
+        [found.ratio, found.ratio_low, found.ratio_high, found.floor].iter().all(|value| value.is_finite());
+    let is_above = found.ratio > 1.0 + threshold;
+    let interval = Interval { low: found.ratio_low.ln(), high: found.ratio_high.ln() };
+    let beyond = interval.against(found.floor.ln_1p());
+    let is_shown = beyond == Some(Ordering::Greater) && found.p <= ALPHA;
     // A regression as large as the threshold would have drowned in the noise, or in the width of the interval.
-    let is_blind = own.floor > threshold || own.ratio - own.ratio_low > threshold;
+    let is_blind = found.floor > threshold || found.ratio - found.ratio_low > threshold;
     match (known, is_above, is_shown) {
         (false, ..) => RegressionDecision::Noisy,
         (_, true, true) => RegressionDecision::Regression,
         (_, true, false) => RegressionDecision::Noisy,
-        // Faster by more than the noise, which could otherwise hide a regression behind an interval of its own.
-        _ if own.ratio_high * (1.0 + own.floor) < 1.0 => RegressionDecision::Pass,
+        // Faster by more than the noise, which could otherwise hide a regression behind an interval of its found.
+        _ if beyond == Some(Ordering::Less) => RegressionDecision::Pass,
         _ if is_blind => RegressionDecision::Noisy,
         _ => RegressionDecision::Pass,
     }

@@ -4,6 +4,8 @@
 //! and costs a sort, so stop rules use it while sampling goes on. The block bootstrap keeps
 //! neighboring samples together, because neighbors on a device correlate; reports use that one.
 
+use std::cmp::Ordering;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -18,6 +20,18 @@ impl Interval {
     pub fn of(resamples: &[f64]) -> Interval {
         let ascending = sorted(resamples);
         Interval { low: quantile(&ascending, 0.025), high: quantile(&ascending, 0.975) }
+    }
+
+    /// The rule by which everything about log ratios of times is decided: less or greater only where the whole interval
+    /// lies beyond the bar, since a median alone may be luck; equal where all of it lies within; else undecided.
+    pub fn against(&self, bar: f64) -> Option<Ordering> {
+        if self.high < -bar {
+            Some(Ordering::Less)
+        } else if self.low > bar {
+            Some(Ordering::Greater)
+        } else {
+            (self.low >= -bar && self.high <= bar).then_some(Ordering::Equal)
+        }
     }
 
     pub fn relative_half_width(&self, center: f64) -> f64 {

@@ -4,5 +4,3 @@ pub mod canary;
 pub mod judge;
 mod measure;
 pub mod serve;
-mod stand;
-mod wire;

@@ -9,11 +9,12 @@ use evo_protocol::device::{DeviceError, Telemetry};
 use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{MeasureAnswer, SamplePolicy};
+use evo_timing::stats::{self, below, median, quantile, sorted};
+use evo_timing::stopping::decide;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use evo_timing::stats::{self, below, median, quantile, sorted};
-use evo_timing::stopping::decide;
+use super::judge::{Asked, Failure};
 
 pub trait SampleSource {
     /// Takes samples, nanoseconds per call; in hot mode each is the mean over `batch` calls.
@@ -21,10 +22,9 @@ pub trait SampleSource {
     fn telemetry(&mut self) -> Telemetry;
     /// Calls that a sample really takes where `wanted` would be enough for the clock.
     fn batch(&self, mode: TimingMode, wanted: u32) -> u32;
-    /// Checks the outputs of calls that were just sampled so; a verdict if they are wrong. May take one more
-    /// sample of the same kind.
-    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Result<Option<Box<Verdict>>, DeviceError>;
-    fn compare_fresh(&mut self, seed: u64) -> Result<Option<Box<Verdict>>, DeviceError>;
+    /// Checks the outputs of calls that were just sampled so. May take one more sample of the same kind.
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Asked;
+    fn compare_fresh(&mut self, seed: u64) -> Asked;
     fn now_ms(&mut self) -> f64;
     fn pause(&mut self, time: Duration);
 }
@@ -52,7 +52,8 @@ pub fn measure(
     policy: &SamplePolicy,
     seed: u64,
 ) -> Result<MeasureAnswer, DeviceError> {
-    let first_ns = first_call(bench, mode)?;
+    // The first call pays for lazy loading and cold instruction caches: it only sizes the batch.
+    let first_ns = bench.sample(mode, 1, 1)?.first().copied().unwrap_or(0.0);
     let batch = bench.batch(mode, batch_size(mode, first_ns));
     if policy.screen {
         return screen(bench, problem, mode, batch, first_ns, policy);
@@ -61,37 +62,11 @@ pub fn measure(
     // Sized again: the first call includes lazy loading, which makes the batch too small.
     let batch = bench.batch(mode, batch_size(mode, steady_ns));
     let mut run = Run::new(mode, batch, steady_ns, seed);
-    loop {
-        // Before a chunk, so that even the first timed samples may follow a check.
-        if let Some(verdict) = run.check_if_due(bench)? {
-            return Ok(run.refused(*verdict));
-        }
-        if let Some(verdict) = run.chunk(bench)? {
-            return Ok(MeasureAnswer {
-                verdict: Some(verdict),
-                ..run.summarize(bench, problem, StopRule::Limit, policy)
-            });
-        }
-        if let Some(stop) = decide(&run.samples, run.spent_ms, policy) {
-            // Always once at the end: a kernel that stops working late must not keep its time.
-            if let Some(verdict) = run.check_outputs(bench)? {
-                return Ok(run.refused(*verdict));
-            }
-            // Once for each problem: what a kernel remembers does not depend on the cache.
-            if mode == TimingMode::Hot
-                && let Some(verdict) = bench.compare_fresh(seed)?
-            {
-                return Ok(run.refused(*verdict));
-            }
-            return Ok(run.summarize(bench, problem, stop, policy));
-        }
+    match run.take(bench, policy) {
+        Ok(stop) => Ok(run.summarize(bench, problem, stop, policy)),
+        Err(Failure::Kernel(verdict)) => Ok(run.refused(*verdict)),
+        Err(Failure::Machine(error)) => Err(error),
     }
-}
-
-/// The first call pays for lazy loading and cold instruction caches: it only sizes the batch.
-fn first_call(bench: &mut dyn SampleSource, mode: TimingMode) -> Result<f64, DeviceError> {
-    let samples = bench.sample(mode, 1, 1)?;
-    Ok(samples.first().copied().unwrap_or(0.0))
 }
 
 pub fn batch_size(mode: TimingMode, call_ns: f64) -> u32 {
@@ -175,6 +150,8 @@ struct Run {
     until_check: usize,
     throttled: u32,
     spent_ms: f64,
+    /// Set where too many chunks in a row were throttled.
+    noisy: Option<Box<Verdict>>,
     random: ChaCha8Rng,
     seed: u64,
 }
@@ -193,14 +170,34 @@ impl Run {
             until_check,
             throttled: 0,
             spent_ms: 0.0,
+            noisy: None,
             random,
             seed,
         }
     }
 
-    /// Keeps the chunk unless the device slowed itself down meanwhile. The verdict is `noisy`, after too many
-    /// throttled chunks in a row.
-    fn chunk(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+    fn take(&mut self, bench: &mut dyn SampleSource, policy: &SamplePolicy) -> Result<StopRule, Failure> {
+        loop {
+            // Before a chunk, so that even the first timed samples may follow a check.
+            self.check_if_due(bench)?;
+            self.chunk(bench)?;
+            if self.noisy.is_some() {
+                return Ok(StopRule::Limit);
+            }
+            if let Some(stop) = decide(&self.samples, self.spent_ms, policy) {
+                // Always once at the end: a kernel that stops working late must not keep its time.
+                self.check_outputs(bench)?;
+                // Once for each problem: what a kernel remembers does not depend on the cache.
+                if self.mode == TimingMode::Hot {
+                    bench.compare_fresh(self.seed)?;
+                }
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// Keeps the chunk unless the device slowed itself down meanwhile.
+    fn chunk(&mut self, bench: &mut dyn SampleSource) -> Result<(), DeviceError> {
         let began = bench.now_ms();
         let samples = bench.sample(self.mode, self.chunk, self.batch)?;
         self.spent_ms += bench.now_ms() - began;
@@ -208,7 +205,7 @@ impl Run {
         let Some(reason) = telemetry.throttle_reasons.iter().find(|reason| drops(reason)) else {
             self.throttled = 0;
             self.samples.extend(samples);
-            return Ok(None);
+            return Ok(());
         };
         self.dropped += samples.len() as u32;
         self.throttled += 1;
@@ -216,23 +213,24 @@ impl Run {
             let message =
                 format!("the device throttled itself (`{reason}`) in {} chunks in a row", self.throttled);
             let verdict = Verdict::new(VerdictKind::Noisy, message).with_cause("throttled");
-            return Ok(Some(Box::new(verdict.with("dropped", self.dropped))));
+            self.noisy = Some(Box::new(verdict.with("dropped", self.dropped)));
+            return Ok(());
         }
         bench.pause(BACK_OFF * 2u32.pow(self.throttled - 1));
-        Ok(None)
+        Ok(())
     }
 
-    fn check_if_due(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+    fn check_if_due(&mut self, bench: &mut dyn SampleSource) -> Asked {
         if self.until_check > 0 {
             self.until_check -= 1;
-            return Ok(None);
+            return Ok(());
         }
         // Rarer as sampling goes on: about log2 of the chunks are followed by a check.
         self.until_check = 1 + below(&mut self.random, 2 << self.checks.min(8));
         self.check_outputs(bench)
     }
 
-    fn check_outputs(&mut self, bench: &mut dyn SampleSource) -> Result<Option<Box<Verdict>>, DeviceError> {
+    fn check_outputs(&mut self, bench: &mut dyn SampleSource) -> Asked {
         self.checks += 1;
         bench.check_outputs(self.mode, self.batch)
     }
@@ -266,7 +264,8 @@ impl Run {
         measurement.raw_ns = self.samples.clone();
         let honesty = self.honesty(GateState::Pass, "outputs of timed iterations are right");
         let measurement = (!self.samples.is_empty()).then(|| Box::new(measurement));
-        MeasureAnswer { measurement, honesty: Some(honesty), ..MeasureAnswer::default() }
+        let verdict = self.noisy.clone();
+        MeasureAnswer { measurement, honesty: Some(honesty), verdict, sticky: false }
     }
 }
 
@@ -329,10 +328,48 @@ fn summarize(
     }
 }
 
+/// So many cold samples are worth a block that is longer than asked for: a hot block on a GPU has as many.
+const COLD_SAMPLES: f64 = 25.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSize {
+    samples: u32,
+    pub batch: u32,
+}
+
+impl BlockSize {
+    pub fn find(
+        bench: &mut dyn SampleSource,
+        mode: TimingMode,
+        block_ms: f64,
+    ) -> Result<BlockSize, DeviceError> {
+        let first_ns = median(&bench.sample(mode, 1, 1)?);
+        let calls = affordable(3, first_ns);
+        let began = bench.now_ms();
+        let call_ns = median(&bench.sample(mode, calls, 1)?);
+        let whole_ms = (bench.now_ms() - began) / f64::from(calls);
+        let batch = bench.batch(mode, batch_size(mode, call_ns));
+        let sample_ms = call_ns * f64::from(batch) / 1e6;
+        let fitting = |sample_ms: f64| block_ms / sample_ms.max(1e-3);
+        let samples = match mode {
+            // Before a cold sample everything else is pushed out of the caches, which is not timed and may take a
+            // thousand times as long as a small kernel: 50 ms for a cache of 480 MiB.
+            TimingMode::Cold => fitting(sample_ms).min(fitting(whole_ms).max(COLD_SAMPLES)),
+            TimingMode::Hot | TimingMode::Eager => fitting(sample_ms),
+        };
+        Ok(BlockSize { samples: samples.clamp(1.0, 200.0) as u32, batch })
+    }
+
+    /// Nanoseconds a call. One sample before is not counted: the rival has just left its data in the caches.
+    pub fn samples(self, bench: &mut dyn SampleSource, mode: TimingMode) -> Result<Vec<f64>, DeviceError> {
+        bench.sample(mode, 1, self.batch)?;
+        bench.sample(mode, self.samples, self.batch)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stand::BlockSize;
     use evo_timing::policy;
 
     struct Scripted {
@@ -383,19 +420,15 @@ mod tests {
         fn batch(&self, _mode: TimingMode, wanted: u32) -> u32 {
             wanted
         }
-        fn check_outputs(
-            &mut self,
-            mode: TimingMode,
-            batch: u32,
-        ) -> Result<Option<Box<Verdict>>, DeviceError> {
+        fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Asked {
             self.written = false;
             self.sample(mode, 1, batch)?;
             let wrong = Verdict::new(VerdictKind::WrongAnswer, "poison is left").with_cause(Cause::Unwritten);
-            Ok((!self.written).then(|| Box::new(wrong)))
+            if self.written { Ok(()) } else { Err(wrong.into()) }
         }
-        fn compare_fresh(&mut self, _seed: u64) -> Result<Option<Box<Verdict>>, DeviceError> {
+        fn compare_fresh(&mut self, _seed: u64) -> Asked {
             let slow = Verdict::new(VerdictKind::TimingEscape, "remembers").with_cause("cached_result");
-            Ok(self.remembers.then(|| Box::new(slow)))
+            if self.remembers { Err(slow.into()) } else { Ok(()) }
         }
         fn now_ms(&mut self) -> f64 {
             self.now_ms

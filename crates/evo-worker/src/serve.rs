@@ -1,15 +1,17 @@
 //! The loop inside a worker process: one request at a time, phases in between, one answer.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evo_device::host::RoomOptions;
 use evo_protocol::check::GateCheck;
-use evo_protocol::device::{DeviceError, DeviceInfo};
+use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
@@ -18,34 +20,34 @@ use evo_protocol::worker::{
     PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
 };
 use evo_space::genome::ContentHash;
-
-use super::canary;
-use super::judge::{Answers, CaseRefusal, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, honesty};
-use super::measure::{SampleSource, measure};
-use super::stand::{BlockSize, Stand};
-use super::wire::{ReportPhase, Wire};
-use evo_system::process::{Orphaned, REQUEST};
+use evo_system::process::{Orphaned, ParentLink, REQUEST};
 use evo_timing::paired::interleave;
 use evo_timing::stats::median;
 use flate2::read::GzDecoder;
+
+use super::canary;
+use super::judge::{Answers, Asked, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, found, honesty};
+use super::measure::{BlockSize, SampleSource, measure};
+
+type Wire = ParentLink<Request, Response>;
 
 /// Serves requests until stdin closes or `Shutdown` comes. `build` names the gates and the timing that this worker
 /// has: results of another build are not taken over.
 pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
-    let build = build.to_string();
+    let (wire, build) = (Rc::new(RefCell::new(wire)), build.to_string());
     let (rooms, received) = (rooms(sandbox)?, HashMap::new());
     let mut server = Server { wire, rooms, build, judge: None, seed: 0, received, kept: None };
-    while let Some(request) = server.wire.receive()? {
-        if matches!(request, Request::Shutdown) {
-            break;
-        }
+    loop {
+        let request = server.wire.borrow_mut().receive()?;
+        let Some(request) = request.filter(|request| !matches!(request, Request::Shutdown)) else {
+            return Ok(());
+        };
         let response =
             server.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) });
-        server.wire.send(&response)?;
+        server.wire.borrow_mut().send(&response)?;
     }
-    Ok(())
 }
 
 pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
@@ -54,7 +56,8 @@ pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
 }
 
 struct Server {
-    wire: Wire,
+    /// The judge tells by it what it is about to do.
+    wire: Rc<RefCell<Wire>>,
     rooms: RoomOptions,
     build: String,
     judge: Option<Judge>,
@@ -62,14 +65,7 @@ struct Server {
     seed: u64,
     received: HashMap<ContentHash, Vec<u8>>,
     /// The problem of the block before, which is prepared already; any other request gives it up.
-    kept: Option<KeptProblem>,
-}
-
-struct KeptProblem {
-    slot: u8,
-    plan: ProblemPlan,
-    timed: TimedProblem,
-    sizes: Vec<(TimingMode, BlockSize)>,
+    kept: Option<TimedSlot>,
 }
 
 impl Server {
@@ -83,36 +79,44 @@ impl Server {
             }
             Request::Describe => Ok(Response::Described { gpus: described() }),
             Request::Prepare { check, plans } => {
-                let (judge, mut report) = self.at_work()?;
-                judge.rehearse(&check, &plans, &mut report)?;
+                self.judge()?.rehearse(&check, &plans)?;
                 Ok(Response::Prepared)
             }
             Request::Load { slot, candidate } => self.load(slot, &candidate),
             Request::Gate { slot, gate, depth, plans } => {
-                let (judge, mut report) = self.at_work()?;
-                Ok(Response::GateDone(Box::new(judge.gate(slot, gate, depth, &plans, &mut report))))
+                Ok(Response::GateDone(Box::new(self.judge()?.gate(slot, gate, depth, &plans))))
             }
-            Request::Measure { slot, plan, mode, policy } => self.measure(slot, &plan, mode, &policy),
-            Request::Pair { plans, mode, blocks, block_ms } => self.pair(&plans, mode, blocks, block_ms),
+            Request::Measure { slot, plan, mode, policy } => {
+                // A device error among samples is the variant's.
+                let answer = self.measure(slot, &plan, mode, &policy);
+                let answer = answer.unwrap_or_else(|error| MeasureAnswer::failed(&error));
+                Ok(Response::Measured(Box::new(answer)))
+            }
+            Request::Pair { plans, mode, blocks, block_ms } => {
+                self.pair(&plans, mode, blocks, block_ms).map(Response::Paired)
+            }
             Request::Run { slot, plan, calls, warmup, unguarded } => {
-                let (judge, mut report) = self.at_work()?;
-                let calls = calls.saturating_add(warmup);
-                let ran = judge.run_plain(slot, &plan, calls, unguarded, &mut report);
-                let PlainRun { launches, buffers } = ran.map_err(refusal_error)?;
+                let judge = self.judge()?;
+                let ran = judge.run_plain(slot, &plan, calls.saturating_add(warmup), unguarded);
+                let PlainRun { launches, buffers } = judge.at_problem(&plan, ran).map_err(message_alone)?;
                 Ok(Response::Ran { launches, buffers })
             }
             Request::Block { slot, plan, mode, block_ms, check } => {
-                Ok(self.block(slot, &plan, mode, block_ms, check))
+                let answer = self.block(slot, &plan, (mode, block_ms), check);
+                let answer = answer.unwrap_or_else(|error| {
+                    let verdict = Some(Box::new(error.verdict()));
+                    BlockAnswer { verdict, sticky: error.sticky, ..BlockAnswer::default() }
+                });
+                Ok(Response::Sampled(Box::new(answer)))
             }
             Request::HandOut { slot, plan, seed_index, folder, expected } => {
-                let (judge, mut report) = self.at_work()?;
-                let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected), &mut report);
-                handed.map_err(refusal_error)?;
+                let judge = self.judge()?;
+                let handed = judge.hand_out(slot, &plan, seed_index, (&folder, expected));
+                judge.at_problem(&plan, handed).map_err(message_alone)?;
                 Ok(Response::HandedOut)
             }
             Request::JudgeForeign { slot, plan, seed_index, folder } => {
-                let (judge, mut report) = self.at_work()?;
-                let answer = judge.judge_foreign(slot, &plan, seed_index, &folder, &mut report);
+                let answer = self.judge()?.judge_foreign(slot, &plan, seed_index, &folder);
                 Ok(Response::GateDone(Box::new(answer)))
             }
             Request::Canary => {
@@ -131,13 +135,6 @@ impl Server {
         self.judge.as_mut().ok_or_else(no_device)
     }
 
-    /// The judge, and whom it tells what it is about to do.
-    fn at_work(&mut self) -> Result<(&mut Judge, impl FnMut(Phase, &str)), DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        Ok((judge, |phase, detail: &str| wire.phase(phase, detail)))
-    }
-
     fn open(
         &mut self,
         device: &str,
@@ -148,22 +145,41 @@ impl Server {
     ) -> Result<Response, DeviceError> {
         if let Some(lease) = &lease {
             let pace = Duration::from_millis(lease.beat_ms.max(1));
-            let begun = self.wire.begin_lease(lease.nonce.clone(), pace, &Response::Beat);
+            let begun = self.wire.borrow_mut().begin_lease(lease.nonce.clone(), pace, &Response::Beat);
             begun.map_err(|error| harness(format!("the worker cannot start its threads: {error}")))?;
         }
-        self.wire.phase(Phase::Opening, device);
+        self.phase(Phase::Opening, device);
         start_threads()?;
         let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
-        let (support, references) = hashes.unwrap_or_default();
-        let support = self.as_file(support_cubin, support)?;
-        let device = evo_device::open::open(device, support.path.as_deref(), self.rooms.clone())?;
+        let (support_hash, references_hash) = hashes.unwrap_or_default();
+        // Deleted with this, where the parent's file is another machine's.
+        let mut copy = None;
+        let support = match (support_cubin, support_hash) {
+            (Some(path), Some(hash)) => {
+                let bytes = self.binary(&BinaryRef { hash, path: Some(path) })?;
+                let file =
+                    tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
+                let file =
+                    file.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
+                Some(copy.insert(file).path().to_path_buf())
+            }
+            (path, _) => path,
+        };
+        let device = evo_device::open::open(device, support.as_deref(), self.rooms.clone())?;
         let info = Box::new(device.info().clone());
-        let mut own = Judge::new(device, expected_cache);
-        if let Some(kernels) = reference_kernels {
-            let file = self.as_file(Some(kernels.path.clone()), references)?;
-            own.take_references(&kernels.name, &read_image(file.path.as_deref().unwrap_or(&kernels.path))?)?;
+        let mut judge = Judge::new(device, expected_cache);
+        if let Some(ReferenceKernels { name, path }) = reference_kernels {
+            let image = match references_hash {
+                Some(hash) => self.binary(&BinaryRef { hash, path: Some(path) })?,
+                None => std::fs::read(&path).map_err(|error| {
+                    harness(format!("cannot read the reference kernels `{}`: {error}", path.display()))
+                })?,
+            };
+            judge.take_references(&name, &image)?;
         }
-        self.judge = Some(own);
+        let wire = self.wire.clone();
+        judge.reporter = Box::new(move |phase, detail| report(&wire, phase, detail));
+        self.judge = Some(judge);
         let judge = self.build.clone();
         let host = lease.as_ref().map(|_| evo_system::machine::name()).unwrap_or_default();
         let settings = lease.map(|_| evo_device::telemetry::settings(&info.uuid)).unwrap_or_default();
@@ -172,28 +188,15 @@ impl Server {
         Ok(Response::Ready { protocol, pid, info, judge, settings, host })
     }
 
-    /// A file of the parent's, or a copy of it where it cannot be read here.
-    fn as_file(
-        &mut self,
-        path: Option<PathBuf>,
-        hash: Option<ContentHash>,
-    ) -> Result<FileOrCopy, DeviceError> {
-        let (Some(path), Some(hash)) = (&path, hash) else { return Ok(FileOrCopy { path, _copy: None }) };
-        if std::fs::read(path).is_ok_and(|bytes| ContentHash::of(&bytes) == hash) {
-            return Ok(FileOrCopy { path: Some(path.clone()), _copy: None });
-        }
-        let bytes = self.binary(&BinaryRef { hash, path: None })?;
-        let written =
-            tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
-        let copy = written.map_err(|error| harness(format!("cannot keep the helper kernels: {error}")))?;
-        Ok(FileOrCopy { path: Some(copy.path().to_path_buf()), _copy: Some(copy) })
+    fn phase(&self, phase: Phase, detail: &str) {
+        report(&self.wire, phase, detail);
     }
 }
 
-struct FileOrCopy {
-    path: Option<PathBuf>,
-    /// Deleted with this.
-    _copy: Option<tempfile::NamedTempFile>,
+/// Tells what is about to happen, so that a death or a missed deadline has a name. If the parent no longer listens, sending
+/// the answer will fail too.
+fn report(wire: &RefCell<Wire>, phase: Phase, detail: &str) {
+    let _ = wire.borrow_mut().send(&Response::Phase { phase, detail: detail.to_string() });
 }
 
 fn described() -> Vec<DescribedGpu> {
@@ -211,11 +214,6 @@ fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-fn read_image(path: &Path) -> Result<Vec<u8>, DeviceError> {
-    std::fs::read(path)
-        .map_err(|error| harness(format!("cannot read the reference kernels `{}`: {error}", path.display())))
-}
-
 /// Started now: later, a machine without room for threads would end the worker in the middle of a variant, which
 /// would look like the variant's doing. This thread is one of them: handing work to another one and waiting for it
 /// takes longer than what there is to do at a small shape.
@@ -230,7 +228,7 @@ fn start_threads() -> Result<(), DeviceError> {
 
 impl Server {
     fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
-        self.wire.phase(Phase::Loading, &candidate.label);
+        self.phase(Phase::Loading, &candidate.label);
         let builds = candidate.builds.iter().map(|build| self.binary(&build.binary));
         let binaries = builds.collect::<Result<Vec<_>, _>>()?;
         let mut given = |binary: Option<&BinaryRef>| binary.map(|binary| self.binary(binary)).transpose();
@@ -264,8 +262,9 @@ impl Server {
             return Ok(bytes.clone());
         }
         let lost = |error: io::Error| harness(format!("cannot talk to the parent: {error}"));
-        self.wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
-        let Some(Request::Provide { data, gzip, .. }) = self.wire.receive().map_err(lost)? else {
+        let mut wire = self.wire.borrow_mut();
+        wire.send(&Response::Need { hash: binary.hash.clone() }).map_err(lost)?;
+        let Some(Request::Provide { data, gzip, .. }) = wire.receive().map_err(lost)? else {
             return Err(harness(format!("the binary `{}` was not provided", binary.hash)));
         };
         let bytes = STANDARD.decode(&data).ok();
@@ -290,29 +289,21 @@ impl Server {
         plan: &ProblemPlan,
         mode: TimingMode,
         policy: &SamplePolicy,
-    ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, seed, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
+    ) -> Result<MeasureAnswer, DeviceError> {
+        let seed = self.seed;
+        let judge = self.judge()?;
         // A screening tells who is far behind, and for that one set is enough. A race's times stand beside those of
         // full measurements.
         let turns = if policy.screen && policy.race.is_none() { Turns::One } else { Turns::Several };
-        let mut report = |phase, detail: &str| wire.phase(phase, detail);
-        let prepared = match judge.prepare_timed(slot, plan, turns, Answers::Needed, &mut report) {
-            Ok(prepared) => prepared,
-            Err(refusal) => return Ok(refused(refusal)),
-        };
+        let ready = TimedSlot::prepare(judge, (slot, plan), turns, Answers::Needed)?;
         // Another seed for each request, so that a candidate cannot learn which moments are checked.
-        let seed = *seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
+        let seed = seed ^ REQUEST.load(std::sync::atomic::Ordering::SeqCst);
         let info = judge.device().info().clone();
-        let believed = !prepared.checks().include(GateCheck::Roofline);
-        let mut stand = Stand::new(judge, &prepared, plan, wire);
-        let answer = match measure(&mut stand, &plan.name, mode, policy, seed) {
-            Ok(answer) if believed => answer,
-            Ok(answer) => believe(answer, &info, plan, mode),
-            // A device error among samples is the variant's.
-            Err(error) => MeasureAnswer::failed(&error),
-        };
-        Ok(Response::Measured(Box::new(answer)))
+        let mut answer = measure(&mut ready.stand(judge), &plan.name, mode, policy, seed)?;
+        if ready.timed.checks().include(GateCheck::Roofline) {
+            believe(&mut answer, &info, plan, mode);
+        }
+        Ok(answer)
     }
 
     fn pair(
@@ -321,126 +312,151 @@ impl Server {
         mode: TimingMode,
         blocks: u32,
         block_ms: f64,
-    ) -> Result<Response, DeviceError> {
-        let Server { wire, judge, .. } = self;
-        let judge = judge.as_mut().ok_or_else(no_device)?;
-        let mut prepared = Vec::new();
-        for (slot, plan) in (0u8..).zip(plans) {
-            let mut report = |phase, detail: &str| wire.phase(phase, detail);
-            let ready = judge.prepare_timed(slot, plan, Turns::Several, Answers::NotNeeded, &mut report);
-            prepared.push(ready.map_err(refusal_error)?);
-        }
-        // Each rival's block is sized once, so that all of its blocks are alike.
-        let mut sizes = [None; 2];
+    ) -> Result<PairedTimes, DeviceError> {
+        let judge = self.judge()?;
+        let rivals = (0u8..).zip(plans).map(|rival| {
+            let ready = TimedSlot::prepare(judge, rival, Turns::Several, Answers::NotNeeded);
+            ready.map_err(message_alone)
+        });
+        let mut rivals = rivals.collect::<Result<Vec<_>, _>>()?;
         let paired = interleave(blocks, false, |slot| {
-            let slot = usize::from(slot);
-            let mut stand = Stand::new(judge, &prepared[slot], &plans[slot], wire);
-            let size = match sizes[slot] {
-                Some(size) => size,
-                None => *sizes[slot].insert(BlockSize::find(&mut stand, mode, block_ms)?),
-            };
-            Ok(median(&size.samples(&mut stand, mode)?))
+            let (samples, _) = rivals[usize::from(slot)].block(judge, mode, block_ms)?;
+            Ok(median(&samples))
         })?;
-        let telemetry = judge.device().telemetry();
-        Ok(Response::Paired(PairedTimes { telemetry, ..paired }))
+        Ok(PairedTimes { telemetry: judge.device().telemetry(), ..paired })
     }
-}
 
-impl Server {
     fn block(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        mode: TimingMode,
-        block_ms: f64,
-        check: bool,
-    ) -> Response {
-        let answer = match self.sampled(slot, plan, (mode, block_ms), check) {
-            Ok(answer) => answer,
-            Err(CaseRefusal { verdict, sticky }) => {
-                BlockAnswer { verdict: Some(verdict), sticky, ..BlockAnswer::default() }
-            }
-        };
-        if answer.verdict.is_some() {
-            self.kept = None;
-        }
-        Response::Sampled(Box::new(answer))
-    }
-
-    fn sampled(
         &mut self,
         slot: u8,
         plan: &ProblemPlan,
         (mode, block_ms): (TimingMode, f64),
         check: bool,
-    ) -> Result<BlockAnswer, CaseRefusal> {
-        let Server { wire, judge, kept, .. } = self;
-        let device_error =
-            |error: DeviceError| CaseRefusal { sticky: error.sticky, verdict: Box::new(error.verdict()) };
-        let judge = judge.as_mut().ok_or_else(|| device_error(no_device()))?;
-        let is_same = kept.as_ref().is_some_and(|own| own.slot == slot && own.plan == *plan);
-        let own = match kept.take().filter(|_| is_same) {
-            Some(own) => kept.insert(own),
-            None => {
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                let timed = judge.prepare_timed(slot, plan, Turns::Several, Answers::Needed, &mut report)?;
-                kept.insert(KeptProblem { slot, plan: plan.clone(), timed, sizes: Vec::new() })
-            }
+    ) -> Result<BlockAnswer, DeviceError> {
+        let Server { judge, kept, .. } = self;
+        let judge = judge.as_mut().ok_or_else(no_device)?;
+        let is_same = |kept: &TimedSlot| kept.slot == slot && kept.plan == *plan;
+        let mut ready = match kept.take().filter(is_same) {
+            Some(ready) => ready,
+            None => TimedSlot::prepare(judge, (slot, plan), Turns::Several, Answers::Needed)?,
         };
-        let mut stand = Stand::new(judge, &own.timed, plan, wire);
-        let known = own.sizes.iter().find(|(known, _)| *known == mode).map(|(_, size)| *size);
+        let (samples_ns, batch) = ready.block(judge, mode, block_ms)?;
+        let mut answer = BlockAnswer { samples_ns, ..BlockAnswer::default() };
+        if check {
+            answer.verdict = found(ready.stand(judge).check_outputs(mode, batch))?;
+        }
+        if answer.verdict.is_none() {
+            if check {
+                answer.parity = Some(judge.plain_parity(&ready.timed)?);
+            }
+            *kept = Some(ready);
+        }
+        Ok(answer)
+    }
+}
+
+/// A candidate bound to one problem.
+struct TimedSlot {
+    slot: u8,
+    plan: ProblemPlan,
+    timed: TimedProblem,
+    sizes: Vec<(TimingMode, BlockSize)>,
+}
+
+impl TimedSlot {
+    fn prepare(
+        judge: &mut Judge,
+        (slot, plan): (u8, &ProblemPlan),
+        turns: Turns,
+        answers: Answers,
+    ) -> Result<TimedSlot, DeviceError> {
+        let timed = judge.prepare_timed(slot, plan, turns, answers);
+        let timed = judge.at_problem(plan, timed)?;
+        Ok(TimedSlot { slot, plan: plan.clone(), timed, sizes: Vec::new() })
+    }
+
+    fn stand<'a>(&'a self, judge: &'a mut Judge) -> Stand<'a> {
+        Stand { judge, ready: self, began: Instant::now() }
+    }
+
+    /// The times of one block, and the calls of a sample. The first block of a mode sizes all of them, so that they are
+    /// alike.
+    fn block(
+        &mut self,
+        judge: &mut Judge,
+        mode: TimingMode,
+        block_ms: f64,
+    ) -> Result<(Vec<f64>, u32), DeviceError> {
+        let known = self.sizes.iter().find(|(known, _)| *known == mode).map(|(_, size)| *size);
         let size = match known {
             Some(size) => size,
             None => {
-                let size = BlockSize::find(&mut stand, mode, block_ms).map_err(device_error)?;
-                own.sizes.push((mode, size));
+                let size = BlockSize::find(&mut self.stand(judge), mode, block_ms)?;
+                self.sizes.push((mode, size));
                 size
             }
         };
-        let samples_ns = size.samples(&mut stand, mode).map_err(device_error)?;
-        if !check {
-            return Ok(BlockAnswer { samples_ns, ..BlockAnswer::default() });
-        }
-        let verdict = stand.check_outputs(mode, size.batch()).map_err(device_error)?;
-        let parity = match verdict {
-            Some(_) => None,
-            None => {
-                let mut report = |phase, detail: &str| wire.phase(phase, detail);
-                Some(judge.plain_parity(&own.timed, &mut report).map_err(device_error)?)
-            }
-        };
-        Ok(BlockAnswer { samples_ns, parity, verdict, sticky: false })
+        Ok((size.samples(&mut self.stand(judge), mode)?, size.batch))
     }
 }
 
-fn believe(
-    mut answer: MeasureAnswer,
-    info: &DeviceInfo,
-    plan: &ProblemPlan,
-    mode: TimingMode,
-) -> MeasureAnswer {
-    let (Some(measurement), Some(own)) = (&answer.measurement, &mut answer.honesty) else {
-        return answer;
-    };
+struct Stand<'a> {
+    judge: &'a mut Judge,
+    ready: &'a TimedSlot,
+    began: Instant,
+}
+
+impl SampleSource for Stand<'_> {
+    fn sample(&mut self, mode: TimingMode, samples: u32, batch: u32) -> Result<Vec<f64>, DeviceError> {
+        // Each chunk restarts the parent's deadline, so a hang while sampling is found within one chunk's
+        // limit.
+        let what = format!("`{}` {}", self.ready.plan.name, mode.as_str());
+        (self.judge.reporter)(Phase::Timing, &what);
+        self.judge.sample(&self.ready.timed, mode, samples, batch)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        self.judge.device().telemetry()
+    }
+
+    fn batch(&self, mode: TimingMode, wanted: u32) -> u32 {
+        self.ready.timed.batch(mode, wanted)
+    }
+
+    fn check_outputs(&mut self, mode: TimingMode, batch: u32) -> Asked {
+        (self.judge.reporter)(Phase::Checking, &self.ready.plan.name);
+        self.judge.check_sampled(&self.ready.timed, mode, batch)
+    }
+
+    fn compare_fresh(&mut self, seed: u64) -> Asked {
+        self.judge.compare_fresh(&self.ready.timed, seed)
+    }
+
+    fn now_ms(&mut self) -> f64 {
+        self.began.elapsed().as_secs_f64() * 1e3
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// Refuses a time that the device cannot have reached.
+fn believe(answer: &mut MeasureAnswer, info: &DeviceInfo, plan: &ProblemPlan, mode: TimingMode) {
+    let (Some(measurement), Some(report)) = (&answer.measurement, &mut answer.honesty) else { return };
     let floor = honesty::check(plan, info, mode, measurement.p50_ns);
-    own.cases += floor.report.cases;
-    own.evidence = floor.report.evidence;
-    own.message = format!("{}; {}", own.message, floor.report.message);
+    report.cases += floor.report.cases;
+    report.evidence = floor.report.evidence;
+    report.message = format!("{}; {}", report.message, floor.report.message);
     if floor.verdict.is_some() {
-        own.state = floor.report.state;
-        answer.verdict = answer.verdict.or(floor.verdict);
+        report.state = floor.report.state;
+        answer.verdict = answer.verdict.take().or(floor.verdict);
     }
-    answer
 }
 
-fn refused(refusal: CaseRefusal) -> Response {
-    let CaseRefusal { verdict, sticky } = refusal;
-    Response::Measured(Box::new(MeasureAnswer { verdict: Some(verdict), sticky, ..MeasureAnswer::default() }))
-}
-
-fn refusal_error(refusal: CaseRefusal) -> DeviceError {
-    let error = DeviceError::plain(refusal.verdict.kind, refusal.verdict.message);
-    if refusal.sticky { error.sticky() } else { error }
+/// Whoever asked for no verdict is told what went wrong.
+fn message_alone(error: DeviceError) -> DeviceError {
+    DeviceError { sticky: error.sticky, ..DeviceError::plain(error.kind, error.message) }
 }
 
 fn no_device() -> DeviceError {

@@ -169,12 +169,10 @@ fn not_started(order: &LaneOrder, at: usize, error: &LaneError) -> CliError {
             .with_hint(format!("`evo preflight --device {}` shows what is missing", order.name))
             .with_code(ErrorCode::NoDevice);
     };
-    let log = match error {
-        LaneError::Died { death } => death.log.trim(),
-        _ => "",
-    };
-    let printed = if log.is_empty() { String::new() } else { format!("\n{log}") };
-    let text = format!("lane {at} does not start: the command `{}`: {error}{printed}", words.join(" "));
+    let log = if let LaneError::Died { death } = error { death.log.tail(4 << 10) } else { String::new() };
+    let text =
+        format!("lane {at} does not start: the command `{}`: {error}\n{}", words.join(" "), log.trim());
+    let text = text.trim_end();
     CliError::usage(text)
         .with_hint("a lane's command must end in `evo worker`, of the same version as this evo")
 }

@@ -21,6 +21,12 @@ pub struct SourceItem {
     pub body: usize,
 }
 
+impl SourceItem {
+    pub fn is_called(&self, name: &str) -> bool {
+        self.names.first().is_some_and(|own| own == name)
+    }
+}
+
 /// Words whose parentheses are not a function's parameters.
 const ATTRIBUTES: [&str; 10] = [
     "__attribute__",
@@ -38,175 +44,106 @@ const ATTRIBUTES: [&str; 10] = [
 /// `macros` tells whether a name is a macro that takes arguments. The second answer is the first token of a
 /// declaration that does not end.
 pub fn read(lines: &SourceLines<'_>, macros: &dyn Fn(&str) -> bool) -> (Vec<SourceItem>, Option<usize>) {
-    let mut reader = ItemReader {
-        lines,
-        macros,
-        items: Vec::new(),
-        open: None,
-        braces: 0,
-        parens: 0,
-        branches: Vec::new(),
-        directive: 0,
-        dead: 0,
-    };
-    let mut at = 0;
+    let (depths, mut items, mut at) = (depths(lines), Vec::new(), 0);
     while at < lines.tokens.len() {
-        at = reader.step(at);
-    }
-    (reader.items, reader.open.map(|open| open.start))
-}
-
-struct ItemReader<'a> {
-    lines: &'a SourceLines<'a>,
-    macros: &'a dyn Fn(&str) -> bool,
-    items: Vec<SourceItem>,
-    open: Option<OpenItem>,
-    braces: usize,
-    parens: usize,
-    /// Depths at the `#if` of each branch that is open: every branch starts from the same.
-    branches: Vec<(usize, usize)>,
-    directive: usize,
-    /// How deep in `#if 0` this is.
-    dead: usize,
-}
-
-struct OpenItem {
-    start: usize,
-    parameters: Option<usize>,
-    assigned: bool,
-    body: Option<usize>,
-}
-
-impl ItemReader<'_> {
-    /// The answer is the next token to read.
-    fn step(&mut self, at: usize) -> usize {
-        self.directives(self.lines.tokens[at].start);
-        if self.dead > 0 {
-            return at + 1;
+        if depths[at].is_none() {
+            at += 1;
+        } else if let Some(next) = between(lines, at) {
+            at = next;
+        } else if let Some(item) = lone_macro(lines, at, macros).or_else(|| item(lines, &depths, at)) {
+            at = item.tokens.end;
+            items.push(item);
+        } else {
+            return (items, Some(at));
         }
-        let word = self.lines.word(at);
-        if self.open.is_none() {
-            if let Some(next) = self.begins(at, word) {
-                return next;
-            }
-            self.open = Some(OpenItem { start: at, parameters: None, assigned: false, body: None });
-            (self.braces, self.parens) = (0, 0);
-        }
-        self.inside(at, word)
     }
+    (items, None)
+}
 
-    fn directives(&mut self, byte: usize) {
-        while let Some(own) = self.lines.directives.get(self.directive).filter(|own| own.range.start < byte) {
-            self.directive += 1;
-            match own.word.as_str() {
+/// How deep in brackets each token is, brackets themselves as what is around them. `None` within `#if 0`.
+fn depths(lines: &SourceLines<'_>) -> Vec<Option<usize>> {
+    let (mut depth, mut dead) = (0usize, 0usize);
+    // Depth at the `#if` of each branch that is open: every branch starts from the same.
+    let mut branches = Vec::new();
+    let mut directives = lines.directives.iter().peekable();
+    let of_token = |at: usize| {
+        while let Some(directive) = directives.next_if(|own| own.range.start < lines.tokens[at].start) {
+            match directive.word.as_str() {
                 "if" | "ifdef" | "ifndef" => {
-                    let text = self.lines.text[own.range.clone()].trim_start_matches(['#', ' ', '\t']);
+                    let text = lines.text[directive.range.clone()].trim_start_matches(['#', ' ', '\t']);
                     let never = text.split_whitespace().take(2).eq(["if", "0"]);
-                    self.dead += usize::from(never || self.dead > 0);
-                    self.branches.push((self.braces, self.parens));
+                    dead += usize::from(never || dead > 0);
+                    branches.push(depth);
                 }
                 "else" | "elif" => {
                     // Only the outermost `#if 0` ends here; what is nested in it stays dead.
-                    self.dead -= usize::from(self.dead == 1);
-                    if let Some((braces, parens)) = self.branches.last() {
-                        (self.braces, self.parens) = (*braces, *parens);
-                    }
+                    dead -= usize::from(dead == 1);
+                    depth = branches.last().copied().unwrap_or(depth);
                 }
                 "endif" => {
-                    self.dead = self.dead.saturating_sub(1);
-                    self.branches.pop();
+                    dead = dead.saturating_sub(1);
+                    branches.pop();
                 }
                 _ => {}
             }
         }
-    }
-
-    /// What stands between declarations: braces of namespaces, lone semicolons, macros that stand alone.
-    fn begins(&mut self, at: usize, word: &str) -> Option<usize> {
-        let next = |ahead: usize| self.lines.word(at + ahead);
-        if matches!(word, ";" | "}") {
-            return Some(at + 1);
+        if dead > 0 {
+            return None;
         }
-        if word == "extern" && next(1).starts_with('"') && next(2) == "{" {
-            return Some(at + 3);
-        }
-        let named = usize::from(word == "inline");
-        if next(named) == "namespace" || word == "namespace" {
-            let open =
-                (at..self.lines.tokens.len()).find(|own| matches!(self.lines.word(*own), "{" | ";" | "="))?;
-            return (self.lines.word(open) == "{").then_some(open + 1);
-        }
-        if self.lines.is_word(at) && next(1) == "(" && (self.macros)(word) {
-            let end = self.lines.closing(at + 1)? + 1;
-            // `KERNEL(name)(int n) { … }` begins a function.
-            if matches!(self.lines.word(end), "(" | "{") {
-                return None;
-            }
-            self.items.push(SourceItem {
-                kind: ItemKind::Fixed,
-                names: Vec::new(),
-                tokens: at..end,
-                body: end,
-            });
-            return Some(end);
-        }
-        None
-    }
-
-    fn inside(&mut self, at: usize, word: &str) -> usize {
-        let Some(open) = &mut self.open else { return at + 1 };
-        let outside = self.braces == 0 && self.parens == 0;
-        match word {
-            "template" if outside && self.lines.word(at + 1) == "<" => {
-                return past_angles(self.lines, at + 1);
-            }
-            "(" => {
-                let before = at.checked_sub(1).filter(|own| *own >= open.start);
-                let before = before.map_or("", |own| self.lines.word(own));
-                if outside && open.parameters.is_none() && !ATTRIBUTES.contains(&before) {
-                    open.parameters = Some(at);
-                }
-                self.parens += 1;
-            }
-            ")" => self.parens = self.parens.saturating_sub(1),
-            "=" if outside && self.lines.word(at.wrapping_sub(1)) != "operator" => open.assigned = true,
-            "{" => {
-                if outside && open.body.is_none() {
-                    open.body = Some(at);
-                }
-                self.braces += 1;
-            }
-            "}" => {
-                self.braces = self.braces.saturating_sub(1);
-                let is_function = open.parameters.is_some() && !open.assigned;
-                if self.braces == 0 && self.parens == 0 && is_function {
-                    self.finish(at + 1);
-                }
-            }
-            ";" if outside => self.finish(at + 1),
+        let before = depth;
+        match lines.word(at) {
+            "(" | "{" => depth += 1,
+            ")" | "}" => depth = depth.saturating_sub(1),
             _ => {}
         }
-        at + 1
-    }
+        Some(before.min(depth))
+    };
+    (0..lines.tokens.len()).map(of_token).collect()
+}
 
-    fn finish(&mut self, end: usize) {
-        let Some(open) = self.open.take() else { return };
-        let own = ItemNames { lines: self.lines, start: open.start, end };
-        let body = open.body.unwrap_or(end);
-        let first = self.lines.word(own.behind_template());
-        let function = open.parameters.filter(|_| !open.assigned && first != "typedef" && first != "using");
-        let (kind, names) = match function {
-            _ if first == "static_assert" => (ItemKind::Fixed, Vec::new()),
-            _ if first == "using" && self.lines.word(open.start + 1) == "namespace" => {
-                (ItemKind::Fixed, Vec::new())
-            }
-            // `void (*signal(int, void (*)(int)))(int)`: whatever it names.
-            Some(parameters) if self.lines.word(parameters + 1) == "*" => (ItemKind::Other, own.of_all()),
-            Some(parameters) => (ItemKind::Function, own.of_function(parameters)),
-            None => (ItemKind::Other, own.of_others()),
-        };
-        self.items.push(SourceItem { kind, names, tokens: open.start..end, body });
+/// Behind what stands between declarations: braces of namespaces, lone semicolons.
+fn between(lines: &SourceLines<'_>, at: usize) -> Option<usize> {
+    let word = |ahead: usize| lines.word(at + ahead);
+    match word(0) {
+        ";" | "}" => return Some(at + 1),
+        "extern" if word(1).starts_with('"') && word(2) == "{" => return Some(at + 3),
+        _ if word(usize::from(word(0) == "inline")) == "namespace" => {}
+        _ => return None,
     }
+    let end = (at..lines.tokens.len()).find(|own| matches!(lines.word(*own), "{" | ";" | "="))?;
+    (lines.word(end) == "{").then_some(end + 1)
+}
+
+fn lone_macro(lines: &SourceLines<'_>, at: usize, macros: &dyn Fn(&str) -> bool) -> Option<SourceItem> {
+    let is_call = lines.is_word(at) && lines.word(at + 1) == "(" && macros(lines.word(at));
+    let end = is_call.then(|| lines.closing(at + 1)).flatten()? + 1;
+    // `KERNEL(name)(int n) { … }` begins a function.
+    let is_alone = !matches!(lines.word(end), "(" | "{");
+    is_alone.then(|| SourceItem { kind: ItemKind::Fixed, names: Vec::new(), tokens: at..end, body: end })
+}
+
+/// `None` where it does not end.
+fn item(lines: &SourceLines<'_>, depths: &[Option<usize>], start: usize) -> Option<SourceItem> {
+    let (mut parameters, mut assigned, mut body, mut at) = (None, false, None, start);
+    while at < lines.tokens.len() {
+        let before = if at > start { lines.word(at - 1) } else { "" };
+        let is_function = parameters.is_some() && !assigned;
+        match lines.word(at) {
+            _ if depths[at] != depths[start] => {}
+            "template" if lines.word(at + 1) == "<" => {
+                at = past_angles(lines, at + 1);
+                continue;
+            }
+            "(" if !ATTRIBUTES.contains(&before) => parameters = parameters.or(Some(at)),
+            "=" if before != "operator" => assigned = true,
+            "{" => body = body.or(Some(at)),
+            ";" => return Some(named(lines, start..at + 1, body, parameters.filter(|_| !assigned))),
+            "}" if is_function => return Some(named(lines, start..at + 1, body, parameters)),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 fn past_angles(lines: &SourceLines<'_>, open: usize) -> usize {
@@ -228,90 +165,83 @@ fn past_angles(lines: &SourceLines<'_>, open: usize) -> usize {
     open + 1
 }
 
-struct ItemNames<'a> {
-    lines: &'a SourceLines<'a>,
-    start: usize,
-    end: usize,
+fn named(
+    lines: &SourceLines<'_>,
+    tokens: Range<usize>,
+    body: Option<usize>,
+    parameters: Option<usize>,
+) -> SourceItem {
+    let mut start = tokens.start;
+    while lines.word(start) == "template" && lines.word(start + 1) == "<" {
+        start = past_angles(lines, start + 1);
+    }
+    let first = lines.word(start);
+    let is_using = first == "using" && lines.word(tokens.start + 1) == "namespace";
+    let (kind, names) = match parameters.filter(|_| !["typedef", "using"].contains(&first)) {
+        _ if is_using || first == "static_assert" => (ItemKind::Fixed, Vec::new()),
+        // `void (*signal(int, void (*)(int)))(int)`: whatever it names.
+        Some(open) if lines.word(open + 1) == "*" => (ItemKind::Other, words(lines, tokens.clone())),
+        Some(open) => (ItemKind::Function, function_names(lines, tokens.start, open)),
+        None => (ItemKind::Other, other_names(lines, start..tokens.end)),
+    };
+    SourceItem { kind, names, body: body.unwrap_or(tokens.end), tokens }
 }
 
-impl ItemNames<'_> {
-    fn behind_template(&self) -> usize {
-        let mut at = self.start;
-        while self.lines.word(at) == "template" && self.lines.word(at + 1) == "<" {
-            at = past_angles(self.lines, at + 1);
-        }
-        at
-    }
+fn words(lines: &SourceLines<'_>, tokens: Range<usize>) -> Vec<String> {
+    tokens.filter(|at| lines.is_word(*at)).map(|at| lines.word(at).to_string()).collect()
+}
 
-    fn of_all(&self) -> Vec<String> {
-        let words = (self.start..self.end).filter(|at| self.lines.is_word(*at));
-        words.map(|at| self.lines.word(at).to_string()).collect()
+/// The name before the parameters, with the names of the namespaces or classes before it.
+fn function_names(lines: &SourceLines<'_>, start: usize, parameters: usize) -> Vec<String> {
+    if (start..parameters).any(|at| lines.word(at) == "operator") {
+        return vec!["operator".to_string()];
     }
-
-    /// The name before the parameters, with the names of the namespaces or classes before it.
-    fn of_function(&self, parameters: usize) -> Vec<String> {
-        if (self.start..parameters).any(|at| self.lines.word(at) == "operator") {
-            return vec!["operator".to_string()];
-        }
-        let mut at = parameters;
-        if at > self.start && self.lines.word(at - 1) == ">" {
-            at = (self.start..at).rev().find(|own| self.lines.word(*own) == "<").unwrap_or(at);
-        }
-        let mut names = Vec::new();
-        while at > self.start && self.lines.is_word(at - 1) {
-            names.push(self.lines.word(at - 1).to_string());
-            // `a::b(` is a's.
-            if at < self.start + 4 || self.lines.word(at - 2) != ":" || self.lines.word(at - 3) != ":" {
-                break;
-            }
-            at -= 3;
-        }
-        names
+    let mut at = parameters;
+    if at > start && lines.word(at - 1) == ">" {
+        at = (start..at).rev().find(|own| lines.word(*own) == "<").unwrap_or(at);
     }
+    let mut names = Vec::new();
+    while at > start && lines.is_word(at - 1) {
+        names.push(lines.word(at - 1).to_string());
+        // `a::b(` is a's.
+        if at < start + 4 || lines.word(at - 2) != ":" || lines.word(at - 3) != ":" {
+            break;
+        }
+        at -= 3;
+    }
+    names
+}
 
-    fn of_others(&self) -> Vec<String> {
-        let start = self.behind_template();
-        let words = |range: Range<usize>| {
-            range.filter(|at| self.lines.is_word(*at)).map(|at| self.lines.word(at).to_string())
-        };
-        let mut names: Vec<String> = self.declared(start);
-        match self.lines.word(start) {
-            "enum" => names.extend(words(start..self.end)),
-            "struct" | "class" | "union" => {
-                let is_name =
-                    |at: &usize| self.lines.is_word(*at) && !ATTRIBUTES.contains(&self.lines.word(*at));
-                names.extend((start + 1..self.end).find(is_name).map(|at| self.lines.word(at).to_string()));
+/// `tokens` begin behind the heads of templates.
+fn other_names(lines: &SourceLines<'_>, tokens: Range<usize>) -> Vec<String> {
+    // Words at the outermost level that something follows which only follows a declared name.
+    let (mut depth, mut names) = (0, Vec::new());
+    for at in tokens.clone() {
+        match lines.word(at) {
+            "(" | "{" | "[" => depth += 1,
+            ")" | "}" | "]" => depth -= 1,
+            word if depth == 0 && lines.is_word(at) => {
+                if matches!(lines.word(at + 1), "=" | ";" | "," | "[" | "{" | "(") {
+                    names.push(word.to_string());
+                }
             }
-            // An alias, or a name of another namespace.
-            "using" if self.lines.word(start + 2) == "=" => names = words(start + 1..start + 2).collect(),
-            "using" => names = words(start..self.end).next_back().into_iter().collect(),
-            "typedef" if (start..self.end).any(|at| self.lines.word(at) == "(") => {
-                names.extend(words(start..self.end));
-            }
-            "typedef" => names.extend(words(start..self.end).next_back()),
             _ => {}
         }
-        if names.is_empty() {
-            names.extend(words(start..self.end));
-        }
-        names
     }
-
-    /// Words at the outermost level that something follows which only follows a declared name.
-    fn declared(&self, start: usize) -> Vec<String> {
-        let (mut depth, mut names) = (0, Vec::new());
-        for at in start..self.end {
-            match self.lines.word(at) {
-                "(" | "{" | "[" => depth += 1,
-                ")" | "}" | "]" => depth -= 1,
-                word if depth == 0 && self.lines.is_word(at) => {
-                    if matches!(self.lines.word(at + 1), "=" | ";" | "," | "[" | "{" | "(") {
-                        names.push(word.to_string());
-                    }
-                }
-                _ => {}
-            }
+    let all = words(lines, tokens.clone());
+    match lines.word(tokens.start) {
+        "enum" => names.extend(all.iter().cloned()),
+        "struct" | "class" | "union" => {
+            names.extend(all[1..].iter().find(|word| !ATTRIBUTES.contains(&word.as_str())).cloned());
         }
-        names
+        // An alias, or a name of another namespace.
+        "using" if lines.word(tokens.start + 2) == "=" => {
+            names = words(lines, tokens.start + 1..tokens.start + 2);
+        }
+        "using" => names = all[all.len() - 1..].to_vec(),
+        "typedef" if tokens.clone().any(|at| lines.word(at) == "(") => names.extend(all.iter().cloned()),
+        "typedef" => names.extend(all.last().cloned()),
+        _ => {}
     }
+    if names.is_empty() { all } else { names }
 }

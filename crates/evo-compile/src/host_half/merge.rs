@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::lines::{DirectiveLine, NamedFile, SourceLines, included};
+use crate::lines::{DirectiveLine, NamedFile, SourceLines, included, words_of};
 
 /// Files that are put in place at most, each time they are included, and how deep; beyond, nothing is.
 const FILES_MAX: usize = 64;
@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 /// A longer file holds data.
 const BYTES_MAX: u64 = 1 << 20;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct MergedSource {
     /// Lines on which another file begins or goes on are empty here, so that rules for sources can be applied to it.
     pub text: String,
@@ -36,12 +36,9 @@ pub fn merge(
     folders: &[PathBuf],
     has_host_code: &dyn Fn(&str) -> bool,
 ) -> Option<MergedSource> {
-    let folders: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
     let mut merger = Merger::new(folders, has_host_code);
-    let own = own.replace(['\\', '"', '\n'], "_");
-    merger.put(text, &own, None, 0)?;
-    let merged = MergedSource { text: merger.out, changes: merger.changes };
-    (!merged.changes.is_empty()).then_some(merged)
+    merger.put(text, &own.replace(['\\', '"', '\n'], "_"), None, 0)?;
+    Some(merger.merged).filter(|merged| !merged.changes.is_empty())
 }
 
 impl MergedSource {
@@ -70,8 +67,7 @@ struct Merger<'a> {
     folders: Vec<PathBuf>,
     has_host_code: &'a dyn Fn(&str) -> bool,
     files: usize,
-    out: String,
-    changes: Vec<FileChange>,
+    merged: MergedSource,
     headers: HashMap<PathBuf, Option<Rc<Header>>>,
     /// Of files that were asked: headers of a library are reached in thousands of ways.
     leads: HashMap<PathBuf, bool>,
@@ -84,27 +80,18 @@ struct Header {
 }
 
 impl<'a> Merger<'a> {
-    fn new(folders: Vec<PathBuf>, has_host_code: &'a dyn Fn(&str) -> bool) -> Merger<'a> {
-        Merger {
-            folders,
-            has_host_code,
-            files: 0,
-            out: String::new(),
-            changes: Vec::new(),
-            headers: HashMap::new(),
-            leads: HashMap::new(),
-        }
+    fn new(folders: &[PathBuf], has_host_code: &'a dyn Fn(&str) -> bool) -> Merger<'a> {
+        let folders = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+        let (merged, headers, leads) = Default::default();
+        Merger { folders, has_host_code, files: 0, merged, headers, leads }
     }
 
     /// `None` if there is too much of the text.
     fn put(&mut self, text: &str, name: &str, folder: Option<&Path>, depth: usize) -> Option<()> {
         // What cannot be read is left to the compiler.
-        let Some(lines) = SourceLines::read(text) else {
-            self.out.push_str(text);
-            return Some(());
-        };
+        let lines = SourceLines::read(text);
         let mut done = 0;
-        for directive in lines.directives.iter().filter(is_include) {
+        for directive in lines.iter().flat_map(|lines| &lines.directives).filter(is_include) {
             let Some(file) = included(text, directive) else { continue };
             let Some((path, only_here)) = self.find(&file, folder) else { continue };
             let Some(header) = self.header(&path) else { continue };
@@ -115,42 +102,40 @@ impl<'a> Merger<'a> {
             if self.files > FILES_MAX || depth >= DEPTH_MAX {
                 return None;
             }
-            let line = lines.line(directive.range.start);
-            let rest = line + text[directive.range.clone()].matches('\n').count() + 1;
-            self.out.push_str(&text[done..directive.range.start]);
-            done = directive.range.end;
-            self.put_file(&path, &header.text, file.name().unwrap_or_default(), depth)?;
-            self.change(name, rest);
+            self.merged.text.push_str(&text[done..directive.range.start]);
+            self.put_file(&path, &header.text, file.name().unwrap_or_default(), depth + 1)?;
             // Behind the directive's own line.
-            done = text[done..].find('\n').map_or(text.len(), |at| done + at + 1);
+            let end = directive.range.end;
+            done = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
+            self.change(name, text[..end].matches('\n').count() + 2);
         }
-        self.out.push_str(&text[done..]);
+        self.merged.text.push_str(&text[done..]);
         Some(())
     }
 
     fn put_file(&mut self, path: &Path, text: &str, name: &str, depth: usize) -> Option<()> {
-        let pragmas = SourceLines::read(text).map_or(Vec::new(), |lines| {
-            let once =
-                |own: &&DirectiveLine| own.word == "pragma" && lines.words_of(own) == ["pragma", "once"];
-            lines.directives.iter().filter(once).map(|own| own.range.clone()).collect()
-        });
-        let folder = path.parent();
-        if pragmas.is_empty() {
-            self.change(name, 1);
-            return self.put(text, name, folder, depth + 1);
+        let mut unmarked = text.to_string();
+        let lines = SourceLines::read(text);
+        for directive in lines.iter().flat_map(|lines| &lines.directives).filter(|own| own.word == "pragma") {
+            if words_of(text, directive) == ["pragma", "once"] {
+                unmarked.replace_range(directive.range.clone(), &" ".repeat(directive.range.len()));
+            }
         }
         // In one source with others the pragma has no meaning; a macro of the file's own name does what it does.
-        let mut text = text.to_string();
-        pragmas.into_iter().for_each(|own| text.replace_range(own.clone(), &" ".repeat(own.len())));
-        let letters = path.display().to_string();
-        let letters: String =
-            letters.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        self.begin_line();
-        self.out.push_str(&format!("#ifndef EVO_ONCE_{letters}\n#define EVO_ONCE_{letters}\n"));
+        let is_read_once = unmarked != text;
+        if is_read_once {
+            let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+            let letters: String = path.display().to_string().chars().map(letter).collect();
+            self.begin_line();
+            let guard = format!("#ifndef EVO_ONCE_{letters}\n#define EVO_ONCE_{letters}\n");
+            self.merged.text.push_str(&guard);
+        }
         self.change(name, 1);
-        self.put(&text, name, folder, depth + 1)?;
-        self.begin_line();
-        self.out.push_str("#endif\n");
+        self.put(&unmarked, name, path.parent(), depth)?;
+        if is_read_once {
+            self.begin_line();
+            self.merged.text.push_str("#endif\n");
+        }
         Some(())
     }
 
@@ -175,14 +160,15 @@ impl<'a> Merger<'a> {
 
     fn change(&mut self, file: &str, line: usize) {
         self.begin_line();
-        let at = self.out.matches('\n').count();
-        self.changes.push(FileChange { at, file: file.to_string(), line });
-        self.out.push('\n');
+        let at = self.merged.text.matches('\n').count();
+        self.merged.changes.push(FileChange { at, file: file.to_string(), line });
+        self.merged.text.push('\n');
     }
 
     fn begin_line(&mut self) {
-        if !self.out.is_empty() && !self.out.ends_with('\n') {
-            self.out.push('\n');
+        let text = &mut self.merged.text;
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
         }
     }
 
@@ -276,7 +262,7 @@ mod tests {
                 calls.set(calls.get() + 1);
                 text.contains("HOST")
             };
-            let mut merger = Merger::new(vec![folder.path().canonicalize().unwrap()], &has_host_code);
+            let mut merger = Merger::new(&[folder.path().to_path_buf()], &has_host_code);
             let (first, _) = merger.find(&NamedFile::Quoted("0.h"), None).unwrap();
             assert_eq!(merger.leads_to_host_code(&first), expected, "{last}");
             assert!(calls.get() <= 16, "{}", calls.get());

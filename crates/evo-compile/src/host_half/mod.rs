@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use evo_device::host::tokens::{CudaTokenKind, tokenize};
 use evo_protocol::verdict::Verdict;
 
-use crate::lines::{DirectiveLine, SourceLines, included};
+use crate::lines::{SourceLines, included, words_of};
 use items::{ItemKind, SourceItem};
 
 use super::standard::OF_HOSTS;
@@ -43,42 +43,38 @@ const HOST_WORDS: &str = "\
 
 pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) -> DeviceHalf<'a> {
     let whole = |unclear| DeviceHalf { text: Cow::Borrowed(text), skipped: Vec::new(), unclear };
-    let Some(lines) = SourceLines::read(text) else {
-        return whole(suspicious_line(text));
-    };
-    let macros = Macros::of(&lines);
-    let (items, open) = items::read(&lines, &|name| macros.takes_arguments.contains(name));
-    if let Some(open) = open {
-        let line = lines.line(lines.tokens[open].start);
-        return whole(suspicious_line(text).map(|_| line));
+    let suspicious = text.lines().position(|line| line.contains("<<<") || line.contains("int main("));
+    let suspicious = suspicious.map(|at| at + 1);
+    let Some(halves) = Halves::read(text) else { return whole(suspicious) };
+    let Halves { lines, items, .. } = &halves;
+    let line = |token: usize| lines.line(lines.tokens[token].start);
+    if let Some(open) = halves.open {
+        return whole(suspicious.map(|_| line(open)));
     }
-    let halves = Halves { lines: &lines, macros: &macros, items: &items };
-    let included = lines.directives.iter().filter(|own| is_host_header(text, own));
-    let included: Vec<_> = included.map(|own| own.range.clone()).collect();
-    if included.is_empty() && !items.iter().any(|item| halves.is_of_hosts(item)) {
+    if !halves.has_host_code() {
         return whole(None);
     }
     // A body that a word of the device stands in was not read as it was meant.
     if let Some(item) = items.iter().find(|item| halves.is_muddled(item)) {
-        return whole(Some(lines.line(lines.tokens[item.tokens.start].start)));
+        return whole(Some(line(item.tokens.start)));
     }
     let kept = halves.kept(entries, options);
     let left_out = items.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(item, _)| item);
     let (mut out, mut skipped) = (text.as_bytes().to_vec(), Vec::new());
     for item in left_out {
-        let first = lines.tokens[item.tokens.start].start;
-        blank(&mut out, &lines, first, lines.tokens[item.tokens.end - 1].end);
+        let (first, last) = (item.tokens.start, item.tokens.end - 1);
+        blank(&mut out, lines, lines.tokens[first].start..lines.tokens[last].end);
         if item.kind == ItemKind::Function && item.body < item.tokens.end {
-            skipped.push((item.names.first().cloned().unwrap_or_default(), lines.line(first)));
+            skipped.push((item.names.first().cloned().unwrap_or_default(), line(first)));
         }
     }
-    included.into_iter().for_each(|range| out[range].fill(b' '));
     // What is left names the library, or its headers were for the host.
     let names_thrust = String::from_utf8_lossy(&out).contains("thrust::");
-    for directive in lines.directives.iter().filter(|own| {
-        !names_thrust && included_header(text, own).is_some_and(|name| name.starts_with("thrust/"))
-    }) {
-        out[directive.range.clone()].fill(b' ');
+    for directive in &lines.directives {
+        let name = included(text, directive).and_then(|file| file.name()).unwrap_or_default();
+        if is_host_header(name) || !names_thrust && name.starts_with("thrust/") {
+            out[directive.range.clone()].fill(b' ');
+        }
     }
     let text = String::from_utf8(out).map_or(Cow::Borrowed(text), Cow::Owned);
     DeviceHalf { text, skipped, unclear: None }
@@ -86,40 +82,29 @@ pub fn device_half<'a>(text: &'a str, entries: &[String], options: &[String]) ->
 
 /// `None` where no included file holds host code. `own` is the name of the source's file.
 pub fn merged(text: &str, own: &str, folders: &[PathBuf]) -> Option<MergedSource> {
-    merge::merge(text, own, folders, &has_host_code)
-}
-
-/// Whether a file has declarations of which a kernel can have nothing, or includes what only a host has.
-fn has_host_code(text: &str) -> bool {
-    let Some(lines) = SourceLines::read(text) else { return false };
-    if lines.directives.iter().any(|own| is_host_header(text, own)) {
-        return true;
-    }
-    let macros = Macros::of(&lines);
-    let (items, _) = items::read(&lines, &|name| macros.takes_arguments.contains(name));
-    let halves = Halves { lines: &lines, macros: &macros, items: &items };
-    items.iter().any(|item| halves.is_of_hosts(item))
+    merge::merge(text, own, folders, &|text| Halves::read(text).is_some_and(|halves| halves.has_host_code()))
 }
 
 impl DeviceHalf<'_> {
     /// Adds to a refusal what was left out, where that may be why. `place` words a line of the source.
     pub fn explain(&self, verdict: &mut Verdict, place: &dyn Fn(usize) -> String) {
-        let listed = |own: &[(String, usize)]| {
-            let mut seen = HashSet::new();
-            let all = own.iter().map(|(name, line)| format!("`{name}` ({})", place(*line)));
-            // A file that is included twice has all of it twice.
-            let all: Vec<String> = all.filter(|own| seen.insert(own.clone())).collect();
-            all.join(", ")
+        let listed = |is_listed: &dyn Fn(&str) -> bool| {
+            let all = self.skipped.iter().filter(|(name, _)| is_listed(name));
+            let mut listed: Vec<String> = Vec::new();
+            for text in all.map(|(name, line)| format!("`{name}` ({})", place(*line))) {
+                // A file that is included twice has all of it twice.
+                if !listed.contains(&text) {
+                    listed.push(text);
+                }
+            }
+            listed.join(", ")
         };
-        let words: HashSet<&str> =
-            verdict.message.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
-        let named = self.skipped.iter().filter(|(name, _)| words.contains(name.as_str())).cloned();
-        let named: Vec<(String, usize)> = named.collect();
+        let message = verdict.message.clone();
+        let words = || message.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let named = listed(&|name| words().any(|word| word == name));
         if !named.is_empty() {
-            let hint = format!(
-                "\nhint: host code is left out: {}; mark what kernels call with `__device__`",
-                listed(&named)
-            );
+            let hint =
+                format!("\nhint: host code is left out: {named}; mark what kernels call with `__device__`");
             verdict.message.push_str(&hint);
         }
         if let Some(line) = self.unclear {
@@ -130,79 +115,70 @@ impl DeviceHalf<'_> {
             verdict.message.push_str(&hint);
         }
         if !self.skipped.is_empty() {
-            verdict.evidence.insert("host_code_left_out", listed(&self.skipped));
+            verdict.evidence.insert("host_code_left_out", listed(&|_| true));
         }
     }
 }
 
-fn included_header<'a>(text: &'a str, directive: &DirectiveLine) -> Option<&'a str> {
-    included(text, directive)?.name()
-}
-
-fn is_host_header(text: &str, directive: &DirectiveLine) -> bool {
-    included_header(text, directive).is_some_and(|name| OF_HOSTS.split(' ').any(|own| own == name))
-}
-
-fn suspicious_line(text: &str) -> Option<usize> {
-    let at = text.lines().position(|line| line.contains("<<<") || line.contains("int main("))?;
-    Some(at + 1)
+fn is_host_header(name: &str) -> bool {
+    OF_HOSTS.split(' ').any(|own| own == name)
 }
 
 /// Writes blanks, but for ends of lines and directives.
-fn blank(out: &mut [u8], lines: &SourceLines<'_>, start: usize, end: usize) {
-    let overlaps = |range: &&Range<usize>| range.start < end && range.end > start;
-    let kept: Vec<_> = lines.directives.iter().map(|own| &own.range).filter(overlaps).collect();
-    for (at, byte) in out.iter_mut().enumerate().take(end).skip(start) {
-        if !matches!(byte, b'\n' | b'\r') && !kept.iter().any(|range| range.contains(&at)) {
-            *byte = b' ';
+fn blank(out: &mut [u8], lines: &SourceLines<'_>, bytes: Range<usize>) {
+    let directives = lines.directives.iter().map(|own| &own.range);
+    let kept: Vec<_> = directives.filter(|own| own.start < bytes.end && own.end > bytes.start).collect();
+    for at in bytes {
+        if !matches!(out[at], b'\n' | b'\r') && !kept.iter().any(|range| range.contains(&at)) {
+            out[at] = b' ';
         }
-    }
-}
-
-struct Macros<'a> {
-    /// What the words of a macro's text are, for all of its definitions.
-    words: HashMap<&'a str, Vec<&'a str>>,
-    takes_arguments: HashSet<&'a str>,
-    spaces: HashSet<&'a str>,
-}
-
-impl<'a> Macros<'a> {
-    fn of(lines: &SourceLines<'a>) -> Macros<'a> {
-        let (mut words, mut takes_arguments) = (HashMap::<&str, Vec<&str>>::new(), HashSet::new());
-        for directive in lines.directives.iter().filter(|own| own.word == "define") {
-            let all = lines.words_of(directive);
-            let [_, name, text @ ..] = &all[..] else { continue };
-            let own = &lines.text[directive.range.clone()];
-            let behind = own.find(name).and_then(|at| own[at..].strip_prefix(name));
-            if behind.is_some_and(|rest| rest.starts_with('(')) {
-                takes_arguments.insert(*name);
-            }
-            words.entry(*name).or_default().extend(text);
-        }
-        let mut spaces: HashSet<&str> = HashSet::new();
-        loop {
-            let marks = |word: &&str| SPACES.contains(word) || spaces.contains(word);
-            let more = words.iter().filter(|(_, text)| text.iter().any(marks)).map(|(name, _)| *name);
-            let more: Vec<&str> = more.filter(|name| !spaces.contains(name)).collect();
-            if more.is_empty() {
-                break;
-            }
-            spaces.extend(more);
-        }
-        Macros { words, takes_arguments, spaces }
     }
 }
 
 struct Halves<'a> {
-    lines: &'a SourceLines<'a>,
-    macros: &'a Macros<'a>,
-    items: &'a [SourceItem],
+    lines: SourceLines<'a>,
+    items: Vec<SourceItem>,
+    open: Option<usize>,
+    /// What the words of a macro's text are, for all of its definitions.
+    macros: HashMap<&'a str, Vec<&'a str>>,
+    /// Words of which one makes a declaration the device's, macros that stand for one among them.
+    spaces: HashSet<&'a str>,
 }
 
 impl<'a> Halves<'a> {
+    /// `None` where compilers may read the source in another way.
+    fn read(text: &'a str) -> Option<Halves<'a>> {
+        let lines = SourceLines::read(text)?;
+        let (mut macros, mut with_arguments) = (HashMap::<&str, Vec<&str>>::new(), HashSet::new());
+        for directive in lines.directives.iter().filter(|own| own.word == "define") {
+            let [_, name, words @ ..] = &words_of(text, directive)[..] else { continue };
+            let definition = &text[directive.range.clone()];
+            let behind = definition.find(name).map(|at| &definition[at + name.len()..]);
+            if behind.is_some_and(|rest| rest.starts_with('(')) {
+                with_arguments.insert(*name);
+            }
+            macros.entry(name).or_default().extend(words);
+        }
+        let mut spaces = HashSet::from(SPACES);
+        let mut known = 0;
+        while known < spaces.len() {
+            known = spaces.len();
+            let marked = macros.iter().filter(|(_, words)| words.iter().any(|word| spaces.contains(word)));
+            let marked: Vec<&str> = marked.map(|(name, _)| *name).collect();
+            spaces.extend(marked);
+        }
+        let (items, open) = items::read(&lines, &|name| with_arguments.contains(name));
+        Some(Halves { lines, items, open, macros, spaces })
+    }
+
+    /// Whether there are declarations of which a kernel can have nothing, or what only a host has is included.
+    fn has_host_code(&self) -> bool {
+        let files = self.lines.directives.iter().filter_map(|own| included(self.lines.text, own)?.name());
+        files.into_iter().any(is_host_header) || self.items.iter().any(|item| self.is_of_hosts(item))
+    }
+
     fn is_space(&self, at: usize) -> bool {
-        let word = self.lines.word(at);
-        SPACES.contains(&word) || self.macros.spaces.contains(word)
+        self.spaces.contains(self.lines.word(at))
     }
 
     fn is_of_devices(&self, item: &SourceItem) -> bool {
@@ -234,8 +210,7 @@ impl<'a> Halves<'a> {
             let launches = word == "<" && self.lines.word(at + 1) == "<" && self.lines.word(at + 2) == "<";
             calls || launches || HOST_WORDS.split(' ').any(|own| own == word)
         };
-        let is_main =
-            item.kind == ItemKind::Function && item.names.first().is_some_and(|name| name == "main");
+        let is_main = item.kind == ItemKind::Function && item.is_called("main");
         item.kind != ItemKind::Fixed
             && !self.is_of_devices(item)
             && (is_main || item.tokens.clone().any(of_hosts))
@@ -249,7 +224,6 @@ impl<'a> Halves<'a> {
         let mut kept = vec![false; self.items.len()];
         // Words to look at, and whether they are called.
         let mut queue: Vec<(&str, bool)> = Vec::new();
-        let is_main = |item: &SourceItem| item.names.first().is_some_and(|name| name == "main");
         // A folder may have any name, that of a host function too.
         let is_folder = |option: &&String| option.starts_with("-I") || option.starts_with("--include-path");
         for text in entries.iter().chain(options.iter().filter(|own| !is_folder(own))) {
@@ -258,8 +232,7 @@ impl<'a> Halves<'a> {
             queue.extend(words.map(|token| (token.text(text), true)));
         }
         for (at, item) in self.items.iter().enumerate() {
-            let is_operator =
-                item.names.first().is_some_and(|name| name == "operator") && !self.is_of_hosts(item);
+            let is_operator = item.is_called("operator") && !self.is_of_hosts(item);
             if item.kind == ItemKind::Fixed || self.is_of_devices(item) || is_operator {
                 self.keep(at, &mut kept, &mut queue);
             }
@@ -270,14 +243,14 @@ impl<'a> Halves<'a> {
                 continue;
             }
             // What a macro stands for may be called, whatever it looks like.
-            let text = self.macros.words.get(word).into_iter().flatten();
+            let text = self.macros.get(word).into_iter().flatten();
             queue.extend(text.map(|own| (*own, true)));
             for at in by_name.get(word).into_iter().flatten() {
                 let item = &self.items[*at];
                 // A variable of a kernel may have the name of a function of the host, so a function is named by a call,
                 // or by its class.
                 let named = called || item.kind != ItemKind::Function || item.names[0] != word;
-                if named && !is_main(item) {
+                if named && !item.is_called("main") {
                     self.keep(*at, &mut kept, &mut queue);
                 }
             }
@@ -292,7 +265,7 @@ impl<'a> Halves<'a> {
         if std::mem::replace(&mut kept[at], true) {
             return;
         }
-        let lines = self.lines;
+        let lines = &self.lines;
         let before = |own: usize| if own == 0 { "" } else { lines.word(own - 1) };
         let words = self.items[at].tokens.clone().filter(|own| lines.is_word(*own));
         // As in `int count`, `T* count` or `vector<T> count`.

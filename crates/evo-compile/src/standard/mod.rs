@@ -16,7 +16,6 @@ const PRELUDE_OPTION: &str = "--pre-include=evo_prelude.h";
 /// constructors that the host alone runs; NVRTC refuses to read on when it meets one.
 const DEVICE_SPACE: &str = "--device-as-default-execution-space";
 
-/// Tells the prelude that the source defines `uint32_t` and its like itself.
 const OWN_INTEGERS: &str = "-DEVO_OWN_INTEGERS";
 
 macro_rules! texts {

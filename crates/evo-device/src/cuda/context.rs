@@ -1,72 +1,85 @@
-//! What launches run on: a stream, the buffers and the loaded modules of one GPU.
+//! The CUDA device: a stream, the buffers and the loaded modules of one GPU.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use cudarc::driver::sys;
-use evo_protocol::device::DeviceError;
+use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::verdict::VerdictKind;
 
-use super::driver;
 use super::launch::CudaModule;
 use super::memory::GuardedMemory;
-use super::persistence::{CachePersistence, DriverCache, WindowLimits};
+use super::persistence::{CachePersistence, DriverCache};
+use super::support::Support;
 use super::tensor_map::EncodedMaps;
-use crate::device::{BoundLaunch, BufferId, ModuleId};
+use super::{driver, info};
+use crate::device::{BoundLaunch, BufferId, ModuleId, RunConditions};
+use crate::telemetry::TelemetrySource;
 
-pub struct CudaContext {
-    pub stream: sys::CUstream,
-    pub memory: GuardedMemory,
+pub struct CudaDevice {
+    pub(super) info: DeviceInfo,
+    pub(super) stream: sys::CUstream,
+    pub(super) memory: GuardedMemory,
+    pub(super) support: Support,
     /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
-    pub flush: Option<BufferId>,
-    pub persistence: CachePersistence<DriverCache>,
+    pub(super) flush: Option<BufferId>,
+    pub(super) persistence: CachePersistence<DriverCache>,
     maps: EncodedMaps,
-    modules: HashMap<ModuleId, CudaModule>,
-    module_next: u32,
+    pub(super) modules: HashMap<ModuleId, CudaModule>,
+    pub(super) module_next: u32,
+    pub(super) telemetry: Option<TelemetrySource>,
+    pub(super) conditions: RunConditions,
+    pub(super) checks: CheckSet,
+    /// Where kernels run that disturb the launches of checked runs.
+    beside: sys::CUstream,
 }
 
-impl CudaContext {
-    pub fn new(stream: sys::CUstream, windows: WindowLimits) -> CudaContext {
-        let memory = GuardedMemory::new(stream);
-        CudaContext {
+impl CudaDevice {
+    /// Opens GPU `index` and loads the helper kernels from `support_cubin`; `DeviceLost` when there is no driver or
+    /// no such GPU.
+    pub fn open(index: u32, support_cubin: &Path) -> Result<CudaDevice, DeviceError> {
+        let device = driver::open(index)?;
+        let stream = driver::create_stream()?;
+        let info = info::read(device)?;
+        let image = std::fs::read(support_cubin).map_err(|error| {
+            let text = format!("cannot read helper kernels `{}`: {error}", support_cubin.display());
+            DeviceError::plain(VerdictKind::HarnessError, text)
+        })?;
+        Ok(CudaDevice {
+            support: Support::load(&image, stream)?,
+            telemetry: TelemetrySource::of_uuid(&info.uuid),
+            memory: GuardedMemory::new(stream),
+            persistence: CachePersistence::new(info::windows(device)?, DriverCache),
+            beside: driver::create_stream()?,
+            info,
             stream,
-            memory,
             flush: None,
-            persistence: CachePersistence::new(windows, DriverCache),
             maps: EncodedMaps::default(),
             modules: HashMap::new(),
             module_next: 0,
-        }
+            conditions: RunConditions::default(),
+            checks: CheckSet::default(),
+        })
     }
 
-    pub fn next_module(&mut self) -> ModuleId {
-        self.module_next += 1;
-        ModuleId(self.module_next)
-    }
-
-    pub fn load(&mut self, id: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
-        self.modules.insert(id, CudaModule::load(binary, entries)?);
-        Ok(())
-    }
-
-    /// Unloads a module; one that is gone already is not an error.
-    pub fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        self.modules.remove(&module).map_or(Ok(()), CudaModule::unload)
-    }
-
-    pub fn module(&mut self, id: ModuleId) -> Result<&mut CudaModule, DeviceError> {
+    pub(super) fn module(&mut self, id: ModuleId) -> Result<&mut CudaModule, DeviceError> {
         self.modules.get_mut(&id).ok_or_else(|| no_module(id))
     }
 
     /// A part of the cache is set aside if launches ask for it, and given back if others had it, after waiting for
     /// the stream.
-    pub fn prepare_cache(&mut self, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        match self.persistence.is_asked_for(launches) {
+    pub(super) fn prepare_cache<'a>(
+        &mut self,
+        mut launches: impl Iterator<Item = &'a BoundLaunch>,
+    ) -> Result<(), DeviceError> {
+        match launches.any(|launch| self.persistence.is_asked_for(launch)) {
             true => self.persistence.begin(),
             false => self.clear_cache(),
         }
     }
 
-    pub fn clear_cache(&mut self) -> Result<(), DeviceError> {
+    pub(super) fn clear_cache(&mut self) -> Result<(), DeviceError> {
         if !self.persistence.is_open() {
             return Ok(());
         }
@@ -74,19 +87,38 @@ impl CudaContext {
         self.persistence.end()
     }
 
-    pub fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+    /// Without anything around them, as they are timed.
+    pub(super) fn enqueue(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
         let loaded = self.modules.get_mut(&module).ok_or_else(|| no_module(module))?;
-        let (memory, maps, stream) = (&self.memory, &mut self.maps, self.stream);
         let windows = self.persistence.limits;
-        launches.iter().try_for_each(|launch| loaded.launch(launch, memory, maps, (windows, stream)))
+        launches.iter().try_for_each(|launch| {
+            loaded.launch(launch, &self.memory, &mut self.maps, (windows, self.stream))
+        })
+    }
+
+    pub(super) fn run_checked(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+    ) -> Result<(), DeviceError> {
+        let multiprocessors = self.info.multiprocessors;
+        let residue = self.conditions.residue.filter(|_| self.checks.include(GateCheck::SharedResidue));
+        if let Some(pattern) = residue {
+            self.support.smear(pattern, multiprocessors, self.info.limits.shared_optin_bytes)?;
+        }
+        if let Some(seed) = self.conditions.order {
+            self.support.delay(seed, multiprocessors, self.beside)?;
+        }
+        self.prepare_cache(launches.iter())?;
+        self.enqueue(module, launches)
     }
 }
 
-fn no_module(id: ModuleId) -> DeviceError {
+pub(super) fn no_module(id: ModuleId) -> DeviceError {
     DeviceError::plain(VerdictKind::HarnessError, format!("there is no module {}", id.0))
 }
 
-impl Drop for CudaContext {
+impl Drop for CudaDevice {
     fn drop(&mut self) {
         for (_, module) in self.modules.drain() {
             // Nobody is left to tell, and the end of the process frees modules in any case.

@@ -107,6 +107,9 @@ pub unsafe fn upload<T: Copy>(
     values: &[T],
     stream: sys::CUstream,
 ) -> Result<(), DeviceError> {
+    if values.is_empty() {
+        return Ok(());
+    }
     let source = values.as_ptr().cast::<c_void>();
     // SAFETY: as the caller promises.
     let copy = unsafe { sys::cuMemcpyHtoDAsync_v2(target, source, size_of_val(values), stream) };

@@ -9,12 +9,11 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 
-use super::buffer::{Buffer, GUARD_BYTES, Zone};
-use super::driver::{self, check};
+use super::buffer::{Buffer, GUARD_BYTES, Zone, ZoneTable};
+use super::driver::check;
 use super::read_only::ReadOnlyCopy;
 use super::support::Support;
-use super::zone_table::ZoneTable;
-use crate::device::{BufferId, CopiedPart, GuardDamage};
+use crate::device::{BufferId, GuardDamage};
 
 /// What zones hold until they are armed otherwise: NaN in every float format.
 const GUARD_PATTERN: u32 = 0x7fff_7fff;
@@ -57,6 +56,43 @@ impl GuardedMemory {
         Ok(self.shown.get(&id).map_or(own, ReadOnlyCopy::address))
     }
 
+    pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+        let guard_bytes = self.guard_bytes;
+        let total = bytes.checked_add(2 * guard_bytes).and_then(|total| usize::try_from(total).ok());
+        let total = total.ok_or_else(|| {
+            let text = format!("buffer `{name}` of {bytes} bytes is beyond any device");
+            DeviceError::plain(VerdictKind::OutOfMemory, text)
+        })?;
+        let mut base = 0;
+        let what = format!("cannot allocate {bytes} bytes for `{name}`");
+        // SAFETY: the pointer is to a live local; a context is current.
+        unsafe { check(sys::cuMemAlloc_v2(&mut base, total), &what)? };
+        let buffer = Buffer { name: name.to_string(), base, bytes, guard_bytes };
+        // With the present pattern, or the next check would find the new zones damaged.
+        for zone in buffer.zones() {
+            fill_range(zone.start, zone.bytes, self.pattern, self.stream)?;
+        }
+        let id = BufferId(self.next);
+        self.next += 1;
+        self.buffers.insert(id, buffer);
+        self.stale = true;
+        Ok(id)
+    }
+
+    /// Nothing may use it any more.
+    pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
+        self.stale = true;
+        match self.buffers.remove(&id) {
+            // SAFETY: the base came from cuMemAlloc and is freed once, since it left the map.
+            Some(buffer) => unsafe { check(sys::cuMemFree_v2(buffer.base), "cannot free a buffer") },
+            None => Ok(()),
+        }
+    }
+
+    pub fn set_guarded(&mut self, guarded: bool) {
+        self.guard_bytes = if guarded { GUARD_BYTES } else { 0 };
+    }
+
     /// Copies are made of the buffers as they are now; all others are shown themselves. False where the device cannot
     /// do it.
     pub fn show_read_only(&mut self, ids: &[BufferId]) -> Result<bool, DeviceError> {
@@ -72,99 +108,19 @@ impl GuardedMemory {
         Ok(true)
     }
 
-    pub fn set_guarded(&mut self, guarded: bool) {
-        self.guard_bytes = if guarded { GUARD_BYTES } else { 0 };
-    }
-
-    pub fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        let guard_bytes = self.guard_bytes;
-        let total = bytes.checked_add(2 * guard_bytes).and_then(|total| usize::try_from(total).ok());
-        let Some(total) = total else {
-            let text = format!("buffer `{name}` of {bytes} bytes is beyond any device");
-            return Err(DeviceError::plain(VerdictKind::OutOfMemory, text));
-        };
-        let mut base = 0;
-        let what = format!("cannot allocate {bytes} bytes for `{name}`");
-        // SAFETY: the pointer is to a live local; a context is current.
-        unsafe { check(sys::cuMemAlloc_v2(&mut base, total), &what)? };
-        let buffer = Buffer { name: name.to_string(), base, bytes, guard_bytes };
-        // With the present pattern, or the next check would find the new zones damaged.
-        self.arm(&buffer, self.pattern)?;
-        let id = BufferId(self.next);
-        self.next += 1;
-        self.buffers.insert(id, buffer);
-        self.stale = true;
-        Ok(id)
-    }
-
-    pub fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
-        self.stale = true;
-        match self.buffers.remove(&id) {
-            // SAFETY: the base came from cuMemAlloc and is freed once, since it left the map.
-            Some(buffer) => unsafe { check(sys::cuMemFree_v2(buffer.base), "cannot free a buffer") },
-            None => Ok(()),
-        }
-    }
-
-    pub fn write_at(&self, id: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        let buffer = self.get(id)?;
-        let length = bytes.len() as u64;
-        if offset.checked_add(length).is_none_or(|end| end > buffer.bytes) {
-            let text =
-                format!("{length} bytes at {offset} do not fit `{}` ({} bytes)", buffer.name, buffer.bytes);
-            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
-        }
-        // SAFETY: the length was checked against the allocation.
-        unsafe { driver::upload(buffer.pointer() + offset, bytes, self.stream) }
-    }
-
-    /// Copies the whole buffer to the host, after all work enqueued before.
-    pub fn read(&self, id: BufferId) -> Result<Vec<u8>, DeviceError> {
-        let buffer = self.get(id)?;
-        let mut bytes = vec![0u8; buffer.bytes as usize];
-        // SAFETY: the vector is as long as the buffer.
-        unsafe { driver::download(&mut bytes, buffer.pointer(), self.stream)? };
-        Ok(bytes)
-    }
-
-    pub fn copy(&self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        let (from, to) = (self.get(from)?, self.get(to)?);
-        // SAFETY: both allocations are at least so long.
-        unsafe { driver::copy(from.pointer(), to.pointer(), from.bytes.min(to.bytes), self.stream) }
-    }
-
-    pub fn copy_part(&self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
-        let (from, to) = (self.get(from)?, self.get(to)?);
-        if !part.fits(from.bytes, to.bytes) {
-            let (from, to) = (&from.name, &to.name);
-            let text = format!("{part:?} reaches behind the end of `{from}` or `{to}`");
-            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
-        }
-        if part.bytes == 0 {
-            return Ok(());
-        }
-        let (source, target) = (from.pointer() + part.source, to.pointer() + part.target);
-        // SAFETY: both ranges lie inside their allocations.
-        unsafe { driver::copy(source, target, part.bytes, self.stream) }
-    }
-
     pub fn fill(&self, id: BufferId, pattern: u32) -> Result<(), DeviceError> {
         let buffer = self.get(id)?;
         fill_range(buffer.pointer(), buffer.bytes, pattern, self.stream)
     }
 
-    fn arm(&self, buffer: &Buffer, pattern: u32) -> Result<(), DeviceError> {
-        buffer.zones().iter().try_for_each(|zone| fill_range(zone.start, zone.bytes, pattern, self.stream))
+    fn guarded(&self) -> impl Iterator<Item = &Buffer> {
+        self.buffers.values().filter(|buffer| buffer.guard_bytes > 0)
     }
 
-    pub fn arm_guards(&mut self, support: &Support, pattern: u32) -> Result<(), DeviceError> {
+    pub fn arm(&mut self, support: &Support, pattern: u32) -> Result<(), DeviceError> {
         self.pattern = pattern;
         self.refresh()?;
         support.fill_zones(&self.table, pattern)
-    }
-
-    fn guarded(&self) -> impl Iterator<Item = &Buffer> {
-        self.buffers.values().filter(|buffer| buffer.guard_bytes > 0)
     }
 
     fn refresh(&mut self) -> Result<(), DeviceError> {
@@ -177,7 +133,7 @@ impl GuardedMemory {
     }
 
     /// Damaged zones are armed again.
-    pub fn check_guards(&mut self, support: &Support) -> Result<Vec<GuardDamage>, DeviceError> {
+    pub fn check(&mut self, support: &Support) -> Result<Vec<GuardDamage>, DeviceError> {
         self.refresh()?;
         let damage: Vec<GuardDamage> = support
             .check_zones(&self.table, self.pattern)?
@@ -195,7 +151,7 @@ impl GuardedMemory {
             .collect();
         // Otherwise the next check would find the same damage and blame it on another launch.
         if !damage.is_empty() {
-            self.arm_guards(support, self.pattern)?;
+            self.arm(support, self.pattern)?;
         }
         Ok(damage)
     }

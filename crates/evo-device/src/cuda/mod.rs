@@ -15,7 +15,6 @@ mod support;
 mod tensor_map;
 mod timing;
 mod variables;
-mod zone_table;
 
-pub use backend::CudaDevice;
+pub use context::CudaDevice;
 pub use support::SUPPORT_SOURCE;

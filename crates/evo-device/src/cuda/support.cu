@@ -141,7 +141,7 @@ struct Partial {
     u64 error_max_index, non_finite, special, mismatches, first_bad;
 };
 
-// Values of any data type; the numbers are those of `type_number` in support.rs.
+// Values of any data type; the numbers are their places in `DType`.
 struct Values {
     const void* data;
     int type;

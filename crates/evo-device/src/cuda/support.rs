@@ -9,10 +9,10 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, ZoneTable};
 use super::driver::{self, check};
-use super::zone_table::ZoneTable;
 use crate::device::{BlockError, Comparison, PlainErrors, Tolerance};
+use crate::numbers;
 
 pub const SUPPORT_SOURCE: &str = include_str!("support.cu");
 
@@ -40,12 +40,24 @@ struct Partial {
     first_bad: u64,
 }
 
-/// Laid out as the kernel's `BlockPartial`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct BlockPartial {
-    ratio: f64,
-    index: u64,
+impl Partial {
+    /// Without the number of elements, and without values, which are fetched when they are known to be needed.
+    fn comparison(&self) -> Comparison {
+        let found = |index: u64| (index != u64::MAX).then_some(index);
+        Comparison {
+            non_finite: self.non_finite,
+            special: self.special,
+            mismatches: self.mismatches,
+            first_bad: found(self.first_bad),
+            abs_error_max: self.error_max,
+            abs_error_max_index: found(self.error_max_index).unwrap_or(0),
+            error_square_sum: self.error_square_sum,
+            expected_square_sum: self.expected_square_sum,
+            error_sum: self.error_sum,
+            error_dot_sum: self.error_dot_sum,
+            ..Comparison::default()
+        }
+    }
 }
 
 /// Laid out as the kernel's `PlainPartial`.
@@ -123,12 +135,8 @@ impl Support {
         table.damaged()
     }
 
-    pub fn hash(&self, buffer: &Buffer) -> Result<u64, DeviceError> {
-        self.hash_range(buffer.pointer(), buffer.bytes)
-    }
-
     /// A hash of any range that begins at a multiple of four bytes.
-    pub fn hash_range(&self, data: sys::CUdeviceptr, bytes: u64) -> Result<u64, DeviceError> {
+    pub fn hash(&self, data: sys::CUdeviceptr, bytes: u64) -> Result<u64, DeviceError> {
         let results = self.results;
         self.count("evo_hash", blocks(bytes / 4), &mut [arg(&data), arg(&bytes), arg(&results)])
     }
@@ -163,19 +171,15 @@ impl Support {
             let text = format!("`{}` has {elements} elements, expected values fewer", actual.name);
             return Err(DeviceError::plain(VerdictKind::HarnessError, text));
         }
-        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
-        let number = type_number(dtype);
-        let grid = blocks(elements);
-        let Tolerance { atol, rtol } = tolerance;
-        let mut arguments =
-            [arg(&a), arg(&number), arg(&e), arg(&elements), arg(&atol), arg(&rtol), arg(&results)];
-        self.launch("evo_compare", [grid, 1], &mut arguments)?;
-        let partials: Vec<Partial> = self.download(grid as usize)?;
-        let mut comparison = merged(&partials, elements);
+        let rest = [arg(&tolerance.atol), arg(&tolerance.rtol)];
+        let partials: Vec<Partial> =
+            self.parts("evo_compare", blocks(elements), (actual, dtype), expected, elements, &rest)?;
+        let none = Comparison { elements, ..Comparison::default() };
+        let mut comparison = partials.iter().fold(none, |sum, part| sum.and(&part.comparison()));
         // Fetched afterwards, so that the blocks' partial results need not carry values along.
         if let Some(index) = comparison.first_bad {
-            comparison.first_bad_actual = self.element(a, dtype, index)?;
-            comparison.first_bad_expected = self.element(e, DType::F64, index)?;
+            comparison.first_bad_actual = self.element(actual, dtype, index)?;
+            comparison.first_bad_expected = self.element(expected, DType::F64, index)?;
         }
         Ok(comparison)
     }
@@ -189,15 +193,11 @@ impl Support {
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
         let (elements, block) = (actual.bytes / dtype.bytes(), block.max(1));
-        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
-        let number = type_number(dtype);
         let grid = elements.div_ceil(block).div_ceil(8).clamp(1, BLOCKS_MAX) as u32;
-        let mut arguments =
-            [arg(&a), arg(&number), arg(&e), arg(&elements), arg(&block), arg(&floor), arg(&results)];
-        self.launch("evo_blocks", [grid, 1], &mut arguments)?;
-        let parts: Vec<BlockPartial> = self.download(grid as usize)?;
-        let farthest = parts.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio));
-        Ok(farthest.map_or(BlockError::default(), |own| BlockError { ratio: own.ratio, index: own.index }))
+        let rest = [arg(&block), arg(&floor)];
+        let parts: Vec<BlockError> =
+            self.parts("evo_blocks", grid, (actual, dtype), expected, elements, &rest)?;
+        Ok(parts.iter().fold(BlockError::default(), BlockError::or))
     }
 
     /// The errors that a plain loop finds. The first two tolerances are as large absolutely as relatively.
@@ -209,22 +209,9 @@ impl Support {
         [first, second, task]: [Tolerance; 3],
     ) -> Result<PlainErrors, DeviceError> {
         let elements = (actual.bytes / dtype.bytes()).min(expected.bytes / 8);
-        let (a, e, results) = (actual.pointer(), expected.pointer(), self.results);
-        let (number, grid) = (type_number(dtype), blocks(elements));
-        let Tolerance { atol, rtol } = task;
-        let mut arguments = [
-            arg(&a),
-            arg(&number),
-            arg(&e),
-            arg(&elements),
-            arg(&first.atol),
-            arg(&second.atol),
-            arg(&atol),
-            arg(&rtol),
-            arg(&results),
-        ];
-        self.launch("evo_plain", [grid, 1], &mut arguments)?;
-        let parts: Vec<PlainPartial> = self.download(grid as usize)?;
+        let rest = [arg(&first.atol), arg(&second.atol), arg(&task.atol), arg(&task.rtol)];
+        let parts: Vec<PlainPartial> =
+            self.parts("evo_plain", blocks(elements), (actual, dtype), expected, elements, &rest)?;
         let one = |part: &PlainPartial| PlainErrors {
             elements: 0,
             abs_max: part.abs_max,
@@ -236,16 +223,29 @@ impl Support {
         Ok(parts.iter().fold(none, |seen, part| seen.and(&one(part))))
     }
 
-    fn element(&self, start: u64, dtype: DType, index: u64) -> Result<f64, DeviceError> {
+    /// What each block of a kernel finds that compares elements with answers.
+    fn parts<T: Copy + Default>(
+        &self,
+        name: &str,
+        grid: u32,
+        (actual, dtype): (&Buffer, DType),
+        expected: &Buffer,
+        elements: u64,
+        rest: &[*mut c_void],
+    ) -> Result<Vec<T>, DeviceError> {
+        let (a, number, e, results) = (actual.pointer(), dtype as i32, expected.pointer(), self.results);
+        let first = [arg(&a), arg(&number), arg(&e), arg(&elements)];
+        let mut arguments = [&first[..], rest, &[arg(&results)]].concat();
+        self.launch(name, [grid, 1], &mut arguments)?;
+        self.download(grid as usize)
+    }
+
+    fn element(&self, buffer: &Buffer, dtype: DType, index: u64) -> Result<f64, DeviceError> {
         let mut bytes = [0u8; 8];
-        let (size, target) = (dtype.bytes() as usize, bytes.as_mut_ptr().cast::<c_void>());
-        // SAFETY: the index is inside the buffer; at most eight bytes are copied.
-        unsafe {
-            let copy = sys::cuMemcpyDtoHAsync_v2(target, start + index * size as u64, size, self.stream);
-            check(copy, "cannot read an element")?;
-        }
-        driver::synchronize(self.stream)?;
-        Ok(widen(&bytes[..size], dtype))
+        let element = &mut bytes[..dtype.bytes() as usize];
+        // SAFETY: the index is inside the buffer.
+        unsafe { driver::download(element, buffer.pointer() + index * dtype.bytes(), self.stream)? };
+        Ok(numbers::element(element, dtype))
     }
 
     /// One number that a kernel adds to, from 0.
@@ -308,72 +308,8 @@ fn arg<T>(value: &T) -> *mut c_void {
     ptr::from_ref(value).cast_mut().cast::<c_void>()
 }
 
-fn type_number(dtype: DType) -> i32 {
-    match dtype {
-        DType::F16 => 0,
-        DType::Bf16 => 1,
-        DType::F32 => 2,
-        DType::F64 => 3,
-        DType::I8 => 4,
-        DType::I16 => 5,
-        DType::I32 => 6,
-        DType::I64 => 7,
-        DType::U8 => 8,
-        DType::U16 => 9,
-        DType::U32 => 10,
-        DType::U64 => 11,
-    }
-}
-
 fn blocks(elements: u64) -> u32 {
     elements.div_ceil(u64::from(BLOCK)).clamp(1, BLOCKS_MAX) as u32
-}
-
-fn merged(partials: &[Partial], elements: u64) -> Comparison {
-    let mut total = Comparison { elements, ..Comparison::default() };
-    let mut best = (0.0, u64::MAX);
-    let mut first_bad = u64::MAX;
-    for part in partials {
-        total.non_finite += part.non_finite;
-        total.special += part.special;
-        total.mismatches += part.mismatches;
-        total.error_square_sum += part.error_square_sum;
-        total.expected_square_sum += part.expected_square_sum;
-        total.error_sum += part.error_sum;
-        total.error_dot_sum += part.error_dot_sum;
-        first_bad = first_bad.min(part.first_bad);
-        // The lower index wins a tie, so the answer does not depend on how elements were split among
-        // blocks.
-        if part.error_max > best.0 || (part.error_max == best.0 && part.error_max_index < best.1) {
-            best = (part.error_max, part.error_max_index);
-        }
-    }
-    total.abs_error_max = best.0;
-    total.abs_error_max_index = if best.1 == u64::MAX { 0 } else { best.1 };
-    total.first_bad = (first_bad != u64::MAX).then_some(first_bad);
-    total
-}
-
-fn widen(bytes: &[u8], dtype: DType) -> f64 {
-    let word = |length: usize| {
-        let mut wide = [0u8; 8];
-        wide[..length].copy_from_slice(&bytes[..length]);
-        u64::from_le_bytes(wide)
-    };
-    match dtype {
-        DType::F16 => half::f16::from_bits(word(2) as u16).to_f64(),
-        DType::Bf16 => half::bf16::from_bits(word(2) as u16).to_f64(),
-        DType::F32 => f64::from(f32::from_bits(word(4) as u32)),
-        DType::F64 => f64::from_bits(word(8)),
-        DType::I8 => f64::from(word(1) as i8),
-        DType::I16 => f64::from(word(2) as i16),
-        DType::I32 => f64::from(word(4) as i32),
-        DType::I64 => word(8) as i64 as f64,
-        DType::U8 => f64::from(word(1) as u8),
-        DType::U16 => f64::from(word(2) as u16),
-        DType::U32 => f64::from(word(4) as u32),
-        DType::U64 => word(8) as f64,
-    }
 }
 
 #[cfg(test)]
@@ -391,9 +327,12 @@ mod tests {
             error_square_sum: 4.0,
             ..quiet
         };
-        let total = merged(&[quiet, loud, quiet], 10);
+        let merged = |parts: &[Partial]| {
+            parts.iter().fold(Comparison::default(), |sum, part| sum.and(&part.comparison()))
+        };
+        let total = merged(&[quiet, loud, quiet]);
         assert_eq!((total.first_bad, total.abs_error_max, total.abs_error_max_index), (Some(7), 2.0, 7));
-        assert_eq!(merged(&[quiet], 3).first_bad, None);
+        assert_eq!(merged(&[quiet]).first_bad, None);
     }
 
     #[test]
@@ -414,7 +353,7 @@ mod tests {
             (U64, "u64"),
         ];
         for (dtype, name) in c_types {
-            let label = match type_number(dtype) {
+            let label = match dtype as i32 {
                 11 => "default:".to_string(),
                 number => format!("case {number}:"),
             };

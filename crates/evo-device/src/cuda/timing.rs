@@ -12,7 +12,7 @@ use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
 use evo_protocol::measurement::TimingMode;
 
-use super::context::CudaContext;
+use super::context::CudaDevice;
 use super::driver::{self, TimingEvent, check};
 use crate::device::{BoundLaunch, ModuleId, SampleOrder};
 
@@ -21,15 +21,15 @@ const QUEUE: u32 = 32;
 
 /// Takes samples, nanoseconds per call.
 pub fn sample(
-    context: &mut CudaContext,
+    device: &mut CudaDevice,
     module: ModuleId,
     order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
     match order.mode {
-        TimingMode::Hot if order.batch > 1 => replayed(context, module, order),
-        TimingMode::Hot => in_a_row(context, module, order),
-        TimingMode::Cold => flushed(context, module, order),
-        TimingMode::Eager => eager(context, module, order),
+        TimingMode::Hot if order.batch > 1 => replayed(device, module, order),
+        TimingMode::Hot => in_a_row(device, module, order),
+        TimingMode::Cold => flushed(device, module, order),
+        TimingMode::Eager => eager(device, module, order),
     }
 }
 
@@ -42,22 +42,47 @@ fn events(count: u32) -> Result<Vec<TimingEvent>, DeviceError> {
 }
 
 fn in_a_row(
-    context: &mut CudaContext,
+    device: &mut CudaDevice,
     module: ModuleId,
     order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
-    let samples = order.samples;
+    between_marks(device, order.samples, false, |device, number| device.enqueue(module, turn(&order, number)))
+}
+
+fn replayed(
+    device: &mut CudaDevice,
+    module: ModuleId,
+    order: SampleOrder<'_>,
+) -> Result<Vec<f64>, DeviceError> {
+    let graph = Graph::capture(device, module, &order)?;
+    // One replay before the first mark: the marks then fall between replays that are queued.
+    let times =
+        between_marks(device, order.samples, !order.untouched, |device, _| graph.launch(device.stream))?;
+    Ok(times.into_iter().map(|time| time / f64::from(order.batch)).collect())
+}
+
+/// What is enqueued with each sample's number, between a row of events; once before the first event if there is a
+/// `lead`.
+fn between_marks(
+    device: &mut CudaDevice,
+    samples: u32,
+    lead: bool,
+    enqueue: impl Fn(&mut CudaDevice, usize) -> Result<(), DeviceError>,
+) -> Result<Vec<f64>, DeviceError> {
     // Events are made once and recorded again: making them between launches would leave the stream idle.
     let marks = events(samples.min(QUEUE) + 1)?;
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
         let now = (samples - times.len() as u32).min(QUEUE) as usize;
-        marks[0].record(context.stream)?;
-        for (index, mark) in marks[1..=now].iter().enumerate() {
-            context.launch(module, turn(&order, times.len() + index))?;
-            mark.record(context.stream)?;
+        if lead {
+            enqueue(device, times.len())?;
         }
-        driver::synchronize(context.stream)?;
+        marks[0].record(device.stream)?;
+        for (index, mark) in marks[1..=now].iter().enumerate() {
+            enqueue(device, times.len() + index)?;
+            mark.record(device.stream)?;
+        }
+        driver::synchronize(device.stream)?;
         for pair in marks[..=now].windows(2) {
             times.push(pair[1].since(&pair[0])?);
         }
@@ -65,55 +90,28 @@ fn in_a_row(
     Ok(times)
 }
 
-fn replayed(
-    context: &mut CudaContext,
-    module: ModuleId,
-    order: SampleOrder<'_>,
-) -> Result<Vec<f64>, DeviceError> {
-    let graph = Graph::capture(context, module, &order)?;
-    let marks = events(order.samples.min(QUEUE) + 1)?;
-    let mut times = Vec::with_capacity(order.samples as usize);
-    while (times.len() as u32) < order.samples {
-        let now = (order.samples - times.len() as u32).min(QUEUE) as usize;
-        // One replay before the first mark: the marks then fall between replays that are queued.
-        if !order.untouched {
-            graph.launch(context.stream)?;
-        }
-        marks[0].record(context.stream)?;
-        for mark in &marks[1..=now] {
-            graph.launch(context.stream)?;
-            mark.record(context.stream)?;
-        }
-        driver::synchronize(context.stream)?;
-        for pair in marks[..=now].windows(2) {
-            times.push(pair[1].since(&pair[0])? / f64::from(order.batch));
-        }
-    }
-    Ok(times)
-}
-
 fn flushed(
-    context: &mut CudaContext,
+    device: &mut CudaDevice,
     module: ModuleId,
     order: SampleOrder<'_>,
 ) -> Result<Vec<f64>, DeviceError> {
     let samples = order.samples;
-    let flush = context.flush.expect("the caller made the flush buffer");
+    let flush = device.flush.expect("the caller made the flush buffer");
     // Two events for each call, since the flush between two calls must not be timed.
     let (starts, ends) = (events(samples.min(QUEUE))?, events(samples.min(QUEUE))?);
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
         // Lines that a launch keeps survive the flush. They are reset by the host, so one call is queued at a time.
-        let most = if context.persistence.is_open() { 1 } else { QUEUE };
-        context.persistence.forget()?;
+        let most = if device.persistence.is_open() { 1 } else { QUEUE };
+        device.persistence.forget()?;
         let now = (samples - times.len() as u32).min(most) as usize;
         for index in 0..now {
-            context.memory.fill(flush, 0x3f80_0000 + index as u32)?;
-            starts[index].record(context.stream)?;
-            context.launch(module, turn(&order, times.len() + index))?;
-            ends[index].record(context.stream)?;
+            device.memory.fill(flush, 0x3f80_0000 + index as u32)?;
+            starts[index].record(device.stream)?;
+            device.enqueue(module, turn(&order, times.len() + index))?;
+            ends[index].record(device.stream)?;
         }
-        driver::synchronize(context.stream)?;
+        driver::synchronize(device.stream)?;
         for index in 0..now {
             times.push(ends[index].since(&starts[index])?);
         }
@@ -122,19 +120,15 @@ fn flushed(
 }
 
 /// What a caller sees: launch to end of synchronization on the host's clock.
-fn eager(
-    context: &mut CudaContext,
-    module: ModuleId,
-    order: SampleOrder<'_>,
-) -> Result<Vec<f64>, DeviceError> {
+fn eager(device: &mut CudaDevice, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
     let samples = order.samples;
     let mut times = Vec::with_capacity(samples as usize);
     for call in 0..samples as usize {
-        driver::synchronize(context.stream)?;
+        driver::synchronize(device.stream)?;
         // The stream is idle here, so the call is not charged for earlier work.
         let start = Instant::now();
-        context.launch(module, turn(&order, call))?;
-        driver::synchronize(context.stream)?;
+        device.enqueue(module, turn(&order, call))?;
+        driver::synchronize(device.stream)?;
         times.push(start.elapsed().as_nanos() as f64);
     }
     Ok(times)
@@ -144,7 +138,7 @@ struct Graph(sys::CUgraphExec);
 
 impl Graph {
     fn capture(
-        context: &mut CudaContext,
+        device: &mut CudaDevice,
         module: ModuleId,
         order: &SampleOrder<'_>,
     ) -> Result<Graph, DeviceError> {
@@ -153,11 +147,11 @@ impl Graph {
         // SAFETY: capture is begun and ended on the same stream and thread, also when a launch fails;
         // the graph is destroyed after it was instantiated.
         unsafe {
-            check(sys::cuStreamBeginCapture_v2(context.stream, mode), "cannot begin a capture")?;
+            check(sys::cuStreamBeginCapture_v2(device.stream, mode), "cannot begin a capture")?;
             // The whole batch is one graph, so that a sample takes a single call of the driver.
             let launched =
-                (0..order.batch as usize).try_for_each(|call| context.launch(module, turn(order, call)));
-            let ended = sys::cuStreamEndCapture(context.stream, &mut graph);
+                (0..order.batch as usize).try_for_each(|call| device.enqueue(module, turn(order, call)));
+            let ended = sys::cuStreamEndCapture(device.stream, &mut graph);
             // Before the result of the capture, because the launch's own error says more.
             launched?;
             check(ended, "cannot end a capture")?;

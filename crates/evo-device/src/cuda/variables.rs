@@ -1,6 +1,7 @@
-//! A loaded module's own variables: what they hold, and what they held when the module was loaded.
+//! The variables of a cubin that is loaded on a GPU.
 
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
+use std::ptr;
 
 use cudarc::driver::sys;
 use evo_protocol::device::DeviceError;
@@ -8,19 +9,10 @@ use evo_protocol::device::DeviceError;
 use super::driver::{self, check};
 use super::support::Support;
 use crate::device::VariableState;
-use crate::symbols::{self, VariablePlace};
-
-struct DeviceVariable {
-    name: String,
-    symbol: String,
-    address: sys::CUdeviceptr,
-    bytes: u64,
-    /// What it held after loading; zeros where there is nothing.
-    initial: Option<Vec<u8>>,
-}
+use crate::variables::{self, Variable, VariableMemory, VariablePlace};
 
 pub struct DeviceVariables {
-    own: Vec<DeviceVariable>,
+    found: Vec<Variable>,
     module: sys::CUmodule,
     /// `__constant__` variables, which kernels cannot write. Each is looked up when it is first asked for, because
     /// reading them takes a while and few tasks fill one.
@@ -29,81 +21,80 @@ pub struct DeviceVariables {
     heap: Option<u64>,
 }
 
+/// In the order of a stream; loads are after all work enqueued before.
+struct InStream(sys::CUstream);
+
+/// In which modules are loaded.
+const DEFAULT: InStream = InStream(ptr::null_mut());
+
+impl VariableMemory for InStream {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        // SAFETY: the range is part of a variable.
+        unsafe { driver::download(into, address, self.0) }
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        // SAFETY: as above.
+        unsafe { driver::upload(address, bytes, self.0) }
+    }
+
+    fn clear(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        // SAFETY: as above.
+        let cleared = unsafe { sys::cuMemsetD8Async(address, 0, bytes as usize, self.0) };
+        check(cleared, "cannot restore a variable of the module")
+    }
+}
+
 impl DeviceVariables {
     /// A variable that the driver does not find or read is left out.
     pub fn of(module: sys::CUmodule, binary: &[u8]) -> DeviceVariables {
-        let places = symbols::variables(binary).into_iter();
-        let found = places.filter_map(|place| {
-            let address = address_of(module, &place.symbol).filter(|(_, bytes)| *bytes == place.bytes)?.0;
-            DeviceVariable::new(address, place).ok()
-        });
-        let constants = symbols::constants(binary);
-        DeviceVariables { own: found.collect(), module, constants, heap: None }
+        let places = variables::variables(binary).into_iter();
+        let found = places
+            .filter_map(|place| Variable::new(place.clone(), address_of(module, &place)?, &DEFAULT).ok())
+            .collect();
+        DeviceVariables { found, module, constants: variables::constants(binary), heap: None }
     }
 
     /// What they hold after all work enqueued before.
     pub fn states(&self, support: &Support) -> Result<Vec<VariableState>, DeviceError> {
-        let state = |own: &DeviceVariable| {
+        let state = |variable: &Variable| {
             // The hash reads words; the bytes beside a variable are the section's.
-            let start = own.address & !3;
-            let end = (own.address + own.bytes).next_multiple_of(4);
-            Ok(VariableState { name: own.name.clone(), hash: support.hash_range(start, end - start)? })
+            let start = variable.address & !3;
+            let end = (variable.address + variable.bytes).next_multiple_of(4);
+            Ok(VariableState { name: variable.name.clone(), hash: support.hash(start, end - start)? })
         };
-        self.own.iter().map(state).collect()
+        self.found.iter().map(state).collect()
     }
 
     pub fn note_heap(&mut self, binary: &[u8], support: &Support) -> Result<(), DeviceError> {
-        if symbols::takes_memory(binary) {
+        if variables::takes_memory(binary) {
             self.heap = Some(support.heap_left()?);
         }
         Ok(())
     }
 
     pub fn heap_kept(&self, support: &Support) -> Result<u64, DeviceError> {
-        match self.heap {
-            Some(before) => Ok(before.saturating_sub(support.heap_left()?)),
-            None => Ok(0),
-        }
+        let kept = |before: u64| Ok(before.saturating_sub(support.heap_left()?));
+        self.heap.map_or(Ok(0), kept)
     }
 
-    /// Only enqueues it.
     pub fn restore(&self, stream: sys::CUstream) -> Result<(), DeviceError> {
-        for own in &self.own {
-            // SAFETY: address and size are the module's; the driver stages pageable memory before it returns.
-            unsafe {
-                let result = match &own.initial {
-                    Some(initial) => {
-                        let source = initial.as_ptr().cast::<c_void>();
-                        sys::cuMemcpyHtoDAsync_v2(own.address, source, initial.len(), stream)
-                    }
-                    None => sys::cuMemsetD8Async(own.address, 0, own.bytes as usize, stream),
-                };
-                check(result, "cannot restore a variable of the module")?;
-            }
-        }
+        self.found.iter().try_for_each(|variable| variable.reset(0, &InStream(stream)))?;
         driver::synchronize(stream)
     }
 
-    fn named(&mut self, name: &str, bytes: u64) -> Result<&DeviceVariable, DeviceError> {
-        let own = self.own.iter().map(|own| own.symbol.as_str());
-        let all = own.chain(self.constants.iter().map(|own| own.symbol.as_str()));
-        let Some(mut position) = symbols::meant(all, name) else {
-            let own = self.own.iter().map(|own| own.name.as_str());
-            return Err(symbols::missing(
-                name,
-                own.chain(self.constants.iter().map(|own| own.name.as_str())).collect(),
-            ));
-        };
-        if let Some(constant) = position.checked_sub(self.own.len()) {
+    fn named(&mut self, name: &str, bytes: u64) -> Result<&Variable, DeviceError> {
+        let constants = self.constants.iter().map(|place| place.symbol.as_str());
+        let symbols = self.found.iter().map(|variable| variable.symbol.as_str()).chain(constants);
+        let mut at = variables::meant(&symbols.collect::<Vec<_>>(), name)?;
+        if let Some(constant) = at.checked_sub(self.found.len()) {
             let place = self.constants.remove(constant);
-            let found = address_of(self.module, &place.symbol).filter(|(_, bytes)| *bytes == place.bytes);
-            let (address, _) = found.ok_or_else(|| symbols::missing(name, vec![place.name.as_str()]))?;
-            self.own.push(DeviceVariable::new(address, place)?);
-            position = self.own.len() - 1;
+            let address = address_of(self.module, &place);
+            let address = address.ok_or_else(|| variables::missing(name, &[place.symbol.as_str()]))?;
+            at = self.found.len();
+            self.found.push(Variable::new(place, address, &DEFAULT)?);
         }
-        let found = &self.own[position];
-        symbols::check_size(name, found.bytes, bytes)?;
-        Ok(found)
+        self.found[at].holding(name, bytes)
     }
 
     /// What lies behind becomes what it was after loading.
@@ -113,25 +104,10 @@ impl DeviceVariables {
         (source, bytes): (sys::CUdeviceptr, u64),
         stream: sys::CUstream,
     ) -> Result<(), DeviceError> {
-        let own = self.named(name, bytes)?;
-        let (behind, left) = (own.address + bytes, (own.bytes - bytes) as usize);
-        // SAFETY: both ranges were checked against the variable, and the source is a live buffer of so many bytes; the
-        // driver stages pageable memory before it returns.
-        unsafe {
-            let copy = sys::cuMemcpyDtoDAsync_v2(own.address, source, bytes as usize, stream);
-            check(copy, "cannot fill a variable of the module")?;
-            if left == 0 {
-                return Ok(());
-            }
-            let rest = match &own.initial {
-                Some(initial) => {
-                    let source = initial[bytes as usize..].as_ptr().cast::<c_void>();
-                    sys::cuMemcpyHtoDAsync_v2(behind, source, left, stream)
-                }
-                None => sys::cuMemsetD8Async(behind, 0, left, stream),
-            };
-            check(rest, "cannot fill a variable of the module")
-        }
+        let variable = self.named(name, bytes)?;
+        // SAFETY: the size was checked against the variable, and the source is a live buffer of so many bytes.
+        unsafe { driver::copy(source, variable.address, bytes, stream)? };
+        variable.reset(bytes, &InStream(stream))
     }
 
     /// After all work enqueued before. Says whether what lies behind is as it was after loading.
@@ -141,51 +117,20 @@ impl DeviceVariables {
         (target, bytes): (sys::CUdeviceptr, u64),
         stream: sys::CUstream,
     ) -> Result<bool, DeviceError> {
-        let own = self.named(name, bytes)?;
-        let mut behind = vec![0u8; (own.bytes - bytes) as usize];
-        // SAFETY: both ranges were checked against the variable, the target is a live buffer of so many bytes, and the
-        // vector lives past the synchronization.
-        unsafe {
-            let copy = sys::cuMemcpyDtoDAsync_v2(target, own.address, bytes as usize, stream);
-            check(copy, "cannot read a variable of the module")?;
-            if !behind.is_empty() {
-                let (to, from) = (behind.as_mut_ptr().cast::<c_void>(), own.address + bytes);
-                let copy = sys::cuMemcpyDtoHAsync_v2(to, from, behind.len(), stream);
-                check(copy, "cannot read a variable of the module")?;
-            }
-        }
+        let variable = self.named(name, bytes)?;
+        // SAFETY: as above; the target is a live buffer of so many bytes.
+        unsafe { driver::copy(variable.address, target, bytes, stream)? };
+        let intact = variable.is_reset(bytes, &InStream(stream))?;
         driver::synchronize(stream)?;
-        Ok(match &own.initial {
-            Some(initial) => behind == initial[bytes as usize..],
-            None => behind.iter().all(|byte| *byte == 0),
-        })
+        Ok(intact)
     }
 }
 
-impl DeviceVariable {
-    fn new(address: sys::CUdeviceptr, place: VariablePlace) -> Result<DeviceVariable, DeviceError> {
-        let initial = match place.zero {
-            true => None,
-            false => {
-                let mut bytes = vec![0u8; place.bytes as usize];
-                let target = bytes.as_mut_ptr().cast::<c_void>();
-                // SAFETY: the copy is as long as the variable and as the vector.
-                unsafe {
-                    let copy = sys::cuMemcpyDtoH_v2(target, address, bytes.len());
-                    check(copy, "cannot read a variable of the module")?;
-                }
-                Some(bytes)
-            }
-        };
-        let VariablePlace { name, symbol, bytes, .. } = place;
-        Ok(DeviceVariable { name, symbol, address, bytes, initial })
-    }
-}
-
-fn address_of(module: sys::CUmodule, symbol: &str) -> Option<(sys::CUdeviceptr, u64)> {
-    let name = CString::new(symbol).ok()?;
+/// Nothing where the driver has another idea of its size.
+fn address_of(module: sys::CUmodule, place: &VariablePlace) -> Option<sys::CUdeviceptr> {
+    let name = CString::new(place.symbol.as_str()).ok()?;
     let (mut pointer, mut bytes) = (0, 0);
     // SAFETY: the name is NUL-terminated; pointers are to live locals; the module is loaded.
     let result = unsafe { sys::cuModuleGetGlobal_v2(&mut pointer, &mut bytes, module, name.as_ptr()) };
-    (result == sys::CUresult::CUDA_SUCCESS).then_some((pointer, bytes as u64))
+    (result == sys::CUresult::CUDA_SUCCESS && bytes as u64 == place.bytes).then_some(pointer)
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
-use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
@@ -19,14 +18,12 @@ use super::instrument::{
 };
 use super::module::HostModule;
 use super::pool::ProcessorPool;
-use super::runner::Work;
-use super::shared_launch::SharedLaunch;
-use super::store::{BufferStore, cannot_protect, misuse, pass_on_to_store};
+use super::runner::{SharedLaunch, Work};
+use super::store::{BufferStore, Stored, misuse};
 use super::{launch, machine, tensor_map};
 use crate::device::{
-    BlockError, BlockTurns, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device,
-    GuardDamage, ModuleId, RunConditions, SampleOrder, Tolerance, VariableState, Watch, WatchReport,
-    WatchedContents,
+    BlockTurns, BoundArgument, BoundLaunch, Device, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
+    RunConditions, SampleOrder, Watch, WatchReport, WatchedContents,
 };
 use crate::tensor_maps::{self, ArgumentSlot};
 
@@ -44,7 +41,7 @@ pub struct HostDevice {
     pool: ProcessorPool,
     modules: HashMap<ModuleId, HostModule>,
     store: BufferStore,
-    next: u32,
+    module_next: u32,
     flush: CacheFlush,
     launches: usize,
     watched: Option<BlockTurns>,
@@ -79,7 +76,7 @@ impl HostDevice {
             pool,
             modules: HashMap::new(),
             store: BufferStore::default(),
-            next: 0,
+            module_next: 0,
             flush: CacheFlush::default(),
             launches: RandomState::new().hash_one(0) as usize,
             watched: None,
@@ -88,22 +85,19 @@ impl HostDevice {
         })
     }
 
-    pub(super) fn store(&mut self) -> &mut BufferStore {
-        &mut self.store
-    }
-
     #[cfg(test)]
     pub(super) fn interruptions(&self) -> u64 {
         self.pool.interruptions()
     }
 
-    fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
-        self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
+    /// What launches since the last call did that is allowed and worth a remark.
+    #[cfg(test)]
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
-    fn next_number(&mut self) -> u32 {
-        self.next += 1;
-        self.next
+    fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
+        self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
     }
 
     fn run(&mut self, module: ModuleId, launches: &[BoundLaunch], checked: bool) -> Result<(), DeviceError> {
@@ -213,7 +207,7 @@ impl HostDevice {
             shared: image.shared.clone(),
             module: image.range,
         });
-        let mut table = WatchTable::of(checker);
+        let mut table = WatchTable::of(CheckerHandle::of(checker));
         // SAFETY: the slot is a variable of the module, which stays loaded.
         let slot = unsafe { &*image.slot };
         slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
@@ -246,6 +240,42 @@ impl HostDevice {
         Ok(regions)
     }
 
+    fn watched(
+        &mut self,
+        module: ModuleId,
+        launches: &[BoundLaunch],
+        watch: &Watch,
+    ) -> Result<Option<WatchReport>, DeviceError> {
+        let Some(image) = &self.module(module)?.image else { return Ok(None) };
+        let regions = self.regions(watch, image)?;
+        let options = CheckerOptions {
+            order: watch.order,
+            residue: watch.residue,
+            checks: self.store.checks,
+            accesses_max: watch.accesses_max,
+            deadline: Instant::now() + watch.time_max,
+        };
+        let checker = Mutex::new(AccessChecker::new(options, regions));
+        for bound in launches {
+            self.run_watched(module, bound, &checker, watch.turns)?;
+        }
+        let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
+        Ok(Some(WatchReport { accesses, notes }))
+    }
+
+    /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
+    fn attributes_of(&self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
+        let entry = self.module(module)?.entry(&launch.entry)?;
+        launch::check(launch, entry, &self.info.limits, self.pool.threads())?;
+        Ok(EntryAttributes {
+            registers: None,
+            shared_static_bytes: entry.shared_static_bytes,
+            local_bytes: None,
+            threads_max: entry.threads_max.unwrap_or(self.info.limits.threads_per_block),
+            blocks_per_multiprocessor: None,
+        })
+    }
+
     fn time(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
         let SampleOrder { rotation, mode, samples, .. } = order;
         let batch = if mode == TimingMode::Hot { order.batch.max(1) } else { 1 };
@@ -269,6 +299,12 @@ impl HostDevice {
     }
 }
 
+impl Stored for HostDevice {
+    fn store(&mut self) -> &mut BufferStore {
+        &mut self.store
+    }
+}
+
 impl Device for HostDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -278,9 +314,24 @@ impl Device for HostDevice {
         self.store.checks = checks;
     }
 
+    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        self.store.set_conditions(conditions)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        machine::telemetry()
+    }
+
+    fn memory_free(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+impl Executor for HostDevice {
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let id = ModuleId(self.next_number());
-        self.reload(id, binary, entries).map(|()| id)
+        self.module_next += 1;
+        self.reload(ModuleId(self.module_next), binary, entries)?;
+        Ok(ModuleId(self.module_next))
     }
 
     fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
@@ -295,104 +346,53 @@ impl Device for HostDevice {
         Ok(())
     }
 
+    fn park(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {
         Ok(self.module(module)?.hash().map(str::to_string))
     }
 
-    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
-        // SAFETY: the module is loaded, and launches have ended when they return.
-        Ok(unsafe { self.module(module)?.variables.states() })
-    }
-
-    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        // SAFETY: as above.
-        unsafe { self.module(module)?.variables.restore() };
-        Ok(())
-    }
-
-    fn write_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<(), DeviceError> {
-        let bytes = self.store.get(buffer)?.bytes();
-        // SAFETY: as above.
-        unsafe { self.module(module)?.variables.write(name, bytes) }
-    }
-
-    fn read_variable(&mut self, module: ModuleId, name: &str, buffer: BufferId) -> Result<bool, DeviceError> {
-        let mut bytes = vec![0; self.store.get(buffer)?.bytes().len()];
-        // SAFETY: as above.
-        let intact = unsafe { self.module(module)?.variables.read(name, &mut bytes)? };
-        self.store.write_at(buffer, 0, &bytes)?;
-        Ok(intact)
-    }
-
-    /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
-    fn attributes(&mut self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
-        let entry = self.module(module)?.entry(&launch.entry)?;
-        launch::check(launch, entry, &self.info.limits, self.pool.threads())?;
-        Ok(EntryAttributes {
-            registers: None,
-            shared_static_bytes: entry.shared_static_bytes,
-            local_bytes: None,
-            threads_max: entry.threads_max.unwrap_or(self.info.limits.threads_per_block),
-            blocks_per_multiprocessor: None,
+    fn execute(&mut self, module: ModuleId, request: ModuleRequest) -> Result<ModuleAnswer, DeviceError> {
+        Ok(match request {
+            ModuleRequest::Attributes { launch } => {
+                ModuleAnswer::Attributes(self.attributes_of(module, &launch)?)
+            }
+            ModuleRequest::Launch { launches, calls } => {
+                for call in calls {
+                    call.run(self, |device| device.run(module, &launches, true))?;
+                }
+                ModuleAnswer::Done
+            }
+            ModuleRequest::Watch { launches, watch } => {
+                ModuleAnswer::Watched(self.watched(module, &launches, &watch)?)
+            }
+            ModuleRequest::Variables => {
+                // SAFETY: the module is loaded, and launches have ended when they return.
+                let states = unsafe { self.module(module)?.variables.states()? };
+                ModuleAnswer::Variables(states)
+            }
+            // The headers count it in a variable.
+            ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: 0 },
+            ModuleRequest::RestoreVariables => {
+                // SAFETY: as above.
+                unsafe { self.module(module)?.variables.restore()? };
+                ModuleAnswer::Done
+            }
+            ModuleRequest::WriteVariable { name, buffer } => {
+                // SAFETY: as above.
+                unsafe { self.module(module)?.variables.write(&name, self.store.get(buffer)?.bytes())? };
+                ModuleAnswer::Done
+            }
+            ModuleRequest::ReadVariable { name, buffer } => {
+                let mut bytes = vec![0; self.store.get(buffer)?.bytes().len()];
+                // SAFETY: as above.
+                let intact = unsafe { self.module(module)?.variables.read(&name, &mut bytes)? };
+                self.store.write(buffer, &bytes)?;
+                ModuleAnswer::Read { intact }
+            }
         })
-    }
-
-    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        let id = BufferId(self.next_number());
-        self.store.allocate(id, name, bytes)?;
-        Ok(id)
-    }
-
-    fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
-        self.store.free(buffer)
-    }
-
-    pass_on_to_store!();
-
-    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
-        self.store.set_conditions(conditions)
-    }
-
-    fn protect(&mut self, buffer: BufferId, read_only: bool) -> Result<bool, DeviceError> {
-        let read_only = read_only && self.store.checks.include(GateCheck::ReadOnlyInputs);
-        let buffer = self.store.get_mut(buffer)?;
-        buffer.protect(read_only).map_err(|error| cannot_protect(buffer.name(), &error))?;
-        Ok(true)
-    }
-
-    fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
-    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        self.run(module, launches, true)
-    }
-
-    fn launch_watched(
-        &mut self,
-        module: ModuleId,
-        launches: &[BoundLaunch],
-        watch: &Watch,
-    ) -> Result<Option<WatchReport>, DeviceError> {
-        let Some(image) = &self.module(module)?.image else { return Ok(None) };
-        let regions = self.regions(watch, image)?;
-        let options = CheckerOptions {
-            order: watch.order,
-            residue: watch.residue,
-            checks: self.store.checks,
-            accesses_max: watch.accesses_max,
-            deadline: Instant::now() + watch.time_max,
-        };
-        let checker = Mutex::new(AccessChecker::new(options, regions));
-        for bound in launches {
-            self.run_watched(module, bound, &checker, watch.turns)?;
-        }
-        let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
-        Ok(Some(WatchReport { accesses, notes }))
-    }
-
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
-        Ok(())
     }
 
     /// By the monotonic clock. Filling shared memory before each block takes about a microsecond for 32 KiB, where a
@@ -405,12 +405,7 @@ impl Device for HostDevice {
         times
     }
 
-    fn telemetry(&mut self) -> Telemetry {
-        machine::telemetry()
-    }
-
-    /// Unknown: the machine's free memory changes with every other process.
-    fn memory_free(&mut self) -> Option<u64> {
-        None
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        Ok(())
     }
 }

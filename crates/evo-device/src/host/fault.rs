@@ -91,9 +91,7 @@ impl Registered {
         }
         Registered { slot, _name: name }
     }
-}
 
-impl Registered {
     pub fn set_inner(&self, start: usize, bytes: usize) {
         if let Some(slot) = self.slot {
             slot.start.store(start, Ordering::Relaxed);

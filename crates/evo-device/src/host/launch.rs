@@ -2,7 +2,6 @@
 
 use evo_protocol::device::{DeviceError, DeviceLimits};
 use evo_protocol::verdict::VerdictKind;
-use serde_json::json;
 
 use super::module::HostFunction;
 use crate::device::BoundLaunch;
@@ -89,46 +88,11 @@ fn check_cluster(bound: &BoundLaunch, limits: &DeviceLimits) -> Result<(), Devic
 }
 
 fn refuse(cause: &str, message: String, given: u64, most: u64) -> DeviceError {
-    let mut error = DeviceError::plain(VerdictKind::LaunchFail, message).with_cause(cause);
-    error.evidence.insert("given".to_string(), json!(given));
-    error.evidence.insert("limit".to_string(), json!(most));
-    error
+    let error = DeviceError::plain(VerdictKind::LaunchFail, message).with_cause(cause);
+    error.with("given", given).with("limit", most)
 }
 
 pub fn with_entry(mut error: DeviceError, entry: &str) -> DeviceError {
     error.message = format!("`{entry}`: {}", error.message);
-    error.evidence.insert("entry".to_string(), json!(entry));
-    error
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::limits;
-
-    fn check(change: impl FnOnce(&mut BoundLaunch), expected: Option<&str>) {
-        let mut bound =
-            BoundLaunch { entry: "k".to_string(), grid: [1; 3], block: [32, 1, 1], ..BoundLaunch::default() };
-        change(&mut bound);
-        let result = check_geometry(&bound, &limits(), 2);
-        assert_eq!(result.err().and_then(|error| error.cause).as_deref(), expected);
-    }
-
-    #[test]
-    fn geometry_is_refused_as_on_a_gpu() {
-        check(|_| {}, None);
-        check(|bound| bound.grid[0] = 0, Some("grid"));
-        check(|bound| bound.grid[1] = 65_536, Some("grid"));
-        check(|bound| bound.block = [32, 33, 1], Some("threads"));
-        check(|bound| bound.block[2] = 65, Some("threads"));
-        check(|bound| bound.cluster = Some([2, 1, 1]), Some("cluster"));
-        check(|bound| (bound.cluster, bound.grid) = (Some([2, 2, 1]), [4, 2, 1]), None);
-        check(|bound| (bound.cluster, bound.grid) = (Some([2, 2, 1]), [4, 3, 1]), Some("cluster"));
-        check(|bound| (bound.cluster, bound.grid) = (Some([8, 1, 1]), [8, 1, 1]), None);
-        check(|bound| (bound.cluster, bound.grid) = (Some([16, 1, 1]), [16, 1, 1]), Some("cluster"));
-        check(|bound| bound.cluster = Some([0, 1, 1]), Some("cluster"));
-        check(|bound| bound.cluster = Some([1, 1, 1]), None);
-        check(|bound| (bound.cooperative, bound.grid[0]) = (true, 2), None);
-        check(|bound| (bound.cooperative, bound.grid[0]) = (true, 3), Some("cooperative"));
-    }
+    error.with("entry", entry)
 }

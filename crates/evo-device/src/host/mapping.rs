@@ -1,8 +1,11 @@
 //! Address space from the kernel: reserved without access, opened where it is needed.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+
+use rustix::fs::MemfdFlags;
 
 pub fn page_bytes() -> usize {
     rustix::param::page_size()
@@ -11,6 +14,14 @@ pub fn page_bytes() -> usize {
 /// `bytes` rounded up to a multiple of `unit`, a power of two.
 pub fn round_up(bytes: usize, unit: usize) -> usize {
     (bytes + unit - 1) & !(unit - 1)
+}
+
+/// A file without a place on any disk, read from its start.
+pub fn memory_file(name: &str, flags: MemfdFlags, bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | flags)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 #[derive(Debug)]

@@ -6,13 +6,13 @@
 //! start touches the page before it to the byte, and the slack lies behind the end.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::fault::{Range, RangeKind, Registered};
-use super::mapping::{Mapping, page_bytes, round_up};
+use super::mapping::{Mapping, memory_file, page_bytes, round_up};
 use super::pattern;
 use crate::device::{GuardDamage, Placement};
 
@@ -125,12 +125,9 @@ impl GuardedBuffer {
     fn move_to_file(&mut self) -> io::Result<SharedFile> {
         let (open, open_bytes) = self.pages();
         let (start, bytes) = (open - self.margin, open_bytes + 2 * self.margin);
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let writable = rustix::fs::memfd_create("evo-buffer", flags)?;
-        let mut file = File::from(writable);
         // SAFETY: the range is open, and launches are over whenever safe code holds the buffer.
-        file.write_all(unsafe { std::slice::from_raw_parts(start as *const u8, bytes) })?;
-        let writable = OwnedFd::from(file);
+        let contents = unsafe { std::slice::from_raw_parts(start as *const u8, bytes) };
+        let writable = OwnedFd::from(memory_file("evo-buffer", MemfdFlags::ALLOW_SEALING, contents)?);
         rustix::fs::fcntl_add_seals(&writable, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let readable = File::open(format!("/proc/self/fd/{}", writable.as_raw_fd()))?.into();
         self.mapping.map_file(start, bytes, writable.as_fd(), true)?;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -19,6 +18,7 @@ use rustix::fs::MemfdFlags;
 
 use super::fiber::ABI;
 use super::instrument::ModuleImage;
+use super::mapping::memory_file;
 use super::variables::HostVariables;
 use super::zones::{self, SharedVariable};
 use super::{initializers, tls};
@@ -107,7 +107,7 @@ impl HostModule {
         // SAFETY: the table is the module's, so the module is loaded there.
         let zoned = unsafe { zones::variables(binary, statics.base()) };
         // SAFETY: as above; no entry point has been called.
-        let variables = unsafe { HostVariables::of(binary, statics.base()) };
+        let variables = unsafe { HostVariables::of(binary, statics.base())? };
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
@@ -198,13 +198,8 @@ impl HostFunction {
 fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     static LOADED: AtomicU64 = AtomicU64::new(0);
     let number = LOADED.fetch_add(1, Ordering::Relaxed);
-    let failed = |error: std::io::Error| {
-        DeviceError::plain(VerdictKind::HarnessError, format!("memory file: {error}"))
-    };
-    let descriptor =
-        rustix::fs::memfd_create("evo-variant", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-    let mut file = File::from(descriptor);
-    file.write_all(binary).map_err(failed)?;
+    let file = memory_file("evo-variant", MemfdFlags::empty(), binary)
+        .map_err(|error| DeviceError::plain(VerdictKind::HarnessError, format!("memory file: {error}")))?;
     let detour: String = (0..40).map(|bit| if number >> bit & 1 == 1 { "//." } else { "/." }).collect();
     let path = format!("/proc/self/fd{detour}/{}", file.as_raw_fd());
     // SAFETY: loading runs no code of the module: `load` has refused one with constructors, destructors or indirect

@@ -1,7 +1,8 @@
 //! All cores at work on one launch: each processor thread takes block after block from a counter.
 //!
 //! The calling thread works too, so a launch of one block wakes nobody. The first error stops the
-//! rest; blocks are handed out in order, so a block that waits for an earlier one waits for work in progress.
+//! rest; blocks are handed out in order, so a block that waits for an earlier one waits for work in progress. A ticker
+//! looks at all of them (`preempt.rs`).
 
 use std::collections::HashMap;
 use std::io;
@@ -15,10 +16,18 @@ use evo_protocol::device::DeviceError;
 use super::calls;
 use super::fault;
 use super::machine;
-use super::preempt::{self, SliceTicker, TurnClocks};
-use super::runner::{BlockSequence, WINDOW};
-use super::seat::Seat;
-use super::shared_launch::SharedLaunch;
+use super::preempt::{self, TurnClock};
+use super::runner::{BlockSequence, Seat, SharedLaunch, WINDOW};
+
+/// By how much slices shrink once threads of a launch were seen to wait for each other.
+const HURRY: u32 = 50;
+
+const IDLE: u32 = 5;
+
+/// After how many looks at the same block it counts as stuck.
+const PATIENCE: u32 = 3;
+
+type TurnClocks = Arc<Mutex<Vec<Arc<TurnClock>>>>;
 
 /// As long as that is waited for helpers that were roused: less than what a message may take beyond its samples.
 const ROUSE_MAX: Duration = Duration::from_micros(300);
@@ -47,7 +56,7 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
         if position >= clusters {
             break;
         }
-        seat.clock.block();
+        seat.clock.blocks.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = seat.run(launch, order.at(position), statics) {
             launch.fail(error);
         }
@@ -59,6 +68,7 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
     }
 }
 
+#[derive(Default)]
 struct BoardState {
     epoch: u64,
     job: Option<Arc<SharedLaunch>>,
@@ -69,9 +79,10 @@ struct BoardState {
     end: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wait {
     /// Not at all: a checked launch is a message away from the next one.
+    #[default]
     Asleep,
     /// Some microseconds: launches of a timed batch follow each other closely.
     Closely,
@@ -79,6 +90,7 @@ enum Wait {
     Roused { seats: usize },
 }
 
+#[derive(Default)]
 struct Board {
     state: Mutex<BoardState>,
     start: Condvar,
@@ -106,22 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ProcessorPool {
     /// `threads` includes the caller. A fiber that others wait for gives way after `slice`.
     pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
-        let state = BoardState {
-            epoch: 0,
-            job: None,
-            working: 0,
-            relief: 0,
-            relieved: 0,
-            wait: Wait::Asleep,
-            end: false,
-        };
-        let board = Arc::new(Board {
-            state: Mutex::new(state),
-            start: Condvar::new(),
-            done: Condvar::new(),
-            epoch: AtomicU64::new(0),
-            roused: AtomicUsize::new(0),
-        });
+        let board = Arc::new(Board::default());
         // Made on this thread, so that running out of address space is the caller's error.
         let seats = (0..threads.max(1)).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
         let clocks: TurnClocks = Default::default();
@@ -130,13 +127,13 @@ impl ProcessorPool {
         let own = seats.next().map(|(_, seat)| seat).expect("there is at least one seat");
         let relief = Arc::new(Relief {
             board: Arc::clone(&board),
-            clocks: Arc::clone(&clocks),
+            clocks,
             most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
             wanted: AtomicUsize::new(0),
         });
-        let (at_once, tick, needed) = (Arc::clone(&relief), Arc::clone(&relief), HashMap::new());
-        let ticker = SliceTicker::start(clocks, slice, move || at_once.start_wanted(), move || tick.start())?;
-        let mut pool = ProcessorPool { board, own, helpers: Vec::new(), relief, needed, ticker };
+        let ticker = SliceTicker::start(Arc::clone(&relief), slice)?;
+        let mut pool =
+            ProcessorPool { board, own, helpers: Vec::new(), relief, needed: HashMap::new(), ticker };
         for (number, seat) in seats {
             let board = Arc::clone(&pool.board);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
@@ -147,7 +144,7 @@ impl ProcessorPool {
 
     #[cfg(test)]
     pub fn interruptions(&self) -> u64 {
-        self.own.clock.interruptions()
+        self.own.clock.interruptions.load(Ordering::Relaxed)
     }
 
     pub fn threads(&self) -> usize {
@@ -172,13 +169,7 @@ impl ProcessorPool {
         if wanted == 0 {
             return;
         }
-        {
-            let mut state = lock(&self.board.state);
-            state.epoch += 1;
-            state.wait = Wait::Roused { seats: wanted + 1 };
-            self.board.epoch.store(state.epoch, Ordering::Release);
-        }
-        self.board.start.notify_all();
+        self.board.begin(None, Wait::Roused { seats: wanted + 1 });
         let began = Instant::now();
         while self.board.roused.load(Ordering::Acquire) < wanted && began.elapsed() < ROUSE_MAX {
             std::hint::spin_loop();
@@ -187,20 +178,13 @@ impl ProcessorPool {
 
     fn run_together(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
         let job = Arc::new(job);
-        {
-            let mut state = lock(&self.board.state);
-            state.epoch += 1;
-            state.relieved = 0;
-            state.wait = if job.closely { Wait::Closely } else { Wait::Asleep };
-            state.job = Some(Arc::clone(&job));
-            self.board.epoch.store(state.epoch, Ordering::Release);
-        }
-        self.board.start.notify_all();
+        let wait = if job.closely { Wait::Closely } else { Wait::Asleep };
+        self.board.begin(Some(Arc::clone(&job)), wait);
         let kernel = (job.work.run as usize, job.work.order.is_some());
         if let Some(needed) = self.needed.get(&kernel) {
             // By the ticker, because threads that run kernels may be forbidden to start others.
             self.relief.wanted.store(*needed, Ordering::Release);
-            self.ticker.wake();
+            self.ticker.end.1.notify_all();
         }
         take_part(&job, &mut self.own);
         // Who comes now finds nothing to do; who has begun is waited for.
@@ -249,11 +233,7 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
         drop(state);
         take_part(&job, &mut seat);
         drop(job);
-        let mut state = lock(&board.state);
-        state.working -= 1;
-        if state.working == 0 {
-            board.done.notify_one();
-        }
+        board.leave(&mut lock(&board.state));
     }
 }
 
@@ -299,14 +279,27 @@ fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunc
     drop(seat);
     fault::release_thread();
     let mut state = lock(&board.state);
-    state.working -= 1;
     state.relief -= 1;
-    if state.working == 0 {
-        board.done.notify_one();
-    }
+    board.leave(&mut state);
 }
 
 impl Board {
+    fn begin(&self, job: Option<Arc<SharedLaunch>>, wait: Wait) {
+        let mut state = lock(&self.state);
+        state.epoch += 1;
+        (state.job, state.wait, state.relieved) = (job, wait, 0);
+        self.epoch.store(state.epoch, Ordering::Release);
+        drop(state);
+        self.start.notify_all();
+    }
+
+    fn leave(&self, state: &mut BoardState) {
+        state.working -= 1;
+        if state.working == 0 {
+            self.done.notify_one();
+        }
+    }
+
     fn watch(&self, seen: u64, wait: Wait, number: usize) {
         let is_new = || self.epoch.load(Ordering::Acquire) != seen;
         match wait {
@@ -328,6 +321,75 @@ impl Board {
                 }
                 self.roused.fetch_sub(1, Ordering::Release);
             }
+        }
+    }
+}
+
+/// The thread that looks at processor threads and has those interrupted that run one fiber for too long.
+struct SliceTicker {
+    end: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SliceTicker {
+    /// A fiber that others wait for runs for at most two slices at a stretch.
+    fn start(relief: Arc<Relief>, slice: Duration) -> io::Result<SliceTicker> {
+        let end = Arc::new((Mutex::new(false), Condvar::new()));
+        let mut ticker = SliceTicker { end: Arc::clone(&end), thread: None };
+        if preempt::install()? {
+            let builder = std::thread::Builder::new().name("evo-host-ticker".to_string());
+            ticker.thread = Some(builder.spawn(move || watch(&relief, slice, &end))?);
+        }
+        Ok(ticker)
+    }
+}
+
+impl Drop for SliceTicker {
+    fn drop(&mut self) {
+        *lock(&self.end.0) = true;
+        self.end.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Default)]
+struct LastLook {
+    turn: Option<(i32, u64)>,
+    block: u64,
+    looks: u32,
+}
+
+fn watch(relief: &Relief, slice: Duration, end: &(Mutex<bool>, Condvar)) {
+    let mut last_looks = Vec::new();
+    let mut pause = slice;
+    let mut ended = lock(&end.0);
+    while !*ended {
+        ended = end.1.wait_timeout(ended, pause).unwrap_or_else(PoisonError::into_inner).0;
+        relief.start_wanted();
+        pause = IDLE * slice;
+        let now = lock(&relief.clocks).clone();
+        last_looks.resize_with(now.len(), LastLook::default);
+        let mut stuck = true;
+        for (clock, last) in now.iter().zip(&mut last_looks) {
+            let turn = clock.look();
+            if let Some(turn) = turn {
+                if last.turn == Some(turn) {
+                    clock.interrupt(turn);
+                }
+                let hurried = clock.hurried.load(Ordering::Relaxed);
+                pause = pause.min(if hurried { slice / HURRY } else { slice });
+            }
+            let block = clock.blocks.load(Ordering::Relaxed);
+            last.looks = if last.block == block { last.looks + 1 } else { 0 };
+            (last.turn, last.block) = (turn, block);
+            stuck &= turn.is_none() || last.looks >= PATIENCE;
+        }
+        // Where one block goes on, those that wait for it will too.
+        if stuck && pause <= slice && relief.start() {
+            now.iter().for_each(|clock| clock.crowded.store(true, Ordering::Relaxed));
+            last_looks.iter_mut().for_each(|last| last.looks = 0);
         }
     }
 }

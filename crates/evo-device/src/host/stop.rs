@@ -4,7 +4,6 @@ use std::io;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
-use serde_json::json;
 
 use super::fiber::ThreadRecord;
 
@@ -16,18 +15,19 @@ pub const ILLEGAL: i32 = 3;
 pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> DeviceError {
     let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
     let place = format!("line {line}, thread {tx},{ty},{tz} of block {bx},{by},{bz}");
-    let mut error = match kind {
-        TRAP => DeviceError::plain(VerdictKind::CrashTrap, format!("trap at {place}")),
-        ASSERT => {
-            DeviceError::plain(VerdictKind::CrashAssert, format!("assertion `{text}` fails at {place}"))
-        }
-        ILLEGAL => DeviceError::plain(VerdictKind::CrashIllegalInstruction, format!("{text} at {place}")),
-        _ => DeviceError::plain(VerdictKind::CrashMisaligned, format!("{text} at {place}")),
+    let (kind, message) = match kind {
+        TRAP => (VerdictKind::CrashTrap, format!("trap at {place}")),
+        ASSERT => (VerdictKind::CrashAssert, format!("assertion `{text}` fails at {place}")),
+        ILLEGAL => (VerdictKind::CrashIllegalInstruction, format!("{text} at {place}")),
+        _ => (VerdictKind::CrashMisaligned, format!("{text} at {place}")),
     };
-    error.evidence.insert("line".to_string(), json!(line));
-    error.evidence.insert("thread".to_string(), json!(record.thread));
-    error.evidence.insert("block".to_string(), json!(record.block));
-    error
+    let error = DeviceError::plain(kind, message).with("line", line);
+    error.with("thread", record.thread).with("block", record.block)
+}
+
+/// What a block did, or left undone, that a GPU leaves undefined.
+pub fn illegal(message: String, line: i32, block: [u32; 3]) -> DeviceError {
+    DeviceError::plain(VerdictKind::CrashIllegalInstruction, message).with("line", line).with("block", block)
 }
 
 pub fn no_memory(what: &str, error: &io::Error) -> DeviceError {

@@ -26,11 +26,31 @@ impl CudaToken {
 pub struct SourceTokens<'a> {
     pub source: &'a str,
     pub tokens: Vec<CudaToken>,
+    /// Of each bracket the other one of its pair.
+    partners: Vec<Option<usize>>,
+    /// The `{` that is open at each token.
+    braces: Vec<Option<usize>>,
 }
 
 impl<'a> SourceTokens<'a> {
     pub fn of(source: &'a str) -> SourceTokens<'a> {
-        SourceTokens { source, tokens: tokenize(source) }
+        let tokens = tokenize(source);
+        let (mut partners, mut braces) = (vec![None; tokens.len()], Vec::with_capacity(tokens.len()));
+        // A pair for each kind, so that a bracket too many spoils its own kind only.
+        let (pairs, mut open) = (["()", "[]", "{}"], [const { Vec::<usize>::new() }; 3]);
+        for (at, token) in tokens.iter().enumerate() {
+            braces.push(open[2].last().copied());
+            let text = token.text(source);
+            let Some(kind) = pairs.iter().position(|pair| pair.contains(text) && text.len() == 1) else {
+                continue;
+            };
+            if pairs[kind].starts_with(text) {
+                open[kind].push(at);
+            } else if let Some(opening) = open[kind].pop() {
+                (partners[at], partners[opening]) = (Some(opening), Some(at));
+            }
+        }
+        SourceTokens { source, tokens, partners, braces }
     }
 
     /// Nothing behind the end.
@@ -38,29 +58,33 @@ impl<'a> SourceTokens<'a> {
         self.tokens.get(at).map_or("", |token| token.text(self.source))
     }
 
+    /// Nothing before the start.
+    pub fn before(&self, at: usize, distance: usize) -> &'a str {
+        at.checked_sub(distance).map_or("", |before| self.word(before))
+    }
+
     pub fn is(&self, at: usize, kind: CudaTokenKind) -> bool {
         self.tokens.get(at).is_some_and(|token| token.kind == kind)
     }
 
-    /// The `)` of the `(` at that number.
-    pub fn closing(&self, open: usize) -> Option<usize> {
-        if self.word(open) != "(" {
-            return None;
-        }
-        let mut depth = 0;
-        (open..self.tokens.len()).find(|&at| {
-            depth += i32::from(self.word(at) == "(") - i32::from(self.word(at) == ")");
-            depth == 0
-        })
+    /// The other one of a pair of brackets.
+    pub fn partner(&self, at: usize) -> Option<usize> {
+        self.partners.get(at).copied().flatten()
     }
 
-    /// The last bracket before that number that is open there.
-    pub fn enclosing(&self, at: usize, open: &str, close: &str) -> Option<usize> {
-        let mut depth = 0;
-        (0..at).rev().find(|&before| {
-            depth += i32::from(self.word(before) == close) - i32::from(self.word(before) == open);
-            depth < 0
-        })
+    /// The `)` of the `(` at that number.
+    pub fn closing(&self, open: usize) -> Option<usize> {
+        if self.word(open) == "(" { self.partner(open) } else { None }
+    }
+
+    /// The `{` before that number that is open there.
+    pub fn brace(&self, at: usize) -> Option<usize> {
+        self.braces.get(at).copied().flatten()
+    }
+
+    /// The first of these words at that number or behind it.
+    pub fn next_of(&self, at: usize, words: &[&str]) -> Option<usize> {
+        (at..self.tokens.len()).find(|&at| words.contains(&self.word(at)))
     }
 }
 

@@ -1,108 +1,89 @@
-//! A loaded module's own variables: what they hold, and what they held when the module was loaded.
+//! The variables of a shared object that is loaded here.
 
 use evo_protocol::device::DeviceError;
 
 use crate::device::VariableState;
-use crate::symbols;
-
-/// On the calling thread, which may not start others where variants run behind fences.
-fn hash(bytes: &[u8]) -> u64 {
-    let whole = blake3::hash(bytes);
-    u64::from_le_bytes(whole.as_bytes()[..8].try_into().expect("a hash has more than eight bytes"))
-}
+use crate::variables::{self, Variable, VariableMemory};
 
 #[derive(Debug)]
-struct HostVariable {
-    name: String,
-    symbol: String,
-    address: usize,
-    bytes: usize,
-    initial: Option<Box<[u8]>>,
+pub struct HostVariables(Vec<Variable>);
+
+/// Made where the module is loaded and none of its code is running.
+struct ModuleMemory;
+
+impl VariableMemory for ModuleMemory {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        // SAFETY: the range is part of a variable, which lies in a section that is loaded.
+        unsafe { (address as *const u8).copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        // SAFETY: as above.
+        unsafe { (address as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn clear(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        // SAFETY: as above.
+        unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
+        Ok(())
+    }
 }
 
-#[derive(Debug)]
-pub struct HostVariables(Vec<HostVariable>);
-
+/// Of all methods the caller promises that the module is loaded and none of its code is running.
 impl HostVariables {
     /// # Safety
-    /// The module made of `binary` is loaded at `base`, and none of its code is running.
-    pub unsafe fn of(binary: &[u8], base: usize) -> HostVariables {
-        let own = symbols::variables(binary).into_iter().map(|place| {
-            let (address, bytes) = (base + place.address as usize, place.bytes as usize);
-            // SAFETY: as the caller promises; the symbol lies in a section that is loaded.
-            let now = || unsafe { std::slice::from_raw_parts(address as *const u8, bytes) };
-            let initial = (!place.zero).then(|| now().into());
-            HostVariable { name: place.name, symbol: place.symbol, address, bytes, initial }
+    /// The module made of `binary` is loaded at `base`.
+    pub unsafe fn of(binary: &[u8], base: usize) -> Result<HostVariables, DeviceError> {
+        let places = variables::variables(binary).into_iter();
+        let loaded = places.map(|place| {
+            let address = base as u64 + place.address;
+            Variable::new(place, address, &ModuleMemory)
         });
-        HostVariables(own.collect())
+        Ok(HostVariables(loaded.collect::<Result<_, _>>()?))
     }
 
     /// # Safety
-    /// The module is loaded, and none of its code is running.
-    pub unsafe fn states(&self) -> Vec<VariableState> {
-        let state = |own: &HostVariable| {
-            // SAFETY: as the caller promises.
-            let now = unsafe { std::slice::from_raw_parts(own.address as *const u8, own.bytes) };
-            VariableState { name: own.name.clone(), hash: hash(now) }
+    /// As above.
+    pub unsafe fn states(&self) -> Result<Vec<VariableState>, DeviceError> {
+        let state = |variable: &Variable| {
+            let mut now = vec![0; variable.bytes as usize];
+            ModuleMemory.load(variable.address, &mut now)?;
+            // On the calling thread, which may not start others where variants run behind fences.
+            let hash =
+                blake3::hash(&now).as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            Ok(VariableState { name: variable.name.clone(), hash })
         };
         self.0.iter().map(state).collect()
     }
 
     /// # Safety
-    /// The module is loaded, and none of its code is running.
-    pub unsafe fn restore(&self) {
-        for own in &self.0 {
-            let target = own.address as *mut u8;
-            // SAFETY: as the caller promises; the copy is as long as the variable.
-            unsafe {
-                match &own.initial {
-                    Some(initial) => target.copy_from_nonoverlapping(initial.as_ptr(), own.bytes),
-                    None => target.write_bytes(0, own.bytes),
-                }
-            }
-        }
+    /// As above.
+    pub unsafe fn restore(&self) -> Result<(), DeviceError> {
+        self.0.iter().try_for_each(|variable| variable.reset(0, &ModuleMemory))
     }
 
-    fn named(&self, name: &str, bytes: usize) -> Result<&HostVariable, DeviceError> {
-        let found = symbols::meant(self.0.iter().map(|own| own.symbol.as_str()), name);
-        let known = || self.0.iter().map(|own| own.name.as_str()).collect();
-        let found = &self.0[found.ok_or_else(|| symbols::missing(name, known()))?];
-        symbols::check_size(name, found.bytes as u64, bytes as u64)?;
-        Ok(found)
+    fn named(&self, name: &str, bytes: usize) -> Result<&Variable, DeviceError> {
+        let symbols: Vec<&str> = self.0.iter().map(|variable| variable.symbol.as_str()).collect();
+        self.0[variables::meant(&symbols, name)?].holding(name, bytes as u64)
     }
 
-    /// What lies behind the bytes becomes what it was after loading.
-    ///
     /// # Safety
-    /// The module is loaded, and none of its code is running.
+    /// As above.
     pub unsafe fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DeviceError> {
-        let own = self.named(name, bytes.len())?;
-        let target = own.address as *mut u8;
-        // SAFETY: as the caller promises; both parts together are as long as the variable.
-        unsafe {
-            target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            let (behind, left) = (target.add(bytes.len()), own.bytes - bytes.len());
-            match &own.initial {
-                Some(initial) => behind.copy_from_nonoverlapping(initial[bytes.len()..].as_ptr(), left),
-                None => behind.write_bytes(0, left),
-            }
-        }
-        Ok(())
+        let variable = self.named(name, bytes.len())?;
+        ModuleMemory.store(variable.address, bytes)?;
+        variable.reset(bytes.len() as u64, &ModuleMemory)
     }
 
     /// Whether what lies behind the start of the variable is as it was after loading.
     ///
     /// # Safety
-    /// As `write`.
+    /// As above.
     pub unsafe fn read(&self, name: &str, into: &mut [u8]) -> Result<bool, DeviceError> {
-        let own = self.named(name, into.len())?;
-        // SAFETY: as the caller promises.
-        let now = unsafe { std::slice::from_raw_parts(own.address as *const u8, own.bytes) };
-        into.copy_from_slice(&now[..into.len()]);
-        let behind = &now[into.len()..];
-        Ok(match &own.initial {
-            Some(initial) => *behind == initial[into.len()..],
-            None => behind.iter().all(|byte| *byte == 0),
-        })
+        let variable = self.named(name, into.len())?;
+        ModuleMemory.load(variable.address, into)?;
+        variable.is_reset(into.len() as u64, &ModuleMemory)
     }
 }

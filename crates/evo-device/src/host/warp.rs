@@ -1,12 +1,18 @@
 //! The state of one warp and what its lanes compute together.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitPoint {
     /// `EVO_SYNC…` for barriers, `EVO_…` of warp operations otherwise.
     pub kind: i32,
     pub line: i32,
     /// Lanes that must take part; 0 for a block's barrier.
     pub mask: u32,
+}
+
+impl WaitPoint {
+    pub fn awaits_phase(&self) -> bool {
+        matches!(self.kind, operation::PHASE | operation::TRY_PHASE)
+    }
 }
 
 /// Kinds of barrier, as in `evo_base.h`.
@@ -84,7 +90,7 @@ pub mod operation {
     ];
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct WarpLane {
     pub fiber: u32,
     /// Distance, source lane or mask in the low half, width in the high half.
@@ -95,7 +101,7 @@ pub struct WarpLane {
 }
 
 /// 32 threads; bit sets are by lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Warp {
     pub existing: u32,
     /// Not begun.
@@ -107,45 +113,22 @@ pub struct Warp {
     /// Returned from the kernel.
     pub done: u32,
     pub at_barrier: u32,
-    pub in_operation: u32,
-    pub at_named: u32,
+    /// Wait for others at the place of their lane; those at a barrier of the block are not among them.
+    pub waiting: u32,
     /// Rounds in which lanes that ask which lanes are active waited for others that gave way.
     pub patience: u32,
-    pub at_phase: u32,
-    /// Stand for their warp, which waits for the others of its warpgroup.
-    pub at_group: u32,
     pub lanes: [WarpLane; 32],
     /// What the lanes handed over to an operation that gathers.
     pub gathered: [u64; 32],
 }
 
 impl Warp {
-    pub fn new() -> Warp {
-        let place = WaitPoint { kind: 0, line: 0, mask: 0 };
-        let lane = WarpLane { fiber: 0, parameter: 0, place, value: 0, result: 0 };
-        Warp {
-            existing: 0,
-            unstarted: 0,
-            ready: 0,
-            relaxed: 0,
-            done: 0,
-            at_barrier: 0,
-            in_operation: 0,
-            at_named: 0,
-            patience: 0,
-            at_phase: 0,
-            at_group: 0,
-            lanes: [lane; 32],
-            gathered: [0; 32],
-        }
-    }
-
     pub fn begin(&mut self, threads: u32) {
         // A shift by all 32 bits would overflow.
         let existing = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
         (self.existing, self.unstarted) = (existing, existing);
-        (self.ready, self.relaxed, self.done, self.at_barrier, self.in_operation) = (0, 0, 0, 0, 0);
-        (self.at_named, self.at_phase, self.at_group, self.patience) = (0, 0, 0, 0);
+        (self.ready, self.relaxed, self.done) = (0, 0, 0);
+        (self.at_barrier, self.waiting, self.patience) = (0, 0, 0);
     }
 
     /// Whether lanes that ask which lanes are active need not wait for others. Lanes that only gave way at an access
@@ -159,7 +142,7 @@ impl Warp {
     pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
         // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
-        others & !self.in_operation == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
+        others & !self.waiting == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
     }
 
     pub fn gather(&mut self, set: u32) {
@@ -251,54 +234,5 @@ fn shuffle_source(kind: i32, lane: u32, distance: u32, width: u32) -> u32 {
         operation::SHUFFLE_UP => lane.checked_sub(distance).filter(|&source| source >= first).unwrap_or(lane),
         operation::SHUFFLE_DOWN => Some(lane + distance).filter(|&source| source <= last).unwrap_or(lane),
         _ => Some(lane ^ distance).filter(|&source| source <= last).unwrap_or(lane),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(kind: i32, lane: u32, distance: u32, width: u32, expected: u32) {
-        assert_eq!(shuffle_source(kind, lane, distance, width), expected);
-    }
-
-    #[test]
-    fn shuffles_stay_inside_their_segment() {
-        check(operation::SHUFFLE_INDEX, 9, 3, 32, 3);
-        check(operation::SHUFFLE_INDEX, 9, 3, 8, 11);
-        check(operation::SHUFFLE_INDEX, 9, 11, 8, 11);
-        check(operation::SHUFFLE_UP, 9, 1, 8, 8);
-        check(operation::SHUFFLE_UP, 8, 1, 8, 8);
-        check(operation::SHUFFLE_DOWN, 14, 1, 8, 15);
-        check(operation::SHUFFLE_DOWN, 15, 1, 8, 15);
-        check(operation::SHUFFLE_XOR, 5, 16, 32, 21);
-        check(operation::SHUFFLE_XOR, 5, 16, 16, 5);
-        check(operation::SHUFFLE_XOR, 21, 16, 16, 5);
-    }
-
-    #[test]
-    fn operations_see_the_lanes_of_their_set_only() {
-        let mut warp = Warp::new();
-        for lane in 0..32 {
-            warp.lanes[lane].value = lane as u64 / 2;
-        }
-        warp.compute(operation::MATCH_ANY, 0b0111);
-        assert_eq!(warp.lanes[1].result, 0b0011);
-        assert_eq!(warp.lanes[2].result, 0b0100);
-        warp.compute(operation::REDUCE_ADD, 0b11_0000);
-        assert_eq!(warp.lanes[4].result, 4);
-        warp.compute(operation::BALLOT, 0b1111);
-        assert_eq!(warp.lanes[0].result, 0b1100);
-        warp.lanes[0].value = u64::from(-5i32 as u32);
-        warp.compute(operation::REDUCE_MIN_SIGNED, 0b11);
-        assert_eq!(warp.lanes[0].result as u32 as i32, -5);
-    }
-
-    #[test]
-    fn a_lane_outside_the_set_reads_as_all_ones() {
-        let mut warp = Warp::new();
-        warp.lanes[0].parameter = 1 | 32 << 16;
-        warp.compute(operation::SHUFFLE_DOWN, 1);
-        assert_eq!(warp.lanes[0].result, u64::MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! The zones round static shared variables: where they lie, and what a block changed there.
 //!
-//! Each variable of `static_shared.rs` has a symbol in the thread-local segment and a function that describes it. Both
+//! Each variable of `rewrite.rs` has a symbol in the thread-local segment and a function that describes it. Both
 //! belong to the same function of the source, so their mangled names begin alike.
 
 use std::ffi::{CStr, c_char};
@@ -8,7 +8,6 @@ use std::ffi::{CStr, c_char};
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use object::{Object, ObjectSymbol, SymbolKind};
-use serde_json::json;
 
 use super::pattern;
 
@@ -114,13 +113,9 @@ pub fn damage(name: &str, offset: i64, bytes: usize, count: u64, block: [u32; 3]
         behind => format!("{behind} bytes behind the end of"),
     };
     let message = format!("block {x},{y},{z} writes {place} `{name}` in shared memory ({bytes} bytes long)");
-    let mut error = DeviceError::plain(VerdictKind::OobWrite, message).with_cause("shared");
-    error.evidence.insert("buffer".to_string(), json!(name));
-    error.evidence.insert("offset_bytes".to_string(), json!(offset));
-    error.evidence.insert("size_bytes".to_string(), json!(bytes));
-    error.evidence.insert("bytes_changed".to_string(), json!(count));
-    error.evidence.insert("block".to_string(), json!(block));
-    error
+    let error = DeviceError::plain(VerdictKind::OobWrite, message).with_cause("shared").with("buffer", name);
+    let error = error.with("offset_bytes", offset).with("size_bytes", bytes);
+    error.with("bytes_changed", count).with("block", block)
 }
 
 #[cfg(test)]

@@ -12,8 +12,7 @@ use evo_protocol::plan::ProblemPlan;
 use super::metrics::{self, WantedMetric};
 use super::outcome;
 use super::raw_page::RawPage;
-use crate::tool::{FoundTool, ToolArguments, ToolFailure, ToolState, run_tool};
-use crate::watch::watch;
+use crate::tool::{FoundTool, ToolArguments, ToolFailure, ToolState, run_tool, run_under};
 use evo_compile::image::plain_name;
 use evo_protocol::entry_name::base;
 use evo_supervise::child::DeathHow;
@@ -38,7 +37,6 @@ pub struct Collection<'a> {
     pub job: &'a Job,
     pub plan: &'a ProblemPlan,
     pub wanted: &'a [WantedMetric],
-    /// An empty folder for the report and the profiler's messages.
     pub folder: &'a Path,
     pub limit: Duration,
 }
@@ -83,7 +81,7 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
             unguarded: false,
             limit: left(),
         };
-        let run = watch(collection.tool, &arguments, collection.options, &under)?;
+        let run = run_under(collection.tool, &arguments, collection.options, &under)?;
         let log = messages(&log_file, &run);
         let refused: Vec<String> = outcome::unknown_counters(&log, &counters).into_iter().cloned().collect();
         if !refused.is_empty() && refused.len() < counters.len() {
@@ -94,7 +92,7 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
         whole(collection, &run, &log, &report)?;
         let page = read_back(collection, &report, left())?;
         let (launches, missing) = values(collection, &page, &unknown)?;
-        return Ok(Collected { launches, missing, left_out: arguments.left_out().to_vec(), report });
+        return Ok(Collected { launches, missing, left_out: arguments.left_out, report });
     }
     let text = format!("`ncu` does not know `{}`, and more", unknown.join("`, `"));
     Err(ToolFailure::new(ToolState::Incompatible, text))
@@ -186,14 +184,16 @@ fn read_back(collection: &Collection<'_>, report: &Path, limit: Duration) -> Res
         .preferred("--print-kernel-base", ["function"]);
     let run = run_tool(collection.tool, &arguments, collection.folder, limit)?;
     // Messages come before the table on stdout, or on stderr.
-    let said = format!("{}\n{}", run.stdout, run.stderr);
-    if run.code != Some(0) {
+    let (table, messages) = (run.stdout.text(), run.stderr.text());
+    let said = format!("{table}\n{messages}");
+    if !run.succeeded() {
         let failure = outcome::named_failure(&said);
-        let code = run.code.map_or("a signal".to_string(), |code| format!("exit code {code}"));
+        let code = run.status.and_then(|status| status.code());
+        let code = code.map_or("a signal".to_string(), |code| format!("exit code {code}"));
         let text = format!("`ncu --import` ended with {code}{}", outcome::last_message(&said));
         return Err(failure.unwrap_or_else(|| broken(text)));
     }
-    RawPage::read(&run.stdout).map_err(|error| {
+    RawPage::read(&table).map_err(|error| {
         let text = format!("the report of `ncu` cannot be read: {error}{}", outcome::last_message(&said));
         broken(text)
     })

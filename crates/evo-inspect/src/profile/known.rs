@@ -26,7 +26,6 @@ pub struct KnownSources<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownFacts {
-    /// Position of the main launch in the plan.
     pub launch: usize,
     pub ctas: u64,
     /// Blocks over those that are resident on the whole device at once.
@@ -78,7 +77,11 @@ impl KnownFacts {
             waves: residency.blocks.clone().and_then(|blocks| waves(ctas, blocks, &sm_count)),
             occupancy_limit_percent: residency.percent,
             limited_by: residency.limited_by,
-            registers: registers(device, attributes, compiled),
+            registers: match device.kind {
+                DeviceKind::Cuda => registers(attributes, compiled)
+                    .ok_or_else(|| "neither the driver nor the compiler says".to_string()),
+                _ => Err("the host device does not report them".to_string()),
+            },
             spill_bytes: compiled
                 .and_then(|own| own.spill_store_bytes.zip(own.spill_load_bytes))
                 .map(|(stored, loaded)| stored.saturating_add(loaded))
@@ -112,8 +115,8 @@ struct Residency {
 
 impl Residency {
     fn unknown(why: &str) -> Residency {
-        let why = || why.to_string();
-        Residency { blocks: Err(why()), percent: Err(why()), limited_by: Err(why()) }
+        let why = why.to_string();
+        Residency { blocks: Err(why.clone()), percent: Err(why.clone()), limited_by: Err(why) }
     }
 
     /// The driver counts the blocks; evo's own arithmetic says what limits them, if both agree.
@@ -133,27 +136,29 @@ impl Residency {
             let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
             return Residency { blocks: counted.ok_or_else(|| why.clone()), ..Residency::unknown(&why) };
         };
-        let registers = attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers));
-        let fixed = attributes
-            .map(|own| own.shared_static_bytes)
-            .or(compiled.and_then(|own| own.shared_static_bytes));
-        let computed = registers.zip(fixed).map(|(registers, fixed)| {
+        let fixed = attributes.map(|own| own.shared_static_bytes);
+        let fixed = fixed.or(compiled.and_then(|own| own.shared_static_bytes));
+        let computed = registers(attributes, compiled).zip(fixed).map(|(registers_per_thread, fixed)| {
             let shared_bytes = fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0));
-            own.limit(BlockNeeds { threads, registers_per_thread: u64::from(registers), shared_bytes })
+            own.limit(BlockNeeds { threads, registers_per_thread, shared_bytes })
         });
-        let silent = "neither the driver nor the compiler says what the kernel needs";
-        let blocks = counted.or(computed.map(|(_, blocks)| blocks)).ok_or_else(|| silent.to_string());
-        let limited_by = match (computed, &blocks) {
-            (Some((limit, own)), Ok(blocks)) if own == *blocks => Ok(limit),
-            (Some((_, own)), Ok(blocks)) => {
+        let Some(blocks) = counted.or(computed.map(|(_, blocks)| blocks)) else {
+            return Residency::unknown("neither the driver nor the compiler says what the kernel needs");
+        };
+        let limited_by = match computed {
+            Some((limit, own)) if own == blocks => Ok(limit),
+            Some((_, own)) => {
                 Err(format!("the driver counts {blocks} resident blocks, and evo's own arithmetic {own}"))
             }
-            _ => Err(silent.to_string()),
+            None => Err("neither the driver nor the compiler says what the kernel needs".to_string()),
         };
-        let warps = threads.div_ceil(WARP);
-        let percent = blocks.clone().map(|blocks| 100.0 * (blocks * warps) as f64 / own.warps as f64);
-        Residency { blocks, percent, limited_by }
+        let percent = 100.0 * (blocks * threads.div_ceil(WARP)) as f64 / own.warps as f64;
+        Residency { blocks: Ok(blocks), percent: Ok(percent), limited_by }
     }
+}
+
+fn registers(attributes: Option<&EntryAttributes>, compiled: Option<&EntryResources>) -> Option<u64> {
+    attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers)).map(u64::from)
 }
 
 fn waves(ctas: u64, resident: u64, sm_count: &Known<u64>) -> Known<f64> {
@@ -162,18 +167,6 @@ fn waves(ctas: u64, resident: u64, sm_count: &Known<u64>) -> Known<f64> {
         (0, _) => Err("not one block is resident".to_string()),
         (resident, Ok(sm_count)) => Ok(ctas as f64 / (resident * sm_count) as f64),
     }
-}
-
-fn registers(
-    device: &DeviceInfo,
-    attributes: Option<&EntryAttributes>,
-    compiled: Option<&EntryResources>,
-) -> Known<u64> {
-    if device.kind != DeviceKind::Cuda {
-        return Err("the host device does not report them".to_string());
-    }
-    let told = attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers));
-    told.map(u64::from).ok_or_else(|| "neither the driver nor the compiler says".to_string())
 }
 
 fn time_of(sources: &KnownSources<'_>) -> Known<f64> {

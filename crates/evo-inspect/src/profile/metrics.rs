@@ -11,7 +11,6 @@ use evo_space::diagnostic::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricSet {
-    /// Those that name the bottleneck.
     Light,
     Wide,
     /// Only where it is asked for by its name.
@@ -47,7 +46,6 @@ pub struct CounterMetric {
     pub set: MetricSet,
     pub unit: MetricUnit,
     pub target: Option<MetricTarget>,
-    /// What it says.
     pub meaning: &'static str,
     pub next: &'static str,
 }
@@ -128,13 +126,11 @@ pub const METRICS: &[CounterMetric] = metrics! {
         "whole sectors: neighboring threads store to neighboring addresses";
 };
 
-/// One value that is asked for: a field and the counters whose sum it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedMetric {
     pub field: String,
     pub counters: Vec<String>,
     pub unit: MetricUnit,
-    /// Why it cannot be asked for on this device, if that is so.
     pub unanswerable: Option<String>,
 }
 

@@ -14,7 +14,6 @@ const SHARE: f64 = 1e-5;
 pub struct MetricMovement {
     pub before: f64,
     pub after: f64,
-    /// Whether it went in the direction that was asked about, beyond chance.
     pub has_moved: bool,
 }
 

@@ -44,7 +44,6 @@ impl SanitizerFiles {
 pub struct SanitizerCommand {
     /// They end before the program that the tool starts.
     pub arguments: ToolArguments,
-    /// Why something is not as usual; empty where all is.
     pub notes: Vec<String>,
 }
 
@@ -124,69 +123,40 @@ mod tests {
     use super::*;
     use crate::tool::{ToolKind, ToolVersion};
 
-    const OPTIONS: &[&str] = &[
-        "--tool",
-        "--log-file",
-        "--xml",
-        "--save",
-        "--error-exitcode",
-        "--target-processes",
-        "--launch-timeout",
-        "--show-backtrace",
-        "--print-limit",
-        "--padding",
-        "--kernel-name-exclude",
-    ];
+    const OPTIONS: &str = "--tool --log-file --xml --save --error-exitcode --target-processes --launch-timeout \
+        --show-backtrace --print-limit --padding --kernel-name-exclude";
 
-    /// The first of the checks that are made at once, with options beside the usual ones.
-    fn line(check: SanitizerCheck, more: &[&str]) -> (String, SanitizerCommand) {
-        line_at(0, check, &[OPTIONS, more].concat(), "scale")
-    }
-
-    fn line_at(
-        place: usize,
-        check: SanitizerCheck,
-        known: &[&str],
-        entry: &str,
-    ) -> (String, SanitizerCommand) {
-        let options: BTreeSet<String> = known.iter().map(|option| option.to_string()).collect();
-        let tool = FoundTool {
-            kind: ToolKind::ComputeSanitizer,
-            path: "/t".into(),
-            version: ToolVersion::of(&[2025, 3]),
-            options,
-        };
+    fn made(check: SanitizerCheck, place: usize, known: &str, entry: &str) -> (String, SanitizerCommand) {
+        let options: BTreeSet<String> = known.split_whitespace().map(String::from).collect();
+        let (kind, version) = (ToolKind::ComputeSanitizer, ToolVersion::of(&[2025, 3]));
+        let tool = FoundTool { kind, path: "/t".into(), version, options };
         let files = SanitizerFiles::within(Path::new("/f%p"));
         let (entries, limit) = ([entry.to_string()], Duration::from_secs(30));
         let made = sanitizer_command(&tool, (check, place), &entries, &files, limit);
-        let words = made.arguments.words().iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
+        let words: Vec<_> = made.arguments.words.iter().map(|word| word.to_string_lossy()).collect();
         (words.join(" "), made)
     }
 
     #[test]
     fn the_line_is_the_documented_one() {
-        let (words, made) = line(SanitizerCheck::Memcheck, &[]);
+        let (words, made) = made(SanitizerCheck::Memcheck, 0, OPTIONS, "scale");
         assert_eq!(
             words,
             "--tool memcheck --log-file /f%%p/sanitizer.log --xml --save /f%%p/sanitizer.xml --error-exitcode 86 \
              --target-processes application-only --launch-timeout 30 --show-backtrace device --print-limit 100 \
              --padding 4096 --kernel-name-exclude kns=evo_"
         );
-        assert_eq!(
-            made.arguments.left_out(),
-            ["--report-api-errors", "--check-warpgroup-mma", "--check-bulk-copy"]
-        );
-        assert!(made.arguments.lacking().is_empty() && made.notes.is_empty());
+        let left_out = ["--report-api-errors", "--check-warpgroup-mma", "--check-bulk-copy"];
+        assert_eq!(made.arguments.left_out, left_out);
+        assert!(made.arguments.lacking.is_empty() && made.notes.is_empty());
     }
 
     #[test]
     fn checks_that_are_made_at_once_listen_on_ports_of_their_own() {
         let ports = [0, 1, 3].map(|place| {
-            let (words, made) =
-                line_at(place, SanitizerCheck::Memcheck, &[OPTIONS, &["--port"]].concat(), "scale");
-            assert!(!made.arguments.left_out().iter().any(|option| option == "--port"));
-            let mut words = words.split(' ');
-            words.find(|word| *word == "--port").and_then(|_| words.next()).map(String::from)
+            let (words, made) = made(SanitizerCheck::Memcheck, place, &format!("{OPTIONS} --port"), "scale");
+            assert!(!made.arguments.left_out.iter().any(|option| option == "--port"));
+            words.split_once("--port ").and_then(|(_, rest)| rest.split(' ').next()).map(String::from)
         });
         assert_eq!(ports, [None, Some("49216".to_string()), Some("49344".to_string())]);
     }
@@ -194,28 +164,34 @@ mod tests {
     #[test]
     fn what_an_answer_needs_is_demanded() {
         for option in ["--xml", "--save", "--log-file", "--error-exitcode", "--tool"] {
-            let known: Vec<&str> = OPTIONS.iter().copied().filter(|own| *own != option).collect();
-            let (_, made) = line_at(0, SanitizerCheck::Synccheck, &known, "scale");
-            assert_eq!(made.arguments.lacking(), [option]);
+            let known: Vec<&str> = OPTIONS.split(' ').filter(|own| *own != option).collect();
+            let (_, made) = made(SanitizerCheck::Synccheck, 0, &known.join(" "), "scale");
+            assert_eq!(made.arguments.lacking, [option]);
         }
     }
 
     #[test]
-    fn no_kernel_of_the_candidate_is_filtered_out() {
-        let (words, made) = line_at(0, SanitizerCheck::Synccheck, OPTIONS, "my_evo_kernel");
-        assert!(!words.contains("--kernel-name-exclude") && made.notes[0].contains("my_evo_kernel"));
-    }
-
-    #[test]
-    fn initcheck_sees_what_evo_writes() {
-        let (words, made) = line(SanitizerCheck::Initcheck, &[]);
-        assert!(!words.contains("--kernel-name-exclude") && made.notes.len() == 1, "{words}");
-        let newer = ["--initcheck-track-filtered-global-memory", "--initcheck-address-space"];
-        let (words, _) = line(SanitizerCheck::Initcheck, &newer);
-        assert!(words.ends_with(
-            "--initcheck-address-space all --initcheck-track-filtered-global-memory yes --kernel-name-exclude kns=evo_"
-        ));
-        let (words, _) = line(SanitizerCheck::Racecheck, &["--racecheck-deadlock-timeout"]);
-        assert!(words.contains("--racecheck-deadlock-timeout 15000 "), "{words}");
+    fn initcheck_sees_what_evo_writes_and_no_kernel_of_the_candidate_is_filtered_out() {
+        use SanitizerCheck::{Initcheck, Racecheck, Synccheck};
+        let track = "--initcheck-track-filtered-global-memory";
+        let newer = format!("{OPTIONS} {track} --initcheck-address-space");
+        let seen = format!("--initcheck-address-space all {track} yes --kernel-name-exclude kns=evo_");
+        for (check, known, entry, expected, note) in [
+            (Synccheck, OPTIONS, "my_evo_kernel", None, "my_evo_kernel"),
+            (Initcheck, OPTIONS, "scale", None, "would not see"),
+            (Initcheck, &newer, "scale", Some(&*seen), ""),
+            (
+                Racecheck,
+                "--racecheck-deadlock-timeout",
+                "scale",
+                Some("--racecheck-deadlock-timeout 15000"),
+                "",
+            ),
+        ] {
+            let (words, made) = made(check, 0, known, entry);
+            assert!(expected.is_none_or(|expected| words.ends_with(expected)), "{words}");
+            assert!(expected.is_some() || !words.contains("--kernel-name-exclude"), "{words}");
+            assert!(made.notes.concat().contains(note) && made.notes.is_empty() == note.is_empty());
+        }
     }
 }

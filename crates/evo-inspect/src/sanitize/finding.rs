@@ -68,7 +68,7 @@ impl SanitizerFinding {
         let place = place.or_else(|| place_in(&what));
         SanitizerFinding {
             tool: check.as_str().to_string(),
-            kind: record.kind().map(str::to_string),
+            kind: record.text("kind").map(str::to_string),
             level: if record.is_warning() { SanitizerFinding::WARNING } else { "error" }.to_string(),
             access: access(record, &sides, &what),
             size_bytes: record.text("what.size").and_then(number).or_else(|| size_in(&what)),

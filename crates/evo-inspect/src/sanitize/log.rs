@@ -2,23 +2,17 @@
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SanitizerLog {
-    /// Errors, as `ERROR SUMMARY` counts them; absent without such a line.
     pub errors: Option<u64>,
     /// Errors and warnings, as `RACECHECK SUMMARY` counts them; absent without such a line.
     pub hazards: Option<(u64, u64)>,
-    /// The tool saw nothing of the program that it started.
     pub not_attached: Option<String>,
-    /// Something kept the tool from looking at everything.
     pub trouble: Option<String>,
-    /// The program ended in another way than it should.
     pub target: Option<String>,
 }
 
-/// The tool was not in the program when that ended.
 const NOT_ATTACHED: [&str; 2] =
     ["Target application terminated before first instrumented API call", "No attachable process found"];
 
-/// Lines with which the tool says that it may have missed something.
 const TROUBLES: [&str; 4] = [
     "Internal Sanitizer Error",
     "Results might be incorrect",

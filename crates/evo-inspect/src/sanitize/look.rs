@@ -49,7 +49,6 @@ pub struct StandIn {
 
 #[derive(Clone, Debug, Default)]
 pub struct SanitizerLook {
-    /// The tool's version; absent where there is no tool.
     pub version: Option<String>,
     pub shapes: Vec<String>,
     pub outcomes: Vec<SanitizerOutcome>,
@@ -61,7 +60,6 @@ pub struct SanitizerLook {
     pub elapsed: Duration,
 }
 
-/// Why there is no tool where kernels run on the processor.
 pub fn not_on_host() -> ToolFailure {
     ToolFailure::new(
         ToolState::Incompatible,

@@ -13,13 +13,12 @@ use serde_json::json;
 use super::arguments::FOUND;
 use super::finding::{RaceOver, SanitizerFinding, race_over};
 use super::log::SanitizerLog;
-use super::records::{RecordList, RecordsError};
+use super::records::RecordList;
 use crate::tool::{ToolFailure, ToolState, quoted_end};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::child::DeathHow;
 use evo_supervise::lane::LaneError;
 
-/// Why races over flags are left open.
 const LATE: &str = "no time was left for the host device, which knows flags";
 
 #[derive(Clone, Debug)]
@@ -38,7 +37,6 @@ pub struct SanitizerOutcome {
     /// atomic or ordered), which racecheck does not know.
     pub has_flags: bool,
     pub launches: u64,
-    /// Options that this version lacks, and whatever else is not as usual.
     pub notes: Vec<String>,
     pub elapsed: Duration,
 }
@@ -93,10 +91,8 @@ pub struct SanitizerEvidence<'a> {
     /// How the tool ended by itself; absent if it was killed at its deadline.
     pub status: Option<ExitStatus>,
     pub log: Result<SanitizerLog, String>,
-    pub records: Result<RecordList, RecordsError>,
-    /// The worker's own answer: kernels launched on each problem.
+    pub records: Result<RecordList, String>,
     pub launched: &'a Result<Vec<u64>, LaneError>,
-    /// What that must be.
     pub expected: &'a [u64],
     pub buffers: &'a [BufferSpan],
     /// Lines, as `k.cu:6`, whose accesses to shared memory are all volatile, atomic or ordered.
@@ -108,16 +104,13 @@ impl SanitizerEvidence<'_> {
     pub fn outcome(&self) -> SanitizerOutcome {
         let none = RecordList::default();
         let list = self.records.as_ref().unwrap_or(&none);
-        let mut findings: Vec<SanitizerFinding> = list
-            .records
-            .iter()
-            // Calls of the driver that fail after a fault are not faults of the kernel.
-            .filter(|record| !record.is_foreign() || record.is_warning())
-            .map(|record| SanitizerFinding::of(self.check, record, self.entries, self.buffers))
-            .collect();
+        // Calls of the driver that fail after a fault are not faults of the kernel.
+        let own = list.records.iter().filter(|record| !record.is_foreign() || record.is_warning());
+        let finding = |record| SanitizerFinding::of(self.check, record, self.entries, self.buffers);
+        let mut findings: Vec<SanitizerFinding> = own.clone().map(finding).collect();
         // Records alone might be left from another run, or cut off: the summary counts errors too.
         let found = list.errors() > 0 && self.summary().is_some_and(|(errors, _)| errors > 0);
-        let errors = list.records.iter().filter(|record| !record.is_foreign() && !record.is_warning());
+        let errors = own.filter(|record| !record.is_warning());
         let races: Vec<RaceOver> = errors.filter_map(|record| race_over(record, self.strong_lines)).collect();
         // Records that are counted and not written out may be of another kind.
         let all_races = self.check == SanitizerCheck::Racecheck && races.len() as u64 == list.errors();
@@ -125,12 +118,14 @@ impl SanitizerEvidence<'_> {
         if let Some(error) = blamed {
             findings.push(SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
         }
-        let obstacle =
-            || self.tool_obstacle().or_else(|| self.disagreement()).or_else(|| self.worker_obstacle());
-        let (state, failure) = match found || blamed.is_some() {
-            true => (GateState::Fail, None),
-            false => obstacle().map_or((GateState::Pass, None), |failure| (GateState::NotRun, Some(failure))),
+        let failed = found || blamed.is_some();
+        let failure = if failed { None } else { self.obstacle() };
+        let state = match &failure {
+            _ if failed => GateState::Fail,
+            Some(_) => GateState::NotRun,
+            None => GateState::Pass,
         };
+        let foreign = format!("{} records about calls of the driver are left out", list.foreign);
         SanitizerOutcome {
             check: self.check,
             state,
@@ -140,10 +135,7 @@ impl SanitizerEvidence<'_> {
             warnings: list.warnings,
             has_flags: all_races && blamed.is_none() && races.contains(&RaceOver::Flag),
             launches: self.launches(),
-            notes: match list.foreign {
-                0 => Vec::new(),
-                count => vec![format!("{count} records about calls of the driver are left out")],
-            },
+            notes: if list.foreign > 0 { vec![foreign] } else { Vec::new() },
             elapsed: Duration::ZERO,
         }
     }
@@ -159,113 +151,98 @@ impl SanitizerEvidence<'_> {
         }
     }
 
-    fn tool_obstacle(&self) -> Option<ToolFailure> {
+    /// Why finding nothing says nothing: the tool did not do its work, or contradicts itself, or had not every
+    /// launch to look at.
+    fn obstacle(&self) -> Option<ToolFailure> {
+        let failed = |state, text: String| {
+            ToolFailure::new(state, format!("`compute-sanitizer --tool {}` {text}", self.check.as_str()))
+        };
+        let broken = |text: String| Some(failed(ToolState::Broken, text));
+        let tail = quoted_end(self.printed);
+        let why = match self.launched {
+            Ok(_) => tail.clone(),
+            Err(error) => format!(": {error}{tail}"),
+        };
         let Some(status) = self.status else {
-            let failure =
-                self.failed(ToolState::TimedOut, format!("was ended at its deadline{}", self.why()));
+            let failure = failed(ToolState::TimedOut, format!("was ended at its deadline{why}"));
             return Some(failure.with_hint("raise `--limit tool`, or choose one check with `--tool`"));
         };
         if let Some(state) = state_of(self.printed, self.log.as_ref().ok()) {
-            return Some(self.failed(state, format!("cannot work here{}", self.tail())));
+            return Some(failed(state, format!("cannot work here{tail}")));
         }
         let log = match &self.log {
             Ok(log) => log,
-            Err(why) => return Some(self.broken(format!("left no log: {why}{}", self.tail()))),
+            Err(missing) => return broken(format!("left no log: {missing}{tail}")),
         };
         if let Some(text) = &log.not_attached {
-            return Some(self.broken(format!("saw nothing of the worker: `{text}`{}", self.why())));
+            return broken(format!("saw nothing of the worker: `{text}`{why}"));
         }
         if let Some(text) = &log.trouble {
             let is_unfit =
                 ["not supported", "nsupported", "insufficient"].iter().any(|word| text.contains(word));
             let state = if is_unfit { ToolState::Incompatible } else { ToolState::Broken };
-            return Some(self.failed(state, format!("may have missed something: `{text}`")));
+            return Some(failed(state, format!("may have missed something: `{text}`")));
         }
-        if self.summary().is_none() {
-            return Some(self.broken(format!("wrote no summary{}", self.why())));
-        }
-        if let Err(error) = &self.records {
-            return Some(self.broken(format!("left nothing to read: {error}")));
-        }
-        let usual = [Some(0), Some(FOUND)].contains(&status.code());
+        let Some((errors, warnings)) = self.summary() else {
+            return broken(format!("wrote no summary{why}"));
+        };
+        let list = match &self.records {
+            Ok(list) => list,
+            Err(error) => return broken(format!("left nothing to read: {error}")),
+        };
         // A worker that failed has a code of its own, which the tool passes on.
-        (!usual && self.launched.is_ok()).then(|| self.broken(format!("ended with {status}{}", self.tail())))
-    }
-
-    /// Parts of the tool's answer contradict each other.
-    fn disagreement(&self) -> Option<ToolFailure> {
-        let ((errors, warnings), Ok(list)) = (self.summary()?, &self.records) else { return None };
+        if ![Some(0), Some(FOUND)].contains(&status.code()) && self.launched.is_ok() {
+            return broken(format!("ended with {status}{tail}"));
+        }
         if list.foreign > 0 {
             let text =
                 "recorded errors of its own or of calls of the driver, which say nothing about the kernel";
-            return Some(self.broken(text.to_string()));
+            return broken(text.to_string());
         }
-        let may_warn = self.check == SanitizerCheck::Racecheck;
-        let said = self.status.and_then(|status| status.code()) == Some(FOUND);
-        let recorded = (list.errors(), list.warnings);
-        let agrees = match recorded {
-            (0, 0) => errors == 0 && warnings == 0 && !said,
-            (0, _) => may_warn && errors == 0 && warnings > 0,
+        let (recorded, warned) = (list.errors(), list.warnings);
+        let agrees = match (recorded, warned) {
+            (0, 0) => errors == 0 && warnings == 0 && status.code() != Some(FOUND),
+            (0, _) => self.check == SanitizerCheck::Racecheck && errors == 0 && warnings > 0,
             _ => false,
         };
-        let text = format!(
-            "contradicts itself: {} errors and {} warnings recorded, {errors} and {warnings} in its summary, exit code {}",
-            recorded.0,
-            recorded.1,
-            self.status.and_then(|status| status.code()).unwrap_or(-1),
-        );
-        (!agrees).then(|| self.broken(text))
-    }
-
-    fn worker_obstacle(&self) -> Option<ToolFailure> {
-        let (launched, expected) = (self.launches(), self.expected.iter().sum::<u64>());
-        let why = match self.launched {
-            Err(_) => format!("found nothing, but not every launch was made{}", self.why()),
-            Ok(counts) if counts != self.expected => format!("looked at {launched} launches of {expected}"),
-            Ok(_) if launched == 0 => "had nothing to look at: no shape launches a kernel".to_string(),
-            Ok(_) => return None,
-        };
-        Some(self.broken(why))
+        if !agrees {
+            return broken(format!(
+                "contradicts itself: {recorded} errors and {warned} warnings recorded, {errors} and {warnings} in its \
+                 summary, exit code {}",
+                status.code().unwrap_or(-1),
+            ));
+        }
+        match self.launched {
+            Err(_) => broken(format!("found nothing, but not every launch was made{why}")),
+            Ok(counts) if counts != self.expected => {
+                let expected = self.expected.iter().sum::<u64>();
+                broken(format!("looked at {} launches of {expected}", self.launches()))
+            }
+            Ok(_) if self.launches() == 0 => {
+                broken("had nothing to look at: no shape launches a kernel".to_string())
+            }
+            Ok(_) => None,
+        }
     }
 
     fn launches(&self) -> u64 {
         self.launched.as_ref().map_or(0, |counts| counts.iter().sum())
     }
-
-    fn failed(&self, state: ToolState, text: String) -> ToolFailure {
-        ToolFailure::new(state, format!("`compute-sanitizer --tool {}` {text}", self.check.as_str()))
-    }
-
-    fn broken(&self, text: String) -> ToolFailure {
-        self.failed(ToolState::Broken, text)
-    }
-
-    fn why(&self) -> String {
-        match self.launched {
-            Ok(_) => self.tail(),
-            Err(error) => format!(": {error}{}", self.tail()),
-        }
-    }
-
-    fn tail(&self) -> String {
-        quoted_end(self.printed)
-    }
 }
 
 /// States that the tool's own words mean, where it did not come so far as to write a summary.
 fn state_of(printed: &str, log: Option<&SanitizerLog>) -> Option<ToolState> {
-    if log.is_some_and(|log| log.errors.is_some() || log.hazards.is_some()) {
-        return None;
-    }
-    let says = |words: &[&str]| words.iter().any(|word| printed.contains(word));
-    if says(&["Address already in use", "No available port", "already being debugged"]) {
-        return Some(ToolState::Busy);
-    }
-    if says(&["Operation not permitted", "ermission denied"]) {
-        return Some(ToolState::Refused);
-    }
-    let unfit = ["unrecognised option", "is not supported", "Unsupported", "driver version is insufficient"];
-    says(&unfit).then_some(ToolState::Incompatible)
+    const WORDS: [(ToolState, &[&str]); 3] = [
+        (ToolState::Busy, &["Address already in use", "No available port", "already being debugged"]),
+        (ToolState::Refused, &["Operation not permitted", "ermission denied"]),
+        (
+            ToolState::Incompatible,
+            &["unrecognised option", "is not supported", "Unsupported", "driver version is insufficient"],
+        ),
+    ];
+    let is_done = log.is_some_and(|log| log.errors.is_some() || log.hazards.is_some());
+    let says = |words: &[&str]| !is_done && words.iter().any(|word| printed.contains(word));
+    WORDS.iter().find(|(_, words)| says(words)).map(|(state, _)| *state)
 }
 
 /// A launch that the device refuses says nothing against the kernel: the tool changes the code, which then needs more
@@ -289,7 +266,7 @@ pub(super) const SHOWN: usize = 5;
 /// Where the worker alone blames the kernel, the verdict is the worker's.
 pub fn sanitizer_verdict(outcomes: &[SanitizerOutcome]) -> Option<Verdict> {
     let failed = outcomes.iter().find(|outcome| outcome.state == GateState::Fail)?;
-    let errors: Vec<&SanitizerFinding> = failed.findings.iter().filter(|one| one.is_error()).collect();
+    let errors: Vec<&SanitizerFinding> = failed.findings.iter().filter(|own| own.is_error()).collect();
     let first = errors.first()?;
     if first.tool == SanitizerFinding::OF_EVO {
         return Some(worker_verdict(first));
@@ -297,24 +274,18 @@ pub fn sanitizer_verdict(outcomes: &[SanitizerOutcome]) -> Option<Verdict> {
     let check = failed.check.as_str();
     let more = failed.errors.saturating_sub(1);
     let more = if more > 0 { format!(", and {more} more findings") } else { String::new() };
-    let message = format!("{check}: {}{more}", first.what);
-    let shown: Vec<&&SanitizerFinding> = errors.iter().take(SHOWN).collect();
-    let verdict = match out_of_bounds(first) {
-        Some((kind, None)) => Verdict::new(kind, message),
-        Some((kind, Some(space))) => Verdict::new(kind, message).with_cause(space),
-        None => Verdict::new(VerdictKind::Sanitizer, message).with_cause(check),
+    // An access outside of a buffer has one name whoever sees it, with the memory that it was meant for.
+    let (kind, cause) = match first.access.as_deref().filter(|_| first.what.contains("out of bounds")) {
+        None => (VerdictKind::Sanitizer, Some(check)),
+        Some(access) => {
+            let is_of = |space: &&str| first.what.contains(&format!("__{space}__"));
+            let kind = if access == "read" { VerdictKind::OobRead } else { VerdictKind::OobWrite };
+            (kind, ["shared", "local"].into_iter().find(is_of))
+        }
     };
-    Some(verdict.with("findings", json!(shown)))
-}
-
-/// The name that an access outside of a buffer has whoever sees it, and the memory that it was meant for.
-fn out_of_bounds(finding: &SanitizerFinding) -> Option<(VerdictKind, Option<&'static str>)> {
-    let kind = match finding.access.as_deref()? {
-        _ if !finding.what.contains("out of bounds") => return None,
-        "read" => VerdictKind::OobRead,
-        _ => VerdictKind::OobWrite,
-    };
-    Some((kind, ["shared", "local"].into_iter().find(|space| finding.what.contains(&format!("__{space}__")))))
+    let verdict = Verdict::new(kind, format!("{check}: {}{more}", first.what));
+    let cause = cause.map(String::from);
+    Some(Verdict { cause, ..verdict }.with("findings", json!(&errors[..errors.len().min(SHOWN)])))
 }
 
 pub fn worker_verdict(finding: &SanitizerFinding) -> Verdict {

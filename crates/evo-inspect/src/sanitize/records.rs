@@ -4,10 +4,11 @@
 //! under its path, and [`SanitizerRecord`] picks what it knows; what it does not know stays absent. A document that is
 //! not whole, or not this one, is an error: its findings would be missing.
 
+use std::fmt::Display;
+
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
-use thiserror::Error;
 
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 /// Elements within elements; records have five.
@@ -19,25 +20,11 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 const ROOT: &str = "ComputeSanitizerOutput";
 const RECORD: &str = "record";
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum RecordsError {
-    #[error("there is no file with records")]
-    Missing,
-    #[error("the file with records cannot be read: {0}")]
-    Unreadable(String),
-    #[error("the file with records has more than {} MiB", BYTES_MAX >> 20)]
-    TooLarge,
-    #[error("the file with records is not XML: {why} (byte {at})")]
-    NotXml { why: String, at: u64 },
-    #[error("the file with records ends in the middle")]
-    CutOff,
-    #[error("the file with records begins with `<{0}>`")]
-    OtherRoot(String),
-    /// It declares a document type, which the tool's files do not.
-    #[error("the file with records declares a document type")]
-    Declared,
-    #[error("the file with records has more than {DEPTH_MAX} elements inside each other")]
-    TooDeep,
+
+const CUT_OFF: &str = "the file with records ends in the middle";
+
+fn not_xml(why: impl Display, at: u64) -> String {
+    format!("the file with records is not XML: {why} (byte {at})")
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,39 +61,29 @@ impl SanitizerRecord {
         self.texts.iter().filter(move |(path, _)| passes(path)).map(|(_, text)| text.as_str())
     }
 
-    /// `Precise`, `Api`, …
-    pub fn kind(&self) -> Option<&str> {
-        self.text("kind")
-    }
-
-    /// `Error`, `Warning`, …
-    pub fn level(&self) -> Option<&str> {
-        self.text("level")
-    }
-
     /// Whether it says of itself that it is less than an error. One that says nothing is an error.
     pub fn is_warning(&self) -> bool {
-        self.level().is_some_and(|level| {
-            ["warning", "warn", "info"].iter().any(|known| level.eq_ignore_ascii_case(known))
-        })
+        self.is_one_of("level", &["warning", "warn", "info"])
     }
 
     /// Whether it is about a call of the driver or about the tool itself.
     pub fn is_foreign(&self) -> bool {
-        let known = ["api", "api error", "sanitizer", "sanitizer error", "internal", "internal error"];
-        self.kind().is_some_and(|kind| known.iter().any(|known| kind.eq_ignore_ascii_case(known)))
+        let kinds = ["api", "api error", "sanitizer", "sanitizer error", "internal", "internal error"];
+        self.is_one_of("kind", &kinds)
+    }
+
+    fn is_one_of(&self, path: &str, words: &[&str]) -> bool {
+        self.text(path).is_some_and(|text| words.iter().any(|word| text.eq_ignore_ascii_case(word)))
     }
 }
 
 /// Whatever was read before an error is dropped, because it may not be all.
-pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
+pub fn read_records(bytes: &[u8]) -> Result<RecordList, String> {
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(RecordsError::TooLarge);
+        return Err(format!("the file with records has more than {} MiB", BYTES_MAX >> 20));
     }
-    let text = str::from_utf8(bytes).map_err(|error| RecordsError::NotXml {
-        why: "it is not UTF-8".to_string(),
-        at: error.valid_up_to() as u64,
-    })?;
+    let text = str::from_utf8(bytes);
+    let text = text.map_err(|error| not_xml("it is not UTF-8", error.valid_up_to() as u64))?;
     let mut reader = Reader::from_str(text);
     reader.config_mut().expand_empty_elements = true;
     let mut document = Document::default();
@@ -115,8 +92,8 @@ pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
         let at = reader.buffer_position();
         let event = event.map_err(|error| match error {
             // A tag, a comment or a reference that the file ends in.
-            quick_xml::Error::Syntax(_) => RecordsError::CutOff,
-            other => RecordsError::NotXml { why: other.to_string(), at },
+            quick_xml::Error::Syntax(_) => CUT_OFF.to_string(),
+            other => not_xml(other, at),
         })?;
         match event {
             Event::Start(tag) | Event::Empty(tag) => document.start(tag.name().into_inner())?,
@@ -127,10 +104,11 @@ pub fn read_records(bytes: &[u8]) -> Result<RecordList, RecordsError> {
                 let character = resolved(&reference, at)?;
                 document.content(character.encode_utf8(&mut [0; 4]), at)?;
             }
-            Event::DocType(_) => return Err(RecordsError::Declared),
+            // The tool's files do not.
+            Event::DocType(_) => return Err("the file with records declares a document type".to_string()),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
             Event::Eof if document.has_root && document.open.is_empty() => return Ok(document.list),
-            Event::Eof => return Err(RecordsError::CutOff),
+            Event::Eof => return Err(CUT_OFF.to_string()),
         }
     }
 }
@@ -145,13 +123,15 @@ struct Document {
 }
 
 impl Document {
-    fn start(&mut self, name: &str) -> Result<(), RecordsError> {
+    fn start(&mut self, name: &str) -> Result<(), String> {
         if self.open.is_empty() && (self.has_root || name != ROOT) {
-            return Err(RecordsError::OtherRoot(clipped(name, 80).to_string()));
+            return Err(format!("the file with records begins with `<{}>`", clipped(name, 80)));
         }
         self.has_root = true;
         if self.open.len() >= DEPTH_MAX {
-            return Err(RecordsError::TooDeep);
+            return Err(format!(
+                "the file with records has more than {DEPTH_MAX} elements inside each other"
+            ));
         }
         if self.open.len() == 1 && name == RECORD {
             self.record = Some(SanitizerRecord::default());
@@ -187,12 +167,9 @@ impl Document {
         }
     }
 
-    fn content(&mut self, text: &str, at: u64) -> Result<(), RecordsError> {
+    fn content(&mut self, text: &str, at: u64) -> Result<(), String> {
         if self.open.is_empty() && !text.trim().is_empty() {
-            return Err(RecordsError::NotXml {
-                why: "there is text outside of all elements".to_string(),
-                at,
-            });
+            return Err(not_xml("there is text outside of all elements", at));
         }
         if self.record.is_some() {
             let room = TEXT_BYTES_MAX.saturating_sub(self.text.len());
@@ -203,9 +180,8 @@ impl Document {
 }
 
 /// Only the five references that XML has itself, and numbers, are known: nothing expands.
-fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, RecordsError> {
-    let unknown =
-        || RecordsError::NotXml { why: format!("`&{};` means nothing", clipped(reference, 40)), at };
+fn resolved(reference: &BytesRef<'_>, at: u64) -> Result<char, String> {
+    let unknown = || not_xml(format!("`&{};` means nothing", clipped(reference, 40)), at);
     match reference.resolve_char_ref().map_err(|_| unknown())? {
         Some(character) => Ok(character),
         None => resolve_xml_entity(reference).and_then(|text| text.chars().next()).ok_or_else(unknown),
@@ -276,26 +252,26 @@ mod tests {
         assert!(read_records(whole.as_bytes()).is_ok());
     }
 
-    #[track_caller]
-    fn refuses(text: &str) -> RecordsError {
-        read_records(text.as_bytes()).unwrap_err()
-    }
-
     #[test]
     fn what_is_something_else_is_an_error() {
-        assert_eq!(refuses("<html></html>"), RecordsError::OtherRoot("html".into()));
-        assert_eq!(refuses(&document("").repeat(2)), RecordsError::OtherRoot(ROOT.into()));
-        assert_eq!(
-            refuses("<!DOCTYPE x [<!ENTITY a 'b'>]><ComputeSanitizerOutput/>"),
-            RecordsError::Declared
-        );
-        assert!(matches!(refuses(&document("&lol;")), RecordsError::NotXml { .. }));
-        assert!(matches!(refuses(&document("<record>&lol;</record>")), RecordsError::NotXml { .. }));
-        assert!(matches!(refuses(&document("<a></b>")), RecordsError::NotXml { .. }));
-        assert!(matches!(refuses("words"), RecordsError::NotXml { .. } | RecordsError::CutOff));
-        assert_eq!(refuses(""), RecordsError::CutOff);
-        assert_eq!(refuses(&document(&"<a>".repeat(40))), RecordsError::TooDeep);
-        assert!(matches!(read_records(b"<ComputeSanitizerOutput>\xff"), Err(RecordsError::NotXml { .. })));
+        for (text, why) in [
+            ("<html></html>".to_string(), "begins with `<html>`"),
+            (document("").repeat(2), "begins with `<ComputeSanitizerOutput>`"),
+            (
+                "<!DOCTYPE x [<!ENTITY a 'b'>]><ComputeSanitizerOutput/>".to_string(),
+                "declares a document type",
+            ),
+            (document("&lol;"), "is not XML: `&lol;` means nothing"),
+            (document("<record>&lol;</record>"), "is not XML: `&lol;` means nothing"),
+            (document("<a></b>"), "is not XML"),
+            ("words".to_string(), "the file with records"),
+            (String::new(), CUT_OFF),
+            (document(&"<a>".repeat(40)), "has more than 32 elements inside each other"),
+        ] {
+            let error = read_records(text.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert!(read_records(b"<ComputeSanitizerOutput>\xff").unwrap_err().contains("not UTF-8"));
     }
 
     #[test]

@@ -12,9 +12,8 @@ use super::arguments::{SanitizerFiles, sanitizer_command};
 use super::finding::SanitizerFinding;
 use super::log::{SanitizerLog, read_log};
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
-use super::records::{BYTES_MAX, RecordList, RecordsError, read_records};
-use crate::tool::{FoundTool, ToolFailure, ToolState};
-use crate::watch::watch;
+use super::records::{BYTES_MAX, RecordList, read_records};
+use crate::tool::{FoundTool, ToolFailure, ToolState, run_under};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::{LaneError, LaneOptions};
@@ -27,7 +26,6 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SanitizeOrder<'a> {
-    /// The device; its worker's command is the one that the tool gets.
     pub options: &'a LaneOptions,
     pub job: &'a Job,
     pub plans: &'a [ProblemPlan],
@@ -62,7 +60,7 @@ pub fn run_check(
     let command = sanitizer_command(tool, (check, place), &entries, &files, order.limit);
     let SanitizeOrder { options, job, plans, limit } = *order;
     let solo = SoloOrder { job, plans, calls: CALLS, unguarded: true, limit };
-    let run = match watch(tool, &command.arguments, options, &solo) {
+    let run = match run_under(tool, &command.arguments, options, &solo) {
         Ok(run) => run,
         Err(failure) => return SanitizerOutcome::not_run(check, failure),
     };
@@ -80,7 +78,7 @@ pub fn run_check(
         strong_lines: &strong_lines,
         printed: &run.log,
     };
-    let left_out = command.arguments.left_out().iter();
+    let left_out = command.arguments.left_out.iter();
     let left_out = left_out.map(|option| format!("this version has no `{option}`"));
     let outcome = evidence.outcome();
     let notes = left_out.chain(command.notes.iter().cloned()).chain(outcome.notes.iter().cloned());
@@ -111,12 +109,14 @@ fn log_of(path: &Path) -> Result<SanitizerLog, String> {
     Ok(read_log(&String::from_utf8_lossy(&bytes)))
 }
 
-fn records_of(path: &Path) -> Result<RecordList, RecordsError> {
+fn records_of(path: &Path) -> Result<RecordList, String> {
     // One more than is allowed, so that it shows.
     match bytes_of(path, BYTES_MAX + 1) {
         Ok(bytes) => read_records(&bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RecordsError::Missing),
-        Err(error) => Err(RecordsError::Unreadable(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err("there is no file with records".to_string())
+        }
+        Err(error) => Err(format!("the file with records cannot be read: {error}")),
     }
 }
 

@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
-use super::answer::{ToolFailure, ToolState};
 use super::kind::ToolKind;
+use super::run::{ToolFailure, ToolState};
 use evo_compile::locate::{python_sites, usual_toolkits};
 use evo_compile::toolbox::Toolbox;
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolPlaces {
-    /// Variables that name a tool, with their values.
     pub named: Vec<(ToolKind, PathBuf)>,
     pub path: Vec<PathBuf>,
     pub toolkits: Vec<PathBuf>,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::find::ToolPlaces;
-use super::kind::ToolKind;
-use super::probe::{FoundTool, locate};
+use super::kind::{FoundTool, ToolKind};
+use super::probe::locate;
 use super::run::{ToolArguments, run_tool};
 
 /// A large working tree takes git seconds.
@@ -13,9 +13,7 @@ pub const GIT_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitState {
-    /// Of `HEAD`.
     pub commit: Option<String>,
-    /// Whether tracked files differ from it.
     pub is_dirty: Option<bool>,
 }
 
@@ -34,7 +32,7 @@ pub fn git_state(folder: &Path, places: &ToolPlaces, patience: Duration) -> GitS
 fn said(git: &FoundTool, folder: &Path, patience: Duration, words: &[&str]) -> Option<String> {
     let arguments = ToolArguments::default().plain(words.iter().copied());
     let run = run_tool(git, &arguments, folder, patience).ok()?;
-    (run.code == Some(0)).then_some(run.stdout)
+    run.succeeded().then(|| run.stdout.text())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The outside programs that evo knows, and versions as they print them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::{Display, Formatter};
+use std::path::PathBuf;
 
 use evo_protocol::words;
 
@@ -17,7 +19,6 @@ words! {
     }
 }
 
-/// What evo knows of a program, beside its name.
 #[derive(Default)]
 pub(super) struct ToolRow {
     variable: Option<&'static str>,
@@ -93,6 +94,15 @@ impl ToolKind {
             (_, None) => format!("install it, or put `{}` on the PATH", self.as_str()),
         }
     }
+}
+
+#[derive(Clone, Debug)]
+pub struct FoundTool {
+    pub kind: ToolKind,
+    pub path: PathBuf,
+    pub version: ToolVersion,
+    /// Its long options, such as `--xml`; empty where nobody asks for them.
+    pub options: BTreeSet<String>,
 }
 
 /// The numbers of a version: `2025.3.1.0`, `13.0.88`, `3.12.3`.

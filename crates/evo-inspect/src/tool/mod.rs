@@ -2,7 +2,6 @@
 //! one runs. Nothing in here knows search or verdicts.
 //! Whatever goes wrong is a [`ToolFailure`]; a tool that did not do its work never counts as having done it.
 
-mod answer;
 mod find;
 mod git;
 mod kind;
@@ -10,10 +9,9 @@ mod permission;
 mod probe;
 mod run;
 
-pub use answer::{ToolFailure, ToolState, quoted_end};
 pub use find::{ToolPlaces, find, is_program};
 pub use git::{GIT_PATIENCE, GitState, git_state};
-pub use kind::{ToolKind, ToolVersion};
+pub use kind::{FoundTool, ToolKind, ToolVersion};
 pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};
-pub use probe::{FoundTool, SurveyedTool, locate, probe, survey};
-pub use run::{ToolArguments, ToolRun, fits, run_tool, wrapped_worker};
+pub use probe::{SurveyedTool, locate, probe, survey};
+pub use run::{ToolArguments, ToolFailure, ToolState, quoted_end, run_tool, run_under};

@@ -20,11 +20,8 @@ many rented machines allow neither";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfilingPermission {
-    /// Everybody may, or this process has the right.
     Permitted { because: String },
-    /// Only administrators may, and this process has no such right.
     Refused { because: String },
-    /// There is no driver, or it does not say.
     Unknown { because: String },
 }
 

@@ -10,21 +10,12 @@ use evo_system::process::Ended;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::{ToolFailure, ToolState, last_words, options_in, run_plainly};
 use super::find::{ToolPlaces, find};
-use super::kind::{ToolKind, ToolVersion};
+use super::kind::{FoundTool, ToolKind, ToolVersion};
+use super::run::{ToolFailure, ToolState, last_words, options_in, run_plainly};
 
 /// How long a tool may take to say what it is. Profilers unpack themselves at their first start.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-#[derive(Clone, Debug)]
-pub struct FoundTool {
-    pub kind: ToolKind,
-    pub path: PathBuf,
-    pub version: ToolVersion,
-    /// Its long options, such as `--xml`; empty where nobody asks for them.
-    pub options: BTreeSet<String>,
-}
 
 pub fn locate(kind: ToolKind, named: Option<&Path>, places: &ToolPlaces) -> Result<FoundTool, ToolFailure> {
     probe(kind, find(kind, named, places)?)

@@ -4,67 +4,113 @@
 //! output. It has a deadline: SIGTERM, then 5 s, then SIGKILL for everything that it started.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use super::answer::{ToolFailure, ToolState, last_words, run_plainly};
-use super::probe::FoundTool;
+use evo_protocol::words;
+use evo_supervise::lane::{LaneOptions, own_worker};
+use evo_supervise::solo::{SoloOrder, SoloRun, run_solo};
+use evo_system::process::{self, Ended, RunLimits};
+use schemars::JsonSchema;
 
-/// Whether it did its work is for whoever reads its answer.
-#[derive(Clone, Debug)]
-pub struct ToolRun {
-    /// The exit code; absent if a signal ended it.
-    pub code: Option<i32>,
-    pub elapsed: Duration,
-    /// What it printed on stdout, up to 1 MiB.
-    pub stdout: String,
-    pub stderr: String,
+use super::kind::FoundTool;
+
+words! {
+    /// How a tool answered. Only `Ok` says anything about what it was asked.
+    #[derive(Hash, JsonSchema)]
+    ToolState {
+        Ok = "ok",
+        Missing = "missing",
+        /// This user may not do what it does.
+        Refused = "refused",
+        /// This version does not fit the driver, the device or what is asked of it.
+        Incompatible = "incompatible",
+        Busy = "busy",
+        TimedOut = "timed_out",
+        /// It failed in another way, or said nothing that can be read.
+        Broken = "broken",
+    }
 }
 
-/// `Incompatible` where the tool lacks an option that was demanded, `Broken` where it does not start, `TimedOut`
-/// where it was ended.
+/// Why a tool gave no answer. Never `Ok`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    pub state: ToolState,
+    /// Lower case, with the tool's name and the end of what it said.
+    pub message: String,
+    /// What a person can do about it, without the word `hint`.
+    pub hint: Option<String>,
+}
+
+impl ToolFailure {
+    pub fn new(state: ToolState, message: impl Into<String>) -> ToolFailure {
+        ToolFailure { state, message: message.into(), hint: None }
+    }
+
+    pub fn with_hint(self, hint: impl Into<String>) -> ToolFailure {
+        ToolFailure { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// To its end, whatever its exit code: whether it did its work is for whoever reads its answer. `Incompatible` where the
+/// tool lacks an option that was demanded, `Broken` where it does not start, `TimedOut` where it was ended.
 pub fn run_tool(
     tool: &FoundTool,
     arguments: &ToolArguments,
     folder: &Path,
     deadline: Duration,
-) -> Result<ToolRun, ToolFailure> {
+) -> Result<Ended, ToolFailure> {
     let name = tool.kind.as_str();
-    fits(tool, arguments)?;
-    let ended = run_plainly(&tool.path, arguments.words(), Some(folder), deadline)
+    arguments.check(tool)?;
+    let ended = run_plainly(&tool.path, &arguments.words, Some(folder), deadline)
         .map_err(|error| ToolFailure::new(ToolState::Broken, format!("`{name}` does not start: {error}")))?;
     if ended.timed_out {
         let seconds = deadline.as_secs_f64();
         let message = format!("`{name}` was ended after {seconds} s{}", last_words(&ended));
         return Err(ToolFailure::new(ToolState::TimedOut, message).with_hint("raise `--limit tool`"));
     }
-    Ok(ToolRun {
-        code: ended.status.and_then(|status| status.code()),
-        elapsed: ended.elapsed,
-        stdout: ended.stdout.text(),
-        stderr: ended.stderr.text(),
-    })
+    Ok(ended)
 }
 
-pub fn fits(tool: &FoundTool, arguments: &ToolArguments) -> Result<(), ToolFailure> {
-    if arguments.lacking().is_empty() {
-        return Ok(());
-    }
-    let name = tool.kind.as_str();
-    let message = format!("`{name}` {} has no `{}`", tool.version, arguments.lacking().join("`, `"));
-    let hint = format!("install a newer `{name}`");
-    Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint))
+/// A candidate's launches under a tool that watches them. The worker's protocol has the standard streams, so the tool's
+/// arguments must send everything that it writes to files. What the worker answered and how the tool ended are for the
+/// caller to judge, each by itself.
+pub fn run_under(
+    tool: &FoundTool,
+    arguments: &ToolArguments,
+    options: &LaneOptions,
+    order: &SoloOrder<'_>,
+) -> Result<SoloRun, ToolFailure> {
+    arguments.check(tool)?;
+    let run = || {
+        let mut command = Vec::new();
+        for word in [tool.path.as_os_str()].into_iter().chain(arguments.words.iter().map(OsString::as_os_str))
+        {
+            let text = word.to_str().ok_or_else(|| format!("`{}` is not UTF-8", word.display()))?;
+            command.push(text.to_string());
+        }
+        let worker = options.command.clone().map_or_else(own_worker, Ok);
+        command.extend(worker.map_err(|error| error.to_string())?);
+        let options = LaneOptions { command: Some(command), ..options.clone() };
+        run_solo(&options, order).map_err(|error| error.to_string())
+    };
+    run().map_err(|why: String| {
+        let message = format!("`{}` cannot run around a worker: {why}", tool.kind.as_str());
+        ToolFailure::new(ToolState::Broken, message)
+    })
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolArguments {
-    /// The options that the tool has.
     known: BTreeSet<String>,
-    words: Vec<OsString>,
-    left_out: Vec<String>,
-    lacking: Vec<String>,
+    pub words: Vec<OsString>,
+    pub left_out: Vec<String>,
+    /// Without these the answer would not mean what it says: the tool must not run.
+    pub lacking: Vec<String>,
 }
 
 impl ToolArguments {
@@ -84,72 +130,85 @@ impl ToolArguments {
         option: &str,
         values: impl IntoIterator<Item = W>,
     ) -> ToolArguments {
-        if !self.known.contains(option) {
-            self.left_out.push(option.to_string());
-            return self;
+        match self.known.contains(option) {
+            true => return self.plain([option]).plain(values),
+            false => self.left_out.push(option.to_string()),
         }
-        self.plain([option]).plain(values)
+        self
     }
 
-    /// Without this option the answer would not mean what it says: where it is not known the tool must not run, which
-    /// [`Self::lacking`] says.
     #[must_use]
     pub fn demanded<W: Into<OsString>>(
         mut self,
         option: &str,
         values: impl IntoIterator<Item = W>,
     ) -> ToolArguments {
-        if !self.known.contains(option) {
-            self.lacking.push(option.to_string());
-            return self;
+        match self.known.contains(option) {
+            true => return self.plain([option]).plain(values),
+            false => self.lacking.push(option.to_string()),
         }
-        self.plain([option]).plain(values)
+        self
     }
 
-    pub fn words(&self) -> &[OsString] {
-        &self.words
-    }
-
-    pub fn left_out(&self) -> &[String] {
-        &self.left_out
-    }
-
-    pub fn lacking(&self) -> &[String] {
-        &self.lacking
+    fn check(&self, tool: &FoundTool) -> Result<(), ToolFailure> {
+        if self.lacking.is_empty() {
+            return Ok(());
+        }
+        let name = tool.kind.as_str();
+        let message = format!("`{name}` {} has no `{}`", tool.version, self.lacking.join("`, `"));
+        let hint = format!("install a newer `{name}`");
+        Err(ToolFailure::new(ToolState::Incompatible, message).with_hint(hint))
     }
 }
 
-/// The worker's protocol has the standard streams, so the tool's arguments must send everything that it writes to
-/// files.
-pub fn wrapped_worker(
-    tool: &FoundTool,
-    arguments: &ToolArguments,
-    worker: &[String],
-) -> io::Result<Vec<String>> {
-    let words = std::iter::once(tool.path.clone().into_os_string()).chain(arguments.words().iter().cloned());
-    let text = |word: OsString| {
-        word.into_string().map_err(|word| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` is not UTF-8", word.to_string_lossy()))
-        })
-    };
-    let mut command = words.map(text).collect::<Result<Vec<String>, _>>()?;
-    command.extend_from_slice(worker);
-    Ok(command)
+pub(super) fn options_in(help: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    let words = help.split(|letter: char| !is_part(letter));
+    let words = words
+        .filter(|word| word.len() > 3 && word.starts_with("--") && word.as_bytes()[2].is_ascii_lowercase());
+    words.map(|word| word.trim_end_matches('-').to_string()).collect()
+}
+
+const QUOTED: usize = 400;
+
+/// In no locale of the user's, and to its end.
+pub(super) fn run_plainly(
+    program: &Path,
+    words: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    folder: Option<&Path>,
+    deadline: Duration,
+) -> io::Result<Ended> {
+    let mut command = Command::new(program);
+    command.args(words).env("LC_ALL", "C").env_remove("LANGUAGE");
+    folder.map(|folder| command.current_dir(folder));
+    process::run(command, &RunLimits::new(deadline))
+}
+
+pub(super) fn last_words(ended: &Ended) -> String {
+    let streams = [ended.stderr.text(), ended.stdout.text()];
+    let text = streams.iter().map(|text| text.trim()).find(|text| !text.is_empty());
+    quoted_end(text.unwrap_or_default())
+}
+
+/// The end of what a program printed, in parentheses, to be put behind a message; empty where it printed nothing.
+pub fn quoted_end(text: &str) -> String {
+    let text = text.trim();
+    let skipped = text.chars().count().saturating_sub(QUOTED);
+    let end: String = text.chars().skip(skipped).collect();
+    if end.is_empty() { end } else { format!(" ({}{end})", if skipped > 0 { "…" } else { "" }) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::options_in;
     use super::*;
-    use crate::tool::kind::ToolKind;
-    use crate::tool::kind::ToolVersion;
+    use crate::tool::kind::{ToolKind, ToolVersion};
 
     fn tool(path: &str) -> FoundTool {
         let (path, version) = (path.into(), ToolVersion::of(&[2025, 1]));
         FoundTool { kind: ToolKind::Ncu, path, version, options: BTreeSet::new() }
     }
 
-    fn shell(script: &str, deadline_ms: u64) -> Result<ToolRun, ToolFailure> {
+    fn shell(script: &str, deadline_ms: u64) -> Result<Ended, ToolFailure> {
         let arguments = ToolArguments::default().plain(["-c", script]);
         run_tool(&tool("/bin/sh"), &arguments, Path::new("/"), Duration::from_millis(deadline_ms))
     }
@@ -157,9 +216,10 @@ mod tests {
     #[test]
     fn what_a_tool_prints_and_how_it_ends_come_back() {
         let run = shell("echo $LC_ALL $0; pwd >&2; exit 86", 60_000).unwrap();
-        assert_eq!((run.code, run.stderr.as_str()), (Some(86), "/\n"));
-        assert!(run.stdout.starts_with("C "), "{run:?}");
-        assert_eq!(shell("kill -KILL $$", 60_000).unwrap().code, None);
+        let code = |run: &Ended| run.status.and_then(|status| status.code());
+        assert_eq!((code(&run), run.stderr.text().as_str()), (Some(86), "/\n"));
+        assert!(run.stdout.text().starts_with("C "), "{run:?}");
+        assert_eq!(code(&shell("kill -KILL $$", 60_000).unwrap()), None);
     }
 
     #[test]
@@ -191,10 +251,10 @@ mod tests {
             .preferred("--padding", ["4096"])
             .demanded("--xml", [""; 0])
             .demanded("--save", ["x"]);
-        assert_eq!(arguments.words(), ["--tool", "memcheck", "--log-file", "f", "--xml"]);
+        assert_eq!(arguments.words, ["--tool", "memcheck", "--log-file", "f", "--xml"]);
         assert_eq!(
-            (arguments.left_out(), arguments.lacking()),
-            (&["--padding".to_string()][..], &["--save".to_string()][..])
+            (&arguments.left_out[..], &arguments.lacking[..]),
+            (&["--padding".into()][..], &["--save".into()][..])
         );
     }
 }

@@ -18,12 +18,13 @@ use super::roles::SizeRole;
 const SHAPES: usize = 384;
 /// Whole tiles of the size that a shape is long in, at most.
 const TILES: i64 = 8;
-/// The same in one shape of so many, which is long.
-const LONG: i64 = 4;
+/// One shape of so many is long: it has any number of tiles in one size, up to those of the largest problem. Each is of
+/// another order of magnitude than those before.
+pub(super) const LONG: usize = 4;
 /// And one shape of so many has at most a whole tile and a part of one: what is left over may matter where there is
 /// little else.
 const SHORT: i64 = 4;
-const LONG_MOST: i64 = 1 << 16;
+const LONG_MOST: i64 = 1 << 22;
 /// Whole tiles of the other sizes: enough that two of them can have neighbors on both sides.
 const TILES_BESIDE: i64 = 2;
 
@@ -44,7 +45,12 @@ pub(super) fn draw(roles: &BTreeMap<String, SizeRole>, threads: i64, seed: u64) 
     if sizes.is_empty() {
         return Vec::new();
     }
-    (0..SHAPES).map(|_| versions(roles, &mut sizes, &mut source)).collect()
+    let first = part(&mut source);
+    // Steps of the golden ratio leave no part of the range out for long.
+    let length = |turn: usize| (first + (turn / LONG) as f64 * 0.618_033_988_749_895).fract();
+    let is_long = |turn: usize| turn % LONG == LONG - 1;
+    let long = |turn| is_long(turn).then(|| length(turn));
+    (0..SHAPES).map(|turn| versions(roles, &mut sizes, long(turn), &mut source)).collect()
 }
 
 struct DrawnSize {
@@ -86,20 +92,23 @@ impl DrawnSize {
 fn versions(
     roles: &BTreeMap<String, SizeRole>,
     sizes: &mut [DrawnSize],
+    length: Option<f64>,
     source: &mut ChaCha8Rng,
 ) -> Vec<Shape> {
     let long = below(source, sizes.len() as i64) as usize;
     let flags = source.next_u64();
     let corner = corner(source);
     let equal = equal_sizes(sizes, source);
-    let (is_long, is_short) = (below(source, LONG) == 0, below(source, SHORT) == 0);
+    let is_short = below(source, SHORT) == 0 && length.is_none();
     let drawn: Vec<(i64, i64)> = (sizes.iter_mut().enumerate())
         .map(|(position, size)| {
             let tiles = match (position == long, corner) {
                 // The larger of two: few tiles are what every other shape has.
                 (true, _) if is_short => below(source, 2),
-                (true, _) if is_long => many_tiles(source, size.most.min(LONG_MOST) / size.period),
-                (true, _) => 1 + below(source, TILES).max(below(source, TILES)),
+                (true, _) => match length {
+                    Some(length) => many_tiles(length, size.most.min(LONG_MOST) / size.period),
+                    None => 1 + below(source, TILES).max(below(source, TILES)),
+                },
                 (false, Some(_)) => TILES_BESIDE,
                 (false, None) => below(source, TILES_BESIDE + 1),
             };
@@ -176,9 +185,13 @@ fn equal_sizes(sizes: &[DrawnSize], source: &mut ChaCha8Rng) -> Vec<(usize, usiz
     vec![(below(source, own as i64) as usize, own)]
 }
 
+/// A number from 0 to 1.
+fn part(source: &mut ChaCha8Rng) -> f64 {
+    (source.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// A number of tiles from `TILES` to `most`, of any order of magnitude alike.
-fn many_tiles(source: &mut ChaCha8Rng, most: i64) -> i64 {
-    let part = (source.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+fn many_tiles(part: f64, most: i64) -> i64 {
     let factor = (most.max(TILES) as f64 / TILES as f64).powf(part);
     (TILES as f64 * factor) as i64
 }
@@ -240,7 +253,11 @@ mod tests {
         let drawn = draw(&BTreeMap::from([("N".to_string(), role)]), 64, 7);
         let count = |from: i64, to: i64| drawn.iter().filter(|own| (from..to).contains(&own[0]["N"])).count();
         assert!(count(1 << 10, 1 << 13) > 15 && count(1 << 13, 1 << 17) > 15, "{drawn:?}");
-        assert!(count(1, 10 * 64) > 250 && count(66_000, i64::MAX) == 0);
+        assert!(count(1, 10 * 64) > 250 && count(1 << 17, 1 << 20) > 15);
+        // Ten long shapes leave no two octaves out.
+        let long: Vec<i64> = (0..40).skip(LONG - 1).step_by(LONG).map(|turn| drawn[turn][0]["N"]).collect();
+        let met = |octave: i64| long.iter().any(|value| (1 << octave..1 << (octave + 2)).contains(value));
+        assert!((10..18).step_by(2).all(met), "{long:?}");
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl SecondJudge<'_> {
             };
             let reply = match child.ask(&order, LIMIT) {
                 Ok(reply) => reply,
-                Err(death) => return Ok(Err(format!("the child is gone: {:?}", death.cause))),
+                Err(death) => return Ok(Err(format!("the child is gone: {:?}", death.how))),
             };
             self.child = Some(child);
             match reply {

@@ -20,7 +20,7 @@ use evo::engine::single;
 use evo::kernel::render::{render, render_reference, render_single_reference};
 use evo::kernel::spec::SpaceFile;
 use evo::supervise::deadline::Deadlines;
-use evo::supervise::job::{Job, Standing};
+use evo::supervise::job::{Job, JobReach, Standing};
 use evo::supervise::lane::{Lane, LaneLimits};
 use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -204,7 +204,7 @@ impl<'a> GateBench<'a> {
             Err(refused) => return Ok(GateFinding::of(refused.verdict, &refused.gates)),
         };
         // The instrumented build stays: a contender becomes a finalist before it can rank.
-        job.deep = row.handling == Handling::Finalist;
+        job.reach = if row.handling == Handling::Finalist { JobReach::Deep } else { JobReach::Whole };
         let (mut standing, mut limits) = (Standing::default(), None);
         let alone = LaneLimits { spare: false, ..LaneLimits::default() };
         match row.handling {

@@ -2,19 +2,21 @@
 //!
 //! After a death the whole process group has been killed and the child reaped, or it is known that it cannot be.
 
+use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use evo_protocol::worker::Frame;
+use evo_protocol::device::DeviceError;
+use evo_protocol::worker::{Frame, Phase};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::child::{ChildProcess, ProcessGroup};
+use super::child::{Incoming, PULSE, ProcessGroup, RunningChild};
 use super::log::CappedLog;
-use super::pipe::{Incoming, LinePipe};
+use super::signal::signal_name;
 use super::waits::ProcessorWaits;
 
 /// How many times its limit a child has that waits for a processor: with fifteen programs on two processors it runs for less
@@ -23,46 +25,80 @@ pub const PATIENCE: u32 = 6;
 
 /// A child that closed its stdout is given this long to leave by itself, so that its status is known.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
-/// How often a silent child is checked for being alive (a grandchild may hold its stdout open).
-const PULSE: Duration = Duration::from_millis(50);
 /// From this share of the limit on, or from `COUNTED_FROM` if that is earlier, what a silent child waits for a
 /// processor is counted: short answers, which are most, pay nothing.
 const COUNTED_SHARE: u32 = 4;
 const COUNTED_FROM: Duration = Duration::from_secs(1);
 const FOUND_MAX: usize = 120;
 
-/// Why a child gave no answer. `Exit`: by itself, or by a signal that was not ours.
+/// Why a child gave no answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum DeathCause {
-    Deadline { limit: Duration },
+pub enum DeathHow {
+    Deadline {
+        limit: Duration,
+    },
+    /// By itself, or by a signal that was not ours.
     Exit(ExitStatus),
-    Protocol { found: String },
+    Protocol {
+        found: String,
+    },
+    /// The connection to a child under a lease ended, or brought no sign of life. What the launcher at this end of it
+    /// says may come late and may be wrong.
+    Cut {
+        what: String,
+    },
+    /// It asked for a binary that is gone.
+    Missing {
+        what: String,
+    },
+    /// Its own fault handler spoke.
+    Fault {
+        error: Box<DeviceError>,
+    },
 }
 
+impl fmt::Display for DeathHow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeathHow::Deadline { limit } => write!(formatter, "no answer within {} ms", limit.as_millis()),
+            DeathHow::Exit(status) => match status.signal() {
+                Some(signal) => write!(formatter, "killed by {}", signal_name(signal)),
+                None => write!(formatter, "exited with {} before it answered", status.code().unwrap_or(-1)),
+            },
+            DeathHow::Protocol { found: text }
+            | DeathHow::Cut { what: text }
+            | DeathHow::Missing { what: text } => formatter.write_str(text),
+            DeathHow::Fault { error } => formatter.write_str(&error.message),
+        }
+    }
+}
+
+/// What is known of a child's end, from here to the record of it.
 #[derive(Clone, Debug)]
-pub struct ProcessDeath {
-    pub cause: DeathCause,
-    /// When it was found dead or given up.
-    pub at: Instant,
-    pub log: CappedLog,
-    /// How much longer than its limit it had, because it waited for a processor.
+pub struct Death {
+    pub how: DeathHow,
+    /// What it had last said that it is at in this request, and where.
+    pub phase: Option<Phase>,
+    pub place: String,
+    /// Since the request or that word, until it was found dead or given up.
+    pub elapsed: Duration,
+    /// Of that, how much longer than its limit it had, because it waited for a processor.
     pub waited: Duration,
+    pub log: CappedLog,
     /// Largest resident size of the child or of a process that it waited for, bytes.
     pub memory_peak: u64,
-    pub reaped: bool,
-    /// Whether the connection to a child under a lease ended, or brought no sign of life. What the launcher at this end
-    /// of it says may come late and may be wrong.
-    pub is_cut: bool,
 }
 
-/// Dropping it kills the child's group and reaps it. What gives a `bool` at its end says whether it is gone.
+/// Dropping it kills the child's group and reaps it.
 #[derive(Debug)]
 pub struct Conversation<Q, R> {
-    process: ChildProcess,
-    pipe: LinePipe,
+    child: RunningChild,
     version: u32,
     last_id: u64,
     lease: Option<Lease>,
+    since: Instant,
+    phase: Option<Phase>,
+    place: String,
     types: PhantomData<fn(Q) -> R>,
 }
 
@@ -77,114 +113,119 @@ struct Lease {
 impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     /// `version` is the protocol's. `log` takes the child's stderr; from here on `group` can end it.
     pub fn start(
-        mut command: Command,
+        command: Command,
         version: u32,
         group: ProcessGroup,
         log: CappedLog,
     ) -> io::Result<Conversation<Q, R>> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = ChildProcess::start(command, group)?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = process.take_pipes() else {
-            return Err(io::Error::other("a pipe to the child is missing"));
-        };
-        let pipe = LinePipe::new((stdin, stdout, stderr), log)?;
-        Ok(Conversation { process, pipe, version, last_id: 0, lease: None, types: PhantomData })
+        let child = RunningChild::start(command, Stdio::piped(), group, log)?;
+        let (since, place) = (Instant::now(), String::new());
+        Ok(Conversation {
+            child,
+            version,
+            last_id: 0,
+            lease: None,
+            since,
+            phase: None,
+            place,
+            types: PhantomData,
+        })
     }
 
     #[must_use]
-    pub fn with_line_max(mut self, line_max: usize) -> Conversation<Q, R> {
-        self.pipe.set_line_max(line_max);
-        self
+    pub fn with_line_max(self, line_max: usize) -> Conversation<Q, R> {
+        Conversation { child: self.child.with_line_max(line_max), ..self }
     }
 
     /// The child gives signs of life and puts `nonce` into its frames. Frames of another lease, and those that come
     /// twice or late, are dropped.
     #[must_use]
-    pub fn under_lease(mut self, nonce: String, silence: Duration) -> Conversation<Q, R> {
-        self.lease = Some(Lease { nonce, silence, heard: None });
-        self
+    pub fn under_lease(self, nonce: String, silence: Duration) -> Conversation<Q, R> {
+        Conversation { lease: Some(Lease { nonce, silence, heard: None }), ..self }
     }
 
     pub fn log(&self) -> &CappedLog {
-        &self.pipe.stderr.log
+        self.child.log()
     }
 
     pub fn clear_log(&mut self) {
         // What is still in the pipe belongs to an earlier request too.
-        self.pipe.stderr.read_rest();
-        self.pipe.stderr.log.clear();
+        self.child.read_rest();
+        self.child.log.clear();
     }
 
     /// Without waiting. At most one request may be open.
-    pub fn begin(&mut self, request: &Q) -> Result<(), ProcessDeath> {
+    pub fn begin(&mut self, request: &Q) -> Result<(), Death> {
         self.last_id += 1;
+        self.enter(None, String::new());
         if let Some(lease) = &mut self.lease {
             // Signs of life, and what came late: nothing that is there now can answer this request.
-            self.pipe.discard_lines();
+            self.child.discard_lines();
             lease.heard = lease.heard.map(|_| Instant::now());
-            return self.send(request);
-        }
-        // Unread input belongs to no request: the child is out of step, and later answers could not be
-        // matched.
-        if self.pipe.has_input() {
+        } else if self.child.has_input() {
+            // Unread input belongs to no request: the child is out of step, and later answers could not be
+            // matched.
             return Err(self.break_off("an answer nobody asked for"));
         }
         self.send(request)
     }
 
-    pub fn send(&mut self, body: &Q) -> Result<(), ProcessDeath> {
+    pub fn send(&mut self, body: &Q) -> Result<(), Death> {
         match serde_json::to_vec(&Frame { v: self.version, id: self.last_id, lease: None, body }) {
-            Ok(line) => self.pipe.send(&line),
+            Ok(line) => self.child.send(&line),
             Err(error) => return Err(self.break_off(error.to_string())),
         }
         Ok(())
     }
 
-    pub fn ask(&mut self, request: &Q, limit: Duration) -> Result<R, ProcessDeath> {
-        self.begin(request)?;
-        let frame = self.next(Instant::now(), limit)?;
-        self.check_number(frame)
+    /// From here on the child is at this, and limits count from now.
+    pub fn enter(&mut self, phase: Option<Phase>, place: String) {
+        (self.since, self.phase, self.place) = (Instant::now(), phase, place);
+    }
+
+    pub fn restart_limit(&mut self) {
+        self.since = Instant::now();
+    }
+
+    pub fn phase(&self) -> Option<Phase> {
+        self.phase
+    }
+
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub fn ask(&mut self, request: &Q, limit: Duration) -> Result<R, Death> {
+        self.ask_patiently(request, limit, 1)
     }
 
     /// What the child waited for a processor comes on top of its limit, up to `patience` times the limit in all.
-    pub fn ask_patiently(&mut self, request: &Q, limit: Duration, patience: u32) -> Result<R, ProcessDeath> {
+    pub fn ask_patiently(&mut self, request: &Q, limit: Duration, patience: u32) -> Result<R, Death> {
         self.begin(request)?;
-        let begun = Instant::now();
-        let frame = self.next_patiently(begun, limit, begun + limit * patience)?;
+        let frame = self.next(limit, self.since + limit * patience)?;
         self.check_number(frame)
     }
 
-    /// The frame may have any number, and must come within `limit` of `since`.
-    pub fn next(&mut self, since: Instant, limit: Duration) -> Result<Frame<R>, ProcessDeath> {
-        self.next_patiently(since, limit, since + limit)
-    }
-
-    /// What the child waited for a processor comes on top of its limit, but `latest` stands.
-    pub fn next_patiently(
-        &mut self,
-        since: Instant,
-        limit: Duration,
-        latest: Instant,
-    ) -> Result<Frame<R>, ProcessDeath> {
+    /// The frame may have any number. What the child waited for a processor comes on top of its limit, but `latest`
+    /// stands.
+    pub fn next(&mut self, limit: Duration, latest: Instant) -> Result<Frame<R>, Death> {
         loop {
-            let line = self.next_line(since, limit, latest)?;
+            let line = self.next_line(limit, latest)?;
             let frame: Frame<R> = serde_json::from_slice(&line).map_err(|_| {
                 let start = String::from_utf8_lossy(&line[..line.len().min(FOUND_MAX)]);
                 self.break_off(format!("`{start}`"))
             })?;
-            if !self.is_stale(&frame) {
+            // Last words of a fault handler, which knows no lease, have none.
+            let is_stale = self.lease.as_ref().is_some_and(|lease| {
+                frame.lease.as_ref().is_some_and(|nonce| *nonce != lease.nonce) || frame.id < self.last_id
+            });
+            if !is_stale {
                 return Ok(frame);
             }
         }
     }
 
-    fn is_stale(&self, frame: &Frame<R>) -> bool {
-        let Some(lease) = &self.lease else { return false };
-        // Last words of a fault handler, which knows no lease, have none.
-        frame.lease.as_ref().is_some_and(|nonce| *nonce != lease.nonce) || frame.id < self.last_id
-    }
-
-    pub fn check_number(&mut self, frame: Frame<R>) -> Result<R, ProcessDeath> {
+    pub fn check_number(&mut self, frame: Frame<R>) -> Result<R, Death> {
         if frame.v == self.version && frame.id == self.last_id {
             return Ok(frame.body);
         }
@@ -199,61 +240,43 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
             // An unreadable line ends the wait as well, because reading it is an error and not a phase.
             serde_json::from_slice::<Frame<R>>(line).map_or(true, |frame| is_answer(&frame.body))
         };
-        self.pipe.has_input() && self.pipe.lines().any(answers) || self.process.has_exited()
+        self.child.has_input() && self.child.lines().any(answers) || self.child.has_exited()
     }
 
-    pub fn break_off(&mut self, found: impl Into<String>) -> ProcessDeath {
-        self.end(DeathCause::Protocol { found: found.into() })
-    }
-
-    pub fn shutdown(&mut self, farewell: &Q, grace: Duration) -> bool {
-        self.dismiss(farewell);
-        self.wait_for_end(grace)
+    pub fn break_off(&mut self, found: impl Into<String>) -> Death {
+        self.die(DeathHow::Protocol { found: found.into() })
     }
 
     pub fn dismiss(&mut self, farewell: &Q) {
         let frame = Frame { v: self.version, id: self.last_id + 1, lease: None, body: farewell };
         if let Ok(line) = serde_json::to_vec(&frame) {
-            self.pipe.send(&line);
+            self.child.send(&line);
         }
         // The end of stdin ends a worker that waits for its next request, even if it misses the farewell.
-        self.pipe.close();
+        self.child.close_stdin();
     }
 
-    pub fn wait_for_end(&mut self, grace: Duration) -> bool {
-        self.process.wait(Instant::now() + grace);
-        self.bury()
+    /// Its status, if the child ends within `grace`; it is killed then.
+    pub fn end(&mut self, farewell: &Q, grace: Duration) -> Option<ExitStatus> {
+        self.dismiss(farewell);
+        self.child.end(grace)
     }
 
-    /// The status, if the child ends within `grace`; it is gone in either case.
-    pub fn status_within(&mut self, grace: Duration) -> Option<ExitStatus> {
-        self.process.wait(Instant::now() + grace);
-        // Asked before the kill, after which every end looks like a death by SIGKILL.
-        let by_itself = self.process.has_exited();
-        let status = self.process.bury().status;
-        self.pipe.stderr.read_rest();
-        status.filter(|_| by_itself)
+    /// Whether it is gone.
+    pub fn kill(&mut self) -> bool {
+        self.child.kill().status.is_some()
     }
 
-    pub fn bury(&mut self) -> bool {
-        self.process.bury().status.is_some()
-    }
-
-    fn next_line(
-        &mut self,
-        since: Instant,
-        limit: Duration,
-        latest: Instant,
-    ) -> Result<Vec<u8>, ProcessDeath> {
-        let counted_from = since + COUNTED_FROM.min(limit / COUNTED_SHARE);
+    fn next_line(&mut self, limit: Duration, latest: Instant) -> Result<Vec<u8>, Death> {
+        let counted_from = self.since + COUNTED_FROM.min(limit / COUNTED_SHARE);
         let mut waits = None;
         let mut waited = Duration::ZERO;
         loop {
-            let until = (since + limit + waited).min(latest);
+            let until = (self.since + limit + waited).min(latest);
             if waits.is_none() && until < latest && Instant::now() >= counted_from {
-                waits = Some(ProcessorWaits::begin(self.process.id()));
+                waits = Some(ProcessorWaits::begin(self.child.id()));
             }
-            match self.pipe.receive(until.min(Instant::now() + PULSE)) {
+            match self.child.receive(until.min(Instant::now() + PULSE)) {
                 Incoming::Line(line) => {
                     if let Some(lease) = &mut self.lease {
                         lease.heard = Some(Instant::now());
@@ -261,75 +284,58 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
                     return Ok(line);
                 }
                 Incoming::End => return Err(self.found_dead()),
-                Incoming::Nothing if self.silent_for().is_some() => {
-                    let limit = self.silent_for().unwrap_or_default();
-                    return Err(self.cut(format!("no sign of life for {} s", limit.as_secs_f64())));
-                }
                 Incoming::Overlong => return Err(self.break_off("a line longer than a message may be")),
-                // A grandchild may keep stdout open after the child's end. What the child wrote before still
-                // counts.
-                Incoming::Nothing if self.process.has_exited() && !self.pipe.has_input() => {
-                    return Err(self.found_dead());
-                }
-                Incoming::Nothing if Instant::now() >= until => {
-                    let before = waited;
-                    waited = waits.as_ref().map_or(waited, ProcessorWaits::longest).max(waited);
-                    if waited - before < PULSE || until >= latest {
-                        return Err(ProcessDeath { waited, ..self.end(DeathCause::Deadline { limit }) });
-                    }
-                }
                 Incoming::Nothing => {}
+            }
+            let silence = self
+                .lease
+                .as_ref()
+                .filter(|lease| lease.heard.is_some_and(|heard| heard.elapsed() >= lease.silence));
+            if let Some(Lease { silence, .. }) = silence {
+                let what = format!("no sign of life for {} s", silence.as_secs_f64());
+                return Err(self.die(DeathHow::Cut { what }));
+            }
+            if Instant::now() >= until {
+                let before = waited;
+                waited = waits.as_ref().map_or(waited, ProcessorWaits::longest).max(waited);
+                if waited - before < PULSE || until >= latest {
+                    return Err(Death { waited, ..self.die(DeathHow::Deadline { limit }) });
+                }
             }
         }
     }
 
-    fn silent_for(&self) -> Option<Duration> {
-        let lease = self.lease.as_ref()?;
-        (lease.heard?.elapsed() >= lease.silence).then_some(lease.silence)
+    fn found_dead(&mut self) -> Death {
+        let status = self.child.end(EXIT_GRACE);
+        let how = match (status, &self.lease) {
+            (Some(status), None) => DeathHow::Exit(status),
+            (None, None) => DeathHow::Protocol { found: "it closed its stdout and went on running".into() },
+            (None, Some(_)) => DeathHow::Cut { what: "the connection to it ended".into() },
+            (Some(status), Some(_)) => behind_launcher(status),
+        };
+        self.die(how)
     }
 
-    fn found_dead(&mut self) -> ProcessDeath {
-        self.process.wait(Instant::now() + EXIT_GRACE);
-        // Asked before `bury`, whose kill would make every end look like a death by SIGKILL.
-        let by_itself = self.process.has_exited();
-        match self.process.bury().status {
-            Some(status) if by_itself && self.lease.is_some() => match behind_launcher(status) {
-                status if status.signal().is_some() => self.end(DeathCause::Exit(status)),
-                // A launcher may call the loss of its node a success, and any other status may be its own: that of
-                // `ssh` without a connection, or of a bridge whose cluster is gone.
-                status => {
-                    let code = status.code().filter(|code| *code != 0);
-                    let code = code.map(|code| format!(", and its launcher exited with {code}"));
-                    self.cut(format!("the connection to it ended{}", code.unwrap_or_default()))
-                }
-            },
-            Some(status) if by_itself => self.end(DeathCause::Exit(status)),
-            _ if self.lease.is_some() => self.cut("the connection to it ended".to_string()),
-            _ => self.break_off("it closed its stdout and went on running"),
-        }
-    }
-
-    fn cut(&mut self, found: String) -> ProcessDeath {
-        ProcessDeath { is_cut: true, ..self.end(DeathCause::Protocol { found }) }
-    }
-
-    fn end(&mut self, cause: DeathCause) -> ProcessDeath {
-        let at = Instant::now();
-        let remains = self.process.bury();
+    pub fn die(&mut self, how: DeathHow) -> Death {
+        let elapsed = self.since.elapsed();
+        let memory_peak = self.child.kill().memory_peak;
         // After the kill, when nothing more can be added: the log is complete.
-        self.pipe.stderr.read_rest();
-        let log = self.pipe.stderr.log.clone();
-        let (memory_peak, reaped) = (remains.memory_peak, remains.status.is_some());
-        ProcessDeath { cause, at, log, waited: Duration::ZERO, memory_peak, reaped, is_cut: false }
+        self.child.read_rest();
+        let (log, place) = (self.child.log().clone(), self.place.clone());
+        Death { how, phase: self.phase, place, elapsed, waited: Duration::ZERO, log, memory_peak }
     }
 }
 
-/// Shells and `srun` say 128 and the signal's number.
-fn behind_launcher(status: ExitStatus) -> ExitStatus {
-    match status.code() {
-        Some(code @ 129..=159) => ExitStatus::from_raw(code - 128),
-        _ => status,
-    }
+/// Shells and `srun` say 128 and the signal's number. A launcher may call the loss of its node a success, and any other
+/// status may be its own: that of `ssh` without a connection, or of a bridge whose cluster is gone.
+fn behind_launcher(status: ExitStatus) -> DeathHow {
+    let launcher = match (status.signal(), status.code()) {
+        (Some(_), _) => return DeathHow::Exit(status),
+        (None, Some(code @ 129..=159)) => return DeathHow::Exit(ExitStatus::from_raw(code - 128)),
+        (None, None | Some(0)) => String::new(),
+        (None, Some(code)) => format!(", and its launcher exited with {code}"),
+    };
+    DeathHow::Cut { what: format!("the connection to it ended{launcher}") }
 }
 
 #[cfg(test)]
@@ -344,14 +350,15 @@ mod tests {
         Conversation::start(command, 1, ProcessGroup::default(), CappedLog::new(1000)).unwrap()
     }
 
-    fn cause(script: &str) -> DeathCause {
-        let death = start(script).ask(&"hello".to_string(), PATIENT).unwrap_err();
-        assert!(death.reaped, "{script}");
-        death.cause
+    fn cause(script: &str) -> DeathHow {
+        let mut child = start(script);
+        let death = child.ask(&"hello".to_string(), PATIENT).unwrap_err();
+        assert!(child.kill(), "{script}");
+        death.how
     }
 
-    fn found(text: &str) -> DeathCause {
-        DeathCause::Protocol { found: text.to_string() }
+    fn found(text: &str) -> DeathHow {
+        DeathHow::Protocol { found: text.to_string() }
     }
 
     #[test]
@@ -363,12 +370,12 @@ mod tests {
         assert_eq!(echo.log().text(), "noise\nnoise\n");
         echo.clear_log();
         assert_eq!(echo.log().total(), 0);
-        assert!(echo.shutdown(&"bye".to_string(), PATIENT));
+        assert!(echo.end(&"bye".to_string(), PATIENT).is_some_and(|status| status.success()));
     }
 
     #[test]
     fn each_way_to_end_is_told_apart() {
-        let exit = |wait_status| DeathCause::Exit(ExitStatus::from_raw(wait_status));
+        let exit = |wait_status| DeathHow::Exit(ExitStatus::from_raw(wait_status));
         assert_eq!(cause("read line; exit 3"), exit(3 << 8));
         assert_eq!(cause("read line; kill -SEGV $$"), exit(libc::SIGSEGV));
         // A grandchild in another group holds stdout open beyond its parent's end.
@@ -388,14 +395,14 @@ mod tests {
         let request = "x".repeat(8 << 20);
         let limit = Duration::from_millis(200);
         let death = start("sleep 60").ask(&request, limit).unwrap_err();
-        assert_eq!(death.cause, DeathCause::Deadline { limit });
+        assert_eq!(death.how, DeathHow::Deadline { limit });
         // A child that floods its stderr keeps nobody from the deadline, and dies with its last words kept.
         let death = start("echo first >&2; yes >&2").ask(&String::new(), limit).unwrap_err();
-        assert_eq!(death.cause, DeathCause::Deadline { limit });
+        assert_eq!(death.how, DeathHow::Deadline { limit });
         assert!(death.log.text().starts_with("first\n") && death.log.truncated());
         // Patience is for who waits for a processor: a sleeper does not, and would end in another way a minute later.
         let death = start("sleep 60").ask_patiently(&String::new(), limit, 1_000).unwrap_err();
-        assert_eq!(death.cause, DeathCause::Deadline { limit });
+        assert_eq!(death.how, DeathHow::Deadline { limit });
     }
 
     fn leased(script: &str) -> Conversation<String, String> {
@@ -425,20 +432,17 @@ mod tests {
 
     #[test]
     fn a_silent_lane_and_a_lane_that_is_gone_are_told_apart() {
-        let cut = |script: &str| {
-            let death = leased(script).ask(&"hello".to_string(), PATIENT).unwrap_err();
-            (death.is_cut, death.cause)
-        };
+        let how = |script: &str| leased(script).ask(&"hello".to_string(), PATIENT).unwrap_err().how;
+        let cut = |what: &str| DeathHow::Cut { what: what.to_string() };
         let word = "echo '{\"v\":1,\"id\":0,\"lease\":\"now\",\"body\":\"alive\"}'";
         // What comes before the request is forgotten: a worker says nothing before it is greeted.
-        assert_eq!(cut(&format!("read line; {word}; sleep 60")), (true, found("no sign of life for 0.25 s")));
+        assert_eq!(how(&format!("read line; {word}; sleep 60")), cut("no sign of life for 0.25 s"));
         // Whatever a launcher says of it.
-        let gone = (true, found("the connection to it ended"));
-        assert_eq!(cut("read line; exit 0"), gone);
-        assert_eq!(cut("exec >&-; sleep 60"), gone);
-        let exit = |raw| (false, DeathCause::Exit(ExitStatus::from_raw(raw)));
-        let own = (true, found("the connection to it ended, and its launcher exited with 3"));
-        assert_eq!(cut("read line; exit 3"), own);
-        assert_eq!(cut("read line; sh -c 'kill -KILL $$'; exit $?"), exit(libc::SIGKILL));
+        let gone = "the connection to it ended";
+        assert_eq!(how("read line; exit 0"), cut(gone));
+        assert_eq!(how("exec >&-; sleep 60"), cut(gone));
+        assert_eq!(how("read line; exit 3"), cut(&format!("{gone}, and its launcher exited with 3")));
+        let killed = DeathHow::Exit(ExitStatus::from_raw(libc::SIGKILL));
+        assert_eq!(how("read line; sh -c 'kill -KILL $$'; exit $?"), killed);
     }
 }

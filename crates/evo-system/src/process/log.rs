@@ -4,16 +4,7 @@
 //! everything is read, most of it is dropped.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::OwnedFd;
-
-use rustix::event::{PollFd, PollFlags};
-
-const BUFFER: usize = 64 * 1024;
-/// What a dead child's pipe can hold (`/proc/sys/fs/pipe-max-size`); more comes from a process that left the group
-/// and goes on printing.
-const PIPE_MAX: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
 pub struct CappedLog {
@@ -52,7 +43,7 @@ impl CappedLog {
     }
 
     pub fn read_all(mut self, mut stream: impl Read) -> io::Result<CappedLog> {
-        let mut buffer = [0u8; BUFFER];
+        let mut buffer = [0u8; 64 << 10];
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) => return Ok(self),
@@ -97,51 +88,6 @@ impl CappedLog {
 
     pub fn clear(&mut self) {
         *self = CappedLog::with_ends(self.head_max, self.tail_max);
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct LoggedStream {
-    stream: Option<File>,
-    pub log: CappedLog,
-    room: Box<[u8]>,
-}
-
-impl LoggedStream {
-    pub fn new(stream: impl Into<OwnedFd>, log: CappedLog) -> io::Result<LoggedStream> {
-        let stream = File::from(stream.into());
-        // Non-blocking, because one thread reads this stream while it waits for answers with a deadline.
-        rustix::io::ioctl_fionbio(&stream, true)?;
-        Ok(LoggedStream { stream: Some(stream), log, room: vec![0; BUFFER].into() })
-    }
-
-    pub fn poll_fd(&self) -> Option<PollFd<'_>> {
-        self.stream.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN))
-    }
-
-    /// Reads one buffer at most, so that a flood cannot keep the caller from its deadline; gives the bytes read.
-    pub fn read_some(&mut self) -> usize {
-        let Some(stream) = &mut self.stream else { return 0 };
-        match stream.read(&mut self.room) {
-            Ok(length) if length > 0 => {
-                self.log.push(&self.room[..length]);
-                return length;
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-            // Ended, or broken for good. `poll` would report it at once every time and never wait again.
-            Ok(_) | Err(_) => self.stream = None,
-        }
-        0
-    }
-
-    pub fn read_rest(&mut self) {
-        let mut read = 0;
-        while read < PIPE_MAX {
-            match self.read_some() {
-                0 => return,
-                length => read += length,
-            }
-        }
     }
 }
 

@@ -3,10 +3,7 @@
 
 mod child;
 mod conversation;
-mod follow;
 mod log;
-mod pipe;
-mod program;
 mod run;
 mod serve;
 mod signal;
@@ -14,13 +11,11 @@ mod spawn;
 mod strays;
 mod waits;
 
-pub use child::{ProcessGroup, wait_measured};
-pub use conversation::{Conversation, DeathCause, PATIENCE, ProcessDeath};
-pub use follow::{FollowedLine, FollowedProgram};
+pub use child::{Incoming, ProcessGroup, RunningChild, wait_measured};
+pub use conversation::{Conversation, Death, DeathHow, PATIENCE};
 pub use log::CappedLog;
-pub use program::worker_program;
 pub use run::{Ended, RunLimits, run, run_reading};
 pub use serve::{Orphaned, ParentLink, REQUEST};
 pub use signal::{is_fault, is_ignored, signal_name};
-pub use spawn::{EXHAUSTED_HINT, ResourceLimits, is_exhausted, limit, memory_limit, spawn};
+pub use spawn::{EXHAUSTED_HINT, ResourceLimits, is_exhausted, limit, memory_limit, spawn, worker_program};
 pub use strays::{RunMark, keep_with, serve_keeper};

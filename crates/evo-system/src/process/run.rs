@@ -7,16 +7,10 @@ use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::child::{ChildProcess, ProcessGroup};
-use super::log::{CappedLog, LoggedStream};
-use super::pipe::wait_for;
+use super::child::{PULSE, ProcessGroup, Reaped, RunningChild};
+use super::log::CappedLog;
 use super::spawn::{ResourceLimits, limit};
 use super::strays::RunMark;
-
-/// How often a silent tool is looked at: its children may hold its output open beyond its end.
-const PULSE: Duration = Duration::from_millis(50);
-/// Once the tool's output is closed: it is about to end.
-const CLOSED_PULSE: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
@@ -62,45 +56,35 @@ pub fn run(command: Command, limits: &RunLimits) -> io::Result<Ended> {
 }
 
 pub fn run_reading(mut command: Command, stdin: Stdio, limits: &RunLimits) -> io::Result<Ended> {
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     limit(&mut command, limits.resources);
     // Dropped after the kill of the group.
     let _mark = limits.ends_strays.then(|| RunMark::put_on(&mut command));
-    let group = ProcessGroup::default();
-    let began = Instant::now();
-    let mut process = ChildProcess::start(command, group.clone())?;
-    let (_, Some(stdout), Some(stderr)) = process.take_pipes() else {
-        return Err(io::Error::other("a pipe to the child is missing"));
-    };
     let log = || CappedLog::new(limits.output_bytes);
-    let mut outputs = [LoggedStream::new(stdout, log())?, LoggedStream::new(stderr, log())?];
+    let began = Instant::now();
+    let mut child = RunningChild::start(command, stdin, ProcessGroup::default(), log())?;
+    child.printed = Some(log());
     let mut until = began + limits.deadline;
     let mut timed_out = false;
-    while !process.has_exited() {
+    while !child.has_exited() {
         let left = until.saturating_duration_since(Instant::now());
-        // SIGTERM did not help within the grace time; `bury` below sends SIGKILL.
+        // SIGTERM did not help within the grace time; `kill` below sends SIGKILL.
         if left.is_zero() && timed_out {
             break;
         }
         if left.is_zero() {
             timed_out = true;
             until += limits.grace;
-            group.signal(rustix::process::Signal::TERM);
-            continue;
-        }
-        let mut ends: Vec<_> = outputs.iter().filter_map(LoggedStream::poll_fd).collect();
-        let pulse = if ends.is_empty() { CLOSED_PULSE } else { PULSE };
-        wait_for(&mut ends, left.min(pulse));
-        for output in &mut outputs {
-            output.read_some();
+            child.terminate();
+        } else {
+            child.serve_streams(left.min(PULSE));
         }
     }
     let elapsed = began.elapsed();
     // Also after a regular end: the kill reaches whatever the tool left running in its group.
-    let remains = process.bury();
-    outputs.iter_mut().for_each(LoggedStream::read_rest);
-    let [stdout, stderr] = outputs.map(|output| output.log);
-    Ok(Ended { status: remains.status, timed_out, elapsed, memory_peak: remains.memory_peak, stdout, stderr })
+    let Reaped { status, memory_peak } = child.kill();
+    child.read_rest();
+    let (stdout, stderr) = (child.printed.take().unwrap_or_else(log), child.log.clone());
+    Ok(Ended { status, timed_out, elapsed, memory_peak, stdout, stderr })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Stdin, Write};
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{self, Signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::lock;
 
 /// A fault handler needs the number of the request without a lock.
 pub static REQUEST: AtomicU64 = AtomicU64::new(0);
@@ -125,7 +127,7 @@ impl<Q: DeserializeOwned, R: Serialize> ParentLink<Q, R> {
 fn write_frame<T: Serialize>(output: &Mutex<File>, frame: &Frame<T>) -> io::Result<()> {
     let mut line = serde_json::to_vec(frame).map_err(io::Error::other)?;
     line.push(b'\n');
-    output.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+    lock(output).write_all(&line)
 }
 
 /// A worker started on this machine dies by a signal from the kernel with its parent; one at the end of an

@@ -1,29 +1,8 @@
 //! Signals by their names, and which of them a program brings upon itself.
 
-/// `SIGKILL`; a number for signals without a name here.
+/// `SIGKILL`; a number for signals without a name.
 pub fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGALRM => "SIGALRM",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGILL => "SIGILL",
-        libc::SIGINT => "SIGINT",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGQUIT => "SIGQUIT",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGSYS => "SIGSYS",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGTRAP => "SIGTRAP",
-        libc::SIGUSR1 => "SIGUSR1",
-        libc::SIGUSR2 => "SIGUSR2",
-        libc::SIGXCPU => "SIGXCPU",
-        libc::SIGXFSZ => "SIGXFSZ",
-        other => return format!("signal {other}"),
-    };
-    name.to_string()
+    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_string)
 }
 
 /// Any other signal comes from another process or from the kernel's out-of-memory killer.

@@ -5,12 +5,15 @@
 //! *thread* that started the child, so one thread that never ends starts all of them.
 
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
-use std::{io, thread};
+use std::{env, io, thread};
 
 use rustix::process::{Resource, Rlimit, Signal};
+
+use crate::lock;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceLimits {
@@ -49,6 +52,14 @@ pub fn memory_limit() -> u64 {
     rustix::process::getrlimit(Resource::As).current.unwrap_or(0)
 }
 
+/// `$EVO_WORKER_PROGRAM`, otherwise this program.
+pub fn worker_program() -> io::Result<PathBuf> {
+    match env::var_os("EVO_WORKER_PROGRAM").filter(|value| !value.is_empty()) {
+        Some(program) => Ok(PathBuf::from(program)),
+        None => env::current_exe(),
+    }
+}
+
 pub fn spawn(mut command: Command) -> io::Result<Child> {
     command.process_group(0);
     die_with_parent(&mut command);
@@ -63,7 +74,7 @@ type SpawnRequest = (Command, Sender<io::Result<Child>>);
 /// Where the system starts no thread, the next caller tries again.
 fn spawner() -> io::Result<Sender<SpawnRequest>> {
     static SPAWNER: Mutex<Option<Sender<SpawnRequest>>> = Mutex::new(None);
-    let mut spawner = SPAWNER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut spawner = lock(&SPAWNER);
     if let Some(running) = &*spawner {
         return Ok(running.clone());
     }

@@ -9,11 +9,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::SystemTime;
 use std::{env, fs};
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use crate::lock;
 
 const VARIABLE: &str = "EVO_TOOL_RUN";
 
@@ -92,7 +94,7 @@ fn start_keeper() -> io::Result<()> {
     /// Closed by the end of this process, however it comes; no other process has this end of the pipe.
     static LINK: Mutex<Option<ChildStdin>> = Mutex::new(None);
     let Some((program, arguments)) = KEEPER.get() else { return Ok(()) };
-    let mut link = LINK.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut link = lock(&LINK);
     if link.is_none() {
         let mut command = Command::new(program);
         command.args(arguments).arg(own_prefix()).current_dir("/").stdin(Stdio::piped());

@@ -1,62 +1,180 @@
-//! Questions after the comparison: why an answer is wrong, and whether a right one stays right.
+//! Questions after the comparison: why an answer is wrong, whether a right one stays right, and what two runs on the same
+//! input that gave different outputs depend on.
 
 use evo_device::device::SampleOrder;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
+use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_protocol::worker::Phase;
-use serde_json::json;
 
-use super::bench::Bench;
+use super::bench::{Asked, Bench, found};
 use super::case::Case;
 use super::element::{self, Poison};
-use super::run::{self, Mismatch, PreparedCase, RunSetting};
-use super::{disagree, inputs, workspace, wrong};
+use super::run::{self, Mismatch, RunSetting};
+use super::{inputs, kept, wrong};
 
 pub(super) const PROBE_ELEMENTS: u64 = 1 << 20;
 
+/// What a kernel that adds to its output lacks in the space file, such as a histogram, is said with its cause.
+const OUTPUT_IS_READ: &str = "reads output (`{names}`) before writing it; if the kernel adds to what is there, give the \
+                              argument role = \"inout\" and fill = { constant = 0 }";
+
+/// A part of a setting, and what is wrong with a kernel whose output it changes alone.
+struct SettingPart {
+    give: fn(&mut RunSetting, RunSetting),
+    /// Only where there are such buffers, which `what` may name.
+    role: Option<Role>,
+    kind: VerdictKind,
+    cause: &'static str,
+    what: &'static str,
+}
+
+/// The order of threads comes first: a thread that reads too early finds what memory held before, and the missing
+/// barrier is the cause.
+const PARTS: [SettingPart; 6] = [
+    SettingPart {
+        give: |setting, other| setting.conditions.order = other.conditions.order,
+        role: None,
+        kind: VerdictKind::Nondeterministic,
+        cause: "race",
+        what: "the output depends on the order in which threads run: a barrier or a fence is missing",
+    },
+    SettingPart {
+        give: |setting, other| setting.conditions.residue = other.conditions.residue,
+        role: None,
+        kind: VerdictKind::WrongAnswer,
+        cause: "uninitialized",
+        what: "reads shared memory or local variables before writing them",
+    },
+    SettingPart {
+        give: |setting, other| setting.scratch = other.scratch,
+        role: Some(Role::Scratch),
+        kind: VerdictKind::Nondeterministic,
+        cause: "uninit_read",
+        what: "reads workspace (`{names}`) before writing it",
+    },
+    SettingPart {
+        give: |setting, other| setting.outputs = other.outputs,
+        role: Some(Role::Output),
+        kind: VerdictKind::Nondeterministic,
+        cause: "uninit_read",
+        what: OUTPUT_IS_READ,
+    },
+    SettingPart {
+        give: |setting, other| setting.conditions.placement = other.conditions.placement,
+        role: None,
+        kind: VerdictKind::OobRead,
+        cause: "placement",
+        what: "the output depends on where a buffer lies in memory",
+    },
+    SettingPart {
+        give: |setting, other| setting.conditions.clock = other.conditions.clock,
+        role: None,
+        kind: VerdictKind::Nondeterministic,
+        cause: "clock",
+        what: "the output depends on what the clock shows",
+    },
+];
+
+/// Says what two runs that gave different outputs depend on. One part is changed at a time from the second setting to the
+/// first; finally the module itself is loaded again.
+pub(super) fn disagree(bench: &mut Bench<'_>, [first, second]: [(RunSetting, u64); 2]) -> Asked {
+    let (from, base) = (first.0, second.0);
+    // The same setting gives another output, so it does not depend on the setting: chance or state is left.
+    if !bench.includes(GateCheck::NameDisagreement) || bench.hash_of_run(base)? != second.1 {
+        return reloaded(bench);
+    }
+    for part in &PARTS {
+        let names = part.role.map(|role| bench.names(|buffer| buffer.role == role));
+        let mut changed = base;
+        (part.give)(&mut changed, from);
+        if changed == base || names == Some(None) {
+            continue;
+        }
+        let other = bench.hash_of_run(changed)?;
+        if other == second.1 {
+            continue;
+        }
+        // Once more each way: a counter that the kernel keeps changes the output as well, and by itself.
+        let back = bench.hash_of_run(base)? == second.1;
+        if !back || bench.hash_of_run(changed)? != other {
+            return reloaded(bench);
+        }
+        let what = part.what.replace("{names}", &names.flatten().unwrap_or_default());
+        return Err(bench.refused(part.kind, part.cause, what));
+    }
+    // None changes the output alone, all together do.
+    if from != base && bench.hash_of_run(from)? == first.1 {
+        let what = "the output depends on memory that was not written and on the order of threads together";
+        return Err(bench.refused(VerdictKind::Nondeterministic, "uninit_read", what));
+    }
+    reloaded(bench)
+}
+
+/// Launches after each reload: enough for state to show, cheap enough for a failing variant.
+const SEQUENCE: usize = 24;
+
+/// Runs the same sequence of launches twice, each on a freshly loaded module. Equal sequences whose
+/// answers change on the way mean that the module keeps state; anything else is chance.
+fn reloaded(bench: &mut Bench<'_>) -> Asked {
+    let chance = "the same input gives different outputs";
+    let chance = bench.refused(VerdictKind::Nondeterministic, "race", chance);
+    if !bench.includes(GateCheck::NameState) {
+        return Err(chance);
+    }
+    let (first, second) = (after_reload(bench)?, after_reload(bench)?);
+    if first != second || first.iter().all(|answer| *answer == first[0]) {
+        return Err(chance);
+    }
+    let what = "the output depends on earlier launches, in the same way after every load: on a variable of the \
+                module, or on memory that is read before writing it";
+    Err(bench.refused(VerdictKind::Stateful, "module_state", what))
+}
+
+fn after_reload(bench: &mut Bench<'_>) -> Result<Vec<u64>, DeviceError> {
+    bench.judge.reload(bench.prepared.slot, &bench.prepared.case.plan)?;
+    (0..SEQUENCE).map(|_| bench.hash_of_run(RunSetting::plain(Poison::B))).collect()
+}
+
 /// Calls as they are when they are timed: nothing is filled in between, so a kernel that looks for its marks finds
 /// them.
-pub(super) fn called_again(bench: &mut Bench<'_>, hash: u64) -> Result<Option<Verdict>, DeviceError> {
-    if bench.prepared.accumulates()
-        || bench.prepared.launches.is_empty()
-        || !bench.includes(GateCheck::Repeats)
-    {
-        return Ok(None);
+pub(super) fn called_again(bench: &mut Bench<'_>, hash: u64) -> Asked {
+    let prepared = bench.prepared;
+    if prepared.accumulates() || prepared.launches.is_empty() || !bench.includes(GateCheck::Repeats) {
+        return Ok(());
     }
-    let found = after_a_call(bench)?;
-    if found == hash {
-        return Ok(None);
+    let again = after_a_call(bench)?;
+    if again == hash {
+        return Ok(());
     }
-    if let Some(verdict) = workspace::not_reset(bench)? {
-        return Ok(Some(verdict));
-    }
+    kept::is_reset(bench)?;
     let plain = RunSetting::plain(Poison::B);
-    if bench.hash_of_run(plain)? != hash || after_a_call(bench)? != found {
-        return disagree::explain(bench, [(plain, found), (plain, hash)]).map(Some);
+    if bench.hash_of_run(plain)? != hash || after_a_call(bench)? != again {
+        return disagree(bench, [(plain, again), (plain, hash)]);
     }
     let what = "a call that finds what the call before has left gives another output";
-    let verdict = Verdict::new(VerdictKind::Stateful, what).with_cause("earlier_call");
-    Ok(Some(bench.about(verdict)))
+    Err(bench.refused(VerdictKind::Stateful, "earlier_call", what))
 }
 
 /// The hash of what the second of two calls leaves, between which nothing is filled.
 fn after_a_call(bench: &mut Bench<'_>) -> Result<u64, DeviceError> {
+    let prepared = bench.prepared;
     let order = SampleOrder {
-        rotation: std::slice::from_ref(&bench.prepared.launches),
+        rotation: std::slice::from_ref(&prepared.launches),
         mode: TimingMode::Hot,
         samples: 2,
         batch: 1,
         untouched: true,
     };
-    let name = bench.prepared.case.name();
-    (bench.phase)(Phase::Launched, &name);
-    bench.prepared.fill_variables(bench.device())?;
-    bench.judge.device.sample(bench.prepared.module, order)?;
-    bench.prepared.read_variables(bench.device())?;
-    (bench.phase)(Phase::Checking, &name);
+    let name = prepared.case.name();
+    bench.judge.report(Phase::Launched, &name);
+    prepared.fill_variables(bench.device())?;
+    bench.device().sample(prepared.module, order)?;
+    prepared.read_variables(bench.device())?;
+    bench.judge.report(Phase::Checking, &name);
     bench.output_hash()
 }
 
@@ -70,27 +188,27 @@ pub(super) fn explain(
     // Without a hash of a right answer, a wrong one that stays wrong says nothing about the guard zones.
     if hash.is_some()
         && bench.prepared.case.elements() <= PROBE_ELEMENTS
-        && let Some(outside) = reads_outside(bench, hash)?
+        && let Some(outside) = found(reads_outside(bench, hash))?
         && outside.kind == VerdictKind::OobRead
     {
-        return Ok(outside);
+        return Ok(*outside);
     }
     if verdict.has_cause(Cause::NanInf) {
         return Ok(verdict);
     }
     if hash.is_some()
-        && let Some(unset) = depends_on_residue(bench)?
+        && let Some(unset) = found(depends_on_residue(bench))?
     {
-        return Ok(unset);
+        return Ok(*unset);
     }
     name_constant(bench, mismatch.position, verdict)
 }
 
 /// A wrong answer that is the same in every run may follow what shared memory happens to hold. No mask, minimum,
 /// maximum or comparison answers all these contents alike.
-fn depends_on_residue(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+fn depends_on_residue(bench: &mut Bench<'_>) -> Asked {
     if !bench.includes(GateCheck::SharedResidue) || bench.prepared.case.elements() > PROBE_ELEMENTS {
-        return Ok(None);
+        return Ok(());
     }
     let of = |poison| element::poison(DType::F32, poison);
     let mut first = None;
@@ -100,10 +218,10 @@ fn depends_on_residue(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceEr
         let run = (setting, bench.hash_of_run(setting)?);
         let before = *first.get_or_insert(run);
         if before.1 != run.1 {
-            return disagree::explain(bench, [before, run]).map(Some);
+            return disagree(bench, [before, run]);
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 fn name_constant(bench: &mut Bench<'_>, position: usize, verdict: Verdict) -> Result<Verdict, DeviceError> {
@@ -113,71 +231,70 @@ fn name_constant(bench: &mut Bench<'_>, position: usize, verdict: Verdict) -> Re
     if !named || case.family != inputs::Family::Normal || case.elements() > PROBE_ELEMENTS || !random {
         return Ok(verdict);
     }
+    let constant = |verdict: Verdict, what: String| {
+        let message = format!("{}; {what}", verdict.message);
+        Verdict { message, ..verdict }.with_cause(Cause::Constant)
+    };
     let values = bench.prepared.compared(bench.device(), position)?;
     if values.len() > 1 && values.iter().all(|value| *value == values[0]) {
-        let message = format!("{}; every element is `{}`", verdict.message, values[0]);
-        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
+        return Ok(constant(verdict, format!("every element is `{}`", values[0])));
     }
     let hash = bench.output_hash()?;
+    let answer = bench.prepared.target(position).map(|target| target.hash);
     let other = Case { seed_index: case.seed_index + 1, ..case.clone() };
-    let other = bench.prepare(&other)?;
-    let other_hash = bench.with(&other).hash_of_run(RunSetting::plain(Poison::B))?;
-    let answer = |prepared: &PreparedCase| prepared.target(position).map(|target| target.hash);
-    if answer(&other) != answer(bench.prepared) && other_hash == hash {
-        let message = format!("{}; other inputs give the same output", verdict.message);
-        return Ok(Verdict { message, ..verdict }.with_cause(Cause::Constant));
+    let other = bench.judge.prepare_case(bench.prepared.slot, &other)?;
+    let other_hash =
+        Bench { judge: bench.judge, prepared: &other }.hash_of_run(RunSetting::plain(Poison::B))?;
+    match other.target(position).map(|target| target.hash) != answer && other_hash == hash {
+        true => Ok(constant(verdict, "other inputs give the same output".to_string())),
+        false => Ok(verdict),
     }
-    Ok(verdict)
 }
 
 /// Guard zones hold NaN, then huge values: an output that changes was computed from them.
-pub(super) fn reads_outside(
-    bench: &mut Bench<'_>,
-    hash: Option<u64>,
-) -> Result<Option<Verdict>, DeviceError> {
-    let mut found = None;
+pub(super) fn reads_outside(bench: &mut Bench<'_>, hash: Option<u64>) -> Asked {
     if !bench.includes(GateCheck::GuardContents) {
-        return Ok(None);
+        return Ok(());
     }
+    let mut changes_by = None;
     for poison in [Poison::A, Poison::B] {
-        bench.judge.device.arm_guards(element::poison(DType::F32, poison))?;
+        bench.device().arm_guards(element::poison(DType::F32, poison))?;
         bench.run(RunSetting::plain(Poison::B))?;
         // With other contents than usual, a write of the usual contents shows too.
         if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, &bench.prepared.case) {
-            bench.judge.device.arm_guards(run::GUARD_PATTERN)?;
-            return Ok(Some(verdict));
+            bench.device().arm_guards(run::GUARD_PATTERN)?;
+            return Err(verdict.into());
         }
         let changed = match hash {
             Some(hash) => bench.output_hash()? != hash,
             None => bench.mismatch()?.is_some(),
         };
         if changed {
-            found = Some(poison);
+            changes_by = Some(poison);
             break;
         }
     }
-    bench.judge.device.arm_guards(run::GUARD_PATTERN)?;
-    let Some(poison) = found else { return Ok(None) };
+    bench.device().arm_guards(run::GUARD_PATTERN)?;
+    let Some(poison) = changes_by else { return Ok(()) };
     if let Some(hash) = hash {
         // Was it the guards, or chance? The same run with the usual guards, and both must come out as before when
         // they are repeated. What fills guards may leave its traces in shared memory, so that holds the same in all
         // runs.
         let usual = RunSetting::plain(Poison::B).on_ordinary_residue();
+        let mut outputs = [0; 4];
         let patterns = [run::GUARD_PATTERN, element::poison(DType::F32, poison)];
-        let mut outputs = Vec::with_capacity(4);
-        for pattern in patterns.into_iter().cycle().take(4) {
-            bench.judge.device.arm_guards(pattern)?;
-            outputs.push(bench.hash_of_run(usual)?);
+        for (output, pattern) in outputs.iter_mut().zip(patterns.into_iter().cycle()) {
+            bench.device().arm_guards(pattern)?;
+            *output = bench.hash_of_run(usual)?;
         }
-        bench.judge.device.arm_guards(run::GUARD_PATTERN)?;
-        let [now, filled, again, filled_again] = outputs[..] else { unreachable!("four runs") };
+        bench.device().arm_guards(run::GUARD_PATTERN)?;
+        let [now, filled, again, filled_again] = outputs;
         let guards_matter = now != filled && now == again && filled == filled_again;
         if !guards_matter {
-            let first = RunSetting::plain(Poison::B);
-            return disagree::explain(bench, [(first, hash), (usual, now)]).map(Some);
+            return disagree(bench, [(RunSetting::plain(Poison::B), hash), (usual, now)]);
         }
     }
     let verdict = Verdict::new(VerdictKind::OobRead, "the output depends on what lies outside the buffers")
-        .with("guard_pattern", json!(if poison == Poison::A { "nan" } else { "huge" }));
-    Ok(Some(bench.about(verdict)))
+        .with("guard_pattern", if poison == Poison::A { "nan" } else { "huge" });
+    Err(bench.about(verdict).into())
 }

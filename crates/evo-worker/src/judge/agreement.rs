@@ -9,14 +9,15 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::bounds::AnswerScale;
+use super::certainty;
 use super::drawn;
 use super::element;
-use super::elements::Change;
+use super::elements::Far;
 use super::expected;
 use super::inputs::{self, Draw, Family, REARRANGED};
 use super::npy::task_error;
 use super::on_device::{self, AGREEMENT, AGREEMENT_NOISE, DeviceReferences};
-use super::perturb;
+use super::perturb::Change;
 use super::reference::{ReferenceAnswer, ReferenceWork, UNIT_F32, WorkBuffers};
 
 /// The error of the trusted computation is itself a matter of rounding: it may differ by this factor, and by this
@@ -201,47 +202,39 @@ fn scales_differ(
 }
 
 fn problems() -> Vec<(&'static str, ProblemPlan)> {
-    use Role::{Input, Output};
     let mut all = Vec::new();
     for dtype in [DType::F16, DType::Bf16, DType::F32] {
-        let text = dtype.as_str();
+        // The last buffer is the output.
+        let mut add = |reference, what: &str, sizes: &[(&str, i64)], shapes: &[(&str, &[u64])]| {
+            let of = |(number, (name, shape)): (usize, &(&str, &[u64]))| match number + 1 == shapes.len() {
+                true if reference == "reduction" => buffer(name, DType::F32, shape, Role::Output),
+                is_last => buffer(name, dtype, shape, if is_last { Role::Output } else { Role::Input }),
+            };
+            let buffers = shapes.iter().enumerate().map(of).collect();
+            let name = format!("{reference} {} {what}", dtype.as_str());
+            all.push((reference, problem(name, sizes, buffers)));
+        };
         for (m, k, n) in [(1, 1, 1), (70, 33, 65), (64, 300, 130)] {
-            let buffers = vec![
-                buffer("a", dtype, &[m, k], Input),
-                buffer("b", dtype, &[k, n], Input),
-                buffer("c", dtype, &[m, n], Output),
-            ];
-            all.push(("gemm", problem(format!("gemm {text} {m}x{k}x{n}"), &[], buffers)));
+            add("gemm", &format!("{m}x{k}x{n}"), &[], &[("a", &[m, k]), ("b", &[k, n]), ("c", &[m, n])]);
         }
         // The last has more elements than a grid has threads.
         for (rows, columns) in [(3, 1), (5, 257), (2, 1500), (300, 257)] {
-            let (x, y) =
-                (buffer("x", dtype, &[rows, columns], Input), buffer("y", dtype, &[rows, columns], Output));
-            let w = buffer("w", dtype, &[columns], Input);
-            let turned = buffer("y", dtype, &[columns, rows], Output);
-            let name = |of: &str| format!("{of} {text} {rows}x{columns}");
-            all.push(("softmax", problem(name("softmax"), &[], vec![x.clone(), y.clone()])));
-            all.push(("rmsnorm", problem(name("rmsnorm"), &[], vec![x.clone(), w, y])));
-            all.push(("transpose", problem(name("transpose"), &[], vec![x, turned])));
+            let (row, what) = ([rows, columns], format!("{rows}x{columns}"));
+            add("softmax", &what, &[], &[("x", &row), ("y", &row)]);
+            add("rmsnorm", &what, &[], &[("x", &row), ("w", &[columns]), ("y", &row)]);
+            add("transpose", &what, &[], &[("x", &row), ("y", &[columns, rows])]);
         }
         for count in [1, 1000, 70_001] {
-            let buffers = vec![buffer("x", dtype, &[count], Input), buffer("out", DType::F32, &[1], Output)];
-            all.push(("reduction", problem(format!("reduction {text} {count}"), &[], buffers)));
+            add("reduction", &count.to_string(), &[], &[("x", &[count]), ("out", &[1])]);
         }
         // Of so many keys shared memory holds the weights of few queries at once.
         let long = (dtype == DType::F32).then_some((3, 3900, 1));
         for (queries, keys, causal) in
             [(1, 1, 0), (9, 5, 1), (20, 77, 1), (33, 130, 0)].into_iter().chain(long)
         {
-            let shape = |heads: u64, length: u64| [2, heads, length, 24];
-            let buffers = vec![
-                buffer("q", dtype, &shape(4, queries), Input),
-                buffer("k", dtype, &shape(2, keys), Input),
-                buffer("v", dtype, &shape(2, keys), Input),
-                buffer("o", dtype, &shape(4, queries), Output),
-            ];
-            let name = format!("attention {text} {queries}x{keys} causal={causal}");
-            all.push(("attention", problem(name, &[("CAUSAL", causal)], buffers)));
+            let (q, k) = ([2, 4, queries, 24], [2, 2, keys, 24]);
+            let what = format!("{queries}x{keys} causal={causal}");
+            add("attention", &what, &[("CAUSAL", causal)], &[("q", &q), ("k", &k), ("v", &k), ("o", &q)]);
         }
     }
     all
@@ -284,23 +277,21 @@ fn conversions(mut workplace: Workplace<'_>, dtype: DType, seed: u64) -> Result<
     let x = BufferPlan { fill: Fill::Unrestricted, ..buffer("x", dtype, &[DRAWN], Role::Input) };
     let plan = problem("conversions".into(), &[], vec![x.clone()]);
     let draw = Draw { seed, index: 0, family: Family::Normal, magnitude: 1.0 };
-    let bytes = vec![inputs::generate(&plan, &x, draw)?];
-    let from = workplace.upload(&bytes[0])?;
+    let bytes = inputs::generate(&plan, &x, draw)?;
+    let from = workplace.upload(&bytes)?;
     let mut row = Agreement::begin(format!("convert {}", dtype.as_str()));
-    let (nudged, scaled) = (perturb::nudged(&plan, &bytes, 3), perturb::scaled(&plan, &bytes, 1.25));
-    let jiggled = perturb::jiggled(&plan, &bytes, 3);
-    let (nudge, low, high) = (perturb::nudge_seed(3, 0), f64::NEG_INFINITY, f64::INFINITY);
+    let endless = (f64::NEG_INFINITY, f64::INFINITY);
     let changes = [
-        (Change::Unchanged, &bytes),
-        (Change::Nudged(nudge), &nudged),
-        (Change::Scaled(1.25), &scaled),
-        (Change::Jiggled { seed: nudge, low, high }, &jiggled),
+        Change::Unchanged,
+        Change::Nudged(3),
+        Change::Scaled(1.25),
+        Change::Jiggled { seed: 3, low: endless.0, high: endless.1 },
     ];
     for wanted in [DType::F64, DType::F32] {
         let to = workplace.room(DRAWN * wanted.bytes())?;
-        for (change, expected) in changes {
+        for change in changes {
             workplace.references.convert(workplace.device, (from, dtype), (to, wanted), DRAWN, change)?;
-            let expected = element::narrow(&element::widen(&expected[0], dtype), wanted);
+            let expected = element::narrow(&element::widen(&change.apply(&bytes, dtype), dtype), wanted);
             let same = workplace.device.read(to)? == expected;
             row.note((!same).then(|| format!("{change:?} to {}", wanted.as_str())));
         }
@@ -329,36 +320,29 @@ fn measures(mut workplace: Workplace<'_>, seed: u64) -> Result<Agreement, Device
     let mut check = |what: &str, holds: bool| row.note((!holds).then(|| what.to_string()));
 
     references.distance(workplace.device, first, (second, DType::F64), distances, elements, false)?;
-    let mut largest = perturb::distances(&expected, &other);
+    let largest = certainty::distances(&expected, &other, None);
     check("distances", same(&workplace.values(distances)?, &largest));
     references.distance(workplace.device, first, (last, DType::F64), distances, elements, true)?;
-    perturb::widen(&mut largest, &perturb::distances(&expected, &third));
+    let largest = certainty::distances(&expected, &third, Some(largest));
     check("wider distances", same(&workplace.values(distances)?, &largest));
 
-    let known = perturb::finite(largest.clone());
-    let last_place = known.len() - 1;
+    let last_place = largest.iter().filter(|value| value.is_finite()).count() - 1;
     for place in [0, 1, last_place / 2, last_place * 999 / 1000, last_place] {
-        let found = references.usual_size(workplace.device, distances, elements, |_| place)?;
-        let right = perturb::usual_size(&known, place);
-        let near = found.is_some_and(|found| {
+        let found = references.usual_size(workplace.device, distances, elements, &|_| place)?;
+        let near = found.zip(certainty::usual_size(&largest, &|_| place)).is_some_and(|(found, right)| {
             found.limit == right.limit && (found.rms - right.rms).abs() <= SUMS * right.rms
         });
         check(&format!("the size up to place {place}"), near);
     }
 
-    let least = perturb::usual_size(&known, last_place * 99 / 100).limit;
-    let far = |(at, error): (usize, &f64)| {
-        let is_far = error.is_finite() && *error > least && *error > 1e-3 * expected[at].abs();
-        is_far.then_some((at as u64, *error))
-    };
-    let right: Vec<(u64, f64)> = largest.iter().enumerate().filter_map(far).collect();
-    let limits = (least, 1e-3);
-    let (count, found) =
-        references.uncertain(workplace.device, (distances, first), elements, limits, (room, elements))?;
+    let usual = certainty::usual_size(&largest, &|count| count * 99 / 100);
+    let far = Far { least: usual.map_or(0.0, |own| own.limit), units: 1e-3, most: MEASURED };
+    let right = far.among(&largest, &expected);
+    let (count, found) = references.far(workplace.device, (distances, first), elements, far, room)?;
     check("uncertain elements", count == right.len() as u64 && found == right);
 
     references.bend(workplace.device, [first, second, last], distances, elements, false)?;
-    let bends = perturb::largest_bend(&expected, &[other, third]);
+    let bends = certainty::bends([&expected, &other, &third], None);
     check("second differences", same(&workplace.values(distances)?, &bends));
     Ok(row)
 }

@@ -3,33 +3,42 @@
 //! The device computes the large answers of built-in references, and the small ones beside the plain functions.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use evo_device::device::{Device, Tolerance};
-use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
-use evo_protocol::worker::{CheckPlan, ReferencePlan};
+use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
 use evo_space::genome::ContentHash;
 
-use super::bounds::{self, AnswerScale, OutputShape};
+use super::bounds::{self, AnswerScale, Oddities, OutputShape};
 use super::case::Case;
+use super::command::{self, CommandRunner};
 use super::drawn;
 use super::element;
-use super::expected::{self, ExpectedSet, Oddities};
+use super::expected::{self, ExpectedSet, Weighed};
 use super::inputs::Family;
 use super::naive::{NaiveModules, NaiveRunner};
 use super::npy::task_error;
 use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceReferences, disagreement};
 use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool};
 use super::reference::{ReferenceWork, WorkBuffers};
-use super::run::PhaseSink;
 use super::state::Judge;
 
 /// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
 const ON_DEVICE_MIN: u64 = 1 << 16;
+
+pub(super) type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
+
+pub(super) fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
+    match &check.reference {
+        ReferencePlan::Command(command) => Some(command),
+        _ => None,
+    }
+}
 
 pub(super) enum Unanswered {
     Useless(String),
@@ -49,7 +58,6 @@ impl Judge {
         check: &CheckPlan,
         case: &Case,
         modules: NaiveModules,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
         let work = self.work(check, &case.plan);
         if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
@@ -62,28 +70,65 @@ impl Judge {
                 answered => return answered,
             }
         }
-        // Kept answers count only if they belong to these very inputs; otherwise they are computed again.
-        if let Some(answers) = self.expected.get(key) {
-            let draw = case.draw(check, answers.magnitude);
-            let bytes = expected::input_bytes(&case.plan, draw)?;
-            if expected::hash_inputs(&bytes) == answers.inputs {
-                return self.upload((key, modules), check, case, &answers, bytes);
+        let kept = self.kept(check, case, key)?;
+        let work = work.filter(|_| kept.is_none());
+        let (answers, bytes) = match kept {
+            Some(kept) => kept,
+            None => {
+                let computed = self.consult(key, check, case, modules);
+                // Before a module runs again.
+                self.commands.rest();
+                computed?
             }
-        }
-        if let Some((answers, bytes)) = self.consult_late(key, check, case, phase)? {
-            return self.upload((key, modules), check, case, &answers, bytes);
-        }
-        let (device, pool) = (self.device.as_mut(), &mut self.pool);
-        let wide = check.reference_f64;
-        let mut naive = NaiveRunner { device, pool, modules, plan: &case.plan, wide };
-        let began = Instant::now();
-        let (answers, bytes) = expected::compute(check, case, &mut naive)?;
-        let answers = self.expected.put(key, answers, began.elapsed());
+        };
         let set = self.upload((key, modules), check, case, &answers, bytes)?;
         match work {
             Some(work) => self.compare_references(&work, case, &set).map(|()| set),
             None => Ok(set),
         }
+    }
+
+    /// Answers that were computed before, with the inputs to which they belong; none if those are others today.
+    pub(super) fn kept(
+        &mut self,
+        check: &CheckPlan,
+        case: &Case,
+        key: &ContentHash,
+    ) -> Result<Option<KeptCase>, DeviceError> {
+        let Some(answers) = self.expected.get(key) else { return Ok(None) };
+        let bytes = expected::inputs_at(check, case, answers.magnitude)?;
+        Ok((expected::hash_inputs(&bytes) == answers.inputs).then_some((answers, bytes)))
+    }
+
+    /// Computes answers on the processor, by the user's kernel or by a command, which goes on running.
+    pub(super) fn consult(
+        &mut self,
+        key: &ContentHash,
+        check: &CheckPlan,
+        case: &Case,
+        modules: NaiveModules,
+    ) -> Result<KeptCase, DeviceError> {
+        let (plan, label) = (&case.plan, case.name());
+        let Some(reference) = command_of(check) else {
+            let (device, pool, wide) = (self.device.as_mut(), &mut self.pool, check.reference_f64);
+            let began = Instant::now();
+            let mut naive = NaiveRunner { device, pool, modules, plan, wide };
+            let (answers, bytes) = expected::compute(check, case, &mut naive)?;
+            return Ok((self.expected.put(key, answers, Some(began.elapsed())), bytes));
+        };
+        if let Some(error) = self.unanswered.get(key) {
+            return Err(error.clone());
+        }
+        self.device.park()?;
+        let reporter = &mut self.reporter;
+        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, reporter };
+        let computed = expected::compute(check, case, &mut runner);
+        // A command that failed is asked again; an answer that cannot be used stays so.
+        if let Some(error) = computed.as_ref().err().filter(|error| !command::is_failure(error)) {
+            self.unanswered.insert(key.clone(), error.clone());
+        }
+        let (answers, bytes) = computed?;
+        Ok((self.expected.put(key, answers, None), bytes))
     }
 
     fn work(&self, check: &CheckPlan, plan: &ProblemPlan) -> Option<ReferenceWork> {
@@ -205,9 +250,8 @@ impl OnDevice<'_> {
         // Before anything can fail, so that the buffer is freed with the set.
         set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
         let (scale, odd) = compute(references, pool, device, (work, &case.plan), set, expected)?;
-        let judged = check.checks.include(GateCheck::UsableReference) || case.family != Family::Normal;
-        let complaint = expected::unusable(&case.plan, case.family, work.output, &odd);
-        if let Some(complaint) = complaint.filter(|_| judged) {
+        let weighed = Weighed { buffer: work.output, odd, ..Weighed::default() };
+        if let Some(complaint) = expected::complaint(check, case, &[weighed]) {
             return Err(Unanswered::Useless(complaint));
         }
         let bounds = bounds::bounds(check, shape(case, work.output), &scale);

@@ -1,34 +1,115 @@
-//! A prepared case on the device, with all that a question about it takes.
+//! What gates work on: a gate's run on a candidate, and a prepared case on the device with all that a question about it
+//! takes.
 
 use evo_device::device::Device;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
-use evo_protocol::verdict::Verdict;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
+use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
 
 use super::case::Case;
 use super::element::Poison;
-use super::run::{ComparedOutput, Mismatch, PhaseSink, PreparedCase, RunSetting};
+use super::run::{ComparedOutput, Mismatch, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
+
+/// Why a question is the last one: what the kernel did, or what the device says.
+#[derive(Debug)]
+pub enum Failure {
+    Kernel(Box<Verdict>),
+    Machine(DeviceError),
+}
+
+/// What comes of a question.
+pub type Asked = Result<(), Failure>;
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Failure {
+        Failure::Machine(error)
+    }
+}
+
+impl From<Verdict> for Failure {
+    fn from(verdict: Verdict) -> Failure {
+        Failure::Kernel(Box::new(verdict))
+    }
+}
+
+impl Failure {
+    pub fn with(self, name: &str, value: impl Into<serde_json::Value>) -> Failure {
+        match self {
+            Failure::Kernel(verdict) => verdict.with(name, value).into(),
+            machine => machine,
+        }
+    }
+}
+
+/// The verdict of a question, for who goes on all the same.
+pub fn found<T>(asked: Result<T, Failure>) -> Result<Option<Box<Verdict>>, DeviceError> {
+    match asked {
+        Ok(_) => Ok(None),
+        Err(Failure::Kernel(verdict)) => Ok(Some(verdict)),
+        Err(Failure::Machine(error)) => Err(error),
+    }
+}
+
+impl Judge {
+    /// A failure at a case as the candidate's verdict.
+    pub(super) fn blame(&mut self, failure: Failure, case: &Case) -> Verdict {
+        match failure {
+            Failure::Kernel(verdict) => *verdict,
+            Failure::Machine(error) => {
+                self.note_error(&error);
+                wrong::about(error.verdict(), case)
+            }
+        }
+    }
+}
+
+/// One gate on one candidate.
+pub(super) struct GateRun<'a> {
+    pub judge: &'a mut Judge,
+    pub slot: u8,
+    pub gate: Gate,
+    pub depth: Depth,
+    pub plans: &'a [ProblemPlan],
+    /// The candidate's.
+    pub check: CheckPlan,
+    pub found: GateAnswer,
+}
+
+impl GateRun<'_> {
+    /// Asks at a case.
+    pub fn at<T>(
+        &mut self,
+        case: &Case,
+        ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let prepared = self.judge.prepare_case(self.slot, case)?;
+        ask(&mut Bench { judge: self.judge, prepared: &prepared })
+    }
+
+    pub fn refuse(&mut self, failure: Failure, case: &Case) {
+        let verdict = self.judge.blame(failure, case);
+        self.found.refuse(verdict);
+    }
+}
 
 pub(super) struct Bench<'a> {
     pub judge: &'a mut Judge,
     pub prepared: &'a PreparedCase,
-    pub phase: &'a mut PhaseSink<'a>,
 }
 
-impl<'a> Bench<'a> {
-    pub fn new(judge: &'a mut Judge, prepared: &'a PreparedCase, phase: &'a mut PhaseSink<'_>) -> Bench<'a> {
-        Bench { judge, prepared, phase }
-    }
-
-    /// The same with another case on it.
-    pub fn with<'b>(&'b mut self, prepared: &'b PreparedCase) -> Bench<'b> {
-        Bench::new(self.judge, prepared, self.phase)
-    }
-
-    pub fn prepare(&mut self, case: &Case) -> Result<PreparedCase, DeviceError> {
-        self.judge.prepare_case(self.prepared.slot, case, self.phase)
+impl Bench<'_> {
+    /// Asks at another case.
+    pub fn at<T>(
+        &mut self,
+        case: &Case,
+        ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let prepared = self.judge.prepare_case(self.prepared.slot, case)?;
+        ask(&mut Bench { judge: self.judge, prepared: &prepared })
     }
 
     pub fn device(&mut self) -> &mut dyn Device {
@@ -39,20 +120,21 @@ impl<'a> Bench<'a> {
         self.prepared.checks.include(check)
     }
 
+    pub fn check(&self) -> Result<&CheckPlan, DeviceError> {
+        Ok(&self.judge.slot(self.prepared.slot)?.candidate.check)
+    }
+
     pub fn run(&mut self, setting: RunSetting) -> Result<(), DeviceError> {
-        self.prepared.run(self.judge.device.as_mut(), &mut self.judge.pool, setting, self.phase)
+        self.judge.run(self.prepared, setting)
     }
 
     /// Fresh inputs, and poison in outputs and workspace.
     pub fn fill(&mut self, poison: Poison) -> Result<(), DeviceError> {
-        let device = self.judge.device.as_mut();
-        self.prepared.restore(device, &mut self.judge.pool)?;
-        self.prepared.poison_outputs(device, poison)?;
-        self.prepared.poison_scratch(device, poison)
+        self.prepared.fill(self.judge.device.as_mut(), &mut self.judge.pool, poison)
     }
 
     pub fn call(&mut self) -> Result<(), DeviceError> {
-        self.prepared.call(self.judge.device.as_mut(), self.phase)
+        self.judge.call(self.prepared)
     }
 
     pub fn output_hash(&mut self) -> Result<u64, DeviceError> {
@@ -79,5 +161,16 @@ impl<'a> Bench<'a> {
 
     pub fn about(&self, verdict: Verdict) -> Verdict {
         wrong::about(verdict, &self.prepared.case)
+    }
+
+    pub fn refused(&self, kind: VerdictKind, cause: &str, what: impl Into<String>) -> Failure {
+        self.about(Verdict::new(kind, what).with_cause(cause)).into()
+    }
+
+    /// Names of the buffers that `chosen` takes, for messages; none if it takes none.
+    pub fn names(&self, chosen: impl Fn(&BufferPlan) -> bool) -> Option<String> {
+        let buffers = self.prepared.case.plan.buffers.iter().filter(|buffer| chosen(buffer));
+        let names: Vec<&str> = buffers.map(|buffer| buffer.name.as_str()).collect();
+        (!names.is_empty()).then(|| names.join("`, `"))
     }
 }

@@ -43,6 +43,9 @@ pub struct AnswerScale {
     /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
     #[serde(default)]
     pub tail: f64,
+    /// Elements that share an error ([`ReferenceAnswer::alike`]).
+    #[serde(default)]
+    pub alike: u64,
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
@@ -80,6 +83,7 @@ impl AnswerScale {
             spread: (distance / count).sqrt(),
             finite: finite as u64,
             tail: if max > 0.0 { (finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
+            alike: answer.alike,
             exact: answer.exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
@@ -125,7 +129,52 @@ fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
     TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
 }
 
+/// Elements that one task looks at: waking a thread takes longer than looking at a few thousand.
 const CHUNK: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Oddities {
+    pub elements: u64,
+    pub finite: u64,
+    pub first_nan: Option<u64>,
+    /// The first NaN or infinity, and which.
+    pub first_special: Option<(u64, f64)>,
+    pub max: f64,
+    /// Whether a computation in the output's own type is not finite where the answer is.
+    pub overflows: bool,
+}
+
+impl Oddities {
+    pub fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
+        let expected = &answer.expected;
+        let first_special = first(expected, |value| !value.is_finite());
+        let overflows = |trusted: &Vec<f64>| {
+            let pairs = trusted.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK));
+            pairs.any(|(t, e)| t.iter().zip(e).any(|(t, e)| !t.is_finite() && e.is_finite()))
+        };
+        // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
+        let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
+        let special = first_special.is_some();
+        Oddities {
+            elements: expected.len() as u64,
+            finite: match special {
+                true => expected.iter().filter(|value| value.is_finite()).count() as u64,
+                false => expected.len() as u64,
+            },
+            first_nan: first(expected, f64::is_nan).filter(|_| special).map(|index| index as u64),
+            first_special: first_special.map(|index| (index as u64, expected[index])),
+            max: max_abs(expected),
+            overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),
+        }
+    }
+}
+
+/// The first value for which `holds` does, on all cores where they are many.
+fn first(values: &[f64], holds: impl Fn(f64) -> bool + Sync) -> Option<usize> {
+    values.par_chunks(CHUNK).enumerate().find_map_first(|(number, some)| {
+        some.iter().position(|value| holds(*value)).map(|place| number * CHUNK + place)
+    })
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
@@ -164,86 +213,60 @@ pub struct BiasBound {
     pub slope: f64,
     /// Standard errors of the slope beside those of an answer whose elements are all alike.
     pub tail: f64,
+    /// Elements that share an error.
+    pub alike: f64,
 }
 
-struct ToleranceShares {
-    atol: f64,
-    rtol: f64,
+/// What is allowed of an output's own size, by its type.
+struct Shares {
+    /// Of an element, beside its own value and beside the root mean square of all.
+    element: f64,
     norm: f64,
     /// Relative error that may be the same in all elements: approximate exp and reciprocals have a little.
     bias: f64,
     /// Spacings allowed for approximate exp, division and reordering, in units of rounding.
     units: f64,
+    /// From this length on the shares of a sum of equal or sorted terms grow: sums of halves are kept in f32. A running
+    /// variance of 2,000 sorted f32 values that lie far from zero is off by 0.2 %.
+    length_alike: f64,
 }
 
-fn shares(dtype: DType) -> ToleranceShares {
+fn shares(dtype: DType) -> Shares {
+    let of = |element, norm, bias, units, length_alike| Shares { element, norm, bias, units, length_alike };
     match dtype {
         // Rounding the output alone gives a norm of 2e-4 (f16) and 1.7e-3 (bf16). Twice that is usual, since
         // kernels and references may round on the way as well.
-        DType::F16 => ToleranceShares { atol: 1e-2, rtol: 1e-2, norm: 1e-3, bias: 6e-5, units: 2.0 },
-        DType::Bf16 => ToleranceShares { atol: 5e-2, rtol: 5e-2, norm: 8e-3, bias: 5e-4, units: 2.0 },
+        DType::F16 => of(1e-2, 1e-3, 6e-5, 2.0, 4096.0),
+        DType::Bf16 => of(5e-2, 8e-3, 5e-4, 2.0, 4096.0),
         // A chain of a thousand f32 additions has a norm of about 2e-6; rounding to 14 bits has 2e-5.
-        DType::F32 => ToleranceShares { atol: 1e-4, rtol: 1e-4, norm: 1e-5, bias: 2.5e-6, units: 64.0 },
+        DType::F32 => of(1e-4, 1e-5, 2.5e-6, 64.0, 512.0),
         // The same multiples of rounding as f32, and some more for references in another order.
-        _ => ToleranceShares { atol: 5e-13, rtol: 5e-13, norm: 5e-14, bias: 1e-14, units: 64.0 },
+        _ => of(5e-13, 5e-14, 1e-14, 64.0, 512.0),
     }
 }
 
 /// Errors of a sum grow with the root of its length: from this length on the default shares grow too.
 const LENGTH: f64 = 65_536.0;
-/// The same for sums of equal or sorted terms: in halves, whose sums are kept in f32, and in f32 and f64. A running
-/// variance of 2,000 sorted values that lie far from zero is off by 0.2 %.
-const LENGTH_ALIKE: f64 = 4096.0;
-const LENGTH_ALIKE_WIDE: f64 = 512.0;
 /// Terms that a chain of sums has at least, as a root: a few hundred are within what the shares allow.
 const CHAIN: f64 = 16.0;
+/// By how many times the errors of a stress family may be larger than those of plain inputs.
+const STRESS: f64 = 10.0;
+/// Where values are equal or sorted and no computation of the same kind is known, for the norm and for an element: a
+/// running mean rounds the same way at each of its steps, and is a hundred times as far off as the sum of a reference.
+/// Halves have no room for that: 100 times their share is a tenth of the answer.
+const STRESS_ALIKE: (f64, f64) = (100.0, 40.0);
+/// Spacings of f32 are so many times wider for such sums, whose errors add up instead of canceling.
+const SLACK_ALIKE: f64 = 8.0;
 /// Rule 5: a row's error varies more than the whole output's.
 const BLOCK_FACTOR: f64 = 4.0;
 /// Rule 5: elements this far below the output's root mean square count as nothing.
 const BLOCK_FLOOR: f64 = 0.05;
 /// Rows shorter than this, and longer than that, are not looked at row by row.
-const BLOCK_MIN: u64 = 8;
-const BLOCK_MAX: u64 = 1 << 16;
+const BLOCK: std::ops::RangeInclusive<u64> = 8..=1 << 16;
 /// Integers that rounding decides: how many more of them there may be than the reference showed.
 const JUMPS_FACTOR: u64 = 2;
 /// Rule 7: the share of the answer's variation that the error may take.
 const UNEXPLAINED: f64 = 0.5;
-
-fn exact(scale: &AnswerScale) -> Bounds {
-    // Few runs of the reference do not show all jumps.
-    let jumps = JUMPS_FACTOR * scale.jumps;
-    match scale.jumps {
-        0 => Bounds { max: Some(0.0), ..Bounds::default() },
-        _ => Bounds { jumps, norm: f64::INFINITY, ..Bounds::default() },
-    }
-}
-
-/// Rule 5, for plain inputs.
-fn rows(shape: OutputShape, scale: &AnswerScale, relative_norm: f64) -> Option<BlockBound> {
-    let is_row = (BLOCK_MIN..=BLOCK_MAX).contains(&shape.row) && shape.row < scale.elements;
-    is_row.then_some(BlockBound {
-        elements: shape.row,
-        ratio: BLOCK_FACTOR * relative_norm,
-        floor: BLOCK_FLOOR * scale.rms,
-    })
-}
-
-/// Rule 6, for plain and for magnified inputs; `known` is the error of an honest computation.
-fn bias(
-    scale: &AnswerScale,
-    (share, noise): (f64, f64),
-    known: Option<TrustedError>,
-    smallest: f64,
-) -> Option<BiasBound> {
-    let (mean, slope) = known.map_or((0.0, 0.0), |own| (own.mean.abs(), own.slope.abs()));
-    // Answers that are nearly equal round alike, and then rounding is a bias.
-    (scale.spread > 0.1 * scale.rms).then(|| BiasBound {
-        mean: share * scale.rms + noise + 3.0 * mean + scale.rounding.0,
-        slope: share + noise / scale.rms.max(smallest) + 3.0 * slope + scale.rounding.1,
-        tail: scale.tail.max(1.0),
-    })
-}
-
 /// What single precision may cost a kernel beside the reference: the same angle by another formula, the same sum in
 /// another order, is a few times as far off.
 const SINGLE: f64 = 8.0;
@@ -253,7 +276,6 @@ const SINGLE: f64 = 8.0;
 const STRICT_NORM: f64 = 40.0;
 /// The same for an error that all elements share.
 const STRICT_BIAS: f64 = 16.0;
-
 /// The same where nothing shows what single precision costs, and no tensor core rounds sums down.
 const BIAS_F32: f64 = 1.5e-6;
 /// The same for bf16, whose default allows for a reference that rounds on the way too.
@@ -261,18 +283,6 @@ const BIAS_SHOWN: f64 = 1.5e-4;
 /// So many uncertain elements come with one that looks certain by luck, and no more than so many are excused.
 const PER_LUCKY: u64 = 16;
 const LUCKY_MAX: u64 = 2;
-
-/// Rule 3 where values are equal or sorted and no computation of the same kind is known: a running mean rounds the same
-/// way at each of its steps, and is a hundred times as far off as the sum of a reference.
-const STRESS_ALIKE: f64 = 100.0;
-/// Rule 2 in these cases, where others have ten times the usual tolerance.
-const STRESS_ALIKE_ELEMENT: f64 = 40.0;
-
-/// Types whose shares leave room for that: of halves 100 times the share is a tenth of the answer.
-fn alike(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F64)
-}
-
 /// Spacings of subnormal numbers by which honest kernels may differ where only one input is subnormal.
 const FEW_SUBNORMALS: f64 = 4096.0;
 
@@ -290,36 +300,140 @@ pub struct OutputShape {
     pub one_is_subnormal: bool,
 }
 
-/// The noise of a user's reference, larger for long sums. The last bits of the inputs do not show all that a chain of sums
-/// adds in f32: its partial sums are larger than their terms by the root of their number.
-fn with_chains(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> AnswerScale {
-    // Single precision shows what a chain costs, if there are outputs enough.
-    let shown = scale.single.is_some() && scale.elements >= FEW as u64;
-    let own = check.reference.is_own() && !shown;
-    let chain = if own { (shape.length.sqrt() / CHAIN).max(1.0) } else { 1.0 };
+pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
+    let OutputShape { dtype, family, length, .. } = shape;
+    // Integers and data movement do not round, so nothing but equality is right.
+    let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
+        return exact(scale);
+    };
+    let unit = precision.unit;
+    let (plain, many) = (family == Family::Normal, scale.elements >= FEW as u64);
+    let alike = matches!(family, Family::Constant | Family::Ramp | Family::Mixed);
+    let is_fine = matches!(dtype, DType::F32 | DType::F64);
+    let is_own = check.reference.is_own();
+    let is_declared = check.atol.is_some() || check.rtol.is_some();
+    let is_strict = !is_declared && !check.fast_math;
+    let is_calibrated = check.trusted_factor > 0.0;
+    let count = scale.finite.max(1) as f64;
+    let size = scale.rms * count.sqrt();
+    let smallest = smallest(check, shape, scale, &precision);
+
+    // What an honest computation does on these inputs.
+    let trusted = scale.trusted.filter(|_| is_calibrated);
+    let is_judged = is_calibrated && check.checks.include(GateCheck::SinglePrecision);
+    let single = scale.single.filter(|_| is_judged);
+    // The noise of a user's reference is larger for long sums. The last bits of the inputs do not show all that a chain of
+    // sums adds in f32: its partial sums are larger than their terms by the root of their number. Single precision shows
+    // what a chain costs, if there are outputs enough.
+    let is_shown = scale.single.is_some() && many;
+    let chain = if is_own && !is_shown { (length.sqrt() / CHAIN).max(1.0) } else { 1.0 };
     let (noise_max, noise_rms) = (scale.noise_max * chain, scale.noise_rms * chain);
-    AnswerScale { noise_max, noise_rms, ..scale.clone() }
-}
 
-/// Equal or sorted terms round alike, and their errors add up instead of canceling.
-fn growth(shape: OutputShape) -> f64 {
-    match shape.family {
-        Family::Constant | Family::Ramp | Family::Mixed => {
-            let length = if alike(shape.dtype) { LENGTH_ALIKE_WIDE } else { LENGTH_ALIKE };
-            (shape.length / length).max(1.0)
-        }
-        _ => (shape.length / LENGTH).sqrt().max(1.0),
+    // What is allowed beside it. Equal or sorted terms round alike, and their errors add up instead of canceling.
+    let mut shares = shares(dtype);
+    let growth = if alike { length / shares.length_alike } else { (length / LENGTH).sqrt() }.max(1.0);
+    (shares.norm, shares.bias) = (shares.norm * growth, shares.bias * growth);
+    if dtype == DType::F64 && plain && many && is_own && is_judged && is_strict {
+        // An answer of 44 bits is within the default share. What the reference itself rounds is measured and comes on
+        // top, and no sum has more terms than there are inputs.
+        let inputs = length * scale.elements as f64;
+        shares.norm = shares.norm.min(STRICT_NORM * unit * (inputs / LENGTH).sqrt().max(1.0));
     }
+    let is_tight = single.is_some() && plain && many && shape.all_f32 && is_strict && scale.uncertain == 0;
+    if is_tight {
+        (shares.norm, shares.bias) = (STRICT_NORM * unit * growth, STRICT_BIAS * unit * growth);
+    }
+    if dtype == DType::F32 && shape.all_f32 && is_strict {
+        shares.bias = shares.bias.min(BIAS_F32 * growth);
+    }
+    if dtype == DType::Bf16 && single.is_some() {
+        shares.bias = shares.bias.min(BIAS_SHOWN);
+    }
+    // The stress families amplify rounding.
+    let (stress_norm, stress_element) = match plain {
+        true => (1.0, 1.0),
+        false if alike && is_own && is_fine => STRESS_ALIKE,
+        false => (STRESS, STRESS),
+    };
+    let stress_element = if trusted.is_some() { 1.0 } else { stress_element };
+    let slack = shares.units * unit * if alike && dtype == DType::F32 { SLACK_ALIKE } else { 1.0 };
+
+    // Rules 3 and 4. A reference that takes another branch in f32 must not open the gate.
+    let single_most = if plain && many { SHARE_MAX * size } else { f64::INFINITY };
+    let single_norm = single.map_or(0.0, |own| (SINGLE * own.norm).min(single_most));
+    let norm = match trusted {
+        // A trusted computation may be exact by luck, above all on a small output. Plain rounding must pass even then.
+        Some(trusted) => {
+            let floor = slack / 2.0 * (1.0 + 2.0 / count.sqrt()) * size;
+            (check.trusted_factor * trusted.norm).max(floor)
+        }
+        None => (stress_norm * shares.norm * size).max(single_norm),
+    };
+    let norm = norm + (noise_rms + smallest) * count.sqrt();
+    let known_max = match (trusted, single.filter(|_| is_tight)) {
+        (Some(trusted), _) => Some(check.trusted_factor * trusted.max),
+        (None, single) => single.map(|single| SINGLE * single.max),
+    };
+    let max = known_max.map(|known| known + slack * scale.max + noise_max + smallest);
+
+    // Rule 2: what the file declares, or else what the answer's size gives.
+    let relative = stress_element * shares.element * scale.rms + noise_max;
+    let relative = relative.max(max.unwrap_or(0.0)) + smallest;
+    let atol = relative.max(single.map_or(0.0, |own| SINGLE * own.max + noise_max));
+    let tolerance = match is_declared {
+        false => Tolerance { atol, rtol: stress_element * shares.element },
+        true => {
+            // Declared for the kernel; the reference's own error comes on top. And an absolute tolerance is meant for the
+            // file's own inputs; other families scale.
+            let own = check.atol.unwrap_or(0.0) + noise_max;
+            Tolerance { atol: if plain { own } else { own.max(atol) }, rtol: check.rtol.unwrap_or(0.0) }
+        }
+    };
+    // A declared tolerance says how accurate the kernel means to be, a table with few entries for example.
+    let declared = check.atol.unwrap_or(0.0) * count.sqrt() + check.rtol.unwrap_or(0.0) * size;
+    let norm = norm.max(declared);
+    let of_size = |norm: f64| if size > 0.0 { norm / size } else { 0.0 };
+
+    // Rules 5, 6 and 7.
+    let is_looked_at = count >= 64.0;
+    let has_rows = BLOCK.contains(&shape.row) && shape.row < scale.elements;
+    let block = (plain && is_looked_at && has_rows).then(|| BlockBound {
+        elements: shape.row,
+        ratio: BLOCK_FACTOR * of_size(norm),
+        floor: BLOCK_FLOOR * scale.rms,
+    });
+    let magnified = family == Family::Large;
+    let share = shares.bias.max(of_size(declared) / 2.0) * if magnified { STRESS } else { 1.0 };
+    // The last bits of inputs move answers to both sides, and single precision has shown what leans.
+    let noise = if single.is_some() { 0.0 } else { noise_rms };
+    // Answers that are nearly equal round alike, and then rounding is a bias.
+    let leans = (plain || magnified) && is_looked_at && scale.spread > 0.1 * scale.rms;
+    let bias = leans.then(|| {
+        let known = trusted.or(single).unwrap_or_default();
+        BiasBound {
+            mean: share * scale.rms + noise + 3.0 * known.mean.abs() + scale.rounding.0,
+            slope: share + noise / scale.rms.max(smallest) + 3.0 * known.slope.abs() + scale.rounding.1,
+            tail: scale.tail.max(1.0),
+            alike: scale.alike.max(1) as f64,
+        }
+    });
+    let resolution = (4.0 * unit * scale.rms + noise_rms + smallest) * count.sqrt();
+    let varied = (plain && is_looked_at).then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
+
+    // Where a few large inputs stand among small ones, the elements that they reach are uncertain, and the error in single
+    // precision, which tells them apart, is small by chance at some. Other last bits of the inputs do not help where the
+    // error is that of an angle or a weight, which the inputs do not move.
+    let lucky = if plain || max.is_some() { 0 } else { (scale.uncertain / PER_LUCKY).min(LUCKY_MAX) };
+    let lucky_max = scale.uncertain_max.max(tolerance.atol + tolerance.rtol * scale.max);
+    let max = max.or((lucky > 0).then_some(lucky_max));
+    Bounds { tolerance, jumps: lucky, norm, max, block, bias, varied }
 }
 
-/// By how many times the norm of a stress family's errors may be larger than that of plain inputs.
-fn norm_stress(check: &CheckPlan, shape: OutputShape) -> f64 {
-    match shape.family {
-        Family::Normal => 1.0,
-        Family::Constant | Family::Ramp | Family::Mixed if check.reference.is_own() && alike(shape.dtype) => {
-            STRESS_ALIKE
-        }
-        _ => 10.0,
+fn exact(scale: &AnswerScale) -> Bounds {
+    match scale.jumps {
+        0 => Bounds { max: Some(0.0), ..Bounds::default() },
+        // Few runs of the reference do not show all jumps.
+        jumps => Bounds { jumps: JUMPS_FACTOR * jumps, norm: f64::INFINITY, ..Bounds::default() },
     }
 }
 
@@ -336,168 +450,6 @@ fn smallest(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale, precisio
     }
 }
 
-pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bounds {
-    let OutputShape { dtype, family, .. } = shape;
-    let scale = &with_chains(check, shape, scale);
-    // Integers and data movement do not round, so nothing but equality is right.
-    let Some(precision) = element::precision(dtype).filter(|_| !scale.exact) else {
-        return exact(scale);
-    };
-    let count = scale.finite.max(1) as f64;
-    let size = scale.rms * count.sqrt();
-    let smallest = smallest(check, shape, scale, &precision);
-    let trusted = scale.trusted.filter(|_| check.trusted_factor > 0.0);
-    let cost = SingleCost::of(check, shape, scale, size);
-    let strict = cost.filter(|own| own.is_strict);
-    let shares = shares_at(check, shape, scale, cost);
-    let (max, norm) = match trusted {
-        Some(trusted) => {
-            let slack = slack(&precision, shares.units, family, dtype);
-            let max = check.trusted_factor * trusted.max + slack * scale.max + scale.noise_max + smallest;
-            // A trusted computation may be exact by luck, above all on a small output. Plain rounding must
-            // pass even then.
-            let floor = slack / 2.0 * (1.0 + 2.0 / count.sqrt()) * size;
-            let norm = (check.trusted_factor * trusted.norm).max(floor)
-                + (scale.noise_rms + smallest) * count.sqrt();
-            (Some(max), norm)
-        }
-        None => {
-            // Both sides round, and the stress families amplify that rounding.
-            let stress = norm_stress(check, shape);
-            let slack = slack(&precision, shares.units, family, dtype);
-            let max = strict.map(|own| own.max + slack * scale.max + scale.noise_max + smallest);
-            let norm = (stress * shares.norm * size).max(cost.map_or(0.0, |own| own.norm));
-            (max, norm + (scale.noise_rms + smallest) * count.sqrt())
-        }
-    };
-    let stress = match norm_stress(check, shape) {
-        _ if trusted.is_some() => 1.0,
-        STRESS_ALIKE => STRESS_ALIKE_ELEMENT,
-        own => own,
-    };
-    let relative = (stress * shares.atol * scale.rms + scale.noise_max).max(max.unwrap_or(0.0)) + smallest;
-    let relative = relative.max(cost.map_or(0.0, |own| own.max + scale.noise_max));
-    let tolerance = tolerance(check, family, Tolerance { atol: relative, rtol: stress * shares.rtol }, scale);
-    // A declared tolerance says how accurate the kernel means to be, a table with few entries for example.
-    let declared = check.atol.unwrap_or(0.0) * count.sqrt() + check.rtol.unwrap_or(0.0) * size;
-    let norm = norm.max(declared);
-    let plain = family == Family::Normal && count >= 64.0;
-    let relative_norm = if size > 0.0 { norm / size } else { 0.0 };
-    let block = rows(shape, scale, relative_norm).filter(|_| plain);
-    let declared = if size > 0.0 { declared / size } else { 0.0 };
-    let magnified = family == Family::Large && count >= 64.0;
-    let share = shares.bias.max(declared / 2.0) * if magnified { 10.0 } else { 1.0 };
-    let known = trusted.or(scale.single.filter(|_| cost.is_some()));
-    // The last bits of inputs move answers to both sides, and single precision has shown what leans.
-    let noise = if cost.is_some() { 0.0 } else { scale.noise_rms };
-    let bias = bias(scale, (share, noise), known, smallest).filter(|_| plain || magnified);
-    let resolution = (4.0 * precision.unit * scale.rms + scale.noise_rms + smallest) * count.sqrt();
-    let varied = plain.then(|| (UNEXPLAINED * scale.spread * count.sqrt()).max(resolution));
-    let lucky = lucky(family, scale).filter(|_| max.is_none());
-    let jumps = lucky.map_or(0, |own| own.elements);
-    let max = max.or(lucky.map(|own| own.error.max(tolerance.atol + tolerance.rtol * scale.max)));
-    Bounds { tolerance, jumps, norm, max, block, bias, varied }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Lucky {
-    elements: u64,
-    error: f64,
-}
-
-/// Where a few large inputs stand among small ones, the elements that they reach are uncertain, and the error in single
-/// precision, which tells them apart, is small by chance at some. Other last bits of the inputs do not help where the
-/// error is that of an angle or a weight, which the inputs do not move.
-fn lucky(family: Family, scale: &AnswerScale) -> Option<Lucky> {
-    let elements = (scale.uncertain / PER_LUCKY).min(LUCKY_MAX);
-    (family != Family::Normal && elements > 0).then_some(Lucky { elements, error: scale.uncertain_max })
-}
-
-fn shares_at(
-    check: &CheckPlan,
-    shape: OutputShape,
-    scale: &AnswerScale,
-    cost: Option<SingleCost>,
-) -> ToleranceShares {
-    let (own, growth) = (shares(shape.dtype), growth(shape));
-    let (mut norm, mut bias) = (own.norm * growth, own.bias * growth);
-    let Some(precision) = element::precision(shape.dtype) else { return own };
-    if holds_all_bits(check, shape, scale) {
-        // No sum has more terms than there are inputs.
-        let inputs = shape.length * scale.elements as f64;
-        norm = norm.min(STRICT_NORM * precision.unit * (inputs / LENGTH).sqrt().max(1.0));
-    }
-    if cost.is_some_and(|own| own.is_strict) {
-        (norm, bias) = (STRICT_NORM * precision.unit * growth, STRICT_BIAS * precision.unit * growth);
-    }
-    let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
-    if shape.dtype == DType::F32 && shape.all_f32 && !declared {
-        bias = bias.min(BIAS_F32 * growth);
-    }
-    if cost.is_some() && shape.dtype == DType::Bf16 {
-        // The reference has shown what rounding on the way leans to.
-        bias = bias.min(BIAS_SHOWN);
-    }
-    ToleranceShares { norm, bias, ..own }
-}
-
-/// An answer of 44 bits is within the default share of f64. What the reference itself rounds is measured and comes on
-/// top.
-fn holds_all_bits(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> bool {
-    let plain = shape.family == Family::Normal && scale.elements >= FEW as u64;
-    let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
-    let measured = check.reference.is_own() && check.trusted_factor > 0.0;
-    let judged = check.checks.include(GateCheck::SinglePrecision);
-    shape.dtype == DType::F64 && plain && measured && judged && !declared
-}
-
-#[derive(Clone, Copy, Debug)]
-struct SingleCost {
-    max: f64,
-    norm: f64,
-    is_strict: bool,
-}
-
-impl SingleCost {
-    fn of(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale, size: f64) -> Option<SingleCost> {
-        let judged = check.trusted_factor > 0.0 && check.checks.include(GateCheck::SinglePrecision);
-        let own = scale.single.filter(|_| judged)?;
-        let many = scale.elements >= FEW as u64;
-        let plain = shape.family == Family::Normal;
-        // A reference that takes another branch in f32 must not open the gate.
-        let most = if plain && many { SHARE_MAX * size } else { f64::INFINITY };
-        let declared = check.atol.is_some() || check.rtol.is_some() || check.fast_math;
-        let exact = shape.all_f32 && !declared && scale.uncertain == 0;
-        Some(SingleCost {
-            max: SINGLE * own.max,
-            norm: (SINGLE * own.norm).min(most),
-            is_strict: plain && many && exact,
-        })
-    }
-}
-
-/// Rule 2: what the file declares, or else what the answer's size gives.
-fn tolerance(check: &CheckPlan, family: Family, derived: Tolerance, scale: &AnswerScale) -> Tolerance {
-    match (check.atol, check.rtol) {
-        (None, None) => derived,
-        (atol, rtol) => {
-            // Declared for the kernel; the reference's own error comes on top.
-            let own = atol.unwrap_or(0.0) + scale.noise_max;
-            // An absolute tolerance is meant for the file's own inputs; other families scale.
-            let atol = if family == Family::Normal { own } else { own.max(derived.atol) };
-            Tolerance { atol, rtol: rtol.unwrap_or(0.0) }
-        }
-    }
-}
-
-/// Rounding that any order of f32 operations may show, relative to the output.
-fn slack(precision: &Precision, units: f64, family: Family, dtype: DType) -> f64 {
-    // Equal or sorted terms round the same way again and again: the errors of a sum add up instead of
-    // canceling.
-    let biased = matches!(family, Family::Constant | Family::Ramp | Family::Mixed) && dtype == DType::F32;
-    units * precision.unit * if biased { 8.0 } else { 1.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use evo_device::device::Comparison;
@@ -505,7 +457,7 @@ mod tests {
 
     use super::*;
     use crate::judge::compare::{Breach, breach};
-    use crate::judge::reference::testing::{kernel_plan, vector};
+    use crate::judge::reference::testing::{kernel_plan, scale, vector};
 
     #[test]
     fn few_different_values_round_the_same_way_and_dropped_bits_lean_all_the_same() {
@@ -533,18 +485,9 @@ mod tests {
     fn few_elements_may_look_certain_by_luck_where_many_are_not() {
         let kernel = kernel_plan();
         let found = |family: Family, uncertain: u64, mismatches: u64, error: f64| {
-            let scale = AnswerScale {
-                elements: 4096,
-                finite: 4096,
-                rms: 1.0,
-                max: 1000.0,
-                tail: 1.0,
-                single: Some(Default::default()),
-                uncertain,
-                uncertain_max: 2.0,
-                noise_rms: 1.0,
-                ..AnswerScale::default()
-            };
+            let single = Some(Default::default());
+            let (max, noise_rms, uncertain_max) = (1000.0, 1.0, 2.0);
+            let scale = AnswerScale { max, single, uncertain, uncertain_max, noise_rms, ..scale() };
             let comparison = Comparison {
                 elements: 4096,
                 mismatches,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::ProblemPlan;
+use evo_protocol::plan::{Dictionary, ProblemPlan};
 use evo_protocol::worker::{CheckPlan, Depth, SpecialValues};
 
 use super::inputs::{self, Draw, Family};
@@ -96,6 +96,9 @@ pub fn cases(
 }
 
 pub(super) fn changes(plan: &ProblemPlan, family: Family) -> bool {
+    if family == Family::Named && plan.dictionary == Dictionary::default() {
+        return false;
+    }
     // A single tensor meets every kind in the other families.
     let least = if family == Family::Mixed { 2 } else { 1 };
     plan.buffers.iter().filter(|buffer| inputs::varies_in(buffer, family)).nth(least - 1).is_some()
@@ -111,7 +114,8 @@ fn cases_of(
     if depth == Depth::Quick {
         return Ok(out);
     }
-    let families = stress(check, plan, explores)?;
+    let mut families = stress(check, plan, explores)?;
+    families.retain(|family| !family.is_for_finalists());
     let case = |seed_index, family| Case { plan: plan.clone(), seed_index, family };
     // Without random inputs every seed would repeat the same case.
     if plan.buffers.iter().any(inputs::varies) && check.checks.include(GateCheck::MoreSeeds) {
@@ -151,7 +155,7 @@ fn families(check: &CheckPlan) -> Result<BTreeSet<Family>, DeviceError> {
         return Ok(Family::ALL.iter().copied().collect());
     }
     let parse = |name: &String| {
-        Family::parse(name).ok_or_else(|| {
+        Family::named(name).ok_or_else(|| {
             let known: Vec<&str> = Family::ALL.iter().map(|family| family.as_str()).collect();
             task_error(format!("no input family `{name}`\nhint: there are `{}`", known.join("`, `")))
         })

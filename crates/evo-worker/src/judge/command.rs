@@ -24,9 +24,9 @@ use super::element;
 use super::element::compared_as;
 use super::naive::{NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
-use super::run::PhaseSink;
+use super::run::Reporter;
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathCause, Ended, ProcessGroup, RunLimits, RunMark, signal_name,
+    self, CappedLog, Conversation, DeathHow, Ended, ProcessGroup, RunLimits, RunMark, signal_name,
 };
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
@@ -144,10 +144,10 @@ impl CommandDesk {
                 Err(format!("it says `{shown}`{}", tail(serving.talk.log())))
             }
             Err(death) => {
-                let how = match &death.cause {
-                    DeathCause::Deadline { .. } => late(own),
-                    DeathCause::Exit(status) => ending(Some(*status)),
-                    DeathCause::Protocol { found } => {
+                let how = match &death.how {
+                    DeathHow::Deadline { .. } => late(own),
+                    DeathHow::Exit(status) => ending(Some(*status)),
+                    found => {
                         format!(
                             "it says {found}, and an answer is {{\"v\":{VERSION},\"id\":N,\"body\":\"done\"}}"
                         )
@@ -227,23 +227,23 @@ pub(super) fn is_failure(error: &DeviceError) -> bool {
     error.evidence.contains_key(EVIDENCE)
 }
 
-pub(super) struct CommandRunner<'a, 'p> {
+pub(super) struct CommandRunner<'a> {
     pub desk: &'a mut CommandDesk,
     pub reference: &'a CommandReference,
     pub plan: &'a ProblemPlan,
     pub label: &'a str,
-    pub phase: &'a mut PhaseSink<'p>,
+    pub reporter: &'a mut Reporter,
 }
 
-impl NaiveReference for CommandRunner<'_, '_> {
+impl NaiveReference for CommandRunner<'_> {
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
-        (self.phase)(Phase::Preparing, self.label);
+        (self.reporter)(Phase::Preparing, self.label);
         let own = self.reference;
         self.answer(inputs).map_err(|why| failure(own, self.label, &why))
     }
 }
 
-impl CommandRunner<'_, '_> {
+impl CommandRunner<'_> {
     pub fn agrees_with_itself(&mut self, inputs: &[Vec<u8>]) -> Result<(), DeviceError> {
         let (first, second) = (self.answers(inputs)?, self.answers(inputs)?);
         let share = if self.reference.single { APART_SINGLE } else { APART };

@@ -22,10 +22,12 @@
 //! sorted, they round alike.
 
 use evo_device::device::{BlockError, Comparison, Tolerance};
-
+use evo_device::numbers;
 use evo_protocol::check::{CheckSet, GateCheck};
+use evo_protocol::dtype::DType;
 
 use super::bounds::{BiasBound, Bounds};
+use super::element;
 
 /// Rule 6: standard errors allowed on top of the share.
 const SIGMAS: f64 = 6.0;
@@ -98,72 +100,32 @@ fn leans(comparison: &Comparison, bound: BiasBound) -> bool {
     let size = comparison.expected_square_sum.sqrt();
     let mean = comparison.error_sum / count;
     let slope = if size > 0.0 { comparison.error_dot_sum / (size * size) } else { 0.0 };
-    mean.abs() > bound.mean + SIGMAS * error_rms / count.sqrt()
+    mean.abs() > bound.mean + SIGMAS * error_rms / (count / bound.alike.max(1.0)).sqrt()
         || slope.abs() > bound.slope + SIGMAS * bound.tail * error_rms / size.max(f64::MIN_POSITIVE)
 }
 
-/// Compares on the processor: the definition that a device's own `compare` follows.
+/// Compares what does not lie in a buffer, as the host device compares buffers.
 pub fn on_host(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Comparison {
-    let mut result = Comparison { elements: expected.len() as u64, ..Comparison::default() };
-    for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
-        let error = a - e;
-        let non_finite = !a.is_finite() && e.is_finite();
-        let same = Comparison::is_same(*a, *e);
-        let inside = same || error.abs() <= tolerance.atol + tolerance.rtol * e.abs();
-        result.non_finite += u64::from(non_finite);
-        result.special += u64::from(!same && !e.is_finite());
-        if !inside {
-            result.mismatches += 1;
-            if result.first_bad.is_none() {
-                result.first_bad = Some(index as u64);
-                (result.first_bad_actual, result.first_bad_expected) = (*a, *e);
-            }
-        }
-        if e.is_finite() {
-            result.expected_square_sum += e * e;
-        }
-        if !error.is_finite() {
-            continue;
-        }
-        if error.abs() > result.abs_error_max {
-            (result.abs_error_max, result.abs_error_max_index) = (error.abs(), index as u64);
-        }
-        result.error_square_sum += error * error;
-        result.error_sum += error;
-        result.error_dot_sum += error * e;
-    }
-    result
+    numbers::compare(&element::f64_bytes(actual), DType::F64, &element::f64_bytes(expected), tolerance)
 }
 
 pub fn blocks_on_host(actual: &[f64], expected: &[f64], block: u64, floor: f64) -> BlockError {
-    let block = block.max(1) as usize;
-    let mut worst = BlockError::default();
-    for (index, (actual, expected)) in actual.chunks(block).zip(expected.chunks(block)).enumerate() {
-        let pairs = actual.iter().zip(expected).filter(|(a, e)| (*a - *e).is_finite());
-        let (error, size) =
-            pairs.fold((0.0, 0.0), |(error, size), (a, e)| (error + (a - e) * (a - e), size + e * e));
-        let ratio = f64::sqrt(error) / (f64::sqrt(size) + floor * (expected.len() as f64).sqrt());
-        if ratio > worst.ratio {
-            worst = BlockError { ratio, index: index as u64 };
-        }
-    }
-    worst
+    let [actual, expected] = [actual, expected].map(element::f64_bytes);
+    numbers::compare_blocks(&actual, DType::F64, &expected, block, floor)
 }
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::dtype::DType;
     use evo_protocol::plan::{ProblemPlan, Role};
     use evo_protocol::worker::CheckPlan;
     use half::f16;
 
     use super::*;
     use crate::judge::bounds::{AnswerScale, OutputShape, TrustedError, bounds};
-    use crate::judge::element;
     use crate::judge::expected::output_shape;
     use crate::judge::inputs::Family;
     use crate::judge::reference::testing::{
-        Operands, buffer, check_plan, kernel_plan, operands, plan, vector,
+        Operands, buffer, check_plan, kernel_plan, operands, plan, scale, vector,
     };
     use crate::judge::reference::{ReferenceAnswer, max_abs};
 
@@ -181,7 +143,6 @@ mod tests {
     fn sum(terms: &[f32], style: Style) -> f32 {
         let skip = if style == Style::Drop { terms.len().div_ceil(100) } else { 0 };
         match style {
-            Style::Zero => 0.0,
             Style::Half => {
                 terms.iter().fold(f16::ZERO, |sum, term| f16::from_f32(sum.to_f32() + term)).to_f32()
             }
@@ -196,30 +157,24 @@ mod tests {
         }
     }
 
+    /// What a kernel of another order, or a cheat, makes of it.
     fn simulate(reference: &str, operands: &Operands<'_>, style: Style) -> Vec<f64> {
-        let shape = |index: usize| -> Vec<usize> {
-            operands.plan.buffers[index].shape.iter().map(|extent| *extent as usize).collect()
-        };
+        let extent = |buffer: usize, axis: usize| operands.plan.buffers[buffer].shape[axis] as usize;
         let input = |index: usize| -> Vec<f32> { operands.values[index].iter().map(|v| *v as f32).collect() };
         let mut out = Vec::new();
         match reference {
             "gemm" => {
-                let (a, b, k, n) = (input(0), input(1), shape(0)[1], shape(1)[1]);
-                for row in a.chunks(k) {
-                    for j in 0..n {
-                        let terms: Vec<f32> = (0..k).map(|p| row[p] * b[p * n + j]).collect();
-                        out.push(sum(&terms, style));
-                    }
-                }
+                let (a, b, k, n) = (input(0), input(1), extent(0, 1), extent(1, 1));
+                let element = |row: &[f32], j| (0..k).map(|p| row[p] * b[p * n + j]).collect::<Vec<_>>();
+                out.extend(a.chunks(k).flat_map(|row| (0..n).map(|j| sum(&element(row, j), style))));
             }
             "softmax" => {
-                for row in input(0).chunks(shape(0)[1]) {
+                let log2e = std::f32::consts::LOG2_E;
+                for row in input(0).chunks(extent(0, 1)) {
                     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                    let log2e = std::f32::consts::LOG2_E;
                     let powers: Vec<f32> = row.iter().map(|x| (x * log2e - max * log2e).exp2()).collect();
                     let total = sum(&powers, style);
-                    let zero = style == Style::Zero;
-                    out.extend(powers.iter().map(|power| if zero { 0.0 } else { power / total }));
+                    out.extend(powers.iter().map(|power| power / total));
                 }
             }
             "rmsnorm" => {
@@ -227,85 +182,54 @@ mod tests {
                 for row in input(0).chunks(w.len()) {
                     let squares: Vec<f32> = row.iter().map(|x| x * x).collect();
                     let factor = 1.0 / (sum(&squares, style) / w.len() as f32 + 1e-6).sqrt();
-                    let zero = if style == Style::Zero { 0.0 } else { 1.0 };
-                    out.extend(row.iter().zip(&w).map(|(x, w)| x * factor * w * zero));
+                    out.extend(row.iter().zip(&w).map(|(x, w)| x * factor * w));
                 }
             }
             "reduction" => out.push(sum(&input(0), style)),
-            "attention" => {
-                let owned = [input(0), input(1), input(2)];
-                let qkv = [0, 1, 2].map(|index| owned[index].as_slice());
-                simulate_attention(qkv, operands.plan.buffers[0].dtype, &shape(0), &mut out, style);
+            _ => {
+                let (q, k, v) = (input(0), input(1), input(2));
+                let (length, depth, dtype) = (extent(0, 2), extent(0, 3), operands.plan.buffers[0].dtype);
+                let factor = std::f32::consts::LOG2_E / (depth as f32).sqrt();
+                for (row, query) in q.chunks(depth).enumerate() {
+                    let at = |j: usize, d: usize| (row / length * length + j) * depth + d;
+                    let logit = |j| {
+                        let terms: Vec<f32> = (0..depth).map(|d| query[d] * k[at(j, d)]).collect();
+                        sum(&terms, Style::Honest) * factor
+                    };
+                    let logits: Vec<f32> = (0..length).map(logit).collect();
+                    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let powers: Vec<f32> = logits.iter().map(|logit| (logit - max).exp2()).collect();
+                    let total = sum(&powers, if style == Style::Half { Style::Honest } else { style });
+                    for d in 0..depth {
+                        let term = |j: usize| element::round_f32(powers[j], dtype) * v[at(j, d)];
+                        out.push(sum(&(0..length).map(term).collect::<Vec<_>>(), style) / total);
+                    }
+                }
             }
-            other => panic!("no simulation of {other}"),
         }
         let dtype = operands.plan.buffers.last().unwrap().dtype;
-        out.iter().map(|value| f64::from(element::round_f32(*value, dtype))).collect()
-    }
-
-    fn simulate_attention(
-        [q, k, v]: [&[f32]; 3],
-        dtype: DType,
-        shape: &[usize],
-        out: &mut Vec<f32>,
-        style: Style,
-    ) {
-        let (length, depth) = (shape[2], shape[3]);
-        let factor = std::f32::consts::LOG2_E / (depth as f32).sqrt();
-        for (row, query) in q.chunks(depth).enumerate() {
-            let base = row / length * length * depth;
-            let logits: Vec<f32> = (0..length)
-                .map(|j| {
-                    let terms: Vec<f32> = (0..depth).map(|d| query[d] * k[base + j * depth + d]).collect();
-                    sum(&terms, Style::Honest) * factor
-                })
-                .collect();
-            let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let powers: Vec<f32> = logits.iter().map(|logit| (logit - max).exp2()).collect();
-            let total = sum(&powers, if style == Style::Half { Style::Honest } else { style });
-            for d in 0..depth {
-                let terms: Vec<f32> = (0..length)
-                    .map(|j| element::round_f32(powers[j], dtype) * v[base + j * depth + d])
-                    .collect();
-                out.push(if style == Style::Zero { 0.0 } else { sum(&terms, style) / total });
-            }
-        }
+        let stored = |value: f32| if style == Style::Zero { 0.0 } else { element::round_f32(value, dtype) };
+        out.into_iter().map(|value| f64::from(stored(value))).collect()
     }
 
     fn problem(reference: &str, dtype: DType, small: bool) -> ProblemPlan {
         let pick = |large: u64, tiny: u64| if small { tiny } else { large };
-        let buffers = match reference {
-            "gemm" => {
-                let (m, k, n) = (pick(8, 1), pick(1024, 3), pick(8, 1));
-                vec![
-                    buffer("a", dtype, &[m, k], Role::Input),
-                    buffer("b", dtype, &[k, n], Role::Input),
-                    buffer("c", dtype, &[m, n], Role::Output),
-                ]
-            }
-            "rmsnorm" => {
-                let (rows, columns) = (pick(6, 1), pick(1024, 5));
-                vec![
-                    buffer("x", dtype, &[rows, columns], Role::Input),
-                    buffer("w", dtype, &[columns], Role::Input),
-                    buffer("y", dtype, &[rows, columns], Role::Output),
-                ]
-            }
-            "softmax" => {
-                let shape = [pick(6, 1), pick(1024, 5)];
-                vec![buffer("x", dtype, &shape, Role::Input), buffer("y", dtype, &shape, Role::Output)]
-            }
-            "reduction" => vec![
-                buffer("x", dtype, &[pick(40_000, 33)], Role::Input),
-                buffer("out", DType::F32, &[1], Role::Output),
-            ],
-            _ => {
-                let shape = [1, 1, pick(128, 3), 16];
-                let role = |name| if name == "o" { Role::Output } else { Role::Input };
-                ["q", "k", "v", "o"].map(|name| buffer(name, dtype, &shape, role(name))).to_vec()
-            }
+        let row = [pick(6, 1), pick(1024, 5)];
+        let (m, k, n, long) = (pick(8, 1), pick(1024, 3), pick(8, 1), [1, 1, pick(128, 3), 16]);
+        let (a, b, c, count) = ([m, k], [k, n], [m, n], [pick(40_000, 33)]);
+        let shapes: Vec<(&str, &[u64])> = match reference {
+            "gemm" => vec![("a", &a), ("b", &b), ("c", &c)],
+            "rmsnorm" => vec![("x", &row), ("w", &row[1..]), ("y", &row)],
+            "softmax" => vec![("x", &row), ("y", &row)],
+            "reduction" => vec![("x", &count), ("out", &[1])],
+            _ => vec![("q", &long), ("k", &long), ("v", &long), ("o", &long)],
         };
-        plan("p", &[("CAUSAL", 0)], buffers)
+        let of = |(name, shape): &(&str, &[u64])| {
+            let is_output = ["c", "y", "out", "o"].contains(name);
+            let role = if is_output { Role::Output } else { Role::Input };
+            buffer(name, if *name == "out" { DType::F32 } else { dtype }, shape, role)
+        };
+        plan("p", &[("CAUSAL", 0)], shapes.iter().map(of).collect())
     }
 
     fn verdict(
@@ -431,7 +355,7 @@ mod tests {
     #[test]
     fn zeros_fail_at_8k_keys_although_they_pass_the_usual_tolerance() {
         // What matters is the size of the output: a mean of 8192 values is about 0.011.
-        let answer = ReferenceAnswer {
+        let answer: ReferenceAnswer = ReferenceAnswer {
             expected: (0..4096).map(|i| 0.011 * f64::from(i % 7 - 3) / 2.0).collect(),
             trusted: Some(
                 (0..4096).map(|i| half::f16::from_f64(0.011 * f64::from(i % 7 - 3) / 2.0).to_f64()).collect(),
@@ -464,14 +388,7 @@ mod tests {
     #[test]
     fn a_declared_absolute_tolerance_holds_for_every_rule() {
         let own = problem("softmax", DType::F32, false);
-        let scale = AnswerScale {
-            elements: 4096,
-            finite: 4096,
-            rms: 0.2,
-            spread: 0.1,
-            tail: 1.0,
-            ..AnswerScale::default()
-        };
+        let scale = AnswerScale { rms: 0.2, max: 0.0, spread: 0.1, ..scale() };
         let kernel = kernel_plan();
         let off = Comparison {
             elements: 4096,
@@ -496,17 +413,7 @@ mod tests {
         let kernel = kernel_plan();
         let norm_of = |check: &CheckPlan, error: f64, uncertain: u64| {
             let single = TrustedError { max: 3.0 * error, norm: 64.0 * error, ..Default::default() };
-            let scale = AnswerScale {
-                elements: 4096,
-                finite: 4096,
-                rms: 1.0,
-                max: 4.0,
-                spread: 1.0,
-                tail: 1.0,
-                single: Some(single),
-                uncertain,
-                ..AnswerScale::default()
-            };
+            let scale = AnswerScale { single: Some(single), uncertain, ..scale() };
             bounds(check, output_shape(&own, 1), &scale).norm / 64.0
         };
         assert!(norm_of(&kernel, 1e-7, 0) < 2.5e-6);

@@ -24,6 +24,8 @@ const BUSY: u32 = 4;
 /// So many draws of every family at most: a fault that one draw in two shows is found by these in 99 of 100 studies, if the
 /// time is enough for all of them.
 const ROUNDS: u32 = 7;
+/// In series: so long the cases at a timed problem may take.
+pub const AT_SIZE: u32 = 4;
 /// A shape for many seeds has at least so many elements, where there is such a shape. Fewer values are too few for
 /// those on which a fault may depend.
 const SEEDS_ELEMENTS_MIN: u64 = 256;
@@ -53,12 +55,50 @@ pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, 
     let Some(case) = shape_for_families(plans).or_else(|| shape_for_seeds(plans)) else {
         return Ok(Vec::new());
     };
+    let case = Case { plan: with_dictionary(check, &case.plan), ..case };
     let asked = case::stress(check, &case.plan, true)?;
     let round = |seed_index| {
         let case = &case;
         asked.iter().map(move |family| Case { seed_index, family: *family, ..case.clone() })
     };
     Ok((1..=ROUNDS).flat_map(round).collect())
+}
+
+fn with_dictionary(check: &CheckPlan, plan: &ProblemPlan) -> ProblemPlan {
+    ProblemPlan { dictionary: check.dictionary.clone(), ..plan.clone() }
+}
+
+/// Those that go first where time does not suffice for all: what kernels treat otherwise on a path for large sizes.
+const AT_SIZE_FIRST: [Family; 5] =
+    [Family::Special, Family::Borders, Family::Offset, Family::Subnormal, Family::Lowest];
+
+/// At the least problem of the file what it has not met: a path for large sizes may have faults that depend on values,
+/// and no small shape takes it.
+pub fn at_size(
+    check: &CheckPlan,
+    plans: &[&ProblemPlan],
+    met: &[CaseResult],
+) -> Result<impl Iterator<Item = Case> + use<>, DeviceError> {
+    let least = plans.iter().min_by_key(|plan| Case::first(plan).elements());
+    let mut cases = Vec::new();
+    if let Some(plan) = least {
+        let plan = with_dictionary(check, plan);
+        let mut asked = case::stress(check, &plan, true)?;
+        let turn = |family: &Family| AT_SIZE_FIRST.iter().position(|first| first == family);
+        asked.sort_by_key(|family| turn(family).unwrap_or(AT_SIZE_FIRST.len()));
+        for family in asked {
+            // Both kinds; of two buffers, where one takes part.
+            let draws = match family {
+                Family::Borders => 4,
+                Family::Subnormal => 2,
+                _ => 1,
+            };
+            let case = |seed_index| Case { plan: plan.clone(), seed_index, family };
+            cases.extend((0..draws).map(case));
+        }
+        cases.retain(|case| !met.iter().any(|result| result.name == case.name()));
+    }
+    Ok(within(AT_SIZE * series(check), 0, cases.into_iter()))
 }
 
 fn shape_for_families(plans: &[&ProblemPlan]) -> Option<Case> {

@@ -72,14 +72,17 @@ pub(super) fn family_of(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> 
     }
 }
 
-/// In the second kind of `Subnormal` one buffer takes part, and the others are plain: products of two subnormal
-/// numbers are zero.
+/// In the second kind of `Subnormal` and in `Borders` one buffer takes part, and the others are plain: products of two
+/// subnormal numbers are zero, and so are nearly all of two buffers of zeros.
 fn takes_part(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> bool {
-    if draw.family != Family::Subnormal || !draw.is_second() {
-        return varies_in(buffer, draw.family);
-    }
-    let chosen = mixed(draw.index as usize / 2, draw.seed) as usize;
-    is_chosen(plan, buffer, Family::Subnormal, chosen)
+    let pair = draw.index as usize / 2;
+    let chosen = match draw.family {
+        Family::Subnormal if draw.is_second() => mixed(pair, draw.seed) as usize,
+        // Neighboring pairs of seeds take another one.
+        Family::Borders => (mixed(0, draw.seed) as usize).wrapping_add(pair),
+        _ => return varies_in(buffer, draw.family),
+    };
+    is_chosen(plan, buffer, draw.family, chosen)
 }
 
 fn is_chosen(plan: &ProblemPlan, buffer: &BufferPlan, family: Family, number: usize) -> bool {

@@ -182,24 +182,9 @@ mod tests {
         widen(&bytes[..dtype.bytes() as usize], dtype)[0]
     }
 
-    const ALL: [DType; 12] = [
-        DType::F16,
-        DType::Bf16,
-        DType::F32,
-        DType::F64,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-    ];
-
     #[test]
     fn numbers_survive_bytes() {
-        for dtype in ALL {
+        for dtype in DType::ALL.iter().copied() {
             let values = [0.0, 1.0, 2.0, 100.0];
             assert_eq!(widen(&narrow(&values, dtype), dtype), values, "{dtype:?}");
         }
@@ -222,7 +207,7 @@ mod tests {
 
     #[test]
     fn poison_a_is_nan_and_poison_b_is_large_and_finite() {
-        for dtype in ALL {
+        for dtype in DType::ALL.iter().copied() {
             let (a, b) = (poison(dtype, Poison::A), poison(dtype, Poison::B));
             assert_ne!(a, b);
             if dtype.is_float() {

@@ -8,7 +8,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::element;
 use super::on_device::{DIGITS, DeviceReferences};
-use super::perturb::UsualSize;
+use super::perturb::Change;
 use super::reference::{double, int, launch, long};
 
 const THREADS: u32 = 256;
@@ -33,19 +33,23 @@ pub fn element_type(dtype: DType) -> i32 {
 
 pub type Typed = (BufferId, DType);
 
-/// Bits are drawn anew from the seed.
+/// Which elements are far from the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Far {
+    /// Errors above this,
+    pub least: f64,
+    /// and above this share of the value,
+    pub units: f64,
+    /// if there are no more than so many.
+    pub most: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
-    Unchanged,
-    /// The last bits change.
-    Nudged(u64),
-    Scaled(f64),
-    /// The last four bits change, where the values stay in a range whose end is left out.
-    Jiggled {
-        seed: u64,
-        low: f64,
-        high: f64,
-    },
+pub struct UsualSize {
+    /// The largest that counts.
+    pub limit: f64,
+    /// Root mean square of it and the smaller ones.
+    pub rms: f64,
 }
 
 impl DeviceReferences {
@@ -119,13 +123,13 @@ impl DeviceReferences {
     }
 
     /// The size of finite values that are not negative, up to the one at the place in their order that `place` gives for
-    /// their number (`perturb::usual_size`); none where nothing is finite.
+    /// their number (`certainty::usual_size`); none where nothing is finite.
     pub fn usual_size(
         &self,
         device: &mut dyn Device,
         values: BufferId,
         elements: u64,
-        place: impl Fn(usize) -> usize,
+        place: &dyn Fn(usize) -> usize,
     ) -> Result<Option<UsualSize>, DeviceError> {
         let (mut leading, mut known, mut wanted) = (0u64, 0, None);
         while known < u64::BITS {
@@ -187,23 +191,23 @@ impl DeviceReferences {
         Ok(elements - parts.iter().map(|part| part[1]).sum::<f64>() as u64)
     }
 
-    /// The elements whose error is more than `least` and than `units` of their value, with their errors, in order; only
-    /// their number where there are more than `most`, which have room in `list`.
-    pub fn uncertain(
+    /// The number of the elements that are far off, and those with their errors, in order; `list` has room for `far.most`.
+    pub fn far(
         &self,
         device: &mut dyn Device,
         (errors, expected): (BufferId, BufferId),
         elements: u64,
-        (least, units): (f64, f64),
-        (list, most): (BufferId, u64),
+        far: Far,
+        list: BufferId,
     ) -> Result<(u64, Vec<(u64, f64)>), DeviceError> {
+        let most = far.most as u64;
         device.fill(self.counts, 0)?;
         let arguments = vec![
             BoundArgument::Buffer(errors),
             BoundArgument::Buffer(expected),
             long(elements),
-            double(least),
-            double(units),
+            double(far.least),
+            double(far.units),
             long(most),
             BoundArgument::Buffer(list),
             BoundArgument::Buffer(self.counts),

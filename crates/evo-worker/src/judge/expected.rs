@@ -15,22 +15,21 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
 use evo_space::genome::ContentHash;
-use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::bounds::{AnswerScale, OutputShape};
+use super::bounds::{AnswerScale, Oddities, OutputShape};
 use super::case::Case;
+use super::certainty;
 use super::element::{self, compared_as};
 use super::infinities;
 use super::inputs::{self, Draw, Family};
 use super::moves;
-use super::naive::{AskedCase, NaiveAnswers, NaiveReference};
+use super::naive::{AskedCase, NaiveReference};
 use super::npy::{self, task_error};
-use super::perturb;
-use super::reference::{self, ReferenceAnswer, ReferenceWork};
-use super::single_precision;
+use super::reference::{self, Noise, ReferenceAnswer, ReferenceWork};
 use super::views;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedSet {
     /// How far the family's inputs are magnified (`Family::magnitudes`).
     pub magnitude: f64,
@@ -39,19 +38,17 @@ pub struct ExpectedSet {
     pub outputs: Vec<ExpectedOutput>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedOutput {
     /// Position in `ProblemPlan::buffers`.
     pub buffer: usize,
     /// In the type of [`compared_as`].
+    #[serde(skip)]
     pub values: Vec<f64>,
     pub scale: AnswerScale,
-    /// Elements far less certain than the others, and how far f32 may be off there (`single_precision`).
+    /// Elements far less certain than the others, and how far f32 may be off there (`certainty`).
     pub uncertain: Vec<(u64, f64)>,
 }
-
-/// Said of integers that follow the last bits of inputs which are nearly equal.
-pub const UNDECIDED: &str = "rounding decides its integers";
 
 /// Raised when values of built-in references change: answers of older ones must not be found under their names.
 const BUILTIN_VERSION: u32 = 1;
@@ -86,10 +83,6 @@ pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
     ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
 }
 
-pub fn inputs_hash(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<ContentHash, DeviceError> {
-    Ok(hash_inputs(&inputs_at(check, case, magnitude)?))
-}
-
 pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {
     input_bytes(&case.plan, case.draw(check, magnitude))
 }
@@ -102,109 +95,96 @@ pub fn compute(
     naive: &mut dyn NaiveReference,
 ) -> Result<AnsweredCase, DeviceError> {
     let naive: &mut dyn NaiveReference = &mut views::ViewedReference { whole: naive, plan: &case.plan };
+    let (plan, family) = (&case.plan, case.family);
     let mut why = String::new();
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
-        let draw = case.draw(check, *magnitude);
-        let bytes = input_bytes(&case.plan, draw)?;
-        let mut answers = answers(check, &case.plan, &bytes, naive)?;
-        let own_kernel = check.reference.is_own();
-        let OwnLooks { integers, mixing } = match own_kernel {
-            true => {
-                let (plan, family, bytes) = (&case.plan, case.family, bytes.as_slice());
-                look_closer(&mut AskedCase { plan, family, bytes, naive: &mut *naive }, &mut answers)?
-            }
-            false => OwnLooks::default(),
-        };
+        let bytes = input_bytes(plan, case.draw(check, *magnitude))?;
+        let mut answers = answers(check, plan, &bytes, naive)?;
+        let is_own = check.reference.is_own();
+        let asked = &mut AskedCase { plan, family, bytes: &bytes, naive: &mut *naive };
+        if is_own {
+            certainty::measure(asked, &mut answers)?;
+        }
+        infinities::excuse(asked, &mut answers, is_own)?;
         // In double precision nothing overflows that would in the kernel's own.
         let unknown =
-            |own: &ReferenceAnswer| own.single.is_none() && case.plan.buffers[own.buffer].dtype == DType::F32;
-        let wide = check.reference_f64 && case.family == Family::Huge && number == 0;
+            |own: &ReferenceAnswer| own.single.is_none() && plan.buffers[own.buffer].dtype == DType::F32;
+        let wide = check.reference_f64 && family == Family::Huge && number == 0;
         if wide && answers.iter().any(unknown) {
             continue;
         }
-        let undecided = single_precision::count_integers(&mut answers, &integers);
-        // Other families hold few values, which an answer may share by accident; and a declared tolerance is meant.
-        if own_kernel && case.family == Family::Normal {
-            let judged = check.checks.include(GateCheck::MovedData);
-            let declared = check.atol.is_some() || check.rtol.is_some();
-            for answer in answers.iter_mut().filter(|_| judged && !declared) {
-                answer.exact |= moves::only_moves(&case.plan, &bytes, answer);
-            }
+        for answer in answers.iter_mut().filter(|own| moves::is_asked(check, case, own.buffer)) {
+            answer.exact |= moves::only_moves(plan, &bytes, answer);
         }
-        let judged = check.checks.include(GateCheck::UsableReference);
-        let odd = |answer: &ReferenceAnswer| {
-            unusable(&case.plan, case.family, answer.buffer, &Oddities::of(answer, case.family))
-        };
-        let complaint = answers.iter().find_map(odd);
-        // A cancellation, or equal values whose differences are their rounding.
-        let measured = own_kernel && case.family != Family::Normal;
-        let noise =
-            || answers.iter().filter(|_| measured).find_map(|answer| mostly_noise(&case.plan, answer));
-        let faint = || answers.iter().filter(|_| measured).find_map(|own| faint(case, own));
-        let undecided = undecided.filter(|_| measured);
-        // Values that are nearly equal are meant for choices between them as they are, not between sums of them.
-        let follows = draw.is_second() && case.family == Family::Constant;
-        let follows = follows && answers.iter().any(|own| own.follows_bits);
-        let undecided = undecided.or_else(|| follows.then(|| UNDECIDED.to_string()));
-        let complaint = complaint.or_else(noise).or_else(faint).or(undecided);
-        match complaint.filter(|_| judged || case.family != Family::Normal) {
-            Some(complaint) => why = complaint,
-            None => {
-                let output = |answer| expected_output(case, answer, &mixing);
-                let outputs = answers.into_iter().map(output).collect();
-                let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };
-                return Ok((set, bytes));
-            }
+        let weigh = |own| Weighed::of(own, Oddities::of(own, family), reference::rms(&own.expected));
+        let weighed: Vec<Weighed> = answers.iter().map(weigh).collect();
+        if let Some(complaint) = complaint(check, case, &weighed) {
+            why = complaint;
+            continue;
         }
+        let outputs = answers.into_iter().map(|answer| expected_output(case, answer)).collect();
+        let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };
+        return Ok((set, bytes));
     }
     Err(no_answer(case, &why))
 }
 
-/// An answer as it is kept. `mixing` has the buffers whose infinities mix.
-fn expected_output(case: &Case, mut answer: ReferenceAnswer, mixing: &[usize]) -> ExpectedOutput {
+/// What decides whether an answer can be used.
+#[derive(Clone, Debug, Default)]
+pub struct Weighed {
+    pub buffer: usize,
+    pub odd: Oddities,
+    pub rms: f64,
+    pub noise: Noise,
+    pub undecided: Option<String>,
+    pub follows_bits: bool,
+}
+
+impl Weighed {
+    pub fn of<L>(answer: &ReferenceAnswer<L>, odd: Oddities, rms: f64) -> Weighed {
+        let ReferenceAnswer { buffer, noise, follows_bits, .. } = *answer;
+        Weighed { buffer, odd, rms, noise, undecided: answer.undecided.clone(), follows_bits }
+    }
+}
+
+/// Why answers cannot be used to judge a kernel, if so.
+pub fn complaint(check: &CheckPlan, case: &Case, answers: &[Weighed]) -> Option<String> {
+    let is_plain = case.family == Family::Normal;
+    if is_plain && !check.checks.include(GateCheck::UsableReference) {
+        return None;
+    }
+    let odd = answers.iter().find_map(|own| unusable(&case.plan, case.family, own.buffer, &own.odd));
+    if is_plain || !check.reference.is_own() {
+        return odd;
+    }
+    let buffer = |own: &Weighed| &case.plan.buffers[own.buffer];
+    // A cancellation, or equal values whose differences are their rounding.
+    let noise = answers.iter().find(|own| own.noise.is_most_of(own.rms, buffer(own).dtype));
+    let noise = noise.map(|own| format!("`{}` is mostly the reference's own rounding", buffer(own).name));
+    let faint = answers.iter().any(|own| is_faint(case.family, buffer(own).dtype, own.rms));
+    let undecided = answers.iter().find_map(|own| own.undecided.clone());
+    // Values that are nearly equal are meant for choices between them as they are, not between sums of them.
+    let is_near = case.family == Family::Constant && case.draw(check, 1.0).is_second();
+    let follows = is_near && answers.iter().any(|own| own.follows_bits);
+    odd.or(noise)
+        .or_else(|| faint.then(|| "its answer is nearly subnormal".into()))
+        .or(undecided)
+        .or_else(|| follows.then(|| "rounding decides its integers".into()))
+}
+
+fn expected_output(case: &Case, answer: ReferenceAnswer) -> ExpectedOutput {
     let dtype = case.plan.buffers[answer.buffer].dtype;
     let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
-    if mixing.contains(&answer.buffer) || infinities::adds_up(&case.plan, answer.buffer, case.family) {
-        infinities::excuse(&mut answer.expected, answer.single.as_deref());
-    }
     let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
     ExpectedOutput { buffer, scale, uncertain, values }
 }
 
-#[derive(Default)]
-struct OwnLooks {
-    integers: NaiveAnswers,
-    /// Buffers whose infinities mix.
-    mixing: Vec<usize>,
-}
-
-fn look_closer(case: &mut AskedCase<'_>, answers: &mut [ReferenceAnswer]) -> Result<OwnLooks, DeviceError> {
-    let mut looks = OwnLooks::default();
-    let integers = single_precision::add(case.plan, answers, case.naive.single(case.bytes)?);
-    // The last bit of an infinity makes it NaN, and which integers belong to NaN is not a matter of precision.
-    if case.family == Family::Special {
-        looks.mixing = infinities::mixing(case, answers)?;
-        infinities::spare_zero_factors(case, answers, &looks.mixing)?;
-        return Ok(looks);
-    }
-    looks.integers = integers;
-    // The last bit of a round number leaves nothing of what it is for.
-    if case.family != Family::Round {
-        single_precision::try_luck(case, answers)?;
-        perturb::estimate_noise(case, answers)?;
-        single_precision::find_uncertain(case, answers)?;
-    }
-    Ok(looks)
-}
-
 /// Answers of every magnitude are asked for, but not those so small that products on the way to them are subnormal: in
 /// which order a kernel multiplies then decides what is left, and the subnormal family has questions of that kind.
-fn faint(case: &Case, answer: &ReferenceAnswer) -> Option<String> {
-    let precision = element::precision(case.plan.buffers[answer.buffer].dtype)?;
+fn is_faint(family: Family, dtype: DType, rms: f64) -> bool {
     // Half has no room for that.
-    let least = Some(precision.smallest / (precision.unit * precision.unit)).filter(|least| *least < 1e-20);
-    (case.family == Family::Spread && reference::rms(&answer.expected) < least?)
-        .then(|| "its answer is nearly subnormal".to_string())
+    let least = element::precision(dtype).map(|own| own.smallest / (own.unit * own.unit));
+    family == Family::Spread && least.is_some_and(|least| least < 1e-20 && rms < least)
 }
 
 pub fn no_answer(case: &Case, why: &str) -> DeviceError {
@@ -301,65 +281,8 @@ fn answers(
     }
 }
 
-fn mostly_noise(plan: &ProblemPlan, answer: &ReferenceAnswer) -> Option<String> {
-    let buffer = &plan.buffers[answer.buffer];
-    let noise = perturb::is_mostly_noise(answer, buffer.dtype);
-    noise.then(|| noisy(buffer))
-}
-
-pub fn noisy(buffer: &BufferPlan) -> String {
-    format!("`{}` is mostly the reference's own rounding", buffer.name)
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Oddities {
-    pub elements: u64,
-    pub finite: u64,
-    pub first_nan: Option<u64>,
-    /// The first NaN or infinity, and which.
-    pub first_special: Option<(u64, f64)>,
-    pub max: f64,
-    /// Whether a computation in the output's own type is not finite where the answer is.
-    pub overflows: bool,
-}
-
-impl Oddities {
-    pub fn of(answer: &ReferenceAnswer, family: Family) -> Oddities {
-        let expected = &answer.expected;
-        let first_special = first(expected, |value| !value.is_finite());
-        let overflows = |trusted: &Vec<f64>| {
-            let pairs = trusted.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK));
-            pairs.any(|(t, e)| t.iter().zip(e).any(|(t, e)| !t.is_finite() && e.is_finite()))
-        };
-        // Plain inputs are to be met as they are, whatever single precision makes of them, and so are special ones.
-        let single = answer.single.as_ref().filter(|_| !matches!(family, Family::Normal | Family::Special));
-        let special = first_special.is_some();
-        Oddities {
-            elements: expected.len() as u64,
-            finite: match special {
-                true => expected.iter().filter(|value| value.is_finite()).count() as u64,
-                false => expected.len() as u64,
-            },
-            first_nan: first(expected, f64::is_nan).filter(|_| special).map(|index| index as u64),
-            first_special: first_special.map(|index| (index as u64, expected[index])),
-            max: reference::max_abs(expected),
-            overflows: answer.trusted.as_ref().or(single).is_some_and(overflows),
-        }
-    }
-}
-
-/// Elements that one task looks at: waking a thread takes longer than looking at a few thousand.
-const CHUNK: usize = 1 << 16;
-
-/// The first value for which `holds` does, on all cores where they are many.
-fn first(values: &[f64], holds: impl Fn(f64) -> bool + Sync) -> Option<usize> {
-    values.par_chunks(CHUNK).enumerate().find_map_first(|(number, some)| {
-        some.iter().position(|value| holds(*value)).map(|place| number * CHUNK + place)
-    })
-}
-
 /// Why an answer for a buffer cannot be used to judge a kernel, if so.
-pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddities) -> Option<String> {
+fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddities) -> Option<String> {
     let buffer = &plan.buffers[position];
     // Special inputs may give special answers. Plain ones may give infinities, as the logarithm of a zero
     // does or a mask of -inf, but not everywhere; and NaN only by mistake.
@@ -387,7 +310,7 @@ pub fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddit
 /// do to arithmetic. `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 10\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 12\n{}\n{:?}\n", plan.name, plan.sizes);
     let CheckPlan { atol, rtol, trusted_factor, fast_math, flushes_subnormals, .. } = check;
     text.push_str(&format!("{atol:?} {rtol:?} {trusted_factor} {fast_math} {flushes_subnormals}\n"));
     // Workspace is left out: its size follows from the configuration, and answers do not.
@@ -435,26 +358,20 @@ pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>)
             text.push_str(&format!("without {}\n", own.as_str()));
         }
     }
+    if case.family == Family::Named {
+        text.push_str(&format!("{:?}\n", plan.dictionary));
+    }
     text.push_str(&format!("{} {} {}", check.seed, case.seed_index, case.family.as_str()));
     ContentHash::of(text.as_bytes())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    length: u64,
-    changed: (i64, i64),
-    modified: (i64, i64),
-    place: (u64, u64),
-}
-
 /// Each case of each variant asks for it, so a file is read again only when it is no longer the same file.
 fn file_hash(path: &Path) -> String {
-    static KNOWN: Mutex<BTreeMap<PathBuf, (FileState, String)>> = Mutex::new(BTreeMap::new());
-    let state = |meta: fs::Metadata| FileState {
-        length: meta.len(),
-        changed: (meta.ctime(), meta.ctime_nsec()),
-        modified: (meta.mtime(), meta.mtime_nsec()),
-        place: (meta.dev(), meta.ino()),
+    static KNOWN: Mutex<BTreeMap<PathBuf, ([u64; 7], String)>> = Mutex::new(BTreeMap::new());
+    let state = |meta: fs::Metadata| {
+        let times = [meta.ctime(), meta.ctime_nsec(), meta.mtime(), meta.mtime_nsec()];
+        let [ctime, ctime_ns, mtime, mtime_ns] = times.map(i64::cast_unsigned);
+        [meta.len(), ctime, ctime_ns, mtime, mtime_ns, meta.dev(), meta.ino()]
     };
     // Before it is read: what is written meanwhile makes another state.
     let Ok(state) = fs::metadata(path).map(state) else { return "missing".into() };

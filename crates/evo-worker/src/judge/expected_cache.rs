@@ -11,11 +11,9 @@ use std::time::Duration;
 
 use evo_protocol::dtype::DType;
 use evo_space::genome::ContentHash;
-use serde::{Deserialize, Serialize};
 
-use super::bounds::AnswerScale;
 use super::element;
-use super::expected::{ExpectedOutput, ExpectedSet};
+use super::expected::ExpectedSet;
 
 pub struct ExpectedCache {
     folder: Option<PathBuf>,
@@ -34,23 +32,7 @@ const FILE_MIN: usize = 1 << 18;
 const FILE_SAVES: f64 = 4.0;
 const FILE_RATE: f64 = 1e9;
 /// First bytes of a file.
-const MAGIC: &[u8] = b"evo-expected-4\n";
-
-/// The head of a file; values follow as little-endian fp64, then the BLAKE3 hash of all before it.
-#[derive(Serialize, Deserialize)]
-struct FileHead {
-    magnitude: f64,
-    inputs: ContentHash,
-    outputs: Vec<HeadOutput>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct HeadOutput {
-    buffer: usize,
-    values: usize,
-    scale: AnswerScale,
-    uncertain: Vec<(u64, f64)>,
-}
+const MAGIC: &[u8] = b"evo-expected-5\n";
 
 impl ExpectedCache {
     pub fn new(folder: Option<PathBuf>) -> ExpectedCache {
@@ -76,19 +58,16 @@ impl ExpectedCache {
         Some(set)
     }
 
-    pub fn put(&mut self, key: &ContentHash, set: ExpectedSet, took: Duration) -> Arc<ExpectedSet> {
-        let saves = took.as_secs_f64() > FILE_SAVES * size(&set) as f64 / FILE_RATE;
-        if size(&set) >= self.file_min && saves {
+    /// Answers that took this long to compute. Those of a reference by command, which takes a process, are kept in a file
+    /// however few they are.
+    pub fn put(&mut self, key: &ContentHash, set: ExpectedSet, took: Option<Duration>) -> Arc<ExpectedSet> {
+        let saves = |took: Duration| {
+            let least = FILE_SAVES * size(&set) as f64 / FILE_RATE;
+            size(&set) >= self.file_min && took.as_secs_f64() > least
+        };
+        if took.is_none_or(saves) {
             self.write(key, &set);
         }
-        let set = Arc::new(set);
-        self.remember(key, set.clone());
-        set
-    }
-
-    /// Keeps answers in a file however few they are: a reference by command takes a process to compute them.
-    pub fn keep(&mut self, key: &ContentHash, set: ExpectedSet) -> Arc<ExpectedSet> {
-        self.write(key, &set);
         let set = Arc::new(set);
         self.remember(key, set.clone());
         set
@@ -133,16 +112,11 @@ fn size(set: &ExpectedSet) -> usize {
     set.outputs.iter().map(|output| output.values.len() * 8).sum()
 }
 
+/// First the set without its values, as JSON, and how many each output has; then the values as little-endian fp64, and
+/// the BLAKE3 hash of all before it.
 fn encode(set: &ExpectedSet) -> Vec<u8> {
-    let output = |own: &ExpectedOutput| HeadOutput {
-        buffer: own.buffer,
-        values: own.values.len(),
-        scale: own.scale.clone(),
-        uncertain: own.uncertain.clone(),
-    };
-    let outputs = set.outputs.iter().map(output).collect();
-    let (magnitude, inputs) = (set.magnitude, set.inputs.clone());
-    let head = serde_json::to_vec(&FileHead { magnitude, inputs, outputs }).unwrap_or_default();
+    let counts: Vec<usize> = set.outputs.iter().map(|output| output.values.len()).collect();
+    let head = serde_json::to_vec(&(set, counts)).unwrap_or_default();
     let mut bytes = [MAGIC, &(head.len() as u64).to_le_bytes(), &head].concat();
     for output in &set.outputs {
         bytes.extend(element::f64_bytes(&output.values));
@@ -161,20 +135,20 @@ fn decode(bytes: &[u8]) -> Option<ExpectedSet> {
     let rest = body.strip_prefix(MAGIC)?;
     let (length, rest) = rest.split_at_checked(8)?;
     let (head, mut rest) = rest.split_at_checked(u64::from_le_bytes(length.try_into().ok()?) as usize)?;
-    let head: FileHead = serde_json::from_slice(head).ok()?;
-    let mut outputs = Vec::new();
-    for HeadOutput { buffer, values, scale, uncertain } in head.outputs {
-        let (values, behind) = rest.split_at_checked(values.checked_mul(8)?)?;
+    let (mut set, counts): (ExpectedSet, Vec<usize>) = serde_json::from_slice(head).ok()?;
+    for (output, count) in set.outputs.iter_mut().zip(counts) {
+        let (values, behind) = rest.split_at_checked(count.checked_mul(8)?)?;
         rest = behind;
-        let values = element::widen(values, DType::F64);
-        outputs.push(ExpectedOutput { buffer, values, scale, uncertain });
+        output.values = element::widen(values, DType::F64);
     }
-    Some(ExpectedSet { magnitude: head.magnitude, inputs: head.inputs, outputs })
+    Some(set)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::bounds::AnswerScale;
+    use crate::judge::expected::ExpectedOutput;
 
     fn set(value: f64) -> ExpectedSet {
         let outputs = vec![ExpectedOutput {
@@ -192,12 +166,12 @@ mod tests {
         let (set, key) = (set(0.25), ContentHash::of(b"a case"));
         let mut cache = ExpectedCache::new(Some(folder.path().into()));
         cache.file_min = 0;
-        cache.put(&key, set.clone(), Duration::ZERO);
+        cache.put(&key, set.clone(), Some(Duration::ZERO));
         assert!(
             !folder.path().join(format!("{key}.expected")).exists(),
             "computed faster than it is read back"
         );
-        cache.put(&key, set.clone(), Duration::from_secs(1));
+        cache.put(&key, set.clone(), Some(Duration::from_secs(1)));
         let fresh = || ExpectedCache::new(Some(folder.path().into())).get(&key);
         assert_eq!(*fresh().unwrap(), set);
         let path = folder.path().join(format!("{key}.expected"));
@@ -216,7 +190,7 @@ mod tests {
         cache.memory_limit = 1000;
         let name = |text: &str| ContentHash::of(text.as_bytes());
         for text in ["a", "b", "c"] {
-            cache.put(&name(text), set(1.0), Duration::ZERO);
+            cache.put(&name(text), set(1.0), Some(Duration::ZERO));
         }
         assert_eq!(cache.get(&name("a")), None);
         assert!(cache.get(&name("c")).is_some());
@@ -226,8 +200,8 @@ mod tests {
     fn new_answers_take_the_place_of_old_ones() {
         let mut cache = ExpectedCache::new(None);
         let key = ContentHash::of(b"a case");
-        cache.put(&key, set(1.0), Duration::ZERO);
-        cache.put(&key, set(2.0), Duration::ZERO);
+        cache.put(&key, set(1.0), Some(Duration::ZERO));
+        cache.put(&key, set(2.0), Some(Duration::ZERO));
         assert_eq!(cache.get(&key).unwrap().outputs[0].values[0], 2.0);
         assert_eq!(cache.memory_bytes, 400);
         cache.forget(&key);

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use evo_device::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, GuardDamage, ModuleId,
-    RunConditions, SampleOrder, Tolerance, VariableState,
+    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, Executor, GuardDamage,
+    Memory, ModuleAnswer, ModuleId, ModuleRequest, PlainErrors, RunConditions, SampleOrder, Tolerance,
+    VariableState,
 };
+use evo_device::numbers;
+use evo_protocol::check::CheckSet;
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
-use super::{compare, element};
+use super::element;
 
 pub const GUARD: usize = 64;
 
@@ -145,6 +148,20 @@ impl FakeDevice {
         }
     }
 
+    fn run(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        for launch in launches {
+            self.launches += 1;
+            let hash = blake3::hash(&self.launches.to_le_bytes());
+            let noise = u64::from(u32::from_le_bytes(hash.as_bytes()[..4].try_into().unwrap()));
+            let kernel = self.kernels[&launch.entry].clone();
+            let global = self.modules.get_mut(&module.0).expect("a loaded module");
+            let (buffers, took_ns) = (&mut self.buffers, &mut self.took_ns);
+            let residue = self.conditions.residue.map_or(self.usual_residue, f32::from_bits);
+            kernel(&mut Call { buffers, launch, global, took_ns, noise, residue })?;
+        }
+        Ok(())
+    }
+
     fn contents(&mut self, id: BufferId) -> &mut [u8] {
         let bytes = &mut self.buffers.get_mut(&id.0).unwrap().bytes;
         let end = bytes.len() - GUARD;
@@ -158,49 +175,27 @@ fn paint(bytes: &mut [u8], pattern: u32) {
 }
 
 impl Device for FakeDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
         self.conditions = conditions;
         Ok(())
     }
 
-    fn info(&self) -> &DeviceInfo {
-        &self.info
+    fn telemetry(&mut self) -> Telemetry {
+        Telemetry::default()
     }
 
-    fn load(&mut self, _binary: &[u8], _entries: &[String]) -> Result<ModuleId, DeviceError> {
-        self.next += 1;
-        self.modules.insert(self.next, 0);
-        Ok(ModuleId(self.next))
+    fn memory_free(&mut self) -> Option<u64> {
+        Some(self.memory)
     }
 
-    fn reload(&mut self, module: ModuleId, _: &[u8], _: &[String]) -> Result<(), DeviceError> {
-        self.unload(module)?;
-        self.restore_variables(module)
-    }
+    fn set_checks(&mut self, _: CheckSet) {}
+}
 
-    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        self.modules
-            .remove(&module.0)
-            .map(|_| ())
-            .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, "unloaded twice"))
-    }
-
-    fn echo(&mut self, _module: ModuleId) -> Result<Option<String>, DeviceError> {
-        Ok(self.echo.clone())
-    }
-
-    fn attributes(&mut self, _: ModuleId, _: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
-        Ok(self.attributes.clone())
-    }
-
-    fn write_variable(&mut self, _: ModuleId, name: &str, _: BufferId) -> Result<(), DeviceError> {
-        Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")))
-    }
-
-    fn read_variable(&mut self, _: ModuleId, name: &str, _: BufferId) -> Result<bool, DeviceError> {
-        Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")))
-    }
-
+impl Memory for FakeDevice {
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         if bytes > self.memory {
             return Err(DeviceError::plain(VerdictKind::OutOfMemory, format!("no room for `{name}`")));
@@ -270,9 +265,8 @@ impl Device for FakeDevice {
         expected: BufferId,
         tolerance: Tolerance,
     ) -> Result<Comparison, DeviceError> {
-        let expected = element::widen(self.contents(expected), DType::F64);
-        let actual = element::widen(self.contents(actual), dtype);
-        Ok(compare::on_host(&actual, &expected, tolerance))
+        let expected = self.contents(expected).to_vec();
+        Ok(numbers::compare(self.contents(actual), dtype, &expected, tolerance))
     }
 
     fn compare_blocks(
@@ -283,9 +277,8 @@ impl Device for FakeDevice {
         block: u64,
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
-        let expected = element::widen(self.contents(expected), DType::F64);
-        let actual = element::widen(self.contents(actual), dtype);
-        Ok(compare::blocks_on_host(&actual, &expected, block, floor))
+        let expected = self.contents(expected).to_vec();
+        Ok(numbers::compare_blocks(self.contents(actual), dtype, &expected, block, floor))
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
@@ -317,32 +310,48 @@ impl Device for FakeDevice {
         Ok(())
     }
 
-    fn variables(&mut self, module: ModuleId) -> Result<Vec<VariableState>, DeviceError> {
-        let state = VariableState { name: "global".into(), hash: self.modules[&module.0] };
-        Ok(if self.names_variables { vec![state] } else { Vec::new() })
+    fn set_guarded(&mut self, _: bool) {}
+
+    fn plain_errors(
+        &mut self,
+        _: BufferId,
+        _: DType,
+        _: BufferId,
+        _: [Tolerance; 3],
+    ) -> Result<Option<PlainErrors>, DeviceError> {
+        Ok(None)
     }
 
-    fn restore_variables(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        self.modules.insert(module.0, 0);
+    fn protect(&mut self, _: BufferId, _: bool) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        for launch in launches {
-            self.launches += 1;
-            let hash = blake3::hash(&self.launches.to_le_bytes());
-            let noise = u64::from(u32::from_le_bytes(hash.as_bytes()[..4].try_into().unwrap()));
-            let kernel = self.kernels[&launch.entry].clone();
-            let global = self.modules.get_mut(&module.0).expect("a loaded module");
-            let (buffers, took_ns) = (&mut self.buffers, &mut self.took_ns);
-            let residue = self.conditions.residue.map_or(self.usual_residue, f32::from_bits);
-            kernel(&mut Call { buffers, launch, global, took_ns, noise, residue })?;
-        }
-        Ok(())
+    fn show_read_only(&mut self, _: &[BufferId]) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
+}
+
+impl Executor for FakeDevice {
+    fn load(&mut self, _binary: &[u8], _entries: &[String]) -> Result<ModuleId, DeviceError> {
+        self.next += 1;
+        self.modules.insert(self.next, 0);
+        Ok(ModuleId(self.next))
     }
 
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
-        Ok(())
+    fn reload(&mut self, module: ModuleId, _: &[u8], _: &[String]) -> Result<(), DeviceError> {
+        self.unload(module)?;
+        self.restore_variables(module)
+    }
+
+    fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
+        self.modules
+            .remove(&module.0)
+            .map(|_| ())
+            .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, "unloaded twice"))
+    }
+
+    fn echo(&mut self, _module: ModuleId) -> Result<Option<String>, DeviceError> {
+        Ok(self.echo.clone())
     }
 
     /// A call takes a microsecond, or what the kernel asks for.
@@ -359,11 +368,36 @@ impl Device for FakeDevice {
         (0..order.samples).map(one).collect()
     }
 
-    fn telemetry(&mut self) -> Telemetry {
-        Telemetry::default()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        Ok(())
     }
 
-    fn memory_free(&mut self) -> Option<u64> {
-        Some(self.memory)
+    fn park(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn execute(&mut self, module: ModuleId, request: ModuleRequest) -> Result<ModuleAnswer, DeviceError> {
+        Ok(match request {
+            ModuleRequest::Attributes { .. } => ModuleAnswer::Attributes(self.attributes.clone()),
+            ModuleRequest::Launch { launches, calls } => {
+                for call in calls {
+                    call.run(self, |device| device.run(module, &launches))?;
+                }
+                ModuleAnswer::Done
+            }
+            ModuleRequest::Watch { .. } => ModuleAnswer::Watched(None),
+            ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: 0 },
+            ModuleRequest::Variables => {
+                let state = VariableState { name: "global".into(), hash: self.modules[&module.0] };
+                ModuleAnswer::Variables(if self.names_variables { vec![state] } else { Vec::new() })
+            }
+            ModuleRequest::RestoreVariables => {
+                self.modules.insert(module.0, 0);
+                ModuleAnswer::Done
+            }
+            ModuleRequest::WriteVariable { name, .. } | ModuleRequest::ReadVariable { name, .. } => {
+                return Err(DeviceError::plain(VerdictKind::LaunchFail, format!("no variable `{name}`")));
+            }
+        })
     }
 }

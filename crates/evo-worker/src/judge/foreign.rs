@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use super::case::Case;
 use super::element::Poison;
 use super::npy::{self, task_error};
-use super::run::{PhaseSink, PreparedCase, RunSetting};
-use super::state::{Answers, CaseRefusal, Judge};
+use super::run::{PreparedCase, RunSetting};
+use super::state::Judge;
 use super::timed::TimedProblem;
 use super::{element, parity, wrong};
 
@@ -27,38 +27,21 @@ impl Judge {
         plan: &ProblemPlan,
         seed_index: u32,
         (folder, expected): (&Path, bool),
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), CaseRefusal> {
-        let done = self.answered(slot, plan, seed_index, phase).and_then(|prepared| {
-            let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
-            let inputs = folder.join("inputs");
-            std::fs::create_dir_all(&inputs).map_err(failed)?;
-            for input in &prepared.set.inputs {
-                let buffer = &plan.buffers[input.position];
-                let bytes = self.device.read(input.buffer)?;
-                // An empty buffer is kept as one element, which is nothing here.
-                let length = usize::try_from(buffer.bytes()).unwrap_or(usize::MAX).min(bytes.len());
-                let path = inputs.join(format!("{}.npy", buffer.name));
-                npy::write(&path, buffer.dtype, &buffer.shape, &bytes[..length]).map_err(failed)?;
-            }
-            if expected { self.write_answers(&prepared, &folder.join("expected")) } else { Ok(()) }
-        });
-        self.or_refusal(plan, done)
-    }
-
-    /// Of an output that is compared through a view there is no answer for each element.
-    fn write_answers(&mut self, prepared: &PreparedCase, folder: &Path) -> Result<(), DeviceError> {
+    ) -> Result<(), DeviceError> {
+        let prepared = self.answered(slot, plan, seed_index)?;
+        let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
+        for input in &prepared.set.inputs {
+            let (buffer, bytes) = (&plan.buffers[input.position], self.device.read(input.buffer)?);
+            write_file(&folder.join("inputs"), buffer, buffer.dtype, &bytes).map_err(failed)?;
+        }
         let failed = |error: std::io::Error| task_error(format!("answers cannot be written: {error}"));
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        let targets = prepared.targets().into_iter();
-        for (buffer, _, answer) in targets.filter(|(buffer, ..)| buffer.view.is_none()) {
-            let bytes = self.device.read(answer)?;
-            let values = element::widen(&bytes, DType::F64);
-            let count = usize::try_from(buffer.elements()).unwrap_or(usize::MAX).min(values.len());
-            let dtype = buffer.dtype.answered();
-            let path = folder.join(format!("{}.npy", buffer.name));
-            npy::write(&path, dtype, &buffer.shape, &element::narrow(&values[..count], dtype))
-                .map_err(failed)?;
+        // Of an output that is compared through a view there is no answer for each element.
+        let targets = prepared.targets().into_iter().filter(|(buffer, ..)| expected && buffer.view.is_none());
+        for (buffer, _, answer) in targets {
+            let (values, dtype) =
+                (element::widen(&self.device.read(answer)?, DType::F64), buffer.dtype.answered());
+            let bytes = element::narrow(&values, dtype);
+            write_file(&folder.join("expected"), buffer, dtype, &bytes).map_err(failed)?;
         }
         Ok(())
     }
@@ -69,27 +52,19 @@ impl Judge {
         plan: &ProblemPlan,
         seed_index: u32,
         folder: &Path,
-        phase: &mut PhaseSink<'_>,
     ) -> GateAnswer {
         let judged = self
-            .answered(slot, plan, seed_index, phase)
+            .answered(slot, plan, seed_index)
             .and_then(|prepared| self.compare_files(&prepared, &folder.join("outputs")));
-        match judged {
-            Ok(answer) => answer,
-            Err(error) => {
-                self.note_error(&error);
-                GateAnswer::failed(Gate::FullShapes, &error)
-            }
-        }
+        judged.unwrap_or_else(|error| {
+            self.note_error(&error);
+            GateAnswer::failed(Gate::FullShapes, &error)
+        })
     }
 
-    pub fn plain_parity(
-        &mut self,
-        timed: &TimedProblem,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Value, DeviceError> {
+    pub fn plain_parity(&mut self, timed: &TimedProblem) -> Result<Value, DeviceError> {
         let prepared = timed.first();
-        prepared.run(self.device.as_mut(), &mut self.pool, RunSetting::plain(Poison::A), phase)?;
+        self.run(prepared, RunSetting::plain(Poison::A))?;
         let task = self.slot(prepared.slot)?.candidate.check.task;
         parity::of(self.device.as_mut(), prepared, task)
     }
@@ -99,12 +74,11 @@ impl Judge {
         slot: u8,
         plan: &ProblemPlan,
         seed_index: u32,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let case = Case { seed_index, ..Case::first(plan) };
         let check = self.slot(slot)?.candidate.check.clone();
-        self.foresee(&check, std::slice::from_ref(&case), phase)?;
-        self.prepare_lane(slot, &case, (0, 0), Answers::Needed, phase)
+        self.foresee(&check, std::slice::from_ref(&case))?;
+        self.prepare_case(slot, &case)
     }
 
     fn compare_files(&mut self, prepared: &PreparedCase, folder: &Path) -> Result<GateAnswer, DeviceError> {
@@ -138,6 +112,13 @@ impl Judge {
         }
         Ok(answer)
     }
+}
+
+fn write_file(folder: &Path, buffer: &BufferPlan, dtype: DType, bytes: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    // An empty buffer is kept as one element, which is nothing here.
+    let length = usize::try_from(buffer.elements() * dtype.bytes()).unwrap_or(usize::MAX).min(bytes.len());
+    npy::write(&folder.join(format!("{}.npy", buffer.name)), dtype, &buffer.shape, &bytes[..length])
 }
 
 /// The bytes of an output; NumPy has no bf16, which is answered in f32.

@@ -5,51 +5,61 @@
 //! (further shapes and seeds for finalists) parks the modules for one case. Answers of built-in references are
 //! computed while the first variants are compiled.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Gate;
-use evo_protocol::worker::{CheckPlan, CommandReference, Depth, Phase, ReferencePlan};
+use evo_protocol::worker::{CheckPlan, Depth, Phase, ReferencePlan};
 use evo_space::genome::ContentHash;
 
+use super::answers::command_of;
+use super::bench::GateRun;
 use super::case::{self, Case};
 use super::command::{self, CommandRunner};
-use super::expected::{self, ExpectedSet};
+use super::expected;
 use super::inputs::{self, Family};
 use super::naive::NaiveModules;
-use super::run::PhaseSink;
 use super::state::Judge;
 use super::wrong;
 
 /// What a compiler takes for the first variant, about: one that is ready must not wait.
 const AHEAD_MAX: Duration = Duration::from_millis(300);
 
-type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
-
-fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
-    match &check.reference {
-        ReferencePlan::Command(command) => Some(command),
-        _ => None,
+/// Has the answers computed that a gate is going to ask for.
+pub(super) fn foresee(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
+    let check = &run.check;
+    if command_of(check).is_none() {
+        return Ok(());
     }
+    let explored = wrong::explored(&run.judge.slot(run.slot)?.history);
+    let cases = match run.gate {
+        // As many as time allows: nobody knows which before.
+        Gate::TinyShapes if run.depth == Depth::Deep => Vec::new(),
+        Gate::TinyShapes | Gate::FullShapes => {
+            case::cases(check, &run.plans.iter().collect::<Vec<_>>(), run.depth, explored)?
+        }
+        Gate::Repeatability => {
+            let alike = (run.depth == Depth::Deep).then_some(inputs::REARRANGED);
+            let seeds = [0, 1].into_iter().chain(alike);
+            let of = |plan| seeds.clone().map(move |seed_index| Case { seed_index, ..Case::first(plan) });
+            run.plans.iter().flat_map(of).collect()
+        }
+        _ => Vec::new(),
+    };
+    run.judge.foresee(check, &cases)
 }
 
 impl Judge {
     /// Computes answers before any variant is there. Of a command those to the first case of each problem: what is wrong
     /// with it shows at once. Of a built-in reference all that a contender meets at these problems.
-    pub fn rehearse(
-        &mut self,
-        check: &CheckPlan,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    pub fn rehearse(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), DeviceError> {
         if matches!(check.reference, ReferencePlan::Builtin { .. }) {
-            return self.answer_ahead(check, plans, phase);
+            return self.answer_ahead(check, plans);
         }
         let cases: Vec<Case> = plans.iter().map(Case::first).collect();
-        self.ask_again(check, &cases, phase)?;
-        self.foresee(check, &cases, phase)?;
+        self.ask_again(check, &cases)?;
+        self.foresee(check, &cases)?;
         match cases.iter().find_map(|case| self.unanswered.get(&expected::key(check, case, None))) {
             Some(error) => Err(error.clone()),
             None => Ok(()),
@@ -57,12 +67,7 @@ impl Judge {
     }
 
     /// What has no answer is left to the gate that asks.
-    fn answer_ahead(
-        &mut self,
-        check: &CheckPlan,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    fn answer_ahead(&mut self, check: &CheckPlan, plans: &[ProblemPlan]) -> Result<(), DeviceError> {
         // Prepared inputs need a candidate's modules.
         let plans: Vec<&ProblemPlan> = plans.iter().filter(|plan| plan.prepare_launches.is_empty()).collect();
         let mut cases = case::cases(check, &plans, Depth::Full, case::RANGE_KNOWN)?;
@@ -76,8 +81,8 @@ impl Judge {
             }
             let key = expected::key(check, &case, None);
             if self.pool.set(&key).is_none() {
-                phase(Phase::Preparing, &case.name());
-                let _ = self.answer(&key, check, &case, NaiveModules::default(), phase);
+                self.report(Phase::Preparing, &case.name());
+                let _ = self.answer(&key, check, &case, NaiveModules::default());
             }
         }
         Ok(())
@@ -85,12 +90,7 @@ impl Judge {
 
     /// Asks a command the same twice: where its answers differ by chance, what the judge takes for rounding would be its
     /// dice, and a wrong variant could pass.
-    fn ask_again(
-        &mut self,
-        check: &CheckPlan,
-        cases: &[Case],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
+    fn ask_again(&mut self, check: &CheckPlan, cases: &[Case]) -> Result<(), DeviceError> {
         let Some(reference) = command_of(check) else { return Ok(()) };
         for case in cases {
             if self.knows(check, case, &expected::key(check, case, None)) {
@@ -99,9 +99,9 @@ impl Judge {
             self.device.park()?;
             let magnitude = expected::magnitudes(check, case).first().copied().unwrap_or(1.0);
             let inputs = expected::inputs_at(check, case, magnitude)?;
-            let (plan, label) = (&case.plan, case.name());
+            let (plan, label, reporter) = (&case.plan, case.name(), &mut self.reporter);
             let mut runner =
-                CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
+                CommandRunner { desk: &mut self.commands, reference, plan, label: &label, reporter };
             let agreed = runner.agrees_with_itself(&inputs);
             self.commands.rest();
             agreed?;
@@ -109,53 +109,21 @@ impl Judge {
         Ok(())
     }
 
-    pub(super) fn foresee_gate(
-        &mut self,
-        slot: u8,
-        gate: Gate,
-        depth: Depth,
-        plans: &[ProblemPlan],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
-        let own = self.slot(slot)?;
-        let check = own.candidate.check.clone();
-        if command_of(&check).is_none() {
+    pub(super) fn foresee(&mut self, check: &CheckPlan, cases: &[Case]) -> Result<(), DeviceError> {
+        if command_of(check).is_none() {
             return Ok(());
         }
-        let explored = wrong::explored(&own.history);
-        let all: Vec<&ProblemPlan> = plans.iter().collect();
-        let cases = match gate {
-            // As many as time allows: nobody knows which before.
-            Gate::TinyShapes if depth == Depth::Deep => Vec::new(),
-            Gate::TinyShapes | Gate::FullShapes => case::cases(&check, &all, depth, explored)?,
-            Gate::Repeatability => {
-                let alike = (depth == Depth::Deep).then_some(inputs::REARRANGED);
-                let seeds = [0, 1].into_iter().chain(alike);
-                let of = |plan| seeds.clone().map(move |seed_index| Case { seed_index, ..Case::first(plan) });
-                plans.iter().flat_map(of).collect()
-            }
-            _ => Vec::new(),
-        };
-        self.foresee(&check, &cases, phase)
-    }
-
-    pub(super) fn foresee(
-        &mut self,
-        check: &CheckPlan,
-        cases: &[Case],
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
-        let Some(reference) = command_of(check) else { return Ok(()) };
         let mut done = Ok(());
         for case in cases {
             let key = expected::key(check, case, None);
             if self.pool.set(&key).is_some() || self.knows(check, case, &key) {
                 continue;
             }
-            done = self.consult(check, reference, case, &key, phase).map(drop).or_else(|error| {
-                // What the task leaves unanswered is said when the case comes.
-                if command::is_failure(&error) { Err(error) } else { Ok(()) }
-            });
+            let computed = self.consult(&key, check, case, NaiveModules::default());
+            // What the task leaves unanswered is said when the case comes.
+            done = computed
+                .map(drop)
+                .or_else(|error| if command::is_failure(&error) { Err(error) } else { Ok(()) });
             if done.is_err() {
                 break;
             }
@@ -165,51 +133,6 @@ impl Judge {
     }
 
     fn knows(&mut self, check: &CheckPlan, case: &Case, key: &ContentHash) -> bool {
-        if self.unanswered.contains_key(key) {
-            return true;
-        }
-        let Some(answers) = self.expected.get(key) else { return false };
-        expected::inputs_hash(check, case, answers.magnitude).is_ok_and(|hash| hash == answers.inputs)
-    }
-
-    fn consult(
-        &mut self,
-        check: &CheckPlan,
-        reference: &CommandReference,
-        case: &Case,
-        key: &ContentHash,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<KeptCase, DeviceError> {
-        self.device.park()?;
-        let (plan, label) = (&case.plan, case.name());
-        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, phase };
-        match expected::compute(check, case, &mut runner) {
-            Ok((answers, bytes)) => Ok((self.expected.keep(key, answers), bytes)),
-            Err(error) => {
-                // A command that failed is asked again; an answer that cannot be used stays so.
-                if !command::is_failure(&error) {
-                    self.unanswered.insert(key.clone(), error.clone());
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// The answers to a case of a reference by command that were not foreseen; nothing for other references.
-    pub(super) fn consult_late(
-        &mut self,
-        key: &ContentHash,
-        check: &CheckPlan,
-        case: &Case,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<KeptCase>, DeviceError> {
-        let Some(reference) = command_of(check) else { return Ok(None) };
-        if let Some(error) = self.unanswered.get(key) {
-            return Err(error.clone());
-        }
-        let found = self.consult(check, reference, case, key, phase);
-        // Before a module runs again.
-        self.commands.rest();
-        found.map(Some)
+        self.unanswered.contains_key(key) || matches!(self.kept(check, case, key), Ok(Some(_)))
     }
 }

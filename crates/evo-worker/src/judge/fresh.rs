@@ -16,10 +16,11 @@ use evo_protocol::worker::Phase;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use super::bench::Asked;
 use super::element::Poison;
 use super::inputs::{self, Draw};
 use super::pool::Pristine;
-use super::run::{PhaseSink, PreparedCase};
+use super::run::PreparedCase;
 use super::state::Judge;
 use super::timed::TimedProblem;
 use super::wrong;
@@ -55,52 +56,39 @@ const LEARNED: u64 = 4096;
 const LEARNED_NS: f64 = 10.0;
 
 impl Judge {
-    pub fn compare_fresh(
-        &mut self,
-        timed: &TimedProblem,
-        seed: u64,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+    pub fn compare_fresh(&mut self, timed: &TimedProblem, seed: u64) -> Asked {
         let varies = timed.first().case.plan.buffers.iter().any(inputs::varies);
         if timed.used_up || !varies || !timed.checks().include(GateCheck::FreshCalls) {
-            return Ok(None);
+            return Ok(());
         }
         let turn = timed.first();
         let spare = match scratch_bytes(turn) {
             0 => None,
             bytes => Some(self.device.allocate(SPARE, bytes.min(SPARE_BYTES))?),
         };
-        let looked = self.fresh_looks(timed, spare, seed, phase);
-        if let Some(spare) = spare {
-            self.device.free(spare)?;
-        }
-        let seen = looked?;
-        for input in &turn.set.inputs {
-            self.device.copy(input.buffer, turn.buffers[input.position])?;
-        }
-        Ok(seen.map(|seen| Box::new(wrong::about(seen.verdict(), &turn.case))))
-    }
-
-    fn fresh_looks(
-        &mut self,
-        timed: &TimedProblem,
-        spare: Option<BufferId>,
-        seed: u64,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<Option<FreshLook>, DeviceError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut seen = None;
+        let mut looked = Ok(None);
         for (number, judged_after) in LOOKS.iter().enumerate() {
             if number > 0 {
-                phase(Phase::Timing, "the same again, some time later");
+                self.report(Phase::Timing, "the same again, some time later");
                 thread::sleep(BETWEEN_LOOKS);
             }
-            seen = self.fresh_look(timed, spare, judged_after, &mut random, phase)?;
-            if seen.is_none() {
+            looked = self.fresh_look(timed, spare, judged_after, &mut random);
+            if !matches!(looked, Ok(Some(_))) {
                 break;
             }
         }
-        Ok(seen)
+        if let Some(spare) = spare {
+            self.device.free(spare)?;
+        }
+        let suspected = looked?;
+        for input in &turn.set.inputs {
+            self.device.copy(input.buffer, turn.buffers[input.position])?;
+        }
+        match suspected {
+            Some(look) => Err(wrong::about(look.verdict(), &turn.case).into()),
+            None => Ok(()),
+        }
     }
 
     /// None as soon as chance explains the difference.
@@ -110,7 +98,6 @@ impl Judge {
         spare: Option<BufferId>,
         judged_after: &[usize],
         random: &mut ChaCha8Rng,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<Option<FreshLook>, DeviceError> {
         let learned = match self.device.info().kind {
             DeviceKind::Host => LEARNED_NS * timed.first().case.elements().min(LEARNED) as f64,
@@ -124,7 +111,7 @@ impl Judge {
                 let new_first = below(random, 2) == 0;
                 for new in [new_first, !new_first] {
                     let number = (below(random, 1 << 20) * ROUNDS_MAX + round) as u32;
-                    let time = self.single_call(timed, spare, new.then_some(number), phase)?;
+                    let time = self.single_call(timed, spare, new.then_some(number))?;
                     if new { fresh.push(time) } else { repeated.push(time) }
                 }
             }
@@ -144,7 +131,6 @@ impl Judge {
         timed: &TimedProblem,
         spare: Option<BufferId>,
         new: Option<u32>,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<f64, DeviceError> {
         let turn = timed.first();
         let check = &self.slot(turn.slot)?.candidate.check;
@@ -160,7 +146,7 @@ impl Judge {
                 _ => {}
             }
             // Drawing large inputs takes a while, and each step has a deadline of its own.
-            phase(Phase::Preparing, &format!("new contents for `{name}`"));
+            (self.reporter)(Phase::Preparing, &format!("new contents for `{name}`"));
             for input in &turn.set.inputs {
                 let buffer = turn.buffers[input.position];
                 match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
@@ -172,7 +158,7 @@ impl Judge {
                 }
             }
             turn.derive_again(device)?;
-            phase(Phase::Timing, &format!("`{name}` on new contents"));
+            (self.reporter)(Phase::Timing, &format!("`{name}` on new contents"));
             turn.fill_variables(device)?;
             if !again {
                 device.launch(timed.module, &turn.launches)?;

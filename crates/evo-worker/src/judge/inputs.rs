@@ -6,9 +6,11 @@
 //! range: no family leaves a declared range. All arithmetic here is exact or IEEE, hence the same
 //! everywhere.
 
+use std::ops::Range;
+
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Dictionary, Fill, ProblemPlan, Role};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -126,6 +128,9 @@ pub(super) struct FillRule {
     pub(super) nearly: bool,
     /// Between -1 and 1; the same for all buffers of a case.
     decade: f64,
+    dictionary: Dictionary,
+    /// Where special values of two inputs of one size meet in every pair, and which of both inputs this is.
+    pairs: Option<(usize, usize)>,
 }
 
 /// In half of the ramps one element of so many stands elsewhere.
@@ -207,6 +212,8 @@ impl FillRule {
             at_one_end: draw.index % 4 == AT_ONE_END,
             at_upper_end: draw.index % 8 == AT_UPPER_END,
             together: together(draw),
+            dictionary: if family == Family::Named { plan.dictionary.clone() } else { Dictionary::default() },
+            pairs: if family == Family::Special { pairs(plan, buffer, draw) } else { None },
             nearly: draw.is_second() && draw.family == Family::Constant && selects(plan, buffer),
         })
     }
@@ -223,9 +230,12 @@ impl FillRule {
             return;
         }
         let values = self.chunk(&mut source, chunk * CHUNK, out.len() / self.dtype.bytes() as usize);
-        store(&values, self.dtype, out);
+        out.copy_from_slice(&element::narrow(&values, self.dtype));
         if self.family == Family::Special && self.dtype == DType::F32 {
             vary_nans(out, self.rows as usize);
+        }
+        if self.family == Family::Named {
+            self.name(&mut source, out);
         }
     }
 
@@ -245,80 +255,63 @@ impl FillRule {
     }
 
     fn chunk(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
-        match (self.family, self.shape) {
-            (Family::Constant, _) => {
-                let value = self.constant();
-                if self.nearly {
-                    return (0..length).map(|_| nearly(value, source.next_u32())).collect();
-                }
-                vec![self.whole(value); length]
+        let (shape, places) = (self.shape, start..start + length);
+        let mut changed = |shape, change: &dyn Fn(usize, f64) -> f64| -> Vec<f64> {
+            let values = base(source, shape, self.dtype, length);
+            (start..).zip(values).map(|(at, value)| change(at, value)).collect()
+        };
+        match self.family {
+            Family::Normal | Family::Named => changed(shape, &|_, value| value),
+            Family::Large | Family::Small => changed(shape, &|_, value| value * self.magnitude),
+            Family::Constant if self.nearly => {
+                places.map(|_| nearly(self.constant(), source.next_u32())).collect()
             }
-            (Family::Ramp, _) => self.ramp(start, length),
-            (Family::Spikes, shape) => self.spikes(source, shape, start, length),
-            (Family::Normal, shape) => base(source, shape, self.dtype, length),
-            (Family::Large | Family::Small, shape) => {
-                let mut values = base(source, shape, self.dtype, length);
-                values.iter_mut().for_each(|value| *value *= self.magnitude);
-                values
-            }
-            (Family::Zero, shape) => self.zeros(shape, start, length),
-            (Family::Offset, shape) => {
-                let mut values = base(source, shape, self.dtype, length);
+            Family::Constant => vec![self.whole(self.constant()); length],
+            Family::Ramp => places.map(|at| self.ramp(at)).collect(),
+            Family::Spikes => self.spikes(source, start, length),
+            Family::Borders => places.map(|at| self.border(at)).collect(),
+            Family::Zero => places.map(|at| self.zero(at)).collect(),
+            Family::Offset => {
                 let offset = self.magnitude.min(self.offset_max()) * shape.size();
-                values.iter_mut().for_each(|value| *value += offset);
-                values
+                changed(shape, &|_, value| value + offset)
             }
-            (Family::Huge | Family::Special, shape) => {
+            Family::Huge | Family::Special => {
                 let mut values = base(source, shape, self.dtype, length);
                 self.sprinkle(source, start, &mut values);
                 values
             }
-            (Family::Subnormal, _) => {
-                let tiny = smallest_normal(self.dtype);
+            Family::Subnormal => {
                 // Beyond the largest subnormal, so that answers are subnormal whose inputs are not.
                 let most = if self.second { 4.0 } else { 1.0 };
                 let around = Distribution::Flat { low: -most, high: most, closed: false };
-                let mut values = base(source, around, self.dtype, length);
-                values.iter_mut().for_each(|value| *value *= tiny);
-                values
+                changed(around, &|_, value| value * smallest_normal(self.dtype))
             }
-            (Family::Low | Family::Lowest, shape) => self.lowered_rows(source, shape, start, length),
-            (Family::Spread, shape) if self.dtype.is_float() => {
+            Family::Low | Family::Lowest => changed(shape, &|at, value| self.lowered(at / self.row, value)),
+            Family::Spread if self.dtype.is_float() => {
                 let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 8.0;
                 let scale = 10f64.powf(self.decade * self.magnitude).min(largest);
-                let mut values = base(source, shape, self.dtype, length);
-                values.iter_mut().for_each(|value| *value *= scale / shape.size());
-                values
+                changed(shape, &|_, value| value * (scale / shape.size()))
             }
-            (Family::Spread, _) => {
-                let integer = |_| self.of_some_length([source.next_u64(), source.next_u64()]);
-                (0..length).map(integer).collect()
+            Family::Spread => {
+                places.map(|_| self.of_some_length([source.next_u64(), source.next_u64()])).collect()
             }
-            (Family::Round, shape) => {
-                let at = start..start + length;
-                at.map(|index| self.round(index, source.next_u32(), shape)).collect()
-            }
-            (Family::Wide | Family::Extremes | Family::Mixed, shape) => {
-                self.extremes(source, shape, start, length)
-            }
+            Family::Round => places.map(|at| self.round(at, source.next_u32())).collect(),
+            Family::Wide | Family::Extremes | Family::Mixed => self.extremes(source, places),
         }
     }
 
-    fn ramp(&self, start: usize, length: usize) -> Vec<f64> {
+    fn ramp(&self, index: usize) -> f64 {
         let (from, to) = self.ramp_ends();
-        let steps = (self.count.max(2) - 1) as f64;
-        let at = |index: usize| {
-            let part = self.exchanged(index) as f64 / steps;
-            // In the second kind every other row goes the other way.
-            let turns = self.second && index / self.row % 2 == 1;
-            let part = if self.descending != turns { 1.0 - part } else { part };
-            self.whole(from + (to - from) * part)
-        };
-        (start..start + length).map(at).collect()
+        let part = self.exchanged(index) as f64 / (self.count.max(2) - 1) as f64;
+        // In the second kind every other row goes the other way.
+        let turns = self.second && index / self.row % 2 == 1;
+        let part = if self.descending != turns { 1.0 - part } else { part };
+        self.whole(from + (to - from) * part)
     }
 
-    fn spikes(&self, source: &mut ChaCha8Rng, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
-        let mut values = base(source, shape, self.dtype, length);
+    fn spikes(&self, source: &mut ChaCha8Rng, start: usize, length: usize) -> Vec<f64> {
+        let mut values = base(source, self.shape, self.dtype, length);
+        let spike = self.level.abs() * self.magnitude * self.shape.size();
         let mut dice = vec![0u8; length * 2];
         source.fill_bytes(&mut dice);
         for (offset, value) in values.iter_mut().enumerate() {
@@ -328,24 +321,78 @@ impl FillRule {
             }
             // One of each sign whatever the dice say; the positive one overflows a plain exp.
             if at == self.spike {
-                *value = self.level.abs() * self.magnitude * shape.size();
-            } else if at == (self.spike + self.count / 2) % self.count && shape.signed() {
-                *value = -self.level.abs() * self.magnitude * shape.size();
+                *value = spike;
+            } else if at == (self.spike + self.count / 2) % self.count && self.shape.signed() {
+                *value = -spike;
             }
         }
         values
     }
 
     /// Zeros of both signs; in the second kind all but the last: an answer is nothing but what that one contributes.
-    fn zeros(&self, shape: Distribution, start: usize, length: usize) -> Vec<f64> {
+    fn zero(&self, at: usize) -> f64 {
         let has_signs = self.dtype.is_float() && !self.declared;
-        let zero = |at: usize| if has_signs && mixed(at, self.rows).is_multiple_of(3) { -0.0 } else { 0.0 };
-        let mut values: Vec<f64> = (start..start + length).map(zero).collect();
-        let last = (self.count - 1).checked_sub(start).filter(|_| self.second);
-        if let Some(own) = last.and_then(|at| values.get_mut(at)) {
-            *own = self.whole(shape.ends(self.dtype).1);
+        match at + 1 == self.count && self.second {
+            true => self.whole(self.shape.ends(self.dtype).1),
+            false if has_signs && mixed(at, self.rows).is_multiple_of(3) => -0.0,
+            false => 0.0,
         }
-        values
+    }
+
+    /// Zeros but in the columns at borders; in the second kind in the rows there. All are positive, so that nothing cancels.
+    fn border(&self, index: usize) -> f64 {
+        let (shape, rows) = (self.shape, self.count / self.row);
+        let (place, places) = match self.second && rows > 1 {
+            true => (index / self.row, rows),
+            false => (index % self.row, self.row),
+        };
+        if !is_border(place, places) {
+            return 0.0;
+        }
+        let high = if self.declared { shape.ends(self.dtype).1 } else { 2.0 * shape.size() * self.magnitude };
+        let part = if place + 1 == places { 1.0 } else { 0.5 + 0.5 * unit(mixed(index, self.rows) as u32) };
+        self.whole(high * part).max(self.whole(high.min(1.0)))
+    }
+
+    /// Puts numbers of the dictionary in the place of every fourth element, where the type and the declared range hold them.
+    fn name(&self, source: &mut ChaCha8Rng, out: &mut [u8]) {
+        let size = self.dtype.bytes() as usize;
+        for element in out.chunks_exact_mut(size) {
+            let (which, how) = (source.next_u64() as usize, source.next_u32());
+            if how % 4 != 0 {
+                continue;
+            }
+            if self.dtype.is_float() {
+                let value = named_float(&self.dictionary, which, how >> 2).filter(|value| self.holds(*value));
+                if let Some(value) = value {
+                    element.copy_from_slice(&element::narrow(&[value], self.dtype));
+                }
+            } else if let Some(value) = named_integer(&self.dictionary.integers, which, how >> 2)
+                && self.holds_integer(value)
+            {
+                element.copy_from_slice(&value.to_le_bytes()[..size]);
+            }
+        }
+    }
+
+    /// Floats as large as those of the family `Large` at most: what overflows there says nothing about a number.
+    fn holds(&self, value: f64) -> bool {
+        match self.shape {
+            Distribution::Flat { low, high, .. } if self.declared => (low..high).contains(&value),
+            shape => value.abs() <= NAMED_MOST * shape.size(),
+        }
+    }
+
+    fn holds_integer(&self, value: i128) -> bool {
+        let bits = 8 * self.dtype.bytes() as u32;
+        let is_signed = integer_range(self.dtype).0 < 0.0;
+        let (low, high) = match is_signed {
+            true => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
+            false => (0, (1 << bits) - 1),
+        };
+        let in_type = (low..=high).contains(&value);
+        let is_plain = !self.declared || self.shape.ends(self.dtype).0 <= value as f64;
+        in_type && is_plain && (!self.declared || value as f64 <= self.shape.ends(self.dtype).1)
     }
 
     /// Which element of a ramp stands in a place: in the second kind a few have changed places, in half of these draws
@@ -379,7 +426,8 @@ impl FillRule {
     /// A round number. Of every three rows (of 64 elements where there is one row) one has -1, 0 and 1 only, one has
     /// small numbers and eighths, one has whole numbers up to a few hundred too. A declared range gives the
     /// numbers at its ends.
-    fn round(&self, index: usize, dice: u32, shape: Distribution) -> f64 {
+    fn round(&self, index: usize, dice: u32) -> f64 {
+        let shape = self.shape;
         let row = if self.row < self.count { self.row } else { 64 };
         let (kind, part) = (dice % 2, dice >> 1);
         let within = |most: u32| f64::from(part % (2 * most + 1)) - f64::from(most);
@@ -390,7 +438,7 @@ impl FillRule {
             _ => within(8),
         };
         let value = if shape.signed() { value } else { value.abs() };
-        let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
+        let (low, high) = self.ends();
         let value = match (self.declared, self.dtype.is_float()) {
             (true, _) => {
                 let (first, last) = (low.ceil(), high.floor());
@@ -408,20 +456,10 @@ impl FillRule {
         if self.dtype.is_float() { value } else { value.floor() }
     }
 
-    fn lowered_rows(
-        &self,
-        source: &mut ChaCha8Rng,
-        shape: Distribution,
-        start: usize,
-        length: usize,
-    ) -> Vec<f64> {
-        let values = (start..).zip(base(source, shape, self.dtype, length));
-        values.map(|(at, value)| self.lowered(at / self.row, value, shape.size())).collect()
-    }
-
     /// A value as it is in a row far below zero. The first row always lies there; one in three of the others stays
     /// where it was, so that no level fits all rows.
-    fn lowered(&self, row: usize, value: f64, size: f64) -> f64 {
+    fn lowered(&self, row: usize, value: f64) -> f64 {
+        let size = self.shape.size();
         let mut dice = ChaCha8Rng::seed_from_u64(self.rows.wrapping_add(row as u64));
         if row > 0 && dice.next_u32().is_multiple_of(3) {
             return value;
@@ -456,7 +494,8 @@ impl FillRule {
         for (offset, value) in values.iter_mut().enumerate() {
             let dice = source.next_u32();
             if self.family == Family::Special
-                && let Some(special) = self.at_border(start + offset, dice)
+                && let Some(special) =
+                    self.paired(start + offset).or_else(|| self.at_border(start + offset, dice))
             {
                 *value = special;
                 continue;
@@ -474,6 +513,13 @@ impl FillRule {
                 _ => f64::NAN,
             };
         }
+    }
+
+    /// A value of the pair that meets at this element: zero beside infinity is a product of its own.
+    fn paired(&self, index: usize) -> Option<f64> {
+        let (start, input) = self.pairs?;
+        let pair = index.checked_sub(start).filter(|pair| *pair < PAIRED.len() * PAIRED.len())?;
+        Some(PAIRED[if input == 0 { pair % PAIRED.len() } else { pair / PAIRED.len() }])
     }
 
     /// Special values where kernels begin and end: NaN in the first or the last place of some rows, zeros with a sign
@@ -494,14 +540,8 @@ impl FillRule {
     /// The ends of the range and what lies round zero: one third of the tensor has them in any order, one holds the
     /// largest only and one the smallest, where sums overflow and neighbors are equal. In one draw of four the whole tensor
     /// holds one of both: products of thirds cancel in a sum. Values of 64 bits do not fit fp64, so these are what fits.
-    fn extremes(
-        &self,
-        source: &mut ChaCha8Rng,
-        shape: Distribution,
-        start: usize,
-        length: usize,
-    ) -> Vec<f64> {
-        let (low, high) = if self.declared { shape.ends(self.dtype) } else { integer_range(self.dtype) };
+    fn extremes(&self, source: &mut ChaCha8Rng, places: Range<usize>) -> Vec<f64> {
+        let (low, high) = self.ends();
         let near = [low, high, 0.0, 1.0, -1.0, low + 1.0, high - 1.0];
         let inside: Vec<f64> = near.into_iter().filter(|value| (low..=high).contains(value)).collect();
         let at = |index: usize| {
@@ -514,7 +554,12 @@ impl FillRule {
                 _ => low,
             }
         };
-        (start..start + length).map(at).collect()
+        places.map(at).collect()
+    }
+
+    /// Those of the range that the file declares, or of the type.
+    fn ends(&self) -> (f64, f64) {
+        if self.declared { self.shape.ends(self.dtype) } else { integer_range(self.dtype) }
     }
 
     /// Which third of the tensor's rows an element lies in, counted from one that is drawn; of its elements where there
@@ -559,12 +604,54 @@ impl FillRule {
     }
 }
 
+const PAIRED: [f64; 5] = [0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0];
+
+fn pairs(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Option<(usize, usize)> {
+    let alike = |own: &&BufferPlan| varies_in(own, Family::Special) && own.elements() == buffer.elements();
+    let mut inputs = plan.buffers.iter().filter(alike);
+    let input = inputs.clone().take(2).position(|own| own.name == buffer.name)?;
+    inputs.nth(1)?;
+    // A small tensor would hold little else.
+    let places = (buffer.elements() as usize).checked_sub(16 * PAIRED.len() * PAIRED.len())?;
+    let mut dice = ChaCha8Rng::seed_from_u64(draw.seed ^ u64::from(draw.index));
+    dice.set_stream(4);
+    Some((dice.next_u64() as usize % (places + 1), input))
+}
+
+/// Times the scale of plain inputs.
+const NAMED_MOST: f64 = 128.0;
+
+/// A number of the dictionary as it stands, its neighbors, or a multiple of it or of a neighbor of a multiple.
+fn named_integer(numbers: &[u64], which: usize, how: u32) -> Option<i128> {
+    let number = i128::from(*numbers.get(which % numbers.len().max(1))?);
+    let factor = if how & 1 == 0 { 1 } else { 2 + i128::from(how >> 8 & 63) };
+    let value = number * factor + [0, 0, 1, -1][(how >> 1 & 3) as usize];
+    Some(if how >> 3 & 7 == 0 { -value } else { value })
+}
+
+fn named_float(dictionary: &Dictionary, which: usize, how: u32) -> Option<f64> {
+    let (floats, integers) = (&dictionary.floats, &dictionary.integers);
+    let at = which % (floats.len() + integers.len()).max(1);
+    let number =
+        floats.get(at).copied().or_else(|| integers.get(at - floats.len()).map(|own| *own as f64))?;
+    let factor =
+        [1.0, 1.0, 1.0 + 2f64.powi(-20), 1.0 - 2f64.powi(-20), 2.0, 3.0, 0.5, -1.0][(how & 7) as usize];
+    Some(if how >> 3 & 1 == 1 { -number * factor } else { number * factor })
+}
+
+/// Whether an element lies at an end of a vector, a tile or a part: next to a power of two, a quarter or the last.
+fn is_border(place: usize, places: usize) -> bool {
+    let near = |border: usize| place.abs_diff(border) <= 1;
+    let power = |place: usize| place.is_power_of_two();
+    place < 2
+        || power(place)
+        || power(place + 1)
+        || power(place - 1)
+        || (1..=4).any(|quarter| near(quarter * places / 4))
+}
+
 /// With fewer rows nothing would be left of some columns.
 const ROWS_TO_MASK: usize = 8;
-
-fn store(values: &[f64], dtype: DType, out: &mut [u8]) {
-    out.copy_from_slice(&element::narrow(values, dtype));
-}
 
 #[cfg(test)]
 #[path = "inputs_tests.rs"]

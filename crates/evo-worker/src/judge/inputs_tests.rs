@@ -6,15 +6,7 @@ use super::*;
 use crate::judge::reference::testing;
 
 fn buffer(name: &str, dtype: DType, count: u64, fill: Fill) -> BufferPlan {
-    BufferPlan {
-        name: name.into(),
-        dtype,
-        shape: vec![count],
-        role: Role::Input,
-        fill,
-        symbol: None,
-        view: None,
-    }
+    BufferPlan { fill, ..testing::buffer(name, dtype, &[count], Role::Input) }
 }
 
 fn plan(buffers: Vec<BufferPlan>) -> ProblemPlan {
@@ -340,4 +332,59 @@ fn a_closed_range_of_floats_has_both_ends() {
     let most = |fill| values("x", DType::F32, 512, fill, Family::Extremes, 3).into_iter().fold(0.0, f64::max);
     assert_eq!(most(closed), 1.0);
     assert!(most(open) < 1.0);
+}
+
+#[test]
+fn numbers_of_the_texts_are_drawn_where_they_fit() {
+    let dictionary = Dictionary { integers: vec![12289, 0xdead_beef], floats: vec![17.3125, 9000.0] };
+    let named = |dtype, fill| {
+        let buffer = buffer("x", dtype, 20_000, fill);
+        let plan = ProblemPlan { dictionary: dictionary.clone(), ..plan(vec![buffer.clone()]) };
+        drawn(&plan, &buffer, Draw { seed: 5, index: 0, family: Family::Named, magnitude: 1.0 })
+    };
+    let words = named(DType::U32, Fill::Unrestricted);
+    for wanted in [12289.0, 12288.0, 12290.0, 5.0 * 12289.0, 3_735_928_559.0] {
+        assert!(words.contains(&wanted), "{wanted}");
+    }
+    let signed = named(DType::I32, Fill::Unrestricted);
+    assert!(signed.contains(&-12289.0) && !signed.contains(&3_735_928_559.0));
+    let range = Fill::Uniform { low: 12000.0, high: 12290.0, inclusive: false };
+    let inside = named(DType::I32, range);
+    assert!(inside.contains(&12289.0) && inside.iter().all(|value| (12000.0..12290.0).contains(value)));
+    let floats = named(DType::F32, BELL);
+    assert!(floats.contains(&17.3125) && floats.contains(&-17.3125) && !floats.contains(&9000.0));
+    assert!(named(DType::U8, Fill::Unrestricted).iter().all(|value| *value <= 255.0));
+}
+
+#[test]
+fn zeros_end_at_borders_of_rows_or_between_rows() {
+    let mut buffer = buffer("x", DType::F32, 0, BELL);
+    buffer.shape = vec![100, 1000];
+    let plan = plan(vec![buffer.clone()]);
+    let draw = |index| {
+        let draw = Draw { seed: 5, index, family: Family::Borders, magnitude: 1.0 };
+        (draw.is_second(), drawn(&plan, &buffer, draw))
+    };
+    let both: BTreeMap<bool, Vec<f64>> = [draw(0), draw(1)].into();
+    let (columns, rows) = (&both[&false], &both[&true]);
+    for place in [0, 255, 256, 257, 500, 511, 512, 750, 999] {
+        assert!((0..100).all(|row| columns[1000 * row + place] > 0.5), "{place}");
+    }
+    assert!((0..100).all(|row| columns[1000 * row + 300] == 0.0));
+    assert!(
+        rows[64_000..65_000].iter().all(|value| *value > 0.5)
+            && rows[70_000..71_000].iter().all(|v| *v == 0.0)
+    );
+}
+
+#[test]
+fn special_values_of_two_inputs_meet_in_every_pair() {
+    let both = ["a", "b"].map(|name| buffer(name, DType::F32, 5000, BELL));
+    let plan = plan(both.to_vec());
+    let draw = Draw { seed: 5, index: 0, family: Family::Special, magnitude: 1.0 };
+    let [left, right] = both.map(|buffer| drawn(&plan, &buffer, draw));
+    let kinds = [f64::INFINITY, f64::NEG_INFINITY, 0.0];
+    for (first, second) in kinds.into_iter().flat_map(|first| kinds.map(|second| (first, second))) {
+        assert!(left.iter().zip(&right).any(|pair| pair == (&first, &second)), "{first} beside {second}");
+    }
 }

@@ -12,15 +12,15 @@ use evo_device::device::{
 };
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::{ProblemPlan, Role};
-use evo_protocol::verdict::{Gate, GateState, Verdict, VerdictKind};
-use evo_protocol::worker::{CandidateBuild, Depth, GateAnswer, InstrumentedBuild, Phase};
+use evo_protocol::plan::Role;
+use evo_protocol::verdict::{Gate, GateState, VerdictKind};
+use evo_protocol::worker::{CandidateBuild, Depth, InstrumentedBuild, Phase};
 
-use super::bench::Bench;
+use super::bench::{Asked, Bench, Failure, GateRun};
 use super::case::Case;
 use super::compare::Breach;
 use super::element::Poison;
-use super::run::{self, PhaseSink, PreparedCase};
+use super::run::{self, PreparedCase};
 use super::state::{Judge, LoadedBuild};
 use super::{shapes, wrong};
 
@@ -28,11 +28,14 @@ use super::{shapes, wrong};
 const ELEMENTS_MAX: u64 = 1 << 23;
 const BYTES_MAX: u64 = 1 << 25;
 /// One run may take this many accesses and this long.
-const ACCESSES_MAX: u64 = 40_000_000;
-const TIME_MAX: Duration = Duration::from_secs(4);
+const WHOLE: (u64, Duration) = (40_000_000, Duration::from_secs(4));
+/// The least of those that are too large is watched for as long: a kernel may take another path there.
+const IN_PART: (u64, Duration) = (3_000_000, Duration::from_secs(1));
+const BYTES_IN_PART: u64 = 1 << 30;
 /// No case begins later than this after the first one, but for the smallest, which a busy machine delays.
 const TIME_OF_ALL: Duration = Duration::from_secs(12);
 const CASES_MIN: usize = 8;
+
 #[derive(Clone, Copy)]
 struct WatchSetting {
     /// Seed of the moments at which threads give way.
@@ -86,39 +89,49 @@ struct WatchedCases {
 }
 
 /// Adds the instrumented runs to the answer of the gate `full_shapes`, for candidates that have such a build.
-pub(super) fn extend(
-    judge: &mut Judge,
-    slot: u8,
-    depth: Depth,
-    plans: &[ProblemPlan],
-    phase: &mut PhaseSink<'_>,
-    answer: &mut GateAnswer,
-) {
-    let Some(own) = judge.slots.get_mut(&slot) else { return };
-    if own.candidate.builds.iter().all(|build| build.instrumented.is_none()) {
+pub(super) fn extend(run: &mut GateRun<'_>) {
+    let Some(slot) = run.judge.slots.get_mut(&run.slot) else { return };
+    if slot.candidate.builds.iter().all(|build| build.instrumented.is_none()) {
         return;
     }
-    match answer.report.gate {
+    match run.gate {
         // Shapes that were looked at in passing are too many.
-        Gate::TinyShapes if depth != Depth::Deep => {
-            let reference = &own.candidate.check.reference;
-            own.tiny = plans.iter().filter(|plan| shapes::fits_files(reference, plan)).cloned().collect();
+        Gate::TinyShapes if run.depth != Depth::Deep => {
+            let fits = |plan: &&_| shapes::fits_files(&run.check.reference, plan);
+            slot.tiny = run.plans.iter().filter(fits).cloned().collect();
         }
-        Gate::FullShapes if depth != Depth::Quick && answer.report.state == GateState::Pass => {
+        Gate::FullShapes if run.depth != Depth::Quick && run.found.report.state == GateState::Pass => {
             // One that is missing would leave its problems out, and nobody would see it.
-            let ready = match own.candidate.builds.iter().zip(&own.builds).find_map(absent) {
+            let ready = match slot.candidate.builds.iter().zip(&slot.builds).find_map(absent) {
                 Some(why) => Err(why),
-                None => run_all(judge, slot, plans, phase, answer),
+                None => run_all(run),
             };
-            let said = match ready {
-                Ok(cases) => conclude(&cases, answer),
+            let evidence = &mut run.found.report.evidence;
+            let words = match ready {
+                Ok(cases) => {
+                    evidence.insert("instrumented_cases", cases.runs);
+                    evidence.insert("instrumented_accesses", cases.accesses);
+                    let mut words = format!("{} instrumented cases", cases.runs);
+                    if cases.skipped > 0 {
+                        evidence.insert("instrumented_cases_skipped", cases.skipped);
+                        words = format!("{words} ({} too large or too slow)", cases.skipped);
+                    }
+                    if !cases.notes.is_empty() {
+                        let text =
+                            |note: &AccessNote| format!("{} ({} times)", note.error.message, note.count);
+                        let texts: Vec<String> = cases.notes.iter().map(text).collect();
+                        evidence.insert("instrumented_notes", texts);
+                    }
+                    words
+                }
                 Err(why) => {
-                    answer.report.evidence.insert("instrumented_cases", 0);
+                    evidence.insert("instrumented_cases", 0);
                     format!("instrumented cases not run: {why}")
                 }
             };
-            if answer.report.state == GateState::Pass {
-                answer.report.message = format!("{}; {said}", answer.report.message);
+            let report = &mut run.found.report;
+            if report.state == GateState::Pass {
+                report.message = format!("{}; {words}", report.message);
             }
         }
         _ => {}
@@ -136,158 +149,143 @@ fn absent((build, loaded): (&CandidateBuild, &LoadedBuild)) -> Option<String> {
     }
 }
 
-fn conclude(cases: &WatchedCases, answer: &mut GateAnswer) -> String {
-    let evidence = &mut answer.report.evidence;
-    evidence.insert("instrumented_cases", cases.runs);
-    evidence.insert("instrumented_accesses", cases.accesses);
-    let mut said = format!("{} instrumented cases", cases.runs);
-    if cases.skipped > 0 {
-        evidence.insert("instrumented_cases_skipped", cases.skipped);
-        said = format!("{said} ({} too large or too slow)", cases.skipped);
-    }
-    if !cases.notes.is_empty() {
-        let texts = cases.notes.iter().map(|note| format!("{} ({} times)", note.error.message, note.count));
-        evidence.insert("instrumented_notes", texts.collect::<Vec<_>>());
-    }
-    said
-}
-
 /// Smallest first. The error is why nothing could be run.
-fn run_all(
-    judge: &mut Judge,
-    slot: u8,
-    plans: &[ProblemPlan],
-    phase: &mut PhaseSink<'_>,
-    answer: &mut GateAnswer,
-) -> Result<WatchedCases, String> {
-    let tiny = judge.slot(slot).map(|own| own.tiny.clone()).unwrap_or_default();
-    let mut cases: Vec<Case> = tiny.iter().chain(plans).map(Case::first).collect();
+fn run_all(run: &mut GateRun<'_>) -> Result<WatchedCases, String> {
+    let tiny = run.judge.slots.get(&run.slot).map(|slot| slot.tiny.clone()).unwrap_or_default();
+    let mut cases: Vec<Case> = tiny.iter().chain(run.plans).map(Case::first).collect();
     cases.sort_by_key(Case::elements);
-    let mut found = WatchedCases::default();
+    let mut watched = WatchedCases::default();
     let began = Instant::now();
+    let mut in_part = false;
     for (number, case) in cases.into_iter().enumerate() {
         let bytes: u64 = case.plan.buffers.iter().map(|buffer| buffer.bytes()).sum();
         let is_large = case.elements() > ELEMENTS_MAX || bytes > BYTES_MAX;
-        if is_large || (number >= CASES_MIN && began.elapsed() > TIME_OF_ALL) {
-            found.skipped += 1;
+        let data = case.plan.buffers.iter().filter(|buffer| buffer.role != Role::Scratch);
+        let has_path = data.map(|buffer| buffer.elements()).sum::<u64>() > ELEMENTS_MAX;
+        let first_large = has_path && bytes <= BYTES_IN_PART && !std::mem::replace(&mut in_part, true);
+        if !first_large && (is_large || (number >= CASES_MIN && began.elapsed() > TIME_OF_ALL)) {
+            watched.skipped += 1;
             continue;
         }
-        match run_case(judge, slot, &case, phase, &mut found) {
-            Ok(None) => {}
-            Ok(Some(verdict)) => {
-                answer.refuse(verdict);
-                return Ok(found);
-            }
-            Err(Unable::TooLong) => found.skipped += 1,
+        let limits = if is_large { IN_PART } else { WHOLE };
+        match run_case(run, &case, limits, &mut watched) {
+            Ok(()) => {}
+            Err(Unable::TooLong) => watched.skipped += 1,
             Err(Unable::NotWatched) => return Err("the device cannot watch accesses".to_string()),
-            Err(Unable::Device(error)) => {
-                judge.note_error(&error);
-                answer.refuse(wrong::from_error(&error, &case));
-                return Ok(found);
+            Err(Unable::Failed(failure)) => {
+                run.refuse(failure, &case);
+                return Ok(watched);
             }
         }
     }
-    Ok(found)
+    Ok(watched)
 }
 
 enum Unable {
     TooLong,
     NotWatched,
-    Device(DeviceError),
+    Failed(Failure),
 }
 
 impl From<DeviceError> for Unable {
     fn from(error: DeviceError) -> Unable {
         match error.cause.as_deref() {
             Some("budget") => Unable::TooLong,
-            _ => Unable::Device(error),
+            _ => Unable::Failed(error.into()),
         }
     }
 }
 
+impl From<Failure> for Unable {
+    fn from(failure: Failure) -> Unable {
+        Unable::Failed(failure)
+    }
+}
+
 fn run_case(
-    judge: &mut Judge,
-    slot: u8,
+    run: &mut GateRun<'_>,
     case: &Case,
-    phase: &mut PhaseSink<'_>,
-    found: &mut WatchedCases,
-) -> Result<Option<Verdict>, Unable> {
-    let loaded = judge.slot(slot)?;
-    let check = &loaded.candidate.check;
-    let (deterministic, checks) = (check.deterministic, check.checks);
+    limits: (u64, Duration),
+    watched: &mut WatchedCases,
+) -> Result<(), Unable> {
+    let (deterministic, checks) = (run.check.deterministic, run.check.checks);
+    let dictionary = run.check.dictionary.clone();
     // Moments that the source cannot know.
-    let secret = check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let Some(module) = loaded.build_for(&case.plan)?.instrumented.module else {
-        return Err(Unable::NotWatched);
-    };
-    let prepared = PreparedCase { module, ..judge.prepare_case(slot, case, phase)? };
-    let bench = &mut Bench::new(judge, &prepared, phase);
+    let secret = run.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let build = run.judge.slot(run.slot)?.build_for(&case.plan)?;
+    let module = build.instrumented.module.ok_or(Unable::NotWatched)?;
+    let prepared = PreparedCase { module, ..run.judge.prepare_case(run.slot, case)? };
+    let bench = &mut Bench { judge: run.judge, prepared: &prepared };
     let mut first_hash = None;
     let mut unwritten: Option<AccessNote> = None;
-    let mut runs = RUNS.to_vec();
-    while let Some(mut setting) = (!runs.is_empty()).then(|| runs.remove(0)) {
+    let mut settings = RUNS.to_vec();
+    while let Some(mut setting) = (!settings.is_empty()).then(|| settings.remove(0)) {
         setting.order ^= secret;
-        let report = run_once(bench, setting)?;
-        found.runs += 1;
-        found.accesses += report.accesses;
+        let report = run_once(bench, setting, limits)?;
+        watched.runs += 1;
+        watched.accesses += report.accesses;
         for note in report.notes {
             let matters =
                 note.what == NoteKind::Unwritten && checks.include(GateCheck::InstrumentedUnwritten);
             if matters && unwritten.is_none() {
                 unwritten = Some(note.clone());
-                runs.extend(MORE_RUNS);
+                settings.extend(MORE_RUNS);
+                let named = dictionary.integers.iter().map(|number| *number as u32);
+                let named = named.chain(dictionary.floats.iter().map(|number| (*number as f32).to_bits()));
+                settings.extend(named.map(|residue| WatchSetting { residue, ..MORE_RUNS[0] }));
             }
-            keep(&mut found.notes, note);
+            match watched.notes.iter_mut().find(|known| known.what == note.what) {
+                Some(known) => known.count += note.count,
+                None => watched.notes.push(note),
+            }
         }
         let hash = bench.output_hash()?;
         // This build fuses other multiplications and additions than the timed one, so that a long chain may round far
         // from the reference. An order of threads that matters shows in single elements, or in the hashes.
-        let mismatch = bench.mismatch()?.filter(|own| own.breach <= Breach::Elements);
+        let mismatch = bench.mismatch()?.filter(|mismatch| mismatch.breach <= Breach::Elements);
         let differs = deterministic && *first_hash.get_or_insert(hash) != hash;
         if mismatch.is_none() && !differs {
             continue;
         }
-        if let Some(note) = unwritten.filter(|_| checks.include(GateCheck::InstrumentedUnwritten)) {
-            let mut verdict = note.error.verdict();
-            verdict.message = format!("{}, and the output depends on it", verdict.message);
-            return Ok(Some(wrong::about(verdict, case)));
-        }
-        if !checks.include(GateCheck::InstrumentedOrder) {
-            return Ok(None);
-        }
-        let symptom = mismatch.map(|own| wrong::mismatch(&prepared, &own).message);
-        return Ok(Some(by_order(case, setting.order, symptom)));
+        let symptom = mismatch.map(|mismatch| wrong::mismatch(&prepared, &mismatch).message);
+        return Ok(follows(bench, unwritten, setting.order, symptom)?);
     }
-    Ok(None)
+    Ok(())
 }
 
 /// Right in every run before, and not now that threads take turns at other moments.
-fn by_order(case: &Case, order: u64, symptom: Option<String>) -> Verdict {
+fn follows(bench: &Bench<'_>, unwritten: Option<AccessNote>, order: u64, symptom: Option<String>) -> Asked {
+    if let Some(note) = unwritten {
+        let mut verdict = note.error.verdict();
+        verdict.message = format!("{}, and the output depends on it", verdict.message);
+        return Err(bench.about(verdict).into());
+    }
+    if !bench.includes(GateCheck::InstrumentedOrder) {
+        return Ok(());
+    }
     let what = "the output depends on the moments at which threads take turns";
     let message = symptom.map_or(what.to_string(), |symptom| format!("{what}: {symptom}"));
-    let verdict = Verdict::new(VerdictKind::Nondeterministic, message).with_cause("order");
-    wrong::about(verdict.with("order_seed", order.to_string()), case)
+    let refused = bench.refused(VerdictKind::Nondeterministic, "order", message);
+    Err(refused.with("order_seed", order.to_string()))
 }
 
-fn keep(notes: &mut Vec<AccessNote>, note: AccessNote) {
-    match notes.iter_mut().find(|own| own.what == note.what) {
-        Some(own) => own.count += note.count,
-        None => notes.push(note),
-    }
-}
-
-fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport, Unable> {
+fn run_once(
+    bench: &mut Bench<'_>,
+    setting: WatchSetting,
+    (accesses_max, time_max): (u64, Duration),
+) -> Result<WatchReport, Unable> {
     let WatchSetting { order, turns, residue, outputs } = setting;
     // Workspace that begins with a constant too: a run that was given up leaves a counter half-way.
     bench.fill(outputs)?;
-    let (prepared, device) = (bench.prepared, bench.judge.device.as_mut());
-    for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
-        let poisoned = prepared.checks.include(GateCheck::WorkspacePoison);
-        if poisoned && plan.role == Role::Scratch && run::starts_as(plan).is_none() {
-            device.fill(*buffer, residue)?;
+    let prepared = bench.prepared;
+    let passed = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
+    if bench.includes(GateCheck::WorkspacePoison) {
+        for (plan, buffer) in passed.clone() {
+            if plan.role == Role::Scratch && run::starts_as(plan).is_none() {
+                bench.device().fill(*buffer, residue)?;
+            }
         }
     }
-    let passed = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
     let buffers = passed.filter(|(plan, _)| plan.symbol.is_none()).map(|(plan, buffer)| {
         let contents = match plan.role {
             Role::Input => WatchedContents::Input,
@@ -298,20 +296,16 @@ fn run_once(bench: &mut Bench<'_>, setting: WatchSetting) -> Result<WatchReport,
         };
         WatchedBuffer { buffer: *buffer, contents }
     });
-    device.set_conditions(RunConditions {
-        order: Some(order),
-        residue: Some(residue),
-        ..RunConditions::default()
-    })?;
-    let (buffers, accesses_max, time_max) = (buffers.collect(), ACCESSES_MAX, TIME_MAX);
-    let watch = Watch { buffers, order, turns, residue, accesses_max, time_max };
+    let watch = Watch { buffers: buffers.collect(), order, turns, residue, accesses_max, time_max };
+    let conditions = RunConditions { order: Some(order), residue: Some(residue), ..RunConditions::default() };
+    bench.device().set_conditions(conditions)?;
     let name = format!("{} instrumented", prepared.case.name());
-    (bench.phase)(Phase::Launched, &name);
-    prepared.fill_variables(device)?;
-    let report = device.launch_watched(prepared.module, &prepared.launches, &watch);
-    device.set_conditions(RunConditions::default())?;
+    bench.judge.report(Phase::Launched, &name);
+    prepared.fill_variables(bench.device())?;
+    let report = bench.device().launch_watched(prepared.module, &prepared.launches, &watch);
+    bench.device().set_conditions(RunConditions::default())?;
     let report = report?;
-    prepared.read_variables(device)?;
-    (bench.phase)(Phase::Checking, &name);
+    prepared.read_variables(bench.device())?;
+    bench.judge.report(Phase::Checking, &name);
     report.ok_or(Unable::NotWatched)
 }

@@ -279,23 +279,54 @@ impl NaiveRunner<'_> {
         let buffers = buffers_of(device, pool, plan)?;
         let launches = run::bind(&plan.reference_launches, &buffers, plan)?;
         fill_sizes(device, pool, module, plan)?;
-        let starts = inputs.iter().map(|inputs| {
-            let all = self.plan.buffers.iter().zip(&plan.buffers).zip(inputs);
-            all.map(|((declared, taken), bytes)| start_of(declared, taken, bytes)).collect()
-        });
-        let packed = PackedRuns::pack(plan, &starts.collect::<Vec<_>>());
-        let size = (packed.bytes.len() as u64).next_power_of_two().max(PACKED_MIN);
-        let packed_buffer = pool.working(device, "runs (reference)", size)?;
-        pool.note(packed_buffer, None);
-        device.protect(packed_buffer, false)?;
-        device.write(packed_buffer, &packed.bytes)?;
-        let runs = 0..inputs.len();
-        let calls: Vec<SeriesCall> =
-            runs.clone().map(|run| packed.call(run, packed_buffer, &buffers, plan)).collect();
+        // Where each buffer lies in a run's part, and its bytes.
+        let mut stride = 0;
+        let place = |buffer: &BufferPlan| {
+            let (start, bytes) = (stride, run::allocated_bytes(buffer));
+            stride = (start + bytes).next_multiple_of(ALIGNMENT);
+            (start, bytes)
+        };
+        let places: Vec<(u64, u64)> = plan.buffers.iter().map(place).collect();
+        let mut contents = vec![0; stride as usize * inputs.len()];
+        let size = (contents.len() as u64).next_power_of_two().max(PACKED_MIN);
+        let packed = pool.working(device, "runs (reference)", size)?;
+        let mut calls = vec![SeriesCall::default(); inputs.len()];
+        for (run, (call, inputs)) in calls.iter_mut().zip(inputs).enumerate() {
+            for (position, (start, bytes)) in places.iter().copied().enumerate() {
+                let (buffer, taken, there) =
+                    (buffers[position], &plan.buffers[position], run as u64 * stride + start);
+                let before = start_of(&self.plan.buffers[position], taken, &inputs[position]);
+                contents[there as usize..][..before.len()].copy_from_slice(&before);
+                let part = CopiedPart { source: there, target: 0, bytes };
+                call.before.push(PlacedCopy { from: packed, to: buffer, part });
+                if taken.role.is_answer() {
+                    let part = CopiedPart { source: 0, target: there, bytes };
+                    call.after.push(PlacedCopy { from: buffer, to: packed, part });
+                }
+            }
+        }
+        pool.note(packed, None);
+        device.protect(packed, false)?;
+        device.write(packed, &contents)?;
         device.launch_series(module, &launches, &calls)?;
         device.synchronize()?;
-        let found = device.read(packed_buffer)?;
-        runs.map(|run| packed.answers(run, plan, &found)).collect()
+        let contents = device.read(packed)?;
+        let answers_of = |run: usize| {
+            let mut answers = Vec::new();
+            for (position, (buffer, (start, bytes))) in plan.buffers.iter().zip(&places).enumerate() {
+                if buffer.role.is_answer() {
+                    let start = run * stride as usize + *start as usize;
+                    let bytes = &contents[start..start + *bytes as usize];
+                    if may_be_left_out(buffer) {
+                        let pattern = element::poison(buffer.dtype, Poison::A);
+                        left_out(buffer, element::pattern_elements(bytes, buffer, pattern))?;
+                    }
+                    answers.push((position, values_of(buffer, bytes)));
+                }
+            }
+            Ok(answers)
+        };
+        (0..inputs.len()).map(answers_of).collect()
     }
 }
 
@@ -303,67 +334,11 @@ impl NaiveRunner<'_> {
 const PACKED_MIN: u64 = 1 << 12;
 const ALIGNMENT: u64 = 16;
 
-struct PackedRuns {
-    bytes: Vec<u8>,
-    /// By position of a buffer: where it lies in a run's part, and its bytes.
-    places: Vec<(u64, u64)>,
-    stride: u64,
-}
-
-impl PackedRuns {
-    fn pack(plan: &ProblemPlan, starts: &[Vec<Vec<u8>>]) -> PackedRuns {
-        let mut stride = 0;
-        let mut place = |buffer: &BufferPlan| {
-            let (start, bytes) = (stride, run::allocated_bytes(buffer));
-            stride = (start + bytes).next_multiple_of(ALIGNMENT);
-            (start, bytes)
-        };
-        let places: Vec<(u64, u64)> = plan.buffers.iter().map(&mut place).collect();
-        let mut bytes = vec![0; stride as usize * starts.len()];
-        for (run, contents) in starts.iter().enumerate() {
-            for ((start, _), own) in places.iter().zip(contents) {
-                let start = run * stride as usize + *start as usize;
-                bytes[start..start + own.len()].copy_from_slice(own);
-            }
-        }
-        PackedRuns { bytes, places, stride }
-    }
-
-    fn call(&self, run: usize, own: BufferId, buffers: &[BufferId], plan: &ProblemPlan) -> SeriesCall {
-        let mut call = SeriesCall::default();
-        for ((buffer, (start, bytes)), declared) in buffers.iter().zip(&self.places).zip(&plan.buffers) {
-            let (there, bytes) = (run as u64 * self.stride + start, *bytes);
-            let part = CopiedPart { source: there, target: 0, bytes };
-            call.before.push(PlacedCopy { from: own, to: *buffer, part });
-            if declared.role.is_answer() {
-                let part = CopiedPart { source: 0, target: there, bytes };
-                call.after.push(PlacedCopy { from: *buffer, to: own, part });
-            }
-        }
-        call
-    }
-
-    fn answers(&self, run: usize, plan: &ProblemPlan, found: &[u8]) -> Result<NaiveAnswers, DeviceError> {
-        let mut answers = Vec::new();
-        for (position, (buffer, (start, bytes))) in plan.buffers.iter().zip(&self.places).enumerate() {
-            if buffer.role.is_answer() {
-                let start = run * self.stride as usize + *start as usize;
-                let own = &found[start..start + *bytes as usize];
-                if may_be_left_out(buffer) {
-                    let pattern = element::poison(buffer.dtype, Poison::A);
-                    left_out(buffer, element::pattern_elements(own, buffer, pattern))?;
-                }
-                answers.push((position, values_of(buffer, own)));
-            }
-        }
-        Ok(answers)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
 
+    use evo_device::Executor;
     use evo_protocol::dtype::DType;
     use evo_protocol::plan::{ArgumentRef, LaunchPlan, Role};
 

@@ -19,31 +19,32 @@ use super::element;
 /// The elements of a file that must have the shape and data type of `buffer`, as fp64. A file of
 /// f32 or f64 may stand for bf16, which NumPy lacks, and for other floats: values are rounded.
 pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceError> {
-    let fail = |why: String| task_error(format!("`{}`: {why}", path.display()));
-    let file = File::open(path).map_err(|error| fail(format!("cannot open: {error}")))?;
-    let mut file = BufReader::new(file);
-    let header = NpyHeader::read(&mut file).map_err(|error| fail(format!("not a .npy file: {error}")))?;
-    if header.shape != buffer.shape {
-        return Err(fail(format!(
-            "shape is `{:?}`, buffer `{}` is `{:?}`",
-            header.shape, buffer.name, buffer.shape
-        )));
-    }
-    if header.fortran_order {
-        return Err(fail("Fortran order\nhint: save it with `numpy.ascontiguousarray`".into()));
-    }
-    let from = dtype_of(&header.descr).map_err(fail)?;
-    let float_for_float =
-        from.is_float() && buffer.dtype.is_float() && (from == DType::F32 || from == DType::F64);
-    if from != buffer.dtype && !float_for_float {
-        return Err(fail(format!(
-            "data type is `{}`, buffer `{}` is `{}`",
-            from.as_str(),
-            buffer.name,
-            buffer.dtype.as_str()
-        )));
-    }
-    read_elements(file, &header, from).map_err(|error| fail(format!("cannot read: {error}")))
+    let read = || -> Result<Vec<f64>, String> {
+        let file = File::open(path).map_err(|error| format!("cannot open: {error}"))?;
+        let mut file = BufReader::new(file);
+        let header = NpyHeader::read(&mut file).map_err(|error| format!("not a .npy file: {error}"))?;
+        let BufferPlan { name, dtype, shape, .. } = buffer;
+        if header.shape != *shape {
+            return Err(format!("shape is `{:?}`, buffer `{name}` is `{shape:?}`", header.shape));
+        }
+        if header.fortran_order {
+            return Err("Fortran order\nhint: save it with `numpy.ascontiguousarray`".into());
+        }
+        let from = dtype_of(&header.descr)?;
+        let float_for_float = dtype.is_float() && matches!(from, DType::F32 | DType::F64);
+        if from != *dtype && !float_for_float {
+            let (from, dtype) = (from.as_str(), dtype.as_str());
+            return Err(format!("data type is `{from}`, buffer `{name}` is `{dtype}`"));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| format!("cannot read: {error}"))?;
+        if header.elements().and_then(|count| count.checked_mul(from.bytes())) != Some(bytes.len() as u64) {
+            let found = bytes.len();
+            return Err(format!("cannot read: {found} bytes of data do not fill the shape `{shape:?}`"));
+        }
+        Ok(element::widen(&bytes, from))
+    };
+    read().map_err(|why| task_error(format!("`{}`: {why}", path.display())))
 }
 
 pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceError> {
@@ -104,36 +105,16 @@ pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>,
 /// More than any header takes.
 const HEADER_ROOM: u64 = 1 << 17;
 
-/// The elements behind the header, little-endian.
-fn read_elements(mut file: impl Read, header: &NpyHeader, dtype: DType) -> io::Result<Vec<f64>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    let expected = header.elements().and_then(|count| count.checked_mul(dtype.bytes()));
-    if expected != Some(bytes.len() as u64) {
-        let why = format!("{} bytes of data do not fill the shape `{:?}`", bytes.len(), header.shape);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    }
-    Ok(element::widen(&bytes, dtype))
-}
-
 fn dtype_of(descr: &str) -> Result<DType, String> {
     if descr.starts_with('>') {
         return Err(format!("data type `{descr}` is big-endian"));
     }
-    match descr.trim_start_matches(['<', '|', '=']) {
-        "f2" => Ok(DType::F16),
-        "f4" => Ok(DType::F32),
-        "f8" => Ok(DType::F64),
-        "i1" => Ok(DType::I8),
-        "i2" => Ok(DType::I16),
-        "i4" => Ok(DType::I32),
-        "i8" => Ok(DType::I64),
-        "u1" => Ok(DType::U8),
-        "u2" => Ok(DType::U16),
-        "u4" => Ok(DType::U32),
-        "u8" => Ok(DType::U64),
-        _ => Err(format!("data type `{descr}` is not supported")),
-    }
+    let plain = |name: &'static str| name.trim_start_matches(['<', '|']);
+    let name = descr.trim_start_matches(['<', '|', '=']);
+    let mut known = DType::ALL.iter().copied().filter(|dtype| *dtype != DType::Bf16);
+    known
+        .find(|dtype| plain(dtype.npy()) == name)
+        .ok_or_else(|| format!("data type `{descr}` is not supported"))
 }
 
 /// The task itself is unusable: our own trouble, or the space file's, never the variant's.

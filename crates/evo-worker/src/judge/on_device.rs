@@ -10,9 +10,8 @@ use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
 
-use super::bounds::{AnswerScale, TrustedError};
+use super::bounds::{AnswerScale, Oddities, TrustedError};
 use super::element;
-use super::expected::Oddities;
 use super::reference::{
     Measured, NAMES, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long, type_number,
 };
@@ -207,12 +206,10 @@ impl DeviceReferences {
             whole.sum += sum;
             whole.square += square;
             whole.largest = whole.largest.max(largest);
-            whole.first_nan = earlier(whole.first_nan, place(first_nan));
+            whole.first_nan = whole.first_nan.into_iter().chain(place(first_nan)).min();
             let found = place(first_special).map(|index| (index, special));
-            whole.first_special = match (whole.first_special, found) {
-                (Some(own), Some(other)) => Some(if other.0 < own.0 { other } else { own }),
-                (own, other) => own.or(other),
-            };
+            whole.first_special =
+                whole.first_special.into_iter().chain(found).min_by_key(|(index, _)| *index);
         }
         Ok(whole)
     }
@@ -248,13 +245,6 @@ impl Measure {
 
     fn size(&self) -> Size {
         Size { rms: self.rms(), largest: self.largest }
-    }
-}
-
-fn earlier(own: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (own, other) {
-        (Some(own), Some(other)) => Some(own.min(other)),
-        (own, other) => own.or(other),
     }
 }
 

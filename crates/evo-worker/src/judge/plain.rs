@@ -1,12 +1,13 @@
 //! A candidate's launches without any judgement, for tools that watch a device: profilers and sanitizers.
 
+use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::worker::BufferSpan;
 
 use super::case::Case;
 use super::element::Poison;
-use super::run::{PhaseSink, RunSetting};
-use super::state::{Answers, CaseRefusal, Judge};
+use super::run::RunSetting;
+use super::state::{Answers, Judge};
 
 #[derive(Debug, Default)]
 pub struct PlainRun {
@@ -24,14 +25,13 @@ impl Judge {
         plan: &ProblemPlan,
         calls: u32,
         unguarded: bool,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<PlainRun, CaseRefusal> {
+    ) -> Result<PlainRun, DeviceError> {
         let case = Case::first(plan);
         self.device.set_guarded(!unguarded);
-        let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded, phase);
+        let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded);
         let launched = prepared.and_then(|prepared| {
             for _ in 0..calls {
-                prepared.run(self.device.as_mut(), &mut self.pool, RunSetting::plain(Poison::A), phase)?;
+                self.run(&prepared, RunSetting::plain(Poison::A))?;
             }
             let named = plan.buffers.iter().zip(&prepared.buffers);
             let spans = named.filter_map(|(own, buffer)| {
@@ -42,6 +42,6 @@ impl Judge {
             Ok(PlainRun { launches: u64::from(calls) * prepared.launches.len() as u64, buffers })
         });
         self.device.set_guarded(true);
-        self.or_refusal(plan, launched)
+        launched
     }
 }

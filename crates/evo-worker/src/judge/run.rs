@@ -21,7 +21,8 @@ use super::element::compared_as;
 use super::element::{self, Poison};
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 
-pub type PhaseSink<'a> = dyn FnMut(Phase, &str) + 'a;
+/// Told what is about to happen, so that a death or a missed deadline has a name.
+pub type Reporter = Box<dyn FnMut(Phase, &str)>;
 
 /// What surrounds one run, all of which an honest kernel ignores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +33,9 @@ pub struct RunSetting {
 }
 
 impl RunSetting {
-    pub fn plain(poison: Poison) -> RunSetting {
-        RunSetting { outputs: poison, scratch: poison, conditions: RunConditions::default() }
+    pub const fn plain(poison: Poison) -> RunSetting {
+        let conditions = RunConditions { order: None, residue: None, placement: Placement::End, clock: None };
+        RunSetting { outputs: poison, scratch: poison, conditions }
     }
 
     pub fn at_clock(mut self, reading: u64) -> RunSetting {
@@ -135,6 +137,13 @@ impl PreparedCase {
         self.start(device, &[Role::Scratch], poison.under(self.checks))
     }
 
+    /// Fresh inputs, and poison in outputs and workspace.
+    pub fn fill(&self, device: &mut dyn Device, pool: &mut Pool, poison: Poison) -> Result<(), DeviceError> {
+        self.restore(device, pool)?;
+        self.poison_outputs(device, poison)?;
+        self.poison_scratch(device, poison)
+    }
+
     fn start(
         &self,
         device: &mut dyn Device,
@@ -146,38 +155,6 @@ impl PreparedCase {
                 start(device, plan, buffer, poison)?;
             }
         }
-        Ok(())
-    }
-
-    pub fn run(
-        &self,
-        device: &mut dyn Device,
-        pool: &mut Pool,
-        setting: RunSetting,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<(), DeviceError> {
-        self.restore(device, pool)?;
-        self.poison_outputs(device, setting.outputs)?;
-        self.poison_scratch(device, setting.scratch)?;
-        device.set_conditions(setting.conditions)?;
-        let called = self.call(device, phase);
-        device.set_conditions(RunConditions::default())?;
-        called
-    }
-
-    pub fn call(&self, device: &mut dyn Device, phase: &mut PhaseSink<'_>) -> Result<(), DeviceError> {
-        let name = self.case.name();
-        // Reported before the launch: if it never returns, the parent knows which case hangs.
-        phase(Phase::Launched, &name);
-        // At a size of 0 a call may have nothing to launch.
-        if !self.launches.is_empty() {
-            self.fill_variables(device)?;
-            device.launch(self.module, &self.launches)?;
-            self.read_variables(device)?;
-        }
-        device.synchronize()?;
-        // Only now, since launches return before the kernel has run.
-        phase(Phase::Checking, &name);
         Ok(())
     }
 
@@ -458,48 +435,33 @@ pub fn bind(
     buffers: &[BufferId],
     plan: &ProblemPlan,
 ) -> Result<Vec<BoundLaunch>, DeviceError> {
-    launches.iter().map(|launch| bind_one(launch, buffers, plan)).collect()
-}
-
-fn bind_one(
-    launch: &LaunchPlan,
-    buffers: &[BufferId],
-    plan: &ProblemPlan,
-) -> Result<BoundLaunch, DeviceError> {
-    let argument = |argument: &ArgumentRef| {
-        let buffer = |position: usize| buffers.get(position).copied();
-        let bound = match argument {
-            ArgumentRef::Buffer(position) => buffer(*position).map(BoundArgument::Buffer),
-            ArgumentRef::Scalar(position) => {
-                plan.scalars.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
-            }
-            ArgumentRef::Literal(position) => {
-                plan.literals.get(*position).map(|scalar| BoundArgument::Scalar(scalar_bytes(scalar)))
-            }
-            ArgumentRef::TensorMap(position) => plan.tensor_maps.get(*position).and_then(|own| {
-                let map = own.map.clone();
-                buffer(own.of).map(|buffer| BoundArgument::TensorMap { buffer, map })
-            }),
-        };
-        bound.ok_or_else(|| {
-            let message = format!("`{}`: argument {argument:?} is not in the plan", launch.entry);
+    let bind_one = |launch: &LaunchPlan| {
+        let missing = |what: String| {
+            let message = format!("`{}`: {what} is not in the plan", launch.entry);
             DeviceError::plain(VerdictKind::HarnessError, message)
-        })
+        };
+        let buffer = |position: usize| buffers.get(position).copied();
+        let argument = |argument: &ArgumentRef| {
+            let scalar = |scalar: &ScalarPlan| BoundArgument::Scalar(scalar_bytes(scalar));
+            let bound = match argument {
+                ArgumentRef::Buffer(position) => buffer(*position).map(BoundArgument::Buffer),
+                ArgumentRef::Scalar(position) => plan.scalars.get(*position).map(scalar),
+                ArgumentRef::Literal(position) => plan.literals.get(*position).map(scalar),
+                ArgumentRef::TensorMap(position) => plan.tensor_maps.get(*position).and_then(|tensor| {
+                    Some(BoundArgument::TensorMap { buffer: buffer(tensor.of)?, map: tensor.map.clone() })
+                }),
+            };
+            bound.ok_or_else(|| missing(format!("argument {argument:?}")))
+        };
+        let mut bound = geometry(launch)?;
+        bound.arguments = launch.arguments.iter().map(argument).collect::<Result<_, _>>()?;
+        if let Some(L2Persist { buffer: position, ratio }) = launch.l2_persist {
+            let kept = buffer(position).ok_or_else(|| missing("the buffer of its `l2_persist`".into()))?;
+            bound.l2_persist = Some(BoundWindow { buffer: kept, ratio: ratio as f32 });
+        }
+        Ok(bound)
     };
-    let mut bound = geometry(launch)?;
-    bound.arguments = launch.arguments.iter().map(argument).collect::<Result<_, _>>()?;
-    bound.l2_persist = match launch.l2_persist {
-        Some(L2Persist { buffer, ratio }) => match buffers.get(buffer) {
-            Some(buffer) => Some(BoundWindow { buffer: *buffer, ratio: ratio as f32 }),
-            None => {
-                let message =
-                    format!("`{}`: the buffer of its `l2_persist` is not in the plan", launch.entry);
-                return Err(DeviceError::plain(VerdictKind::HarnessError, message));
-            }
-        },
-        None => None,
-    };
-    Ok(bound)
+    launches.iter().map(bind_one).collect()
 }
 
 pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
@@ -520,8 +482,7 @@ pub fn geometry(launch: &LaunchPlan) -> Result<BoundLaunch, DeviceError> {
         cluster: launch.cluster.map(|cluster| three("cluster", cluster)).transpose()?,
         cooperative: launch.cooperative,
         programmatic: launch.programmatic,
-        l2_persist: None,
-        arguments: Vec::new(),
+        ..BoundLaunch::default()
     })
 }
 

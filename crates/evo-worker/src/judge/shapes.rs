@@ -7,19 +7,18 @@ use evo_device::device::Placement;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
-use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{Depth, GateAnswer, ReferencePlan, SpecialValues};
 use evo_space::text::counted;
 use serde_json::{Map, Value, json};
 
 use super::afterwards::{self, PROBE_ELEMENTS};
-use super::bench::Bench;
+use super::bench::{Asked, Bench, Failure, GateRun};
 use super::case::{self, Case};
 use super::element::Poison;
-use super::run::{self, ComparedOutput, PhaseSink, PreparedCase, RunSetting};
-use super::state::Judge;
+use super::run::{self, PreparedCase, RunSetting};
 use super::wrong::{self, CaseResult};
-use super::{command, deep, disagree, inputs, npy, parity, views, workspace};
+use super::{command, deep, inputs, kept, npy, parity, views};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -32,73 +31,67 @@ const MOVED_ELEMENTS: u64 = 1 << 25;
 const CLOCK_ZEROS: u64 = 0;
 const CLOCK_ONES: u64 = (1 << 40) - 1;
 
-struct Seen {
-    failure: Option<Verdict>,
-    /// Largest ‖error‖ / ‖answer‖ of its outputs.
-    relative_norm: f64,
-    parity: Option<Value>,
-}
-
 /// The first failure that is not a wrong answer ends it. At small shapes `Deep` only asks what `Full` has not asked.
-pub(super) fn check(
-    judge: &mut Judge,
-    slot: u8,
-    gate: Gate,
-    depth: Depth,
-    plans: &[ProblemPlan],
-    phase: &mut PhaseSink<'_>,
-) -> Result<GateAnswer, DeviceError> {
-    let check = judge.slot(slot)?.candidate.check.clone();
+pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
+    let (check, depth, plans) = (run.check.clone(), run.depth, run.plans);
     // Small shapes come first, so large ones need not go over the range of the data type again if these showed it.
-    let history = &judge.slot(slot)?.history;
+    let history = &run.judge.slot(run.slot)?.history;
     let explored = wrong::explored(history);
     let met_small = history.iter().any(|result| result.name.starts_with("tiny:"));
     let (fitting, others): (Vec<&ProblemPlan>, Vec<&ProblemPlan>) =
         plans.iter().partition(|plan| fits_files(&check.reference, plan));
     let skipped = others.len();
-    let mut walk = CaseWalk::begin(gate);
-    let passing = gate == Gate::TinyShapes && depth == Depth::Deep;
+    let mut walk = CaseWalk::default();
+    let passing = run.gate == Gate::TinyShapes && depth == Depth::Deep;
     if passing {
-        let further = deep::shapes(&check, &fitting, &judge.slot(slot)?.history);
-        let judged = check.checks.include(GateCheck::FurtherShapes);
-        let further = further.filter(|_| judged);
-        let seen = walk.through(judge, slot, Questions::InPassing { runs: 2 }, further, phase)?;
-        walk.found.report.evidence.insert("further_shapes", seen);
+        let further = deep::shapes(&check, &fitting, history);
+        let further = further.filter(|_| check.checks.include(GateCheck::FurtherShapes));
+        let cases = walk.through(run, Questions::InPassing { runs: 2 }, further)?;
+        run.found.report.evidence.insert("further_shapes", cases);
     } else {
         let cases = case::cases(&check, &fitting, depth, explored)?;
-        walk.through(judge, slot, Questions::Of(depth), cases, phase)?;
-    }
-    let judged = check.checks.include(GateCheck::FurtherSeeds);
-    if judged && (passing || (depth == Depth::Deep && !met_small)) {
-        let seeds = deep::seeds(&check, &fitting);
-        // A second run would find what the shape's own cases have found.
-        let seen = walk.through(judge, slot, Questions::InPassing { runs: 1 }, seeds, phase)?;
-        walk.found.report.evidence.insert("further_seeds", seen);
-        let families = deep::while_it_lasts(&check, deep::families(&check, &fitting)?);
-        let seen = walk.through(judge, slot, Questions::InPassing { runs: 1 }, families, phase)?;
-        walk.found.report.evidence.insert("further_families", seen);
-    }
-    if walk.found.verdict.is_some() {
-        return Ok(walk.found);
-    }
-    let failed = walk.failed_at.is_some();
-    let mut found = walk.conclude(skipped);
-    tell_of_special_values(&mut found, check.special_values);
-    if gate == Gate::FullShapes {
-        views::tell(&mut found, &fitting);
-    }
-    if passing {
-        found.report.message =
-            format!("{}, at shapes drawn by lot and with more seeds", found.report.message);
-    }
-    if failed {
-        if let Some(verdict) = wrong::classify(&judge.slot(slot)?.history, check.checks) {
-            found.refuse(only_large(judge, slot, gate, verdict));
+        let began = Instant::now();
+        let count = walk.through(run, Questions::Of(depth), cases)?;
+        // Where a single case takes seconds, nobody waits for twenty more.
+        let is_quick = began.elapsed() < deep::AT_SIZE * deep::series(&check) * count.max(1);
+        let judged = check.checks.include(GateCheck::FamiliesAtSize);
+        if run.gate == Gate::FullShapes && depth == Depth::Deep && is_quick && judged {
+            let history = &run.judge.slot(run.slot)?.history;
+            let cases = deep::at_size(&check, &fitting, history)?;
+            let cases = walk.through(run, Questions::InPassing { runs: 1 }, cases)?;
+            run.found.report.evidence.insert("families_at_size", cases);
         }
-    } else if found.report.cases == 0 && skipped == 0 && !passing {
-        return Ok(nothing_checked(gate, found));
     }
-    Ok(found)
+    if check.checks.include(GateCheck::FurtherSeeds) && (passing || (depth == Depth::Deep && !met_small)) {
+        // A second run would find what the shape's own cases have found.
+        let questions = Questions::InPassing { runs: 1 };
+        let cases = walk.through(run, questions, deep::seeds(&check, &fitting))?;
+        run.found.report.evidence.insert("further_seeds", cases);
+        let families = deep::while_it_lasts(&check, deep::families(&check, &fitting)?);
+        let cases = walk.through(run, questions, families)?;
+        run.found.report.evidence.insert("further_families", cases);
+    }
+    if run.found.verdict.is_some() {
+        return Ok(());
+    }
+    walk.tell(&mut run.found, skipped);
+    tell_of_special_values(&mut run.found, check.special_values);
+    if run.gate == Gate::FullShapes {
+        views::tell(&mut run.found, &fitting);
+    }
+    let report = &mut run.found.report;
+    if passing {
+        report.message = format!("{}, at shapes drawn by lot and with more seeds", report.message);
+    }
+    if walk.failed_at.is_some() {
+        let history = &run.judge.slot(run.slot)?.history;
+        if let Some(verdict) = wrong::classify(history, check.checks, run.gate == Gate::FullShapes) {
+            run.found.refuse(verdict);
+        }
+    } else if report.cases == 0 && skipped == 0 && !passing {
+        run.found = nothing_checked(run.gate, &walk.not_taken);
+    }
+    Ok(())
 }
 
 /// How much is asked at a case.
@@ -117,13 +110,26 @@ impl Questions {
 
     /// Whether a person will want to see the plain parity: of each problem of the file once, at full depth.
     fn wants_parity(self, case: &Case) -> bool {
-        let plain = case.seed_index == 0 && case.family == inputs::Family::Normal;
-        self == Questions::Of(Depth::Deep) && plain && !case.plan.name.starts_with("tiny:")
+        self == Questions::Of(Depth::Deep) && is_plain(case) && !case.plan.name.starts_with("tiny:")
     }
 }
 
+fn is_plain(case: &Case) -> bool {
+    case.seed_index == 0 && case.family == inputs::Family::Normal
+}
+
+/// What a case shows beside a failure.
+#[derive(Default)]
+struct Findings {
+    /// What is wrong with the answer.
+    wrong: Option<Verdict>,
+    /// Largest ‖error‖ / ‖answer‖ of its outputs.
+    relative_norm: f64,
+    parity: Option<Value>,
+}
+
+#[derive(Default)]
 struct CaseWalk {
-    found: GateAnswer,
     worst: f64,
     parity: Map<String, Value>,
     unanswered: BTreeSet<&'static str>,
@@ -135,112 +141,108 @@ struct CaseWalk {
 }
 
 impl CaseWalk {
-    fn begin(gate: Gate) -> CaseWalk {
-        let found = GateAnswer::begin(gate);
-        CaseWalk {
-            found,
-            worst: 0.0,
-            parity: Map::new(),
-            unanswered: BTreeSet::new(),
-            not_taken: BTreeSet::new(),
-            failed_at: None,
-            number: 0,
-            ended: false,
-        }
-    }
-
     fn through(
         &mut self,
-        judge: &mut Judge,
-        slot: u8,
+        run: &mut GateRun<'_>,
         questions: Questions,
         cases: impl IntoIterator<Item = Case>,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<u32, DeviceError> {
-        let before = self.found.report.cases;
+        let before = run.found.report.cases;
         for case in cases {
-            if self.ended || self.knows_enough() {
+            let knows_enough = self.failed_at.is_some_and(|(at, first)| {
+                at.elapsed() > TIME_AFTER_FAILURE || self.number - first > CASES_AFTER_FAILURE
+            });
+            if self.ended || knows_enough {
                 break;
             }
             if self.not_taken.contains(&case.plan.name) {
                 continue;
             }
             self.number += 1;
-            let seen = run_case(judge, slot, &case, questions, phase);
+            let findings = run_case(run, &case, questions);
             if matches!(questions, Questions::InPassing { .. }) {
-                judge.forget_case(slot, &case)?;
+                run.judge.forget_case(run.slot, &case)?;
             }
-            self.take(judge, slot, &case, seen);
+            self.take(run, &case, findings);
         }
-        Ok(self.found.report.cases - before)
+        Ok(run.found.report.cases - before)
     }
 
-    fn knows_enough(&self) -> bool {
-        self.failed_at.is_some_and(|(at, first)| {
-            at.elapsed() > TIME_AFTER_FAILURE || self.number - first > CASES_AFTER_FAILURE
-        })
-    }
-
-    fn take(&mut self, judge: &mut Judge, slot: u8, case: &Case, seen: Result<Seen, DeviceError>) {
-        let seen = match seen {
-            Ok(seen) => seen,
+    fn take(&mut self, run: &mut GateRun<'_>, case: &Case, findings: Result<Findings, Failure>) {
+        let findings = match findings {
+            Ok(findings) => findings,
+            Err(Failure::Kernel(verdict)) => Findings { wrong: Some(*verdict), ..Findings::default() },
             // The reference has no answer, so the case is skipped.
-            Err(error) if no_question(&error, case) && case.family == inputs::Family::Normal => {
-                self.not_taken.insert(case.plan.name.clone());
+            Err(Failure::Machine(error)) if no_question(&error, case) => {
+                match case.family {
+                    inputs::Family::Normal => self.not_taken.insert(case.plan.name.clone()),
+                    family => self.unanswered.insert(family.as_str()),
+                };
                 return;
             }
-            Err(error) if no_question(&error, case) => {
-                self.unanswered.insert(case.family.as_str());
-                return;
-            }
-            Err(error) => {
-                self.found.report.cases += 1;
-                judge.note_error(&error);
+            Err(failure) => {
+                run.found.report.cases += 1;
+                let verdict = run.judge.blame(failure, case);
                 // The wrong answer came first and stays the verdict, whatever crashes later.
                 if self.failed_at.is_none() {
-                    self.found.refuse(wrong::from_error(&error, case));
+                    run.found.refuse(verdict);
                 }
                 self.ended = true;
                 return;
             }
         };
-        self.found.report.cases += 1;
-        self.worst = self.worst.max(seen.relative_norm);
-        if let Some(parity) = seen.parity {
+        let report = &mut run.found.report;
+        report.cases += 1;
+        self.worst = self.worst.max(findings.relative_norm);
+        if let Some(parity) = findings.parity {
             self.parity.insert(case.plan.name.clone(), parity);
-            self.found.report.evidence.insert(GateReport::PARITY, self.parity.clone());
+            report.evidence.insert(GateReport::PARITY, self.parity.clone());
         }
-        if seen.failure.is_some() && self.failed_at.is_none() {
+        if findings.wrong.is_some() && self.failed_at.is_none() {
             self.failed_at = Some((Instant::now(), self.number));
         }
-        let result = CaseResult::of(case, seen.failure.clone());
-        if let Some(own) = judge.slots.get_mut(&slot) {
-            own.history.push(result);
+        if let Some(slot) = run.judge.slots.get_mut(&run.slot) {
+            slot.history.push(CaseResult::of(case, findings.wrong.clone()));
         }
-        if let Some(failure) = seen.failure.filter(|own| own.kind != VerdictKind::WrongAnswer) {
-            self.found.refuse(failure);
+        if let Some(failure) = findings.wrong.filter(|verdict| verdict.kind != VerdictKind::WrongAnswer) {
+            run.found.refuse(failure);
             self.ended = true;
         }
     }
 
-    fn conclude(self, skipped: usize) -> GateAnswer {
-        let CaseWalk { mut found, worst, unanswered, not_taken, .. } = self;
-        if !not_taken.is_empty() {
-            found.report.evidence.insert(GateReport::NOT_TAKEN, json!(not_taken));
+    fn tell(&self, found: &mut GateAnswer, skipped: usize) {
+        let report = &mut found.report;
+        report.message = format!("{} right", counted(report.cases, "case"));
+        if !self.not_taken.is_empty() {
+            report.evidence.insert(GateReport::NOT_TAKEN, json!(self.not_taken));
         }
-        found.report.evidence.insert("relative_norm_max", wrong::number(worst));
-        tell_what_was_left_out(&mut found, &unanswered, skipped);
-        found
+        report.evidence.insert("relative_norm_max", wrong::number(self.worst));
+        if !self.unanswered.is_empty() {
+            report.evidence.insert("families_without_answer", json!(self.unanswered));
+        }
+        if skipped == 0 {
+            return;
+        }
+        report.evidence.insert("problems_without_reference", skipped);
+        if report.cases == 0 {
+            report.state = GateState::NotRun;
+            if report.gate == Gate::TinyShapes {
+                // As where none was asked for: a variant ranks without, and the board says so.
+                report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
+            }
+        }
+        let missed = counted(skipped, "problem");
+        report.message = format!("{}; {missed} without a matching file of inputs or answers", report.message);
     }
 }
 
 /// No case had an answer, or there was none. The reference may take none of the derived shapes.
-fn nothing_checked(gate: Gate, found: GateAnswer) -> GateAnswer {
-    let Some(shapes) = found.report.evidence.get(GateReport::NOT_TAKEN).cloned() else {
+fn nothing_checked(gate: Gate, not_taken: &BTreeSet<String>) -> GateAnswer {
+    if not_taken.is_empty() {
         return GateAnswer::not_run(gate, "no problem to check");
-    };
+    }
     let mut answer = GateAnswer::not_run(gate, "no small shape has an answer; tails not checked");
-    answer.report.evidence.insert(GateReport::NOT_TAKEN, shapes);
+    answer.report.evidence.insert(GateReport::NOT_TAKEN, json!(not_taken));
     answer.report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
     answer
 }
@@ -253,26 +255,6 @@ fn tell_of_special_values(found: &mut GateAnswer, wanted: SpecialValues) {
             "{}; special values not tried (`as_default`: the default configuration's answers are not taken)",
             report.message
         );
-    }
-}
-
-fn tell_what_was_left_out(found: &mut GateAnswer, unanswered: &BTreeSet<&str>, skipped: usize) {
-    let report = &mut found.report;
-    report.message = format!("{} right", counted(report.cases, "case"));
-    if !unanswered.is_empty() {
-        report.evidence.insert("families_without_answer", json!(unanswered));
-    }
-    if skipped > 0 {
-        report.evidence.insert("problems_without_reference", skipped);
-        if report.cases == 0 {
-            report.state = GateState::NotRun;
-            if report.gate == Gate::TinyShapes {
-                // As where none was asked for: a variant ranks without, and the board says so.
-                report.evidence.insert(GateReport::TAILS, GateReport::NOT_CHECKED);
-            }
-        }
-        let missed = counted(skipped, "problem");
-        report.message = format!("{}; {missed} without a matching file of inputs or answers", report.message);
     }
 }
 
@@ -294,8 +276,8 @@ pub(super) fn fits_files(reference: &ReferencePlan, plan: &ProblemPlan) -> bool 
     // problem of the file whose inputs do not fit, because that is a mistake.
     let small = plan.name.starts_with("tiny:");
     let fits_input = |buffer: &BufferPlan| match &buffer.fill {
-        Fill::Npy { path } => shape(path).is_none_or(|own| own == buffer.shape),
-        Fill::Raw { path } => std::fs::metadata(path).ok().is_none_or(|own| own.len() == buffer.bytes()),
+        Fill::Npy { path } => shape(path).is_none_or(|found| found == buffer.shape),
+        Fill::Raw { path } => std::fs::metadata(path).ok().is_none_or(|file| file.len() == buffer.bytes()),
         _ => true,
     };
     if small && !plan.buffers.iter().all(fits_input) {
@@ -303,158 +285,127 @@ pub(super) fn fits_files(reference: &ReferencePlan, plan: &ProblemPlan) -> bool 
     }
     let ReferencePlan::Npy { outputs } = reference else { return true };
     outputs.iter().all(|(name, path)| {
-        let own = plan.buffers.iter().find(|buffer| buffer.name == *name);
-        match (own, shape(path)) {
-            (Some(own), Some(shape)) => own.shape == shape,
-            _ => true,
-        }
+        let buffer = plan.buffers.iter().find(|buffer| buffer.name == *name);
+        buffer.is_none_or(|buffer| shape(path).is_none_or(|found| found == buffer.shape))
     })
 }
 
-/// Everything small is right and everything large is grossly wrong: the kernel tells sizes apart.
-fn only_large(judge: &Judge, slot: u8, gate: Gate, verdict: Verdict) -> Verdict {
-    if gate != Gate::FullShapes || !verdict.has_cause(Cause::Value) {
-        return verdict;
+fn run_case(run: &mut GateRun<'_>, case: &Case, questions: Questions) -> Result<Findings, Failure> {
+    let prepared = run.judge.prepare_case(run.slot, case)?;
+    let findings = attempt(&mut Bench { judge: run.judge, prepared: &prepared }, questions);
+    let kind = match &findings {
+        Ok(findings) => findings.wrong.as_ref().map(|verdict| verdict.kind),
+        Err(Failure::Kernel(verdict)) => Some(verdict.kind),
+        Err(Failure::Machine(_)) => None,
+    };
+    if !matches!(kind, Some(VerdictKind::WrongAnswer | VerdictKind::InputMutated)) {
+        return findings;
     }
-    let Ok(own) = judge.slot(slot) else { return verdict };
-    if !own.candidate.check.checks.include(GateCheck::NameLargeSizes) {
-        return verdict;
-    }
-    let largest = own.history.iter().filter(|r| r.failure.is_none()).map(|r| r.elements).max();
-    let smallest = own.history.iter().filter(|r| r.failure.is_some()).map(|r| r.elements).min();
-    match (largest, smallest) {
-        (Some(right), Some(wrong)) if right < wrong => {
-            verdict.with("symptom", Cause::Value.as_str()).with_cause(Cause::TimedShape)
-        }
-        _ => verdict,
-    }
-}
-
-fn run_case(
-    judge: &mut Judge,
-    slot: u8,
-    case: &Case,
-    questions: Questions,
-    phase: &mut PhaseSink<'_>,
-) -> Result<Seen, DeviceError> {
-    let prepared = judge.prepare_case(slot, case, phase)?;
-    let seen = attempt(&mut Bench::new(judge, &prepared, phase), questions)?;
-    let suspicious = seen
-        .failure
-        .as_ref()
-        .is_some_and(|own| matches!(own.kind, VerdictKind::WrongAnswer | VerdictKind::InputMutated));
-    if !suspicious {
-        return Ok(seen);
-    }
-    let mutated = seen.failure.as_ref().is_some_and(|own| own.kind == VerdictKind::InputMutated);
-    let intact = prepared.set_intact(judge.device.as_mut())?;
-    if intact && !mutated {
-        return Ok(seen);
+    let intact = prepared.set_intact(run.judge.device.as_mut())?;
+    if intact && kind == Some(VerdictKind::WrongAnswer) {
+        return findings;
     }
     // An earlier variant may have written here past all guards, so the case runs again on fresh data.
     if !intact {
-        let key = prepared.set.key.clone();
-        judge.pool.drop_set(judge.device.as_mut(), &key);
+        run.judge.pool.drop_set(run.judge.device.as_mut(), &prepared.set.key);
     }
-    let fresh = judge.prepare_case(slot, case, phase)?;
-    attempt(&mut Bench::new(judge, &fresh, phase), questions)
+    run.at(case, |bench| attempt(bench, questions))
 }
 
-fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Seen, DeviceError> {
-    let check = &bench.judge.slot(bench.prepared.slot)?.candidate.check;
-    let (deterministic, task) = (check.deterministic, check.task);
+fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Findings, Failure> {
+    let (deterministic, seed, task) = {
+        let check = bench.check()?;
+        (check.deterministic, check.seed, check.task)
+    };
     let case = &bench.prepared.case;
-    let failed = |verdict: Verdict| Ok(Seen { failure: Some(verdict), relative_norm: 0.0, parity: None });
 
     // Runs that differ in everything an honest kernel ignores: what outputs, workspace, shared memory and stacks
     // hold, the order of threads, and which end of a buffer is watched. An element that is never written shows
     // the poison of each run, and stale contents that happen to be right do not survive.
-    let settings = settings(check.seed, bench.prepared, questions, bench.judge.device.info().kind);
-    let runs = match observe(bench, settings)? {
-        Ok(runs) => runs,
-        Err(verdict) => return failed(verdict),
-    };
-    if let Some(position) = bench.prepared.mutated(bench.judge.device.as_mut(), &mut bench.judge.pool)? {
-        return failed(input_mutated(bench.prepared, position));
-    }
-    let agree = bench.includes(GateCheck::RunAgreement);
-    let odd = runs[1..].iter().find(|run| run.hash != runs[0].hash).filter(|_| agree);
-    // Before the disagreement is examined, because unwritten elements are its simplest cause.
-    if let Some(verdict) = odd.and_then(|odd| unwritten(bench.prepared, &runs[0].poisoned, &odd.poisoned)) {
-        return failed(verdict);
-    }
-    if let Some(odd) = odd.filter(|_| deterministic) {
-        let pair = [(runs[0].setting, runs[0].hash), (odd.setting, odd.hash)];
-        return failed(disagree::explain(bench, pair)?);
-    }
-    let outputs: Vec<ComparedOutput> = match deterministic {
-        true => bench.compare()?,
-        false => runs.into_iter().flat_map(|run| run.outputs).collect(),
-    };
-    let relative_norm = largest_norm(&outputs);
-    let parity = match questions.wants_parity(case) {
-        true => Some(parity::of(bench.judge.device.as_mut(), bench.prepared, task)?),
-        false => None,
-    };
-    let hash = match deterministic {
-        true => Some(bench.output_hash()?),
-        false => None,
-    };
-    let mismatch = bench.prepared.mismatch(&outputs);
-    if let (None, Some(hash), true) = (&mismatch, hash, questions.is_thorough())
-        && let Some(verdict) = afterwards::called_again(bench, hash)?
-    {
-        return failed(verdict);
-    }
-    let failure = match mismatch {
-        Some(mismatch) => Some(afterwards::explain(bench, &mismatch, hash)?),
-        // Once for each problem: whether a kernel reads outside depends on the shape more than on the values.
-        None if questions.is_thorough() && case.seed_index == 0 && case.family == inputs::Family::Normal => {
-            afterwards::reads_outside(bench, hash)?
-        }
-        None => None,
-    };
-    Ok(Seen { failure, relative_norm, parity })
-}
-
-fn observe(
-    bench: &mut Bench<'_>,
-    settings: Vec<RunSetting>,
-) -> Result<Result<Vec<ObservedRun>, Verdict>, DeviceError> {
-    let case = &bench.prepared.case;
-    let deterministic = bench.judge.slot(bench.prepared.slot)?.candidate.check.deterministic;
     let mut runs = Vec::new();
-    for setting in settings {
+    let mut outputs = Vec::new();
+    for setting in settings(seed, bench.prepared, questions, bench.judge.device.info().kind) {
         bench.run(setting)?;
-        // Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
-        if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
-            return Ok(Err(verdict));
-        }
-        if let Some(position) = bench.prepared.written_although_empty(bench.device(), setting)? {
-            let name = &case.plan.buffers[position].name;
-            let verdict =
-                Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
-            return Ok(Err(wrong::about(verdict.with("buffer", name.clone()), case)));
-        }
+        stayed_inside(bench, setting)?;
         // Counted before the next run fills the outputs again.
         let poisoned = bench.prepared.poisoned(bench.device(), setting.outputs)?;
-        let hash = bench.output_hash()?;
+        runs.push(ObservedRun { setting, poisoned, hash: bench.output_hash()? });
         // Where runs may differ, each of them has to be right.
-        let outputs = match deterministic {
-            true => Vec::new(),
-            false => bench.compare()?,
-        };
-        runs.push(ObservedRun { setting, poisoned, hash, outputs });
+        if !deterministic {
+            outputs.extend(bench.compare()?);
+        }
     }
-    Ok(Ok(runs))
+    inputs_stay(bench)?;
+    let first = &runs[0];
+    if let Some(odd) =
+        runs.iter().find(|run| run.hash != first.hash && bench.includes(GateCheck::RunAgreement))
+    {
+        // Before the disagreement is examined, because unwritten elements are its simplest cause.
+        all_is_written(bench.prepared, &first.poisoned, &odd.poisoned)?;
+        if deterministic {
+            afterwards::disagree(bench, [(first.setting, first.hash), (odd.setting, odd.hash)])?;
+        }
+    }
+    if deterministic {
+        outputs = bench.compare()?;
+    }
+    let norms = outputs.iter().map(|output| output.comparison.relative_norm());
+    let mut findings =
+        Findings { relative_norm: norms.fold(0.0, |most, norm| norm.max(most)), ..Findings::default() };
+    if questions.wants_parity(case) {
+        findings.parity = Some(parity::of(bench.judge.device.as_mut(), bench.prepared, task)?);
+    }
+    let hash = if deterministic { Some(bench.output_hash()?) } else { None };
+    if let Some(mismatch) = bench.prepared.mismatch(&outputs) {
+        findings.wrong = Some(afterwards::explain(bench, &mismatch, hash)?);
+        return Ok(findings);
+    }
+    if let Some(hash) = hash.filter(|_| questions.is_thorough()) {
+        afterwards::called_again(bench, hash)?;
+    }
+    // Once for each problem: whether a kernel reads outside depends on the shape more than on the values.
+    if questions.is_thorough() && is_plain(case) {
+        afterwards::reads_outside(bench, hash)?;
+    }
+    Ok(findings)
 }
 
 struct ObservedRun {
     setting: RunSetting,
     poisoned: Vec<(usize, u64)>,
     hash: u64,
-    /// Only where runs may differ.
-    outputs: Vec<ComparedOutput>,
+}
+
+/// Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
+fn stayed_inside(bench: &mut Bench<'_>, setting: RunSetting) -> Asked {
+    let case = &bench.prepared.case;
+    if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
+        return Err(verdict.into());
+    }
+    let Some(position) = bench.prepared.written_although_empty(bench.device(), setting)? else {
+        return Ok(());
+    };
+    let name = &case.plan.buffers[position].name;
+    let verdict = Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
+    Err(bench.about(verdict.with("buffer", name.clone())).into())
+}
+
+fn inputs_stay(bench: &mut Bench<'_>) -> Asked {
+    let changed = bench.prepared.mutated(bench.judge.device.as_mut(), &mut bench.judge.pool)?;
+    let Some(position) = changed else { return Ok(()) };
+    let name = bench.prepared.case.plan.buffers[position].name.clone();
+    let verdict = Verdict::new(VerdictKind::InputMutated, format!("input `{name}` is changed"));
+    Err(bench.about(verdict.with("buffer", name)).into())
+}
+
+/// Not so if an element holds the first poison after the first run and the second after a run that disagrees.
+/// Either alone may be an honest integer; NaN is never honest, and outputs that agree cannot hold both.
+fn all_is_written(prepared: &PreparedCase, first: &[(usize, u64)], second: &[(usize, u64)]) -> Asked {
+    let mut pairs = first.iter().zip(second);
+    match pairs.find(|((_, first), (_, second))| *first > 0 && *second > 0) {
+        None => Ok(()),
+        Some(((position, _), (_, count))) => Err(wrong::unwritten(prepared, *position, *count).into()),
+    }
 }
 
 /// Every case has two. The case that a contender's problem meets first has two more, and on a GPU only this case, at
@@ -465,7 +416,7 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
     if let Questions::InPassing { runs } = questions {
         return [Poison::A, Poison::B].into_iter().take(runs).map(RunSetting::plain).collect();
     }
-    let first = questions.is_thorough() && case.seed_index == 0 && case.family == inputs::Family::Normal;
+    let first = questions.is_thorough() && is_plain(case);
     // Moving large buffers to their other end costs more than the launch.
     let small = case.elements() <= if first { MOVED_ELEMENTS } else { PROBE_ELEMENTS };
     let other_end = if small { Placement::Start } else { Placement::End };
@@ -496,50 +447,25 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
     settings
 }
 
-fn largest_norm(outputs: &[ComparedOutput]) -> f64 {
-    outputs.iter().fold(0.0, |most, own| own.comparison.relative_norm().max(most))
-}
-
-fn input_mutated(prepared: &PreparedCase, position: usize) -> Verdict {
-    let name = prepared.case.plan.buffers[position].name.clone();
-    let verdict = Verdict::new(VerdictKind::InputMutated, format!("input `{name}` is changed"));
-    wrong::about(verdict.with("buffer", name), &prepared.case)
-}
-
-/// An element that holds the first poison after the first run and the second after a run that disagrees.
-/// Either alone may be an honest integer; NaN is never honest, and outputs that agree cannot hold both.
-fn unwritten(prepared: &PreparedCase, first: &[(usize, u64)], second: &[(usize, u64)]) -> Option<Verdict> {
-    let mut pairs = first.iter().zip(second);
-    let ((position, _), (_, count)) = pairs.find(|((_, first), (_, second))| *first > 0 && *second > 0)?;
-    Some(wrong::unwritten(prepared, &prepared.case.plan.buffers[*position], *count))
-}
-
-pub(super) fn check_written(bench: &mut Bench<'_>) -> Result<Option<Verdict>, DeviceError> {
+/// What the outputs hold after timed calls, which nothing has filled in between.
+pub(super) fn check_written(bench: &mut Bench<'_>) -> Asked {
     let case = &bench.prepared.case;
     if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
-        return Ok(Some(verdict));
+        return Err(verdict.into());
     }
-    if let Some(position) = bench.prepared.mutated(bench.judge.device.as_mut(), &mut bench.judge.pool)? {
-        return Ok(Some(input_mutated(bench.prepared, position)));
-    }
+    inputs_stay(bench)?;
     let poisoned = bench.prepared.poisoned(bench.device(), Poison::A)?;
     // Floats only: the poison is a NaN there, which is never right, while an integer may equal it.
-    let left = poisoned
-        .into_iter()
-        .find(|(position, count)| *count > 0 && case.plan.buffers[*position].dtype.is_float());
-    let symptom = match left {
-        Some((position, count)) => {
-            Some(wrong::unwritten(bench.prepared, &case.plan.buffers[position], count))
-        }
+    let is_left =
+        |(position, count): &(usize, u64)| *count > 0 && case.plan.buffers[*position].dtype.is_float();
+    let symptom = match poisoned.into_iter().find(is_left) {
+        Some((position, count)) => Some(wrong::unwritten(bench.prepared, position, count)),
         None => bench.wrong_answer()?,
     };
-    let Some(symptom) = symptom else { return Ok(None) };
-    if let Some(verdict) = workspace::not_reset(bench)? {
-        return Ok(Some(verdict.with("symptom", symptom.label())));
-    }
-    let mut verdict = symptom.clone();
-    verdict.kind = VerdictKind::TimingEscape;
-    verdict.message = format!("right when checked, wrong when timed: {}", symptom.message);
-    let verdict = verdict.with("symptom", symptom.label()).with_cause("phase_dependent");
-    Ok(Some(verdict))
+    let Some(symptom) = symptom else { return Ok(()) };
+    let label = symptom.label();
+    kept::is_reset(bench).map_err(|failure| failure.with("symptom", label.clone()))?;
+    let message = format!("right when checked, wrong when timed: {}", symptom.message);
+    let verdict = Verdict { kind: VerdictKind::TimingEscape, message, ..symptom };
+    Err(verdict.with("symptom", label).with_cause("phase_dependent").into())
 }

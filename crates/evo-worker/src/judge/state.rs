@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use evo_device::device::{Device, ModuleId};
+use evo_device::device::{Device, ModuleId, RunConditions};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{ProblemPlan, Role};
-use evo_protocol::verdict::{Verdict, VerdictKind};
-use evo_protocol::worker::{Candidate, CheckPlan, Phase};
+use evo_protocol::verdict::VerdictKind;
+use evo_protocol::worker::{BinaryRef, Candidate, CheckPlan, Phase};
 use evo_space::genome::ContentHash;
 
 use super::case::Case;
@@ -23,14 +23,8 @@ use super::naive::{NaiveModules, reference_trouble};
 use super::on_device::DeviceReferences;
 use super::pool::{CaseInputs, CaseSet, Pool};
 use super::prepared;
-use super::run::{self, PhaseSink, PreparedCase};
-use super::wrong::CaseResult;
-
-#[derive(Clone, Debug)]
-pub struct CaseRefusal {
-    pub verdict: Box<Verdict>,
-    pub sticky: bool,
-}
+use super::run::{self, PreparedCase, Reporter, RunSetting};
+use super::wrong::{self, CaseResult};
 
 /// A paired run compares times only, and computing answers anew in each of its fresh processes would take longer than
 /// the run.
@@ -57,9 +51,7 @@ pub(super) struct LoadedSlot {
     pub candidate: Candidate,
     /// In the order of `candidate.builds`.
     pub builds: Vec<LoadedBuild>,
-    pub reference: Option<ModuleId>,
-    pub single: Option<ModuleId>,
-    pub prepare: Option<ModuleId>,
+    pub references: NaiveModules,
     /// A failure at a full shape is judged together with the tiny ones that passed.
     pub history: Vec<CaseResult>,
     pub tiny: Vec<ProblemPlan>,
@@ -89,6 +81,7 @@ pub struct Judge {
     pub(super) device_references: Option<DeviceReferences>,
     pub(super) commands: CommandDesk,
     pub(super) unanswered: BTreeMap<ContentHash, DeviceError>,
+    pub reporter: Reporter,
     sticky: bool,
 }
 
@@ -107,6 +100,7 @@ impl Judge {
             expected: ExpectedCache::new(expected_cache),
             references: BTreeMap::new(),
             device_references: None,
+            reporter: Box::new(|_, _| {}),
             sticky: false,
         }
     }
@@ -142,33 +136,30 @@ impl Judge {
         let start = Instant::now();
         let mut builds = Vec::new();
         for (build, binary) in candidate.builds.iter().zip(binaries) {
-            let module = self.note(|judge| judge.device.load(binary, &build.entries))?;
+            let module = self.device.load(binary, &build.entries).inspect_err(|error| {
+                self.sticky |= error.sticky;
+            })?;
             let instrumented = InstrumentedSlot::default();
             builds.push(LoadedBuild { binary: binary.clone(), module, instrumented });
         }
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
-        let reference = match (&candidate.reference, references.own) {
-            (Some((own, entries)), Some(bytes)) => Some(self.load_reference(&own.hash, entries, bytes)?),
-            _ => None,
+        let Candidate { reference, reference_single: single, prepare, .. } = candidate;
+        let entries = reference.as_ref().map(|(_, entries)| entries);
+        let mut load = |binary: Option<&BinaryRef>, entries: Option<&Vec<String>>, bytes: Option<&[u8]>| {
+            let (Some(binary), Some(entries), Some(bytes)) = (binary, entries, bytes) else {
+                return Ok(None);
+            };
+            self.load_reference(&binary.hash, entries, bytes).map(Some)
         };
-        let single = match (&candidate.reference, &candidate.reference_single, references.single) {
-            (Some((_, entries)), Some(own), Some(bytes)) => {
-                Some(self.load_reference(&own.hash, entries, bytes)?)
-            }
-            _ => None,
-        };
-        let prepare = match (&candidate.prepare, references.prepare) {
-            (Some((own, entries)), Some(bytes)) => {
-                Some(self.load_reference(&own.hash, entries, bytes).map_err(prepared::trouble)?)
-            }
-            _ => None,
-        };
+        let own = load(reference.as_ref().map(|(binary, _)| binary), entries, references.own)?;
+        let single = load(single.as_ref(), entries, references.single)?;
+        let (binary, entries) = prepare.as_ref().map(|(binary, entries)| (binary, entries)).unzip();
+        let prepare = load(binary, entries, references.prepare).map_err(prepared::trouble)?;
+        let references = NaiveModules { own, single, prepare };
         let loaded = LoadedSlot {
             candidate: candidate.clone(),
             builds,
-            reference,
-            single,
-            prepare,
+            references,
             history: Vec::new(),
             tiny: Vec::new(),
         };
@@ -192,15 +183,19 @@ impl Judge {
         Ok(module)
     }
 
-    pub(super) fn note<T>(
+    /// An error as one about the first case of a problem.
+    pub fn at_problem<T>(
         &mut self,
-        work: impl FnOnce(&mut Judge) -> Result<T, DeviceError>,
+        plan: &ProblemPlan,
+        done: Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
-        let done = work(self);
-        if let Err(error) = &done {
-            self.sticky |= error.sticky;
-        }
-        done
+        done.map_err(|error| {
+            self.note_error(&error);
+            let verdict = wrong::about(error.verdict(), &Case::first(plan));
+            let evidence = verdict.evidence.iter().map(|(name, value)| (name.clone(), value.clone()));
+            let (message, sticky) = (verdict.message.clone(), self.sticky);
+            DeviceError { message, sticky, evidence: evidence.collect(), ..error }
+        })
     }
 
     pub(super) fn is_sticky(&self) -> bool {
@@ -216,27 +211,50 @@ impl Judge {
     }
 
     pub(super) fn slot(&self, slot: u8) -> Result<&LoadedSlot, DeviceError> {
-        self.slots.get(&slot).ok_or_else(|| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
-        })
+        self.slots.get(&slot).ok_or_else(|| nothing_loaded(slot))
     }
 
     pub(super) fn reload(&mut self, slot: u8, plan: &ProblemPlan) -> Result<(), DeviceError> {
-        let own = self.slots.get(&slot).ok_or_else(|| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
-        })?;
-        let position = own.candidate.build_for(plan)?;
-        let build = &own.builds[position];
-        self.device.reload(build.module, &build.binary, &own.candidate.builds[position].entries)
+        let loaded = self.slots.get(&slot).ok_or_else(|| nothing_loaded(slot))?;
+        let position = loaded.candidate.build_for(plan)?;
+        let build = &loaded.builds[position];
+        self.device.reload(build.module, &build.binary, &loaded.candidate.builds[position].entries)
     }
 
-    pub(super) fn prepare_case(
-        &mut self,
-        slot: u8,
-        case: &Case,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<PreparedCase, DeviceError> {
-        self.prepare_lane(slot, case, (0, 0), Answers::Needed, phase)
+    pub(super) fn report(&mut self, phase: Phase, detail: &str) {
+        (self.reporter)(phase, detail);
+    }
+
+    pub(super) fn run(&mut self, prepared: &PreparedCase, setting: RunSetting) -> Result<(), DeviceError> {
+        let device = self.device.as_mut();
+        prepared.restore(device, &mut self.pool)?;
+        prepared.poison_outputs(device, setting.outputs)?;
+        prepared.poison_scratch(device, setting.scratch)?;
+        device.set_conditions(setting.conditions)?;
+        let called = self.call(prepared);
+        self.device.set_conditions(RunConditions::default())?;
+        called
+    }
+
+    pub(super) fn call(&mut self, prepared: &PreparedCase) -> Result<(), DeviceError> {
+        let name = prepared.case.name();
+        // Reported before the launch: if it never returns, the parent knows which case hangs.
+        self.report(Phase::Launched, &name);
+        let device = self.device.as_mut();
+        // At a size of 0 a call may have nothing to launch.
+        if !prepared.launches.is_empty() {
+            prepared.fill_variables(device)?;
+            device.launch(prepared.module, &prepared.launches)?;
+            prepared.read_variables(device)?;
+        }
+        device.synchronize()?;
+        // Only now, since launches return before the kernel has run.
+        self.report(Phase::Checking, &name);
+        Ok(())
+    }
+
+    pub(super) fn prepare_case(&mut self, slot: u8, case: &Case) -> Result<PreparedCase, DeviceError> {
+        self.prepare_lane(slot, case, (0, 0), Answers::Needed)
     }
 
     /// Calls that take turns have lanes for inputs and for the rest.
@@ -246,21 +264,19 @@ impl Judge {
         case: &Case,
         lanes: (u32, u32),
         answers: Answers,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<PreparedCase, DeviceError> {
         let own = self.slot(slot)?;
         let (module, check) = (own.build_for(&case.plan)?.module, own.candidate.check.clone());
-        let naive = NaiveModules { own: own.reference, single: own.single, prepare: own.prepare };
-        let naive_hash = reference_hash(&own.candidate);
-        let key = expected::key(&check, case, naive_hash.as_ref());
+        let naive = own.references;
+        let key = expected_key(&own.candidate, case);
         let set = match (self.pool.set(&key), answers) {
             (Some(set), _) => set,
             (None, Answers::Needed) => {
-                phase(Phase::Preparing, &case.name());
-                self.answer(&key, &check, case, naive, phase)?
+                self.report(Phase::Preparing, &case.name());
+                self.answer(&key, &check, case, naive)?
             }
             (None, Answers::NotNeeded) => {
-                phase(Phase::Preparing, &case.name());
+                self.report(Phase::Preparing, &case.name());
                 self.inputs_only(&key, &check, case, naive)?
             }
         };
@@ -283,8 +299,7 @@ impl Judge {
     }
 
     pub(super) fn forget_case(&mut self, slot: u8, case: &Case) -> Result<(), DeviceError> {
-        let candidate = &self.slot(slot)?.candidate;
-        let key = expected::key(&candidate.check, case, reference_hash(candidate).as_ref());
+        let key = expected_key(&self.slot(slot)?.candidate, case);
         self.pool.drop_set(self.device.as_mut(), &key);
         self.expected.forget(&key);
         Ok(())
@@ -316,12 +331,17 @@ impl Judge {
     }
 }
 
-fn reference_hash(candidate: &Candidate) -> Option<ContentHash> {
-    let (own, _) = candidate.reference.as_ref()?;
-    Some(match &candidate.reference_single {
+fn nothing_loaded(slot: u8) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, format!("nothing is loaded in slot {slot}"))
+}
+
+/// The name of a case's answers.
+fn expected_key(candidate: &Candidate, case: &Case) -> ContentHash {
+    let hash = candidate.reference.as_ref().map(|(own, _)| match &candidate.reference_single {
         Some(single) => {
             ContentHash::of_parts([own.hash.as_str().as_bytes(), single.hash.as_str().as_bytes()])
         }
         None => own.hash.clone(),
-    })
+    });
+    expected::key(&candidate.check, case, hash.as_ref())
 }

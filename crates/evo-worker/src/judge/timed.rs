@@ -19,15 +19,13 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
-use evo_protocol::verdict::Verdict;
 
-use super::bench::Bench;
+use super::bench::{Asked, Bench};
 use super::case::Case;
 use super::element::Poison;
-use super::inputs;
-use super::run::{PhaseSink, PreparedCase, accumulates};
-use super::state::{Answers, CaseRefusal, Judge};
-use super::{module_state, shapes, wrong};
+use super::run::{PreparedCase, accumulates};
+use super::state::{Answers, Judge};
+use super::{inputs, kept, shapes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
@@ -114,31 +112,6 @@ impl Judge {
         plan: &ProblemPlan,
         turns: Turns,
         answers: Answers,
-        phase: &mut PhaseSink<'_>,
-    ) -> Result<TimedProblem, CaseRefusal> {
-        let ready = self.bind_turns(slot, plan, turns, answers, phase);
-        self.or_refusal(plan, ready)
-    }
-
-    pub(super) fn or_refusal<T>(
-        &mut self,
-        plan: &ProblemPlan,
-        done: Result<T, DeviceError>,
-    ) -> Result<T, CaseRefusal> {
-        done.map_err(|error| {
-            self.note_error(&error);
-            let verdict = Box::new(wrong::from_error(&error, &Case::first(plan)));
-            CaseRefusal { verdict, sticky: self.is_sticky() }
-        })
-    }
-
-    fn bind_turns(
-        &mut self,
-        slot: u8,
-        plan: &ProblemPlan,
-        turns: Turns,
-        answers: Answers,
-        phase: &mut PhaseSink<'_>,
     ) -> Result<TimedProblem, DeviceError> {
         let check = &self.slot(slot)?.candidate.check;
         let seeds = check.seeds;
@@ -160,26 +133,26 @@ impl Judge {
             let seeds: BTreeSet<u32> = lanes.iter().map(|lane| lane.0).collect();
             let wanted = seeds.into_iter().map(|seed_index| Case { seed_index, ..Case::first(plan) });
             let check = self.slot(slot)?.candidate.check.clone();
-            self.foresee(&check, &wanted.collect::<Vec<_>>(), phase)?;
+            self.foresee(&check, &wanted.collect::<Vec<_>>())?;
         }
         let mut cases = Vec::new();
         for lane in lanes {
             let case = Case { seed_index: lane.0, ..Case::first(plan) };
-            let prepared = self.prepare_lane(slot, &case, lane, answers, phase)?;
-            prepared.restore(self.device.as_mut(), &mut self.pool)?;
+            let prepared = self.prepare_lane(slot, &case, lane, answers)?;
             // The first output check means something only if nothing right stands there before.
-            prepared.poison_outputs(self.device.as_mut(), Poison::A)?;
-            prepared.poison_scratch(self.device.as_mut(), Poison::A)?;
+            prepared.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
             cases.push(prepared);
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
         let module = cases[0].module;
-        let keeps_state = module_state::is_kept(&mut Bench::new(self, &cases[0], phase))?;
+        let keeps_state = kept::is_kept(&mut Bench { judge: self, prepared: &cases[0] })?;
         let (last, next) = (Cell::new((0, 0)), Cell::new(0));
         Ok(TimedProblem { module, turns: cases, rotation, outputs, used_up, keeps_state, last, next })
     }
 
-    /// Takes samples, nanoseconds per call.
+    /// Takes samples, nanoseconds per call. Each is prepared by itself where calls find what others have left: buffers that
+    /// they use up, or variables of the module, which are as they were when it was loaded. None of that is timed, nor is
+    /// filling the variables that are arguments.
     pub fn sample(
         &mut self,
         timed: &TimedProblem,
@@ -189,84 +162,41 @@ impl Judge {
     ) -> Result<Vec<f64>, DeviceError> {
         let batch = timed.batch(mode, batch);
         let untouched = timed.used_up || timed.keeps_state;
-        let order = SampleOrder { rotation: &timed.rotation, mode, samples, batch, untouched };
-        if !timed.used_up {
-            return match timed.keeps_state {
-                false => self.sample_in_turn(timed, order),
-                true => self.sample_as_loaded(timed, order),
-            };
-        }
-        timed.last.set((0, batch as usize));
-        let mut times = Vec::with_capacity(samples as usize);
-        for _ in 0..samples {
-            for turn in &timed.turns[..batch as usize] {
-                turn.restore(self.device.as_mut(), &mut self.pool)?;
-                turn.poison_outputs(self.device.as_mut(), Poison::A)?;
-                // Its inputs come again, so an answer must not be found in the workspace.
-                turn.poison_scratch(self.device.as_mut(), Poison::A)?;
-            }
-            if timed.keeps_state {
-                self.device.restore_variables(timed.module)?;
-            }
-            times.extend(self.sample_filled(timed, SampleOrder { samples: 1, ..order })?);
-        }
-        Ok(times)
-    }
-
-    /// Filling the variables that are arguments, and reading them back, is not timed.
-    fn sample_filled(
-        &mut self,
-        timed: &TimedProblem,
-        order: SampleOrder<'_>,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let device = self.device.as_mut();
-        timed.first().fill_variables(device)?;
-        let times = device.sample(timed.module, order)?;
-        timed.first().read_variables(device)?;
-        Ok(times)
-    }
-
-    /// Each call with the module's variables as they were when it was loaded.
-    fn sample_as_loaded(
-        &mut self,
-        timed: &TimedProblem,
-        order: SampleOrder<'_>,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let mut times = Vec::with_capacity(order.samples as usize);
-        let begin = timed.next.get();
-        for _ in 0..order.samples {
-            self.device.restore_variables(timed.module)?;
-            times.extend(self.sample_in_turn(timed, SampleOrder { samples: 1, ..order })?);
-        }
-        timed.last.set((begin, order.samples as usize));
-        Ok(times)
-    }
-
-    fn sample_in_turn(
-        &mut self,
-        timed: &TimedProblem,
-        order: SampleOrder<'_>,
-    ) -> Result<Vec<f64>, DeviceError> {
-        let calls = if order.batch > 1 { order.batch } else { order.samples } as usize;
+        let (rounds, samples) = if untouched { (samples, 1) } else { (1, samples) };
         // A batch is whole rounds, so it may begin anywhere, and the graph of one can be replayed.
-        let begin = timed.next.get();
-        timed.last.set((begin, calls));
-        timed.next.set((begin + calls) % timed.turns.len());
-        let mut rotation = timed.rotation.clone();
-        rotation.rotate_left(begin);
-        self.sample_filled(timed, SampleOrder { rotation: &rotation, ..order })
+        let calls = if batch > 1 { batch } else { samples } as usize;
+        let begin = if timed.used_up { 0 } else { timed.next.get() };
+        let all_calls = if timed.used_up { calls } else { calls * rounds as usize };
+        let mut times = Vec::with_capacity((rounds * samples) as usize);
+        for round in 0..rounds as usize {
+            let mut rotation = timed.rotation.clone();
+            if timed.used_up {
+                for turn in &timed.turns[..batch as usize] {
+                    // Its inputs come again, so an answer must not be found in the workspace either.
+                    turn.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
+                }
+            } else {
+                rotation.rotate_left((begin + round * calls) % timed.turns.len());
+            }
+            let device = self.device.as_mut();
+            if timed.keeps_state {
+                device.restore_variables(timed.module)?;
+            }
+            timed.first().fill_variables(device)?;
+            let order = SampleOrder { rotation: &rotation, mode, samples, batch, untouched };
+            times.extend(device.sample(timed.module, order)?);
+            timed.first().read_variables(device)?;
+        }
+        timed.last.set((begin, all_calls));
+        timed.next.set((begin + all_calls) % timed.turns.len());
+        Ok(times)
     }
 
     /// Checks what the calls of the last sample wrote. With one set the outputs are poisoned and one more sample is
     /// taken, because an answer of an earlier call could not be told from one of the last.
-    pub fn check_sampled(
-        &mut self,
-        timed: &TimedProblem,
-        mode: TimingMode,
-        batch: u32,
-    ) -> Result<Option<Box<Verdict>>, DeviceError> {
+    pub fn check_sampled(&mut self, timed: &TimedProblem, mode: TimingMode, batch: u32) -> Asked {
         if !timed.checks().include(GateCheck::TimedOutputs) {
-            return Ok(None);
+            return Ok(());
         }
         if timed.turns.len() == 1 && !timed.used_up {
             let device = self.device.as_mut();
@@ -277,11 +207,9 @@ impl Judge {
         let kept = if timed.used_up { calls } else { timed.outputs };
         for call in calls.saturating_sub(kept)..calls {
             let turn = &timed.turns[(begin + call) % timed.turns.len()];
-            if let Some(verdict) = shapes::check_written(&mut Bench::new(self, turn, &mut |_, _| {}))? {
-                return Ok(Some(Box::new(verdict)));
-            }
+            shapes::check_written(&mut Bench { judge: self, prepared: turn })?;
         }
-        Ok(None)
+        Ok(())
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evo_device::device::{Comparison, GuardDamage};
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::DeviceError;
 use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_protocol::view::ComparedForm;
@@ -70,10 +69,6 @@ pub fn about(verdict: Verdict, case: &Case) -> Verdict {
         .with("family", case.family.as_str());
     verdict.message = format!("{} (case `{}`)", verdict.message, case.name());
     verdict
-}
-
-pub fn from_error(error: &DeviceError, case: &Case) -> Verdict {
-    about(error.verdict(), case)
 }
 
 /// JSON has no NaN.
@@ -171,7 +166,8 @@ fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (V
     (verdict, place)
 }
 
-pub fn unwritten(prepared: &PreparedCase, plan: &BufferPlan, count: u64) -> Verdict {
+pub fn unwritten(prepared: &PreparedCase, position: usize, count: u64) -> Verdict {
+    let plan = &prepared.case.plan.buffers[position];
     let elements = plan.places_compared().map_or(plan.elements(), |own| own.len() as u64);
     let message = format!("`{}`: {count} of {elements} elements are never written", plan.name);
     let verdict = Verdict::new(VerdictKind::WrongAnswer, message)
@@ -198,8 +194,26 @@ pub fn out_of_bounds(damage: &[GuardDamage], case: &Case) -> Option<Verdict> {
 }
 
 /// The failure with the smallest case. Its cause is widened by what the failing cases share and the
-/// passing ones lack: a family, a flag, a ragged size.
-pub fn classify(results: &[CaseResult], checks: CheckSet) -> Option<Verdict> {
+/// passing ones lack: a family, a flag, a ragged size, and at full shapes all that are large.
+pub fn classify(results: &[CaseResult], checks: CheckSet, full: bool) -> Option<Verdict> {
+    let verdict = by_pattern(results, checks)?;
+    if !full || !verdict.has_cause(Cause::Value) || !checks.include(GateCheck::NameLargeSizes) {
+        return Some(verdict);
+    }
+    // Everything small is right and everything large is grossly wrong: the kernel tells sizes apart.
+    let (right, wrong): (Vec<&CaseResult>, Vec<&CaseResult>) =
+        results.iter().partition(|result| result.failure.is_none());
+    let largest = right.iter().map(|result| result.elements).max();
+    let smallest = wrong.iter().map(|result| result.elements).min();
+    Some(match largest.zip(smallest) {
+        Some((right, wrong)) if right < wrong => {
+            verdict.with("symptom", Cause::Value.as_str()).with_cause(Cause::TimedShape)
+        }
+        _ => verdict,
+    })
+}
+
+fn by_pattern(results: &[CaseResult], checks: CheckSet) -> Option<Verdict> {
     let failing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_some()).collect();
     let passing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_none()).collect();
     // The smallest failing case is the easiest one to debug.
@@ -309,7 +323,7 @@ mod tests {
             .iter()
             .map(|(s, causal, family, failed)| result(&[("CAUSAL", *causal), ("S", *s)], *family, *failed))
             .collect();
-        classify(&results, CheckSet::default()).map(|verdict| verdict.cause.unwrap())
+        by_pattern(&results, CheckSet::default()).map(|verdict| verdict.cause.unwrap())
     }
 
     #[test]
@@ -341,7 +355,7 @@ mod tests {
             let mut bad = result(&[("S", 33)], Family::Normal, Some("precision"));
             bad.failure = bad.failure.map(|own| own.with("relative_norm", norm).with("dtype", "f16"));
             let results = [result(&[("S", 32)], Family::Normal, None), bad];
-            classify(&results, CheckSet::default()).unwrap().cause.unwrap()
+            by_pattern(&results, CheckSet::default()).unwrap().cause.unwrap()
         };
         assert_eq!((of(1e-2).as_str(), of(0.2).as_str()), ("precision", "tail"));
     }
@@ -352,7 +366,7 @@ mod tests {
             result(&[("S", 64)], Family::Normal, Some("value")),
             result(&[("S", 32)], Family::Normal, Some("precision")),
         ];
-        let verdict = classify(&results, CheckSet::default()).unwrap();
+        let verdict = by_pattern(&results, CheckSet::default()).unwrap();
         assert_eq!(verdict.cause.as_deref(), Some("precision"));
         assert_eq!(verdict.evidence.get("failing_cases").unwrap().as_array().unwrap().len(), 2);
     }

@@ -125,9 +125,10 @@
 #define EVO_INLINE static inline __attribute__((always_inline, unused))
 
 // What an instrumented build adds (`instrument/evo_instrument.h`): nothing elsewhere.
-enum { EVO_WATCH_BEGIN, EVO_WATCH_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP, EVO_WATCH_FENCE, EVO_WATCH_END,
+// The numbers of `instrument/checker.rs`: but for the first two and the last, who arrives somewhere and who passes.
+enum { EVO_WATCH_BEGIN, EVO_WATCH_END, EVO_WATCH_BARRIER_ARRIVE, EVO_WATCH_BARRIER, EVO_WATCH_WARP_ARRIVE, EVO_WATCH_WARP,
        EVO_WATCH_NAMED_ARRIVE, EVO_WATCH_NAMED, EVO_WATCH_PHASE_ARRIVE, EVO_WATCH_PHASE,
-       EVO_WATCH_CLUSTER_ARRIVE, EVO_WATCH_CLUSTER, EVO_WATCH_ARRIVE_THERE };
+       EVO_WATCH_CLUSTER_ARRIVE, EVO_WATCH_CLUSTER, EVO_WATCH_ARRIVE_THERE, EVO_WATCH_FENCE = 14 };
 #ifdef EVO_INSTRUMENTED
 #define EVO_UNCHECKED __attribute__((no_sanitize("thread", "alignment")))
 static void evo_watch_sync(int moment, unsigned detail);
@@ -275,7 +276,7 @@ EVO_INLINE dim3 evo_grid_dim() {
 #define gridDim (evo_grid_dim())
 static constexpr int warpSize = 32;
 
-// `__shared__ T name[…];` in a function is rewritten to this (see `static_shared.rs`): the variable lies between
+// `__shared__ T name[…];` in a function is rewritten to this (see `rewrite.rs`): the variable lies between
 // two zones that are checked after each block of a checked run. `evo_describe` says where. It takes no address,
 // or the compiler would have to believe that any store may change the variable; its store, which never
 // happens, keeps a variable that a kernel only reads from becoming a constant.

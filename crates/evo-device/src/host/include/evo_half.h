@@ -4,28 +4,14 @@
 #define EVO_HALF_H
 #pragma GCC system_header
 
-EVO_INLINE float evo_half_to_float(unsigned short bits) {
-#if defined(__F16C__)
-    typedef short evo_v8hi __attribute__((vector_size(16)));
-    typedef float evo_v4sf __attribute__((vector_size(16)));
-    evo_v8hi packed = {(short)bits, 0, 0, 0, 0, 0, 0, 0};
-    evo_v4sf wide = __builtin_ia32_vcvtph2ps(packed);
-    return wide[0];
-#else
+// Without the processor's instructions.
+EVO_INLINE float evo_half_to_float_plain(unsigned short bits) {
     unsigned sign = (unsigned)(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
     if (rest >= 0x7c00u) return __uint_as_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13 | (rest > 0x7c00u ? 0x400000u : 0u));
     // The multiplication moves the exponent and normalizes subnormals, exactly.
     return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest << 13) * 0x1p112f));
-#endif
 }
-EVO_INLINE unsigned short evo_float_to_half(float value) {
-#if defined(__F16C__)
-    typedef short evo_v8hi __attribute__((vector_size(16)));
-    typedef float evo_v4sf __attribute__((vector_size(16)));
-    evo_v4sf wide = {value, 0.0f, 0.0f, 0.0f};
-    evo_v8hi packed = __builtin_ia32_vcvtps2ph(wide, 0);
-    return (unsigned short)packed[0];
-#else
+EVO_INLINE unsigned short evo_float_to_half_plain(float value) {
     unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u) return (unsigned short)(sign | 0x7e00u | (rest >> 13 & 0x3ffu));
     if (rest >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
@@ -36,8 +22,24 @@ EVO_INLINE unsigned short evo_float_to_half(float value) {
     }
     // Rebias the exponent and round to nearest, ties to even; a carry may reach infinity.
     return (unsigned short)(sign | (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13);
-#endif
 }
+#if defined(__F16C__)
+typedef short evo_v8hi __attribute__((vector_size(16)));
+typedef float evo_v4sf __attribute__((vector_size(16)));
+EVO_INLINE float evo_half_to_float(unsigned short bits) {
+    evo_v8hi packed = {(short)bits, 0, 0, 0, 0, 0, 0, 0};
+    evo_v4sf wide = __builtin_ia32_vcvtph2ps(packed);
+    return wide[0];
+}
+EVO_INLINE unsigned short evo_float_to_half(float value) {
+    evo_v4sf wide = {value, 0.0f, 0.0f, 0.0f};
+    evo_v8hi packed = __builtin_ia32_vcvtps2ph(wide, 0);
+    return (unsigned short)packed[0];
+}
+#else
+EVO_INLINE float evo_half_to_float(unsigned short bits) { return evo_half_to_float_plain(bits); }
+EVO_INLINE unsigned short evo_float_to_half(float value) { return evo_float_to_half_plain(value); }
+#endif
 EVO_INLINE float evo_bfloat_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 EVO_INLINE unsigned short evo_float_to_bfloat(float value) {
     unsigned bits = __float_as_uint(value);

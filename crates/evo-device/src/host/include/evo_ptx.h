@@ -202,11 +202,14 @@ EVO_MATRICES(, false)
 EVO_MATRICES(_trans, true)
 #undef EVO_MATRICES
 
-// Copies in the background. As `PendingCopy` of `copies.rs`.
+// Copies in the background. As `Grouped<PendingCopy>` of `copies.rs`.
 struct evo_pending {
-    unsigned char* to;
-    unsigned bytes, group;
-    unsigned char data[16];
+    unsigned group;
+    struct {
+        unsigned char* to;
+        unsigned bytes;
+        unsigned char data[16];
+    } copy;
 };
 
 // Both use volatile accesses, which no compiler turns into a call of `memcpy`: that would be announced again.
@@ -239,8 +242,8 @@ EVO_INLINE void evo_land(unsigned left) {
     for (size_t i = 0; i < count; i++) {
         evo_pending own;
         evo_read_pending(due + i, &own);
-        evo_watch_write(own.to, own.bytes);
-        evo_put_bytes(own.to, own.data, own.bytes);
+        evo_watch_write(own.copy.to, own.copy.bytes);
+        evo_put_bytes(own.copy.to, own.copy.data, own.copy.bytes);
     }
     evo_do(EVO_COPY_LANDED, 0, nullptr, nullptr, count);
 }

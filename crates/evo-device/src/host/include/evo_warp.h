@@ -9,7 +9,7 @@
 #define EVO_LINE int line = __builtin_LINE()
 EVO_INLINE int evo_barrier(int kind, int line, int predicate) {
     evo_thread* self = evo_self();
-    evo_watch_sync(EVO_WATCH_ARRIVE, 0);
+    evo_watch_sync(EVO_WATCH_BARRIER_ARRIVE, 0);
     int result = (int)self->runtime->barrier(self, kind, line, predicate);
     evo_watch_sync(EVO_WATCH_BARRIER, 0);
     return result;
@@ -25,7 +25,7 @@ EVO_INLINE void __barrier_sync(unsigned number, EVO_LINE) {
 
 EVO_INLINE uint64_t evo_warp(int kind, int line, unsigned mask, uint64_t value, unsigned parameter) {
     evo_thread* self = evo_self();
-    evo_watch_sync(EVO_WATCH_ARRIVE, 0);
+    evo_watch_sync(EVO_WATCH_WARP_ARRIVE, mask);
     uint64_t result = self->runtime->warp(self, kind, line, mask, value, parameter);
     evo_watch_sync(EVO_WATCH_WARP, mask);
     return result;

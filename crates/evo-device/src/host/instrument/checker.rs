@@ -10,14 +10,11 @@ use std::time::Instant;
 use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
-use super::cluster_order::cluster_of;
-use super::conflict::{Conflict, Ground, conflict, note_read};
 use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
 use super::image::{GUARD, ModuleImage, Variable};
-use super::order::{BlockOrder, LaunchOrder};
+use super::order::{AccessKind, AccessRecord, LaunchOrder, Place, ThreadId};
 use super::regions::{Region, RegionKind, Regions};
-use super::shadow::{ANYBODY, AccessKind, AccessRecord, SeenAccess, ThreadPlace};
-use super::unfenced::{Doubts, Publications, SeenPublications, VolatileRead};
+use super::shadow::{Conflict, SeenAccess, ThreadPlace, VolatileRead};
 use crate::device::{AccessNote, NoteKind};
 use crate::host::pattern;
 use crate::host::tls::Statics;
@@ -51,21 +48,20 @@ pub enum Reply {
     GiveWay,
 }
 
-/// `EVO_WATCH_…` of the header. `PHASE_ARRIVE`: it arrives at what another waits for, a phase of a transaction barrier or
-/// the products of a warpgroup.
+/// `EVO_WATCH_…` of the header. The other numbers are kinds of meetings: an even one for who arrives, the next for who
+/// passes.
 mod moment {
     pub const BEGIN: u32 = 0;
-    pub const ARRIVE: u32 = 1;
+    pub const END: u32 = 1;
     pub const BARRIER: u32 = 2;
-    pub const OPERATION: u32 = 3;
-    pub const FENCE: u32 = 4;
-    pub const NAMED_ARRIVE: u32 = 6;
-    pub const NAMED: u32 = 7;
-    pub const PHASE_ARRIVE: u32 = 8;
-    pub const PHASE: u32 = 9;
-    pub const CLUSTER_ARRIVE: u32 = 10;
-    pub const CLUSTER: u32 = 11;
-    pub const ARRIVE_THERE: u32 = 12;
+    pub const WARP: u32 = 4;
+    pub const NAMED: u32 = 6;
+    /// A phase of a transaction barrier, the products of a warpgroup, or a cluster's barrier for its own block.
+    pub const PHASE: u32 = 8;
+    pub const CLUSTER: u32 = 10;
+    /// A transaction barrier of another block.
+    pub const PHASE_THERE: u32 = 12;
+    pub const FENCE: u32 = 14;
 }
 
 /// More bytes than this are not compared to tell whether a write changed them.
@@ -75,15 +71,14 @@ const GIVE_WAY_SHARE: u64 = 32;
 const FLAG_SHARE: u64 = 4;
 
 #[derive(Debug)]
-pub(super) struct RunningBlock {
-    pub(super) runner: usize,
+struct RunningBlock {
+    runner: usize,
+    block: u32,
     /// Number among all blocks of the run: the stamp of its shared memory.
     serial: u32,
-    pub(super) order: BlockOrder,
-    observed: SeenPublications,
     stores_volatile: bool,
     gave_way: Vec<bool>,
-    pub(super) shared: [(usize, usize); 2],
+    shared: [(usize, usize); 2],
 }
 
 #[derive(Debug)]
@@ -96,16 +91,17 @@ struct PendingWrite {
 #[derive(Debug)]
 pub struct AccessChecker {
     options: CheckerOptions,
-    pub(super) regions: Regions,
-    pub(super) launch: Option<LaunchShape>,
+    regions: Regions,
+    launch: Option<LaunchShape>,
     order: LaunchOrder,
-    publications: Publications,
-    doubts: Doubts,
-    pub(super) blocks: Vec<RunningBlock>,
+    /// By instruction: a read that may be of data without a fence, or none, because it polls a flag. An instruction
+    /// that does may see a word late.
+    doubts: Vec<(u32, Option<AccessFinding>)>,
+    blocks: Vec<RunningBlock>,
     stamp: u32,
     serial: u32,
     random: u64,
-    pub(super) accesses: u64,
+    accesses: u64,
     pending: Option<PendingWrite>,
     finding: Option<AccessFinding>,
     noted: Vec<(NoteKind, u64, AccessFinding)>,
@@ -121,8 +117,7 @@ impl AccessChecker {
             regions,
             launch: None,
             order: LaunchOrder::default(),
-            publications: Publications::default(),
-            doubts: Doubts::default(),
+            doubts: Vec::new(),
             blocks: Vec::new(),
             stamp: 0,
             serial: 0,
@@ -138,7 +133,6 @@ impl AccessChecker {
     pub fn begin_launch(&mut self, shape: LaunchShape) {
         self.stamp += 1;
         self.order = LaunchOrder::default();
-        self.publications = Publications::default();
         for block in self.blocks.drain(..) {
             self.regions.remove_shared(block.runner);
         }
@@ -147,7 +141,7 @@ impl AccessChecker {
 
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
         self.settle();
-        let doubtful = self.doubts.settle();
+        let doubtful = std::mem::take(&mut self.doubts).into_iter().find_map(|(_, finding)| finding);
         self.finding = self.finding.take().or(doubtful);
         let shape = self.launch.take();
         let extents =
@@ -187,6 +181,8 @@ impl AccessChecker {
         self.settle();
         self.regions.remove_heap(address);
         if bytes > 0 {
+            // SAFETY: the block was allocated just now, and its kernel has not got it yet.
+            unsafe { pattern::fill(address, bytes, self.options.residue) };
             self.order.forget(address, bytes);
             self.regions.add(Region::new(RegionKind::Heap, "a block of the device heap", address, bytes));
         }
@@ -196,27 +192,43 @@ impl AccessChecker {
     pub fn sync(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
         self.settle();
         self.end_read(place);
+        let id = (place.block, place.thread);
         match what {
             moment::BEGIN => self.begin_thread(place),
-            moment::CLUSTER => self.pass_barrier_of_cluster(place),
-            moment::PHASE => self.pass_phase_of_cluster(place, detail),
-            _ => {}
+            moment::FENCE => self.order.fence(id, detail != 0),
+            // A barrier waits only for threads that have not returned.
+            moment::END => {
+                self.meet(place, moment::BARRIER, 0);
+                self.meet(place, moment::CLUSTER, 0);
+            }
+            _ => self.meet(place, what, detail),
         }
-        let now = self.accesses as u32;
-        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return };
-        let (order, thread) = (&mut block.order, place.thread);
-        match what {
-            moment::ARRIVE => order.arrive(thread),
-            moment::BARRIER => order.pass_barrier(thread),
-            moment::OPERATION => order.pass_operation(thread, detail),
-            moment::FENCE => order.fence(&mut self.order, thread, detail != 0),
-            moment::NAMED_ARRIVE => order.arrive_named(thread, detail),
-            moment::NAMED => order.pass_named(thread, detail),
-            moment::PHASE_ARRIVE => order.arrive_phase(thread, detail),
-            moment::PHASE => order.pass_phase(thread, detail),
-            moment::CLUSTER_ARRIVE => order.cluster().arrive(now),
-            moment::ARRIVE_THERE => order.cluster().arrive_there(place, detail, now),
-            _ => {}
+    }
+
+    fn meet(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
+        let (kind, passes) = (what & !1, what % 2 == 1);
+        let (id, own) = ((place.block, place.thread), place.block);
+        let cluster = self.launch.as_ref().map_or(own, |shape| first_of_cluster(shape, own));
+        // Static shared memory has one address in all blocks of a cluster, dynamic shared memory one offset.
+        let there =
+            |kind| [(cluster, kind, detail), (cluster, kind + 1, detail.wrapping_sub(place.shared as u32))];
+        let meetings: &[Place] = match kind {
+            // Nobody but itself is where a thread asks which lanes are active.
+            moment::WARP if detail == 0 => &[],
+            moment::WARP => &[(own, kind + u32::from(place.thread / 32) * 256, detail)],
+            moment::CLUSTER => &[(cluster, kind, detail)],
+            moment::PHASE_THERE => &there(kind),
+            moment::PHASE if passes => {
+                let [first, second] = there(moment::PHASE_THERE);
+                &[(own, kind, detail), first, second]
+            }
+            _ => &[(own, kind, detail)],
+        };
+        for &meeting in meetings {
+            match passes {
+                true => self.order.pass(id, meeting, kind <= moment::NAMED),
+                false => self.order.arrive(id, meeting),
+            }
         }
     }
 
@@ -225,56 +237,31 @@ impl AccessChecker {
         self.regions.moves(runner, places);
     }
 
-    /// Says whether the misaligned access is a finding.
-    pub fn misaligned(
+    /// Says whether an access is a finding whose address is not aligned, or, if it is, lies outside of the variable that
+    /// the source names. What lies outside of every range is judged as the access that follows, with the name of the
+    /// nearest range.
+    pub fn mismatch(
         &mut self,
         place: &ThreadPlace,
         address: usize,
-        alignment: u32,
+        (alignment, local): (u32, bool),
         write: bool,
         line: u32,
     ) -> bool {
         self.settle();
-        let access = SeenAccess {
-            address,
-            bytes: alignment as usize,
-            read: !write,
-            write,
-            kind: AccessKind::Plain,
-            from: 0,
-        };
-        let fault = Fault::Misaligned { alignment, line };
-        if !self.looks_for(&fault) {
-            return false;
-        }
+        let beyond = address.is_multiple_of(alignment as usize);
+        let fault =
+            if beyond { Fault::Beyond { local, line } } else { Fault::Misaligned { alignment, line } };
         let at = self.regions.find(address);
-        let finding = self.finding_of(fault, place, &access, at);
-        self.finding.get_or_insert(finding);
-        true
-    }
-}
-
-impl AccessChecker {
-    /// Says whether an access outside of the variable that the source names is a finding: what lies outside of every
-    /// range is judged as the access that follows, with the name of the nearest range.
-    pub fn beyond(
-        &mut self,
-        place: &ThreadPlace,
-        address: usize,
-        local: bool,
-        write: bool,
-        line: u32,
-    ) -> bool {
-        self.settle();
-        let fault = Fault::Beyond { local, line };
-        let at = self.regions.find(address).filter(|_| !local);
-        if !self.looks_for(&fault) || (at.is_none() && !local) {
+        if !self.looks_for(&fault) || beyond && at.is_none() && !local {
             return false;
         }
-        let kind = AccessKind::Plain;
-        let access = SeenAccess { address, bytes: 1, read: !write, write, kind, from: 0 };
-        let region = at.map(|at| FaultRegion::of(self.regions.get(at)));
-        let finding = AccessFinding { fault, access, place: *place, region };
+        let (bytes, kind) = (if beyond { 1 } else { alignment as usize }, AccessKind::Plain);
+        let access = SeenAccess { address, bytes, read: !write, write, kind, from: 0 };
+        let mut finding = self.finding_of(fault, place, &access, at);
+        if beyond && local {
+            finding.region = None;
+        }
         self.finding.get_or_insert(finding);
         true
     }
@@ -292,26 +279,26 @@ impl AccessChecker {
     /// A thread that read a flag has its value now. Not earlier: another block may have set the flag after the
     /// read was announced and before it happened.
     fn end_read(&mut self, place: &ThreadPlace) {
-        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return };
-        if block.order.block() != place.block {
-            return;
-        }
-        let Some(address) = block.order.end_read(place.thread) else { return };
-        block.order.acquire(&self.order, place.thread, address);
-        block.observed.observe(&self.publications, address);
+        let id = (place.block, place.thread);
+        let Some(address) = self.order.end_read(id) else { return };
+        self.order.acquire(id, address);
         let Some(at) = self.regions.find(address) else { return };
+        let stamp = self.stamp_of(at);
         let region = self.regions.get_mut(at);
-        let stamp = if region.kind == RegionKind::Shared && region.owner == place.runner {
-            block.serial
-        } else {
-            self.stamp
-        };
         let first = region.shadow.elements(address - region.start, 4).start;
         let flag = region.shadow.cell(first).writes[AccessKind::Plain.slot()];
-        let by_one = flag.stamp == stamp && flag.thread != ANYBODY;
-        if by_one && !block.order.is_after(&self.order, place.thread, &flag) {
-            block.order.acquire_plain(&flag);
+        if flag.stamp == stamp && !flag.by_several && !self.order.is_after(id, &flag) {
+            self.order.acquire_plain(id, &flag);
         }
+    }
+
+    /// Of what is written there now. Shared memory may be that of another block of the cluster.
+    fn stamp_of(&self, at: usize) -> u32 {
+        let region = self.regions.get(at);
+        if region.kind != RegionKind::Shared {
+            return self.stamp;
+        }
+        self.blocks.iter().find(|block| block.runner == region.owner).map_or(0, |block| block.serial)
     }
 
     fn gives_way(&mut self, place: &ThreadPlace, access: &SeenAccess) -> bool {
@@ -375,7 +362,7 @@ impl AccessChecker {
         }
         let region = self.regions.get_mut(pending.region);
         for element in region.shadow.elements(access.address - region.start, access.bytes) {
-            region.shadow.cell(element).writes[access.kind.slot()].thread = ANYBODY;
+            region.shadow.cell(element).writes[access.kind.slot()].by_several = true;
         }
         let AccessFinding { fault, place, access, .. } = pending.finding;
         self.note(NoteKind::SameValue, fault, &place, &access, pending.region);
@@ -385,8 +372,12 @@ impl AccessChecker {
         let Some(shape) = &self.launch else { return };
         let known = self.blocks.iter_mut().position(|own| own.runner == place.runner);
         let shared = match known {
-            Some(at) if self.blocks[at].order.block() == place.block => return,
-            Some(at) => self.blocks.swap_remove(at).shared,
+            Some(at) if self.blocks[at].block == place.block => return,
+            Some(at) => {
+                let last = self.blocks.swap_remove(at);
+                self.order.end_block(last.block);
+                last.shared
+            }
             None => {
                 let dynamic = (place.shared, shape.shared_bytes);
                 let fixed = shape.statics.locate().unwrap_or((place.shared, 0));
@@ -412,15 +403,11 @@ impl AccessChecker {
             self.order.forget(start, bytes);
         }
         let threads = place.threads as usize;
+        self.order.begin_block(place.block, threads);
         self.blocks.push(RunningBlock {
             runner: place.runner,
+            block: place.block,
             serial: self.serial,
-            order: BlockOrder::new(place.block, threads).in_cluster(cluster_of(
-                shape.grid,
-                shape.cluster,
-                place.block,
-            )),
-            observed: SeenPublications::default(),
             stores_volatile: false,
             gave_way: vec![false; threads],
             shared,
@@ -457,7 +444,7 @@ impl AccessChecker {
         if let Some(other) = seen.unfenced {
             let finding = self.finding_of(Fault::Unfenced { other }, place, access, Some(at));
             if self.looks_for(&finding.fault) {
-                self.doubts.add(seen.from, finding);
+                self.doubts.push((seen.from, Some(finding)));
             }
         }
         let conflict = seen.conflict?;
@@ -479,21 +466,25 @@ impl AccessChecker {
     }
 
     fn trace(&mut self, place: &ThreadPlace, access: &SeenAccess, at: usize) -> Option<Met> {
+        let stamp = self.stamp_of(at);
         let region = self.regions.get_mut(at);
         let shared = region.kind == RegionKind::Shared;
-        // Shared memory may be that of another block of the cluster.
-        let owner = self.blocks.iter().find(|own| own.runner == region.owner).map_or(0, |own| own.serial);
-        let stamp = if shared { owner } else { self.stamp };
-        let block = self.blocks.iter_mut().find(|own| own.runner == place.runner)?;
-        let module = self.launch.as_ref().map_or(0, |own| own.module.0);
-        let mut record = block.order.record(place.thread);
-        (record.stamp, record.kind) = (stamp, access.kind);
-        record.from = access.from.wrapping_sub(module) as u32;
-        record.number = self.accesses as u32;
+        let block = self.blocks.iter_mut().find(|block| block.runner == place.runner)?;
+        let id: ThreadId = (place.block, place.thread);
         let flag = access.kind != AccessKind::Plain;
         if flag && access.read {
-            block.order.acquire(&self.order, place.thread, access.address);
+            self.order.acquire(id, access.address);
         }
+        let mut record = self.order.record(id);
+        block.stores_volatile |= !shared && access.write && access.kind == AccessKind::Volatile;
+        let publishes = flag && access.write && !shared && (block.stores_volatile || record.fenced);
+        if publishes {
+            self.order.next_tick(id);
+            record.tick += 1;
+        }
+        let module = self.launch.as_ref().map_or(0, |shape| shape.module.0);
+        (record.stamp, record.kind) = (stamp, access.kind);
+        record.from = access.from.wrapping_sub(module) as u32;
         let tracked = matches!(
             region.kind,
             RegionKind::Shared | RegionKind::Output | RegionKind::Scratch | RegionKind::Heap
@@ -506,39 +497,40 @@ impl AccessChecker {
             let cell = region.shadow.cell(element);
             let defined = if shared { cell.defined == stamp } else { cell.defined != 0 };
             met.undefined += usize::from(access.read && tracked && !defined);
-            let ground = Ground { launch: &self.order, record: &record, access, shared };
             if doubted {
-                match block.observed.judge(&block.order, &self.order, cell, &record) {
-                    VolatileRead::InOrder => {}
-                    VolatileRead::Flag => self.doubts.clear(record.from),
-                    VolatileRead::Data(other) if self.doubts.is_open(record.from) => {
-                        met.unfenced = Some(other)
-                    }
-                    VolatileRead::Data(_) => {}
+                let known = self.doubts.iter().position(|(from, _)| *from == record.from);
+                match (cell.volatile_read(&self.order, &record), known) {
+                    (VolatileRead::Flag, Some(known)) => self.doubts[known].1 = None,
+                    (VolatileRead::Flag, None) => self.doubts.push((record.from, None)),
+                    (VolatileRead::Data(other), None) => met.unfenced = Some(other),
+                    _ => {}
                 }
             }
             if met.conflict.is_none() {
-                met.conflict = conflict(&mut block.order, cell, &ground);
+                met.conflict = cell.conflict(&mut self.order, &record, access, shared);
             }
             if access.read {
-                note_read(cell, &record);
+                cell.note_read(&self.order, &record);
             }
             if access.write {
                 (cell.writes[access.kind.slot()], cell.defined) = (record, stamp);
             }
         }
         if flag && access.write {
-            block.order.release(&mut self.order, place.thread, access.address);
-            block.stores_volatile |= !shared && access.kind == AccessKind::Volatile;
-            if !shared && (block.stores_volatile || record.fences > 0) {
-                self.publications.publish(access.address, &record);
-            }
+            self.order.release(id, access.address, publishes);
         }
         if flag && access.read {
-            block.order.begin_read(place.thread, access.address);
+            self.order.begin_read(id, access.address);
         }
         Some(met)
     }
+}
+
+fn first_of_cluster(shape: &LaunchShape, block: u32) -> u32 {
+    let [columns, rows, _] = shape.grid;
+    let place = [block % columns, block / columns % rows, block / columns / rows];
+    let [x, y, z] = [0, 1, 2].map(|axis| place[axis] / shape.cluster[axis] * shape.cluster[axis]);
+    x + columns * (y + rows * z)
 }
 
 struct Met {

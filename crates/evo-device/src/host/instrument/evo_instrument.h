@@ -15,9 +15,9 @@ struct evo_watch {
     void* checker;
     int (*access)(void* checker, evo_thread*, uintptr_t address, uint64_t bytes, uint32_t kind, uintptr_t from);
     void (*sync)(void* checker, evo_thread*, uint32_t moment, uint32_t detail);
-    int (*misaligned)(void* checker, evo_thread*, uintptr_t address, uint32_t alignment, uint32_t write, uint32_t line);
+    int (*mismatch)(void* checker, evo_thread*, uintptr_t address, uint32_t alignment, uint32_t local, uint32_t write,
+                    uint32_t line);
     void (*heap)(void* checker, uintptr_t address, uint64_t bytes);
-    int (*beyond)(void* checker, evo_thread*, uintptr_t address, uint32_t local, uint32_t write, uint32_t line);
 };
 extern "C" {
 // Null outside watched launches: initializers of global variables run when no thread of a block exists.
@@ -143,15 +143,10 @@ EVO_HOOK void __ubsan_handle_type_mismatch_v1(evo_mismatch* mismatch, uintptr_t 
     const evo_watch* watch = evo_watch_slot;
     if (!watch) return;
     evo_thread* self = evo_self();
-    uint32_t write = mismatch->kind == 1;
-    // The same call reports an address outside of the variable that the source names: then it is aligned.
-    if ((address & ((1ul << mismatch->log_alignment) - 1)) == 0) {
-        uint32_t local = evo_is_own(self, address);
-        if (!watch->beyond(watch->checker, self, address, local, write, mismatch->line)) return;
+    // An address that is aligned is reported because it lies outside of the variable that the source names.
+    if (watch->mismatch(watch->checker, self, address, 1u << mismatch->log_alignment, evo_is_own(self, address),
+                        mismatch->kind == 1, mismatch->line))
         self->runtime->stop(self, EVO_STOP_TRAP, 0, "");
-    }
-    if (!watch->misaligned(watch->checker, self, address, 1u << mismatch->log_alignment, write, mismatch->line)) return;
-    self->runtime->stop(self, EVO_STOP_TRAP, 0, "");
 }
 
 // Calls that the compiler leaves alone: block moves of sizes that it does not know.

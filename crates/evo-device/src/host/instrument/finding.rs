@@ -3,11 +3,11 @@
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
-use serde_json::json;
 
 use super::image::ModuleImage;
+use super::order::AccessRecord;
 use super::regions::{Region, RegionKind};
-use super::shadow::{ANYBODY, AccessRecord, SeenAccess, ThreadPlace};
+use super::shadow::{SeenAccess, ThreadPlace};
 
 /// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
 /// thread's stack. `Budget`: more accesses or time than the run may take.
@@ -86,108 +86,109 @@ impl AccessFinding {
             }
             _ => image.line(self.access.from),
         };
-        let (kind, cause) = self.verdict();
-        let mut error = DeviceError::plain(kind, self.message(image, extents, line));
+        let thread = |thread: u16| index(thread.into(), extents.block);
+        let block = |block: u32| index(block, extents.grid);
+        let line_of = |other: &AccessRecord| image.line(image.range.0 + other.from as usize);
+        let (kind, cause, message) = self.words(line, &thread, &block, &line_of);
+        let mut error = DeviceError::plain(kind, message);
         error.cause = cause.map(String::from);
-        let evidence = &mut error.evidence;
         if let Some(line) = line {
-            evidence.insert("line".into(), json!(line));
+            error = error.with("line", line);
         }
-        evidence.insert("thread".into(), json!(index(self.place.thread.into(), extents.block)));
-        evidence.insert("block".into(), json!(index(self.place.block, extents.grid)));
-        evidence.insert("access_bytes".into(), json!(self.access.bytes));
+        error = error.with("thread", thread(self.place.thread)).with("block", block(self.place.block));
+        error = error.with("access_bytes", self.access.bytes);
         if let Some(region) = &self.region {
-            evidence.insert("buffer".into(), json!(region.name));
             let offset = self.access.address as i64 - region.start as i64;
-            evidence.insert("offset_bytes".into(), json!(offset));
-            evidence.insert("size_bytes".into(), json!(region.bytes));
+            error = error.with("buffer", region.name.as_str()).with("offset_bytes", offset);
+            error = error.with("size_bytes", region.bytes);
         }
         if let Fault::Race { other, .. } | Fault::Unfenced { other } = &self.fault {
-            if other.thread != ANYBODY {
-                evidence.insert("other_thread".into(), json!(index(other.thread.into(), extents.block)));
+            if !other.by_several {
+                error = error.with("other_thread", thread(other.thread));
             }
-            evidence.insert("other_block".into(), json!(index(other.block, extents.grid)));
-            evidence.insert("other_line".into(), json!(image.line(image.range.0 + other.from as usize)));
+            error = error.with("other_block", block(other.block)).with("other_line", line_of(other));
         }
         error
     }
 
-    fn verdict(&self) -> (VerdictKind, Option<&'static str>) {
-        let shared = self.region.as_ref().is_some_and(|region| region.shared).then_some("shared");
-        match self.fault {
-            Fault::Outside if self.region.is_none() => (VerdictKind::CrashIllegalAddress, None),
-            Fault::Outside if self.access.write => (VerdictKind::OobWrite, shared),
-            Fault::Outside => (VerdictKind::OobRead, shared),
-            Fault::Beyond { local, .. } => {
-                let kind = if self.access.write { VerdictKind::OobWrite } else { VerdictKind::OobRead };
-                (kind, if local { Some("local") } else { shared })
-            }
-            Fault::Misaligned { .. } => (VerdictKind::CrashMisaligned, None),
-            Fault::Input => (VerdictKind::InputMutated, None),
-            Fault::Race { .. } | Fault::Unfenced { .. } => (VerdictKind::Nondeterministic, Some("race")),
-            Fault::Unwritten => (VerdictKind::WrongAnswer, Some("uninitialized")),
-            Fault::Budget => (VerdictKind::HarnessError, Some("budget")),
-        }
-    }
-
-    fn message(&self, image: &ModuleImage, extents: LaunchExtents, line: Option<u32>) -> String {
-        let own = index(self.place.thread.into(), extents.block);
-        let block = index(self.place.block, extents.grid);
-        let who = format!("thread {} of block {}", dotted(own), dotted(block));
-        let at = at_line(line);
-        let does = if self.access.write { "writes" } else { "reads" };
+    /// The verdict, its cause and its message.
+    fn words(
+        &self,
+        line: Option<u32>,
+        thread: &dyn Fn(u16) -> [u32; 3],
+        block: &dyn Fn(u32) -> [u32; 3],
+        line_of: &dyn Fn(&AccessRecord) -> Option<u32>,
+    ) -> (VerdictKind, Option<&'static str>, String) {
+        let is_shared = self.region.as_ref().is_some_and(|region| region.shared);
+        let shared = is_shared.then_some("shared");
+        let (own, own_block) = (dotted(thread(self.place.thread)), dotted(block(self.place.block)));
+        let (who, at) = (format!("thread {own} of block {own_block}"), at_line(line));
+        let (does, outside) = match self.access.write {
+            true => ("writes", VerdictKind::OobWrite),
+            false => ("reads", VerdictKind::OobRead),
+        };
+        let element = self.element("memory");
         match &self.fault {
-            Fault::Outside => format!("{who} {does} {}{at}", self.outside()),
-            Fault::Beyond { local: true, .. } => {
-                format!("{who} {does} outside of the local variable that the source names{at}")
+            Fault::Outside => {
+                let kind = if self.region.is_none() { VerdictKind::CrashIllegalAddress } else { outside };
+                (kind, shared, format!("{who} {does} {}{at}", self.outside()))
             }
-            Fault::Beyond { .. } => format!(
-                "{who} {does} {}, outside of the variable that the source names{at}",
-                self.element("memory")
+            Fault::Beyond { local: true, .. } => (
+                outside,
+                Some("local"),
+                format!("{who} {does} outside of the local variable that the source names{at}"),
             ),
-            Fault::Misaligned { alignment, .. } => format!(
-                "{who} {does} {} as a value that must be {alignment}-byte aligned{at}",
-                self.element(&format!("address 0x{:x}", self.access.address))
+            Fault::Beyond { .. } => (
+                outside,
+                shared,
+                format!("{who} {does} {element}, outside of the variable that the source names{at}"),
             ),
-            Fault::Input => format!("{who} writes {} of an input{at}", self.element("an element")),
-            Fault::Unwritten => {
-                format!("{who} reads {}, which nothing has written{at}", self.element("memory"))
+            Fault::Misaligned { alignment, .. } => {
+                let element = self.element(&format!("address 0x{:x}", self.access.address));
+                let text =
+                    format!("{who} {does} {element} as a value that must be {alignment}-byte aligned{at}");
+                (VerdictKind::CrashMisaligned, None, text)
             }
-            Fault::Budget => "the instrumented run takes too long".to_string(),
+            Fault::Input => {
+                let text = format!("{who} writes {} of an input{at}", self.element("an element"));
+                (VerdictKind::InputMutated, None, text)
+            }
+            Fault::Unwritten => (
+                VerdictKind::WrongAnswer,
+                Some("uninitialized"),
+                format!("{who} reads {element}, which nothing has written{at}"),
+            ),
+            Fault::Budget => {
+                (VerdictKind::HarnessError, Some("budget"), "the instrumented run takes too long".to_string())
+            }
             Fault::Unfenced { other } => {
-                let there = at_line(image.line(image.range.0 + other.from as usize));
-                let thread = dotted(index(other.thread.into(), extents.block));
-                let other_block = dotted(index(other.block, extents.grid));
-                format!(
-                    "{who} reads {}{at} that thread {thread} of block {other_block} writes{there} before it \
-                     publishes that, with no `__threadfence` in between",
-                    self.element("memory")
-                )
+                let (theirs, their_block) = (dotted(thread(other.thread)), dotted(block(other.block)));
+                let there = at_line(line_of(other));
+                let text = format!(
+                    "{who} reads {element}{at} that thread {theirs} of block {their_block} writes{there} before it \
+                     publishes that, with no `__threadfence` in between"
+                );
+                (VerdictKind::Nondeterministic, Some("race"), text)
             }
             Fault::Race { other, other_writes } => {
-                let theirs = if *other_writes { "writes" } else { "reads" };
-                let there = at_line(image.line(image.range.0 + other.from as usize));
-                let element = self.element("memory");
-                let other_thread = match other.thread {
-                    ANYBODY => "another thread".to_string(),
-                    thread => format!("thread {}", dotted(index(thread.into(), extents.block))),
+                let theirs = match other.by_several {
+                    true => "another thread".to_string(),
+                    false => format!("thread {}", dotted(thread(other.thread))),
                 };
-                if other.block == self.place.block {
-                    format!(
-                        "thread {} {does} {element}{at} that {other_thread} {theirs}{there} without a barrier in \
-                         between (block {})",
-                        dotted(own),
-                        dotted(block)
-                    )
-                } else {
-                    let other_block = dotted(index(other.block, extents.grid));
-                    let shared = self.region.as_ref().is_some_and(|region| region.shared);
-                    let lacks = if shared { "barrier of the cluster" } else { "fence and atomic operation" };
-                    format!(
-                        "{who} {does} {element}{at} that {other_thread} of block {other_block} {theirs}{there}, \
-                         with no {lacks} in between"
-                    )
-                }
+                let did = if *other_writes { "writes" } else { "reads" };
+                let (there, their_block) = (at_line(line_of(other)), dotted(block(other.block)));
+                let lacks = if is_shared { "barrier of the cluster" } else { "fence and atomic operation" };
+                let text = match other.block == self.place.block {
+                    true => format!(
+                        "thread {own} {does} {element}{at} that {theirs} {did}{there} without a barrier in between \
+                         (block {own_block})"
+                    ),
+                    false => format!(
+                        "{who} {does} {element}{at} that {theirs} of block {their_block} {did}{there}, with no {lacks} \
+                         in between"
+                    ),
+                };
+                (VerdictKind::Nondeterministic, Some("race"), text)
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicPtr;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use super::lines::LineTable;
-use crate::symbols::plain_name;
+use crate::variables::plain_name;
 
 #[derive(Debug)]
 pub struct ModuleImage {

@@ -1,9 +1,6 @@
 //! Checks on every access of an instrumented variant: bounds, alignment, races, memory that nobody wrote.
 
 mod checker;
-mod cluster_order;
-mod clusters;
-mod conflict;
 mod finding;
 mod image;
 mod lines;
@@ -11,7 +8,6 @@ mod order;
 mod regions;
 mod shadow;
 mod table;
-mod unfenced;
 
 pub use checker::{AccessChecker, CheckerOptions, LaunchShape};
 pub use image::ModuleImage;

@@ -1,38 +1,14 @@
 //! What happened to each element of a range of memory: its last writes, two of its reads, and whether anything
-//! was ever written to it.
+//! was ever written to it; and which of that is not in order with a new access.
 //!
 //! An element is four bytes until a narrower access shows that the range holds smaller ones; the range is then
 //! divided further. Two reads suffice: when two different threads have read an element, a writer differs from
 //! at least one of them.
 
+use super::order::{AccessKind, AccessRecord, LaunchOrder};
+
 /// Elements of a chunk; chunks exist from the first access on.
 const CHUNK: usize = 512;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessKind {
-    /// A load or store that the compiler may move.
-    #[default]
-    Plain,
-    /// Through a volatile pointer: a flag, as a rule.
-    Volatile,
-    Atomic,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccessRecord {
-    /// Number of the launch (global memory) or of the block (shared memory); 0 for none.
-    pub stamp: u32,
-    pub block: u32,
-    /// The thread's linear number in its block; [`ANYBODY`] after several threads wrote the same value.
-    pub thread: u16,
-    pub fences: u16,
-    pub epoch: u32,
-    pub tick: u32,
-    pub number: u32,
-    /// Address of the instruction, from the module's start.
-    pub from: u32,
-    pub kind: AccessKind,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadPlace {
@@ -56,6 +32,32 @@ pub struct SeenAccess {
     pub from: usize,
 }
 
+pub struct Conflict {
+    pub other: AccessRecord,
+    pub other_writes: bool,
+    /// Global memory that one side updates atomically: a read before an atomic minimum is usual.
+    pub maybe_honest: bool,
+}
+
+/// A read of what other blocks write by volatile accesses. A flag is written by one block and read by another with
+/// nothing in between, and that is its purpose. Data is read only after something else said that it is there, and then
+/// its writer needs a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VolatileRead {
+    InOrder,
+    Flag,
+    /// It is in order with this write except that a fence is missing.
+    Data(AccessRecord),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShadowCell {
+    pub defined: u32,
+    /// The last plain write and the last volatile or atomic one: one of either kind does not hide the other.
+    pub writes: [AccessRecord; 2],
+    reads: [AccessRecord; 2],
+}
+
 impl AccessKind {
     /// The place of such a write in [`ShadowCell::writes`].
     pub fn slot(self) -> usize {
@@ -63,15 +65,73 @@ impl AccessKind {
     }
 }
 
-/// The thread of a write in which several threads stored one value.
-pub const ANYBODY: u16 = u16::MAX;
+impl ShadowCell {
+    /// Which of the accesses that the cell remembers is not in order with a new one.
+    pub fn conflict(
+        &self,
+        order: &mut LaunchOrder,
+        record: &AccessRecord,
+        access: &SeenAccess,
+        shared: bool,
+    ) -> Option<Conflict> {
+        let plain = access.kind == AccessKind::Plain;
+        let open = |order: &LaunchOrder, other: &AccessRecord| {
+            other.stamp == record.stamp && !order.is_after(record.thread(), other)
+        };
+        for other in self.writes {
+            // A value that several threads stored may be read by each of them.
+            let common = other.by_several && !access.write;
+            if !open(order, &other) || common {
+                continue;
+            }
+            let other_plain = other.kind == AccessKind::Plain;
+            let flag = access.read && !plain && other_plain;
+            let honest = !plain && !other_plain || flag && order.acquire_plain(record.thread(), &other);
+            if !honest {
+                let maybe_honest = !shared && plain && !other_plain && !access.write;
+                return Some(Conflict { other, other_writes: true, maybe_honest });
+            }
+        }
+        let reads = if access.write { self.reads.as_slice() } else { &[] };
+        for &other in reads {
+            let other_plain = other.kind == AccessKind::Plain;
+            // A flag is polled before it is set.
+            let polled = !other_plain && plain && record.fenced;
+            if open(order, &other) && !polled && (plain || other_plain) {
+                let maybe_honest = !shared && !plain && other_plain;
+                return Some(Conflict { other, other_writes: false, maybe_honest });
+            }
+        }
+        None
+    }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ShadowCell {
-    pub defined: u32,
-    /// The last plain write and the last volatile or atomic one: one of either kind does not hide the other.
-    pub writes: [AccessRecord; 2],
-    pub reads: [AccessRecord; 2],
+    pub fn volatile_read(&self, order: &LaunchOrder, read: &AccessRecord) -> VolatileRead {
+        let plain = read.kind == AccessKind::Plain;
+        if !plain && self.writes.iter().all(|other| other.stamp != read.stamp) {
+            // Another block may write it at any time.
+            return VolatileRead::Flag;
+        }
+        let volatile = |other: &&AccessRecord| match other.kind {
+            AccessKind::Volatile => true,
+            AccessKind::Plain => !plain,
+            AccessKind::Atomic => false,
+        };
+        let apart = |other: &&AccessRecord| {
+            other.stamp == read.stamp && other.block != read.block && !other.by_several
+        };
+        let open = |other: &&AccessRecord| !order.is_after(read.thread(), other);
+        match self.writes.iter().filter(volatile).filter(apart).find(open) {
+            None => VolatileRead::InOrder,
+            Some(other) if order.is_after_unfenced(read.thread(), other) => VolatileRead::Data(*other),
+            Some(_) => VolatileRead::Flag,
+        }
+    }
+
+    pub fn note_read(&mut self, order: &LaunchOrder, record: &AccessRecord) {
+        let [first, second] = &mut self.reads;
+        let past = first.stamp != record.stamp || order.is_after(record.thread(), first);
+        *if past { first } else { second } = *record;
+    }
 }
 
 #[derive(Debug)]

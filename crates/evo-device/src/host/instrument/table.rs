@@ -3,7 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::checker::{AccessChecker, Reply};
-use super::shadow::{AccessKind, SeenAccess, ThreadPlace};
+use super::order::AccessKind;
+use super::shadow::{SeenAccess, ThreadPlace};
 use crate::host::fiber::ThreadRecord;
 
 const WRITE: u32 = 1;
@@ -11,32 +12,8 @@ const VOLATILE: u32 = 2;
 const ATOMIC: u32 = 4;
 const READ: u32 = 8;
 
-/// Mirror of `evo_watch`.
-#[repr(C)]
-#[derive(Debug)]
-pub struct WatchTable {
-    checker: *const Mutex<AccessChecker>,
-    access: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u64, u32, usize) -> i32,
-    sync: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, u32, u32),
-    misaligned: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
-    heap: extern "C" fn(*const Mutex<AccessChecker>, usize, u64),
-    beyond: extern "C" fn(*const Mutex<AccessChecker>, *mut ThreadRecord, usize, u32, u32, u32) -> i32,
-}
-
-impl WatchTable {
-    /// The checker must outlive the launches that use it.
-    pub fn of(checker: &Mutex<AccessChecker>) -> WatchTable {
-        WatchTable {
-            checker,
-            access: on_access,
-            sync: on_sync,
-            misaligned: on_misaligned,
-            heap: on_heap,
-            beyond: on_beyond,
-        }
-    }
-}
-
+/// The checker must outlive the launches that use it.
+#[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct CheckerHandle(*const Mutex<AccessChecker>);
 
@@ -48,14 +25,27 @@ impl CheckerHandle {
         CheckerHandle(checker)
     }
 
-    pub fn moves(self, runner: usize, places: (usize, usize, usize)) {
-        lock(self.0).moves(runner, places);
+    pub fn lock<'a>(self) -> MutexGuard<'a, AccessChecker> {
+        // SAFETY: whoever set the module's slot to this table holds the checker until the launch is over.
+        unsafe { &*self.0 }.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lock<'a>(checker: *const Mutex<AccessChecker>) -> MutexGuard<'a, AccessChecker> {
-    // SAFETY: whoever set the module's slot to this table holds the checker until the launch is over.
-    unsafe { &*checker }.lock().unwrap_or_else(PoisonError::into_inner)
+/// Mirror of `evo_watch`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct WatchTable {
+    checker: CheckerHandle,
+    access: extern "C" fn(CheckerHandle, *mut ThreadRecord, usize, u64, u32, usize) -> i32,
+    sync: extern "C" fn(CheckerHandle, *mut ThreadRecord, u32, u32),
+    mismatch: extern "C" fn(CheckerHandle, *mut ThreadRecord, usize, u32, u32, u32, u32) -> i32,
+    heap: extern "C" fn(CheckerHandle, usize, u64),
+}
+
+impl WatchTable {
+    pub fn of(checker: CheckerHandle) -> WatchTable {
+        WatchTable { checker, access: on_access, sync: on_sync, mismatch: on_mismatch, heap: on_heap }
+    }
 }
 
 fn place(record: *mut ThreadRecord) -> ThreadPlace {
@@ -73,7 +63,7 @@ fn place(record: *mut ThreadRecord) -> ThreadPlace {
 }
 
 extern "C" fn on_access(
-    checker: *const Mutex<AccessChecker>,
+    checker: CheckerHandle,
     record: *mut ThreadRecord,
     address: usize,
     bytes: u64,
@@ -87,44 +77,29 @@ extern "C" fn on_access(
     };
     let (read, write) = (bits & READ != 0, bits & WRITE != 0);
     let access = SeenAccess { address, bytes: bytes as usize, read, write, kind, from };
-    match lock(checker).access(&place(record), &access) {
+    match checker.lock().access(&place(record), &access) {
         Reply::GoOn => 0,
         Reply::EndLaunch => 1,
         Reply::GiveWay => 2,
     }
 }
 
-extern "C" fn on_sync(
-    checker: *const Mutex<AccessChecker>,
-    record: *mut ThreadRecord,
-    moment: u32,
-    detail: u32,
-) {
-    lock(checker).sync(&place(record), moment, detail);
+extern "C" fn on_sync(checker: CheckerHandle, record: *mut ThreadRecord, moment: u32, detail: u32) {
+    checker.lock().sync(&place(record), moment, detail);
 }
 
-extern "C" fn on_misaligned(
-    checker: *const Mutex<AccessChecker>,
+extern "C" fn on_mismatch(
+    checker: CheckerHandle,
     record: *mut ThreadRecord,
     address: usize,
     alignment: u32,
-    write: u32,
-    line: u32,
-) -> i32 {
-    lock(checker).misaligned(&place(record), address, alignment, write != 0, line).into()
-}
-
-extern "C" fn on_beyond(
-    checker: *const Mutex<AccessChecker>,
-    record: *mut ThreadRecord,
-    address: usize,
     local: u32,
     write: u32,
     line: u32,
 ) -> i32 {
-    lock(checker).beyond(&place(record), address, local != 0, write != 0, line).into()
+    checker.lock().mismatch(&place(record), address, (alignment, local != 0), write != 0, line).into()
 }
 
-extern "C" fn on_heap(checker: *const Mutex<AccessChecker>, address: usize, bytes: u64) {
-    lock(checker).heap(address, bytes as usize);
+extern "C" fn on_heap(checker: CheckerHandle, address: usize, bytes: u64) {
+    checker.lock().heap(address, bytes as usize);
 }

@@ -1,7 +1,7 @@
 //! The end of an executor, told to the worker's parent as if the variant had run in the worker itself.
 //!
 //! Deadlines, blame and recovery are the parent's, and they know workers. So a worker ends the way its executor did:
-//! with the same last words, the same code or the same signal. Where there is no such parent (`evo selftest device`),
+//! with the same report of a fault, the same code or the same signal. Where there is no such parent (`evo selftest device`),
 //! the end is an error that demands another process.
 
 use evo_protocol::device::DeviceError;
@@ -21,7 +21,7 @@ pub enum Asked {
     Other,
 }
 
-pub fn last_words(message: &RoomMessage) -> Option<DeviceError> {
+pub fn fault_report(message: &RoomMessage) -> Option<DeviceError> {
     let frame: Frame<Response> = message.parse().ok()?;
     match frame.body {
         Response::Fault { error } if is_believed(&error, Asked::Other) => Some(*error),
@@ -87,7 +87,7 @@ const FAULTS: [i32; 7] =
     [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
 
 /// The machine's doing, as no code of the variant has run. Nothing where loading itself crashed.
-pub fn of_unborn(status: Option<i32>) -> Option<DeviceError> {
+pub fn before_loading(status: Option<i32>) -> Option<DeviceError> {
     let status = status?;
     let how = match libc::WIFEXITED(status) {
         true => format!("ended with code {}", libc::WEXITSTATUS(status)),
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn an_executor_that_never_loaded_says_nothing_about_its_variant() {
-        let kind = |status| of_unborn(Some(status)).map(|error| error.kind);
+        let kind = |status| before_loading(Some(status)).map(|error| error.kind);
         assert_eq!(kind(70 << 8), Some(VerdictKind::HarnessError));
         assert_eq!(kind(libc::SIGKILL), Some(VerdictKind::HarnessError));
         assert_eq!(kind(libc::SIGSEGV), None);
-        assert!(of_unborn(None).is_none());
+        assert!(before_loading(None).is_none());
     }
 
     #[test]
@@ -145,6 +145,6 @@ mod tests {
             bytes: br#"{"v":5,"id":0,"body":{"type":"fault","error":{"kind":"pass","cause":null,"message":"","code":null,"sticky":false}}}"#.to_vec(),
             descriptors: Vec::new(),
         };
-        assert_eq!(last_words(&forged), None);
+        assert_eq!(fault_report(&forged), None);
     }
 }

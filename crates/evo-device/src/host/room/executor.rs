@@ -1,7 +1,7 @@
 //! The process in which one module's kernels run: it loads the module, shuts itself in, and does what the worker asks.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 
 use evo_protocol::device::{DeviceError, DeviceInfo};
@@ -10,13 +10,13 @@ use evo_protocol::verdict::VerdictKind;
 use super::fences;
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
 use super::wire::{RoomMessage, RoomSocket};
-use crate::device::{BoundLaunch, Device, ModuleId, SampleOrder};
+use crate::device::{BoundLaunch, Device, Executor as _, Memory, ModuleId, SampleOrder};
 use crate::host::backend::{HostDevice, SLICE};
 use crate::host::memory::GuardedBuffer;
-use crate::host::store::cannot_protect;
+use crate::host::store::{Stored, cannot_protect};
 use crate::host::{calls, fault};
 
-/// The number that a fault's last words carry. The worker knows which request it was.
+/// The number in the report of a fault. The worker knows which request it was.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) -> io::Result<()> {
@@ -28,8 +28,7 @@ pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) 
         let request: RoomRequest = message.parse()?;
         let number = request.number;
         let result = executor.serve(request, message);
-        let notes = executor.device.notes();
-        socket.send(&RoomReply { number, result, notes }, &[])?;
+        socket.send(&RoomReply { number, result }, &[])?;
     }
     Ok(())
 }
@@ -51,8 +50,8 @@ impl Executor {
         for buffer in drop {
             self.device.free(buffer)?;
         }
-        for (own, descriptor) in map.into_iter().zip(&message.descriptors) {
-            self.map(&own, descriptor.as_fd()).map_err(|error| cannot_protect(&own.name, &error))?;
+        for (buffer, descriptor) in map.iter().zip(&message.descriptors) {
+            self.map(buffer, descriptor.as_fd()).map_err(|error| cannot_protect(&buffer.name, &error))?;
         }
         self.device.set_conditions(conditions)?;
         self.execute(order)
@@ -75,13 +74,13 @@ impl Executor {
         Ok(RoomAnswer::Loaded { echo })
     }
 
-    fn map(&mut self, own: &MappedBuffer, file: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
+    fn map(&mut self, wanted: &MappedBuffer, file: BorrowedFd<'_>) -> io::Result<()> {
+        let MappedBuffer { buffer, name, bytes, margin, read_only } = wanted;
         let store = self.device.store();
-        if let Ok(known) = store.get_mut(own.buffer) {
-            return known.map_file(file, own.read_only);
+        if let Ok(known) = store.get_mut(*buffer) {
+            return known.map_file(file, *read_only);
         }
-        let mirror = GuardedBuffer::mirror(&own.name, own.bytes, own.margin, file, own.read_only)?;
-        store.insert(own.buffer, mirror);
+        store.insert(*buffer, GuardedBuffer::mirror(name, *bytes, *margin, file, *read_only)?);
         Ok(())
     }
 
@@ -91,18 +90,7 @@ impl Executor {
         let module = module.ok_or_else(none)?;
         Ok(match order {
             RoomOrder::Load { .. } | RoomOrder::Map => RoomAnswer::Done,
-            RoomOrder::Attributes { launch } => RoomAnswer::Attributes(device.attributes(module, &launch)?),
-            RoomOrder::Launch { launches } => {
-                device.launch(module, &launches)?;
-                RoomAnswer::Done
-            }
-            RoomOrder::Series { launches, calls } => {
-                device.launch_series(module, &launches, &calls)?;
-                RoomAnswer::Done
-            }
-            RoomOrder::Watch { launches, watch } => {
-                RoomAnswer::Watched(device.launch_watched(module, &launches, &watch)?)
-            }
+            RoomOrder::Execute(request) => RoomAnswer::Executed(device.execute(module, request)?),
             RoomOrder::Stage { call, is_first } => {
                 if is_first {
                     staged.clear();
@@ -116,18 +104,6 @@ impl Executor {
                 let rotation = rotation.filter(|calls| !calls.is_empty()).ok_or_else(nothing_staged)?;
                 let order = SampleOrder { rotation, mode, samples, batch, untouched };
                 RoomAnswer::Samples(device.sample(module, order)?)
-            }
-            RoomOrder::WriteVariable { name, buffer } => {
-                device.write_variable(module, &name, buffer)?;
-                RoomAnswer::Done
-            }
-            RoomOrder::ReadVariable { name, buffer } => {
-                RoomAnswer::Read { intact: device.read_variable(module, &name, buffer)? }
-            }
-            RoomOrder::Variables => RoomAnswer::Variables(device.variables(module)?),
-            RoomOrder::RestoreVariables => {
-                device.restore_variables(module)?;
-                RoomAnswer::Done
             }
         })
     }

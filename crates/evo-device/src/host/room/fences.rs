@@ -1,4 +1,4 @@
-//! What a nursery and its executors may reach: namespaces of their own, system libraries to read, limits.
+//! What the fork server and its executors may reach: namespaces of their own, system libraries to read, limits.
 //!
 //! Every fence stands alone: where the system refuses one, the others hold, and the report says so.
 
@@ -38,15 +38,15 @@ pub struct FenceReport {
 
 impl FenceReport {
     pub fn missing(&self) -> Vec<String> {
-        let mut missing = Vec::new();
-        for (name, _) in NAMESPACES.iter().filter(|(name, _)| !self.namespaces.iter().any(|own| own == name))
-        {
-            missing.push(format!("{name} namespace"));
-        }
-        missing.extend((!self.landlock).then(|| "landlock".to_string()));
-        missing.extend((!self.system_calls).then(|| "seccomp".to_string()));
-        missing.extend((!self.limits).then(|| "limits".to_string()));
-        missing
+        let absent = NAMESPACES.iter().filter(|(name, _)| !self.namespaces.iter().any(|held| held == name));
+        let namespaces = absent.map(|(name, _)| format!("{name} namespace"));
+        let others = self.others().into_iter().filter(|(_, holds)| !holds).map(|(name, _)| name.to_string());
+        namespaces.chain(others).collect()
+    }
+
+    /// The fences beside namespaces, and whether they hold.
+    fn others(&self) -> [(&'static str, bool); 3] {
+        [("landlock", self.landlock), ("seccomp", self.system_calls), ("limits", self.limits)]
     }
 
     /// What a namespace adds is nothing to native code that reaches neither files nor the network.
@@ -64,9 +64,7 @@ impl std::fmt::Display for FenceReport {
         if !self.namespaces.is_empty() {
             held.push(format!("namespaces ({})", self.namespaces.join(", ")));
         }
-        held.extend(self.landlock.then(|| "landlock".to_string()));
-        held.extend(self.system_calls.then(|| "seccomp".to_string()));
-        held.extend(self.limits.then(|| "limits".to_string()));
+        held.extend(self.others().iter().filter(|(_, holds)| *holds).map(|(name, _)| name.to_string()));
         write!(f, "{}", if held.is_empty() { "none".to_string() } else { held.join(", ") })?;
         let missing = self.missing();
         if missing.is_empty() { Ok(()) } else { write!(f, "; not here: {}", missing.join(", ")) }

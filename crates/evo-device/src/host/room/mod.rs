@@ -7,7 +7,7 @@
 //! ```text
 //! worker (judge, answers, protocol) ── socket ── executor (one module, its kernels)
 //!    │          └─ buffers bound to a launch: memory that both map, inputs read-only in the executor
-//!    └─ nursery: one clean process that forks each executor, fenced in before the first
+//!    └─ fork server: one clean process that forks each executor, fenced in before the first
 //! ```
 //!
 //! Nothing that an executor says is believed beyond what a variant may claim about itself: outputs are compared by
@@ -18,12 +18,12 @@ mod clock;
 mod ending;
 mod executor;
 mod fences;
-mod nursery;
+mod fork_server;
 mod order;
 mod proxy;
 mod queue;
 mod wire;
 
 pub use fences::FenceReport;
-pub use nursery::{RoomOptions, fences, serve};
+pub use fork_server::{RoomOptions, fences, serve};
 pub use proxy::RoomDevice;

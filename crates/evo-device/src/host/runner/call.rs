@@ -1,14 +1,34 @@
-//! A request of a running thread, and the answer to it.
+//! A request of a running thread and the answer to it; how the thread hands the processor to the scheduler, and how it
+//! ends its launch.
 
 use std::borrow::Cow;
 
-use super::copies::BulkQueue;
 use super::mbarrier::TransactionBarriers;
-use super::scheduler::Runner;
-use super::switch::runner_of;
-use super::warpgroup::{ProductThread, Warpgroup};
+use super::scheduler::{Background, FiberYielder, Runner};
+use super::warpgroup::Warpgroup;
 use crate::host::fiber::ThreadRecord;
-use crate::host::warp::{WaitPoint, Warp, WarpLane};
+use crate::host::stop;
+use crate::host::warp::WaitPoint;
+
+pub(super) fn wait(record: *mut ThreadRecord) {
+    // SAFETY: the yielder lives on this fiber's own stack, below us, as long as the fiber does.
+    unsafe { (*(*record).yielder.cast::<FiberYielder>()).suspend(()) }
+}
+
+pub(super) fn runner_of(record: *mut ThreadRecord) -> *mut Runner {
+    // SAFETY: the record was filled when the fiber began.
+    unsafe { (*record).runner.cast() }
+}
+
+/// `kind` is an `EVO_STOP_…`.
+pub(super) fn fail(record: *mut ThreadRecord, kind: i32, line: i32, text: &str) -> ! {
+    // SAFETY: the scheduler is suspended while a fiber runs.
+    unsafe { (*runner_of(record)).error = Some(stop::stopped(&*record, kind, line, text)) };
+    // The scheduler takes the error and drops this fiber, so the thread never goes on.
+    loop {
+        wait(record);
+    }
+}
 
 /// One request of a running thread. What `at`, `from` and `detail` are is the operation's.
 pub(super) struct Call {
@@ -32,19 +52,15 @@ impl Call {
     }
 
     pub(super) fn barriers<'r>(&self) -> &'r mut TransactionBarriers {
-        &mut self.runner().hopper.barriers
+        &mut self.runner().barriers
     }
 
-    pub(super) fn queue<'r>(&self) -> &'r mut BulkQueue {
-        &mut self.runner().hopper.queues[self.thread]
-    }
-
-    pub(super) fn products<'r>(&self) -> &'r mut ProductThread {
-        &mut self.runner().hopper.products[self.thread]
+    pub(super) fn background<'r>(&self) -> &'r mut Background {
+        &mut self.runner().background[self.thread]
     }
 
     pub(super) fn group<'r>(&self) -> &'r mut Warpgroup {
-        &mut self.runner().hopper.groups[self.thread / 128]
+        &mut self.runner().groups[self.thread / 128]
     }
 
     /// Of the barrier at `at`.
@@ -53,19 +69,14 @@ impl Call {
         unsafe { &mut *(self.at as *mut u64) }
     }
 
-    /// Says at which place the thread waits next; `waiting` picks the set of its warp's lanes that wait for such a thing.
-    pub(super) fn will_wait<'r>(
-        &self,
-        kind: i32,
-        mask: u32,
-        waiting: fn(&mut Warp) -> &mut u32,
-    ) -> &'r mut WarpLane {
+    /// Waits until somebody releases the lanes at this place, or those with this value.
+    pub(super) fn wait(&self, kind: i32, mask: u32, value: u64) {
         let warp = &mut self.runner().warps[self.thread / 32];
-        *waiting(warp) |= 1 << (self.thread % 32);
+        warp.waiting |= 1 << (self.thread % 32);
         let lane = &mut warp.lanes[self.thread % 32];
         // SAFETY: the calling fiber's own record.
         lane.fiber = unsafe { (*self.record).fiber } as u32;
-        lane.place = WaitPoint { kind, line: self.line, mask };
-        lane
+        (lane.place, lane.value) = (WaitPoint { kind, line: self.line, mask }, value);
+        wait(self.record);
     }
 }

@@ -1,9 +1,10 @@
 //! What a running thread calls: barriers, warp operations, `printf`, traps.
 
 use std::ffi::{CStr, c_char};
+use std::sync::atomic::Ordering;
 
+use super::call::{fail, runner_of, wait};
 use super::operations::on_operation;
-use super::switch::{fail, runner_of, wait};
 use crate::host::fiber::{Runtime, ThreadRecord};
 use crate::host::warp::{WaitPoint, barrier, operation};
 
@@ -77,8 +78,8 @@ extern "C" fn on_warp(
         let (at, bit) = (thread % 32, 1u32 << (thread % 32));
         if kind == operation::RELEASE {
             // The lane holds what its warp gathered, so all of `mask` but itself wait there.
-            let others = mask & warp.in_operation;
-            warp.in_operation &= !others;
+            let others = mask & warp.waiting;
+            warp.waiting &= !others;
             warp.ready |= others;
             return 0;
         }
@@ -95,11 +96,11 @@ extern "C" fn on_warp(
             }
             // The last lane to come computes for all, and goes on without a switch.
             warp.compute(kind, required);
-            warp.in_operation &= !required;
+            warp.waiting &= !required;
             warp.ready |= required & !bit;
             true
         } else {
-            warp.in_operation |= bit;
+            warp.waiting |= bit;
             false
         }
     };
@@ -151,8 +152,8 @@ pub extern "C" fn give_way(record: *mut ThreadRecord) {
         let this = &mut *runner_of(record);
         let others = this.others_can_go_on() || this.mates_can_go_on();
         this.leave = others;
-        if others || this.clock().crowded() {
-            this.clock().hurry();
+        if others || this.clock.crowded.load(Ordering::Relaxed) {
+            this.clock.hurried.store(true, Ordering::Relaxed);
         }
         others
     };

@@ -37,18 +37,46 @@ pub struct TransactionBarrier {
 }
 
 impl TransactionBarrier {
-    fn state(&self, parity: u32) -> PhaseState {
+    /// The state of a phase. Who is told that it is due lets its copies land; others wait for that.
+    pub fn state(&mut self, parity: u32) -> PhaseState {
         if self.phase & 1 != parity {
-            PhaseState::Ended
-        } else if self.pending == 0 && self.copied == self.expected && !self.landing {
-            PhaseState::Due
-        } else {
-            PhaseState::Open
+            return PhaseState::Ended;
         }
+        let is_due = self.pending == 0 && self.copied == self.expected && !self.landing;
+        self.landing |= is_due;
+        if is_due { PhaseState::Due } else { PhaseState::Open }
+    }
+
+    pub fn expect(&mut self, bytes: u64) -> Checked<()> {
+        self.expected += bytes;
+        if self.expected > COUNT_MAX {
+            return Err("a phase of a barrier expects more than 1048575 bytes");
+        }
+        Ok(())
+    }
+
+    /// Whether those who wait may look again.
+    pub fn arrive(&mut self) -> Checked<bool> {
+        if self.pending == 0 {
+            return Err("more arrivals at a barrier than its count in one phase");
+        }
+        self.pending -= 1;
+        self.settle()
+    }
+
+    /// Whether those who wait may look again.
+    pub fn load(&mut self, load: BulkLoad) -> Checked<bool> {
+        if !self.announced {
+            return Err("a copy uses a barrier that mbarrier_init made without fence_mbarrier_init or \
+                        fence_proxy_async behind it");
+        }
+        self.copied += load.data.len() as u64;
+        self.loads.push(load);
+        self.settle()
     }
 
     /// Ends the phase if no copy is outstanding. A phase for which copies brought too much can never end.
-    fn settle(&mut self) -> Result<bool, &'static str> {
+    fn settle(&mut self) -> Checked<bool> {
         if self.pending > 0 {
             return Ok(false);
         }
@@ -116,45 +144,6 @@ impl TransactionBarriers {
         self.0.get(&at)
     }
 
-    pub fn expect(&mut self, at: usize, memory: u64, bytes: u64) -> Checked<()> {
-        let own = self.get(at, memory)?;
-        own.expected += bytes;
-        if own.expected > COUNT_MAX {
-            return Err("a phase of a barrier expects more than 1048575 bytes");
-        }
-        Ok(())
-    }
-
-    /// Whether those who wait may look again.
-    pub fn arrive(&mut self, at: usize, memory: u64) -> Checked<bool> {
-        let own = self.get(at, memory)?;
-        if own.pending == 0 {
-            return Err("more arrivals at a barrier than its count in one phase");
-        }
-        own.pending -= 1;
-        own.settle()
-    }
-
-    /// Whether those who wait may look again.
-    pub fn load(&mut self, at: usize, memory: u64, load: BulkLoad) -> Checked<bool> {
-        let own = self.get(at, memory)?;
-        if !own.announced {
-            return Err("a copy uses a barrier that mbarrier_init made without fence_mbarrier_init or \
-                        fence_proxy_async behind it");
-        }
-        own.copied += load.data.len() as u64;
-        own.loads.push(load);
-        own.settle()
-    }
-
-    /// The state of a phase. Who is told that it is due lets its copies land; others wait for that.
-    pub fn state(&mut self, at: usize, memory: u64, parity: u32) -> Checked<PhaseState> {
-        let own = self.get(at, memory)?;
-        let state = own.state(parity);
-        own.landing |= state == PhaseState::Due;
-        Ok(state)
-    }
-
     pub fn due(&self, at: usize, index: usize) -> Option<(usize, usize)> {
         let load = self.0.get(&at)?.loads.get(index)?;
         Some((load.to, load.data.len()))
@@ -183,67 +172,5 @@ impl TransactionBarriers {
 
     pub fn any_in_flight(&self) -> bool {
         self.0.values().any(|own| !own.loads.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AT: usize = 64;
-
-    fn barrier(count: u32) -> (TransactionBarriers, u64) {
-        let (mut barriers, mut memory) = (TransactionBarriers::default(), 0);
-        barriers.init(AT, &mut memory, count, 5).unwrap();
-        barriers.announce(5);
-        (barriers, memory)
-    }
-
-    fn load(bytes: usize) -> BulkLoad {
-        BulkLoad { to: 1024, data: vec![7; bytes].into(), line: 9 }
-    }
-
-    #[test]
-    fn phases_end_with_the_last_arrival_or_wait_for_their_copies() {
-        let (mut barriers, memory) = barrier(2);
-        let state = |own: &mut TransactionBarriers, parity| own.state(AT, memory, parity).unwrap();
-        assert_eq!((state(&mut barriers, 1), state(&mut barriers, 0)), (PhaseState::Ended, PhaseState::Open));
-        assert_eq!(barriers.arrive(AT, memory), Ok(false));
-        assert_eq!(barriers.arrive(AT, memory), Ok(true));
-        assert_eq!((state(&mut barriers, 0), state(&mut barriers, 1)), (PhaseState::Ended, PhaseState::Open));
-        barriers.expect(AT, memory, 32).unwrap();
-        assert_eq!(barriers.load(AT, memory, load(16)), Ok(false));
-        barriers.arrive(AT, memory).unwrap();
-        assert_eq!(barriers.arrive(AT, memory), Ok(false));
-        assert_eq!(state(&mut barriers, 1), PhaseState::Open);
-        assert!(barriers.land(AT).is_empty());
-        assert_eq!(barriers.load(AT, memory, load(16)), Ok(true));
-        assert_eq!(state(&mut barriers, 1), PhaseState::Due);
-        assert_eq!((barriers.in_flight(1030, 2), barriers.in_flight(1040, 2)), (Some(9), None));
-        assert_eq!(barriers.land(AT).len(), 2);
-        assert_eq!((state(&mut barriers, 1), barriers.any_in_flight()), (PhaseState::Ended, false));
-    }
-
-    #[test]
-    fn what_a_gpu_leaves_undefined_is_told() {
-        let says = |what: Checked<bool>, words: &str| {
-            let found = what.unwrap_err();
-            assert!(found.contains(words), "{found}");
-        };
-        let (mut barriers, mut memory) = barrier(1);
-        says(barriers.arrive(AT + 8, memory), "has not made");
-        says(barriers.arrive(AT, memory + 1), "overwritten");
-        says(barriers.init(AT, &mut memory, 1, 0).map(|()| true), "in use");
-        says(barriers.init(8, &mut 0, 0, 0).map(|()| true), "count outside");
-        barriers.expect(AT, memory, 16).unwrap();
-        barriers.arrive(AT, memory).unwrap();
-        says(barriers.arrive(AT, memory), "more arrivals");
-        says(barriers.load(AT, memory, load(32)), "more bytes");
-        says(barriers.invalidate(AT, memory).map(|()| true), "still counts");
-        let (mut barriers, mut memory) = (TransactionBarriers::default(), 0);
-        barriers.init(AT, &mut memory, 1, 5).unwrap();
-        barriers.announce(4);
-        says(barriers.load(AT, memory, load(16)), "fence_mbarrier_init");
-        assert_eq!(barriers.clear(), None);
     }
 }

@@ -1,17 +1,15 @@
 //! What a thread asks of its block's runner beside barriers and warp operations: copies in the background, named and
 //! transaction barriers, bulk copies, products of warpgroups, and other blocks of the cluster.
 
-use super::async_view::{AsyncView, poison};
-use super::call::{Answer, Call};
+use super::async_view::AsyncView;
+use super::call::{Answer, Call, fail, runner_of};
 use super::cluster::{self, landing_place};
-use super::copies::{BulkLoad, PendingCopy, StoreRun};
-use super::hopper_state::VAIN_TRIES;
+use super::copies::{BulkLoad, BulkStore, PendingCopy};
 use super::mbarrier::PhaseState;
-use super::named::Arrival;
 use super::scheduler::Runner;
-use super::switch::{fail, runner_of, wait};
 use super::warpgroup::{IssuedProduct, is_poison, refused_registers};
 use crate::host::fiber::ThreadRecord;
+use crate::host::pattern;
 use crate::host::stop::ILLEGAL;
 use crate::host::warp::operation;
 
@@ -24,21 +22,21 @@ static OPERATIONS: [(&str, Operation); 46] = [
     ("EVO_COPY_ISSUE", |call| {
         // SAFETY: the header passes the address of 16 bytes.
         let data = unsafe { *(call.from as *const [u8; 16]) };
-        call.runner().copies[call.thread].issue(call.at, data, call.detail as u32);
+        call.background().copies.issue(PendingCopy { to: call.at, bytes: call.detail as u32, data });
         Ok(0)
     }),
     ("EVO_COPY_COMMIT", |call| {
-        call.runner().copies[call.thread].commit();
+        call.background().copies.commit();
         Ok(0)
     }),
     ("EVO_COPY_DUE", |call| {
-        let due = call.runner().copies[call.thread].due(call.detail as u32);
+        let due = call.background().copies.due(call.detail as u32);
         // SAFETY: the header passes the address of a pointer, and reads the copies before it asks anything else.
-        unsafe { *(call.from as *mut *const PendingCopy) = due.as_ptr() };
+        unsafe { *(call.from as *mut *const _) = due.as_ptr() };
         Ok(due.len() as u64)
     }),
     ("EVO_COPY_LANDED", |call| {
-        call.runner().copies[call.thread].landed(call.detail as usize);
+        call.background().copies.landed(call.detail as usize);
         Ok(0)
     }),
     ("EVO_BAR_INIT", |call| {
@@ -50,15 +48,16 @@ static OPERATIONS: [(&str, Operation); 46] = [
         Ok(0)
     }),
     ("EVO_BAR_ARRIVE", |call| {
+        let barrier = call.barriers().get(call.at, *call.memory())?;
         // The phase that the arrival belongs to.
-        let phase = call.barriers().find(call.at).map_or(0, |barrier| u64::from(barrier.phase));
-        if call.barriers().arrive(call.at, *call.memory())? {
+        let phase = barrier.phase;
+        if barrier.arrive()? {
             call.runner().release_phase(call.at);
         }
-        Ok(phase)
+        Ok(phase.into())
     }),
     ("EVO_BAR_EXPECT", |call| {
-        call.barriers().expect(call.at, *call.memory(), call.detail)?;
+        call.barriers().get(call.at, *call.memory())?.expect(call.detail)?;
         Ok(0)
     }),
     ("EVO_BAR_WAIT", |call| wait_for_phase(call, operation::PHASE)),
@@ -72,7 +71,9 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_BAR_LAND", |call| {
         for load in call.barriers().land(call.at) {
-            call.runner().hopper.view.write(load.to, &load.data);
+            if let Some(target) = call.runner().view.at(load.to, load.data.len()) {
+                target.copy_from_slice(&load.data);
+            }
             // SAFETY: when the copy was issued, its target was shared memory of the block that runs.
             unsafe { std::ptr::copy_nonoverlapping(load.data.as_ptr(), load.to as *mut u8, load.data.len()) };
         }
@@ -91,14 +92,14 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_BAR_CLUSTER_ARRIVE", cluster::arrive),
     ("EVO_BAR_CLUSTER_WAIT", cluster::wait_for_all),
-    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().cluster().rank as u64)),
-    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().cluster().members.len() as u64)),
+    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().cluster.rank as u64)),
+    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().cluster.members.len() as u64)),
     ("EVO_BAR_MAPA", cluster::mapa),
     ("EVO_BAR_USE_THERE", cluster::use_there),
     ("EVO_BAR_ARRIVE_THERE", cluster::arrive_there),
     ("EVO_BULK_STAGE", |call| {
         let bytes = call.detail as usize;
-        let staging = &mut call.queue().staging;
+        let staging = &mut call.background().staging;
         staging.resize(bytes, 0);
         Ok(staging.as_mut_ptr() as u64)
     }),
@@ -107,47 +108,54 @@ static OPERATIONS: [(&str, Operation); 46] = [
         let (from, line) = (call.from, call.line);
         // SAFETY: the header has checked that the source is shared memory of the block.
         let data = unsafe { std::slice::from_raw_parts(from as *const u8, call.detail as usize) };
-        call.queue().store(from, data.into(), line);
+        let store = BulkStore { from, data: data.into(), line, runs: Vec::new(), read: false };
+        call.background().stores.issue(store);
         // SAFETY: the calling fiber's own record.
         unsafe { (*call.record).bulk_stores = 1 };
         Ok(0)
     }),
     ("EVO_BULK_RUN", |call| {
-        let run = StoreRun { to: call.at, from: call.from, bytes: call.detail as usize };
-        call.queue().add_run(run);
+        if let Some(store) = call.background().stores.latest() {
+            store.runs.push((call.at, call.from, call.detail as usize));
+        }
         Ok(0)
     }),
     ("EVO_BULK_COMMIT", |call| {
-        call.queue().commit();
+        call.background().stores.commit();
         Ok(0)
     }),
     ("EVO_BULK_READ", |call| {
-        // SAFETY: the source of a store is shared memory of the block, which lives as long as its threads.
-        let holds = |from: usize, data: &[u8]| unsafe {
-            std::slice::from_raw_parts(from as *const u8, data.len()) == data
-        };
-        let left = call.detail as u32;
-        let Some(issued) = call.queue().finish_reading(left, holds) else { return Ok(0) };
+        let due = call.background().stores.due(call.detail as u32).iter_mut().map(|own| &mut own.item);
+        let mut changed = None;
+        for store in due.filter(|store| !store.read) {
+            store.read = true;
+            // SAFETY: the source of a store is shared memory of the block, which lives as long as its threads.
+            let now = unsafe { std::slice::from_raw_parts(store.from as *const u8, store.data.len()) };
+            changed = changed.or((*now != *store.data).then_some(store.line));
+        }
+        let Some(issued) = changed else { return Ok(0) };
         Err(format!(
             "shared memory was overwritten while the bulk store of line {issued} read it, before bulk_wait_read"
         )
         .into())
     }),
     ("EVO_BULK_DUE", |call| {
-        let (place, index, left) = (call.at, call.from, call.detail as u32);
-        let Some((to, data)) = call.queue().due_run(left, index) else { return Ok(0) };
+        let due = call.background().stores.due(call.detail as u32).iter().map(|own| &own.item);
+        let mut runs = due.flat_map(|store| store.runs.iter().map(|run| (&store.data, *run)));
+        let Some((data, (to, from, bytes))) = runs.nth(call.from) else { return Ok(0) };
         // SAFETY: the header passes the address of three words.
-        unsafe { *(place as *mut [usize; 3]) = [to, data.as_ptr() as usize, data.len()] };
+        unsafe { *(call.at as *mut [usize; 3]) = [to, data[from..from + bytes].as_ptr() as usize, bytes] };
         Ok(1)
     }),
     ("EVO_BULK_LANDED", |call| {
-        let left = call.detail as u32;
-        call.queue().landed(left);
+        let stores = &mut call.background().stores;
+        let count = stores.due(call.detail as u32).len();
+        stores.landed(count);
         Ok(0)
     }),
     ("EVO_BULK_VIEW", |call| {
         let (at, bytes) = (call.at, call.detail as usize);
-        Ok(call.runner().with_view(|view| view.at(at, bytes).map_or(0, |at| at as u64)))
+        Ok(call.runner().with_view(|view| view.at(at, bytes).map_or(0, |part| part.as_ptr() as u64)))
     }),
     ("EVO_BULK_IN_FLIGHT", |call| {
         let (at, bytes) = (call.at, call.detail as usize);
@@ -158,12 +166,13 @@ static OPERATIONS: [(&str, Operation); 46] = [
         Err(format!("shared memory is read into which the copy of line {issued} is on its way").into())
     }),
     ("EVO_BULK_FINISH", |call| {
-        if call.queue().is_open() {
+        let stores = &call.background().stores;
+        if stores.is_open() {
             return Err("a thread returns with a bulk store outside of any bulk_commit".into());
         }
-        let Some(issued) = call.queue().is_reading() else { return Ok(0) };
+        let Some(BulkStore { line, .. }) = stores.iter().find(|store| !store.read) else { return Ok(0) };
         Err(format!(
-            "a thread returns while its bulk store of line {issued} may still read shared memory: bulk_wait_read comes \
+            "a thread returns while its bulk store of line {line} may still read shared memory: bulk_wait_read comes \
              first"
         )
         .into())
@@ -173,32 +182,30 @@ static OPERATIONS: [(&str, Operation); 46] = [
     ("EVO_GROUP_LEAVE", |call| {
         call.group().present = 0;
         let first = call.thread / 128 * 4;
-        for warp in &mut call.runner().warps[first..first + 4] {
-            warp.ready |= std::mem::take(&mut warp.at_group);
-        }
+        call.runner().release_among(first..first + 4, |lane| lane.value == GROUP);
         Ok(0)
     }),
     ("EVO_GROUP_TAKE", |call| {
         let (at, detail) = (call.at, call.detail);
         // SAFETY: the header passes accumulators of the calling thread, and how many there are.
         let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, (detail >> 1) as usize) };
-        let values = call.products().take(at, sums, detail & 1 != 0)?;
+        let values = call.background().products.take(at, sums, detail & 1 != 0)?;
         sums.fill(f32::from_bits(u32::MAX));
         Ok(values as u64)
     }),
     ("EVO_GROUP_FENCE", |call| {
-        call.products().fences += 1;
+        call.background().products.fences += 1;
         Ok(0)
     }),
     ("EVO_GROUP_COMMIT", |call| {
-        call.products().commits += 1;
+        call.background().products.commits += 1;
         Ok(0)
     }),
     ("EVO_GROUP_NOTE", |call| {
         let first = call.thread / 128 * 128;
-        let threads = &call.runner().hopper.products[first..first + 128];
-        let group = threads[0].commits;
-        if threads.iter().any(|thread| thread.commits != group) {
+        let threads = &call.runner().background[first..first + 128];
+        let group = threads[0].products.commits;
+        if threads.iter().any(|thread| thread.products.commits != group) {
             return Err(
                 "the threads of a warpgroup have called wgmma_commit different numbers of times".into()
             );
@@ -212,7 +219,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_GROUP_DUE", |call| {
         let left = call.detail as u32;
-        let end = call.products().waited(left);
+        let end = call.background().products.waited(left);
         let Some(due) = call.group().products.iter().find(|product| product.group < end).copied() else {
             return Ok(0);
         };
@@ -222,7 +229,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_GROUP_GIVE_BACK", |call| {
         let left = call.detail as u32;
-        let products = call.products();
+        let products = &mut call.background().products;
         let end = products.waited(left);
         while let Some((at, values)) = products.give_back(end) {
             // SAFETY: they are the calling thread's, whose product wants them after this wait.
@@ -236,7 +243,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_GROUP_REGISTERS", |call| {
         let (number, registers) = (call.thread / 128, call.detail as u32);
-        match refused_registers(&call.runner().hopper.groups, number, registers) {
+        match refused_registers(&call.runner().groups, number, registers) {
             Some(text) => Err(text.into()),
             None => {
                 call.group().registers = registers;
@@ -280,14 +287,20 @@ pub(super) extern "C" fn on_operation(
 
 fn named_barrier(call: &mut Call) -> Answer {
     let (number, threads, waits) = (call.at as u32, call.from as u32, call.detail != 0);
-    match call.runner().named[number as usize].arrive(threads) {
-        Arrival::Differs { expected } => return Ok(u64::from(expected)),
-        Arrival::Last => call.runner().release_named(number),
-        Arrival::Early if waits => {
-            call.will_wait(operation::BAR_SYNC, number, |warp| &mut warp.at_named);
-            wait(call.record);
-        }
-        Arrival::Early => {}
+    let barrier = &mut call.runner().named[number as usize];
+    if barrier.arrived == 0 {
+        barrier.expected = threads;
+    }
+    if barrier.expected != threads {
+        return Ok(u64::from(barrier.expected));
+    }
+    barrier.arrived += 1;
+    if barrier.arrived == threads {
+        barrier.arrived = 0;
+        let there = (operation::BAR_SYNC, number);
+        call.runner().release(|lane| (lane.place.kind, lane.place.mask) == there);
+    } else if waits {
+        call.wait(operation::BAR_SYNC, number, 0);
     }
     Ok(0)
 }
@@ -299,36 +312,37 @@ const DUE: u64 = 2;
 fn wait_for_phase(call: &mut Call, kind: i32) -> Answer {
     let mut tried = false;
     loop {
-        match call.barriers().state(call.at, *call.memory(), call.detail as u32)? {
+        match call.barriers().get(call.at, *call.memory())?.state(call.detail as u32) {
             PhaseState::Ended => return Ok(ENDED),
             PhaseState::Due => return Ok(DUE),
             PhaseState::Open if tried => return Ok(NOT_ENDED),
-            PhaseState::Open => {
-                call.will_wait(kind, call.detail as u32, |warp| &mut warp.at_phase).value = call.at as u64;
-                wait(call.record);
-            }
+            PhaseState::Open => call.wait(kind, call.detail as u32, call.at as u64),
         }
         tried = kind == operation::TRY_PHASE;
     }
 }
 
 fn load(call: &mut Call, rank: Option<u64>) -> Answer {
-    let data: Box<[u8]> = call.queue().staging.as_slice().into();
+    let data: Box<[u8]> = call.background().staging.as_slice().into();
     let (places, line) = ([call.at, call.from], call.line);
     let here = (runner_of(call.record), places[0], places[1]);
     let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call.record, places, rank))?;
     // SAFETY: threads of all blocks are suspended but for the caller, which does not wait while the reference is used.
     let there = unsafe { &mut *there };
+    // A target holds ones until its copy lands: NaN in every floating-point type.
     // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
-    unsafe { poison(there.storage(to), data.len()) };
-    there.with_view(|view| view.poison(to, data.len()));
+    unsafe { pattern::fill(there.storage(to), data.len(), u32::MAX) };
+    there.with_view(|view| view.at(to, data.len()).map(|part| part.fill(0xff)));
     // SAFETY: the header has checked that the barrier's bytes are shared memory.
     let memory = unsafe { *(there.storage(barrier) as *const u64) };
-    if there.hopper.barriers.load(barrier, memory, BulkLoad { to, data, line })? {
+    if there.barriers.get(barrier, memory)?.load(BulkLoad { to, data, line })? {
         there.release_phase(barrier);
     }
     Ok(0)
 }
+
+/// What a lane waits for that stands for its warp, which waits for the others of its warpgroup. No operand lies there.
+const GROUP: u64 = 2;
 
 /// A warp comes to an instruction of its warpgroup. The last gets what all four hand over; the others wait.
 fn meet(call: &mut Call) -> Answer {
@@ -343,33 +357,20 @@ fn meet(call: &mut Call) -> Answer {
     if group.present == 0b1111 {
         return Ok(group.handed.as_ptr() as u64);
     }
-    call.will_wait(kind, u32::MAX, |warp| &mut warp.at_group);
-    wait(call.record);
+    call.wait(kind, u32::MAX, GROUP);
     Ok(0)
 }
 
 impl Runner {
     fn with_view<T>(&mut self, then: impl FnOnce(&mut AsyncView) -> T) -> T {
-        if self.hopper.view.is_new() {
-            let (ranges, untouched) = (self.shared_ranges(), self.untouched());
+        if self.view.is_new() {
+            // What shared memory held when the block began, where that is known.
+            let (ranges, untouched) = (self.shared_ranges(), self.work.and_then(|work| work.untouched));
             let storage = ranges.map(|(start, _)| self.storage(start));
             // SAFETY: the ranges are those of the block, whose threads are suspended but for the caller.
-            unsafe { self.hopper.view.begin(ranges, storage, untouched) };
+            unsafe { self.view.begin(ranges, storage, untouched) };
         }
-        then(&mut self.hopper.view)
-    }
-
-    pub(super) fn release_phase(&mut self, at: usize) {
-        self.hopper.tries = VAIN_TRIES;
-        self.release_waiting(|lane| lane.value == at as u64);
-    }
-
-    pub(super) fn release_tries(&mut self) -> bool {
-        if self.hopper.tries == 0 {
-            return false;
-        }
-        self.hopper.tries -= 1;
-        self.release_waiting(|lane| lane.place.kind == operation::TRY_PHASE)
+        then(&mut self.view)
     }
 }
 

@@ -168,25 +168,4 @@ mod tests {
             assert_eq!(first(&words), Some(words.as_ptr() as usize + 8 * place));
         }
     }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn a_called_thread_finds_the_pattern_below_it() {
-        unsafe extern "C" fn peek(found: *mut *mut c_void) {
-            let here = 0u64;
-            let below = ((&raw const here) as usize & !7) - 3000;
-            // SAFETY: the test's stack is open there; the pointer is that of an array of two.
-            unsafe {
-                *found = (below as *const usize).read_volatile() as *mut c_void;
-                (below as *mut u64).write_volatile(1);
-            }
-        }
-        let mut found = [std::ptr::null_mut(); 2];
-        let residue = StackResidue::new(0x1234_5678);
-        // SAFETY: `peek` takes such a pointer, and a test's stack has room.
-        let (depth, written) = unsafe { residue.call(peek, found.as_mut_ptr()) };
-        assert_eq!(found[0] as usize, 0x1234_5678_1234_5678);
-        assert_eq!(depth, DEPTH_MAX);
-        assert!((3000..3300).contains(&written), "{written}");
-    }
 }

@@ -8,6 +8,7 @@
 //! The scheduler and the fibers share the runner by raw pointer; they never run at the same time,
 //! and no reference to it is held across a switch.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
-use crate::host::divergence::{PhaseAwaited, ThreadState};
+use crate::host::divergence::{Awaited, Standing};
+use crate::host::fault::{Range, RangeKind, Registered};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
@@ -23,17 +25,27 @@ use crate::host::stop;
 use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
-use super::cluster_place::ClusterPlace;
-use super::copies::CopyQueue;
-use super::hopper_state::HopperState;
-use super::named::{self, NamedBarrier};
+use super::async_view::AsyncView;
+use super::copies::{BulkStore, Groups, PendingCopy};
+use super::mbarrier::TransactionBarriers;
 use super::order::TurnOrder;
 use super::residue::StackResidue;
+use super::warpgroup::{ProductThread, Warpgroup};
 
 type Fiber = Coroutine<(), (), (), FiberStack>;
 pub(super) type FiberYielder = Yielder<(), ()>;
 
 pub const THREADS_MAX: usize = 1024;
+
+/// Most blocks of a cluster. More are not portable: a kernel opts in, and few GPUs have room.
+pub const BLOCKS_MAX: usize = 8;
+
+/// Barriers that a block has, the one of `__syncthreads` included.
+const NAMED_BARRIERS: usize = 16;
+
+/// Waits in vain of all threads, one behind the other, before a block counts as stuck: a thread may try one barrier
+/// and another in turn.
+const VAIN_TRIES: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
@@ -60,27 +72,32 @@ pub struct Work {
 pub struct Runner {
     runtime: &'static Runtime,
     stacks: Stacks,
+    _registered: Registered,
     fibers: Vec<Fiber>,
     idle: Vec<u32>,
     closed: Vec<FiberStack>,
-    pub(super) shared: SharedArena,
+    pub shared: SharedArena,
     pub(super) warps: Vec<Warp>,
     pub(super) warp_count: usize,
     current: usize,
     order: TurnOrder,
     residue: Option<StackResidue>,
-    clock: Arc<TurnClock>,
+    pub(super) clock: Arc<TurnClock>,
     pub(super) leave: bool,
     /// Line of the first barrier in this launch at which threads waited that others had left before.
     pub(super) early_exit: Option<i32>,
     pub(super) threads: u32,
     pub(super) waiting: u32,
     pub(super) barrier: BarrierState,
-    pub(super) named: [NamedBarrier; named::COUNT],
+    pub(super) named: [NamedBarrier; NAMED_BARRIERS],
+    pub(super) barriers: TransactionBarriers,
+    /// How often threads that try a phase are let go before somebody arrives.
+    tries: u32,
+    pub(super) view: AsyncView,
+    pub(super) groups: Vec<Warpgroup>,
     /// By linear thread number; as many as any block had.
-    pub(super) copies: Vec<CopyQueue>,
-    pub(super) hopper: HopperState,
-    pub(super) cluster: ClusterPlace<Runner>,
+    pub(super) background: Vec<Background>,
+    pub(super) cluster: ClusterPlace,
     statics: Option<Statics>,
     /// The range of the static shared memory, once somebody asked for it.
     pub(super) statics_range: Option<(usize, usize)>,
@@ -103,17 +120,76 @@ pub(super) struct BarrierState {
     pub(super) present: u32,
 }
 
+/// How many threads have come to a named barrier, and for how many it waits, as the first to come said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NamedBarrier {
+    pub(super) arrived: u32,
+    pub(super) expected: u32,
+}
+
+/// What a thread has under way while it goes on.
+#[derive(Debug, Default)]
+pub(super) struct Background {
+    pub(super) copies: Groups<PendingCopy>,
+    pub(super) stores: Groups<BulkStore>,
+    /// Where the thread puts together what a load brings.
+    pub(super) staging: Vec<u8>,
+    pub(super) products: ProductThread,
+    /// How often the thread has called one half of its cluster's barrier.
+    pub(super) cluster_halves: u32,
+}
+
+impl Background {
+    /// What the thread before never waited for is nobody's.
+    fn clear(&mut self) {
+        self.copies.clear();
+        self.stores.clear();
+        self.products.clear();
+        self.cluster_halves = 0;
+    }
+}
+
+/// What a block knows of its cluster: its place there, and who uses its shared memory.
+#[derive(Debug, Default)]
+pub(super) struct ClusterPlace {
+    pub(super) rank: usize,
+    /// By rank, this block included.
+    pub(super) members: Vec<*mut Runner>,
+    /// The barrier of all threads: the block of rank 0 counts.
+    pub(super) arrived: u32,
+    pub(super) phase: u32,
+    /// Static shared memory while another block has its turn.
+    pub(super) aside: Vec<u8>,
+    pub(super) is_away: bool,
+    pub(super) has_ended: bool,
+    /// Threads that had come to the barrier when nobody could go on, of how many.
+    pub(super) at_barrier: (u32, u32),
+    /// By rank and thread.
+    pub(super) uses: BTreeMap<(usize, u32), RemoteUse>,
+}
+
+/// A use of a block's shared memory by a thread of another block that has not said yet that it is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemoteUse {
+    pub(super) line: i32,
+    /// For an arrival the barrier and its phase: the block that waits for the phase knows of the use.
+    pub(super) arrival: Option<(usize, u32)>,
+}
+
 impl Runner {
     pub fn new(runtime: &'static Runtime, clock: Arc<TurnClock>) -> io::Result<Box<Runner>> {
+        let stacks = Stacks::reserve(THREADS_MAX)?;
+        let (whole, name) = (stacks.range(), "stacks");
         // Boxed, because fibers keep a raw pointer to it.
         Ok(Box::new(Runner {
             runtime,
-            stacks: Stacks::reserve(THREADS_MAX)?,
+            stacks,
+            _registered: Registered::new(Range { kind: RangeKind::Stacks, whole, inner: whole, name }),
             fibers: Vec::with_capacity(THREADS_MAX),
             idle: Vec::with_capacity(THREADS_MAX),
             closed: Vec::new(),
             shared: SharedArena::new()?,
-            warps: vec![Warp::new(); THREADS_MAX / 32],
+            warps: vec![Warp::default(); THREADS_MAX / 32],
             warp_count: 0,
             current: 0,
             order: TurnOrder::ascending(),
@@ -125,8 +201,11 @@ impl Runner {
             waiting: 0,
             barrier: BarrierState::default(),
             named: Default::default(),
-            copies: Vec::new(),
-            hopper: HopperState::default(),
+            barriers: TransactionBarriers::default(),
+            tries: 0,
+            view: AsyncView::default(),
+            groups: Vec::new(),
+            background: Vec::new(),
             cluster: ClusterPlace::default(),
             statics: None,
             statics_range: None,
@@ -141,9 +220,10 @@ impl Runner {
         self.stacks.range()
     }
 
-    pub fn begin(&mut self, work: Work, statics: Statics) {
+    /// `located` is the range of the static shared memory, where somebody has asked for it.
+    pub(super) fn begin(&mut self, work: Work, statics: Statics, located: Option<(usize, usize)>) {
         self.work = Some(work);
-        (self.statics, self.statics_range) = (Some(statics), None);
+        (self.statics, self.statics_range) = (Some(statics), located);
         self.printed = 0;
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
@@ -151,16 +231,7 @@ impl Runner {
         self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
-    pub fn shared(&mut self) -> &mut SharedArena {
-        &mut self.shared
-    }
-
-    /// Line of the first barrier in this launch at which threads waited that others had left before.
-    pub fn early_exit(&self) -> Option<i32> {
-        self.early_exit
-    }
-
-    pub(super) fn start_block(&mut self, block: [u32; 3]) {
+    pub(super) fn start_block(&mut self, block: [u32; 3], rank: usize, members: &[*mut Runner]) {
         let work = self.work.expect("a launch has begun");
         self.block = block;
         self.threads = work.block.iter().product();
@@ -170,9 +241,15 @@ impl Runner {
         self.leave = false;
         self.barrier = BarrierState { uniform: true, ..BarrierState::default() };
         self.named = Default::default();
+        self.barriers.clear();
+        self.tries = VAIN_TRIES;
+        self.view.clear();
         let threads = self.threads as usize;
-        self.copies.resize_with(threads.max(self.copies.len()), CopyQueue::default);
-        self.hopper.begin_block(threads);
+        self.groups.clear();
+        self.groups.resize_with(threads.div_ceil(128), Warpgroup::default);
+        self.background.resize_with(threads.max(self.background.len()), Background::default);
+        let aside = std::mem::take(&mut self.cluster.aside);
+        self.cluster = ClusterPlace { rank, members: members.to_vec(), aside, ..ClusterPlace::default() };
         let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
         self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
@@ -269,7 +346,7 @@ impl Runner {
             }
             // Lanes that ask for the active mask are released by `next_fiber` only while theirs is the
             // current warp. Were such a warp left behind, the block would count as stuck.
-            let settled = warp.ready | warp.relaxed | warp.in_operation == 0;
+            let settled = warp.ready | warp.relaxed | warp.waiting == 0;
             if !settled || self.current + 1 >= self.warp_count {
                 return None;
             }
@@ -283,10 +360,6 @@ impl Runner {
 
     pub(super) fn others_can_go_on(&self) -> bool {
         self.warps[..self.warp_count].iter().any(|warp| warp.ready | warp.relaxed | warp.unstarted != 0)
-    }
-
-    pub(super) fn clock(&self) -> &TurnClock {
-        &self.clock
     }
 
     pub(super) fn returned(&self) -> u32 {
@@ -310,13 +383,38 @@ impl Runner {
         true
     }
 
-    pub(super) fn release_named(&mut self, number: u32) {
-        for warp in &mut self.warps[..self.warp_count] {
-            let there = |lane: &usize| warp.lanes[*lane].place.mask == number;
-            let set = lanes(warp.at_named).filter(there).fold(0u32, |set, lane| set | 1 << lane);
-            warp.at_named &= !set;
+    /// Lets those go on that wait at such a place; says whether there are any.
+    pub(super) fn release(&mut self, which: impl Fn(&WarpLane) -> bool) -> bool {
+        self.release_among(0..self.warp_count, which)
+    }
+
+    pub(super) fn release_among(
+        &mut self,
+        warps: std::ops::Range<usize>,
+        which: impl Fn(&WarpLane) -> bool,
+    ) -> bool {
+        let mut any = false;
+        for warp in &mut self.warps[warps] {
+            let there = lanes(warp.waiting).filter(|lane| which(&warp.lanes[*lane]));
+            let set = there.fold(0u32, |set, lane| set | 1 << lane);
+            warp.waiting &= !set;
             warp.ready |= set;
+            any |= set != 0;
         }
+        any
+    }
+
+    pub(super) fn release_phase(&mut self, at: usize) {
+        self.tries = VAIN_TRIES;
+        self.release(|lane| lane.place.awaits_phase() && lane.value == at as u64);
+    }
+
+    pub(super) fn release_tries(&mut self) -> bool {
+        if self.tries == 0 {
+            return false;
+        }
+        self.tries -= 1;
+        self.release(|lane| lane.place.kind == operation::TRY_PHASE)
     }
 
     pub(super) fn is_shared(&mut self, address: usize, bytes: usize) -> bool {
@@ -334,57 +432,43 @@ impl Runner {
         [self.shared.inner(), self.statics_range.unwrap_or((0, 0))]
     }
 
-    /// What shared memory held when the block began, where that is known.
-    pub(super) fn untouched(&self) -> Option<u32> {
-        self.work.and_then(|work| work.untouched)
-    }
-
-    pub(super) fn release_waiting(&mut self, which: impl Fn(&WarpLane) -> bool) -> bool {
-        let mut any = false;
-        for warp in &mut self.warps[..self.warp_count] {
-            let there = |lane: &usize| which(&warp.lanes[*lane]);
-            let set = lanes(warp.at_phase).filter(there).fold(0u32, |set, lane| set | 1 << lane);
-            warp.at_phase &= !set;
-            warp.ready |= set;
-            any |= set != 0;
-        }
-        any
-    }
-
-    pub(super) fn standings(&self) -> Vec<ThreadState> {
+    /// By linear thread number.
+    pub(super) fn standings(&self) -> Vec<Standing> {
         let standing = |thread: u32| {
-            let warp = &self.warps[thread as usize / 32];
-            let (lane, bit) = (thread as usize % 32, 1u32 << (thread % 32));
-            if warp.at_barrier & bit != 0 {
-                ThreadState::Barrier(warp.lanes[lane].place)
-            } else if warp.at_named & bit != 0 {
-                let place = warp.lanes[lane].place;
-                let NamedBarrier { arrived, expected } = self.named[place.mask as usize % named::COUNT];
-                ThreadState::Named { place, arrived, expected }
-            } else if warp.at_phase & bit != 0 && warp.lanes[lane].place.kind == operation::CLUSTER {
-                let (arrived, expected) = self.cluster.seen;
-                ThreadState::Cluster { place: warp.lanes[lane].place, arrived, expected }
-            } else if warp.at_phase & bit != 0 {
-                self.phase_awaited(&warp.lanes[lane])
-            } else if (warp.in_operation | warp.at_group) & bit != 0 {
-                ThreadState::Warp(warp.lanes[lane].place)
-            } else {
-                ThreadState::Returned
-            }
+            let (warp, bit) = (&self.warps[thread as usize / 32], 1u32 << (thread % 32));
+            let lane = &warp.lanes[thread as usize % 32];
+            let awaited = match lane.place.kind {
+                _ if warp.at_barrier & bit != 0 => Awaited::Barrier,
+                _ if warp.waiting & bit == 0 => return None,
+                // All lanes of a warp meet before they come to the barrier.
+                operation::BAR_SYNC if lane.place.mask != u32::MAX => {
+                    let NamedBarrier { arrived, expected } = self.named[lane.place.mask as usize];
+                    Awaited::Named { arrived, expected }
+                }
+                operation::PHASE | operation::TRY_PHASE => self.phase_awaited(lane.value as usize),
+                operation::CLUSTER => {
+                    let (arrived, expected) = self.cluster.at_barrier;
+                    Awaited::Cluster { arrived, expected }
+                }
+                _ => Awaited::Warp,
+            };
+            Some((lane.place, awaited))
         };
         (0..self.threads).map(standing).collect()
     }
 
-    fn phase_awaited(&self, lane: &WarpLane) -> ThreadState {
+    fn phase_awaited(&self, address: usize) -> Awaited {
         let (start, bytes) = self.shared.inner();
-        let address = lane.value as usize;
         let offset = address.wrapping_sub(start);
         let offset = if offset < bytes { offset as i64 } else { -1 };
-        let own = self.hopper.barriers.find(address).cloned().unwrap_or_default();
-        let arrived = own.count - own.pending;
-        let (count, phase) = (own.count, own.phase);
-        let bytes = (own.copied, own.expected);
-        ThreadState::Phase(lane.place, PhaseAwaited { offset, phase, arrived, count, bytes })
+        let barrier = self.barriers.find(address).cloned().unwrap_or_default();
+        Awaited::Phase {
+            offset,
+            phase: barrier.phase,
+            arrived: barrier.count - barrier.pending,
+            expected: barrier.count,
+            bytes: (barrier.copied, barrier.expected),
+        }
     }
 
     pub(super) fn abandon(&mut self) {
@@ -449,8 +533,7 @@ type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
 
 impl Runner {
     fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> Call {
-        self.copies[thread as usize].clear();
-        self.hopper.begin_thread(thread as usize);
+        self.background[thread as usize].clear();
         let work = self.work.as_ref().expect("a launch has begun");
         let [x, y, _] = work.block;
         record.thread = [thread % x, thread / x % y, thread / x / y];
@@ -470,12 +553,12 @@ impl Runner {
 /// Lanes that asked which lanes are active go on together when their warp has nothing else to do.
 fn release_active(warp: &mut Warp) {
     let asking = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::ACTIVE;
-    let Some(first) = lanes(warp.in_operation).find(|&lane| asking(warp, lane)) else { return };
+    let Some(first) = lanes(warp.waiting).find(|&lane| asking(warp, lane)) else { return };
     let place = warp.lanes[first].place;
     // Lanes that ask elsewhere have diverged from these, so they are not active together.
-    let together = lanes(warp.in_operation).filter(|&lane| warp.lanes[lane].place == place);
+    let together = lanes(warp.waiting).filter(|&lane| warp.lanes[lane].place == place);
     let set = together.fold(0u32, |set, lane| set | 1 << lane);
     warp.compute(operation::ACTIVE, set);
-    warp.in_operation &= !set;
+    warp.waiting &= !set;
     warp.ready |= set;
 }

@@ -53,38 +53,14 @@ fn a_protected_buffer_can_be_read_by_kernels_and_changed_by_the_device() {
     let text = "__global__ void k(const int* in, int* out) { out[threadIdx.x] = in[threadIdx.x]; }";
     let mut bench = Bench::new(text, "k");
     let (input, output) = (bench.buffer("in", &[1i32; 8]), bench.buffer("out", &[0i32; 8]));
-    assert!(bench.device.protect(input, true).unwrap());
+    bench.device.protect(input, true).unwrap();
     bench.device.fill(input, 9).unwrap();
     bench.device.write(input, &[7, 0, 0, 0]).unwrap();
     bench.device.arm_guards(3).unwrap();
     bench.run(1, 8, 0, vec![buffer(input), buffer(output)]).unwrap();
     assert_eq!(bench.values::<i32>(output), [7, 9, 9, 9, 9, 9, 9, 9]);
     bench.device.copy(output, input).unwrap();
-    assert!(bench.device.protect(input, false).unwrap());
+    bench.device.protect(input, false).unwrap();
     bench.run(1, 8, 0, vec![buffer(output), buffer(input)]).unwrap();
     assert_eq!(bench.device.check_guards().unwrap(), []);
-}
-
-#[test]
-fn clocks_start_where_a_run_says_and_waits_end() {
-    // Readings of the last of three threads of a second block; a wait of a million ticks; the order of readings.
-    let text = "__global__ void k(int* out) {
-        long long first = clock64(), second = clock(); unsigned long long third = globaltimer();
-        long long last = third; int back = 0;
-        while (last - first < 1000000) { long long now = clock64(); back += now < last; last = now; }
-        if (blockIdx.x == 1 && threadIdx.x == 2) {
-            out[0] = (int)(first & 0xffff); out[1] = (int)(second - first); out[2] = (int)(third - second);
-            out[3] = back; out[4] = (int)(first >> 16 & 0xffffff); } }";
-    let mut bench = Bench::new(text, "k");
-    let mut run = |clock| {
-        let out = bench.buffer("out", &[0i32; 5]);
-        bench.device.set_conditions(RunConditions { clock, ..RunConditions::default() }).unwrap();
-        bench.run(2, 3, 0, vec![buffer(out)]).unwrap();
-        bench.values::<i32>(out)
-    };
-    let out = [Some(0), Some((1 << 40) - 1), None].map(&mut run);
-    assert_eq!(out[0][..5], [0, 1, 1, 0, 0]);
-    assert_eq!(out[1][..5], [0xffff, 1, 1, 0, 0xff_ffff]);
-    // The machine's own clock, which began long before and may have ticked once between two readings.
-    assert!(out[2][3] == 0 && out[2][1] >= 0 && out[2][4] != 0, "{:?}", &out[2][..5]);
 }

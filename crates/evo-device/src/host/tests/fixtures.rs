@@ -8,7 +8,7 @@
 //! - `launch`: `GRID x BLOCK, shared BYTES, cluster BLOCKS, cooperative, side by side`.
 //! - `setup`: stands at the start of each body.
 //! - `watch`: the kernel is instrumented and launched with each of these seeds.
-//! - `orders`, `residues`: run conditions, of which each is tried; `-` is none. `threads`: those of the device.
+//! - `orders`, `residues`, `clocks`: run conditions, of which each is tried; `-` is none. `threads`: those of the device.
 //! - `with NAME: text` replaces a word of the body, `gives` and `launch` for the next `finds`.
 //! - `finds`: what each launch ends with: `honest`, a verdict's label and ` | ` the message, notes, or `differs` where
 //!   buffers depend on the conditions. `*` stands for anything.
@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::*;
 
-const SETTINGS: [&str; 7] = ["arguments", "launch", "setup", "watch", "orders", "residues", "threads"];
+const SETTINGS: [&str; 8] =
+    ["arguments", "launch", "setup", "watch", "orders", "residues", "clocks", "threads"];
 
 #[derive(Default)]
 pub(super) struct Case {
@@ -89,8 +90,9 @@ impl Case {
         self.settings.get(key).map_or("", String::as_str)
     }
 
-    fn numbers(&self, key: &str, default: &str) -> Vec<Option<u64>> {
-        let words = self.settings.get(key).map_or(default, String::as_str).split_whitespace();
+    fn numbers(&self, key: &str, default: &str, row: &Row) -> Vec<Option<u64>> {
+        let text = row.fill(self.settings.get(key).map_or(default, String::as_str));
+        let words = text.split_whitespace();
         let number = |word: &str| match word.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
             None => word.parse().unwrap(),
@@ -242,13 +244,15 @@ impl Runner<'_> {
     fn check(&mut self, entry: &str) -> Result<(), String> {
         let (case, row) = (self.case, self.row);
         let mut conditions = Vec::new();
-        for order in case.numbers("orders", "-") {
-            for residue in case.numbers("residues", "-") {
-                let residue = residue.map(|residue| residue as u32);
-                conditions.push(RunConditions { order, residue, ..RunConditions::default() });
+        for order in case.numbers("orders", "-", row) {
+            for residue in case.numbers("residues", "-", row) {
+                for clock in case.numbers("clocks", "-", row) {
+                    let residue = residue.map(|residue| residue as u32);
+                    conditions.push(RunConditions { order, residue, clock, ..RunConditions::default() });
+                }
             }
         }
-        let watches = case.numbers("watch", "-");
+        let watches = case.numbers("watch", "-", row);
         let runs = conditions.iter().flat_map(|each| watches.iter().map(move |watched| (*each, *watched)));
         let mut results: Vec<_> =
             runs.clone().map(|(conditions, watched)| self.launch(entry, conditions, watched)).collect();
@@ -326,7 +330,7 @@ fn failures(file: &str, text: &str) -> Vec<String> {
         };
         let mut devices: HashMap<usize, (HostDevice, ModuleId)> = HashMap::new();
         for (entry, case, row) in rows {
-            for threads in case.numbers("threads", "2") {
+            for threads in case.numbers("threads", "2", row) {
                 let threads = threads.unwrap() as usize;
                 let (device, module) = devices.remove(&threads).unwrap_or_else(|| {
                     let mut device = HostDevice::with_threads(threads).unwrap();

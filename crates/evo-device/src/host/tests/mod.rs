@@ -4,7 +4,6 @@ mod conditions;
 mod faults;
 mod fixtures;
 mod kernels;
-mod numerics;
 mod slices;
 mod tensor_maps;
 mod variables;
@@ -21,8 +20,8 @@ use evo_protocol::measurement::TimingMode;
 
 use super::{HostDevice, initializers, translate};
 use crate::device::{
-    BlockTurns, BoundArgument, BoundLaunch, BufferId, Device, ModuleId, Placement, RunConditions,
-    SampleOrder, Watch, WatchedBuffer, WatchedContents,
+    BlockTurns, BoundArgument, BoundLaunch, BufferId, Device, Executor, Memory, ModuleId, Placement,
+    RunConditions, SampleOrder, Watch, WatchedBuffer, WatchedContents,
 };
 
 fn compile(text: &str, entries: &[&str]) -> Vec<u8> {

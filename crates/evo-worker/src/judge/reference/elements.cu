@@ -1,8 +1,8 @@
 // What the judge does to every element of large buffers: drawing inputs, converting them for the user's reference, moving
 // their last bits, and the sums and order statistics that tell how sure its answers are. The Rust functions in
-// `inputs.rs`, `perturb.rs` and `bounds.rs` are the definition, and draw the same bits: random words come from ChaCha8,
-// whose output is a function of key, stream and position, so that each thread makes its own, and makes a block of sixteen
-// for each element: that takes the device a millisecond, and kernels that share blocks take the compiler seconds.
+// `inputs.rs`, `perturb.rs`, `certainty.rs` and `bounds.rs` are the definition, and draw the same bits: random words come
+// from ChaCha8, whose output is a function of key, stream and position, so that each thread makes its own, and makes a block
+// of sixteen for each element: that takes the device a millisecond, and kernels that share blocks take the compiler seconds.
 
 // Numbers of data types, in the order of `DType` in `elements.rs`.
 enum ElementType { E_F16, E_BF16, E_F32, E_F64, E_I8, E_I16, E_I32, E_I64, E_U8, E_U16, E_U32, E_U64 };

@@ -5,12 +5,13 @@ use rayon::prelude::*;
 /// Half the spacing of f32 at 1.
 pub const UNIT_F32: f64 = 1.0 / 16_777_216.0;
 
+/// An answer as a list in memory, or on a device.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReferenceAnswer {
+pub struct ReferenceAnswer<L = Vec<f64>> {
     pub buffer: usize,
-    pub expected: Vec<f64>,
+    pub expected: L,
     /// The trusted same-dtype computation, rounded to the output's type; absent where there is none.
-    pub trusted: Option<Vec<f64>>,
+    pub trusted: Option<L>,
     /// No error is allowed at all (data movement, integers).
     pub exact: bool,
     /// Error that any f32 computation of this may have on these inputs, beyond the trusted one's.
@@ -19,12 +20,38 @@ pub struct ReferenceAnswer {
     pub jumps: u64,
     /// More than a few integers change with the last bits of the inputs, as a hash or a choice among equals does.
     pub follows_bits: bool,
+    /// What is said of integers of which single precision decides many otherwise.
+    pub undecided: Option<String>,
     /// The reference kernel in single precision on the same inputs.
-    pub single: Option<Vec<f64>>,
+    pub single: Option<L>,
+    /// Elements that share an error in single precision: a row, if it is that of its mean; 0 and 1 where each has its own.
+    pub alike: u64,
     /// How far each element moved when the last bits of the inputs did; absent where that was not tried.
-    pub distances: Vec<f64>,
+    pub distances: Option<L>,
     /// Elements far less certain than the others, and how far f32 may be off there.
     pub uncertain: Vec<(u64, f64)>,
+}
+
+impl<L> ReferenceAnswer<L> {
+    pub fn map<M>(self, list: impl Fn(L) -> M) -> ReferenceAnswer<M> {
+        let ReferenceAnswer {
+            buffer, exact, noise, jumps, follows_bits, undecided, uncertain, alike, ..
+        } = self;
+        ReferenceAnswer {
+            expected: list(self.expected),
+            trusted: self.trusted.map(&list),
+            single: self.single.map(&list),
+            distances: self.distances.map(&list),
+            buffer,
+            exact,
+            noise,
+            jumps,
+            follows_bits,
+            undecided,
+            uncertain,
+            alike,
+        }
+    }
 }
 
 /// Absolute error that f32 arithmetic explains. It matters where few outputs make the trusted error a

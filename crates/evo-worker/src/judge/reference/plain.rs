@@ -32,9 +32,9 @@ trait Real:
     + Sub<Output = Self>
     + Mul<Output = Self>
     + Div<Output = Self>
+    + Into<f64>
 {
     fn of(value: f64) -> Self;
-    fn wide(self) -> f64;
     fn max(self, other: Self) -> Self;
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
@@ -47,10 +47,6 @@ trait Real:
 impl Real for f64 {
     fn of(value: f64) -> f64 {
         value
-    }
-
-    fn wide(self) -> f64 {
-        self
     }
 
     fn max(self, other: f64) -> f64 {
@@ -77,10 +73,6 @@ impl Real for f64 {
 impl Real for f32 {
     fn of(value: f64) -> f32 {
         value as f32
-    }
-
-    fn wide(self) -> f64 {
-        f64::from(self)
     }
 
     fn max(self, other: f32) -> f32 {
@@ -316,7 +308,7 @@ fn attention<T: Real>(work: &Heads, q: &[T], k: &[T], v: &[T]) -> (Vec<T>, f64) 
             let logits = &mut logits[..work.visible(row)];
             dot_rows(query, &by_depth, keys, logits);
             logits.iter_mut().for_each(|logit| *logit = *logit * scale);
-            largest = logits.iter().fold(largest, |most, logit| most.max(logit.wide().abs()));
+            largest = logits.iter().fold(largest, |most, logit| most.max(Into::<f64>::into(*logit).abs()));
             let mut sum = T::default();
             for (power, value) in powers(logits).zip(values.chunks(depth)) {
                 sum += power;

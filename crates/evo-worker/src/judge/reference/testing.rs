@@ -9,7 +9,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
 use super::numbers::{ReferenceAnswer, max_abs};
 use super::work::ReferenceWork;
-use crate::judge::bounds::OutputShape;
+use crate::judge::bounds::{AnswerScale, OutputShape};
 use crate::judge::element;
 use crate::judge::inputs::{self, Draw, Family};
 
@@ -22,6 +22,7 @@ pub fn check_plan(reference: &str) -> CheckPlan {
         seed: 1,
         seeds: 2,
         families: vec![],
+        dictionary: Default::default(),
         deterministic: true,
         repeats: 4,
         allow_state: false,
@@ -46,6 +47,12 @@ pub fn vector(dtype: DType) -> OutputShape {
     OutputShape { dtype, family, row: 1, length, all_f32: true, one_is_subnormal: false }
 }
 
+/// Of 4,096 elements.
+pub fn scale() -> AnswerScale {
+    let (elements, finite) = (4096, 4096);
+    AnswerScale { elements, finite, rms: 1.0, max: 4.0, spread: 1.0, tail: 1.0, ..AnswerScale::default() }
+}
+
 pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
     let fill = if dtype.is_float() {
         Fill::Normal { scale: 1.0 }
@@ -61,17 +68,7 @@ pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> Prob
         sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
         weight: 1.0,
         buffers,
-        scalars: vec![],
-        tensor_maps: Vec::new(),
-        launches: vec![],
-        reference_launches: vec![],
-        reference_variables: vec![],
-        prepare_launches: vec![],
-        reference_sizes: vec![],
-        reference_parameters: Default::default(),
-        literals: vec![],
-        flops: None,
-        bytes: None,
+        ..ProblemPlan::default()
     }
 }
 

@@ -211,51 +211,49 @@ impl ReferenceWork {
     }
 
     pub fn launches(&self, buffers: &WorkBuffers) -> Vec<BoundLaunch> {
-        let entry = |name: &str| format!("evo_reference_{name}");
-        let of = |buffer: BufferId| BoundArgument::Buffer(buffer);
-        let mut given: Vec<BoundArgument> = buffers.inputs.iter().map(|own| of(*own)).collect();
-        let answers = [of(buffers.expected), of(buffers.trusted)];
+        let of = |buffer: &BufferId| BoundArgument::Buffer(*buffer);
+        let [expected, trusted, scratch] = [&buffers.expected, &buffers.trusted, &buffers.scratch].map(of);
         let (type_in, rounding) = (int(type_number(self.dtype)), int(type_number(self.dtype_out)));
+        let kernel = |name: &str, grid: [u32; 3], arguments: Vec<BoundArgument>| {
+            launch(format!("evo_reference_{name}"), grid, BLOCK, 0, arguments)
+        };
+        let inputs = buffers.inputs.iter().map(of);
+        let with_inputs =
+            |arguments: Vec<BoundArgument>| inputs.clone().chain(arguments).collect::<Vec<BoundArgument>>();
         match self.kind {
             WorkKind::Gemm { m, k, n } => {
-                given.extend(answers);
-                given.extend([int(m as i32), int(k as i32), int(n as i32), type_in, rounding]);
+                let [rows, depth, columns] = [m, k, n].map(|extent| int(extent as i32));
+                let arguments = vec![expected, trusted, rows, depth, columns, type_in, rounding];
                 let grid = [n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32, 1];
-                vec![launch(entry("gemm"), grid, BLOCK, 0, given)]
+                vec![kernel("gemm", grid, with_inputs(arguments))]
             }
             WorkKind::Softmax { rows, columns } | WorkKind::RmsNorm { rows, columns } => {
-                given.extend(answers);
-                given.extend([long(columns), type_in, rounding]);
                 let norm = matches!(self.kind, WorkKind::RmsNorm { .. });
-                let name = entry(if norm { "rmsnorm" } else { "softmax" });
-                vec![launch(name, [rows as u32, 1, 1], BLOCK, 0, given)]
+                let arguments = vec![expected, trusted, long(columns), type_in, rounding];
+                let name = if norm { "rmsnorm" } else { "softmax" };
+                vec![kernel(name, [rows as u32, 1, 1], with_inputs(arguments))]
             }
             WorkKind::Reduction { count } => {
-                let (length, scratch) = (chain(count), of(buffers.scratch));
+                let length = chain(count);
                 let many = count.div_ceil(length);
-                given.extend([scratch.clone(), long(count), long(length), type_in]);
                 let grid = [many.div_ceil(u64::from(BLOCK)) as u32, 1, 1];
-                let [expected, trusted] = answers;
+                let arguments = vec![scratch.clone(), long(count), long(length), type_in];
                 let all = vec![scratch, expected, trusted, long(many), rounding];
-                vec![
-                    launch(entry("chains"), grid, BLOCK, 0, given),
-                    launch("evo_reference_reduce".into(), [1, 1, 1], BLOCK, 0, all),
-                ]
+                vec![kernel("chains", grid, with_inputs(arguments)), kernel("reduce", [1, 1, 1], all)]
             }
             WorkKind::Transpose { rows, columns } => {
-                given.extend([of(buffers.expected), long(rows), long(columns), type_in]);
-                vec![launch(entry("transpose"), [blocks(rows * columns), 1, 1], BLOCK, 0, given)]
+                let arguments = vec![expected, long(rows), long(columns), type_in];
+                vec![kernel("transpose", [blocks(rows * columns), 1, 1], with_inputs(arguments))]
             }
-            WorkKind::Attention(own) => {
-                given.extend(answers);
-                given.push(of(buffers.scratch));
-                let extents = [own.heads, own.heads_kv, own.queries, own.keys, own.depth];
-                given.extend(extents.map(|extent| int(extent as i32)));
-                given.extend([int(i32::from(own.causal)), int(own.group as i32)]);
-                given.extend([type_in, rounding]);
-                let grid = [own.blocks() as u32, (own.batch * own.heads) as u32, 1];
-                let shared = own.shared_bytes(own.group) as u32;
-                vec![launch(entry("attention"), grid, BLOCK_ATTENTION, shared, given)]
+            WorkKind::Attention(work) => {
+                let extents = [work.heads, work.heads_kv, work.queries, work.keys, work.depth];
+                let mut arguments = vec![expected, trusted, scratch];
+                arguments.extend(extents.map(|extent| int(extent as i32)));
+                arguments.extend([int(i32::from(work.causal)), int(work.group as i32), type_in, rounding]);
+                let grid = [work.blocks() as u32, (work.batch * work.heads) as u32, 1];
+                let shared = work.shared_bytes(work.group) as u32;
+                let name = "evo_reference_attention".to_string();
+                vec![launch(name, grid, BLOCK_ATTENTION, shared, with_inputs(arguments))]
             }
         }
     }
@@ -272,19 +270,7 @@ pub fn launch(
     shared_bytes: u32,
     arguments: Vec<BoundArgument>,
 ) -> BoundLaunch {
-    let (cluster, cooperative, programmatic, l2_persist) = (None, false, false, None);
-    let block = [threads, 1, 1];
-    BoundLaunch {
-        entry,
-        grid,
-        block,
-        shared_bytes,
-        cluster,
-        cooperative,
-        programmatic,
-        l2_persist,
-        arguments,
-    }
+    BoundLaunch { entry, grid, block: [threads, 1, 1], shared_bytes, arguments, ..BoundLaunch::default() }
 }
 
 pub fn int(value: i32) -> BoundArgument {

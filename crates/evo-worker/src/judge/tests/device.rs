@@ -1,11 +1,11 @@
 //! What the device itself refuses: crashes, launches that cannot fit, memory that is not there.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use evo_protocol::device::DeviceError;
+use evo_protocol::worker::Phase;
 
 use super::*;
-use crate::judge::run::PhaseSink;
 
 #[test]
 fn a_crash_keeps_its_case_and_stickiness() {
@@ -14,9 +14,8 @@ fn a_crash_keeps_its_case_and_stickiness() {
         Err(DeviceError { code: Some(700), ..error }.sticky())
     });
     let mut judge = judge_of(crash, check_plan("gemm"));
-    let mut phases = Vec::new();
-    let mut note = |phase: Phase, detail: &str| phases.push((phase, detail.to_string()));
-    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut note);
+    let phases = reported(&mut judge);
+    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes());
     assert!(answer.sticky && judge.is_sticky());
     let verdict = answer.verdict.unwrap();
     assert_eq!(verdict.kind, VerdictKind::CrashIllegalAddress);
@@ -24,7 +23,16 @@ fn a_crash_keeps_its_case_and_stickiness() {
     assert_eq!(verdict.evidence.get("case").unwrap(), "gemm_5_7_16 seed 0 normal");
     let expected =
         [Phase::Preparing, Phase::Launched].map(|own| (own, "gemm_5_7_16 seed 0 normal".to_string()));
-    assert_eq!(phases, expected);
+    assert_eq!(*phases.borrow(), expected);
+}
+
+type Phases = Rc<RefCell<Vec<(Phase, String)>>>;
+
+fn reported(judge: &mut Judge) -> Phases {
+    let phases = Phases::default();
+    let noted = phases.clone();
+    judge.reporter = Box::new(move |phase, detail| noted.borrow_mut().push((phase, detail.to_string())));
+    phases
 }
 
 #[test]
@@ -32,7 +40,7 @@ fn plain_runs_say_where_buffers_lie_before_anything_is_launched() {
     let crash: Kernel =
         Rc::new(|_| Err(DeviceError::plain(VerdictKind::CrashIllegalAddress, "illegal address").sticky()));
     let mut judge = judge_of(crash, check_plan("gemm"));
-    let mut run = |calls: u32| judge.run_plain(0, &gemm(5, 7, 16), calls, true, &mut { QUIET });
+    let mut run = |calls: u32| judge.run_plain(0, &gemm(5, 7, 16), calls, true);
     let placed = run(0).expect("nothing is launched");
     assert_eq!(placed.launches, 0);
     let plan = gemm(5, 7, 16);
@@ -52,7 +60,7 @@ fn launches_that_cannot_fit_are_refused_with_numbers() {
         let mut own = gemm(5, 7, 16);
         change(&mut device, &mut own);
         let mut judge = judge_on(device, check_plan("gemm"));
-        let answer = judge.gate(0, Gate::Launch, Depth::Quick, &[own], &mut { QUIET });
+        let answer = judge.gate(0, Gate::Launch, Depth::Quick, &[own]);
         answer.verdict.map_or("pass".into(), |verdict| verdict.label())
     };
     assert_eq!(check(&|_, _| {}), "pass");
@@ -83,25 +91,22 @@ fn no_memory_is_a_verdict_and_gates_without_work_did_not_run() {
     let mut device = FakeDevice::new(vec![("k", kernel(honest))]);
     device.memory = 100;
     let mut judge = judge_on(device, check_plan("gemm"));
-    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes(), &mut { QUIET });
+    let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &shapes());
     assert_eq!(answer.verdict.unwrap().kind, VerdictKind::OutOfMemory);
     assert!(!answer.sticky);
     for gate in [Gate::TinyShapes, Gate::Repeatability, Gate::Confirmation] {
-        let answer = judge.gate(0, gate, Depth::Quick, &[], &mut { QUIET });
+        let answer = judge.gate(0, gate, Depth::Quick, &[]);
         assert_eq!(answer.report.state, GateState::NotRun);
     }
-    let answer = judge.gate(9, Gate::Launch, Depth::Quick, &[], &mut { QUIET });
+    let answer = judge.gate(9, Gate::Launch, Depth::Quick, &[]);
     assert_eq!(answer.verdict.unwrap().kind, VerdictKind::HarnessError);
 }
 
-fn made_ready(judge: &mut Judge, work: impl FnOnce(&mut Judge, &mut PhaseSink<'_>)) -> Vec<String> {
-    let mut names = Vec::new();
-    work(judge, &mut |phase, name: &str| {
-        if phase == Phase::Preparing {
-            names.push(name.to_string());
-        }
-    });
-    names
+fn made_ready(judge: &mut Judge, work: impl FnOnce(&mut Judge)) -> Vec<String> {
+    let phases = reported(judge);
+    work(judge);
+    let prepared = phases.take().into_iter().filter(|(phase, _)| *phase == Phase::Preparing);
+    prepared.map(|(_, name)| name).collect()
 }
 
 #[test]
@@ -110,14 +115,14 @@ fn what_was_answered_ahead_is_not_computed_again() {
     let plans = [gemm(5, 7, 16), gemm(16, 16, 16)];
     // Without launches, as they are not known yet.
     let bare = plans.clone().map(|plan| ProblemPlan { launches: Vec::new(), ..plan });
-    let ahead = made_ready(&mut judge, |judge, phase| {
-        judge.rehearse(&check_plan("gemm"), &bare, phase).unwrap();
+    let ahead = made_ready(&mut judge, |judge| {
+        judge.rehearse(&check_plan("gemm"), &bare).unwrap();
     });
     assert_eq!(ahead[..2], ["gemm_5_7_16 seed 0 normal", "gemm_16_16_16 seed 0 normal"], "what all meet");
     assert!(ahead.len() > 10, "{ahead:?}");
     let mut gate = |plans: &[ProblemPlan]| {
-        made_ready(&mut judge, |judge, phase| {
-            let answer = judge.gate(0, Gate::FullShapes, Depth::Full, plans, phase);
+        made_ready(&mut judge, |judge| {
+            let answer = judge.gate(0, Gate::FullShapes, Depth::Full, plans);
             assert!(answer.verdict.is_none(), "{:?}", answer.verdict);
         })
     };
@@ -144,7 +149,7 @@ fn a_wrong_answer_that_follows_shared_memory_was_not_initialized() {
         let mut device = FakeDevice::new(vec![("k", reads)]);
         device.usual_residue = f32::from_bits(0x3e80_0001);
         let mut judge = judge_on(device, check_plan("gemm"));
-        let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)], &mut { QUIET });
+        let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)]);
         assert_eq!(answer.verdict.unwrap().label(), "wrong_answer:uninitialized", "{number}");
     }
 }
@@ -160,7 +165,7 @@ fn a_wrong_answer_that_changes_by_chance_is_never_our_own_trouble() {
             call.store(2, 0, call.load(2)[0] + extra);
         });
         let mut judge = judge_on(FakeDevice::new(vec![("k", wrong)]), check_plan("gemm"));
-        let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)], &mut { QUIET });
+        let answer = judge.gate(0, Gate::TinyShapes, Depth::Quick, &[gemm(5, 7, 16)]);
         assert_ne!(answer.verdict.unwrap().kind, VerdictKind::HarnessError, "{odd}");
     }
 }

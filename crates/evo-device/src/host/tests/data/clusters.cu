@@ -193,6 +193,21 @@ if (rank == 1) __syncthreads();
 if (rank == 0 || me < 32) evo::cluster_sync();
 else { evo::mbarrier_init(bar + me, 2); evo::mbarrier_wait(bar + me, 0); }
 
+//@ case: the blocks of a cluster are neighbors
+//@ launch: 4 2 2 x 1, shared 8192, cluster 2 2 1
+const int place = blockIdx.x + 4 * (blockIdx.y + 2 * blockIdx.z);
+tile[0] = place;
+evo::cluster_sync();
+out[2 * place] = rank;
+out[2 * place + 1] = evo::dsmem_load(evo::mapa(tile, 3));
+evo::cluster_sync();
+//@ gives:
+for (int place = 0; place < 16; place++) {
+    int x = place % 4, y = place / 4 % 2, z = place / 8;
+    out[2 * place] = x % 2 + 2 * y;
+    out[2 * place + 1] = (x | 1) + 4 * (1 + 2 * z);
+}
+
 //@ case: the barrier waits for those alone who have not returned
 //@ launch: 2 x 64, shared 8192, cluster 2
 //@ finds: threads returned before a barrier that others waited at (line 2)

@@ -153,3 +153,28 @@ int n = 0;
 for (int i = 0; i < 200; i++) n += a[i] == 0x12345678;
 for (int i = 0; i < 200; i++) a[i] = i;
 assert(n >= 195);
+
+//@ case: clocks start where a run says, and waits end
+//@ arguments: int* out[1]
+//@ launch: 2 x 3
+//@ orders: -
+//@ residues: -
+//@ clocks: CLOCK
+//@ with CLOCK: 0
+//@ with STARTS: first == 0 && second == 1 && third == 2
+//@ finds: honest
+//@ with CLOCK: 0xffffffffff
+//@ with STARTS: first == (1ll << 40) - 1 && second == 1ll << 40 && third == (1ll << 40) + 1
+//@ finds: honest
+//@ with CLOCK: -
+//@ with STARTS: first >> 16 != 0 && second >= first
+//@ finds: honest
+long long first = clock64(), second = clock();
+unsigned long long third = globaltimer();
+long long last = third;
+while (last - first < 1000000) {
+    long long now = clock64();
+    assert(now >= last);
+    last = now;
+}
+assert(STARTS);

@@ -101,11 +101,19 @@ for (int i = 0; i < 160; i++) out[i] = 256 + i;
 //@ finds: crash_illegal_instruction | *not shared memory*line 1, thread*
 //@ with CALL: evo::mbarrier_init(bar, 0);
 //@ finds: crash_illegal_instruction | *count outside*line 1, thread*
+//@ with CALL: evo::mbarrier_init(bar, 1 << 20);
+//@ finds: crash_illegal_instruction | *count outside*line 1, thread*
 CALL
 
 //@ case: misused barriers that copies may not use
 //@ with CALLS: *bar = 3; evo::mbarrier_arrive(bar);
 //@ finds: crash_illegal_instruction | *overwritten*line 2, thread*
+//@ with CALLS: evo::mbarrier_init(bar, 1);
+//@ finds: crash_illegal_instruction | *a barrier that is in use*line 2, thread*
+//@ with CALLS: evo::mbarrier_inval(bar); evo::mbarrier_init(bar, 1);
+//@ finds: honest
+//@ with CALLS: evo::mbarrier_expect_tx(bar, 1 << 20);
+//@ finds: crash_illegal_instruction | *expects more than 1048575*line 2, thread*
 //@ with CALLS: evo::mbarrier_wait(bar, 2);
 //@ finds: crash_illegal_instruction | *0 or 1*line 2, thread*
 evo::mbarrier_init(bar, 1);
@@ -131,6 +139,25 @@ evo::mbarrier_arrive(bar);
 MAKE
 evo::mbarrier_arrive_expect_tx(bar, 16);
 evo::bulk_copy_load(tile, out, BYTES, bar);
+
+//@ case: a barrier that a copy counts off
+//@ finds: crash_illegal_instruction | *still counts*line 4, thread*
+make_barrier(bar);
+evo::mbarrier_expect_tx(bar, 16);
+evo::bulk_copy_load(tile, out, 16, bar);
+evo::mbarrier_inval(bar);
+
+//@ case: a phase ends with its last arrival, and its parity tells it from the next
+evo::mbarrier_init(bar, 2);
+out[0] = evo::mbarrier_try_wait(bar, 1);
+evo::mbarrier_arrive(bar);
+out[1] = evo::mbarrier_try_wait(bar, 0);
+evo::mbarrier_arrive(bar);
+out[2] = evo::mbarrier_try_wait(bar, 0);
+out[3] = evo::mbarrier_try_wait(bar, 1);
+//@ gives:
+out[0] = out[2] = 1;
+out[1] = out[3] = 0;
 
 //@ case: roles that wait for each other
 //@ launch: 1 x 96, shared 20480
@@ -323,6 +350,40 @@ evo::wgmma_wait<0>();
 out[128 + threadIdx.x] = __float_as_uint(d[5]);
 //@ gives:
 for (int i = 0; i < 128; i++) out[i] = 0xffffffff, out[128 + i] = __float_as_uint(32.0f);
+
+//@ case: sums go on as they were given back without a fence, and overlap with no others
+//@ launch: 1 x 128, shared 20480
+//@ with BETWEEN:
+//@ with SUMS: d
+//@ with SCALE: 1
+//@ finds: honest
+//@ with BETWEEN: evo::wgmma_fence(); d[3] *= 2; evo::wgmma_fence();
+//@ with SUMS: d
+//@ with SCALE: 0
+//@ finds: honest
+//@ with BETWEEN:
+//@ with SUMS: d
+//@ with SCALE: 0
+//@ finds: crash_illegal_instruction | *since the last wgmma_fence*line 9, thread*
+//@ with BETWEEN: evo::wgmma_m64k16<evo::f16, 16>(d, a, b, 1);
+//@ with SUMS: *(float (*)[8])(all + 4)
+//@ with SCALE: 1
+//@ finds: crash_illegal_instruction | *two products of wgmma overlap*line 9, thread*
+//@ with BETWEEN: evo::wgmma_m64k16<evo::f16, 16>(d, a, b, 1);
+//@ with SUMS: *(float (*)[8])(all + 8)
+//@ with SCALE: 1
+//@ finds: honest
+for (int i = threadIdx.x; i < 1024; i += blockDim.x) tile[i] = 0x3c003c00;
+const unsigned long long a = evo::wgmma_descriptor(tile, 128, 256, 0), b = a;
+float all[16] = {}, (&d)[8] = *(float (*)[8])all;
+evo::fence_proxy_async();
+__syncthreads();
+evo::wgmma_fence();
+evo::wgmma_m64k16<evo::f16, 16>(d, a, b, 0); evo::wgmma_commit(); evo::wgmma_wait<0>();
+BETWEEN
+evo::wgmma_m64k16<evo::f16, 16>(SUMS, a, b, SCALE);
+evo::wgmma_commit();
+evo::wgmma_wait<0>();
 
 //@ case: misused products: zeros in both operands, a fence, and a product of 64 x 16 x 16
 //@ launch: 1 x 128, shared 20480

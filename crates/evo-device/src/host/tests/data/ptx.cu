@@ -25,6 +25,22 @@ const unsigned none = 0xffffffff;
 const unsigned expected[] = {none, none, none, none, 100, 101, none, none, 100, 101, 102, none, 100, 101, 102, 103};
 for (int i = 0; i < 16; i++) out[i] = expected[i];
 
+//@ case: groups without copies count
+//@ launch: 1 x 1, shared 4096
+extern __shared__ unsigned tile[];
+evo::cp_async_ca<4>(tile, out + 100);
+evo::cp_async_wait<0>();
+out[0] = tile[0];
+evo::cp_async_commit();
+evo::cp_async_wait<1>();
+out[1] = tile[0];
+evo::cp_async_commit();
+evo::cp_async_wait<1>();
+out[2] = tile[0];
+//@ gives:
+out[0] = out[1] = 0xffffffff;
+out[2] = 100;
+
 //@ case: a thread starts without the copies of the one before
 //@ launch: 1 x 64, shared 4096
 __shared__ unsigned tile[64];

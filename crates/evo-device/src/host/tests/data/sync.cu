@@ -113,6 +113,36 @@ out[t] = v;
 //@ gives:
 for (int i = 0; i < 96; i++) out[i] = 0x7ff;
 
+//@ case: shuffles stay inside their segment, and a lane outside of the mask reads as all ones
+//@ launch: 1 x 32
+int lane = threadIdx.x, found[11];
+found[0] = __shfl_sync(~0u, lane, 3);
+found[1] = __shfl_sync(~0u, lane, 3, 8);
+found[2] = __shfl_sync(~0u, lane, 11, 8);
+found[3] = __shfl_up_sync(~0u, lane, 1, 8);
+found[4] = __shfl_down_sync(~0u, lane, 1, 8);
+found[5] = __shfl_xor_sync(~0u, lane, 16);
+found[6] = __shfl_xor_sync(~0u, lane, 16, 16);
+found[7] = __match_all_sync(~0u, lane / 32, found + 8);
+found[9] = found[10] = -1;
+if (lane == 0) found[9] = __shfl_down_sync(1u, lane, 1);
+if (lane < 3) found[10] = __match_any_sync(7u, lane / 2);
+for (int i = 0; i < 11; i++) out[11 * lane + i] = found[i];
+//@ gives:
+for (int lane = 0; lane < 32; lane++) {
+    int first = lane / 8 * 8, *found = out + 11 * lane;
+    found[0] = 3;
+    found[1] = found[2] = first + 3;
+    found[3] = lane == first ? lane : lane - 1;
+    found[4] = lane == first + 7 ? lane : lane + 1;
+    found[5] = lane ^ 16;
+    found[6] = lane < 16 ? lane : lane ^ 16;
+    found[7] = -1;
+    found[8] = 1;
+    found[9] = found[10] = -1;
+    if (lane < 3) found[10] = lane < 2 ? 3 : 4;
+}
+
 //@ case: a waiting thread that sleeps lets others run
 volatile int* flag = out;
 if (threadIdx.x == 0) { while (*flag == 0) __nanosleep(100); out[1] = 5; }

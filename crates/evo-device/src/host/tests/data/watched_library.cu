@@ -147,6 +147,27 @@ if (t >= 32) {
     }
 }
 
+//@ case: who lets copies land has done nothing else since it did so before
+//@ launch: 1 x 64, shared 320
+extern __shared__ __align__(128) float stage[];
+evo::mbarrier* full = (evo::mbarrier*)(stage + 32);
+evo::mbarrier* empty = full + 1;
+if (t == 0) {
+    evo::mbarrier_init(full, 1);
+    evo::mbarrier_init(empty, 1);
+    evo::fence_mbarrier_init();
+}
+__syncthreads();
+for (int i = 0; i < 3; i++) {
+    if (t == 0) {
+        evo::mbarrier_wait(empty, (i & 1) ^ 1);
+        evo::mbarrier_arrive_expect_tx(full, 128);
+        evo::bulk_copy_load(stage, in + 32 * i, 128, full);
+    }
+    if (t >= 32) evo::mbarrier_wait(full, i & 1);
+    if (t == 63) evo::mbarrier_arrive(empty);
+}
+
 //@ case: a product of a warpgroup
 //@ launch: 1 x 128, shared 4096
 //@ finds: Unwritten*

@@ -1,4 +1,5 @@
-//! A compiled variant's own variables, as its symbol table tells: `__device__` variables and static locals.
+//! A compiled variant's own variables (`__device__` variables and static locals): where its symbol table has them, and
+//! what they held when the module was loaded.
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
@@ -77,12 +78,75 @@ fn places(
     places
 }
 
+/// Where variables of a loaded module lie; addresses and sizes are those of its variables.
+pub trait VariableMemory {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    fn clear(&self, address: u64, bytes: u64) -> Result<(), DeviceError>;
+}
+
+#[derive(Debug)]
+pub struct Variable {
+    pub name: String,
+    pub symbol: String,
+    pub address: u64,
+    pub bytes: u64,
+    /// What it held after loading; zeros where there is nothing.
+    initial: Option<Vec<u8>>,
+}
+
+impl Variable {
+    /// Of a module that was just loaded.
+    pub fn new(
+        place: VariablePlace,
+        address: u64,
+        memory: &impl VariableMemory,
+    ) -> Result<Variable, DeviceError> {
+        let VariablePlace { name, symbol, bytes, zero, .. } = place;
+        let mut initial = (!zero).then(|| vec![0; bytes as usize]);
+        initial.as_mut().map_or(Ok(()), |initial| memory.load(address, initial))?;
+        Ok(Variable { name, symbol, address, bytes, initial })
+    }
+
+    /// That an argument of so many bytes fits; `name` is what the task calls it.
+    pub fn holding(&self, name: &str, bytes: u64) -> Result<&Variable, DeviceError> {
+        if bytes <= self.bytes {
+            return Ok(self);
+        }
+        let has = self.bytes;
+        Err(refused(format!("the variable `{name}` has {has} bytes, the argument has {bytes}")))
+    }
+
+    /// From byte `start` on as it was after loading.
+    pub fn reset(&self, start: u64, memory: &impl VariableMemory) -> Result<(), DeviceError> {
+        match &self.initial {
+            Some(initial) => memory.store(self.address + start, &initial[start as usize..]),
+            None if start == self.bytes => Ok(()),
+            None => memory.clear(self.address + start, self.bytes - start),
+        }
+    }
+
+    pub fn is_reset(&self, start: u64, memory: &impl VariableMemory) -> Result<bool, DeviceError> {
+        let mut now = vec![0; (self.bytes - start) as usize];
+        if now.is_empty() {
+            return Ok(true);
+        }
+        memory.load(self.address + start, &mut now)?;
+        Ok(match &self.initial {
+            Some(initial) => now == initial[start as usize..],
+            None => now.iter().all(|byte| *byte == 0),
+        })
+    }
+}
+
 /// The variable of exactly that name, or the only one whose last identifier is the name's, in whatever namespace.
-pub fn meant<'s>(symbols: impl Iterator<Item = &'s str> + Clone, name: &str) -> Option<usize> {
+pub fn meant(symbols: &[&str], name: &str) -> Result<usize, DeviceError> {
     let last = name.rsplit("::").next().unwrap_or(name);
-    let mut near = symbols.clone().enumerate().filter(|(_, symbol)| plain_name(symbol) == last);
-    let exact = symbols.clone().position(|symbol| is_called(symbol, name));
-    exact.or_else(|| near.next().filter(|_| near.next().is_none()).map(|(position, _)| position))
+    let near: Vec<usize> = (0..symbols.len()).filter(|at| plain_name(symbols[*at]) == last).collect();
+    let exact = symbols.iter().position(|symbol| is_called(symbol, name));
+    exact.or((near.len() == 1).then(|| near[0])).ok_or_else(|| missing(name, symbols))
 }
 
 /// A namespace without a name is left out, as in C++.
@@ -136,22 +200,15 @@ fn identifiers(symbol: &str) -> Vec<&str> {
 /// Names that a message about a missing variable shows.
 const SHOWN: usize = 8;
 
-/// `known` are the names that the module has.
-pub fn missing(name: &str, known: Vec<&str>) -> DeviceError {
-    let mut list: Vec<String> = known.iter().take(SHOWN).map(|own| format!("`{own}`")).collect();
-    if known.len() > SHOWN {
+pub fn missing(name: &str, symbols: &[&str]) -> DeviceError {
+    let mut list: Vec<String> =
+        symbols.iter().take(SHOWN).map(|symbol| format!("`{}`", plain_name(symbol))).collect();
+    if symbols.len() > SHOWN {
         list.push("…".to_string());
     }
     let known =
         if list.is_empty() { "it has none".to_string() } else { format!("it has {}", list.join(", ")) };
     refused(format!("the module has no variable `{name}`: {known}"))
-}
-
-pub fn check_size(name: &str, own: u64, wanted: u64) -> Result<(), DeviceError> {
-    if wanted <= own {
-        return Ok(());
-    }
-    Err(refused(format!("the variable `{name}` has {own} bytes, the argument has {wanted}")))
 }
 
 fn refused(message: String) -> DeviceError {
@@ -184,7 +241,7 @@ mod tests {
         );
         assert!(!is_called("_ZN2ns8d_filterE", "d_filter"));
         assert!(!is_called("d_filter2", "d_filter"));
-        let meant = |symbols: &[&'static str], name| meant(symbols.iter().copied(), name);
+        let meant = |symbols: &[&str], name| meant(symbols, name).ok();
         assert_eq!(meant(&["_ZN2ns8d_filterE", "d_filter"], "d_filter"), Some(1));
         assert_eq!(meant(&["d_sum", "_ZN2ns8d_filterE"], "d_filter"), Some(1));
         assert_eq!(meant(&["d_filter"], "ns::d_filter"), Some(0));
@@ -198,16 +255,53 @@ mod tests {
 
     #[test]
     fn a_missing_variable_is_answered_with_those_that_there_are() {
-        let message = |known: Vec<&str>| missing("d_filtr", known).message;
-        assert_eq!(message(vec!["d_filter"]), "the module has no variable `d_filtr`: it has `d_filter`");
-        assert_eq!(message(vec![]), "the module has no variable `d_filtr`: it has none");
-        assert!(message(vec!["x"; 9]).ends_with("`x`, …"));
+        let message = |symbols: &[&str]| meant(symbols, "d_filtr").unwrap_err().message;
+        assert_eq!(message(&["_ZL8d_filter"]), "the module has no variable `d_filtr`: it has `d_filter`");
+        assert_eq!(message(&[]), "the module has no variable `d_filtr`: it has none");
+        assert!(message(&["x"; 9]).ends_with("`x`, …"));
+    }
+
+    struct Bytes(std::cell::RefCell<Vec<u8>>);
+
+    impl VariableMemory for Bytes {
+        fn load(&self, address: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+            into.copy_from_slice(&self.0.borrow()[address as usize..][..into.len()]);
+            Ok(())
+        }
+
+        fn store(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+            self.0.borrow_mut()[address as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn clear(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+            self.store(address, &vec![0; bytes as usize])
+        }
     }
 
     #[test]
-    fn an_argument_may_be_smaller_than_its_variable() {
-        assert!(check_size("d", 16, 16).is_ok() && check_size("d", 16, 4).is_ok());
-        let error = check_size("d", 16, 20).unwrap_err();
+    fn variables_become_what_they_were_behind_what_an_argument_fills() {
+        let memory = Bytes(vec![1, 2, 3, 4, 0, 0, 0, 0].into());
+        let place = |zero| VariablePlace {
+            name: "d".into(),
+            symbol: "d".into(),
+            section: 0,
+            address: 0,
+            bytes: 4,
+            zero,
+        };
+        let all = [place(false), place(true)];
+        let [filled, zero] =
+            all.map(|place| Variable::new(place.clone(), if place.zero { 4 } else { 0 }, &memory).unwrap());
+        memory.store(0, &[9; 8]).unwrap();
+        for variable in [&filled, &zero] {
+            assert!(!variable.is_reset(2, &memory).unwrap() && variable.is_reset(4, &memory).unwrap());
+            variable.reset(2, &memory).unwrap();
+            assert!(variable.is_reset(2, &memory).unwrap() && !variable.is_reset(1, &memory).unwrap());
+        }
+        assert_eq!(*memory.0.borrow(), [9, 9, 3, 4, 9, 9, 0, 0]);
+        assert!(filled.holding("d", 4).is_ok() && filled.holding("d", 1).is_ok());
+        let error = filled.holding("d", 5).unwrap_err();
         assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::LaunchFail, Some("symbol")));
     }
 }

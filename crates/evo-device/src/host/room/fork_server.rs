@@ -1,8 +1,8 @@
 //! Where executors come from: one clean process, fenced in, that forks each of them.
 //!
-//! The nursery is this program started anew, so it holds nothing of the worker's: no answers, no environment, no
+//! The fork server is this program started anew, so it holds nothing of the worker's: no answers, no environment, no
 //! descriptors. It has one thread and never runs a kernel, so each executor begins as the first one did, whatever
-//! earlier variants made of theirs. Where the system allows it the nursery is the first process of a namespace: when
+//! earlier variants made of theirs. Where the system allows it the fork server is the first process of a namespace: when
 //! it ends, the kernel ends everything in there.
 
 use std::io;
@@ -37,24 +37,24 @@ pub struct RoomOptions {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum NurseryOrder {
+enum ForkOrder {
     /// Starts an executor on the socket that comes along.
-    Start,
+    Spawn,
     /// Ends an executor, after it has had so long to end by itself, and tells how it ended.
-    End { pid: i32, grace_ms: u64 },
+    Reap { pid: i32, grace_ms: u64 },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum NurseryReply {
+enum ForkReply {
     Ready {
         report: FenceReport,
     },
-    Started {
+    Spawned {
         pid: i32,
     },
     /// As `waitpid` says it; absent if it had to be killed.
-    Ended {
+    Reaped {
         status: Option<i32>,
     },
     Failed {
@@ -63,15 +63,15 @@ enum NurseryReply {
 }
 
 #[derive(Debug)]
-pub struct Nursery {
+pub struct ForkServer {
     socket: RoomSocket,
     process: Child,
     report: FenceReport,
 }
 
-impl Nursery {
-    /// Starts one. The calling thread must live as long: the nursery ends with it.
-    pub fn start(options: &RoomOptions) -> io::Result<Nursery> {
+impl ForkServer {
+    /// Starts one. The calling thread must live as long: the fork server ends with it.
+    pub fn start(options: &RoomOptions) -> io::Result<ForkServer> {
         let (socket, theirs) = RoomSocket::pair()?;
         let mut command = Command::new(&options.program);
         command.args(&options.arguments).env_clear().stdin(Stdio::from(theirs.into_descriptor()));
@@ -87,53 +87,49 @@ impl Nursery {
         // SAFETY: the closure makes one system call between fork and exec.
         unsafe { command.pre_exec(|| fences::die_with_parent(None)) };
         let process = command.spawn()?;
-        // The command holds a copy of the nursery's end: with it here, its death would go unnoticed.
+        // The command holds a copy of the fork server's end: with it here, its death would go unnoticed.
         drop(command);
-        let mut nursery = Nursery { socket, process, report: FenceReport::default() };
-        match nursery.hear()? {
-            NurseryReply::Ready { report } => nursery.report = report,
-            other => return Err(io::Error::other(format!("the nursery says {other:?}"))),
+        let mut server = ForkServer { socket, process, report: FenceReport::default() };
+        match server.receive()?.parse()? {
+            ForkReply::Ready { report } => server.report = report,
+            other => return Err(strange(&other)),
         }
-        Ok(nursery)
+        Ok(server)
     }
 
-    pub fn report(&self) -> &FenceReport {
-        &self.report
-    }
-
-    /// An executor: our end of the socket to it, its number in the nursery's namespace, and its times.
-    pub fn bear(&self) -> io::Result<(RoomSocket, i32, ProcessorTimes)> {
+    /// An executor: our end of the socket to it, its number in the fork server's namespace, and its times.
+    pub fn spawn(&self) -> io::Result<(RoomSocket, i32, ProcessorTimes)> {
         let (socket, theirs) = RoomSocket::pair()?;
-        self.socket.send(&NurseryOrder::Start, &[theirs.as_fd()])?;
-        let message = self.hear_whole()?;
-        let times = message.descriptors.first().map(|own| ProcessorTimes::of_process(own.as_fd()));
+        self.socket.send(&ForkOrder::Spawn, &[theirs.as_fd()])?;
+        let message = self.receive()?;
+        let times = message.descriptors.first().map(|pidfd| ProcessorTimes::of_process(pidfd.as_fd()));
         match message.parse()? {
-            NurseryReply::Started { pid } => Ok((socket, pid, times.unwrap_or_default())),
-            other => Err(io::Error::other(format!("the nursery says {other:?}"))),
+            ForkReply::Spawned { pid } => Ok((socket, pid, times.unwrap_or_default())),
+            other => Err(strange(&other)),
         }
     }
 
     /// Ends an executor that may have `grace` to end by itself. Gives how it did, nothing if it did not.
-    pub fn bury(&self, pid: i32, grace: Duration) -> io::Result<Option<i32>> {
+    pub fn reap(&self, pid: i32, grace: Duration) -> io::Result<Option<i32>> {
         let grace_ms = grace.as_millis() as u64;
-        self.socket.send(&NurseryOrder::End { pid, grace_ms }, &[])?;
-        match self.hear()? {
-            NurseryReply::Ended { status } => Ok(status),
-            other => Err(io::Error::other(format!("the nursery says {other:?}"))),
+        self.socket.send(&ForkOrder::Reap { pid, grace_ms }, &[])?;
+        match self.receive()?.parse()? {
+            ForkReply::Reaped { status } => Ok(status),
+            other => Err(strange(&other)),
         }
     }
 
-    fn hear(&self) -> io::Result<NurseryReply> {
-        self.hear_whole()?.parse()
-    }
-
-    fn hear_whole(&self) -> io::Result<RoomMessage> {
+    fn receive(&self) -> io::Result<RoomMessage> {
         let message = self.socket.receive()?;
-        message.ok_or_else(|| io::Error::other("the nursery of executors has ended"))
+        message.ok_or_else(|| io::Error::other("the fork server of executors has ended"))
     }
 }
 
-impl Drop for Nursery {
+fn strange(reply: &ForkReply) -> io::Error {
+    io::Error::other(format!("the fork server says {reply:?}"))
+}
+
+impl Drop for ForkServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -141,7 +137,7 @@ impl Drop for Nursery {
 }
 
 pub fn fences(options: &RoomOptions) -> io::Result<FenceReport> {
-    Nursery::start(options).map(|nursery| nursery.report().clone())
+    ForkServer::start(options).map(|server| server.report.clone())
 }
 
 /// Serves until the worker is gone: the socket is this process's standard input. Without `sandbox` only the addresses
@@ -160,24 +156,24 @@ pub fn serve(sandbox: bool) -> io::Result<()> {
         true => fences::enter(info.memory_bytes, machine::cores() as u64)?,
         false => FenceReport::default(),
     };
-    socket.send(&NurseryReply::Ready { report: report.clone() }, &[])?;
+    socket.send(&ForkReply::Ready { report: report.clone() }, &[])?;
     while let Some(mut message) = socket.receive()? {
         let mut handle = None;
         let reply = match message.parse()? {
-            NurseryOrder::Start => match message.descriptors.pop() {
-                None => NurseryReply::Failed { why: "an executor needs a socket".to_string() },
+            ForkOrder::Spawn => match message.descriptors.pop() {
+                None => ForkReply::Failed { why: "an executor needs a socket".to_string() },
                 // SAFETY: this process has one thread, so its child may go on as if it were alone.
                 Some(descriptor) => match unsafe { libc::fork() } {
-                    -1 => NurseryReply::Failed { why: io::Error::last_os_error().to_string() },
+                    -1 => ForkReply::Failed { why: io::Error::last_os_error().to_string() },
                     0 => become_executor(descriptor, &info, threads, report.system_calls),
                     pid => {
                         handle = handle_of(pid);
-                        NurseryReply::Started { pid }
+                        ForkReply::Spawned { pid }
                     }
                 },
             },
-            NurseryOrder::End { pid, grace_ms } => {
-                NurseryReply::Ended { status: end(pid, Duration::from_millis(grace_ms)) }
+            ForkOrder::Reap { pid, grace_ms } => {
+                ForkReply::Reaped { status: reap(pid, Duration::from_millis(grace_ms)) }
             }
         };
         let beside: Vec<BorrowedFd<'_>> = handle.iter().map(AsFd::as_fd).collect();
@@ -198,7 +194,7 @@ fn become_executor(descriptor: OwnedFd, info: &DeviceInfo, threads: usize, fence
         // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
         unsafe { libc::clearenv() };
         let given = descriptor.into_raw_fd();
-        // SAFETY: dup2 touches no memory. The nursery's own socket goes too: an executor reaches only its worker.
+        // SAFETY: dup2 touches no memory. The fork server's own socket goes too: an executor reaches only its worker.
         if given != EXECUTOR_SOCKET && unsafe { libc::dup2(given, EXECUTOR_SOCKET) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -221,7 +217,7 @@ fn become_executor(descriptor: OwnedFd, info: &DeviceInfo, threads: usize, fence
     unsafe { libc::_exit(code) }
 }
 
-fn end(pid: i32, grace: Duration) -> Option<i32> {
+fn reap(pid: i32, grace: Duration) -> Option<i32> {
     let until = Instant::now() + grace;
     let mut status = 0;
     loop {

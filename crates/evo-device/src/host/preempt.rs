@@ -1,4 +1,15 @@
-//! Interrupts a fiber in the middle of a kernel's code and has it call the scheduler.
+//! Time slices for fibers: a thread that waits for another of its block by reading memory again and again must
+//! not keep that other from running.
+//! A GPU runs the threads of a block side by side, so a spin on a flag ends there; here, where fibers give way only
+//! at barriers and warp operations, it would last for ever. So a ticker (`pool.rs`) looks every 10 ms at what each processor
+//! thread does, and when one of them has run the same fiber since the last look, a signal makes the fiber call the
+//! scheduler as if the kernel had done so itself. A launch whose threads all come to a barrier or an end within a
+//! slice never gets a signal.
+//!
+//! A launch in a seeded order may begin with blocks that wait for blocks that come later. When no processor thread
+//! has begun another block for three looks, the ticker asks for one more processor thread.
+//!
+//! Only on x86-64: elsewhere a spin without `__nanosleep` hangs.
 //!
 //! The handler only acts when the interrupted instruction is the kernel's own: in this program's or the C
 //! library's code somebody may hold a lock or the runner. It then puts the address of the instruction on the fiber's
@@ -6,7 +17,71 @@
 //! trampoline instead. That saves all registers, calls the scheduler, restores them and returns to the
 //! instruction, which notices nothing but the time.
 
-pub use machine::{enter, install, leave, send};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+use machine::send;
+pub use machine::{enter, install, leave};
+
+use super::fiber::ThreadRecord;
+
+#[derive(Clone, Copy, Debug)]
+pub struct InterruptSection {
+    /// First address and the one behind the last.
+    pub code: (usize, usize),
+    pub stacks: (usize, usize),
+    /// What an interrupted thread calls.
+    pub give_way: extern "C" fn(*mut ThreadRecord),
+}
+
+/// Counts the turns of one processor thread's fibers.
+#[derive(Debug, Default)]
+pub struct TurnClock {
+    turns: AtomicU64,
+    /// The turn that has lasted a whole slice.
+    overdue: AtomicU64,
+    /// The operating system's number of the thread while it runs a kernel, else 0.
+    thread: AtomicI32,
+    pub interruptions: AtomicU64,
+    /// Threads of this launch wait for each other: slices are short.
+    pub hurried: AtomicBool,
+    /// Blocks that were begun.
+    pub blocks: AtomicU64,
+    /// More threads than processors run blocks that may wait for each other.
+    pub crowded: AtomicBool,
+}
+
+impl TurnClock {
+    /// Only the processor thread itself calls this.
+    #[inline]
+    pub fn turn(&self) {
+        self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// `thread` is 0 when it ends its part of a launch.
+    fn occupy(&self, thread: i32) {
+        self.hurried.store(false, Ordering::Relaxed);
+        self.crowded.store(false, Ordering::Relaxed);
+        self.turn();
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+        self.thread.store(thread, Ordering::Release);
+    }
+
+    /// The thread and its turn while it runs a kernel.
+    pub fn look(&self) -> Option<(i32, u64)> {
+        let thread = self.thread.load(Ordering::Acquire);
+        (thread != 0).then(|| (thread, self.turns.load(Ordering::Relaxed)))
+    }
+
+    /// The thread is asked to end this turn.
+    pub fn interrupt(&self, (thread, turn): (i32, u64)) {
+        self.overdue.store(turn, Ordering::Release);
+        send(thread);
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.overdue.load(Ordering::Acquire) == self.turns.load(Ordering::Relaxed)
+    }
+}
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod machine {
@@ -18,7 +93,7 @@ mod machine {
 
     use crate::host::fiber::{REGION, ThreadRecord, record_address};
     use crate::host::mapping::page_bytes;
-    use crate::host::preempt::clock::{InterruptSection, TurnClock};
+    use crate::host::preempt::{InterruptSection, TurnClock};
 
     /// A signal that is ignored where nobody listens, and that debuggers pass on.
     const SIGNAL: i32 = libc::SIGURG;
@@ -190,7 +265,7 @@ mod machine {
     extern "C" fn interrupted(stack: usize) {
         if let Some(section) = SECTION.get() {
             // SAFETY: an interrupted fiber runs between `enter` and `leave`, while the clock lives.
-            unsafe { (*CLOCK.get()).interrupted() };
+            unsafe { (*CLOCK.get()).interruptions.fetch_add(1, Ordering::Relaxed) };
             (section.give_way)(record_address(stack) as *mut ThreadRecord);
         }
     }
@@ -200,7 +275,7 @@ mod machine {
 mod machine {
     use std::io;
 
-    use crate::host::preempt::clock::{InterruptSection, TurnClock};
+    use crate::host::preempt::{InterruptSection, TurnClock};
 
     pub fn enter(_clock: &TurnClock, _section: InterruptSection) {}
 
