@@ -13,6 +13,8 @@ const NOT_ITS_OWN: [&str; 3] = ["evo_variant_hash", "evo_watch_slot", "completed
 /// the standard library. A dozen constants cost a screened variant a millisecond.
 const LIBRARY: [&str; 5] = ["_ZGV", "$str", "__unnamed_", "4cuda3std", "__nv_"];
 
+const PIECE_BYTES: u64 = 1 << 24;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariablePlace {
     /// Its name in the source, as far as the mangled one tells.
@@ -129,15 +131,29 @@ impl Variable {
     }
 
     pub fn is_reset(&self, start: u64, memory: &impl VariableMemory) -> Result<bool, DeviceError> {
-        let mut now = vec![0; (self.bytes - start) as usize];
-        if now.is_empty() {
-            return Ok(true);
-        }
-        memory.load(self.address + start, &mut now)?;
-        Ok(match &self.initial {
-            Some(initial) => now == initial[start as usize..],
-            None => now.iter().all(|byte| *byte == 0),
+        self.each_piece(start, memory, |at, piece| match &self.initial {
+            Some(initial) => initial[at as usize..].starts_with(piece),
+            None => piece.iter().all(|byte| *byte == 0),
         })
+    }
+
+    /// Goes over what the variable holds from byte `start` on as long as `goes_on` says so, and tells whether it did to the
+    /// end. In pieces, because an array that nobody touched takes no memory until it is copied.
+    pub fn each_piece(
+        &self,
+        start: u64,
+        memory: &impl VariableMemory,
+        mut goes_on: impl FnMut(u64, &[u8]) -> bool,
+    ) -> Result<bool, DeviceError> {
+        let mut piece = vec![0; (self.bytes - start).min(PIECE_BYTES) as usize];
+        for at in (start..self.bytes).step_by(PIECE_BYTES as usize) {
+            let piece = &mut piece[..(self.bytes - at).min(PIECE_BYTES) as usize];
+            memory.load(self.address + at, piece)?;
+            if !goes_on(at, piece) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

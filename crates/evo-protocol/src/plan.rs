@@ -61,6 +61,14 @@ pub struct Dictionary {
     pub floats: Vec<f64>,
 }
 
+impl Dictionary {
+    /// As words of memory: the low half of integers, floats in single precision.
+    pub fn words(&self) -> Vec<u32> {
+        let floats = self.floats.iter().map(|number| (*number as f32).to_bits());
+        self.integers.iter().map(|number| *number as u32).chain(floats).collect()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferPlan {
     pub name: String,

@@ -1,4 +1,4 @@
-//! The cascade on a scripted station.
+//! The cascade on a scripted worker.
 
 use evo_protocol::device::DeviceError;
 

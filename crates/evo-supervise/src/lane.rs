@@ -413,8 +413,12 @@ fn pair_in(
     problems.iter().map(pair).collect()
 }
 
-/// Scaled as in the screening, so that a strategy can compare the bound with measured variants.
+/// Scaled as in the screening, so that a strategy can compare the bound with measured variants. The evidence of another
+/// death may come from the variant's own process.
 fn slow_objective(blame: &Blame, standing: &Standing) -> Option<f64> {
+    if blame.verdict.kind != VerdictKind::TooSlow {
+        return None;
+    }
     let number = |name| blame.verdict.evidence.get(name)?.as_f64();
     Some(standing.objective_ns? * number("lower_bound_ns")? / number("incumbent_ns")?)
 }

@@ -110,7 +110,7 @@ fn decide(threshold: f64, found: &RegressionFinding) -> RegressionDecision {
         (false, ..) => RegressionDecision::Noisy,
         (_, true, true) => RegressionDecision::Regression,
         (_, true, false) => RegressionDecision::Noisy,
-        // Faster by more than the noise, which could otherwise hide a regression behind an interval of its found.
+        // Faster by more than the noise, which could otherwise hide a regression behind an interval of its own.
         _ if beyond == Some(Ordering::Less) => RegressionDecision::Pass,
         _ if is_blind => RegressionDecision::Noisy,
         _ => RegressionDecision::Pass,

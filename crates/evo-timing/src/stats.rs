@@ -22,7 +22,7 @@ impl Interval {
         Interval { low: quantile(&ascending, 0.025), high: quantile(&ascending, 0.975) }
     }
 
-    /// The rule by which everything about log ratios of times is decided: less or greater only where the whole interval
+    /// The rule of pairs, acceptance and regression: less or greater only where the whole interval
     /// lies beyond the bar, since a median alone may be luck; equal where all of it lies within; else undecided.
     pub fn against(&self, bar: f64) -> Option<Ordering> {
         if self.high < -bar {

@@ -152,11 +152,11 @@ impl Server {
         start_threads()?;
         let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
         let (support_hash, references_hash) = hashes.unwrap_or_default();
-        // Deleted with this, where the parent's file is another machine's.
+        // Deleted with this. Of a parent on another machine.
         let mut copy = None;
         let support = match (support_cubin, support_hash) {
-            (Some(path), Some(hash)) => {
-                let bytes = self.binary(&BinaryRef { hash, path: Some(path) })?;
+            (Some(path), Some(hash)) if !is_content(&path, &hash) => {
+                let bytes = self.binary(&BinaryRef { hash, path: None })?;
                 let file =
                     tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
                 let file =
@@ -197,6 +197,10 @@ impl Server {
 /// the answer will fail too.
 fn report(wire: &RefCell<Wire>, phase: Phase, detail: &str) {
     let _ = wire.borrow_mut().send(&Response::Phase { phase, detail: detail.to_string() });
+}
+
+fn is_content(path: &Path, hash: &ContentHash) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| ContentHash::of(&bytes) == *hash)
 }
 
 fn described() -> Vec<DescribedGpu> {

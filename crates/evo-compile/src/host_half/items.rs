@@ -129,6 +129,15 @@ fn item(lines: &SourceLines<'_>, depths: &[Option<usize>], start: usize) -> Opti
         let before = if at > start { lines.word(at - 1) } else { "" };
         let is_function = parameters.is_some() && !assigned;
         match lines.word(at) {
+            // What stands before the end of a namespace, without a semicolon.
+            "}" if at > start && depths[at] < depths[start] && depths[at].is_some() => {
+                return Some(SourceItem {
+                    kind: ItemKind::Fixed,
+                    names: Vec::new(),
+                    tokens: start..at,
+                    body: at,
+                });
+            }
             _ if depths[at] != depths[start] => {}
             "template" if lines.word(at + 1) == "<" => {
                 at = past_angles(lines, at + 1);

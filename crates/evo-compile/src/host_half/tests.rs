@@ -137,6 +137,14 @@ fn what_the_device_half_names_stays() {
 }
 
 #[test]
+fn a_macro_before_the_end_of_a_namespace_takes_nothing_of_what_follows() {
+    let kernel = "__global__ void k(float* x) { int i = threadIdx.x; x[i] = 1; __syncthreads(); }";
+    let text =
+        format!("#define MARK\nnamespace n {{ int a;\nMARK }}\n{kernel}\nint main() {{ return 0; }}\n");
+    check(&text, &format!("#define MARK\nnamespace n {{ int a;\nMARK }}\n{kernel}"));
+}
+
+#[test]
 fn names_of_the_host_are_no_reason_to_keep_what_has_them() {
     check(
         "void init(float* x) { cudaFree(x); }\nfloat sum(std::vector<float> v) { return 0; }\n\

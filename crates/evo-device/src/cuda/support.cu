@@ -271,7 +271,7 @@ struct PlainPartial {
     u64 not_finite, outside[3];
 };
 
-// The errors that a plain loop finds: `PlainErrors` in device.rs, with each operation rounded as there.
+// The errors that a plain loop finds: `PlainErrors` in numbers.rs, with each operation rounded as there.
 extern "C" __global__ void evo_plain(const void* data, int type, const double* expected, u64 n, double first, double second,
                                      double atol, double rtol, PlainPartial* out) {
     const Values actual = {data, type};

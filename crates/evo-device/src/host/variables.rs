@@ -48,11 +48,14 @@ impl HostVariables {
     /// As above.
     pub unsafe fn states(&self) -> Result<Vec<VariableState>, DeviceError> {
         let state = |variable: &Variable| {
-            let mut now = vec![0; variable.bytes as usize];
-            ModuleMemory.load(variable.address, &mut now)?;
             // On the calling thread, which may not start others where variants run behind fences.
-            let hash =
-                blake3::hash(&now).as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let mut hasher = blake3::Hasher::new();
+            variable.each_piece(0, &ModuleMemory, |_, piece| {
+                hasher.update(piece);
+                true
+            })?;
+            let hash = hasher.finalize();
+            let hash = hash.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             Ok(VariableState { name: variable.name.clone(), hash })
         };
         self.0.iter().map(state).collect()

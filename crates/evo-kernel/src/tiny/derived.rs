@@ -23,11 +23,11 @@ const ELEMENTS: u64 = 1 << 20;
 const ELEMENTS_SEVERAL: u64 = 1 << 15;
 /// And for every other shape drawn by lot, in turn: many small ones meet more residues, a few large ones more tiles.
 const ELEMENTS_DRAWN: [u64; 2] = [1 << 13, 1 << 16];
-
-/// Work of a shape drawn by lot, where the file declares it: attention over a long sequence has few elements.
-const FLOPS_DRAWN: f64 = 3e8;
 /// The same for shapes just below a problem's, whose reference is computed where the kernel runs.
 const ELEMENTS_NEAR: u64 = 1 << 24;
+/// Floating-point operations of a shape drawn by lot, where the file declares them: attention over a long sequence has few
+/// elements and much work.
+const FLOPS_DRAWN: f64 = 3e8;
 /// How far below the problem's own each size is, in three shapes: one that leaves all but an element of the last block,
 /// one that leaves some, and one that leaves whole vectors of four of them, which a path for aligned sizes takes.
 const NEAR: [[i64; 4]; 3] = [[1, 3, 5, 7], [29, 43, 61, 83], [20, 12, 36, 44]];
@@ -102,11 +102,11 @@ pub fn drawn_shapes(
     let Some(first) = all.first() else { return plans };
     for (turn, versions) in drawn::draw(&first.roles, first.threads, seed).iter().enumerate() {
         // Time may end the series anywhere, so the sets of constants take turns, each with small shapes and large ones.
-        let own = &all[turn / 2 % all.len()];
-        let elements_max = match turn % drawn::LONG == drawn::LONG - 1 {
-            true => ELEMENTS,
-            false => ELEMENTS_DRAWN[turn % 2],
+        let (set, elements_max) = match turn % drawn::LONG == drawn::LONG - 1 {
+            true => (turn / drawn::LONG, ELEMENTS),
+            false => (turn / 2, ELEMENTS_DRAWN[turn % 2]),
         };
+        let own = &all[set % all.len()];
         let is_quick = |plan: &ProblemPlan| plan.flops.is_none_or(|flops| flops <= FLOPS_DRAWN);
         let plan = versions.iter().find_map(|shape| own.plan(shape, elements_max).filter(is_quick));
         // Large tiles have no version that is as small as that.

@@ -18,8 +18,8 @@ use super::roles::SizeRole;
 const SHAPES: usize = 384;
 /// Whole tiles of the size that a shape is long in, at most.
 const TILES: i64 = 8;
-/// One shape of so many is long: it has any number of tiles in one size, up to those of the largest problem. Each is of
-/// another order of magnitude than those before.
+/// One shape of so many is long: it has any number of tiles in one size, up to those of the largest problem, as far as
+/// elements allow. Each is of another order of magnitude than those before.
 pub(super) const LONG: usize = 4;
 /// And one shape of so many has at most a whole tile and a part of one: what is left over may matter where there is
 /// little else.

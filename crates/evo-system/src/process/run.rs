@@ -62,6 +62,8 @@ pub fn run_reading(mut command: Command, stdin: Stdio, limits: &RunLimits) -> io
     let log = || CappedLog::new(limits.output_bytes);
     let began = Instant::now();
     let mut child = RunningChild::start(command, stdin, ProcessGroup::default(), log())?;
+    // A pipe that nobody writes to must end.
+    child.close_stdin();
     child.printed = Some(log());
     let mut until = began + limits.deadline;
     let mut timed_out = false;

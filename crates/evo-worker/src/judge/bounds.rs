@@ -43,9 +43,9 @@ pub struct AnswerScale {
     /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
     #[serde(default)]
     pub tail: f64,
-    /// Elements that share an error ([`ReferenceAnswer::alike`]).
+    /// [`ReferenceAnswer::shared`].
     #[serde(default)]
-    pub alike: u64,
+    pub shared: f64,
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
@@ -83,7 +83,7 @@ impl AnswerScale {
             spread: (distance / count).sqrt(),
             finite: finite as u64,
             tail: if max > 0.0 { (finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
-            alike: answer.alike,
+            shared: answer.shared,
             exact: answer.exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
@@ -213,8 +213,6 @@ pub struct BiasBound {
     pub slope: f64,
     /// Standard errors of the slope beside those of an answer whose elements are all alike.
     pub tail: f64,
-    /// Elements that share an error.
-    pub alike: f64,
 }
 
 /// What is allowed of an output's own size, by its type.
@@ -411,10 +409,13 @@ pub fn bounds(check: &CheckPlan, shape: OutputShape, scale: &AnswerScale) -> Bou
     let bias = leans.then(|| {
         let known = trusted.or(single).unwrap_or_default();
         BiasBound {
-            mean: share * scale.rms + noise + 3.0 * known.mean.abs() + scale.rounding.0,
+            mean: share * scale.rms
+                + noise
+                + 3.0 * known.mean.abs()
+                + SINGLE * scale.shared
+                + scale.rounding.0,
             slope: share + noise / scale.rms.max(smallest) + 3.0 * known.slope.abs() + scale.rounding.1,
             tail: scale.tail.max(1.0),
-            alike: scale.alike.max(1) as f64,
         }
     });
     let resolution = (4.0 * unit * scale.rms + noise_rms + smallest) * count.sqrt();

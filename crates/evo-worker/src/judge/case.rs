@@ -95,6 +95,11 @@ pub fn cases(
     Ok(out)
 }
 
+/// With the numbers that `Family::Named` draws.
+pub(super) fn with_dictionary(check: &CheckPlan, plan: &ProblemPlan) -> ProblemPlan {
+    ProblemPlan { dictionary: check.dictionary.clone(), ..plan.clone() }
+}
+
 pub(super) fn changes(plan: &ProblemPlan, family: Family) -> bool {
     if family == Family::Named && plan.dictionary == Dictionary::default() {
         return false;
@@ -114,8 +119,10 @@ fn cases_of(
     if depth == Depth::Quick {
         return Ok(out);
     }
+    let plan = &with_dictionary(check, plan);
     let mut families = stress(check, plan, explores)?;
-    families.retain(|family| !family.is_for_finalists());
+    // A file that lists them means every variant.
+    families.retain(|family| !family.is_for_finalists() || !check.families.is_empty());
     let case = |seed_index, family| Case { plan: plan.clone(), seed_index, family };
     // Without random inputs every seed would repeat the same case.
     if plan.buffers.iter().any(inputs::varies) && check.checks.include(GateCheck::MoreSeeds) {

@@ -17,6 +17,7 @@
 //! Elements that are far less certain than all others have an allowance of their own, because one of them would open the
 //! bounds for everything else. Answers lie in memory or on the device ([`List`]).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use evo_device::device::{BufferId, Device};
@@ -52,6 +53,8 @@ const STEPS: u32 = 5;
 /// inputs with other last bits, until it has made so many errors, and less often on many inputs.
 const ERRORS_MIN: usize = 12;
 const RUNS_MIN: usize = 4;
+/// Shorter rows look alike by chance.
+const ROW_MIN: usize = 8;
 const INPUTS_MANY: u64 = 1 << 20;
 /// Bytes of a run up to which several are asked for at once: above, a run takes much longer than a message.
 const TOGETHER_BYTES: usize = 1 << 16;
@@ -178,67 +181,78 @@ impl Laboratory<'_> {
     }
 
     fn row(&self, buffer: usize) -> usize {
-        self.plan.buffers[buffer].shape.last().map_or(1, |row| (*row).max(1) as usize)
+        self.plan.buffers[buffer].compared_shape().last().map_or(1, |row| (*row).max(1) as usize)
     }
 
-    /// How many errors of its own an answer has. Where those of a row are alike, they are one: that of a mean or a maximum.
-    fn errors_of(&self, buffer: usize, single: &List, expected: &List) -> usize {
-        let (elements, row) = (expected.elements(), self.row(buffer));
-        let (List::Here(single), List::Here(expected)) = (single, expected) else { return elements };
-        if self.rounds_alike() || row == 1 {
-            return elements;
+    /// The mean error of each row, where the errors of a row are alike: it has one then, that of a mean or a maximum.
+    fn row_errors(&self, buffer: usize, single: &List, expected: &List) -> Option<Vec<f64>> {
+        let row = self.row(buffer);
+        let (List::Here(single), List::Here(expected)) = (single, expected) else { return None };
+        if self.rounds_alike() || row < ROW_MIN {
+            return None;
         }
-        let are_alike = |(single, expected): &(&[f64], &[f64])| {
-            let errors = single.iter().zip(*expected).map(|(single, expected)| single - expected);
+        let of_row = |(single, expected): (&[f64], &[f64])| {
+            let errors = single.iter().zip(expected).map(|(single, expected)| single - expected);
             let sums = errors.fold((0.0, 0.0), |(sum, square), error| (sum + error, square + error * error));
-            sums.0 * sums.0 > 0.5 * sums.1 * single.len() as f64
+            let count = single.len() as f64;
+            (sums.0 / count, sums.0 * sums.0 > 0.5 * sums.1 * count)
         };
-        let rows = single.chunks(row).zip(expected.chunks(row));
-        let (count, alike) = (rows.len(), rows.filter(are_alike).count());
-        if 2 * alike > count { count } else { elements }
+        let rows: Vec<(f64, bool)> = single.chunks(row).zip(expected.chunks(row)).map(of_row).collect();
+        let alike = rows.iter().filter(|(_, alike)| *alike).count();
+        (2 * alike > rows.len()).then(|| rows.into_iter().map(|(mean, _)| mean).collect())
     }
 
-    /// Notes where rows share an error, and tells which answers have few errors, and how many.
-    fn with_few_errors(&mut self, answers: &mut [Answer]) -> Result<Vec<(usize, usize)>, DeviceError> {
-        let mut few = Vec::new();
-        let mut note = |answer: &mut Answer, errors: usize, row: usize| {
-            answer.alike = if errors < answer.expected.elements() { row as u64 } else { answer.alike };
-            if (1..ERRORS_MIN).contains(&errors) {
-                few.push((answer.buffer, errors));
+    /// The buffers of answers whose rows share an error.
+    fn sharing(&mut self, answers: &[Answer]) -> Result<BTreeSet<usize>, DeviceError> {
+        let mut sharing = BTreeSet::new();
+        let mut is_asked = false;
+        for answer in answers {
+            let (Some(single), elements) = (&answer.single, answer.expected.elements()) else { continue };
+            if self.row_errors(answer.buffer, single, &answer.expected).is_some() {
+                sharing.insert(answer.buffer);
+            } else if matches!(single, List::Here(_)) && self.row(answer.buffer) >= ROW_MIN {
+                // A mean that is right by luck leaves the errors of single elements, so a few rows are asked once more.
+                is_asked |= elements >= ERRORS_MIN && elements / self.row(answer.buffer) < ERRORS_MIN;
             }
-        };
-        for answer in answers.iter_mut() {
-            let Some(single) = &answer.single else { continue };
-            let errors = self.errors_of(answer.buffer, single, &answer.expected);
-            note(answer, errors, self.row(answer.buffer));
         }
-        // A mean that is right by luck leaves the errors of single elements, so the reference is asked once more.
-        let is_lucky = |answer: &Answer| {
-            let (elements, row) = (answer.expected.elements(), self.row(answer.buffer));
-            let has_few_rows = row > 1 && elements >= ERRORS_MIN && elements / row < ERRORS_MIN;
-            has_few_rows && answer.alike == 0 && matches!(answer.single, Some(List::Here(_)))
-        };
-        if self.rounds_alike() || !answers.iter().any(is_lucky) {
-            return Ok(few);
+        if self.rounds_alike() || !is_asked {
+            return Ok(sharing);
         }
         let run = RunInputs::Jiggled(0);
         let wide = self.runs.answers(&[run])?.swap_remove(0);
-        let Some(narrow) = self.runs.single(run)? else { return Ok(few) };
-        for answer in answers.iter_mut().filter(|answer| answer.alike == 0 && answer.single.is_some()) {
-            let (Some(single), Some(expected)) = (of(&narrow, answer.buffer), of(&wide, answer.buffer))
-            else {
-                continue;
-            };
-            let errors = self.errors_of(answer.buffer, &single, &expected);
-            if errors < expected.elements() {
-                note(answer, errors, self.row(answer.buffer));
+        let narrow = self.runs.single(run)?.unwrap_or_default();
+        for (buffer, single) in &narrow {
+            let expected = of(&wide, *buffer);
+            if expected.is_some_and(|expected| self.row_errors(*buffer, single, &expected).is_some()) {
+                sharing.insert(*buffer);
             }
         }
-        Ok(few)
+        Ok(sharing)
     }
 
     fn try_luck(&mut self, answers: &mut [Answer]) -> Result<(), DeviceError> {
-        let few = self.with_few_errors(answers)?;
+        let sharing = self.sharing(answers)?;
+        self.ask_again(answers, &sharing)?;
+        for answer in answers.iter_mut().filter(|answer| sharing.contains(&answer.buffer)) {
+            let Some(single) = &answer.single else { continue };
+            let means = self.row_errors(answer.buffer, single, &answer.expected).unwrap_or_default();
+            let square: f64 = means.iter().map(|mean| mean * mean).sum();
+            answer.shared = square.sqrt() / means.len().max(1) as f64;
+        }
+        Ok(())
+    }
+
+    /// Where an answer has few errors, the largest of several runs counts.
+    fn ask_again(&mut self, answers: &mut [Answer], sharing: &BTreeSet<usize>) -> Result<(), DeviceError> {
+        let few: Vec<(usize, usize)> = answers
+            .iter()
+            .filter(|answer| answer.single.is_some())
+            .map(|answer| match sharing.contains(&answer.buffer) {
+                true => (answer.buffer, answer.expected.elements().div_ceil(self.row(answer.buffer))),
+                false => (answer.buffer, answer.expected.elements()),
+            })
+            .filter(|(_, errors)| (1..ERRORS_MIN).contains(errors))
+            .collect();
         let Some(fewest) = few.iter().map(|(_, errors)| *errors).min() else { return Ok(()) };
         let is_few = |answer: &&mut Answer| few.iter().any(|(buffer, _)| *buffer == answer.buffer);
         let inputs: u64 = self.plan.buffers.iter().map(BufferPlan::elements).sum();
@@ -853,19 +867,18 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_a_row_shares_are_one() {
+    fn rows_share_an_error_where_it_is_that_of_a_mean() {
         let (plan, bytes) = &problem(&[0.0; 300], 300, DType::F32);
         let errors = |of: &dyn Fn(usize) -> f64| {
             let expected: Vec<f64> = (0..300).map(f64::from).collect();
-            let single = Some((0..300).map(|at| expected[at] + of(at)).collect());
-            let answer = ReferenceAnswer { buffer: 1, single, expected, ..ReferenceAnswer::default() };
-            let family = Family::Normal;
-            let runs = &mut AskedCase { plan, family, bytes, naive: &mut Sum };
-            let answer = answer.map(List::Here);
-            Laboratory { plan, family, runs }.errors_of(1, answer.single.as_ref().unwrap(), &answer.expected)
+            let single = (0..300).map(|at| expected[at] + of(at)).collect();
+            let runs = &mut AskedCase { plan, family: Family::Normal, bytes, naive: &mut Sum };
+            let laboratory = Laboratory { plan, family: Family::Normal, runs };
+            laboratory.row_errors(1, &List::Here(single), &List::Here(expected))
         };
-        assert_eq!(errors(&|at| 1e-4 + 1e-6 * (at as f64).sin()), 1);
-        assert_eq!(errors(&|at| (at as f64).sin()), 300);
+        let shared = errors(&|at| 1e-4 + 1e-6 * (at as f64).sin()).unwrap();
+        assert!(shared.len() == 1 && (shared[0] - 1e-4).abs() < 1e-6, "{shared:?}");
+        assert_eq!(errors(&|at| (at as f64).sin()), None);
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn leans(comparison: &Comparison, bound: BiasBound) -> bool {
     let size = comparison.expected_square_sum.sqrt();
     let mean = comparison.error_sum / count;
     let slope = if size > 0.0 { comparison.error_dot_sum / (size * size) } else { 0.0 };
-    mean.abs() > bound.mean + SIGMAS * error_rms / (count / bound.alike.max(1.0)).sqrt()
+    mean.abs() > bound.mean + SIGMAS * error_rms / count.sqrt()
         || slope.abs() > bound.slope + SIGMAS * bound.tail * error_rms / size.max(f64::MIN_POSITIVE)
 }
 
@@ -309,6 +309,21 @@ mod tests {
             assert_eq!(found(dtype, 1.0), None, "{dtype:?}");
             assert_eq!(found(dtype, factor), Some(Breach::Bias), "{dtype:?}");
         }
+    }
+
+    #[test]
+    fn an_error_that_rows_share_allows_for_a_mean_of_its_own_size() {
+        let expected: Vec<f64> = (0..4096).map(|at| (f64::from(at) * 0.7).sin()).collect();
+        let found = |dtype, shared, offset: f64| {
+            let answer = ReferenceAnswer { expected: expected.clone(), shared, ..ReferenceAnswer::default() };
+            let bounds = bounds(&check_plan(""), vector(dtype), &AnswerScale::of(&answer));
+            let lied: Vec<f64> = expected.iter().map(|value| value + offset).collect();
+            judged(&lied, &expected, &bounds)
+        };
+        assert_eq!(found(DType::F32, 0.0, 5e-6), Some(Breach::Bias));
+        assert_eq!(found(DType::F32, 2e-6, 5e-6), None);
+        // What single precision shares is nothing beside what a half rounds.
+        assert_eq!(found(DType::Bf16, 1e-7, 4e-3), Some(Breach::Bias));
     }
 
     #[test]

@@ -55,17 +55,13 @@ pub fn families(check: &CheckPlan, plans: &[&ProblemPlan]) -> Result<Vec<Case>, 
     let Some(case) = shape_for_families(plans).or_else(|| shape_for_seeds(plans)) else {
         return Ok(Vec::new());
     };
-    let case = Case { plan: with_dictionary(check, &case.plan), ..case };
+    let case = Case { plan: case::with_dictionary(check, &case.plan), ..case };
     let asked = case::stress(check, &case.plan, true)?;
     let round = |seed_index| {
         let case = &case;
         asked.iter().map(move |family| Case { seed_index, family: *family, ..case.clone() })
     };
     Ok((1..=ROUNDS).flat_map(round).collect())
-}
-
-fn with_dictionary(check: &CheckPlan, plan: &ProblemPlan) -> ProblemPlan {
-    ProblemPlan { dictionary: check.dictionary.clone(), ..plan.clone() }
 }
 
 /// Those that go first where time does not suffice for all: what kernels treat otherwise on a path for large sizes.
@@ -82,12 +78,12 @@ pub fn at_size(
     let least = plans.iter().min_by_key(|plan| Case::first(plan).elements());
     let mut cases = Vec::new();
     if let Some(plan) = least {
-        let plan = with_dictionary(check, plan);
+        let plan = case::with_dictionary(check, plan);
         let mut asked = case::stress(check, &plan, true)?;
         let turn = |family: &Family| AT_SIZE_FIRST.iter().position(|first| first == family);
         asked.sort_by_key(|family| turn(family).unwrap_or(AT_SIZE_FIRST.len()));
         for family in asked {
-            // Both kinds; of two buffers, where one takes part.
+            // Both kinds, and of `Borders` in two of the buffers.
             let draws = match family {
                 Family::Borders => 4,
                 Family::Subnormal => 2,
@@ -181,6 +177,26 @@ mod tests {
         let output = plan("p", &[], vec![buffer("y", DType::F32, &[300], Role::Output)]);
         assert!(chosen(&[&output]).is_none());
         assert_eq!(seeds(&check_plan("gemm"), &[&more]).count(), SEEDS as usize);
+    }
+
+    #[test]
+    fn families_are_met_once_at_the_least_problem() {
+        let plans = [shape("large", 1 << 20), shape("least", 70_000)];
+        let plans: Vec<&ProblemPlan> = plans.iter().collect();
+        let check = check_plan("gemm");
+        let names = |met: &[CaseResult]| -> Vec<String> {
+            at_size(&check, &plans, met).unwrap().map(|case| case.name()).collect()
+        };
+        let all = names(&[]);
+        assert_eq!(all[..2], ["least seed 0 special", "least seed 0 borders"]);
+        assert!(
+            all.contains(&"least seed 3 borders".to_string())
+                && all.contains(&"least seed 1 subnormal".to_string())
+        );
+        // Without a number in the texts nothing is named.
+        assert!(all.iter().all(|name| name.starts_with("least") && !name.ends_with("named")), "{all:?}");
+        let met = [CaseResult::of(&Case { family: Family::Special, ..Case::first(plans[1]) }, None)];
+        assert_eq!(names(&met)[..], all[1..]);
     }
 
     #[test]

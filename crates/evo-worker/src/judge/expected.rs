@@ -163,9 +163,10 @@ pub fn complaint(check: &CheckPlan, case: &Case, answers: &[Weighed]) -> Option<
     let noise = noise.map(|own| format!("`{}` is mostly the reference's own rounding", buffer(own).name));
     let faint = answers.iter().any(|own| is_faint(case.family, buffer(own).dtype, own.rms));
     let undecided = answers.iter().find_map(|own| own.undecided.clone());
-    // Values that are nearly equal are meant for choices between them as they are, not between sums of them.
+    // Values that are nearly equal, and numbers at which a source decides, are meant for choices between them as they are, not
+    // between what rounding makes of them.
     let is_near = case.family == Family::Constant && case.draw(check, 1.0).is_second();
-    let follows = is_near && answers.iter().any(|own| own.follows_bits);
+    let follows = (is_near || case.family == Family::Named) && answers.iter().any(|own| own.follows_bits);
     odd.or(noise)
         .or_else(|| faint.then(|| "its answer is nearly subnormal".into()))
         .or(undecided)
@@ -310,7 +311,7 @@ fn unusable(plan: &ProblemPlan, family: Family, position: usize, odd: &Oddities)
 /// do to arithmetic. `reference_hash` is the naive kernel's binary.
 pub fn key(check: &CheckPlan, case: &Case, reference_hash: Option<&ContentHash>) -> ContentHash {
     let plan = &case.plan;
-    let mut text = format!("evo expected 12\n{}\n{:?}\n", plan.name, plan.sizes);
+    let mut text = format!("evo expected 13\n{}\n{:?}\n", plan.name, plan.sizes);
     let CheckPlan { atol, rtol, trusted_factor, fast_math, flushes_subnormals, .. } = check;
     text.push_str(&format!("{atol:?} {rtol:?} {trusted_factor} {fast_math} {flushes_subnormals}\n"));
     // Workspace is left out: its size follows from the configuration, and answers do not.
@@ -428,6 +429,12 @@ mod tests {
         for other in &others {
             assert_ne!(name(&check, &base), name(&check, other));
         }
+        let named = |integers: &[u64]| {
+            let mut case = Case { family: Family::Named, ..base.clone() };
+            case.plan.dictionary.integers = integers.to_vec();
+            name(&check, &case)
+        };
+        assert_ne!(named(&[5]), named(&[7]));
         for other in [
             CheckPlan { seed: 2, ..check.clone() },
             CheckPlan { fast_math: true, ..check.clone() },

@@ -101,7 +101,7 @@ impl Family {
             Family::Spread => of(All, never, &[36.0, 18.0, 8.0, 3.0]),
             // Of the tensors that are large.
             Family::Mixed => of(All, always, &[30.0, 8.0, 2.0]),
-            Family::Named => of(All, always, &[1.0]),
+            Family::Named => of(All, always, &[1.0, 0.1, 0.01]),
             Family::Borders => of(All, |low, high| low <= 0.0 && high > 0.0, &[1.0, 0.1, 0.01]),
         }
     }

@@ -30,6 +30,11 @@ impl Judge {
     ) -> Result<(), DeviceError> {
         let prepared = self.answered(slot, plan, seed_index)?;
         let failed = |error: std::io::Error| task_error(format!("inputs cannot be written: {error}"));
+        // A task without files of a kind has an empty folder.
+        std::fs::create_dir_all(folder.join("inputs")).map_err(failed)?;
+        if expected {
+            std::fs::create_dir_all(folder.join("expected")).map_err(failed)?;
+        }
         for input in &prepared.set.inputs {
             let (buffer, bytes) = (&plan.buffers[input.position], self.device.read(input.buffer)?);
             write_file(&folder.join("inputs"), buffer, buffer.dtype, &bytes).map_err(failed)?;
@@ -115,7 +120,6 @@ impl Judge {
 }
 
 fn write_file(folder: &Path, buffer: &BufferPlan, dtype: DType, bytes: &[u8]) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
     // An empty buffer is kept as one element, which is nothing here.
     let length = usize::try_from(buffer.elements() * dtype.bytes()).unwrap_or(usize::MAX).min(bytes.len());
     npy::write(&folder.join(format!("{}.npy", buffer.name)), dtype, &buffer.shape, &bytes[..length])

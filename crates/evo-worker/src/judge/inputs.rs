@@ -235,7 +235,7 @@ impl FillRule {
             vary_nans(out, self.rows as usize);
         }
         if self.family == Family::Named {
-            self.name(&mut source, out);
+            self.put_numbers(&mut source, out);
         }
     }
 
@@ -355,7 +355,7 @@ impl FillRule {
     }
 
     /// Puts numbers of the dictionary in the place of every fourth element, where the type and the declared range hold them.
-    fn name(&self, source: &mut ChaCha8Rng, out: &mut [u8]) {
+    fn put_numbers(&self, source: &mut ChaCha8Rng, out: &mut [u8]) {
         let size = self.dtype.bytes() as usize;
         for element in out.chunks_exact_mut(size) {
             let (which, how) = (source.next_u64() as usize, source.next_u32());
@@ -379,7 +379,7 @@ impl FillRule {
     fn holds(&self, value: f64) -> bool {
         match self.shape {
             Distribution::Flat { low, high, .. } if self.declared => (low..high).contains(&value),
-            shape => value.abs() <= NAMED_MOST * shape.size(),
+            shape => value.abs() <= NAMED_MOST * shape.size() * self.magnitude,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Instrumented runs: every access of a variant that could enter the leaderboard, checked by the host device.
 //!
 //! The small shapes, and those checked problems that are small enough, run once more in the instrumented build,
-//! each under two orders of threads. A fault refuses the variant in the gate `full_shapes`. A read of memory that
+//! each under two orders of threads; of the least problem that is too large a part does. A fault refuses the variant in the gate `full_shapes`. A read of memory that
 //! nobody wrote is a fault only if the output depends on what lies there: tuned kernels often compute on the
 //! unused part of a tile and never store the result.
 
@@ -24,14 +24,16 @@ use super::run::{self, PreparedCase};
 use super::state::{Judge, LoadedBuild};
 use super::{shapes, wrong};
 
-/// Larger problems are not run: the record of their accesses takes about 170 bytes for each four of a buffer, 1.4 GiB here.
+/// Larger problems are not run to their end: the record of their accesses takes about 170 bytes for each four of a buffer, 1.4 GiB here.
 const ELEMENTS_MAX: u64 = 1 << 23;
 const BYTES_MAX: u64 = 1 << 25;
 /// One run may take this many accesses and this long.
 const WHOLE: (u64, Duration) = (40_000_000, Duration::from_secs(4));
-/// The least of those that are too large is watched for as long: a kernel may take another path there.
+/// So many accesses and so long of the least of those that are too large: a kernel may take another path there.
 const IN_PART: (u64, Duration) = (3_000_000, Duration::from_secs(1));
 const BYTES_IN_PART: u64 = 1 << 30;
+/// Runs of a case on what the sources name begin no later than this after its first one.
+const TIME_NAMED: Duration = Duration::from_secs(4);
 /// No case begins later than this after the first one, but for the smallest, which a busy machine delays.
 const TIME_OF_ALL: Duration = Duration::from_secs(12);
 const CASES_MIN: usize = 8;
@@ -209,7 +211,8 @@ fn run_case(
     watched: &mut WatchedCases,
 ) -> Result<(), Unable> {
     let (deterministic, checks) = (run.check.deterministic, run.check.checks);
-    let dictionary = run.check.dictionary.clone();
+    // Of finalists, because there may be many.
+    let named = if run.depth == Depth::Deep { run.check.dictionary.words() } else { Vec::new() };
     // Moments that the source cannot know.
     let secret = run.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let build = run.judge.slot(run.slot)?.build_for(&case.plan)?;
@@ -219,7 +222,11 @@ fn run_case(
     let mut first_hash = None;
     let mut unwritten: Option<AccessNote> = None;
     let mut settings = RUNS.to_vec();
-    while let Some(mut setting) = (!settings.is_empty()).then(|| settings.remove(0)) {
+    let (began, few) = (Instant::now(), RUNS.len() + MORE_RUNS.len());
+    for number in 0.. {
+        // Numbers that the sources name have a series of their own.
+        let is_late = number >= few && began.elapsed() > TIME_NAMED;
+        let Some(mut setting) = settings.get(number).copied().filter(|_| !is_late) else { break };
         setting.order ^= secret;
         let report = run_once(bench, setting, limits)?;
         watched.runs += 1;
@@ -230,9 +237,8 @@ fn run_case(
             if matters && unwritten.is_none() {
                 unwritten = Some(note.clone());
                 settings.extend(MORE_RUNS);
-                let named = dictionary.integers.iter().map(|number| *number as u32);
-                let named = named.chain(dictionary.floats.iter().map(|number| (*number as f32).to_bits()));
-                settings.extend(named.map(|residue| WatchSetting { residue, ..MORE_RUNS[0] }));
+                settings
+                    .extend(named.iter().map(|residue| WatchSetting { residue: *residue, ..MORE_RUNS[0] }));
             }
             match watched.notes.iter_mut().find(|known| known.what == note.what) {
                 Some(known) => known.count += note.count,

@@ -64,6 +64,9 @@ mod moment {
     pub const FENCE: u32 = 14;
 }
 
+/// Of all that is kept about accesses. A kernel that touches memory far apart, or uses every element as a flag, would fill
+/// a machine.
+const RECORD_BYTES_MAX: usize = 3 << 29;
 /// More bytes than this are not compared to tell whether a write changed them.
 const COMPARED_MAX: usize = 64;
 /// One access in this many lets other threads run first; among reads of flags one in [`FLAG_SHARE`].
@@ -141,7 +144,11 @@ impl AccessChecker {
 
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
         self.settle();
-        let doubtful = std::mem::take(&mut self.doubts).into_iter().find_map(|(_, finding)| finding);
+        // Instructions that poll flags are known to later launches too.
+        let mut doubtful = None;
+        for (_, finding) in &mut self.doubts {
+            doubtful = doubtful.or(finding.take());
+        }
         self.finding = self.finding.take().or(doubtful);
         let shape = self.launch.take();
         let extents =
@@ -273,7 +280,9 @@ impl AccessChecker {
     fn is_over_budget(&mut self) -> bool {
         self.accesses += 1;
         self.accesses > self.options.accesses_max
-            || self.accesses.is_multiple_of(4096) && Instant::now() > self.options.deadline
+            || self.accesses.is_multiple_of(4096)
+                && (Instant::now() > self.options.deadline
+                    || self.regions.record_bytes() + self.order.record_bytes() > RECORD_BYTES_MAX)
     }
 
     /// A thread that read a flag has its value now. Not earlier: another block may have set the flag after the
@@ -443,7 +452,9 @@ impl AccessChecker {
         }
         if let Some(other) = seen.unfenced {
             let finding = self.finding_of(Fault::Unfenced { other }, place, access, Some(at));
-            if self.looks_for(&finding.fault) {
+            // A later word of the same access may have shown that it polls flags.
+            let is_known = self.doubts.iter().any(|(from, _)| *from == seen.from);
+            if self.looks_for(&finding.fault) && !is_known {
                 self.doubts.push((seen.from, Some(finding)));
             }
         }

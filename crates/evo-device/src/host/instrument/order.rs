@@ -125,8 +125,8 @@ struct ThreadOrder {
 /// it from others of its kind.
 pub type Place = (u32, u32, u32);
 
-/// Those that arrive after somebody has passed belong to the next round, so that a thread that is late to pass learns
-/// nothing of what others did since.
+/// Those that arrive after somebody has passed belong to the next round. A thread that waited for its round is not told of
+/// them, however late it passes.
 #[derive(Debug, Default)]
 struct Meeting {
     arrived: View,
@@ -141,7 +141,13 @@ pub struct LaunchOrder {
     blocks: Vec<Vec<ThreadOrder>>,
     meetings: BTreeMap<Place, Meeting>,
     flags: HashMap<usize, View>,
+    /// What flags and ended blocks keep, about.
+    record_bytes: usize,
 }
+
+/// Of a flag, or of a thread that has ended, without its clocks; and of a block in a clock.
+const KEPT_BYTES: usize = 256;
+const CLOCK_BYTES: usize = 32;
 
 impl LaunchOrder {
     pub fn begin_block(&mut self, block: u32, threads: usize) {
@@ -150,11 +156,26 @@ impl LaunchOrder {
         self.blocks[place] = vec![ThreadOrder::default(); threads];
     }
 
-    /// All blocks of its cluster have ended. What threads knew that passed a fence may still be asked for.
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// All blocks of its cluster have ended. What threads told other blocks by a fence may still be asked for.
     pub fn end_block(&mut self, block: u32) {
         let threads = &mut self.blocks[block as usize];
         if threads.iter().all(|thread| !thread.fenced) {
             *threads = Vec::new();
+        }
+        let nothing = Rc::<View>::default();
+        for thread in threads {
+            let told_device = std::mem::take(&mut Rc::make_mut(&mut thread.view).told_device);
+            thread.view = match thread.fenced && !told_device.0.is_empty() {
+                true => {
+                    self.record_bytes += KEPT_BYTES + CLOCK_BYTES * told_device.0.len();
+                    Rc::new(View { told_device, ..View::default() })
+                }
+                false => Rc::clone(&nothing),
+            };
         }
         let later = self.meetings.split_off(&(block, 0, 0));
         self.meetings.extend(later.into_iter().filter(|((own, ..), _)| *own != block));
@@ -245,6 +266,7 @@ impl LaunchOrder {
         if view.told_block.0.is_empty() && view.told_device.0.is_empty() && !publishes {
             return;
         }
+        let is_new = !self.flags.contains_key(&address);
         let flag = self.flags.entry(address).or_default();
         flag.told_block.join(&view.told_block);
         flag.told_device.join(&view.told_device);
@@ -253,6 +275,10 @@ impl LaunchOrder {
                 flag.unfenced.join_block(id.0, ticks);
             }
             flag.unfenced.set(id, *tick);
+        }
+        if is_new {
+            let clocks = flag.told_block.0.len() + flag.told_device.0.len();
+            self.record_bytes += KEPT_BYTES + CLOCK_BYTES * clocks + 4 * (usize::from(id.1) + 1);
         }
     }
 

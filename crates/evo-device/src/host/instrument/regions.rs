@@ -59,6 +59,10 @@ impl Regions {
         self.list.push(region);
     }
 
+    pub fn record_bytes(&self) -> usize {
+        self.list.iter().map(|region| region.shadow.record_bytes()).sum()
+    }
+
     pub fn remove_shared(&mut self, owner: usize) {
         self.list.retain(|region| !region.is_shared() || region.owner != owner);
         self.last = 0;

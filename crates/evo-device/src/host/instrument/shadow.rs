@@ -139,17 +139,23 @@ pub struct Shadow {
     bytes: usize,
     shift: u32,
     chunks: Vec<Option<Box<[ShadowCell]>>>,
+    /// How many chunks there are.
+    made: usize,
 }
 
 impl Shadow {
     pub fn new(bytes: usize) -> Shadow {
-        let mut own = Shadow { bytes, shift: 2, chunks: Vec::new() };
+        let mut own = Shadow { bytes, shift: 2, chunks: Vec::new(), made: 0 };
         own.chunks.resize_with(own.chunk_count(), || None);
         own
     }
 
     fn chunk_count(&self) -> usize {
         self.bytes.div_ceil(1 << self.shift).div_ceil(CHUNK)
+    }
+
+    pub fn record_bytes(&self) -> usize {
+        self.made * CHUNK * size_of::<ShadowCell>()
     }
 
     pub fn elements(&mut self, offset: usize, bytes: usize) -> std::ops::Range<usize> {
@@ -162,6 +168,7 @@ impl Shadow {
 
     pub fn cell(&mut self, element: usize) -> &mut ShadowCell {
         let chunk = &mut self.chunks[element / CHUNK];
+        self.made += usize::from(chunk.is_none());
         // Never built on the stack: this runs on a fiber's, which has 112 KiB.
         let chunk = chunk.get_or_insert_with(|| vec![ShadowCell::default(); CHUNK].into());
         &mut chunk[element % CHUNK]
@@ -171,6 +178,7 @@ impl Shadow {
     fn divide(&mut self, shift: u32) {
         let parts = 1usize << (self.shift - shift);
         let old = std::mem::take(&mut self.chunks);
+        self.made = 0;
         self.shift = shift;
         self.chunks.resize_with(self.chunk_count(), || None);
         for (number, chunk) in old.into_iter().enumerate() {

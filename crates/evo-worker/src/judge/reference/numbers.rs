@@ -24,8 +24,9 @@ pub struct ReferenceAnswer<L = Vec<f64>> {
     pub undecided: Option<String>,
     /// The reference kernel in single precision on the same inputs.
     pub single: Option<L>,
-    /// Elements that share an error in single precision: a row, if it is that of its mean; 0 and 1 where each has its own.
-    pub alike: u64,
+    /// Standard error of the mean of all errors in single precision, where those of a row are alike; else 0, and on the
+    /// device, where nobody looks at rows.
+    pub shared: f64,
     /// How far each element moved when the last bits of the inputs did; absent where that was not tried.
     pub distances: Option<L>,
     /// Elements far less certain than the others, and how far f32 may be off there.
@@ -35,7 +36,7 @@ pub struct ReferenceAnswer<L = Vec<f64>> {
 impl<L> ReferenceAnswer<L> {
     pub fn map<M>(self, list: impl Fn(L) -> M) -> ReferenceAnswer<M> {
         let ReferenceAnswer {
-            buffer, exact, noise, jumps, follows_bits, undecided, uncertain, alike, ..
+            buffer, exact, noise, jumps, follows_bits, undecided, uncertain, shared, ..
         } = self;
         ReferenceAnswer {
             expected: list(self.expected),
@@ -49,7 +50,7 @@ impl<L> ReferenceAnswer<L> {
             follows_bits,
             undecided,
             uncertain,
-            alike,
+            shared,
         }
     }
 }
