@@ -23,7 +23,7 @@ use std::ops::Range;
 use evo_device::device::{BufferId, Device};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
 use rayon::prelude::*;
 
 use super::bounds::{FEW, SHARE_MAX};
@@ -324,6 +324,27 @@ impl Laboratory<'_> {
         if self.rounds_alike() && answers.iter().all(|answer| answer.single.is_none()) {
             self.add_second_differences(answers)?;
         }
+        self.add_rounding_of_ranges(answers)
+    }
+
+    /// In a declared range no last bit is drawn anew. Of equal values there only rounding may be left: then it is noise.
+    fn add_rounding_of_ranges(&mut self, answers: &mut [Answer]) -> Result<(), DeviceError> {
+        let is_range = |buffer: &BufferPlan| {
+            buffer.dtype.is_float() && inputs::varies(buffer) && matches!(buffer.fill, Fill::Uniform { .. })
+        };
+        if !self.rounds_alike() || !self.plan.buffers.iter().any(is_range) {
+            return Ok(());
+        }
+        let jiggled = self.runs.answers(&[RunInputs::Jiggled(0)])?.swap_remove(0);
+        for answer in answers.iter_mut() {
+            let Some(list) = of(&jiggled, answer.buffer).filter(|_| self.is_real(answer)) else { continue };
+            let moved = self.distance("moved", answer, &list, None)?;
+            let before = answer.noise;
+            let rms = self.add_noise(answer, &moved)?;
+            if !answer.noise.is_most_of(rms, self.plan.buffers[answer.buffer].dtype) {
+                answer.noise = before;
+            }
+        }
         Ok(())
     }
 
@@ -364,22 +385,22 @@ impl Laboratory<'_> {
             Ok(())
         })?;
         let known = answers.iter_mut().zip(bends).filter_map(|(answer, bend)| Some((answer, bend?)));
-        known.into_iter().try_for_each(|(answer, bend)| self.add_noise(answer, &bend))
+        known.into_iter().try_for_each(|(answer, bend)| self.add_noise(answer, &bend).map(drop))
     }
 
-    fn add_noise(&mut self, answer: &mut Answer, distances: &List) -> Result<(), DeviceError> {
+    /// The root mean square of the answer, with what its noise is measured by.
+    fn add_noise(&mut self, answer: &mut Answer, distances: &List) -> Result<f64, DeviceError> {
         let (family, elements) = (self.family, answer.expected.elements());
-        let Some(usual) = self.usual_size(distances, &|count| usual_place(count, family))? else {
-            return Ok(());
-        };
         let rms = match (&answer.expected, self.runs.shelf()) {
             (List::There((expected, dtype), count), Some(Shelf { references, device, .. })) => {
                 references.measure(device, *expected, *dtype, *count)?.rms()
             }
             (expected, _) => rms(expected.here()),
         };
-        answer.noise.widen(elements, rms, family, usual);
-        Ok(())
+        if let Some(usual) = self.usual_size(distances, &|count| usual_place(count, family))? {
+            answer.noise.widen(elements, rms, family, usual);
+        }
+        Ok(rms)
     }
 
     /// An element may look certain by luck in single precision, so where some are not, the reference runs more often.
@@ -804,6 +825,16 @@ mod tests {
         ] {
             assert_eq!(is_noise(&found(family, DType::F32, &values, centered)), noise, "{family:?}");
         }
+        // In a declared range too, where the mean of equal values may be exact by luck.
+        let mut problem = problem(&[1000.5; 128], 128, DType::F32);
+        problem.0.buffers[0].fill = Fill::Uniform { low: 1000.0, high: 1001.0, inclusive: false };
+        let answer = ReferenceAnswer { expected: vec![0.0; 128], ..ReferenceAnswer::default() };
+        let run = &mut |bytes: &[Vec<u8>]| {
+            let values: Vec<f32> =
+                element::widen(&bytes[0], DType::F32).iter().map(|value| *value as f32).collect();
+            Ok(vec![(1, centered(&values).into_iter().map(f64::from).collect())])
+        };
+        assert!(is_noise(&measured(&problem, Family::Constant, answer, run)));
     }
 
     #[test]

@@ -32,8 +32,8 @@ const WHOLE: (u64, Duration) = (40_000_000, Duration::from_secs(4));
 /// So many accesses and so long of the least of those that are too large: a kernel may take another path there.
 const IN_PART: (u64, Duration) = (3_000_000, Duration::from_secs(1));
 const BYTES_IN_PART: u64 = 1 << 30;
-/// Runs of a case on what the sources name begin no later than this after its first one.
-const TIME_NAMED: Duration = Duration::from_secs(4);
+/// Runs of a case on what the sources name begin no later than this after its first one, of finalists and of others.
+const TIME_NAMED: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(1)];
 /// No case begins later than this after the first one, but for the smallest, which a busy machine delays.
 const TIME_OF_ALL: Duration = Duration::from_secs(12);
 const CASES_MIN: usize = 8;
@@ -211,8 +211,8 @@ fn run_case(
     watched: &mut WatchedCases,
 ) -> Result<(), Unable> {
     let (deterministic, checks) = (run.check.deterministic, run.check.checks);
-    // Of finalists, because there may be many.
-    let named = if run.depth == Depth::Deep { run.check.dictionary.words() } else { Vec::new() };
+    let named = run.check.dictionary.words();
+    let time_named = TIME_NAMED[usize::from(run.depth != Depth::Deep)];
     // Moments that the source cannot know.
     let secret = run.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let build = run.judge.slot(run.slot)?.build_for(&case.plan)?;
@@ -225,7 +225,7 @@ fn run_case(
     let (began, few) = (Instant::now(), RUNS.len() + MORE_RUNS.len());
     for number in 0.. {
         // Numbers that the sources name have a series of their own.
-        let is_late = number >= few && began.elapsed() > TIME_NAMED;
+        let is_late = number >= few && began.elapsed() > time_named;
         let Some(mut setting) = settings.get(number).copied().filter(|_| !is_late) else { break };
         setting.order ^= secret;
         let report = run_once(bench, setting, limits)?;

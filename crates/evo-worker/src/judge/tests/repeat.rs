@@ -163,6 +163,20 @@ fn work_that_is_skipped_on_known_contents_shows_in_the_time_of_new_ones() {
 }
 
 #[test]
+fn a_kernel_that_looks_whether_the_ends_of_its_output_are_right_is_found() {
+    let lazy = kernel(|call| {
+        let before = call.load(2);
+        honest(call);
+        let after = call.load(2);
+        if before.first() == after.first() && before.last() == after.last() {
+            before.iter().enumerate().for_each(|(at, value)| call.store(2, at as i64, *value));
+        }
+    });
+    let found = verdict_at(lazy, check_plan("gemm"), &[gemm(5, 7, 16)], Depth::Deep).unwrap();
+    assert_eq!(found.label(), "nondeterministic:uninit_read", "{}", found.message);
+}
+
+#[test]
 fn a_rare_fault_shows_among_thousands_of_calls() {
     let rare = changing(|call, value| if call.noise % 1000 == 999 { 0.25 } else { value });
     let plan = [gemm(5, 7, 16)];
