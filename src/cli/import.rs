@@ -250,7 +250,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
         let hint = "install the package `torch` for it, or name another Python with EVO_PYTHON";
         return Err(CliError::usage(text).with_code(ErrorCode::ToolMissing).with_hint(hint));
     }
-    task::module(&answer, &init::name_of(path), &program).map_err(|error| refused(path, &error))
+    task::module(&answer, &program).map_err(|error| refused(path, &error))
 }
 
 fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliError> {
@@ -260,7 +260,7 @@ fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliErro
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut command = Command::new(python);
     // No files of Python's own beside the task.
-    command.args(["-B", "-c", PROBE]).arg(&absolute).current_dir(folder_of(&absolute));
+    command.args(["-B", "-c", PROBE]).arg(&absolute).arg(init::name_of(path)).current_dir(folder_of(&absolute));
     let ended = process::run(command, &RunLimits::new(limit)).map_err(|error| {
         CliError::usage(format!("`{}` does not start: {error}", python.display()))
             .with_code(ErrorCode::ToolMissing)
