@@ -307,9 +307,11 @@ fn predicted(neighbor: &ScalingPoint, work: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::device::DeviceKind;
     use evo_protocol::dtype::DType;
     use evo_protocol::plan::{BufferPlan, Fill, Role};
 
+    use super::super::shapes::of_kernel;
     use super::*;
     use crate::supervise::job::example;
 
@@ -377,7 +379,9 @@ mod tests {
             seed: 1,
         };
         let cells: Vec<_> = implementations.iter().zip(&cells).collect();
-        let rows = rows(&cells, &BenchShape::example("p"), &context);
+        let kernel = crate::kernel::catalog::open("softmax").unwrap().kernel.unwrap();
+        let shape = &of_kernel(&kernel, DeviceKind::Host)[0];
+        let rows = rows(&cells, shape, &context);
         assert!((rows[0].ratio_to_best_peer.unwrap() - 0.5).abs() < 1e-9, "{:?}", rows[0]);
         assert_eq!(rows[0].decision, Some(evo_protocol::leaderboard::PairedDecision::Faster));
         assert!(rows[1].ratio_to_best_peer.is_none() && rows[1].modes.is_empty(), "{:?}", rows[1]);

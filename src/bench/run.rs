@@ -7,6 +7,7 @@
 //! goes backwards, so that a steady drift does not favor whoever comes first.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -16,7 +17,6 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::GateReport;
-use evo_space::genome::ContentHash;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
 use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, NOT_TIMED, ScalingPoint, scales_badly};
@@ -154,8 +154,8 @@ struct BenchRunner<'a, 'k> {
     carrier: Option<BlockWorker>,
     /// When rows were kept last, and how long that took.
     kept: Option<(Instant, Duration)>,
-    /// One for each candidate, with the configuration that is loaded.
-    workers: BTreeMap<usize, (ContentHash, BlockWorker)>,
+    /// One for each candidate.
+    workers: BTreeMap<usize, BlockWorker>,
 }
 
 impl BenchRunner<'_, '_> {
@@ -191,8 +191,7 @@ impl BenchRunner<'_, '_> {
             if let Some(carrier) = &mut self.carrier {
                 return question(carrier);
             }
-            let mut builds = self.order.own.iter().flat_map(|candidate| candidate.builds.values());
-            let built = builds.find_map(|built| built.as_ref().ok());
+            let built = self.order.own.iter().find_map(|candidate| candidate.built.as_ref()?.as_ref().ok());
             let none = || LaneError::Unexpected { found: "no candidate was built".to_string() };
             question(self.carrier.insert(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?))
         };
@@ -549,7 +548,7 @@ impl BenchRunner<'_, '_> {
         let Some(plan) = self.cell(place).plan.clone() else {
             return Err(Stop::Row(RowStatus::NotRun, NOT_TIMED.to_string()));
         };
-        let block = self.worker(place).and_then(|worker| worker.block(&plan, mode, ms, check));
+        let block = self.worker(place.1).and_then(|worker| worker.block(&plan, mode, ms, check));
         if block.as_ref().map_or(true, |block| block.sticky) {
             self.workers.remove(&place.1);
         }
@@ -563,18 +562,15 @@ impl BenchRunner<'_, '_> {
         Err(Stop::Row(if verdict.is_trouble() { RowStatus::NotRun } else { RowStatus::Fail }, why))
     }
 
-    fn worker(&mut self, (shape, at): Place) -> Result<&mut BlockWorker, LaneError> {
-        let none = || LaneError::Unexpected { found: "the candidate was not built".to_string() };
-        let own = &self.order.own[at];
-        let hash = own.configuration.with(&self.order.shapes[shape].parameters).hash();
-        if self.workers.get(&at).is_none_or(|(loaded, _)| *loaded != hash) {
-            let Some(Ok(built)) = own.builds.get(&hash) else { return Err(none()) };
-            // The old one ends before the new one takes memory.
-            self.workers.remove(&at);
-            let worker = self.order.lane.block_worker(&built.job)?;
-            self.workers.insert(at, (hash, worker));
-        }
-        self.workers.get_mut(&at).map(|(_, worker)| worker).ok_or_else(none)
+    fn worker(&mut self, at: usize) -> Result<&mut BlockWorker, LaneError> {
+        Ok(match self.workers.entry(at) {
+            Entry::Occupied(worker) => worker.into_mut(),
+            Entry::Vacant(place) => {
+                let none = || LaneError::Unexpected { found: "the candidate was not built".to_string() };
+                let built = self.order.own[at].built.as_ref().and_then(|built| built.as_ref().ok());
+                place.insert(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?)
+            }
+        })
     }
 }
 

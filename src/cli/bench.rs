@@ -1,4 +1,4 @@
-//! `evo bench`: candidates and other people's implementations over a grid of shapes, judged and timed in one run.
+//! `evo bench`: candidates and other people's implementations over shapes, judged and timed in one run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,6 +34,7 @@ use crate::bench::{
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::kernel::catalog;
+use crate::kernel::load::candidate as load;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::{PeerSeat, SHIPPED};
@@ -159,7 +160,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep)?;
     let BenchOutcome { status, why, allowed } =
         bench::outcome(&rows, &implementations, !plan.peers.is_empty(), allow_not_run);
-    folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
+    folder.keep((status.as_str(), &why), &rows, &implementations).map_err(|error| files(&error))?;
 
     let means = bench::summary(&rows, &implementations);
     let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
@@ -170,7 +171,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
     }
     for why in why.iter().take(10) {
-        output::say(&format!("{}: {why}", word(status)));
+        output::say(&format!("{}: {why}", status.as_str()));
     }
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     let own = BenchAnswer {
@@ -226,14 +227,6 @@ fn folder(out: &Path, plan: &BenchPlan, lane: &mut Lane, repro: String) -> io::R
         "peers": peers.collect::<Vec<Value>>(),
     });
     BenchFolder::create(out, plan.run.clone(), info.name, (at, repro), &environment)
-}
-
-fn word(status: EnvelopeStatus) -> &'static str {
-    match status {
-        EnvelopeStatus::Pass => "pass",
-        EnvelopeStatus::Fail => "fail",
-        _ => "not_run",
-    }
 }
 
 fn files(error: &io::Error) -> CliError {
@@ -403,12 +396,13 @@ fn shapes(
     kind: DeviceKind,
 ) -> Result<Vec<BenchShape>, CliError> {
     let mut diagnostics = Diagnostics::default();
-    let mut shapes = match &file.grid {
-        Some(grid) => {
-            let found = bench::of_grid(grid, kernel, &space.space, &mut diagnostics);
-            found.ok_or_else(|| file.error(&diagnostics))?
-        }
-        None => bench::of_problems(kernel, kind),
+    let mut shapes = if file.has_shapes {
+        let shown = file.path.display().to_string();
+        let problems = load::grid_problems(&shown, &file.text, space, bench::KEYS)?;
+        let is_here = |device: &str| device == kind.as_str();
+        bench::of_problems(problems.iter().filter(|problem| problem.device.as_deref().is_none_or(is_here)))
+    } else {
+        bench::of_kernel(kernel, kind)
     };
     let hint = |name: &str| {
         let known = shapes.iter().map(|shape| shape.problem.name.as_str());
@@ -441,7 +435,7 @@ fn shapes(
     if shapes.is_empty() {
         let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
         return Err(CliError::usage(text)
-            .with_hint("add one to `[[problems]]`, or write a benchmark file with a grid"));
+            .with_hint("add one to `[[problems]]`, or write a benchmark file with some"));
     }
     Ok(shapes)
 }
@@ -517,32 +511,22 @@ fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Resul
     }
 }
 
-/// Names of candidates in rows, each once: those that were given, else words. Words too long for a column lose what all
-/// candidates share; where the rest is too long still, the later of two equal beginnings has a number.
+/// Names of candidates in rows, each once: those that were given, else words. Where words are too long for a column, the
+/// later of two equal beginnings has a number.
 fn names(members: &[BenchCandidate]) -> Result<Vec<String>, CliError> {
     let whole: Vec<String> = members.iter().map(name_of).collect();
-    let is_shared = |word: &String| members.len() > 1 && members.iter().all(|own| own.words.contains(word));
     let mut found: Vec<String> = Vec::new();
-    for (index, (own, full)) in members.iter().zip(&whole).enumerate() {
+    for (index, full) in whole.iter().enumerate() {
         if whole[..index].contains(full) {
             let text = format!("two candidates are called `{}`", cut(full, LABEL_MAX));
             return Err(CliError::usage(text).with_hint("give them names: `{ name = \"…\", words = \"…\" }`"));
         }
-        let is_long = own.name.is_none() && full.chars().count() > LABEL_MAX;
-        let telling: Vec<String> = own.words.iter().filter(|word| !is_shared(word)).cloned().collect();
-        let short = if is_long && !telling.is_empty() {
-            name_of(&BenchCandidate { words: telling, ..own.clone() })
-        } else {
-            full.clone()
-        };
-        let mut name = cut(&short, LABEL_MAX);
-        let mut number = 2;
-        while found.contains(&name) {
-            let end = format!(" #{number}");
-            name = cut(&short, LABEL_MAX - end.len()) + &end;
-            number += 1;
-        }
-        found.push(name);
+        let numbered = (2..).map(|number| format!(" #{number}"));
+        let mut names = [String::new()].into_iter().chain(numbered);
+        let name = names.find_map(|end| {
+            Some(cut(full, LABEL_MAX - end.len()) + &end).filter(|name| !found.contains(name))
+        });
+        found.extend(name);
     }
     Ok(found)
 }
@@ -574,14 +558,13 @@ mod tests {
     }
 
     #[test]
-    fn long_words_lose_what_all_share_and_names_stay_apart() {
+    fn names_too_long_for_a_column_stay_apart() {
         let shared: Vec<String> = (0..20).map(|own| format!("PARAMETER_{own}=1")).collect();
         let long = |end: &str| candidate(&format!("{} {end}", shared.join(" ")));
-        assert_eq!(names(&[long("LAST=1"), long("LAST=2")]).unwrap(), ["LAST=1", "LAST=2"]);
         assert_eq!(names(&[candidate("A=1 B=1"), candidate("A=1 B=2")]).unwrap(), ["A=1 B=1", "A=1 B=2"]);
         let alone = names(&[long("LAST=1")]).unwrap();
         assert!(alone[0].starts_with("PARAMETER_0=1") && alone[0].len() == LABEL_MAX);
-        // Nothing is shared by all three, and the first two begin alike.
+        // The first two begin alike.
         let three = names(&[long("LAST=1"), long("LAST=2"), candidate("OTHER=1")]).unwrap();
         assert!(three[1].ends_with(" #2") && three[1].len() == LABEL_MAX && three[0] != three[1]);
     }

@@ -513,7 +513,7 @@ fn against_peers(
     }
     let Bench { setup, lane, seed, job, .. } = bench;
     let kernel = session::kernel_of(&own.file)?;
-    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
+    let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
     shapes.retain(|shape| job.timed.iter().any(|plan| plan.name == shape.problem.name));
     let seats = peers::start(peers, &setup.choice.spec, false)?;
     let rows = bench_command::rows(&[("evo", own)], seats, &shapes, setup, lane, *seed, false)?;
