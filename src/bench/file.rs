@@ -232,7 +232,12 @@ mod tests {
         let text = "space = \"softmax\"\nmodes = [\"warm\"]\ncandidate = []\nproblems = [1]\n\
                     [[peers]]\nname = \"a b\"\n";
         let error = read(text).unwrap_err();
-        for part in ["`warm` is not a mode", "did you mean `candidates`?", "a problem is an integer", "name of a peer"] {
+        for part in [
+            "`warm` is not a mode",
+            "did you mean `candidates`?",
+            "a problem is an integer",
+            "name of a peer",
+        ] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }
     }

@@ -34,8 +34,8 @@ use crate::bench::{
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::kernel::catalog;
-use crate::kernel::load::candidate as load;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
+use crate::kernel::load::candidate as load;
 use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
 use crate::peer::{PeerSeat, SHIPPED};
 use crate::report::study::NamedEvaluation;
@@ -434,8 +434,9 @@ fn shapes(
     }
     if shapes.is_empty() {
         let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
-        return Err(CliError::usage(text)
-            .with_hint("add one to `[[problems]]`, or write a benchmark file with some"));
+        return Err(
+            CliError::usage(text).with_hint("add one to `[[problems]]`, or write a benchmark file with some")
+        );
     }
     Ok(shapes)
 }

@@ -67,8 +67,6 @@ pub struct InitArgs {
 /// The forms that `evo import` reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ImportFormat {
-    /// T1 of Kernel Tuner, KTT and BAT
-    T1,
     /// A definition of FlashInfer-Bench with its workloads, or a folder of them
     Flashinfer,
     /// A task folder of SOL-ExecBench, or a folder of them
@@ -82,7 +80,7 @@ pub struct ImportArgs {
     /// The form of the file
     #[arg(value_name = "FORMAT")]
     pub format: ImportFormat,
-    /// The file, or for tasks a folder; it is read and not changed
+    /// The file or a folder of them; it is read and not changed
     #[arg(value_name = "PATH")]
     pub file: PathBuf,
     /// The task of this name in a folder of several; may be given several times [default: all of them]

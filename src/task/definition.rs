@@ -26,7 +26,7 @@ const AXIS_HINT: &str = "an axis is { \"type\": \"const\", \"value\": 4096 }, { 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
 pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<BenchmarkTask> {
     let value = parsed(text, "", "name the task's own file")?;
-    let root = ForeignNode::root(&value, "", "a definition has a name", None);
+    let root = ForeignNode::root(&value, "", "a definition has a name");
     let program = match (root.find("reference"), beside) {
         (Some(own), _) => own.text()?.to_string(),
         (None, Some(text)) => text.to_string(),
@@ -62,7 +62,8 @@ pub(super) fn described(root: &ForeignNode<'_>, form: TaskForm, program: String)
     if root.find("weights").is_some() {
         let variance = "a name with `var` is taken for a variance";
         inputs.extend(tensors("weights", &mut book)?.into_iter().map(|weight| {
-            let fill = weight.name.contains("var").then(|| ("{ uniform = [0.5, 1.5] }".into(), variance.into()));
+            let fill =
+                weight.name.contains("var").then(|| ("{ uniform = [0.5, 1.5] }".into(), variance.into()));
             TaskTensor { fill, is_weight: true, ..weight }
         }));
     }
@@ -208,7 +209,7 @@ pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Read<B
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let lead = format!("line {}", number + 1);
         let value = parsed(line, &lead, "name the task's own file")?;
-        let root = ForeignNode::root(&value, &lead, LINE_HINT, None);
+        let root = ForeignNode::root(&value, &lead, LINE_HINT);
         let other = root.find("definition").and_then(|own| own.value.as_str());
         if other.is_some_and(|own| label(own, "") != task.name) {
             continue;

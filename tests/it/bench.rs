@@ -134,7 +134,9 @@ fn candidates_and_a_peer_over_shapes() {
     assert_eq!(names, [&Value::from("WORK=1"), &"slow".into(), &"wrong".into(), &Value::Null], "{means:?}");
     assert_eq!((&means[0]["problems"], &means[0]["of"]), (&3.into(), &3.into()), "{means:?}");
     assert_eq!((&means[2]["problems"], &means[2]["of"]), (&2.into(), &3.into()), "{means:?}");
-    assert!(means[0]["ratio"].as_f64() < Some(0.5) && means[3]["ratio"].as_f64() <= means[0]["ratio"].as_f64());
+    assert!(
+        means[0]["ratio"].as_f64() < Some(0.5) && means[3]["ratio"].as_f64() <= means[0]["ratio"].as_f64()
+    );
     // The files say the same, and a second run has a folder of its own.
     let folder = root.join(object["folder"].as_str().unwrap());
     for name in ["bench.json", "bench.csv", "bench.md", "comparison.md", "environment.json"] {
@@ -453,8 +455,9 @@ fn the_shipped_peer_without_libraries_computes_every_operator() {
         ("reduction", "N = [333]"),
         ("attention_simt", "B = [1], HQ = [2], HKV = [1], SQ = [5], SKV = [9], CAUSAL = [0, 1]"),
     ] {
-        let text =
-            format!("space = \"{space}\"\ncandidates = [\"@baseline\"]\n[[problems]]\nname = \"p\"\nsizes = {{ {sizes} }}\n");
+        let text = format!(
+            "space = \"{space}\"\ncandidates = [\"@baseline\"]\n[[problems]]\nname = \"p\"\nsizes = {{ {sizes} }}\n"
+        );
         fs::write(root.join("b.toml"), text).unwrap();
         let object = check(root, "b.toml --quick --peer python", 0, "pass");
         for row in object["rows"].as_array().unwrap() {

@@ -173,7 +173,8 @@ fn read_grid(root: &Field, space: &SpaceFile, keys: &[&str]) -> Option<Vec<Probl
     let node = Node { span: field.node.span.clone(), data: Data::List(items.clone()) };
     let field = field.at(&node, "`problems`");
     if items.len() > SHAPES_MAX {
-        return field.wrong(format!("the grid has more than {SHAPES_MAX} shapes, and at most so many are judged"));
+        return field
+            .wrong(format!("the grid has more than {SHAPES_MAX} shapes, and at most so many are judged"));
     }
     let found = problems::read(&field)?;
     let of_space = space.kernel.as_ref().map(|kernel| &kernel.problems[..]).unwrap_or_default();
