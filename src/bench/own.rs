@@ -12,12 +12,12 @@ use evo_space::space::SearchSpace;
 use serde_json::json;
 
 use super::figures::BenchCell;
-use super::shapes::BenchShape;
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::prepared::{self, BuiltCode};
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
+use crate::kernel::spec::ProblemSpec;
 use crate::supervise::job::{Job, JobReach, Judgement, Standing, TinyNotes};
 use crate::supervise::lane::Lane;
 
@@ -107,7 +107,7 @@ impl<'a> OwnCandidate<'a> {
     pub(super) fn judge<E: From<BenchError>>(
         &mut self,
         lane: &mut Lane,
-        shape: &BenchShape,
+        shape: &ProblemSpec,
         deep: bool,
         compile: &mut Compile<'_, E>,
         cell: &mut BenchCell,
@@ -121,7 +121,7 @@ impl<'a> OwnCandidate<'a> {
                 cell.refuse(*status, reason.clone());
                 Ok(())
             }
-            Ok(own) => match self.recipe.plan_of(&self.configuration, &shape.problem, &own.built) {
+            Ok(own) => match self.recipe.plan_of(&self.configuration, shape, &own.built) {
                 Err(verdict) => {
                     cell.refuse(RowStatus::Skipped, in_a_line(&verdict));
                     Ok(())

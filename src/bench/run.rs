@@ -19,12 +19,11 @@ use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::GateReport;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
-use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, NOT_TIMED, ScalingPoint, scales_badly};
+use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, NOT_TIMED};
 use super::own::{BenchError, Compile, OwnCandidate, in_a_line};
-use super::shapes::BenchShape;
-use crate::kernel::spec::{KernelSpec, ReferenceSpec};
+use crate::engine::recipe::problems_on;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
 use crate::peer::{self, ForeignProblem, PeerProblem, PeerSeat};
-use crate::report::judged::blocks;
 use crate::supervise::lane::{Lane, LaneError};
 use crate::supervise::solo::BlockWorker;
 use crate::timing::stats::median;
@@ -48,7 +47,7 @@ pub struct BenchOrder<'a> {
     pub kernel: &'a KernelSpec,
     pub own: Vec<OwnCandidate<'a>>,
     pub peers: Vec<PeerSeat>,
-    pub shapes: &'a [BenchShape],
+    pub shapes: &'a [ProblemSpec],
     /// Whether gates look as long as they do at a finalist.
     pub deep: bool,
     /// No shape is begun after this.
@@ -131,7 +130,6 @@ pub fn run<E: From<BenchError>>(
         runner.time_shape(shape)?;
         runner.finish(shape)?;
     }
-    runner.scale();
     let BenchRunner { order, rows, implementations, .. } = runner;
     order.peers.into_iter().for_each(PeerSeat::end);
     Ok((rows, implementations))
@@ -267,42 +265,6 @@ impl BenchRunner<'_, '_> {
         // The first time takes longer than those that follow.
         self.kept = (done > 0).then(|| (Instant::now(), began.elapsed()));
         Ok(())
-    }
-
-    fn scale(&mut self) {
-        let info = self.order.lane.info();
-        let (sm_count, is_gpu) = (f64::from(info.multiprocessors.max(1)), info.kind == DeviceKind::Cuda);
-        let operator = operator(self.order.kernel);
-        let mut rows = std::mem::take(&mut self.rows);
-        for implementation in &self.implementations {
-            let is_own = implementation.kind == ImplementationKind::Own;
-            let point = |row: &BenchRow| {
-                let shapes = self.order.shapes;
-                let shape = shapes.iter().position(|own| own.problem.name == row.problem)?;
-                let time_ns = row.modes.get(self.order.run.ranking_mode.as_str())?.p50_ns;
-                let plan = self.plan_at(shape)?;
-                let fill = if is_own && is_gpu { blocks(&plan) as f64 / sm_count } else { 1.0 };
-                let axes = shapes[shape].axes.clone();
-                Some(ScalingPoint { axes, work: work(&plan, operator), time_ns, fill })
-            };
-            let (timed, points): (Vec<_>, Vec<_>) = rows
-                .iter_mut()
-                .filter(|row| row.implementation == implementation.name)
-                .filter_map(|row| point(row).map(|point| (row, point)))
-                .unzip();
-            timed.into_iter().zip(scales_badly(&points)).for_each(|(row, is_bad)| row.scales_badly = is_bad);
-        }
-        for row in &mut rows {
-            let why = match row.modes.is_empty() {
-                true => "it has no time",
-                false => "no smaller shape lies beside it on an axis",
-            };
-            match row.scales_badly {
-                Some(_) => row.reasons.remove("scales_badly"),
-                None => row.reasons.insert("scales_badly".to_string(), why.to_string()),
-            };
-        }
-        self.rows = rows;
     }
 
     /// What every peer answers on every shape. Where the run's time is limited they leave a third of what is left of it for
@@ -590,7 +552,16 @@ pub fn operator(kernel: &KernelSpec) -> Option<&str> {
     }
 }
 
-fn work(plan: &ProblemPlan, operator: Option<&str>) -> f64 {
-    let elements = || plan.buffers.iter().map(|own| own.elements() as f64).sum();
-    figures::flops(plan, operator).or(plan.bytes).unwrap_or_else(elements).max(1.0)
+/// The timed problems of a kernel on a kind of device, those for commands that name them included.
+pub fn of_kernel(kernel: &KernelSpec, kind: DeviceKind) -> Vec<ProblemSpec> {
+    of_problems(problems_on(kernel, kind))
+}
+
+/// Those of the problems that are timed; where none of them is marked as canonical, all of them are.
+pub fn of_problems<'a>(problems: impl IntoIterator<Item = &'a ProblemSpec>) -> Vec<ProblemSpec> {
+    let mut timed: Vec<ProblemSpec> = problems.into_iter().filter(|own| own.timed).cloned().collect();
+    if !timed.iter().any(|problem| problem.canonical) {
+        timed.iter_mut().for_each(|problem| problem.canonical = true);
+    }
+    timed
 }

@@ -28,7 +28,7 @@ use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
 use super::{cache, evaluate, judge, output, peers, seed, words};
 use crate::bench::{
-    self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow, BenchShape,
+    self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow,
     Implementation, OwnCandidate, RowStatus,
 };
 use crate::engine::candidate::{self as find, ResolvedCandidate};
@@ -36,7 +36,7 @@ use crate::journal::error::JournalError;
 use crate::kernel::catalog;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
 use crate::kernel::load::candidate as load;
-use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
 use crate::peer::{PeerSeat, SHIPPED};
 use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
@@ -127,7 +127,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
     let mut lane = device_lane::lane(&setup, Some(kernel))?;
-    let names: Vec<String> = plan.shapes.iter().map(|shape| shape.problem.name.clone()).collect();
+    let names: Vec<String> = plan.shapes.iter().map(|shape| shape.name.clone()).collect();
     let device = lane.info().clone();
     call.know(|facts| {
         facts.device = Some(device.name.clone());
@@ -239,7 +239,7 @@ fn files(error: &io::Error) -> CliError {
 fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
     let mut known: Vec<&str> = plan.peers.iter().map(|own| own.name.as_str()).collect();
     known.extend(plan.candidates.iter().map(|(name, _)| name.as_str()));
-    known.extend(plan.shapes.iter().map(|shape| shape.problem.name.as_str()));
+    known.extend(plan.shapes.iter().map(|shape| shape.name.as_str()));
     let is_known = |name: &&String| {
         let peer = name.split('/').next().unwrap_or_default();
         known.contains(&name.as_str())
@@ -256,12 +256,12 @@ fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
 /// Candidates with their names in rows, before any is built. They will be asked for these shapes.
 fn unbuilt<'a>(
     named: &[(&str, &'a ResolvedCandidate)],
-    shapes: &'a [BenchShape],
+    shapes: &'a [ProblemSpec],
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
 ) -> Result<Vec<OwnCandidate<'a>>, CliError> {
-    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
+    let problems: Vec<_> = shapes.iter().collect();
     let mut all = Vec::new();
     for (name, resolved) in named {
         let kernel = session::kernel_of(&resolved.file)?;
@@ -281,7 +281,7 @@ fn unbuilt<'a>(
 pub fn rows(
     named: &[(&str, &ResolvedCandidate)],
     peers: Vec<PeerSeat>,
-    shapes: &[BenchShape],
+    shapes: &[ProblemSpec],
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
@@ -325,7 +325,7 @@ struct BenchPlan {
     space: SpaceFile,
     /// With their names in rows.
     candidates: Vec<(String, ResolvedCandidate)>,
-    shapes: Vec<BenchShape>,
+    shapes: Vec<ProblemSpec>,
     peers: Vec<PeerSpec>,
 }
 
@@ -394,7 +394,7 @@ fn shapes(
     kernel: &KernelSpec,
     space: &SpaceFile,
     kind: DeviceKind,
-) -> Result<Vec<BenchShape>, CliError> {
+) -> Result<Vec<ProblemSpec>, CliError> {
     let mut diagnostics = Diagnostics::default();
     let mut shapes = if file.has_shapes {
         let shown = file.path.display().to_string();
@@ -405,12 +405,12 @@ fn shapes(
         bench::of_kernel(kernel, kind)
     };
     let hint = |name: &str| {
-        let known = shapes.iter().map(|shape| shape.problem.name.as_str());
+        let known = shapes.iter().map(|shape| shape.name.as_str());
         suggestion(name, known.clone(), || {
             format!("there are {}", known.take(20).collect::<Vec<_>>().join(", "))
         })
     };
-    let is_known = |name: &str| shapes.iter().any(|shape| shape.problem.name == name);
+    let is_known = |name: &str| shapes.iter().any(|shape| shape.name == name);
     for (name, span) in file.problems.iter().filter(|(name, _)| !is_known(name)) {
         let text = format!("`{}` has no timed problem `{name}` on {}", kernel.name, kind.as_str());
         diagnostics.error_with_hint(span.clone(), text, hint(name));
@@ -426,8 +426,8 @@ fn shapes(
     let of_file: Vec<String> = file.problems.iter().map(|(name, _)| name.clone()).collect();
     let lists = [&of_file, of_line];
     shapes.retain(|shape| match lists.iter().all(|names| names.is_empty()) {
-        true => !shape.problem.on_request,
-        false => lists.iter().all(|names| names.is_empty() || names.contains(&shape.problem.name)),
+        true => !shape.on_request,
+        false => lists.iter().all(|names| names.is_empty() || names.contains(&shape.name)),
     });
     if arguments.quick && shapes.iter().any(|shape| shape.canonical) {
         shapes.retain(|shape| shape.canonical);

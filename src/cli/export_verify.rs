@@ -206,7 +206,7 @@ impl Verifier<'_> {
         let kernel = session::kernel_of(&candidate.file)?;
         let mut shapes = of_kernel(kernel, setup.choice.kind);
         let served = &self.variant.problems;
-        shapes.retain(|shape| served.iter().any(|problem| problem.name == shape.problem.name));
+        shapes.retain(|shape| served.iter().any(|problem| problem.name == shape.name));
         if shapes.is_empty() {
             let why = "no timed problem of this device has these constants";
             self.note(&[ExportFormat::Cu], "not_run", why);

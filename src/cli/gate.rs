@@ -604,7 +604,7 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
     };
     let mut lane = device_lane::lane(setup, Some(kernel))?;
     let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
-    shapes.retain(|shape| !shape.problem.on_request);
+    shapes.retain(|shape| !shape.on_request);
     // The gate has just looked at the candidate for as long as at a finalist, which is not done again.
     let named = [(OWN, &asked.candidate)];
     bench_command::rows(&named, seats, &shapes, setup, &mut lane, asked.seed, false).map(Ok)
