@@ -12,7 +12,7 @@ use evo_protocol::envelope::ErrorCode;
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::init::{self, ImportArgs, ImportFormat, WrittenSpace, folder_of};
+use super::init::{self, ImportArgs, WrittenSpace, folder_of};
 use super::peers;
 use crate::journal::own_folder::OwnFolder;
 use crate::peer::{last_words, shown};
@@ -30,11 +30,7 @@ fn refused(path: &Path, error: &ForeignError) -> CliError {
 /// Writes the folders of tasks, all of them, or nothing where one is in the way: 0 when what is written opens, 1 when it needs
 /// a hand first.
 pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
-    let form = match arguments.format {
-        ImportFormat::Flashinfer => TaskForm::FlashInfer,
-        ImportFormat::Sol => TaskForm::Sol,
-        ImportFormat::Kernelbench => TaskForm::KernelBench,
-    };
+    let form = arguments.format;
     if arguments.target.force {
         return Err(CliError::usage(
             "`--force` replaces files, and a task is written to a folder of its own",
