@@ -233,7 +233,7 @@ pub fn task(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (head, lines) = text.split_once("\n%\n").unwrap_or((text, ""));
     let read = |form| definition(head, form, None).and_then(|own| workloads(own, lines, &[]));
-    for found in [read(TaskForm::FlashInfer), read(TaskForm::Sol), module(head, "own", "")] {
+    for found in [read(TaskForm::FlashInfer), read(TaskForm::Sol), module(head, "")] {
         let own = match found {
             Ok(own) => own,
             Err(error) => {

@@ -1,5 +1,5 @@
 //! What is known of each implementation on each shape while a benchmark runs, and how rows are made of it:
-//! medians, rates, ratios to the best right peer, and time against work along each axis. Pure.
+//! medians, rates, and ratios to the best right peer. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use serde_json::{Value, json};
 
-use super::shapes::BenchShape;
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
+use crate::kernel::spec::ProblemSpec;
 use crate::peer::ClaimedTime;
 use crate::report::judged::{are_few, blocks};
 use crate::timing::paired;
@@ -102,7 +102,7 @@ pub struct FigureContext<'a> {
 /// The rows of one shape, in the order of its cells.
 pub fn rows(
     cells: &[(&Implementation, &BenchCell)],
-    shape: &BenchShape,
+    shape: &ProblemSpec,
     context: &FigureContext<'_>,
 ) -> Vec<BenchRow> {
     let time = |cell: &BenchCell| {
@@ -138,14 +138,14 @@ fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {
 
 fn row(
     (implementation, cell): (&Implementation, &BenchCell),
-    shape: &BenchShape,
+    shape: &ProblemSpec,
     context: &FigureContext<'_>,
     (best, floor, plan): (Option<&BenchCell>, Option<f64>, Option<&ProblemPlan>),
 ) -> BenchRow {
     let is_timed = cell.status == RowStatus::Pass;
     let output = cell.plan.as_ref().and_then(|plan| plan.buffers.iter().find(|own| own.role.is_answer()));
     let parity = |name: &str| cell.parity.as_ref().map(|own| &own[name]);
-    let sizes = shape.problem.sizes.iter();
+    let sizes = shape.sizes.iter();
     let series = cell.series.iter().filter(|_| is_timed);
     let modes: BTreeMap<String, RowTimes> =
         series.map(|(mode, series)| (mode.as_str().to_string(), times(series, context.seed))).collect();
@@ -188,7 +188,7 @@ fn row(
         ctas: launched.map(blocks),
         few_ctas: launched.and_then(|plan| are_few(context.device, context.is_persistent, plan)),
         modes,
-        ..BenchRow::unmeasured(&implementation.name, &shape.problem.name, cell.status)
+        ..BenchRow::unmeasured(&implementation.name, &shape.name, cell.status)
     };
     let no_rate = |why: &'static str| match (time, plan) {
         (None, _) => "it has no time",
@@ -212,7 +212,6 @@ fn row(
             (_, None) => "it never came to a launch",
             _ => "the host device has no multiprocessors",
         },
-        "scales_badly" => "the run had not ended yet",
         _ => no_ratio.unwrap_or("the noise floor of this shape is not known"),
     };
     let fields = json!(row);
@@ -255,54 +254,6 @@ pub fn flops(plan: &ProblemPlan, operator: Option<&str>) -> Option<f64> {
         "gemm" => Some(2.0 * shape("a")?.iter().product::<f64>() * shape("b")?.get(1)?),
         _ => None,
     }
-}
-
-/// How far above its neighbor's prediction a time may be.
-const BAD: f64 = 3.0;
-
-/// A point of a grid. One that costs far more than its neighbor predicts is flagged: a kernel that works through the batch
-/// one item after another shows itself so.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScalingPoint {
-    /// Its position on each axis, as a value.
-    pub axes: Vec<i64>,
-    /// Operations, else bytes, else elements; above 0.
-    pub work: f64,
-    pub time_ns: f64,
-    /// The share of the device that its blocks can occupy, up to 1; 1 where it is not known.
-    pub fill: f64,
-}
-
-/// For each point, whether it scales badly; unknown where it has no smaller neighbor on any axis.
-///
-/// The neighbor of a point on an axis is the one with the next smaller value there and the same values elsewhere. It
-/// predicts its own time, times the ratio of work as far as its own blocks filled the device: work that idle
-/// multiprocessors can take costs nothing.
-pub fn scales_badly(points: &[ScalingPoint]) -> Vec<Option<bool>> {
-    let judged = |point: &ScalingPoint| {
-        let axes = 0..point.axes.len();
-        let neighbors: Vec<&ScalingPoint> = axes.filter_map(|axis| neighbor(points, point, axis)).collect();
-        let is_bad = |own: &&ScalingPoint| point.time_ns > BAD * predicted(own, point.work);
-        (!neighbors.is_empty()).then(|| neighbors.iter().any(is_bad))
-    };
-    points.iter().map(judged).collect()
-}
-
-fn neighbor<'p>(points: &'p [ScalingPoint], point: &ScalingPoint, axis: usize) -> Option<&'p ScalingPoint> {
-    let is_on_line = |other: &&ScalingPoint| {
-        other.axes.len() == point.axes.len()
-            && (0..point.axes.len()).all(|at| match at == axis {
-                true => other.axes[at] < point.axes[at],
-                false => other.axes[at] == point.axes[at],
-            })
-    };
-    points.iter().filter(is_on_line).max_by_key(|other| other.axes[axis])
-}
-
-fn predicted(neighbor: &ScalingPoint, work: f64) -> f64 {
-    let ratio = work / neighbor.work * neighbor.fill.clamp(0.0, 1.0);
-    // Less work than the neighbor's never predicts more than the ratio says: a mask that halves the work, for example.
-    neighbor.time_ns * if work < neighbor.work { work / neighbor.work } else { ratio.max(1.0) }
 }
 
 #[cfg(test)]
@@ -377,7 +328,9 @@ mod tests {
             seed: 1,
         };
         let cells: Vec<_> = implementations.iter().zip(&cells).collect();
-        let rows = rows(&cells, &BenchShape::example("p"), &context);
+        let kernel = crate::kernel::catalog::open("softmax").unwrap().kernel.unwrap();
+        let shape = &kernel.problems[0];
+        let rows = rows(&cells, shape, &context);
         assert!((rows[0].ratio_to_best_peer.unwrap() - 0.5).abs() < 1e-9, "{:?}", rows[0]);
         assert_eq!(rows[0].decision, Some(evo_protocol::leaderboard::PairedDecision::Faster));
         assert!(rows[1].ratio_to_best_peer.is_none() && rows[1].modes.is_empty(), "{:?}", rows[1]);
@@ -389,41 +342,6 @@ mod tests {
                 let reason = row.reasons.contains_key(name);
                 assert!(!value.is_null() || reason, "{name}: {row:?}");
             }
-        }
-    }
-
-    #[test]
-    fn a_point_that_costs_far_more_than_its_neighbor_predicts_is_flagged() {
-        let point =
-            |axes: &[i64], work, time_ns, fill| ScalingPoint { axes: axes.to_vec(), work, time_ns, fill };
-        let line = |times: &[(i64, f64, f64, f64)]| {
-            let points = times.iter().map(|(b, work, time, fill)| point(&[*b], *work, *time, *fill));
-            scales_badly(&points.collect::<Vec<_>>())
-        };
-        let grid = [
-            point(&[1, 128], 1.0, 100.0, 1.0),
-            point(&[8, 128], 8.0, 800.0, 1.0),
-            point(&[1, 512], 16.0, 1600.0, 1.0),
-            point(&[8, 512], 128.0, 40_000.0, 1.0),
-        ];
-        // The first has nobody to predict it.
-        assert_eq!(scales_badly(&grid), [None, Some(false), Some(false), Some(true)]);
-        assert_eq!(scales_badly(&[]), []);
-        // The worst of several axes decides, and only the next smaller value counts.
-        let three = [(1, 1.0, 100.0, 1.0), (2, 2.0, 700.0, 1.0), (4, 4.0, 1400.0, 1.0)];
-        assert_eq!(line(&three), [None, Some(true), Some(false)]);
-        let idle = 16.0 / 132.0;
-        for (points, is_bad) in [
-            // 16 blocks on 132 multiprocessors, whatever the batch is: it serializes the batch.
-            ([(1, 1.0, 100.0, idle), (8, 8.0, 800.0, idle)], true),
-            // One that uses the idle ones takes no longer; on a full device the same times are in proportion.
-            ([(1, 1.0, 100.0, idle), (8, 8.0, 100.0, 8.0 * idle)], false),
-            ([(1, 1.0, 100.0, 1.0), (8, 8.0, 800.0, 1.0)], false),
-            // Less work on a larger value predicts less time.
-            ([(0, 2.0, 200.0, 1.0), (1, 1.0, 100.0, 1.0)], false),
-            ([(0, 8.0, 800.0, 0.1), (1, 1.0, 400.0, 1.0)], true),
-        ] {
-            assert_eq!(line(&points), [None, Some(is_bad)], "{points:?}");
         }
     }
 }

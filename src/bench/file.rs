@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use evo_protocol::measurement::TimingMode;
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document::{self, Node, Span};
-use evo_space::grid::{Grid, read_grid};
 
 use crate::kernel::label::{LABEL_HINT, is_label};
 use crate::kernel::load::LoadError;
 use crate::kernel::load::peers::{self, PeerFile};
 use crate::kernel::spec::PeerSpec;
 
-const KEYS: &[&str] = &["name", "space", "candidates", "modes", "problems", "grid", "peers"];
+/// The keys of a benchmark file.
+pub const KEYS: &[&str] = &["name", "space", "candidates", "modes", "problems", "peers"];
 const CANDIDATE_KEYS: &[&str] = &["name", "words", "config", "source", "launch"];
 /// A benchmark file has some hundred lines.
 const BYTES_MAX: u64 = 1 << 20;
@@ -35,7 +35,8 @@ pub struct BenchFile {
     pub modes: Vec<TimingMode>,
     /// Names with their places; empty for all.
     pub problems: Vec<(String, Span)>,
-    pub grid: Option<Grid>,
+    /// Whether its problems are tables, and so shapes of its own.
+    pub has_shapes: bool,
     pub peers: Vec<PeerSpec>,
 }
 
@@ -105,11 +106,9 @@ fn file(root: &Field, folder: &Path) -> Option<BenchFile> {
     let space = optional(root, "space", |field| field.string().map(Some));
     let candidates = optional(root, "candidates", |field| candidates(field, folder));
     let modes = optional(root, "modes", modes);
-    let problems = optional(root, "problems", problems);
-    if let (Some(node), Some(_)) = (root.node.get("problems"), root.node.get("grid")) {
-        root.at(node, "`problems`").error("a file has `problems` or a `grid`, not both");
-    }
-    let grid = optional(root, "grid", |field| read_grid(field).map(Some));
+    let first = root.node.get("problems").and_then(|problems| problems.items()?.first());
+    let has_shapes = first.is_some_and(|problem| problem.entries().is_some());
+    let problems = if has_shapes { Some(Vec::new()) } else { optional(root, "problems", problems) };
     let peers = peers::read(root);
     let space = space??;
     // An embedded space is a name; a file lies beside this one.
@@ -122,7 +121,7 @@ fn file(root: &Field, folder: &Path) -> Option<BenchFile> {
         candidates: candidates?,
         modes: modes?,
         problems: problems?,
-        grid: grid?,
+        has_shapes,
         peers: peers?,
     })
 }
@@ -230,10 +229,15 @@ mod tests {
 
     #[test]
     fn all_mistakes_are_told_at_once() {
-        let text = "space = \"softmax\"\nmodes = [\"warm\"]\ncandidate = []\nproblems = [\"a\"]\n\
-                    [grid]\naxes = { N = [1] }\n[[peers]]\nname = \"a b\"\n";
+        let text = "space = \"softmax\"\nmodes = [\"warm\"]\ncandidate = []\nproblems = [1]\n\
+                    [[peers]]\nname = \"a b\"\n";
         let error = read(text).unwrap_err();
-        for part in ["`warm` is not a mode", "did you mean `candidates`?", "not both", "name of a peer"] {
+        for part in [
+            "`warm` is not a mode",
+            "did you mean `candidates`?",
+            "a problem is an integer",
+            "name of a peer",
+        ] {
             assert!(error.contains(part), "no `{part}` in: {error}");
         }
     }

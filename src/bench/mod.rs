@@ -1,9 +1,8 @@
-//! `evo bench`: implementations of one kernel over a grid of shapes, in one run.
+//! `evo bench`: implementations of one kernel over shapes, in one run.
 //!
-//! `file` reads what is wanted, `shapes` makes problems of it. `run` judges the whole grid first and then times it,
+//! `file` reads what is wanted. `run` judges all of them first and then times them,
 //! shape by shape: our candidates in workers (`own`) and other people's code in processes of its own (`peer`) take turns
-//! block by block. `figures` makes rows of what was seen and looks along the axes, `outcome` says what a run
-//! amounts to, `pages` keeps it.
+//! block by block. `figures` makes rows of what was seen, `outcome` says what a run amounts to, `pages` keeps it.
 
 mod figures;
 mod file;
@@ -11,13 +10,11 @@ mod outcome;
 mod own;
 mod pages;
 mod run;
-mod shapes;
 
 pub use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, MeanRatio, RowStatus};
 
-pub use file::{BenchCandidate, BenchFile, read_bench_file};
+pub use file::{BenchCandidate, BenchFile, KEYS, read_bench_file};
 pub use outcome::{BenchOutcome, outcome, sentence, summary};
 pub use own::{BenchError, Compile, OwnCandidate};
 pub use pages::{BenchFolder, printed};
-pub use run::{BenchOrder, operator, run};
-pub use shapes::{BenchShape, of_grid, of_problems};
+pub use run::{BenchOrder, of_kernel, of_problems, operator, run};

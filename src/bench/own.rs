@@ -1,24 +1,23 @@
-//! Our own implementations: candidates that are built once for each configuration, judged shape by shape by all gates on
+//! Our own implementations: candidates that are built once, judged shape by shape by all gates on
 //! answers, and timed in workers of their own.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use evo_protocol::bench::RowStatus;
 use evo_protocol::binary::Binary;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
-use evo_space::genome::{Configuration, ContentHash};
+use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 use serde_json::json;
 
 use super::figures::BenchCell;
-use super::shapes::BenchShape;
 use crate::engine::ports::CompileAnswer;
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::prepared::{self, BuiltCode};
 use crate::engine::recipe::KernelRecipe;
 use crate::engine::single;
+use crate::kernel::spec::ProblemSpec;
 use crate::supervise::job::{Job, JobReach, Judgement, Standing, TinyNotes};
 use crate::supervise::lane::Lane;
 
@@ -42,16 +41,15 @@ pub struct OwnCandidate<'a> {
     pub configuration: Configuration,
     /// For no problem in particular.
     pub recipe: KernelRecipe<'a>,
-    pub(super) builds: BTreeMap<ContentHash, Built>,
+    pub(super) built: Option<Built>,
 }
 
-/// A candidate at one configuration, or what its rows say where it does not compile or is refused before.
+/// A candidate as it is loaded, or what its rows say where it does not compile or is refused before.
 type Built = Result<Box<LoadableCandidate>, (RowStatus, String)>;
 
 #[derive(Debug)]
 pub(super) struct LoadableCandidate {
     pub(super) job: Job,
-    pub(super) configuration: Configuration,
     built: Vec<BuiltCode>,
     /// Whether its small shapes have been judged.
     has_tiny: bool,
@@ -67,20 +65,16 @@ impl<'a> OwnCandidate<'a> {
         configuration: Configuration,
         recipe: KernelRecipe<'a>,
     ) -> OwnCandidate<'a> {
-        OwnCandidate { name, version, space, configuration, recipe, builds: BTreeMap::new() }
+        OwnCandidate { name, version, space, configuration, recipe, built: None }
     }
 
-    /// The candidate at one configuration. `deep` compiles an instrumented build too.
-    fn built<E>(
-        &self,
-        configuration: Configuration,
-        deep: bool,
-        compile: &mut Compile<'_, E>,
-    ) -> Result<Built, E> {
-        if let Some(refused) = single::constraint_verdict(self.space, &configuration) {
+    /// `deep` compiles an instrumented build too.
+    fn build<E>(&self, deep: bool, compile: &mut Compile<'_, E>) -> Result<Built, E> {
+        let configuration = &self.configuration;
+        if let Some(refused) = single::constraint_verdict(self.space, configuration) {
             return Ok(Err((RowStatus::Skipped, refused.verdict.message)));
         }
-        let Some(genome) = self.space.genome(&configuration) else {
+        let Some(genome) = self.space.genome(configuration) else {
             let reason = format!("`{configuration}` is not a point of the space");
             return Ok(Err((RowStatus::Skipped, reason)));
         };
@@ -96,7 +90,6 @@ impl<'a> OwnCandidate<'a> {
         Ok(match job {
             Ok((_, job)) => Ok(Box::new(LoadableCandidate {
                 job,
-                configuration,
                 built: code.unwrap_or_default(),
                 has_tiny: false,
                 broken: None,
@@ -114,23 +107,21 @@ impl<'a> OwnCandidate<'a> {
     pub(super) fn judge<E: From<BenchError>>(
         &mut self,
         lane: &mut Lane,
-        shape: &BenchShape,
+        shape: &ProblemSpec,
         deep: bool,
         compile: &mut Compile<'_, E>,
         cell: &mut BenchCell,
     ) -> Result<(), E> {
-        let configuration = self.configuration.with(&shape.parameters);
-        let hash = configuration.hash();
-        let mut built = match self.builds.remove(&hash) {
+        let mut built = match self.built.take() {
             Some(built) => built,
-            None => self.built(configuration, deep, compile)?,
+            None => self.build(deep, compile)?,
         };
         let judged = match &mut built {
             Err((status, reason)) => {
                 cell.refuse(*status, reason.clone());
                 Ok(())
             }
-            Ok(own) => match self.recipe.plan_of(&own.configuration, &shape.problem, &own.built) {
+            Ok(own) => match self.recipe.plan_of(&self.configuration, shape, &own.built) {
                 Err(verdict) => {
                     cell.refuse(RowStatus::Skipped, in_a_line(&verdict));
                     Ok(())
@@ -138,7 +129,7 @@ impl<'a> OwnCandidate<'a> {
                 Ok(plan) => own.judge(lane, plan, deep, cell),
             },
         };
-        self.builds.insert(hash, built);
+        self.built = Some(built);
         Ok(judged?)
     }
 }

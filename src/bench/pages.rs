@@ -165,14 +165,8 @@ pub fn printed(rows: &[BenchRow], implementations: &[Implementation], ranking: T
         let ratio = row.ratio_to_best_peer.map(|ratio| format!("  {ratio:.3} of the best peer"));
         let decision = row.decision.map(|own| format!(" ({})", json!(own).as_str().unwrap_or_default()));
         let reason = row.reason.as_ref().map(|why| format!("  {why}"));
-        let flag = if row.scales_badly == Some(true) { "  scales badly" } else { "" };
         let parts = [time, ratio, decision, reason].map(Option::unwrap_or_default).concat();
-        format!(
-            "{:<24} {:<width$} {:<8}{parts}{flag}\n",
-            row.problem,
-            row.implementation,
-            row.status.as_str()
-        )
+        format!("{:<24} {:<width$} {:<8}{parts}\n", row.problem, row.implementation, row.status.as_str())
     };
     let mut text: String = rows.iter().take(LINES_MAX).map(line).collect();
     if rows.len() > LINES_MAX {

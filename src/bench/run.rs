@@ -7,6 +7,7 @@
 //! goes backwards, so that a steady drift does not favor whoever comes first.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -16,15 +17,13 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::GateReport;
-use evo_space::genome::ContentHash;
 use evo_system::scratch::{ScratchFolder, ScratchPlace};
 
-use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, NOT_TIMED, ScalingPoint, scales_badly};
+use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, NOT_TIMED};
 use super::own::{BenchError, Compile, OwnCandidate, in_a_line};
-use super::shapes::BenchShape;
-use crate::kernel::spec::{KernelSpec, ReferenceSpec};
+use crate::engine::recipe::problems_on;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
 use crate::peer::{self, ForeignProblem, PeerProblem, PeerSeat};
-use crate::report::judged::blocks;
 use crate::supervise::lane::{Lane, LaneError};
 use crate::supervise::solo::BlockWorker;
 use crate::timing::stats::median;
@@ -48,7 +47,7 @@ pub struct BenchOrder<'a> {
     pub kernel: &'a KernelSpec,
     pub own: Vec<OwnCandidate<'a>>,
     pub peers: Vec<PeerSeat>,
-    pub shapes: &'a [BenchShape],
+    pub shapes: &'a [ProblemSpec],
     /// Whether gates look as long as they do at a finalist.
     pub deep: bool,
     /// No shape is begun after this.
@@ -131,7 +130,6 @@ pub fn run<E: From<BenchError>>(
         runner.time_shape(shape)?;
         runner.finish(shape)?;
     }
-    runner.scale();
     let BenchRunner { order, rows, implementations, .. } = runner;
     order.peers.into_iter().for_each(PeerSeat::end);
     Ok((rows, implementations))
@@ -154,8 +152,8 @@ struct BenchRunner<'a, 'k> {
     carrier: Option<BlockWorker>,
     /// When rows were kept last, and how long that took.
     kept: Option<(Instant, Duration)>,
-    /// One for each candidate, with the configuration that is loaded.
-    workers: BTreeMap<usize, (ContentHash, BlockWorker)>,
+    /// One for each candidate.
+    workers: BTreeMap<usize, BlockWorker>,
 }
 
 impl BenchRunner<'_, '_> {
@@ -191,8 +189,7 @@ impl BenchRunner<'_, '_> {
             if let Some(carrier) = &mut self.carrier {
                 return question(carrier);
             }
-            let mut builds = self.order.own.iter().flat_map(|candidate| candidate.builds.values());
-            let built = builds.find_map(|built| built.as_ref().ok());
+            let built = self.order.own.iter().find_map(|candidate| candidate.built.as_ref()?.as_ref().ok());
             let none = || LaneError::Unexpected { found: "no candidate was built".to_string() };
             question(self.carrier.insert(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?))
         };
@@ -268,42 +265,6 @@ impl BenchRunner<'_, '_> {
         // The first time takes longer than those that follow.
         self.kept = (done > 0).then(|| (Instant::now(), began.elapsed()));
         Ok(())
-    }
-
-    fn scale(&mut self) {
-        let info = self.order.lane.info();
-        let (sm_count, is_gpu) = (f64::from(info.multiprocessors.max(1)), info.kind == DeviceKind::Cuda);
-        let operator = operator(self.order.kernel);
-        let mut rows = std::mem::take(&mut self.rows);
-        for implementation in &self.implementations {
-            let is_own = implementation.kind == ImplementationKind::Own;
-            let point = |row: &BenchRow| {
-                let shapes = self.order.shapes;
-                let shape = shapes.iter().position(|own| own.problem.name == row.problem)?;
-                let time_ns = row.modes.get(self.order.run.ranking_mode.as_str())?.p50_ns;
-                let plan = self.plan_at(shape)?;
-                let fill = if is_own && is_gpu { blocks(&plan) as f64 / sm_count } else { 1.0 };
-                let axes = shapes[shape].axes.clone();
-                Some(ScalingPoint { axes, work: work(&plan, operator), time_ns, fill })
-            };
-            let (timed, points): (Vec<_>, Vec<_>) = rows
-                .iter_mut()
-                .filter(|row| row.implementation == implementation.name)
-                .filter_map(|row| point(row).map(|point| (row, point)))
-                .unzip();
-            timed.into_iter().zip(scales_badly(&points)).for_each(|(row, is_bad)| row.scales_badly = is_bad);
-        }
-        for row in &mut rows {
-            let why = match row.modes.is_empty() {
-                true => "it has no time",
-                false => "no smaller shape lies beside it on an axis",
-            };
-            match row.scales_badly {
-                Some(_) => row.reasons.remove("scales_badly"),
-                None => row.reasons.insert("scales_badly".to_string(), why.to_string()),
-            };
-        }
-        self.rows = rows;
     }
 
     /// What every peer answers on every shape. Where the run's time is limited they leave a third of what is left of it for
@@ -549,7 +510,7 @@ impl BenchRunner<'_, '_> {
         let Some(plan) = self.cell(place).plan.clone() else {
             return Err(Stop::Row(RowStatus::NotRun, NOT_TIMED.to_string()));
         };
-        let block = self.worker(place).and_then(|worker| worker.block(&plan, mode, ms, check));
+        let block = self.worker(place.1).and_then(|worker| worker.block(&plan, mode, ms, check));
         if block.as_ref().map_or(true, |block| block.sticky) {
             self.workers.remove(&place.1);
         }
@@ -563,18 +524,15 @@ impl BenchRunner<'_, '_> {
         Err(Stop::Row(if verdict.is_trouble() { RowStatus::NotRun } else { RowStatus::Fail }, why))
     }
 
-    fn worker(&mut self, (shape, at): Place) -> Result<&mut BlockWorker, LaneError> {
-        let none = || LaneError::Unexpected { found: "the candidate was not built".to_string() };
-        let own = &self.order.own[at];
-        let hash = own.configuration.with(&self.order.shapes[shape].parameters).hash();
-        if self.workers.get(&at).is_none_or(|(loaded, _)| *loaded != hash) {
-            let Some(Ok(built)) = own.builds.get(&hash) else { return Err(none()) };
-            // The old one ends before the new one takes memory.
-            self.workers.remove(&at);
-            let worker = self.order.lane.block_worker(&built.job)?;
-            self.workers.insert(at, (hash, worker));
-        }
-        self.workers.get_mut(&at).map(|(_, worker)| worker).ok_or_else(none)
+    fn worker(&mut self, at: usize) -> Result<&mut BlockWorker, LaneError> {
+        Ok(match self.workers.entry(at) {
+            Entry::Occupied(worker) => worker.into_mut(),
+            Entry::Vacant(place) => {
+                let none = || LaneError::Unexpected { found: "the candidate was not built".to_string() };
+                let built = self.order.own[at].built.as_ref().and_then(|built| built.as_ref().ok());
+                place.insert(self.order.lane.block_worker(&built.ok_or_else(none)?.job)?)
+            }
+        })
     }
 }
 
@@ -594,7 +552,16 @@ pub fn operator(kernel: &KernelSpec) -> Option<&str> {
     }
 }
 
-fn work(plan: &ProblemPlan, operator: Option<&str>) -> f64 {
-    let elements = || plan.buffers.iter().map(|own| own.elements() as f64).sum();
-    figures::flops(plan, operator).or(plan.bytes).unwrap_or_else(elements).max(1.0)
+/// The timed problems of a kernel on a kind of device, those for commands that name them included.
+pub fn of_kernel(kernel: &KernelSpec, kind: DeviceKind) -> Vec<ProblemSpec> {
+    of_problems(problems_on(kernel, kind))
+}
+
+/// Those of the problems that are timed; where none of them is marked as canonical, all of them are.
+pub fn of_problems<'a>(problems: impl IntoIterator<Item = &'a ProblemSpec>) -> Vec<ProblemSpec> {
+    let mut timed: Vec<ProblemSpec> = problems.into_iter().filter(|own| own.timed).cloned().collect();
+    if !timed.iter().any(|problem| problem.canonical) {
+        timed.iter_mut().for_each(|problem| problem.canonical = true);
+    }
+    timed
 }

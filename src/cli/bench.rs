@@ -1,4 +1,4 @@
-//! `evo bench`: candidates and other people's implementations over a grid of shapes, judged and timed in one run.
+//! `evo bench`: candidates and other people's implementations over shapes, judged and timed in one run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,14 +28,15 @@ use super::one_args::TestOneArgs;
 use super::session::{self, DeviceSetup};
 use super::{cache, evaluate, judge, output, peers, seed, words};
 use crate::bench::{
-    self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow, BenchShape,
+    self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow,
     Implementation, OwnCandidate, RowStatus,
 };
 use crate::engine::candidate::{self as find, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::kernel::catalog;
 use crate::kernel::label::{LABEL_HINT, LABEL_MAX, is_label};
-use crate::kernel::spec::{KernelSpec, PeerSpec, SpaceFile};
+use crate::kernel::load::candidate as load;
+use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
 use crate::peer::{PeerSeat, SHIPPED};
 use crate::report::study::NamedEvaluation;
 use crate::supervise::lane::Lane;
@@ -126,7 +127,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
     let mut lane = device_lane::lane(&setup, Some(kernel))?;
-    let names: Vec<String> = plan.shapes.iter().map(|shape| shape.problem.name.clone()).collect();
+    let names: Vec<String> = plan.shapes.iter().map(|shape| shape.name.clone()).collect();
     let device = lane.info().clone();
     call.know(|facts| {
         facts.device = Some(device.name.clone());
@@ -159,7 +160,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         bench::run(order, &mut |prepared| judge::compile(&setup, prepared), &mut keep)?;
     let BenchOutcome { status, why, allowed } =
         bench::outcome(&rows, &implementations, !plan.peers.is_empty(), allow_not_run);
-    folder.keep((word(status), &why), &rows, &implementations).map_err(|error| files(&error))?;
+    folder.keep((status.as_str(), &why), &rows, &implementations).map_err(|error| files(&error))?;
 
     let means = bench::summary(&rows, &implementations);
     let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
@@ -170,7 +171,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
         output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
     }
     for why in why.iter().take(10) {
-        output::say(&format!("{}: {why}", word(status)));
+        output::say(&format!("{}: {why}", status.as_str()));
     }
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     let own = BenchAnswer {
@@ -228,14 +229,6 @@ fn folder(out: &Path, plan: &BenchPlan, lane: &mut Lane, repro: String) -> io::R
     BenchFolder::create(out, plan.run.clone(), info.name, (at, repro), &environment)
 }
 
-fn word(status: EnvelopeStatus) -> &'static str {
-    match status {
-        EnvelopeStatus::Pass => "pass",
-        EnvelopeStatus::Fail => "fail",
-        _ => "not_run",
-    }
-}
-
 fn files(error: &io::Error) -> CliError {
     let text = format!("cannot write the files of the benchmark: {error}");
     CliError::harness(text)
@@ -246,7 +239,7 @@ fn files(error: &io::Error) -> CliError {
 fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
     let mut known: Vec<&str> = plan.peers.iter().map(|own| own.name.as_str()).collect();
     known.extend(plan.candidates.iter().map(|(name, _)| name.as_str()));
-    known.extend(plan.shapes.iter().map(|shape| shape.problem.name.as_str()));
+    known.extend(plan.shapes.iter().map(|shape| shape.name.as_str()));
     let is_known = |name: &&String| {
         let peer = name.split('/').next().unwrap_or_default();
         known.contains(&name.as_str())
@@ -263,12 +256,12 @@ fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
 /// Candidates with their names in rows, before any is built. They will be asked for these shapes.
 fn unbuilt<'a>(
     named: &[(&str, &'a ResolvedCandidate)],
-    shapes: &'a [BenchShape],
+    shapes: &'a [ProblemSpec],
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
 ) -> Result<Vec<OwnCandidate<'a>>, CliError> {
-    let problems: Vec<_> = shapes.iter().map(|shape| &shape.problem).collect();
+    let problems: Vec<_> = shapes.iter().collect();
     let mut all = Vec::new();
     for (name, resolved) in named {
         let kernel = session::kernel_of(&resolved.file)?;
@@ -288,7 +281,7 @@ fn unbuilt<'a>(
 pub fn rows(
     named: &[(&str, &ResolvedCandidate)],
     peers: Vec<PeerSeat>,
-    shapes: &[BenchShape],
+    shapes: &[ProblemSpec],
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
@@ -332,7 +325,7 @@ struct BenchPlan {
     space: SpaceFile,
     /// With their names in rows.
     candidates: Vec<(String, ResolvedCandidate)>,
-    shapes: Vec<BenchShape>,
+    shapes: Vec<ProblemSpec>,
     peers: Vec<PeerSpec>,
 }
 
@@ -401,22 +394,23 @@ fn shapes(
     kernel: &KernelSpec,
     space: &SpaceFile,
     kind: DeviceKind,
-) -> Result<Vec<BenchShape>, CliError> {
+) -> Result<Vec<ProblemSpec>, CliError> {
     let mut diagnostics = Diagnostics::default();
-    let mut shapes = match &file.grid {
-        Some(grid) => {
-            let found = bench::of_grid(grid, kernel, &space.space, &mut diagnostics);
-            found.ok_or_else(|| file.error(&diagnostics))?
-        }
-        None => bench::of_problems(kernel, kind),
+    let mut shapes = if file.has_shapes {
+        let shown = file.path.display().to_string();
+        let problems = load::grid_problems(&shown, &file.text, space, bench::KEYS)?;
+        let is_here = |device: &str| device == kind.as_str();
+        bench::of_problems(problems.iter().filter(|problem| problem.device.as_deref().is_none_or(is_here)))
+    } else {
+        bench::of_kernel(kernel, kind)
     };
     let hint = |name: &str| {
-        let known = shapes.iter().map(|shape| shape.problem.name.as_str());
+        let known = shapes.iter().map(|shape| shape.name.as_str());
         suggestion(name, known.clone(), || {
             format!("there are {}", known.take(20).collect::<Vec<_>>().join(", "))
         })
     };
-    let is_known = |name: &str| shapes.iter().any(|shape| shape.problem.name == name);
+    let is_known = |name: &str| shapes.iter().any(|shape| shape.name == name);
     for (name, span) in file.problems.iter().filter(|(name, _)| !is_known(name)) {
         let text = format!("`{}` has no timed problem `{name}` on {}", kernel.name, kind.as_str());
         diagnostics.error_with_hint(span.clone(), text, hint(name));
@@ -432,16 +426,17 @@ fn shapes(
     let of_file: Vec<String> = file.problems.iter().map(|(name, _)| name.clone()).collect();
     let lists = [&of_file, of_line];
     shapes.retain(|shape| match lists.iter().all(|names| names.is_empty()) {
-        true => !shape.problem.on_request,
-        false => lists.iter().all(|names| names.is_empty() || names.contains(&shape.problem.name)),
+        true => !shape.on_request,
+        false => lists.iter().all(|names| names.is_empty() || names.contains(&shape.name)),
     });
     if arguments.quick && shapes.iter().any(|shape| shape.canonical) {
         shapes.retain(|shape| shape.canonical);
     }
     if shapes.is_empty() {
         let text = format!("`{}` has no timed problem on {}", kernel.name, kind.as_str());
-        return Err(CliError::usage(text)
-            .with_hint("add one to `[[problems]]`, or write a benchmark file with a grid"));
+        return Err(
+            CliError::usage(text).with_hint("add one to `[[problems]]`, or write a benchmark file with some")
+        );
     }
     Ok(shapes)
 }
@@ -517,32 +512,22 @@ fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Resul
     }
 }
 
-/// Names of candidates in rows, each once: those that were given, else words. Words too long for a column lose what all
-/// candidates share; where the rest is too long still, the later of two equal beginnings has a number.
+/// Names of candidates in rows, each once: those that were given, else words. Where words are too long for a column, the
+/// later of two equal beginnings has a number.
 fn names(members: &[BenchCandidate]) -> Result<Vec<String>, CliError> {
     let whole: Vec<String> = members.iter().map(name_of).collect();
-    let is_shared = |word: &String| members.len() > 1 && members.iter().all(|own| own.words.contains(word));
     let mut found: Vec<String> = Vec::new();
-    for (index, (own, full)) in members.iter().zip(&whole).enumerate() {
+    for (index, full) in whole.iter().enumerate() {
         if whole[..index].contains(full) {
             let text = format!("two candidates are called `{}`", cut(full, LABEL_MAX));
             return Err(CliError::usage(text).with_hint("give them names: `{ name = \"…\", words = \"…\" }`"));
         }
-        let is_long = own.name.is_none() && full.chars().count() > LABEL_MAX;
-        let telling: Vec<String> = own.words.iter().filter(|word| !is_shared(word)).cloned().collect();
-        let short = if is_long && !telling.is_empty() {
-            name_of(&BenchCandidate { words: telling, ..own.clone() })
-        } else {
-            full.clone()
-        };
-        let mut name = cut(&short, LABEL_MAX);
-        let mut number = 2;
-        while found.contains(&name) {
-            let end = format!(" #{number}");
-            name = cut(&short, LABEL_MAX - end.len()) + &end;
-            number += 1;
-        }
-        found.push(name);
+        let numbered = (2..).map(|number| format!(" #{number}"));
+        let mut names = [String::new()].into_iter().chain(numbered);
+        let name = names.find_map(|end| {
+            Some(cut(full, LABEL_MAX - end.len()) + &end).filter(|name| !found.contains(name))
+        });
+        found.extend(name);
     }
     Ok(found)
 }
@@ -574,14 +559,13 @@ mod tests {
     }
 
     #[test]
-    fn long_words_lose_what_all_share_and_names_stay_apart() {
+    fn names_too_long_for_a_column_stay_apart() {
         let shared: Vec<String> = (0..20).map(|own| format!("PARAMETER_{own}=1")).collect();
         let long = |end: &str| candidate(&format!("{} {end}", shared.join(" ")));
-        assert_eq!(names(&[long("LAST=1"), long("LAST=2")]).unwrap(), ["LAST=1", "LAST=2"]);
         assert_eq!(names(&[candidate("A=1 B=1"), candidate("A=1 B=2")]).unwrap(), ["A=1 B=1", "A=1 B=2"]);
         let alone = names(&[long("LAST=1")]).unwrap();
         assert!(alone[0].starts_with("PARAMETER_0=1") && alone[0].len() == LABEL_MAX);
-        // Nothing is shared by all three, and the first two begin alike.
+        // The first two begin alike.
         let three = names(&[long("LAST=1"), long("LAST=2"), candidate("OTHER=1")]).unwrap();
         assert!(three[1].ends_with(" #2") && three[1].len() == LABEL_MAX && three[0] != three[1]);
     }

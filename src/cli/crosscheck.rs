@@ -513,8 +513,8 @@ fn against_peers(
     }
     let Bench { setup, lane, seed, job, .. } = bench;
     let kernel = session::kernel_of(&own.file)?;
-    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
-    shapes.retain(|shape| job.timed.iter().any(|plan| plan.name == shape.problem.name));
+    let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
+    shapes.retain(|shape| job.timed.iter().any(|plan| plan.name == shape.name));
     let seats = peers::start(peers, &setup.choice.spec, false)?;
     let rows = bench_command::rows(&[("evo", own)], seats, &shapes, setup, lane, *seed, false)?;
     Ok(rows.into_iter().filter_map(|row| Some((row.problem, row.ratio_to_best_peer?))).collect())

@@ -475,7 +475,7 @@ impl EvaluateArgs {
             CliError::bad_file(format!("cannot read the grid `{shown}`: {error}"), path)
                 .with_hint("it is a TOML or JSON text with `[[problems]]`, as space files have them")
         })?;
-        let grid = load::grid_problems(&shown, &text, &space)?;
+        let grid = load::grid_problems(&shown, &text, &space, &["problems"])?;
         Ok(Some(EvaluateArgs { one: TestOneArgs { grid, ..options.clone() }, ..self.clone() }))
     }
 }

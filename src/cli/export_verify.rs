@@ -23,7 +23,7 @@ use super::error::CliError;
 use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
 use super::{device_lane, evaluate, peers, session};
-use crate::bench::{BenchRow, RowStatus, of_problems};
+use crate::bench::{BenchRow, RowStatus, of_kernel};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::PeerSpec;
@@ -204,9 +204,9 @@ impl Verifier<'_> {
         let asked = self.asked;
         let AskedCandidate { setup, seed, candidate, .. } = asked;
         let kernel = session::kernel_of(&candidate.file)?;
-        let mut shapes = of_problems(kernel, setup.choice.kind);
+        let mut shapes = of_kernel(kernel, setup.choice.kind);
         let served = &self.variant.problems;
-        shapes.retain(|shape| served.iter().any(|problem| problem.name == shape.problem.name));
+        shapes.retain(|shape| served.iter().any(|problem| problem.name == shape.name));
         if shapes.is_empty() {
             let why = "no timed problem of this device has these constants";
             self.note(&[ExportFormat::Cu], "not_run", why);

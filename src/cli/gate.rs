@@ -603,8 +603,8 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
         Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
     };
     let mut lane = device_lane::lane(setup, Some(kernel))?;
-    let mut shapes = bench::of_problems(kernel, setup.choice.kind);
-    shapes.retain(|shape| !shape.problem.on_request);
+    let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
+    shapes.retain(|shape| !shape.on_request);
     // The gate has just looked at the candidate for as long as at a finalist, which is not done again.
     let named = [(OWN, &asked.candidate)];
     bench_command::rows(&named, seats, &shapes, setup, &mut lane, asked.seed, false).map(Ok)

@@ -1,22 +1,21 @@
-//! `evo import FORMAT PATH`: a tuning problem in another tool's form as a space file beside it, or a benchmark's tasks as
-//! folders of their own. A definition is only read; a Python file is run, by a child that is killed when it takes too long.
+//! `evo import FORMAT PATH`: a benchmark's tasks as folders of their own. A definition is only read; a Python file is run,
+//! by a child that is killed when it takes too long.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use evo_inspect::tool::{ToolKind, ToolPlaces, find};
 use evo_kernel::foreign::ForeignError;
-use evo_kernel::t1;
 use evo_protocol::envelope::ErrorCode;
-use evo_space::text::{printable, shortened};
 
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::init::{self, ImportArgs, ImportFormat, WrittenSpace, folder_of};
+use super::init::{self, ImportArgs, WrittenSpace, folder_of};
+use super::peers;
 use crate::journal::own_folder::OwnFolder;
+use crate::peer::{last_words, shown};
 use crate::process::{self, RunLimits};
 use crate::task::{self, BenchmarkTask, PROBE, TaskForm};
 
@@ -24,43 +23,14 @@ use crate::task::{self, BenchmarkTask, PROBE, TaskForm};
 const FILES_MAX: usize = 1000;
 const DEPTH_MAX: usize = 4;
 
-/// Letters of a child's last words that are shown.
-const WORDS_SHOWN: usize = 300;
-
-/// Runs the command: 0 when what is written opens, 1 when it needs a hand first.
-pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
-    match arguments.format {
-        ImportFormat::T1 => of_t1(arguments, call),
-        ImportFormat::Flashinfer => of_tasks(TaskForm::FlashInfer, arguments, call),
-        ImportFormat::Sol => of_tasks(TaskForm::Sol, arguments, call),
-        ImportFormat::Kernelbench => of_tasks(TaskForm::KernelBench, arguments, call),
-    }
-}
-
-fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
-    if !arguments.task.is_empty() || !arguments.workload.is_empty() {
-        return Err(CliError::usage("a T1 file has neither tasks nor workloads")
-            .with_hint("leave `--task` and `--workload` out"));
-    }
-    let text = init::read(&arguments.file)?;
-    let to = init::target(arguments.target.to.as_ref(), &arguments.file)?;
-    if folder_of(&to) != folder_of(&arguments.file) {
-        let text = format!("`{}` is in another folder than `{}`", to.display(), arguments.file.display());
-        return Err(CliError::usage(text).with_hint(
-            "the file names its sources from its own folder, so the space file stands there too",
-        ));
-    }
-    let drawn = t1::space_of(&text, &init::name_of(&arguments.file))
-        .map_err(|error| refused(&arguments.file, &error))?;
-    init::write_beside(&to, drawn, arguments.target.force, call)
-}
-
 fn refused(path: &Path, error: &ForeignError) -> CliError {
     CliError::bad_file(format!("`{}`: {error}", path.display()), path).with_hint(error.hint.clone())
 }
 
-/// Writes the folders of tasks: all of them, or nothing where one is in the way.
-fn of_tasks(form: TaskForm, arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+/// Writes the folders of tasks, all of them, or nothing where one is in the way: 0 when what is written opens, 1 when it needs
+/// a hand first.
+pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+    let form = arguments.format;
     if arguments.target.force {
         return Err(CliError::usage(
             "`--force` replaces files, and a task is written to a folder of its own",
@@ -136,8 +106,8 @@ fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>, CliErr
     let names: Vec<String> = found.iter().map(|path| called(path)).collect();
     if let Some(unknown) = arguments.task.iter().find(|name| !names.contains(name)) {
         let text = format!("`{}` has no task `{unknown}`", path.display());
-        let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-        return Err(CliError::bad_file(text, path).with_hint(format!("there are {shown}")));
+        let first = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+        return Err(CliError::bad_file(text, path).with_hint(format!("there are {first}")));
     }
     found.retain(|path| arguments.task.contains(&called(path)));
     Ok(found)
@@ -233,7 +203,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
             .with_hint("leave `--workload` out"));
     }
     let program = init::read(path)?;
-    let python = find(ToolKind::Python, None, &ToolPlaces::of_environment()).map_err(|failure| {
+    let python = peers::python().map_err(|failure| {
         let text = format!("`{}` is a Python file: {}", path.display(), failure.message);
         let hint = failure.hint.unwrap_or_else(|| "install Python, or set EVO_PYTHON".to_string());
         CliError::usage(text).with_code(ErrorCode::ToolMissing).with_hint(hint)
@@ -245,12 +215,12 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
             "`{}` needs PyTorch, which `{}` does not have: {}",
             path.display(),
             python.display(),
-            printable(&shortened(why, WORDS_SHOWN))
+            shown(why)
         );
         let hint = "install the package `torch` for it, or name another Python with EVO_PYTHON";
         return Err(CliError::usage(text).with_code(ErrorCode::ToolMissing).with_hint(hint));
     }
-    task::module(&answer, &init::name_of(path), &program).map_err(|error| refused(path, &error))
+    task::module(&answer, &program).map_err(|error| refused(path, &error))
 }
 
 fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliError> {
@@ -260,25 +230,24 @@ fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliErro
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut command = Command::new(python);
     // No files of Python's own beside the task.
-    command.args(["-B", "-c", PROBE]).arg(&absolute).current_dir(folder_of(&absolute));
+    command
+        .args(["-B", "-c", PROBE])
+        .arg(&absolute)
+        .arg(init::name_of(path))
+        .current_dir(folder_of(&absolute));
     let ended = process::run(command, &RunLimits::new(limit)).map_err(|error| {
         CliError::usage(format!("`{}` does not start: {error}", python.display()))
             .with_code(ErrorCode::ToolMissing)
             .with_hint("install Python, or set EVO_PYTHON")
     })?;
     let words = ended.stderr.text();
-    let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let last = printable(&shortened(last.trim(), WORDS_SHOWN)).into_owned();
-    let last = if last.is_empty() { String::new() } else { format!(" (last words: {last})") };
     if ended.timed_out {
-        let text = format!("it did not say within {} s what it computes{last}", limit.as_secs_f64());
-        return Err(refused(text, "allow more with `--limit python=TIME`"));
+        let text = format!("it did not say within {} s what it computes", limit.as_secs_f64());
+        return Err(refused(last_words(text, &words), "allow more with `--limit python=TIME`"));
     }
     if !ended.succeeded() {
-        return Err(refused(
-            format!("its Python process failed{last}"),
-            "run the file with this Python to see why",
-        ));
+        let text = last_words("its Python process failed".to_string(), &words);
+        return Err(refused(text, "run the file with this Python to see why"));
     }
     Ok(ended.stdout.text())
 }

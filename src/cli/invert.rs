@@ -216,7 +216,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
                 "no_effect: machine code and launches are the unharmed kernel's".to_string()
             }
             Some(first) if !is_measured => format!("not measured: {}", first.verdict),
-            _ => shows_as.to_string(),
+            _ => shows_as,
         };
         if let (Ok(counters), Some((job, dose)), false) = (&self.counters, timed, moves.is_empty()) {
             row = judged(row, lightens, counters.look(&moves, &job, &dose));
@@ -244,7 +244,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         let Bench { candidate, setup, lane, seed, .. } = &mut *self.bench;
         let file = &candidate.file;
         let mut kernel = session::kernel_of(file)?.clone();
-        if let Err(why) = apply(&mut kernel, &dose.change) {
+        if let Err(why) = apply(&mut kernel, dose) {
             return Ok(Err(why));
         }
         let pair = |(name, value): (&str, &evo_space::value::Value)| {

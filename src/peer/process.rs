@@ -46,31 +46,24 @@ fn unable(reason: String) -> PeerFailure {
 /// After so many deaths a peer is not started again.
 const DEATHS_MAX: u32 = 3;
 
-/// A running peer. Dropping it kills its process group, and what it started in sessions of their own.
-#[derive(Debug)]
-struct PeerProcess {
-    talk: Conversation<PeerRequest, PeerAnswer>,
-    is_greeted: bool,
-    // Below the conversation, so that it is dropped after the kill of the group: a peer that goes on could start more.
-    _mark: RunMark,
-}
+/// A running peer. Dropping it kills its process group, and what it started in sessions of their own. The mark is dropped
+/// after the kill of the group: a peer that goes on could start more.
+type PeerProcess = (Conversation<PeerRequest, PeerAnswer>, RunMark);
 
-impl PeerProcess {
-    /// A program with a slash lies in the peer's folder, which is our own where it has none.
-    fn start(peer: &PeerSpec) -> io::Result<PeerProcess> {
-        let Some((program, arguments)) = peer.command.split_first() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "its command is empty"));
-        };
-        let is_own = peer.folder.as_os_str().is_empty();
-        let folder = std::path::absolute(if is_own { Path::new(".") } else { &peer.folder })?;
-        let program = if program.contains('/') { folder.join(program) } else { PathBuf::from(program) };
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder);
-        let log = CappedLog::of_end(LOG_MAX);
-        let mark = RunMark::put_on(&mut command);
-        let talk = Conversation::start(command, PEER_VERSION, ProcessGroup::default(), log)?;
-        Ok(PeerProcess { talk: talk.with_line_max(LINE_MAX), is_greeted: false, _mark: mark })
-    }
+/// A program with a slash lies in the peer's folder, which is our own where it has none.
+fn start(peer: &PeerSpec) -> io::Result<PeerProcess> {
+    let Some((program, arguments)) = peer.command.split_first() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "its command is empty"));
+    };
+    let is_own = peer.folder.as_os_str().is_empty();
+    let folder = std::path::absolute(if is_own { Path::new(".") } else { &peer.folder })?;
+    let program = if program.contains('/') { folder.join(program) } else { PathBuf::from(program) };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder);
+    let mark = RunMark::put_on(&mut command);
+    let log = CappedLog::of_end(LOG_MAX);
+    let talk = Conversation::start(command, PEER_VERSION, ProcessGroup::default(), log)?;
+    Ok((talk.with_line_max(LINE_MAX), mark))
 }
 
 /// A peer over a whole run: greeted once, started again after a death, and given up after several.
@@ -82,6 +75,7 @@ pub struct PeerSeat {
     device: String,
     /// Absent after a death, until the next problem.
     process: Option<PeerProcess>,
+    is_greeted: bool,
     version: Option<String>,
     deaths: u32,
     /// How it died last.
@@ -94,12 +88,13 @@ pub struct PeerSeat {
 
 impl PeerSeat {
     pub fn start(peer: PeerSpec, timeout: Duration, device: &str) -> io::Result<PeerSeat> {
-        let process = PeerProcess::start(&peer)?;
+        let process = Some(start(&peer)?);
         Ok(PeerSeat {
             peer,
             timeout,
             device: device.to_string(),
-            process: Some(process),
+            process,
+            is_greeted: false,
             version: None,
             deaths: 0,
             death: String::new(),
@@ -175,8 +170,8 @@ impl PeerSeat {
     }
 
     pub fn end(self) {
-        if let Some(mut process) = self.process {
-            process.talk.end(&PeerRequest::Shutdown, GRACE);
+        if let Some((mut talk, _mark)) = self.process {
+            talk.end(&PeerRequest::Shutdown, GRACE);
         }
     }
 
@@ -185,22 +180,19 @@ impl PeerSeat {
             return Err(why.clone().into());
         }
         match &self.process {
-            Some(process) if process.is_greeted => return Ok(()),
+            Some(_) if self.is_greeted => return Ok(()),
             Some(_) => {}
             None if self.deaths >= DEATHS_MAX => {
                 return Err(format!("it died {} times, the last time: {}", self.deaths, self.death).into());
             }
             None => {
-                let started = PeerProcess::start(&self.peer);
-                self.process = Some(started.map_err(|error| format!("it does not start again: {error}"))?);
+                let started = start(&self.peer).map_err(|error| format!("it does not start again: {error}"))?;
+                (self.process, self.is_greeted) = (Some(started), false);
             }
         }
         let unable = match self.ask(&PeerRequest::Hello { device: self.device.clone() }) {
             Ok(PeerAnswer::Ready { version, unable: None }) => {
-                self.version = version.as_deref().map(shown);
-                if let Some(process) = &mut self.process {
-                    process.is_greeted = true;
-                }
+                (self.version, self.is_greeted) = (version.as_deref().map(shown), true);
                 return Ok(());
             }
             Ok(PeerAnswer::Ready { unable: Some(why), .. }) => shown(&why),
@@ -219,10 +211,10 @@ impl PeerSeat {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Duration::from_millis((left.as_millis() / 100).max(1) as u64 * 100));
         let patience = left.map_or(self.timeout, |left| left.min(self.timeout));
-        let Some(process) = &mut self.process else {
+        let Some((talk, _)) = &mut self.process else {
             return Err(format!("its process is gone: {}", self.death).into());
         };
-        match process.talk.ask(request, patience) {
+        match talk.ask(request, patience) {
             Ok(PeerAnswer::Unable { reason }) => Err(unable(shown(&reason))),
             Ok(answer) => Ok(answer),
             Err(Death { how, log, .. }) => {

@@ -26,12 +26,7 @@ const AXIS_HINT: &str = "an axis is { \"type\": \"const\", \"value\": 4096 }, { 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
 pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<BenchmarkTask> {
     let value = parsed(text, "", "name the task's own file")?;
-    let root = ForeignNode::root(&value, "", "a definition has a name", None);
-    let name = root.need("name")?;
-    let own = label(name.text()?, "");
-    if !is_label(&own) {
-        return Err(name.wrong("it cannot be a folder's name"));
-    }
+    let root = ForeignNode::root(&value, "", "a definition has a name");
     let program = match (root.find("reference"), beside) {
         (Some(own), _) => own.text()?.to_string(),
         (None, Some(text)) => text.to_string(),
@@ -45,6 +40,16 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
         let hint = "the reference is a Python source with a function `run` that takes the inputs in order";
         return Err(ForeignError::new("reference", "it has no function `run`", hint));
     }
+    described(&root, form, program)
+}
+
+/// What a task computes, without workloads.
+pub(super) fn described(root: &ForeignNode<'_>, form: TaskForm, program: String) -> Read<BenchmarkTask> {
+    let name = root.need("name")?;
+    let own = label(name.text()?, "");
+    if !is_label(&own) {
+        return Err(name.wrong("it cannot be a folder's name"));
+    }
     let mut book = NameBook::new();
     let axes = axes(&root.need_or("axes", AXIS_HINT)?, &mut book)?;
     let tensors = |key: &str, book: &mut NameBook| -> Read<Vec<TaskTensor>> {
@@ -52,7 +57,17 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
         let all = few(&node)?;
         all.iter().map(|(name, own)| tensor(name, own, &axes, book)).collect()
     };
-    let (inputs, outputs) = (tensors("inputs", &mut book)?, tensors("outputs", &mut book)?);
+    let mut inputs = tensors("inputs", &mut book)?;
+    // Tensors of a module's own, which evo fills as it does inputs.
+    if root.find("weights").is_some() {
+        let variance = "a name with `var` is taken for a variance";
+        inputs.extend(tensors("weights", &mut book)?.into_iter().map(|weight| {
+            let fill =
+                weight.name.contains("var").then(|| ("{ uniform = [0.5, 1.5] }".into(), variance.into()));
+            TaskTensor { fill, is_weight: true, ..weight }
+        }));
+    }
+    let outputs = tensors("outputs", &mut book)?;
     if let Some(own) = outputs.iter().find(|own| own.shape.is_none()) {
         let place = format!("outputs.{}.shape", shown(&own.name));
         let hint = "give the output a shape in the task: a kernel writes its answer to memory";
@@ -170,8 +185,7 @@ fn tensor(name: &str, node: &ForeignNode<'_>, axes: &[TaskAxis], book: &mut Name
     };
     let dtype = node.need_or("dtype", hint)?;
     let shape = node.find("shape").map(|shape| shape.items()?.iter().map(extent).collect()).transpose()?;
-    let unsaid = "what the numbers mean, such as indices, the task does not say";
-    TaskTensor::read(name, &dtype, shape, book, unsaid)
+    TaskTensor::read(name, &dtype, shape, book)
 }
 
 /// A result that can be an extent: whole, and 0 or more.
@@ -195,7 +209,7 @@ pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Read<B
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let lead = format!("line {}", number + 1);
         let value = parsed(line, &lead, "name the task's own file")?;
-        let root = ForeignNode::root(&value, &lead, LINE_HINT, None);
+        let root = ForeignNode::root(&value, &lead, LINE_HINT);
         let other = root.find("definition").and_then(|own| own.value.as_str());
         if other.is_some_and(|own| label(own, "") != task.name) {
             continue;
@@ -263,7 +277,7 @@ fn tolerance(node: &ForeignNode<'_>, usual: TaskTolerance) -> Read<Option<TaskTo
     Ok(Some(TaskTolerance { atol, rtol, matched }))
 }
 
-fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<TaskWorkload> {
+pub(super) fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<TaskWorkload> {
     let given = node.need("axes")?;
     given.entries()?;
     let mut axes = Vec::new();
@@ -278,7 +292,7 @@ fn workload(task: &BenchmarkTask, node: &ForeignNode<'_>, uuid: &str) -> Read<Ta
         return Err(ForeignError::new(&own.place, what, "a workload describes the inputs of its definition"));
     }
     let mut scalars = Vec::new();
-    for input in &task.inputs {
+    for input in task.inputs.iter().filter(|input| !input.is_weight) {
         let own = inputs.need(&input.name)?;
         let kind = own.need("type")?;
         match (kind.text()?, input.shape.is_some()) {

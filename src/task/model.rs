@@ -6,10 +6,15 @@ use evo_kernel::label::{LABEL_MAX, is_label};
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::TaskTolerance;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TaskForm {
+    /// A definition of FlashInfer-Bench with its workloads, or a folder of them
+    #[value(name = "flashinfer")]
     FlashInfer,
+    /// A task folder of SOL-ExecBench, or a folder of them
     Sol,
+    /// A Python file of KernelBench, or a folder of them; it is run to find out what it computes
+    #[value(name = "kernelbench")]
     KernelBench,
 }
 
@@ -128,14 +133,12 @@ const DTYPES: &[(&str, DType)] = &[
 ];
 
 impl TaskTensor {
-    /// A tensor of a type by PyTorch's word, and what it is filled with where its type says so; `unsaid` is why that is a
-    /// guess.
+    /// A tensor of a type by PyTorch's word, and what it is filled with where its type says so.
     pub(super) fn read(
         name: &str,
         dtype: &ForeignNode<'_>,
         shape: Option<Vec<String>>,
         book: &mut NameBook,
-        unsaid: &str,
     ) -> Read<TaskTensor> {
         let word = dtype.text()?;
         let known = DTYPES.iter().find(|(known, _)| *known == word);
@@ -146,7 +149,10 @@ impl TaskTensor {
         })?;
         let fill = match torch {
             "bool" => Some(("{ uniform = [0, 2] }", "a boolean is a byte, 0 or 1")),
-            _ if !dtype.is_float() => Some(("{ uniform = [0, 100] }", unsaid)),
+            _ if !dtype.is_float() => Some((
+                "{ uniform = [0, 100] }",
+                "what the numbers mean, such as indices, the task does not say",
+            )),
             _ => None,
         };
         // Python's numbers are passed as C's usual types.

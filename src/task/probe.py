@@ -156,7 +156,7 @@ def names_of(task, extents):
     """The task's own names of numbers, where one has no other."""
     found = {}
     for at, extent in enumerate(extents):
-        numbers = [(name, value) for name, value in vars(task).items() if type(value) is int]
+        numbers = [(name, value) for name, value in vars(task).items() if type(value) is int and name.isascii()]
         own = [name for name, value in numbers if value == extent and not name.startswith("_")]
         found[extent] = own[0] if len(own) == 1 else f"n{at}"
     return found
@@ -181,34 +181,38 @@ def sized(shape):
 
 
 given = list(inspect.signature(model.forward).parameters)
-rows = []
+rows, workload = {}, {}
 for at, value in enumerate(inputs):
     name = given[at] if at < len(given) else f"in{at}"
     if is_tensor(value):
-        rows.append({"name": name, "dtype": dtype(value), "shape": sized(value.shape)})
+        rows[name] = {"dtype": dtype(value), "shape": sized(value.shape)}
+        workload[name] = {"type": "random"}
     else:
-        kind = {bool: "bool", int: "int32", float: "float32"}[type(value)]
-        rows.append({"name": name, "dtype": kind, "value": int(value) if kind == "bool" else value})
-weights = []
+        rows[name] = {"dtype": {bool: "bool", int: "int32", float: "float32"}[type(value)]}
+        workload[name] = {"type": "scalar", "value": value}
+weights = {}
 for name, value in list(model.named_parameters()) + list(model.named_buffers()):
     # Counters, such as those of batch norms, are no inputs of a kernel's.
     if value.is_floating_point():
-        weights.append({"name": name, "dtype": dtype(value), "shape": list(value.shape)})
-answers = []
+        weights[name] = {"dtype": dtype(value), "shape": list(value.shape)}
+answers = {}
 for number, value in enumerate(outputs):
     shape = list(value.shape)
     for extent, places in axes.items():
         for at in [at for own, at in places if own == number]:
             shape[at] = names[extent]
-    answers.append({"dtype": dtype(value), "shape": shape})
+    answers[f"out{number + 1}" if number else "out"] = {"dtype": dtype(value), "shape": shape}
+if not answers:
+    refuse("Model.forward", "it returns nothing", "a task has at least one output")
 tell(
     {
-        "axes": [{"name": names[extent], "value": extent} for extent in axes],
+        "name": sys.argv[2],
+        "axes": {names[extent]: {"type": "var"} for extent in axes},
         "inputs": rows,
         "weights": weights,
         "outputs": answers,
         # Its own text, and not that of the class from which it is derived.
-        "about": " ".join((vars(task.Model).get("__doc__") or "").split())[:200],
-        "torch": str(torch.__version__),
+        "description": " ".join((vars(task.Model).get("__doc__") or "").split())[:200] or None,
+        "workload": {"axes": {names[extent]: extent for extent in axes}, "inputs": workload},
     }
 )

@@ -104,10 +104,11 @@ fn a_workload_s_tolerance_is_the_strictest() {
 
 #[test]
 fn a_module_becomes_a_space_file() {
-    let answer = r#"{"axes":[{"name":"rows","value":33}],"inputs":[{"name":"x","dtype":"float32","shape":["rows",48]},
-      {"name":"eps","dtype":"float32","value":0.5}],"weights":[{"name":"bn.running_var","dtype":"float32","shape":[48]}],
-      "outputs":[{"dtype":"float32","shape":["rows",48]}],"about":"Text."}"#;
-    let task = module(answer, "norm", "class Model: ...\n").unwrap();
+    let answer = r#"{"name":"norm","axes":{"rows":{"type":"var"}},"inputs":{"x":{"dtype":"float32","shape":["rows",48]},
+      "eps":{"dtype":"float32"}},"weights":{"bn.running_var":{"dtype":"float32","shape":[48]}},
+      "outputs":{"out":{"dtype":"float32","shape":["rows",48]}},"description":"Text.",
+      "workload":{"axes":{"rows":33},"inputs":{"x":{"type":"random"},"eps":{"type":"scalar","value":0.5}}}}"#;
+    let task = module(answer, "class Model: ...\n").unwrap();
     let files = folder(&task);
     for part in
         ["name = \"bn_running_var\"", "fill = { uniform = [0.5, 1.5] }", "value = \"0.5\"", "rows = 33"]
@@ -117,20 +118,18 @@ fn a_module_becomes_a_space_file() {
     let reference = &files.beside[1].1;
     assert!(reference.contains("(\"bn.running_var\", \"bn_running_var\", \"float32\", 1),"), "{reference}");
     let refused = r#"{"refused":{"place":"Model.drop","what":"no","hint":"h"}}"#;
-    let error = module(refused, "m", "").unwrap_err();
+    let error = module(refused, "").unwrap_err();
     assert_eq!((error.place.as_str(), error.what.as_str()), ("Model.drop", "no"));
     // The file can print what it likes; its words may be missing.
     for silent in [r#"{"refused":{}}"#, r#"{"refused":1}"#, r#"{"refused":{"place":"","what":""}}"#] {
-        let error = module(silent, "m", "").unwrap_err();
+        let error = module(silent, "").unwrap_err();
         let said = "the answer of the Python process: it refuses the file without a reason";
         assert_eq!(error.to_string(), said, "{silent}");
         assert!(!error.hint.is_empty());
     }
-    assert!(module("{}", "m", "").is_err() && module("", "m", "").is_err());
-    // A tensor without a name is refused by its place in the file.
-    let nameless = r#"{"axes":[],"inputs":[{"name":"","dtype":["rows",48]}]}"#;
-    let error = module(nameless, "m", "").unwrap_err();
-    assert_eq!(error.to_string(), "inputs[0].dtype: it is not a text");
+    assert!(module("{}", "").is_err() && module("", "").is_err());
+    let odd = r#"{"name":"m","axes":{},"inputs":{"x":{"dtype":["rows",48]}}}"#;
+    assert_eq!(module(odd, "").unwrap_err().to_string(), "inputs.x.dtype: it is not a text");
 }
 
 #[test]

@@ -114,18 +114,11 @@ pub struct ExportLaunch {
     /// Dynamic shared memory, bytes.
     pub shared_bytes: ExportFormula,
     pub cluster: Option<Vec<ExportFormula>>,
-    /// C++ and Python for whether all blocks have to be resident at once.
-    pub cooperative: Flag,
-    /// The same for whether it may start before the launch before it ends.
-    pub programmatic: Flag,
+    /// Whether all blocks have to be resident at once.
+    pub cooperative: ExportFormula,
+    /// Whether it may start before the launch before it ends.
+    pub programmatic: ExportFormula,
     pub arguments: Vec<PassedArgument>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Flag {
-    pub cpp: String,
-    pub python: String,
-    pub is_never: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -304,10 +297,6 @@ impl Builder<'_> {
             extents.resize(3, ExportFormula::fixed(1));
             Ok::<Vec<ExportFormula>, ExportError>(extents)
         };
-        let flag = |expr, key| {
-            let ExportFormula { cpp, python, known, .. } = condition(expr, key, false)?;
-            Ok(Flag { cpp, python, is_never: known == Some(0) })
-        };
         let shared =
             launch.shared_bytes.as_ref().map(|expr| names.whole(expr, &place("shared_bytes", launch)));
         Ok(Some(ExportLaunch {
@@ -316,8 +305,8 @@ impl Builder<'_> {
             block: extents(&launch.block, "block")?,
             shared_bytes: shared.transpose()?.unwrap_or_else(|| ExportFormula::fixed(0)),
             cluster: launch.cluster.as_ref().map(|list| extents(list, "cluster")).transpose()?,
-            cooperative: flag(&launch.cooperative, "cooperative")?,
-            programmatic: flag(&launch.programmatic, "programmatic")?,
+            cooperative: condition(&launch.cooperative, "cooperative", false)?,
+            programmatic: condition(&launch.programmatic, "programmatic", false)?,
             arguments: self.passed(launch, names)?,
             entry: self.entry(&launch.entry)?,
         }))

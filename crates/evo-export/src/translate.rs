@@ -58,35 +58,27 @@ pub fn translate(
     let names = expr.distinct_names();
     let meanings: Result<Vec<Meaning>, String> =
         names.iter().map(|name| meaning(name).ok_or_else(|| name.to_string())).collect();
-    let syntax = if language == Language::Cpp { CPP } else { PYTHON };
-    let translator = Translator { text: expr.text(), names, meanings: meanings?, language, syntax };
+    let translator = Translator { text: expr.text(), names, meanings: meanings?, language };
     Ok(translator.part(expr.tree()))
 }
-
-/// What differs between the languages in a word.
-struct Syntax {
-    number: &'static str,
-    not: &'static str,
-    and: &'static str,
-    or: &'static str,
-    absolute: &'static str,
-    list: [char; 2],
-}
-
-const CPP: Syntax =
-    Syntax { number: "exact", not: "!", and: " && ", or: " || ", absolute: "absolute", list: ['{', '}'] };
-const PYTHON: Syntax =
-    Syntax { number: "Exact", not: "not ", and: " and ", or: " or ", absolute: "abs", list: ['[', ']'] };
 
 struct Translator<'a> {
     text: &'a str,
     names: &'a [std::sync::Arc<str>],
     meanings: Vec<Meaning>,
     language: Language,
-    syntax: Syntax,
 }
 
 impl Translator<'_> {
+    fn word<'w>(&self, cpp: &'w str, python: &'w str) -> &'w str {
+        if self.language == Language::Cpp { cpp } else { python }
+    }
+
+    /// A value as one of the number type.
+    fn exact(&self, text: &str) -> String {
+        format!("{}({text})", self.word("exact", "Exact"))
+    }
+
     fn part(&self, tree: &Tree) -> TranslatedPart {
         self.folded(tree).unwrap_or_else(|| self.open(tree))
     }
@@ -138,9 +130,10 @@ impl Translator<'_> {
                 Meaning::Variable(name) => TranslatedPart::of(Form::Exact, name.clone()),
             },
             Kind::List(items) => TranslatedPart::of(Form::Truth, self.list(items)),
-            Kind::Not(operand) => {
-                TranslatedPart::of(Form::Truth, format!("({}{})", self.syntax.not, self.condition(operand)))
-            }
+            Kind::Not(operand) => TranslatedPart::of(
+                Form::Truth,
+                format!("({}{})", self.word("!", "not "), self.condition(operand)),
+            ),
             Kind::Negate(operand) => {
                 TranslatedPart::of(Form::Exact, format!("(-{})", self.number(operand, true)))
             }
@@ -170,7 +163,7 @@ impl Translator<'_> {
         match part.form {
             Form::Exact => part.text,
             Form::Literal if !alone && !matches!(part.known, Some(Value::Text(_))) => part.text,
-            _ => format!("{}({})", self.syntax.number, part.text),
+            _ => self.exact(&part.text),
         }
     }
 
@@ -179,7 +172,7 @@ impl Translator<'_> {
         let part = self.part(tree);
         match (self.language, part.form) {
             (Language::Python, _) | (_, Form::Exact | Form::Open) => part.text,
-            _ => format!("{}({})", self.syntax.number, part.text),
+            _ => self.exact(&part.text),
         }
     }
 
@@ -265,8 +258,7 @@ impl Translator<'_> {
 
     fn list(&self, items: &[Tree]) -> String {
         let items: Vec<String> = items.iter().map(|item| bare(&self.wrapped(item)).to_string()).collect();
-        let [open, close] = self.syntax.list;
-        format!("{open}{}{close}", items.join(", "))
+        format!("{}{}{}", self.word("{", "["), items.join(", "), self.word("}", "]"))
     }
 
     /// `and` (`all`) or `or`: the first operand that decides, else the last.
@@ -274,7 +266,7 @@ impl Translator<'_> {
         let parts: Vec<TranslatedPart> = operands.iter().map(|operand| self.part(operand)).collect();
         let is_truth = parts.iter().all(|part| part.form == Form::Truth);
         if self.language == Language::Python || is_truth {
-            let word = if all { self.syntax.and } else { self.syntax.or };
+            let word = if all { self.word(" && ", " and ") } else { self.word(" || ", " or ") };
             let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
             let form = if is_truth { Form::Truth } else { Form::Open };
             return TranslatedPart::of(form, format!("({})", texts.join(word)));
@@ -289,7 +281,10 @@ impl Translator<'_> {
         match function {
             Function::Abs => {
                 let operand = self.number(&arguments[0], true);
-                TranslatedPart::of(Form::Exact, format!("{}({})", self.syntax.absolute, bare(&operand)))
+                TranslatedPart::of(
+                    Form::Exact,
+                    format!("{}({})", self.word("absolute", "abs"), bare(&operand)),
+                )
             }
             Function::CeilDiv => {
                 let (a, b) = (self.number(&arguments[0], true), self.number(&arguments[1], false));

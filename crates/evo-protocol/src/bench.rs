@@ -133,8 +133,6 @@ pub struct BenchRow {
     pub ctas: Option<u64>,
     /// Whether they are fewer than the device needs.
     pub few_ctas: Option<bool>,
-    /// Whether it costs far more than a smaller shape beside it predicts.
-    pub scales_badly: Option<bool>,
     pub reasons: BTreeMap<String, String>,
 }
 

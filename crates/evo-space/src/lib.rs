@@ -44,7 +44,6 @@ pub mod document;
 pub mod explain;
 pub mod expr;
 pub mod genome;
-pub mod grid;
 mod index;
 mod kinds;
 pub mod load;

@@ -237,8 +237,8 @@ mod tests {
     fn goals_name_what_a_profile_has() {
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
         assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known.join(" "));
-        for own in evo_kernel::harm::Pathology::ALL {
-            assert!(own.moves.is_none_or(|(name, _)| metric_of(name).is_some()), "{own:?}");
+        for own in evo_kernel::harm::Pathology::all() {
+            assert!(own.moves.keys().all(|name| metric_of(name).is_some()), "{own:?}");
         }
     }
 

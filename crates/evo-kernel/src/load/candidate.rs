@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use evo_space::diagnostic::Diagnostics;
-use evo_space::document::{self, Node, suggestion};
+use evo_space::document::{self, Data, Node, TableEntry, suggestion};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::space::Parameter;
@@ -153,25 +153,33 @@ pub fn read_grid_text(file: File) -> io::Result<String> {
     Ok(text)
 }
 
-/// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages.
-pub fn grid_problems(shown: &str, text: &str, space: &SpaceFile) -> Result<Vec<ProblemSpec>, LoadError> {
-    read(shown, text, names_of(space), document::parse, |root| read_grid(root, space))
+/// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages, which may have
+/// these keys.
+pub fn grid_problems(
+    shown: &str,
+    text: &str,
+    space: &SpaceFile,
+    keys: &[&str],
+) -> Result<Vec<ProblemSpec>, LoadError> {
+    read(shown, text, names_of(space), document::parse, |root| read_grid(root, space, keys))
 }
 
-fn read_grid(root: &Field, space: &SpaceFile) -> Option<Vec<ProblemSpec>> {
+fn read_grid(root: &Field, space: &SpaceFile, keys: &[&str]) -> Option<Vec<ProblemSpec>> {
     let grid = root.at(root.node, "the grid");
-    grid.keys(&["problems"])?;
+    grid.keys(keys)?;
     let field = grid.required("problems", "add [[problems]] with name and sizes")?;
-    let field = field.at(field.node, "`problems`");
-    let items = field.node.items().unwrap_or_default();
+    let items: Vec<Node> =
+        field.node.items().unwrap_or_default().iter().flat_map(expanded).take(SHAPES_MAX + 1).collect();
+    let node = Node { span: field.node.span.clone(), data: Data::List(items.clone()) };
+    let field = field.at(&node, "`problems`");
     if items.len() > SHAPES_MAX {
-        let count = items.len();
-        return field.wrong(format!("the grid has {count} shapes, and at most {SHAPES_MAX} are judged"));
+        return field
+            .wrong(format!("the grid has more than {SHAPES_MAX} shapes, and at most so many are judged"));
     }
     let found = problems::read(&field)?;
     let of_space = space.kernel.as_ref().map(|kernel| &kernel.problems[..]).unwrap_or_default();
     let known: BTreeSet<&String> = of_space.iter().flat_map(|problem| problem.sizes.keys()).collect();
-    for (problem, item) in found.iter().zip(items) {
+    for (problem, item) in found.iter().zip(&items) {
         let sizes: BTreeSet<&String> = problem.sizes.keys().collect();
         if sizes != known {
             let list = |names: &BTreeSet<&String>| {
@@ -188,6 +196,36 @@ fn read_grid(root: &Field, space: &SpaceFile) -> Option<Vec<ProblemSpec>> {
         }
     }
     Some(found)
+}
+
+/// A table for each combination of the values that its sizes list: with `sizes = { B = [1, 4] }` the problem `a` is `a_B1`
+/// and `a_B4`.
+fn expanded(item: &Node) -> Vec<Node> {
+    let mut found = vec![item.clone()];
+    for TableEntry { key, value, .. } in item.get("sizes").and_then(Node::entries).unwrap_or_default() {
+        let Some(values) = value.items().filter(|values| !values.is_empty()) else { continue };
+        let all = found.iter().flat_map(|item| values.iter().map(|value| at_size(item.clone(), key, value)));
+        found = all.take(SHAPES_MAX + 1).collect();
+    }
+    found
+}
+
+fn at_size(mut item: Node, key: &str, value: &Node) -> Node {
+    let Data::Table(entries) = &mut item.data else { return item };
+    for entry in entries {
+        match (entry.key.as_str(), &mut entry.value.data) {
+            ("name", Data::Text(name)) => match value.data {
+                Data::Int(value) => name.push_str(&format!("_{key}{value}")),
+                Data::Bool(value) => name.push_str(&format!("_{key}{}", u8::from(value))),
+                _ => {}
+            },
+            ("sizes", Data::Table(sizes)) => {
+                sizes.iter_mut().filter(|size| size.key == key).for_each(|size| size.value = value.clone());
+            }
+            _ => {}
+        }
+    }
+    item
 }
 
 #[cfg(test)]
@@ -268,10 +306,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_grid(text: &str, expected: Result<usize, &str>) {
+    fn check_grid(text: &str, expected: Result<&[&str], &str>) {
         let space = catalog::open("gemm").unwrap();
-        match (grid_problems("g.toml", text, &space), expected) {
-            (Ok(found), Ok(count)) => assert_eq!(found.len(), count),
+        match (grid_problems("g.toml", text, &space, &["problems"]), expected) {
+            (Ok(found), Ok(names)) => {
+                assert_eq!(found.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), names);
+            }
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "no `{part}` in {error}"),
             (found, expected) => panic!("{found:?}, expected {expected:?}"),
         }
@@ -284,13 +324,17 @@ mod tests {
         let sizes: Vec<String> = own.sizes.keys().map(|name| format!("{name} = 64")).collect();
         let one =
             |name: &str| format!("[[problems]]\nname = \"{name}\"\nsizes = {{ {} }}\n", sizes.join(", "));
-        check_grid(&format!("{}{}", one("a"), one("b")), Ok(2));
+        check_grid(&format!("{}{}", one("a"), one("b")), Ok(&["a", "b"]));
+        let lists = one("a").replace("K = 64", "K = [64, 96]").replace("M = 64", "M = [32, 64]");
+        check_grid(&lists, Ok(&["a_K64_M32", "a_K64_M64", "a_K96_M32", "a_K96_M64"]));
+        let long: Vec<String> = (1..200).map(|at| at.to_string()).collect();
+        check_grid(&lists.replace("64", &long.join(", ")), Err("at most"));
         check_grid("", Err("has no `problems`"));
         check_grid("problems = []", Err("is empty"));
         check_grid(&one(&own.name), Err("already"));
         check_grid("[[problems]]\nname = \"a\"\nsizes = { Q = 1 }", Err("the space takes"));
         check_grid(&format!("{}[check]\n", one("a")), Err("unknown key `check`"));
         let many: String = (0..=SHAPES_MAX).map(|at| one(&format!("p{at}"))).collect();
-        check_grid(&many, Err("at most 10000"));
+        check_grid(&many, Err("more than 10000 shapes"));
     }
 }
