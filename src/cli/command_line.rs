@@ -59,9 +59,9 @@ pub enum Command {
         after_help = "Example: evo init my_kernel.cu\n         evo init kernels.cu --entry scale --to scale.toml"
     )]
     Init(InitArgs),
-    /// Turn tasks of a benchmark into space files
+    /// Turn another tool's tuning problem, or tasks of a benchmark, into space files
     #[command(
-        after_help = "Example: evo import flashinfer definitions/rmsnorm.json\n         evo import kernelbench softmax.py --to softmax"
+        after_help = "Example: evo import t1 convolution.json\n         evo import flashinfer definitions/rmsnorm.json\n         evo import kernelbench softmax.py --to softmax"
     )]
     Import(ImportArgs),
     /// Run one configuration through every gate and show each gate's findings

@@ -1,5 +1,5 @@
-//! `evo import FORMAT PATH`: a benchmark's tasks as folders of their own. A definition is only read; a Python file is run,
-//! by a child that is killed when it takes too long.
+//! `evo import FORMAT PATH`: a tuning problem in another tool's form as a space file beside it, or a benchmark's tasks as
+//! folders of their own. A definition is only read; a Python file is run, by a child that is killed when it takes too long.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use evo_kernel::foreign::ForeignError;
+use evo_kernel::t1;
 use evo_protocol::envelope::ErrorCode;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
-use super::init::{self, ImportArgs, WrittenSpace, folder_of};
+use super::init::{self, ImportArgs, ImportFormat, WrittenSpace, folder_of};
 use super::peers;
 use crate::journal::own_folder::OwnFolder;
 use crate::peer::{last_words, shown};
@@ -27,10 +28,33 @@ fn refused(path: &Path, error: &ForeignError) -> CliError {
     CliError::bad_file(format!("`{}`: {error}", path.display()), path).with_hint(error.hint.clone())
 }
 
-/// Writes the folders of tasks, all of them, or nothing where one is in the way: 0 when what is written opens, 1 when it needs
+fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+    if !arguments.task.is_empty() || !arguments.workload.is_empty() {
+        return Err(CliError::usage("a T1 file has neither tasks nor workloads")
+            .with_hint("leave `--task` and `--workload` out"));
+    }
+    let text = init::read(&arguments.file)?;
+    let to = init::target(arguments.target.to.as_ref(), &arguments.file)?;
+    if folder_of(&to) != folder_of(&arguments.file) {
+        let text = format!("`{}` is in another folder than `{}`", to.display(), arguments.file.display());
+        return Err(CliError::usage(text).with_hint(
+            "the file names its sources from its own folder, so the space file stands there too",
+        ));
+    }
+    let drawn = t1::space_of(&text, &init::name_of(&arguments.file))
+        .map_err(|error| refused(&arguments.file, &error))?;
+    init::write_beside(&to, drawn, arguments.target.force, call)
+}
+
+/// Writes what is imported, all of it, or nothing where one is in the way: 0 when what is written opens, 1 when it needs
 /// a hand first.
 pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
-    let form = arguments.format;
+    let form = match arguments.format {
+        ImportFormat::T1 => return of_t1(arguments, call),
+        ImportFormat::Flashinfer => TaskForm::FlashInfer,
+        ImportFormat::Sol => TaskForm::Sol,
+        ImportFormat::Kernelbench => TaskForm::KernelBench,
+    };
     if arguments.target.force {
         return Err(CliError::usage(
             "`--force` replaces files, and a task is written to a folder of its own",

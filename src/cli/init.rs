@@ -19,7 +19,6 @@ use super::output;
 use super::words;
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
-use crate::task::TaskForm;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
 pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
@@ -65,12 +64,25 @@ pub struct InitArgs {
     pub target: FirstSpaceArgs,
 }
 
+/// The forms that `evo import` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ImportFormat {
+    /// T1 of Kernel Tuner, KTT and BAT
+    T1,
+    /// A definition of FlashInfer-Bench with its workloads, or a folder of them
+    Flashinfer,
+    /// A task folder of SOL-ExecBench, or a folder of them
+    Sol,
+    /// A Python file of KernelBench, or a folder of them; it is run to find out what it computes
+    Kernelbench,
+}
+
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The form of the file
     #[arg(value_name = "FORMAT")]
-    pub format: TaskForm,
-    /// The file or a folder of them; it is read and not changed
+    pub format: ImportFormat,
+    /// The file, or for tasks a folder; it is read and not changed
     #[arg(value_name = "PATH")]
     pub file: PathBuf,
     /// The task of this name in a folder of several; may be given several times [default: all of them]

@@ -26,7 +26,7 @@ const AXIS_HINT: &str = "an axis is { \"type\": \"const\", \"value\": 4096 }, { 
 /// A definition without workloads. `beside` is the text of a `reference.py` beside it, for a file that has none inside.
 pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<BenchmarkTask> {
     let value = parsed(text, "", "name the task's own file")?;
-    let root = ForeignNode::root(&value, "", "a definition has a name");
+    let root = ForeignNode::root(&value, "", "a definition has a name", None);
     let program = match (root.find("reference"), beside) {
         (Some(own), _) => own.text()?.to_string(),
         (None, Some(text)) => text.to_string(),
@@ -209,7 +209,7 @@ pub fn workloads(mut task: BenchmarkTask, text: &str, only: &[String]) -> Read<B
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let lead = format!("line {}", number + 1);
         let value = parsed(line, &lead, "name the task's own file")?;
-        let root = ForeignNode::root(&value, &lead, LINE_HINT);
+        let root = ForeignNode::root(&value, &lead, LINE_HINT, None);
         let other = root.find("definition").and_then(|own| own.value.as_str());
         if other.is_some_and(|own| label(own, "") != task.name) {
             continue;

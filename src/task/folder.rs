@@ -163,7 +163,7 @@ fn space(task: &BenchmarkTask) -> String {
         block: vec!["BLOCK".to_string()],
         shared_bytes: None,
     };
-    text.launch(&entry(task), &launch, "a thread for each element of the first output");
+    text.launch(&entry(task), &launch, Some("a thread for each element of the first output"));
     for workload in &task.workloads {
         let axes = task.variable().zip(&workload.axes);
         let mut sizes: Vec<String> = axes.map(|(axis, value)| format!("{} = {value}", axis.label)).collect();

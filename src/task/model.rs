@@ -6,15 +6,10 @@ use evo_kernel::label::{LABEL_MAX, is_label};
 use evo_protocol::dtype::DType;
 use evo_protocol::worker::TaskTolerance;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskForm {
-    /// A definition of FlashInfer-Bench with its workloads, or a folder of them
-    #[value(name = "flashinfer")]
     FlashInfer,
-    /// A task folder of SOL-ExecBench, or a folder of them
     Sol,
-    /// A Python file of KernelBench, or a folder of them; it is run to find out what it computes
-    #[value(name = "kernelbench")]
     KernelBench,
 }
 

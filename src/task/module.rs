@@ -15,7 +15,7 @@ const HINT: &str = "the file prints or ends in a way that hides the answer";
 /// The task that a probe's answer describes. `program` is the file's own text.
 pub fn module(answer: &str, program: &str) -> Read<BenchmarkTask> {
     let value = parsed(answer, "the answer of the Python process", "name the task's own file")?;
-    let root = ForeignNode::root(&value, "", HINT);
+    let root = ForeignNode::root(&value, "", HINT, None);
     if let Some(refusal) = root.find("refused") {
         let word = |key: &str, otherwise: &str| {
             let text = refusal.find(key).and_then(|word| word.value.as_str()).map(shown);

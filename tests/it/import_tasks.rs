@@ -250,6 +250,7 @@ fn what_cannot_be_taken_over_is_refused_and_nothing_is_written() {
     refused("flashinfer tasks/flashinfer --force", "--force", "--to");
     refused("flashinfer tasks/flashinfer --to tasks", "`tasks` is there", "--to");
     refused("sol nowhere", "cannot read `nowhere`", "check the path");
+    refused("t1 nowhere.json --task a", "neither tasks nor workloads", "--task");
     fs::remove_file(folder.join("tasks/sol/halves/workload.jsonl")).unwrap();
     refused("sol tasks/sol", "has no workloads", "workload.jsonl");
     fs::remove_file(folder.join("tasks/sol/halves/reference.py")).unwrap();

@@ -1,4 +1,4 @@
-//! `evo init`: from what people have on disk to a space file whose default passes, and what is refused.
+//! `evo init` and `evo import`: from what people have on disk to a space file whose default passes, and what is refused.
 
 use std::fs;
 use std::path::Path;
@@ -103,4 +103,61 @@ fn nothing_is_overwritten_and_refusals_say_what_to_do() {
     assert_eq!(run(folder.path(), "init two.cu --entry b --force").0, 0);
     let text = fs::read_to_string(folder.path().join("two.toml")).unwrap();
     assert!(text.contains("entry = \"b\""), "{text}");
+}
+
+#[test]
+fn a_t1_file_becomes_a_space_whose_default_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "blur.cu",
+        "__constant__ float weights[3];\n__global__ void blur(const float4* x, float* y, int n) {\n  int i = blockIdx.x * \
+         block_size_x * tile_size_x + threadIdx.x;\n  for (int k = 0; k < tile_size_x; ++k, i += block_size_x)\n    if (i < n) \
+         y[i] = weights[0] * x[i].x + weights[1] * x[i].y + weights[2] * x[i].z;\n}\n",
+    );
+    let text = r#"{
+      "ConfigurationSpace": {
+        "TuningParameters": [
+          { "Name": "block_size_x", "Type": "int", "Values": "[32, 64, 128]", "Default": 64 },
+          { "Name": "tile_size_x", "Type": "int", "Values": "list(range(1, 4))" }
+        ],
+        "Conditions": [{ "Expression": "block_size_x * tile_size_x <= 256 && tile_size_x != 3", "Parameters": ["block_size_x"] }]
+      },
+      "KernelSpecification": {
+        "Language": "CUDA", "KernelName": "blur", "KernelFile": "blur.cu", "ProblemSize": [1000],
+        "GridDivX": ["block_size_x", "tile_size_x"], "LocalSize": { "X": "block_size_x" },
+        "GlobalSize": { "X": "262144" }, "SharedMemory": 0,
+        "Arguments": [
+          { "Name": "x", "Type": "float4", "Size": "ProblemSize[0]", "MemoryType": "Vector", "AccessType": "ReadOnly",
+            "FillType": "Random", "FillValue": 1.0 },
+          { "Name": "y", "Type": "float", "Size": 1000, "MemoryType": "Vector", "AccessType": "WriteOnly",
+            "FillType": "Constant", "FillValue": 0.0 },
+          { "Name": "n", "Type": "int32", "MemoryType": "Scalar", "FillValue": 1000 },
+          { "Name": "weights", "Type": "float", "Size": 3, "MemoryType": "Vector", "MemType": "Constant",
+            "AccessType": "ReadOnly", "FillType": "Random", "FillValue": 1.0 }
+        ]
+      }
+    }"#;
+    write("blur.json", text);
+    let (code, object) = run(folder.path(), "import t1 blur.json");
+    assert_eq!((code, &object["result"]["opens"]), (0, &true.into()), "{object:#}");
+    assert_eq!(fault(&answer::schema("import"), &object), None);
+    let (code, object) = run(folder.path(), "space ./blur.toml");
+    assert_eq!((code, &object["valid"]), (0, &6.into()), "{object:#}");
+    let words = format!("test-one ./blur.toml 128 2 {BRIEF} --device host --seed 1");
+    let (code, object) = run(folder.path(), &words);
+    assert_eq!((code, &object["verdict"]), (0, &"pass".into()), "{object:#}");
+    // What evo does not have is named, and nothing is written.
+    write("other.json", &text.replace("\"Random\"", "\"Generator\""));
+    let (code, object) = run(folder.path(), "import t1 other.json");
+    let message = object["error"]["message"].as_str().unwrap();
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("KernelSpecification.Arguments[0].FillType: `Generator` is not supported"),
+        "{message}"
+    );
+    assert!(!folder.path().join("other.toml").exists());
+    let (code, object) = run(folder.path(), "import t1 blur.json");
+    assert_eq!(code, 2);
+    assert!(object["error"]["message"].as_str().unwrap().contains("is there"), "{object}");
 }

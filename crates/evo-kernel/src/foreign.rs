@@ -50,11 +50,18 @@ pub struct ForeignNode<'v> {
     pub value: &'v Value,
     /// The way out where something is missing.
     missing: &'static str,
+    /// Where the format is described; the value itself where it is nowhere.
+    format: Option<&'static str>,
 }
 
 impl<'v> ForeignNode<'v> {
-    pub fn root(value: &'v Value, lead: &str, missing: &'static str) -> ForeignNode<'v> {
-        ForeignNode { place: lead.to_string(), value, missing }
+    pub fn root(
+        value: &'v Value,
+        lead: &str,
+        missing: &'static str,
+        format: Option<&'static str>,
+    ) -> ForeignNode<'v> {
+        ForeignNode { place: lead.to_string(), value, missing, format }
     }
 
     pub fn at(&self, place: String, value: &'v Value) -> ForeignNode<'v> {
@@ -103,6 +110,11 @@ impl<'v> ForeignNode<'v> {
         self.find(key).map_or(Ok(Vec::new()), |list| list.items())
     }
 
+    /// The text of a field that may be absent.
+    pub fn word(&self, key: &str) -> Read<Option<&'v str>> {
+        self.find(key).map(|word| word.text()).transpose()
+    }
+
     pub fn text(&self) -> Read<&'v str> {
         self.value.as_str().ok_or_else(|| self.wrong("it is not a text"))
     }
@@ -119,7 +131,9 @@ impl<'v> ForeignNode<'v> {
     }
 
     pub fn wrong(&self, what: &str) -> ForeignError {
-        ForeignError::new(&self.place, what, format!("it is {}", shown(&self.value.to_string())))
+        let hint =
+            self.format.map_or_else(|| format!("it is {}", shown(&self.value.to_string())), str::to_string);
+        ForeignError::new(&self.place, what, hint)
     }
 
     /// Something that evo does not have.

@@ -21,6 +21,7 @@ pub mod signature;
 pub mod sketch;
 pub mod spec;
 pub mod specialize;
+pub mod t1;
 pub mod template;
 pub mod tiny;
 mod unfilled;

@@ -205,14 +205,14 @@ pub fn guessed(guesses: &mut Vec<SketchGuess>, what: impl Into<String>, why: imp
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
 
     use super::*;
 
     /// Holds a sketch to what stands in `tests/drawn`: the space file, the files beside it and the guesses.
     #[track_caller]
-    fn check_drawn(name: &str, drawn: &KernelSketch) {
+    pub(crate) fn check_drawn(name: &str, drawn: &KernelSketch) {
         let mut text = drawn.space.clone();
         drawn.beside.iter().for_each(|(file, own)| text += &format!("\n== {file}\n{own}"));
         text += "\n== guesses\n";

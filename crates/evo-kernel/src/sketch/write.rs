@@ -56,13 +56,17 @@ impl SpaceText {
     }
 
     /// The launch; `guess` says of its grid what is guessed.
-    pub fn launch(&mut self, entry: &str, launch: &SketchLaunch, guess: &str) {
-        self.table("[[launches]]").key("entry", quoted(entry));
-        self.key("grid", list(&launch.grid))
-            .note(format!("guess: {guess}"))
-            .key("block", list(&launch.block));
+    pub fn launch(&mut self, entry: &str, launch: &SketchLaunch, guess: Option<&str>) {
+        self.table("[[launches]]").key("entry", quoted(entry)).key("grid", list(&launch.grid));
+        if let Some(guess) = guess {
+            self.note(format!("guess: {guess}"));
+        }
+        self.key("block", list(&launch.block));
         if let Some(bytes) = &launch.shared_bytes {
-            self.key("shared_bytes", quoted(bytes)).note("guess");
+            self.key("shared_bytes", quoted(bytes));
+            if guess.is_some() {
+                self.note("guess");
+            }
         }
     }
 
@@ -73,7 +77,7 @@ impl SpaceText {
 
 impl SketchLaunch {
     /// As a row of `launches`, with values in the place of parameters.
-    fn at_values(&self, entry: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
+    pub(crate) fn at_values(&self, entry: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
         let fixed = |texts: &[String]| {
             list(&texts.iter().map(|text| at_values(text, value_of)).collect::<Vec<String>>())
         };
@@ -131,7 +135,7 @@ pub(super) fn written(
             _ => buffer(&mut text, argument, &sizes, &mut guesses),
         }
     }
-    text.launch(entry, launch, "fastest axis first");
+    text.launch(entry, launch, Some("fastest axis first"));
     problems(&mut text, arguments, &sizes, &mut guesses);
     let default = |name: &str| {
         tunables.iter().find(|tunable| tunable.name == name).map(|tunable| tunable.default.to_string())
@@ -139,7 +143,7 @@ pub(super) fn written(
     let undefined = tunables.iter().filter(|tunable| tunable.is_undefined);
     let macros: Vec<_> =
         undefined.map(|tunable| (tunable.name.clone(), tunable.default.to_string())).collect();
-    let reference = (!macros.is_empty()).then(|| reference(request.path, &macros));
+    let reference = (!macros.is_empty()).then(|| reference("evo init", request.path, &macros));
     let source = reference.as_ref().map_or(request.path, |(name, _)| name.as_str());
     text.table(&format!(
         "{REFERENCE_NOTE}# A simple kernel of your own in its place finds both; one that says REAL for float is compiled in \
@@ -207,18 +211,18 @@ fn problems(
     guessed(guesses, "the sizes of both problems", "only you know the sizes that matter");
 }
 
-const REFERENCE_NOTE: &str = "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n";
+pub(crate) const REFERENCE_NOTE: &str = "# The kernel at its defaults is the reference: this finds variants that break it, and no mistake that it has itself.\n";
 
 /// A text as TOML has it, whose escapes include those of JSON.
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn list(texts: &[String]) -> String {
+pub(crate) fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
-pub(super) fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }
 
@@ -234,11 +238,11 @@ fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> Str
 }
 
 /// A source that gives the kernel's macros one value each and includes it: its file's name and its text.
-fn reference(path: &str, macros: &[(String, String)]) -> (String, String) {
+pub(crate) fn reference(command: &str, path: &str, macros: &[(String, String)]) -> (String, String) {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.strip_suffix(".cu").unwrap_or(file);
     let mut text = format!(
-        "// The reference of `evo init`: {file} with one value for each of its macros. It finds variants that differ from\n\
+        "// The reference of `{command}`: {file} with one value for each of its macros. It finds variants that differ from\n\
          // this one; a simple kernel of your own in its place finds the mistakes of this one, too.\n"
     );
     for (name, value) in macros {
