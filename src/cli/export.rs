@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use evo_export::dispatch::{self, Dispatch};
 use evo_export::files::{ExportFile, ExportFormat};
-use evo_export::results::t4;
+use evo_export::results::{StudyResults, kernel_tuner, optuna, t4};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::EnvelopeStatus;
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportJudgement;
 use evo_protocol::known::Known;
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
+use evo_space::value;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -35,7 +37,7 @@ use crate::report::csv;
 use crate::report::envelope::ResultAlone;
 
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
-    let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, _)| *format == name.trim());
+    let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
     let results = arguments.formats.iter().filter(is_result).count();
     if results > 0 && results < arguments.formats.len() {
         let text = "`--format` mixes forms of a study's results and forms of a candidate";
@@ -273,8 +275,15 @@ fn plain(to: &Path) -> PathBuf {
     to.components().collect()
 }
 
-/// Forms of results with their files.
-const RESULT_FORMATS: [(&str, &str); 2] = [("t4", "t4-results.json"), ("csv", "results.csv")];
+/// Forms of results: name, file, and what is in it.
+type ResultFormat = (&'static str, &'static str, fn(&StudyResults<'_>) -> Vec<u8>);
+
+const RESULT_FORMATS: [ResultFormat; 4] = [
+    ("t4", "t4-results.json", |results| format!("{:#}\n", t4(results)).into()),
+    ("kernel-tuner", "kernel-tuner-cache.json", |results| format!("{:#}\n", kernel_tuner(results)).into()),
+    ("optuna", "optuna-journal.log", |results| optuna(results).into()),
+    ("csv", "results.csv", |results| csv::table(results.evaluations)),
+];
 
 fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     check(&arguments.to, arguments.force)?;
@@ -296,22 +305,31 @@ fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliErro
     if history.evaluations.is_empty() {
         return Err(CliError::usage(format!("nothing in study `{study}` has a verdict yet")));
     }
+    let parameters = parameters(&history.evaluations);
     let began = header.started_at.trim_end_matches('Z');
-    let (mut files, mut formats) = (Vec::new(), Vec::new());
-    for (format, path) in RESULT_FORMATS {
-        if arguments.formats.iter().any(|name| name.trim() == format) {
-            let contents = match format {
-                "t4" => format!("{:#}\n", t4(&history.evaluations, began)).into(),
-                _ => csv::table(&history.evaluations),
-            };
-            files.push(ExportFile::of(path, contents, ""));
-            let reason = Known::Unknown("it was written".into());
-            formats.push(ExportedFormat { format, variant: String::new(), written: true, reason });
-        }
-    }
-    write(&arguments.to, &files)?;
+    let results = StudyResults {
+        kernel: &header.kernel,
+        device: &header.device.name,
+        study: &header.study,
+        parameters: &parameters,
+        problems: &header.problems,
+        evaluations: &history.evaluations,
+        began,
+    };
+    let is_wanted =
+        |(format, ..): &&ResultFormat| arguments.formats.iter().any(|name| name.trim() == *format);
+    let wanted: Vec<&ResultFormat> = RESULT_FORMATS.iter().filter(is_wanted).collect();
+    let file = |(_, path, contents): &&ResultFormat| ExportFile::of(path, contents(&results), "");
+    write(&arguments.to, &wanted.iter().map(file).collect::<Vec<_>>())?;
     call.know(|facts| facts.device = Some(header.device.name.clone()));
     let folder = arguments.to.display().to_string();
+    let format = |(format, ..): &ResultFormat| ExportedFormat {
+        format,
+        variant: String::new(),
+        written: true,
+        reason: Known::Unknown("it was written".into()),
+    };
+    let formats = wanted.into_iter().map(format).collect();
     if !call.is_json() {
         output::stdout(&format!(
             "{} evaluations of `{study}` exported to {folder}\n",
@@ -379,4 +397,19 @@ impl ExportedFormat {
         let reason = Known::of(why_not.cloned(), format!("`{format}` was written"));
         ExportedFormat { format, variant: variant.to_string(), written: why_not.is_none(), reason }
     }
+}
+
+fn parameters(evaluations: &[Evaluation]) -> Vec<(String, Vec<value::Value>)> {
+    let mut found: Vec<(String, Vec<value::Value>)> = Vec::new();
+    for (name, value) in evaluations.iter().flat_map(|evaluation| evaluation.configuration.iter()) {
+        match found.iter_mut().find(|(other, _)| other == name) {
+            Some((_, values)) if values.contains(value) => {}
+            Some((_, values)) => values.push(value.clone()),
+            None => found.push((name.to_string(), vec![value.clone()])),
+        }
+    }
+    for (_, values) in &mut found {
+        values.sort_by(|a, b| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
+    }
+    found
 }

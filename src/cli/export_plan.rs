@@ -44,7 +44,7 @@ pub struct ExportArgs {
     /// The folder to write, which is made
     #[arg(long, value_name = "FOLDER")]
     pub to: PathBuf,
-    /// Of a candidate: cu, cubin, torch, torch-op, tvm-ffi, cupy, cuda-core, dispatch, all; of a study: t4, csv
+    /// Of a candidate: cu, cubin, torch, torch-op, tvm-ffi, cupy, cuda-core, dispatch, all; of a study: t4, kernel-tuner, optuna, csv
     #[arg(long = "format", value_name = "A,B", value_delimiter = ',', default_value = "all")]
     pub formats: Vec<String>,
     /// Architecture of the cubin [default: that of the device; none on the host device]

@@ -7,10 +7,10 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::json_schema;
 use crate::support::answer::{self, judged};
 use crate::support::{self, BRIEF};
 use crate::sweep::{KERNEL, NAIVE, SPACE};
+use crate::{json_schema, python};
 
 const SEED: &str = "--device host --seed 1 --json";
 
@@ -186,7 +186,7 @@ fn results_are_read_back_as_the_same_study() {
     let folder = folder();
     let path = folder.path();
     recorded_study(path);
-    let words = "export s --to results --format t4,csv --json";
+    let words = "export s --to results --format t4,kernel-tuner,optuna,csv --json";
     let found = judged("export", words, &support::evo(path, words).output().unwrap(), 0, "pass");
     answer::hold_nulls(&found);
     let read = |name: &str| fs::read_to_string(path.join("results").join(name)).unwrap();
@@ -199,17 +199,51 @@ fn results_are_read_back_as_the_same_study() {
     }
     let passed = rows.iter().filter(|own| own["invalidity"] == "correct").count();
     assert!(passed > 0 && passed < rows.len(), "{passed} of {}", rows.len());
-    // evo's own reader sees as many, and as many that passed.
-    fs::copy(path.join("results/t4-results.json"), path.join("stencil__again.json")).unwrap();
-    let words = "sweep --device replay:stencil__again.json --out again --study a --seed 1 --no-prior --json";
-    let output = support::evo(path, words).output().unwrap();
-    let last = String::from_utf8_lossy(&output.stdout).lines().last().map(String::from).unwrap();
-    let object: Value = serde_json::from_str(&last).unwrap();
-    assert_eq!(object["passed"], passed, "{last}");
+    // evo's own readers of both forms see as many, and as many that passed.
+    for name in ["t4-results.json", "kernel-tuner-cache.json"] {
+        fs::copy(path.join("results").join(name), path.join("stencil__again.json")).unwrap();
+        let words =
+            "sweep --device replay:stencil__again.json --out again --study a --seed 1 --no-prior --json";
+        let output = support::evo(path, words).output().unwrap();
+        let last = String::from_utf8_lossy(&output.stdout).lines().last().map(String::from).unwrap();
+        let object: Value = serde_json::from_str(&last).unwrap();
+        assert_eq!(object["passed"], passed, "{name}: {last}");
+        fs::remove_dir_all(path.join("again")).unwrap();
+    }
+    // A line each: the study, then its trials.
+    let lines = read("optuna-journal.log").lines().count();
+    assert_eq!(lines, rows.len() + 1);
     assert!(read("results.csv").lines().count() > rows.len());
     let mixed = support::evo(path, "export s --to other --format t4,cu --json").output().unwrap();
     judged("export", "t4,cu", &mixed, 2, "error");
     let none = support::evo(path, "export none --to other --format t4 --json").output().unwrap();
     judged("export", "none", &none, 2, "error");
     assert!(!path.join("other").exists());
+}
+
+#[track_caller]
+fn printed(packages: &Path, folder: &Path, program: &str) -> String {
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", program]).current_dir(folder).env("PYTHONPATH", packages);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+#[test]
+fn optuna_opens_our_journal() {
+    let Some(packages) = python::peer("optuna==5.0.0") else { return };
+    let folder = folder();
+    recorded_study(folder.path());
+    let words = "export s --to results --format optuna,t4 --json";
+    judged("export", words, &support::evo(folder.path(), words).output().unwrap(), 0, "pass");
+    let program = "import json, optuna\n\
+        from optuna.storages import JournalStorage\n\
+        from optuna.storages.journal import JournalFileBackend\n\
+        study = optuna.load_study(study_name='s', storage=JournalStorage(JournalFileBackend('results/optuna-journal.log')))\n\
+        rows = json.load(open('results/t4-results.json'))['results']\n\
+        best = min((r for r in rows if r['invalidity'] == 'correct'), key=lambda r: r['measurements'][0]['value'])\n\
+        assert study.best_params == best['configuration'], (study.best_params, best)\n\
+        print(len(study.trials) == len(rows), study.best_value == best['measurements'][0]['value'])";
+    assert_eq!(printed(&packages, folder.path(), program), "True True");
 }
