@@ -357,7 +357,7 @@ fn what_cannot_begin_is_exit_2_and_leaves_nothing() {
         (format!("{head}[[peers]]\nname = \"p\"\ncommand = [\"./none\"]\n"), "does not start", Some(4)),
         (format!("{head}[[peers]]\nname = \"p\"\n"), "has no `command`", Some(2)),
         (shapes("N = []"), "expected a whole number", Some(4)),
-        (shapes(&format!("N = [{sizes}]")), "more than 10000 shapes", Some(2)),
+        (shapes(&format!("N = [{sizes}]")), "more than 10000 shapes", None),
         (shapes("M = 1"), "the space takes `N`", Some(4)),
         (shapes("WORK = 1, N = 1"), "is both a parameter and a size", Some(4)),
         (format!("{head}problems = [\"smal\"]\n"), "did you mean `small`?", Some(2)),
