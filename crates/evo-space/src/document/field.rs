@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use super::{Data, Node, Span, TableEntry};
-use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 
 /// A value of a file, with what messages call it (`` `grid` of launch `scale` ``) and where complaints go.
 pub struct Field<'a, C = ()> {
@@ -22,15 +22,6 @@ impl<C> fmt::Display for Field<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
-}
-
-/// A hint for a name that is unknown: the known one that was meant, if one is near.
-pub fn suggestion<'k>(
-    name: &str,
-    known: impl IntoIterator<Item = &'k str>,
-    otherwise: impl FnOnce() -> String,
-) -> String {
-    nearest(name, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
 }
 
 /// Reads a value with complaints going to `diagnostics`.

@@ -16,9 +16,9 @@ use toml::de::{DeString, DeTable, DeValue, Error};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::text::is_json;
 
-pub use crate::diagnostic::Span;
+pub use crate::diagnostic::{Span, suggestion};
 pub(crate) use field::reading;
-pub use field::{Field, suggestion};
+pub use field::Field;
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
