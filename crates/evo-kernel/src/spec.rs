@@ -17,6 +17,7 @@ use evo_protocol::tensor_map::{OutsideFill, Swizzle};
 use evo_protocol::view::ComparedForm;
 use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
 use evo_space::expr::Expr;
+use evo_space::expr::tree::Relation;
 use evo_space::genome::Configuration;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
@@ -480,28 +481,15 @@ pub struct FasterGoal {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricGoal {
     pub metric: String,
-    pub relation: MetricRelation,
+    pub relation: Relation,
     /// In the metric's own unit.
     pub bound: f64,
     pub text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricRelation {
-    AtLeast,
-    AtMost,
-    Above,
-    Below,
-}
-
 impl MetricGoal {
     pub fn holds(&self, value: f64) -> bool {
-        match self.relation {
-            MetricRelation::AtLeast => value >= self.bound,
-            MetricRelation::AtMost => value <= self.bound,
-            MetricRelation::Above => value > self.bound,
-            MetricRelation::Below => value < self.bound,
-        }
+        self.relation.holds(value.partial_cmp(&self.bound)) == Some(true)
     }
 }
 

@@ -46,12 +46,10 @@ pub mod expr;
 pub mod genome;
 pub mod grid;
 mod index;
-mod kinds;
 pub mod load;
 mod neighbors;
 mod parameter;
 pub mod program;
-mod rng;
 pub mod sample;
 pub mod space;
 #[cfg(test)]

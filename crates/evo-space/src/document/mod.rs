@@ -12,13 +12,15 @@ mod json;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Error};
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::text::is_json;
 
 pub use crate::diagnostic::{Span, suggestion};
-pub(crate) use field::reading;
 pub use field::Field;
+pub(crate) use field::reading;
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
@@ -194,41 +196,15 @@ fn line_of(text: &str, at: usize) -> usize {
 
 /// The innermost bracket that is open before `at`, outside texts and comments.
 fn open_bracket(text: &str, at: usize) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut open, mut position) = (Vec::new(), 0);
-    while position < at {
-        match bytes[position] {
-            b'#' => position = end_of_line(text, position),
-            quote @ (b'"' | b'\'') => position = end_of_text(bytes, position, quote),
-            b'[' | b'{' => open.push(position),
-            b']' | b'}' => drop(open.pop()),
+    let mut open = Vec::new();
+    for token in Source::new(text).lex().take_while(|token| token.span().start() < at) {
+        match token.kind() {
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => open.push(token.span().start()),
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => drop(open.pop()),
             _ => {}
         }
-        position += 1;
     }
     open.pop()
-}
-
-fn end_of_line(text: &str, from: usize) -> usize {
-    text[from..].find('\n').map_or(text.len(), |length| from + length)
-}
-
-/// Where the text that begins at `from` ends: its last quote, or the end of its line.
-fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
-    let long = bytes[from..].starts_with(&[quote; 3]);
-    let mut at = if long { from + 3 } else { from + 1 };
-    while at < bytes.len() {
-        match bytes[at] {
-            // Texts in single quotes have no escapes.
-            b'\\' if quote == b'"' => at += 1,
-            b'\n' if !long => return at,
-            _ if long && bytes[at..].starts_with(&[quote; 3]) => return at + 2,
-            byte if !long && byte == quote => return at,
-            _ => {}
-        }
-        at += 1;
-    }
-    bytes.len()
 }
 
 /// The first line after an open bracket that begins a statement, if there is one up to `at`.

@@ -11,7 +11,7 @@ use crate::document::{self, Data, Field, Node, TableEntry};
 use crate::explain::{STEPS, conflict, removal};
 use crate::expr::{Expr, ExprError, is_name};
 use crate::index::Limits;
-use crate::kinds;
+use crate::parameter::check_kinds;
 use crate::space::{Constraint, Parameter, SearchSpace};
 use crate::value::Value;
 use crate::watch::SpaceWatch;
@@ -335,7 +335,7 @@ fn read_constraints(
         let Some((expr, text, because)) = read_constraint(&item) else { continue };
         // Kinds are checked only where all names are known, because one mistake should give one error.
         if names_known && check_names(&expr, &text, parameters) {
-            kinds::check(&expr, parameters).iter().for_each(|error| expr_error(&text, error));
+            check_kinds(&expr, parameters).iter().for_each(|error| expr_error(&text, error));
         }
         let names: HashSet<&str> = expr.distinct_names().iter().map(|name| &**name).collect();
         let read = (0..parameters.len()).filter(|at| names.contains(&*parameters[*at].name)).collect();

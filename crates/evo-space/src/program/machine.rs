@@ -1,4 +1,4 @@
-//! Programs: short lists of instructions over one file of registers.
+//! What expressions are lowered to (`Code`), and what that is compiled to: programs, short lists of instructions over one file of registers.
 //!
 //! The first registers are the slots; others hold constants, intermediate values and what counting
 //! keeps between its steps. A program that reads a register without a value fails, as the tree's
@@ -7,8 +7,133 @@
 use std::cmp::Ordering;
 
 use crate::expr::tree::{Function, Relation};
-use crate::program::code::{Atom, Code};
 use crate::value::{Number, Operator};
+
+/// A value as cheap to copy as an integer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Atom {
+    Number(Number),
+    /// Rank among all texts of the space, so that order is kept.
+    Text(u32),
+}
+
+impl Atom {
+    pub(super) fn bool(value: bool) -> Atom {
+        Atom::Number(Number::Int(i64::from(value)))
+    }
+
+    #[inline]
+    pub(super) fn number(self) -> Option<Number> {
+        match self {
+            Atom::Number(number) => Some(number),
+            Atom::Text(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn compare(self, other: Atom) -> Option<Ordering> {
+        match (self, other) {
+            (Atom::Number(a), Atom::Number(b)) => Some(a.compare(b)),
+            (Atom::Text(a), Atom::Text(b)) => Some(a.cmp(&b)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_true(self) -> bool {
+        match self {
+            Atom::Number(number) => number.is_true(),
+            // The empty text is always among the ranks, and is the least.
+            Atom::Text(rank) => rank != 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Code {
+    Constant(Atom),
+    Slot(usize),
+    Not(Box<Code>),
+    Negate(Box<Code>),
+    /// From left to right: one node however long, so that nothing that walks the code can overflow the stack.
+    Chain(Box<Code>, Vec<(Operator, Code)>),
+    /// Integers that add up (negated where true) without overflow, in any order.
+    Sum(Vec<(bool, Code)>),
+    /// Integers whose product does not overflow, in any order.
+    Product(Vec<Code>),
+    Compare(Relation, Box<Code>, Box<Code>),
+    Member(Box<Code>, Vec<Code>),
+    All(Vec<Code>),
+    Any(Vec<Code>),
+    If(Box<[Code; 3]>),
+    Call(Function, Vec<Code>),
+}
+
+impl Code {
+    pub fn slots(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.visit(&mut |code| {
+            if let Code::Slot(slot) = code {
+                found.push(*slot);
+            }
+        });
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    pub fn map_children(&self, change: &mut dyn FnMut(&Code) -> Code) -> Code {
+        let mut list = |operands: &[Code]| operands.iter().map(&mut *change).collect::<Vec<Code>>();
+        match self {
+            Code::Constant(_) | Code::Slot(_) => self.clone(),
+            Code::Product(operands) => Code::Product(list(operands)),
+            Code::All(operands) => Code::All(list(operands)),
+            Code::Any(operands) => Code::Any(list(operands)),
+            Code::Call(function, operands) => Code::Call(*function, list(operands)),
+            Code::Not(a) => Code::Not(Box::new(change(a))),
+            Code::Negate(a) => Code::Negate(Box::new(change(a))),
+            Code::Chain(first, rest) => {
+                let first = Box::new(change(first));
+                Code::Chain(first, rest.iter().map(|(operator, code)| (*operator, change(code))).collect())
+            }
+            Code::Compare(comparison, a, b) => {
+                Code::Compare(*comparison, Box::new(change(a)), Box::new(change(b)))
+            }
+            Code::Sum(terms) => Code::Sum(terms.iter().map(|(sign, term)| (*sign, change(term))).collect()),
+            Code::Member(a, items) => {
+                let value = Box::new(change(a));
+                Code::Member(value, items.iter().map(change).collect())
+            }
+            Code::If(parts) => Code::If(Box::new([change(&parts[0]), change(&parts[1]), change(&parts[2])])),
+        }
+    }
+
+    pub fn visit(&self, visit: &mut dyn FnMut(&Code)) {
+        visit(self);
+        self.for_children(&mut |child| child.visit(visit));
+    }
+
+    pub fn for_children<'c>(&'c self, visit: &mut dyn FnMut(&'c Code)) {
+        match self {
+            Code::Constant(_) | Code::Slot(_) => {}
+            Code::Not(a) | Code::Negate(a) => visit(a),
+            Code::Chain(first, rest) => {
+                visit(first);
+                rest.iter().for_each(|(_, code)| visit(code));
+            }
+            Code::Compare(_, a, b) => [a, b].into_iter().for_each(|code| visit(code)),
+            Code::Sum(terms) => terms.iter().for_each(|(_, term)| visit(term)),
+            Code::Product(list) | Code::All(list) | Code::Any(list) | Code::Call(_, list) => {
+                list.iter().for_each(visit);
+            }
+            Code::Member(a, list) => {
+                visit(a);
+                list.iter().for_each(visit);
+            }
+            Code::If(parts) => parts.iter().for_each(visit),
+        }
+    }
+}
 
 /// Sensible constraints are shorter, so that limits on their work count runs.
 const STEP_INSTRUCTIONS: u64 = 64;
@@ -68,13 +193,7 @@ struct Instruction {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Operation {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    FloorDivide,
-    Remainder,
-    Power,
+    Arithmetic(Operator),
     Compare(Relation),
     Not,
     Negate,
@@ -151,12 +270,12 @@ impl Program {
 #[inline]
 fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
     let value = match operation {
-        Operation::Add => a.checked_add(b)?,
-        Operation::Subtract => a.checked_sub(b)?,
-        Operation::Multiply => a.checked_mul(b)?,
+        Operation::Arithmetic(Operator::Add) => a.checked_add(b)?,
+        Operation::Arithmetic(Operator::Subtract) => a.checked_sub(b)?,
+        Operation::Arithmetic(Operator::Multiply) => a.checked_mul(b)?,
         // For positive divisors Python's quotient and remainder are Euclid's.
-        Operation::FloorDivide if b > 0 => a.div_euclid(b),
-        Operation::Remainder if b > 0 => a.rem_euclid(b),
+        Operation::Arithmetic(Operator::FloorDivide) if b > 0 => a.div_euclid(b),
+        Operation::Arithmetic(Operator::Remainder) if b > 0 => a.rem_euclid(b),
         Operation::Compare(relation) => i64::from(relation.holds(Some(a.cmp(&b)))?),
         _ => return any(operation, Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))),
     };
@@ -164,15 +283,10 @@ fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
 }
 
 fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
-    let arithmetic = |operator| Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number);
     match operation {
-        Operation::Add => arithmetic(Operator::Add),
-        Operation::Subtract => arithmetic(Operator::Subtract),
-        Operation::Multiply => arithmetic(Operator::Multiply),
-        Operation::Divide => arithmetic(Operator::Divide),
-        Operation::FloorDivide => arithmetic(Operator::FloorDivide),
-        Operation::Remainder => arithmetic(Operator::Remainder),
-        Operation::Power => arithmetic(Operator::Power),
+        Operation::Arithmetic(operator) => {
+            Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number)
+        }
         Operation::CeilDiv => Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
         // The first of equals stays, as in Python.
         Operation::Least => Some(if b.compare(a)? == Ordering::Less { b } else { a }),
@@ -217,7 +331,7 @@ impl CodeCompiler<'_> {
             Code::Negate(operand) => self.unary(Operation::Negate, operand, out),
             Code::Chain(first, rest) => self.chain(first, rest, out),
             Code::Sum(terms) => self.sum(terms, out),
-            Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
+            Code::Product(factors) => self.reduce(Operation::Arithmetic(Operator::Multiply), factors, out),
             Code::Compare(comparison, a, b) => self.binary(Operation::Compare(*comparison), a, b, out),
             Code::Member(value, items) => self.member(value, items, out),
             Code::All(operands) => self.first_that(operands, false, out),
@@ -259,7 +373,7 @@ impl CodeCompiler<'_> {
         let mut left = self.compile(first);
         for (operator, operand) in rest {
             let next = self.compile(operand);
-            self.push(arithmetic(*operator), left, next, out);
+            self.push(Operation::Arithmetic(*operator), left, next, out);
             left = out;
         }
     }
@@ -273,7 +387,8 @@ impl CodeCompiler<'_> {
         }
         for (negative, term) in &terms[1..] {
             let next = self.compile(term);
-            self.push(if *negative { Operation::Subtract } else { Operation::Add }, out, next, out);
+            let operator = if *negative { Operator::Subtract } else { Operator::Add };
+            self.push(Operation::Arithmetic(operator), out, next, out);
         }
     }
 
@@ -353,16 +468,4 @@ fn constants(items: &[Code]) -> Option<Box<[Atom]>> {
     }
     list.sort_by(|a, b| in_lists(*a, *b));
     Some(list.into())
-}
-
-fn arithmetic(operator: Operator) -> Operation {
-    match operator {
-        Operator::Add => Operation::Add,
-        Operator::Subtract => Operation::Subtract,
-        Operator::Multiply => Operation::Multiply,
-        Operator::Divide => Operation::Divide,
-        Operator::FloorDivide => Operation::FloorDivide,
-        Operator::Remainder => Operation::Remainder,
-        Operator::Power => Operation::Power,
-    }
 }
