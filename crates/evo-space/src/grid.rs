@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::document::{Data, Field, Node, TableEntry, suggestion};
 use crate::expr::{Expr, is_name};
-use crate::load::{inner_span, read_expr, read_value, refuse_unknown_keys};
+use crate::load::{inner_span, read_expr, read_parameter, read_value};
+use crate::parameter::Parameter;
 use crate::value::Value;
 
 pub const POINTS_MAX: usize = 10_000;
@@ -66,8 +67,7 @@ pub struct GridPoint {
 /// Reads the table; there is a complaint wherever the answer is `None`.
 pub fn read_grid<C>(field: &Field<'_, C>) -> Option<Grid> {
     let field = &field.at(field.node, "`grid`").with(&());
-    field.entries("a table")?;
-    refuse_unknown_keys(field, KEYS);
+    field.keys(KEYS)?;
     let axes = read_axes(field)?;
     let mut names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
     let mut derived = Vec::new();
@@ -223,24 +223,10 @@ fn read_axes(grid: &Field) -> Option<Vec<GridAxis>> {
     entries.iter().map(|entry| read_axis(&field, entry)).collect()
 }
 
+/// As a parameter is read, whose values are a list or a series.
 fn read_axis(axes: &Field, entry: &TableEntry) -> Option<GridAxis> {
-    check_name(axes, entry)?;
-    let axis = axes.at(&entry.value, format!("axis `{}`", entry.key));
-    let Some(items) = axis.node.items() else { return axis.wrong_kind("a list") };
-    let mut values = Vec::new();
-    for item in items {
-        let item = axis.at(item, "");
-        let value = read_value(&item)?;
-        if values.contains(&value) {
-            return item.wrong(format!("{axis} has `{value}` twice"));
-        }
-        values.push(value);
-    }
-    if values.is_empty() {
-        let hint = format!("write for example `{} = [1, 4]`", entry.key);
-        return axis.refuse(format!("{axis} has no value, so the grid has no shape"), hint);
-    }
-    Some(GridAxis { name: entry.key.clone(), span: entry.key_span.clone(), values })
+    let Parameter { name, values, .. } = read_parameter(axes, entry)?;
+    Some(GridAxis { name: name.to_string(), span: entry.key_span.clone(), values })
 }
 
 fn check_name(field: &Field, entry: &TableEntry) -> Option<()> {
@@ -346,7 +332,7 @@ mod tests {
     fn mistakes_are_pointed_at() {
         refused("[grid]\nwhere = []", &["`grid` has no `axes`", "hint: add axes"]);
         refused("[grid]\naxes = {}", &["no axis"]);
-        refused("[grid]\naxes = { N = [] }", &["no value, so the grid has no shape"]);
+        refused("[grid]\naxes = { N = [] }", &["`N` has no values"]);
         refused("[grid]\naxes = { N = [1, 1] }", &["`1` twice", "bench.toml:2:"]);
         refused("[grid]\naxes = { N = 1 }", &["expected a list"]);
         refused("[grid]\naxes = { N = [1] }\nwhere = ['M > 1']", &["unknown name `M`", "bench.toml:3:"]);

@@ -6,7 +6,13 @@ use std::sync::Arc;
 use crate::diagnostic::Span;
 use crate::expr::tree::{Function, Kind, Relation, Tree};
 use crate::expr::{Expr, ExprError, Scope};
+use crate::text::quoted;
 use crate::value::Value;
+
+/// So many values for a hint.
+pub fn first_values(values: &[Value], count: usize) -> String {
+    quoted(&values[..count.min(values.len())]) + if values.len() > count { ", …" } else { "" }
+}
 
 /// A name and the values it may take, in the order that defines steps between neighbors.
 #[derive(Clone, Debug)]
@@ -73,7 +79,6 @@ impl Kinds {
     }
 }
 
-/// What no values can make right in an expression.
 pub fn check_kinds(expr: &Expr, parameters: &[Parameter]) -> Vec<ExprError> {
     let parameter = |name: &str| parameters.iter().find(|parameter| &*parameter.name == name);
     let named: Vec<_> = expr.distinct_names().iter().map(|name| parameter(name)).collect();
@@ -157,11 +162,8 @@ impl Checker<'_> {
             _ => None,
         });
         self.errors.push(match parameter {
-            Some(parameter) => {
-                let shown: Vec<String> =
-                    parameter.values.iter().take(6).map(|value| format!("`{value}`")).collect();
-                let more = if parameter.values.len() > shown.len() { ", …" } else { "" };
-                error.hint(format!("the values of `{}` are {}{more}", parameter.name, shown.join(", ")))
+            Some(Parameter { name, values, .. }) => {
+                error.hint(format!("the values of `{name}` are {}", first_values(values, 6)))
             }
             None => error.hint("texts are only compared with texts, and never computed with"),
         });

@@ -214,7 +214,6 @@ impl SearchSpace {
         self
     }
 
-    /// The point of all defaults; it may be invalid.
     pub fn default_genome(&self) -> Genome {
         Genome::from(self.parameters.iter().map(|parameter| parameter.default as u16).collect::<Vec<u16>>())
     }

@@ -62,6 +62,11 @@ pub fn counted<N: Display>(count: N, noun: &str) -> String {
     }
 }
 
+/// Names or values in backticks, with commas between them.
+pub fn quoted<T: Display>(names: impl IntoIterator<Item = T>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// A word as a shell reads it back: in quotes where it holds more than names and numbers do.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = |letter: char| letter.is_alphanumeric() || "_-./=:,+@%".contains(letter);

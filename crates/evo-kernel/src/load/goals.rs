@@ -101,7 +101,6 @@ fn share(field: &Field) -> Option<f64> {
 
 const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", RankingMode::Cold)];
 
-/// Reads the table; an absent one ranks by hot time.
 pub(super) fn read_objective(field: Option<&Field>) -> Option<ObjectiveSpec> {
     let Some(field) = field else {
         let ranking = RankingMode::Hot;
