@@ -193,7 +193,13 @@ struct Instruction {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Operation {
-    Arithmetic(Operator),
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
     Compare(Relation),
     Not,
     Negate,
@@ -270,12 +276,12 @@ impl Program {
 #[inline]
 fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
     let value = match operation {
-        Operation::Arithmetic(Operator::Add) => a.checked_add(b)?,
-        Operation::Arithmetic(Operator::Subtract) => a.checked_sub(b)?,
-        Operation::Arithmetic(Operator::Multiply) => a.checked_mul(b)?,
+        Operation::Add => a.checked_add(b)?,
+        Operation::Subtract => a.checked_sub(b)?,
+        Operation::Multiply => a.checked_mul(b)?,
         // For positive divisors Python's quotient and remainder are Euclid's.
-        Operation::Arithmetic(Operator::FloorDivide) if b > 0 => a.div_euclid(b),
-        Operation::Arithmetic(Operator::Remainder) if b > 0 => a.rem_euclid(b),
+        Operation::FloorDivide if b > 0 => a.div_euclid(b),
+        Operation::Remainder if b > 0 => a.rem_euclid(b),
         Operation::Compare(relation) => i64::from(relation.holds(Some(a.cmp(&b)))?),
         _ => return any(operation, Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))),
     };
@@ -283,10 +289,15 @@ fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
 }
 
 fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
+    let arithmetic = |operator| Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number);
     match operation {
-        Operation::Arithmetic(operator) => {
-            Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number)
-        }
+        Operation::Add => arithmetic(Operator::Add),
+        Operation::Subtract => arithmetic(Operator::Subtract),
+        Operation::Multiply => arithmetic(Operator::Multiply),
+        Operation::Divide => arithmetic(Operator::Divide),
+        Operation::FloorDivide => arithmetic(Operator::FloorDivide),
+        Operation::Remainder => arithmetic(Operator::Remainder),
+        Operation::Power => arithmetic(Operator::Power),
         Operation::CeilDiv => Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
         // The first of equals stays, as in Python.
         Operation::Least => Some(if b.compare(a)? == Ordering::Less { b } else { a }),
@@ -331,7 +342,7 @@ impl CodeCompiler<'_> {
             Code::Negate(operand) => self.unary(Operation::Negate, operand, out),
             Code::Chain(first, rest) => self.chain(first, rest, out),
             Code::Sum(terms) => self.sum(terms, out),
-            Code::Product(factors) => self.reduce(Operation::Arithmetic(Operator::Multiply), factors, out),
+            Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
             Code::Compare(comparison, a, b) => self.binary(Operation::Compare(*comparison), a, b, out),
             Code::Member(value, items) => self.member(value, items, out),
             Code::All(operands) => self.first_that(operands, false, out),
@@ -373,7 +384,7 @@ impl CodeCompiler<'_> {
         let mut left = self.compile(first);
         for (operator, operand) in rest {
             let next = self.compile(operand);
-            self.push(Operation::Arithmetic(*operator), left, next, out);
+            self.push(arithmetic(*operator), left, next, out);
             left = out;
         }
     }
@@ -387,8 +398,7 @@ impl CodeCompiler<'_> {
         }
         for (negative, term) in &terms[1..] {
             let next = self.compile(term);
-            let operator = if *negative { Operator::Subtract } else { Operator::Add };
-            self.push(Operation::Arithmetic(operator), out, next, out);
+            self.push(if *negative { Operation::Subtract } else { Operation::Add }, out, next, out);
         }
     }
 
@@ -468,4 +478,16 @@ fn constants(items: &[Code]) -> Option<Box<[Atom]>> {
     }
     list.sort_by(|a, b| in_lists(*a, *b));
     Some(list.into())
+}
+
+fn arithmetic(operator: Operator) -> Operation {
+    match operator {
+        Operator::Add => Operation::Add,
+        Operator::Subtract => Operation::Subtract,
+        Operator::Multiply => Operation::Multiply,
+        Operator::Divide => Operation::Divide,
+        Operator::FloorDivide => Operation::FloorDivide,
+        Operator::Remainder => Operation::Remainder,
+        Operator::Power => Operation::Power,
+    }
 }
