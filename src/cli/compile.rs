@@ -88,7 +88,6 @@ pub struct CompileTask<'a> {
     pub deadline: Duration,
 }
 
-/// Compiles, and prints or hands over what came of it.
 pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError> {
     let CompileTask { file, target, genome, genomes, jobs, deadline } = task;
     let kernel = session::kernel_to(file, "compile")?;
@@ -134,11 +133,11 @@ pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError>
 /// Room for the verdict, whose length is not known before the last row: `static_reject:registers` and shorter.
 const VERDICT_WIDTH: usize = 23;
 
-type Number = fn(&EntryUse) -> Option<i64>;
-
-/// The columns after parameters and entry: head, width, whether the host's compiler tells the number, how
+/// A column after parameters and entry: head, width, whether the host's compiler tells the number, how
 /// long the column stays when the table is too wide, and the number.
-const NUMBERS: [(&str, usize, bool, u8, Number); 6] = [
+type NumberColumn = (&'static str, usize, bool, u8, fn(&EntryUse) -> Option<i64>);
+
+const NUMBERS: [NumberColumn; 6] = [
     ("regs", 4, false, 6, |entry| entry.resources.registers.map(i64::from)),
     ("stack", 6, false, 1, |entry| entry.resources.stack_bytes.map(|bytes| bytes as i64)),
     ("spill", 6, false, 5, |entry| spill_bytes(&entry.resources).map(|bytes| bytes as i64)),
@@ -147,21 +146,13 @@ const NUMBERS: [(&str, usize, bool, u8, Number); 6] = [
     ("threads", 7, true, 2, |entry| entry.threads),
 ];
 
-#[derive(Clone, Copy)]
-enum Shown {
-    Parameter,
-    Entry,
-    /// Position in `NUMBERS`.
-    Number(usize),
-}
-
-/// Head, what it shows, and all cells that it may have.
-type ResourceColumn = (String, Shown, Vec<String>);
-
 /// Known before the first row, so that rows need not wait for the last.
 struct ResourceColumns {
-    columns: Vec<(String, Shown, usize)>,
-    /// What the table leaves out, if it leaves out anything.
+    /// Of all columns: the parameters, the entry, the numbers.
+    heads: Vec<String>,
+    numbers: Vec<NumberColumn>,
+    /// Those that fit, with their widths.
+    shown: Vec<(usize, usize)>,
     footer: String,
 }
 
@@ -179,58 +170,63 @@ impl ResourceColumns {
                 Some(value) => vec![value.to_string()],
                 None => parameter.values.iter().map(Value::to_string).collect(),
             };
-            (parameter.name.to_string(), Shown::Parameter, cells)
+            (parameter.name.to_string(), cells)
         });
         let sets = specialize::of_kernel(kernel);
         let names = kernel.launches.iter().flat_map(|launch| {
             sets.iter().map(|constants| entry_name(&launch.entry, constants)).collect::<Vec<_>>()
         });
-        let entry = ("entry".to_string(), Shown::Entry, names.collect());
-        ResourceColumns::fitted(parameters.chain([entry]).chain(numbers(kind)).collect(), width)
+        ResourceColumns::fitted(parameters, names.collect(), kind, width)
     }
 
-    fn fitted(columns: Vec<ResourceColumn>, width: usize) -> ResourceColumns {
-        let mut table = FittedTable::default();
-        for (head, shown, cells) in &columns {
-            let keep = match shown {
-                Shown::Parameter => Keep::Parameter,
-                Shown::Entry => Keep::Always,
-                Shown::Number(number) => Keep::Rank(NUMBERS[*number].3),
-            };
-            table.add(head, keep, cells.clone());
+    /// Parameters and entries with all cells that they may have.
+    fn fitted(
+        parameters: impl Iterator<Item = (String, Vec<String>)>,
+        entries: Vec<String>,
+        kind: DeviceKind,
+        width: usize,
+    ) -> ResourceColumns {
+        let numbers: Vec<NumberColumn> =
+            NUMBERS.into_iter().filter(|number| kind != DeviceKind::Host || number.2).collect();
+        let parameters = parameters.map(|(name, cells)| (name, Keep::Parameter, cells));
+        let entry = ("entry".to_string(), Keep::Always, entries);
+        let number = |(head, width, _, rank, _): &NumberColumn| {
+            (head.to_string(), Keep::Rank(*rank), vec!["9".repeat(*width)])
+        };
+        let (mut table, mut heads) = (FittedTable::default(), Vec::new());
+        for (head, keep, cells) in parameters.chain([entry]).chain(numbers.iter().map(number)) {
+            table.add(&head, keep, cells);
+            heads.push(head);
         }
-        let (fitting, footer) = table.layout(width, VERDICT_WIDTH);
-        let column = |(at, width): (usize, usize)| (columns[at].0.clone(), columns[at].1, width);
-        ResourceColumns { columns: fitting.into_iter().map(column).collect(), footer }
+        let (shown, footer) = table.layout(width, VERDICT_WIDTH);
+        ResourceColumns { heads, numbers, shown, footer }
     }
 
-    fn line(&self, cell: impl Fn(&str, Shown) -> String, outcome: &str) -> String {
+    fn line(&self, cells: &[String], outcome: &str) -> String {
         let mut line = String::new();
-        for (head, shown, width) in &self.columns {
-            let cell = cell(head, *shown);
-            let _ = match shown {
-                Shown::Entry => write!(line, "{cell:<width$}  "),
-                Shown::Parameter | Shown::Number(_) => write!(line, "{cell:>width$}  "),
+        for (at, width) in &self.shown {
+            let _ = match at + 1 + self.numbers.len() == self.heads.len() {
+                true => write!(line, "{:<width$}  ", cells[*at]),
+                false => write!(line, "{:>width$}  ", cells[*at]),
             };
         }
         format!("{line}{outcome}\n")
     }
 
     fn header(&self) -> String {
-        self.line(|head, _| head.to_string(), "verdict")
+        self.line(&self.heads, "verdict")
     }
 
     /// A row for each entry; the message of a failure below.
     fn rows(&self, variant: &CompiledAnswer) -> String {
         let row = |entry: Option<&EntryUse>| {
-            let cell = |head: &str, shown: Shown| match shown {
-                Shown::Parameter => variant.configuration.get(head).map_or(String::new(), Value::to_string),
-                Shown::Entry => {
-                    entry.map_or(String::new(), |own| entry_name(&own.resources.entry, &own.constants))
-                }
-                Shown::Number(at) => entry.and_then(NUMBERS[at].4).map_or("-".to_string(), |n| n.to_string()),
-            };
-            self.line(cell, &variant.outcome())
+            let name = |own: &EntryUse| entry_name(&own.resources.entry, &own.constants);
+            let mut cells: Vec<String> =
+                variant.configuration.iter().map(|(_, value)| value.to_string()).collect();
+            cells.push(entry.map_or(String::new(), name));
+            let number = |own: &NumberColumn| entry.and_then(own.4).map_or("-".into(), |n| n.to_string());
+            cells.extend(self.numbers.iter().map(number));
+            self.line(&cells, &variant.outcome())
         };
         let mut text = match variant.entries.is_empty() {
             true => row(None),
@@ -241,11 +237,6 @@ impl ResourceColumns {
         }
         text
     }
-}
-
-fn numbers(kind: DeviceKind) -> impl Iterator<Item = ResourceColumn> {
-    let known = NUMBERS.iter().enumerate().filter(move |(_, number)| kind != DeviceKind::Host || number.2);
-    known.map(|(at, (head, width, ..))| (head.to_string(), Shown::Number(at), vec!["9".repeat(*width)]))
 }
 
 /// Its name, with its constants where it has some: `attention_forward [CAUSAL=1]`.
@@ -472,7 +463,6 @@ impl<'a> CompiledAnswer<'a> {
         }
     }
 
-    /// `fits`, or the verdict's label.
     fn outcome(&self) -> String {
         self.verdict.as_ref().map_or("fits".to_string(), Verdict::label)
     }
@@ -524,7 +514,6 @@ pub struct CompiledMany<'a> {
     counts: CompileCounts,
 }
 
-/// Bytes stored and loaded by spills, if the compiler said.
 fn spill_bytes(entry: &EntryResources) -> Option<u64> {
     Some(entry.spill_store_bytes? + entry.spill_load_bytes?)
 }
@@ -573,7 +562,6 @@ impl CompileCounts {
     }
 }
 
-/// The architecture that is compiled for.
 pub struct CompileTarget {
     pub kind: DeviceKind,
     pub arch: String,
@@ -599,14 +587,6 @@ impl CompileTarget {
 
 #[cfg(test)]
 mod columns_tests {
-    use std::time::Duration;
-
-    use evo_protocol::binary::{Binary, EntryResources};
-    use evo_protocol::plan::ProblemPlan;
-    use evo_protocol::specialization::Specialization;
-    use evo_protocol::verdict::{Verdict, VerdictKind};
-    use serde_json::json;
-
     use super::*;
 
     fn plan(shared_bytes: i64, threads: i64) -> ProblemPlan {
@@ -637,15 +617,9 @@ mod columns_tests {
     }
 
     fn columns(width: usize) -> ResourceColumns {
-        let column = |head: &str, shown: Shown, cells: &[&str]| {
-            (head.to_string(), shown, cells.iter().map(ToString::to_string).collect())
-        };
-        let parameters = [
-            column("BLOCK", Shown::Parameter, &["32", "64"]),
-            column("mode", Shown::Parameter, &["xor"]),
-            column("entry", Shown::Entry, &["k"]),
-        ];
-        ResourceColumns::fitted(parameters.into_iter().chain(numbers(DeviceKind::Cuda)).collect(), width)
+        let cells = |cells: &[&str]| cells.iter().map(ToString::to_string).collect();
+        let parameters = [("BLOCK".to_string(), cells(&["32", "64"])), ("mode".to_string(), cells(&["xor"]))];
+        ResourceColumns::fitted(parameters.into_iter(), cells(&["k"]), DeviceKind::Cuda, width)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use evo_kernel::identifiers::plain;
 use evo_kernel::sketch::write::{SpaceText, quoted};
 use evo_kernel::sketch::{KernelSketch, SketchGuess, SketchLaunch, guessed};
-use evo_kernel::template::{json_value, plain_environment};
+use evo_kernel::template::{Serde, plain_environment};
 use evo_protocol::dtype::DType;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub fn folder(task: &BenchmarkTask) -> KernelSketch {
 
 fn filled(template: &str, context: &Value) -> String {
     let environment = plain_environment();
-    environment.render_str(template, json_value(context)).expect("a template of evo's own finds its names")
+    environment.render_str(template, Serde(context)).expect("a template of evo's own finds its names")
 }
 
 /// What the kernel and the reference are filled with.

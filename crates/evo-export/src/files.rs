@@ -251,7 +251,7 @@ pub(crate) fn render(name: &str, text: &str, context: &Value) -> Result<String, 
     environment.add_filter("comment", |text: String| one_line(&text));
     environment.add_filter("cpp", |text: String| quoted(Language::Cpp, &text));
     environment.add_filter("py", |text: String| quoted(Language::Python, &text));
-    environment.render_named_str(name, text, template::json_value(context)).map_err(fault)
+    environment.render_named_str(name, text, template::Serde(context)).map_err(fault)
 }
 
 #[cfg(test)]

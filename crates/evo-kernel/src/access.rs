@@ -1,4 +1,4 @@
-//! How a space is opened: how long that may take, and which files it may name.
+//! How a space is opened: how long that may take, and which files it may name. Some ship inside the binary, as text.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -130,6 +130,32 @@ fn outside() -> io::Error {
 
 pub fn path_beside(folder: Option<&Path>, name: &str) -> PathBuf {
     folder.map_or_else(|| PathBuf::from(OsStr::new(name)), |folder| folder.join(name))
+}
+
+macro_rules! embedded {
+    ($folder:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../", $folder, "/", $name)))),*]
+    };
+}
+
+pub const SPACES: &[(&str, &str)] = embedded!("search_spaces":
+    "attention_simt.toml" "attention_mma.toml" "attention_mma_bf16.toml" "attention_mma_d80.toml" "attention_mma_d96.toml"
+    "attention_mma_d128.toml" "attention_mma_d256.toml" "attention_layouts.toml" "attention_ladder.toml"
+    "attention_decode.toml" "attention_decode_bf16.toml" "attention_decode_d64.toml" "attention_decode_layouts.toml"
+    "attention_hopper.toml" "attention_hopper_bf16.toml" "attention_hopper_d80.toml" "attention_hopper_d96.toml"
+    "attention_hopper_d128.toml" "attention_hopper_d256.toml"
+    "attention_hopper_layouts.toml" "gemm_hopper.toml" "gemm_hopper_bf16.toml"
+    "gemm.toml" "gemm_mma.toml" "gemm_mma_bf16.toml" "softmax.toml" "rmsnorm.toml" "reduction.toml" "transpose.toml"
+    "faults.toml" "faults_heads.toml");
+
+pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
+    "attention_simt.cu.j2" "attention_mma.cu.j2" "attention_decode.cu.j2" "attention_hopper.cu.j2" "attention_naive.cu"
+    "gemm.cu.j2" "gemm_mma.cu.j2" "gemm_hopper.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
+    "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu" "faults_heads.cu.j2" "faults_heads_naive.cu"
+    "gates.cu.j2" "gates_naive.cu" "anchors.cu.j2" "anchors_naive.cu");
+
+pub fn names() -> Vec<&'static str> {
+    SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use evo_space::diagnostic::nearest;
 
-use super::access::SpaceAccess;
-use super::embedded::SPACES;
-pub use super::embedded::names;
+pub use super::access::names;
+use super::access::{SPACES, SpaceAccess};
 use super::load::{self, LoadError};
 use super::spec::SpaceFile;
 

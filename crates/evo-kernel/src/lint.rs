@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evo_protocol::plan::{Fill, Role};
 use evo_protocol::worker::SpecialValues;
 use evo_space::genome::Configuration;
+use evo_space::text::quoted;
 use evo_space::value::Value;
 
 use crate::spec::{ArgumentSpec, BufferSpec, FillSpec, KernelSpec, ProblemSpec, whole};
@@ -48,15 +49,13 @@ fn square_problems(kernel: &KernelSpec) -> Option<String> {
     if extents.len() < 2 || used.iter().any(|problem| !is_square(problem, &extents)) {
         return None;
     }
-    let names: Vec<String> = extents.iter().map(|name| format!("`{name}`")).collect();
-    let names = names.join(", ");
+    let names = quoted(&extents);
     Some(format!(
         "{names} are equal in every problem, which hides swapped strides: add a problem with timed = false in \
          which they differ"
     ))
 }
 
-/// The values that each extent has in problems and small shapes.
 fn met_values(kernel: &KernelSpec, shapes: Option<&TinyShapes>) -> BTreeMap<String, Vec<i64>> {
     let values = |name: String| {
         let used = kernel.problems.iter().filter(|problem| problem.timed || problem.checked);
@@ -70,12 +69,12 @@ fn met_values(kernel: &KernelSpec, shapes: Option<&TinyShapes>) -> BTreeMap<Stri
 
 /// Extents that are equal in every problem and every small shape: swapped, they give the same answer.
 fn equal_extents(met: &BTreeMap<String, Vec<i64>>) -> Vec<String> {
-    let mut alike: BTreeMap<&[i64], Vec<String>> = BTreeMap::new();
+    let mut alike: BTreeMap<&[i64], Vec<&str>> = BTreeMap::new();
     for (name, values) in met.iter().filter(|(_, values)| values.iter().any(|value| *value > 1)) {
-        alike.entry(values).or_default().push(format!("`{name}`"));
+        alike.entry(values).or_default().push(name);
     }
-    let warn = |names: Vec<String>| {
-        let names = names.join(", ");
+    let warn = |names: Vec<&str>| {
+        let names = quoted(names);
         format!(
             "{names} are equal to each other in every problem and small shape, which hides that a kernel swaps them: \
              add a problem with timed = false in which they differ"
@@ -106,9 +105,8 @@ fn built_in_values(kernel: &KernelSpec) -> Option<String> {
             (constant && buffer.role == Role::Input).then(|| buffer.name.clone())
         }
     };
-    let names: Vec<String> =
-        kernel.arguments.iter().filter_map(scalar).map(|name| format!("`{name}`")).collect();
-    let (names, verb) = (names.join(", "), if names.len() == 1 { "has" } else { "have" });
+    let names: Vec<String> = kernel.arguments.iter().filter_map(scalar).collect();
+    let (names, verb) = (quoted(&names), if names.len() == 1 { "has" } else { "have" });
     (!names.is_empty()).then(|| {
         format!(
             "{names} {verb} one value in every problem, so a kernel that ignores it passes: make it a size with \

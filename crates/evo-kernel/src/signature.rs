@@ -8,7 +8,7 @@ use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::base;
 use evo_protocol::plan::Role;
 
-use super::passed;
+use super::resolve;
 use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
 use super::words::{is_name, is_one_of, tokens, uses_identifier};
 
@@ -276,7 +276,7 @@ fn spelled(tokens: &[&str]) -> String {
 /// What the space passes to one of its entry points, in order; `None` where that is not arguments alone.
 pub fn declared<'k>(kernel: &'k KernelSpec, entry: &str) -> Option<Vec<&'k ArgumentSpec>> {
     let launch = kernel.launches.iter().find(|launch| launch.entry == entry)?;
-    passed::declared(kernel, launch, ArgumentSpec::is_passed)
+    resolve::declared(kernel, launch, ArgumentSpec::is_passed)
 }
 
 /// Whose function takes the arguments.

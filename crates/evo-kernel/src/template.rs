@@ -5,18 +5,17 @@
 //! text, because an empty text in C often still compiles. `/` is true division as in Python: write
 //! `//` where a whole number is meant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
 use evo_space::diagnostic::nearest;
 use evo_space::genome::Configuration;
-use evo_space::value::Value;
 use minijinja::syntax::SyntaxConfig;
+pub use minijinja::value::Serde;
 use minijinja::value::{Rest, Value as TemplateValue, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::words::is_c_name;
@@ -56,7 +55,7 @@ pub fn render(path: &Path, text: &str, configuration: &Configuration) -> Result<
     let fault = |error: Error| template_error(&file, text, &known, &error);
     let template = environment.template_from_named_str(&file, text).map_err(fault)?;
     let mut rendered = CappedText::default();
-    let result = template.render_captured_to(variables(configuration), &mut rendered).map(drop);
+    let result = template.render_captured_to(Serde(configuration), &mut rendered).map(drop);
     if rendered.is_over {
         let message = format!("the rendered source is longer than {} MiB", RENDERED_MAX >> 20);
         let hint =
@@ -121,20 +120,6 @@ fn place(file: &str, line: Option<usize>) -> String {
     }
 }
 
-fn variables(configuration: &Configuration) -> TemplateValue {
-    let pair = |(name, value): (&str, &Value)| (name.to_string(), template_value(value));
-    TemplateValue::from(configuration.iter().map(pair).collect::<BTreeMap<String, TemplateValue>>())
-}
-
-fn template_value(value: &Value) -> TemplateValue {
-    match value {
-        Value::Bool(value) => TemplateValue::from(*value),
-        Value::Int(value) => TemplateValue::from(*value),
-        Value::Float(value) => TemplateValue::from(*value),
-        Value::Text(text) => TemplateValue::from(&**text),
-    }
-}
-
 /// The environment of texts that evo writes itself: the same syntax and strictness, and Python's ways to print.
 pub fn plain_environment() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -143,22 +128,6 @@ pub fn plain_environment() -> Environment<'static> {
     // The output is code, which the escaping of HTML would damage.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment
-}
-
-/// An object as the variables of a template.
-pub fn json_value(json: &Json) -> TemplateValue {
-    match json {
-        Json::Null => TemplateValue::from(()),
-        Json::Bool(value) => TemplateValue::from(*value),
-        Json::Number(number) => {
-            number.as_i64().map_or_else(|| TemplateValue::from(number.as_f64()), TemplateValue::from)
-        }
-        Json::String(text) => TemplateValue::from(text.as_str()),
-        Json::Array(items) => TemplateValue::from(items.iter().map(json_value).collect::<Vec<_>>()),
-        Json::Object(entries) => {
-            TemplateValue::from_pairs(entries.iter().map(|(key, value)| (key.as_str(), json_value(value))))
-        }
-    }
 }
 
 fn environment() -> Environment<'static> {
@@ -290,6 +259,8 @@ fn tests_definition(text: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use evo_space::value::Value;
 
     use super::*;
 

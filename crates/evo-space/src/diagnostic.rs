@@ -149,6 +149,15 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
+/// A hint for a name that is unknown: the known one that was meant, if one is near.
+pub fn suggestion<'k>(
+    name: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    nearest(name, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
+}
+
 /// Line and column of a byte, from 1 and in characters.
 pub fn place(text: &str, at: usize) -> (u32, u32) {
     let before = text.get(..at).unwrap_or_default();

@@ -45,12 +45,10 @@ pub mod explain;
 pub mod expr;
 pub mod genome;
 mod index;
-mod kinds;
 pub mod load;
 mod neighbors;
 mod parameter;
 pub mod program;
-mod rng;
 pub mod sample;
 pub mod space;
 #[cfg(test)]

@@ -9,13 +9,14 @@
 //! Sequences for all dimensions at once need tables and lose that quality in high dimensions, and Latin hypercubes
 //! have no balanced pairs.
 
+use indexmap::IndexSet;
 use num_bigint::BigUint;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::genome::Genome;
-pub use crate::rng::seeded;
+pub use crate::index::seeded;
 use crate::space::SearchSpace;
 
 /// A space with holes is shuffled by index, which finds all points, up to this many indices.
@@ -44,9 +45,9 @@ impl SearchSpace {
             return self.shuffled(n, rng);
         }
         // At most a quarter of an exact space is asked for, so that most draws are new.
-        let mut points = Distinct::with_capacity(n);
+        let mut points = Distinct::default();
         self.fill(&mut points, n, rng);
-        points.list
+        points.into_iter().collect()
     }
 
     /// One uniform point from each of `n` equal parts of the canonical order, in that order; all points if there are no
@@ -59,21 +60,19 @@ impl SearchSpace {
             return self.iter().collect();
         }
         let count = self.count();
-        let mut points = Distinct::with_capacity(n);
+        let mut points = Distinct::default();
         if count == u128::MAX {
-            for point in self.quasi_random(rng.random()).take(n) {
-                points.push(point);
-            }
+            points.extend(self.quasi_random(rng.random()).take(n));
         } else {
             for part in 0..n {
                 let (start, end) = stratum(count, n, part);
                 let point = (0..TRIES).find_map(|_| self.genome_at(rng.random_range(start..end)));
-                point.map(|point| points.push(point));
+                points.extend(point);
             }
         }
         self.fill(&mut points, n, rng);
-        points.list.sort_unstable();
-        points.list
+        points.sort_unstable();
+        points.into_iter().collect()
     }
 
     /// Valid points that are spread evenly over the values of each parameter and of pairs of parameters that are
@@ -112,17 +111,17 @@ impl SearchSpace {
 
     fn fill(&self, points: &mut Distinct, n: usize, rng: &mut ChaCha8Rng) {
         let mut repeats = 0;
-        while points.list.len() < n && repeats < REPEATS {
+        while points.len() < n && repeats < REPEATS {
             let Some(point) = self.sample(rng) else { return };
-            repeats = if points.push(point) { 0 } else { repeats + 1 };
+            repeats = if points.insert(point) { 0 } else { repeats + 1 };
         }
         // Nearly all points are there: the missing ones are found by going through them.
-        if points.list.len() < n && self.count() / 8 <= n as u128 {
+        if points.len() < n && self.count() / 8 <= n as u128 {
             let mut all = self.shuffled(usize::MAX, rng).into_iter();
-            while points.list.len() < n
+            while points.len() < n
                 && let Some(point) = all.next()
             {
-                points.push(point);
+                points.insert(point);
             }
         }
     }
@@ -136,30 +135,8 @@ fn stratum(count: u128, n: usize, part: usize) -> (u128, u128) {
     (start(part as u128), start(part as u128 + 1))
 }
 
-#[derive(Default)]
-struct Distinct {
-    list: Vec<Genome>,
-    seen: FxHashSet<Genome>,
-}
-
-impl Distinct {
-    fn with_capacity(n: usize) -> Distinct {
-        // Nobody needs a gigabyte before there is anything in it.
-        let n = n.min(1 << 16);
-        Distinct {
-            list: Vec::with_capacity(n),
-            seen: FxHashSet::with_capacity_and_hasher(n, Default::default()),
-        }
-    }
-
-    fn push(&mut self, point: Genome) -> bool {
-        let new = self.seen.insert(point.clone());
-        if new {
-            self.list.push(point);
-        }
-        new
-    }
-}
+/// In the order in which they came.
+type Distinct = IndexSet<Genome, FxBuildHasher>;
 
 /// Points in a row that constraints may refuse before the sequence of a space that is not exact ends.
 const REFUSED: u32 = 1 << 12;
@@ -287,10 +264,9 @@ mod tests {
         let mut points = Distinct::default();
         for genome in space.quasi_random(seed).take(4 * n) {
             assert!(space.contains(&genome));
-            points.push(genome);
+            points.insert(genome);
         }
-        points.list.truncate(n);
-        points.list
+        points.into_iter().take(n).collect()
     }
 
     fn imbalance(space: &SearchSpace, sample: &[Genome]) -> f64 {

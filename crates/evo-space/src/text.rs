@@ -9,13 +9,6 @@ use std::fmt::{Display, Write as _};
 
 /// Every character that a terminal would obey is written as `\u001b`. Line ends and tabs stay. Inside strings of JSON
 /// the result means the same as before.
-///
-/// ```
-/// use evo_space::text::printable;
-///
-/// assert_eq!(printable("a\tb\n"), "a\tb\n");
-/// assert_eq!(printable("\x1b[2Jgone"), r"\u001b[2Jgone");
-/// ```
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);
@@ -33,12 +26,6 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// The same in one line: line ends and tabs are written as `\n` and `\t` too.
-///
-/// ```
-/// use evo_space::text::printable_line;
-///
-/// assert_eq!(printable_line("a\tb\nc"), r"a\tb\nc");
-/// ```
 pub fn printable_line(text: &str) -> String {
     printable(text).replace('\n', "\\n").replace('\t', "\\t")
 }
@@ -62,14 +49,6 @@ fn is_obeyed(letter: char) -> bool {
 }
 
 /// A count with its noun, which is given in the singular.
-///
-/// ```
-/// use evo_space::text::counted;
-///
-/// assert_eq!(counted(1, "case"), "1 case");
-/// assert_eq!(counted(0, "compile process"), "0 compile processes");
-/// assert_eq!(counted(12, "entry"), "12 entries");
-/// ```
 pub fn counted<N: Display>(count: N, noun: &str) -> String {
     let count = count.to_string();
     match (count.as_str(), noun.strip_suffix('y')) {
@@ -83,6 +62,11 @@ pub fn counted<N: Display>(count: N, noun: &str) -> String {
     }
 }
 
+/// Names or values in backticks, with commas between them.
+pub fn quoted<T: Display>(names: impl IntoIterator<Item = T>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// A word as a shell reads it back: in quotes where it holds more than names and numbers do.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = |letter: char| letter.is_alphanumeric() || "_-./=:,+@%".contains(letter);
@@ -92,19 +76,8 @@ pub fn quote(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-const SECTIONS: &[&str] = &[
-    "arguments",
-    "check",
-    "constraints",
-    "diagnose",
-    "goals",
-    "kernel",
-    "launches",
-    "objective",
-    "parameters",
-    "peers",
-    "problems",
-];
+const SECTIONS: &str =
+    "arguments check constraints diagnose goals kernel launches objective parameters peers problems";
 
 /// Whether a text is JSON: no TOML file begins with a brace.
 pub(crate) fn is_json(text: &str) -> bool {
@@ -113,7 +86,7 @@ pub(crate) fn is_json(text: &str) -> bool {
 
 pub(crate) fn as_json(hint: &str) -> String {
     let mut text = hint.replace("and below it", "with");
-    for section in SECTIONS {
+    for section in SECTIONS.split(' ') {
         text = text.replace(&format!("[[{section}]] table"), &format!("object in \"{section}\": […]"));
         text = text.replace(&format!("[[{section}]]"), &format!("\"{section}\": [{{…}}]"));
         text = text.replace(&format!("[{section}]"), &format!("\"{section}\": {{…}}"));
@@ -156,10 +129,11 @@ mod tests {
     #[test]
     fn whatever_a_terminal_obeys_is_written_out() {
         let check = |text: &str, expected: &str| assert_eq!(printable(text), expected);
-        check("plain é 日本 …", "plain é 日本 …");
+        check("plain\té 日本 …\n", "plain\té 日本 …\n");
         check("\r\x07\x7f\u{9b}31m", r"\u000d\u0007\u007f\u009b31m");
         check("a\u{202e}b", r"a\u202eb");
         check("\x1b]0;title\x07", r"\u001b]0;title\u0007");
+        assert_eq!(printable_line("a\tb\nc"), r"a\tb\nc");
     }
 
     #[test]
@@ -174,7 +148,8 @@ mod tests {
     #[test]
     fn only_one_is_singular() {
         let check = |count: i64, noun: &str, expected: &str| assert_eq!(counted(count, noun), expected);
-        check(0, "evaluation", "0 evaluations");
+        check(0, "compile process", "0 compile processes");
+        check(12, "entry", "12 entries");
         check(1, "evaluation", "1 evaluation");
         check(21, "key", "21 keys");
         check(2, "branch", "2 branches");

@@ -55,7 +55,6 @@ struct Estimate {
     valid_spread: f64,
 }
 
-/// As a JSON number with all its digits.
 pub fn raw(number: &BigUint) -> serde_json::Result<Box<RawValue>> {
     RawValue::from_string(number.to_string())
 }
@@ -186,7 +185,6 @@ struct ViolationJson {
     require: String,
     because: Option<String>,
     error: Option<String>,
-    /// The values that it reads.
     #[serde(skip)]
     values: String,
 }

@@ -2,17 +2,16 @@
 
 use std::io::{self, BufWriter, Write};
 
-use clap::ValueEnum;
 use evo_space::Neighborhood;
 use evo_space::genome::Genome;
-use evo_space::space::{Parameter, SearchSpace};
+use evo_space::space::SearchSpace;
 use evo_space::value::Value;
 use num_bigint::BigUint;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::json::{NeighborsJson, SpaceAnswer, raw};
-use super::{NeighborKind, RowFormat, SpaceInquiry, answer, grouped};
+use super::{NEIGHBOR_KINDS, RowFormat, SpaceInquiry, answer, grouped};
 use crate::cli::answer::Answer;
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
@@ -52,13 +51,10 @@ fn rows_in(offset: u128, limit: u128, valid: &BigUint) -> BigUint {
     (valid - offset).min(BigUint::from(limit))
 }
 
-/// Each value's text is made once.
+/// Each value's text is made once: for each parameter and value position, with what stands before it in a row.
 struct RowTable {
     header: Vec<u8>,
-    open: &'static str,
-    separator: &'static str,
     close: &'static str,
-    /// For each parameter and value position.
     texts: Vec<Vec<Vec<u8>>>,
 }
 
@@ -69,25 +65,30 @@ impl RowTable {
             RowFormat::Jsonl => ("{", ",", "}\n"),
             RowFormat::Text => ("", " ", "\n"),
         };
-        let names = space.parameters().iter().map(|parameter| csv_field(&parameter.name));
-        let header = match format {
-            RowFormat::Csv => {
-                [names.collect::<Result<Vec<_>, CliError>>()?.join(&b","[..]), b"\n".to_vec()].concat()
+        let mut header = Vec::new();
+        let mut texts: Vec<Vec<Vec<u8>>> = Vec::new();
+        for parameter in space.parameters() {
+            let before = if texts.is_empty() { open } else { separator };
+            let text = |value: &Value| -> Result<Vec<u8>, CliError> {
+                let text = match format {
+                    RowFormat::Csv => csv_field(&value.to_string())?,
+                    RowFormat::Jsonl => {
+                        let name = serde_json::to_string(&*parameter.name)?;
+                        format!("{name}:{}", serde_json::to_string(value)?).into_bytes()
+                    }
+                    RowFormat::Text => format!("{}={value}", parameter.name).into_bytes(),
+                };
+                Ok([before.as_bytes(), &text].concat())
+            };
+            if format == RowFormat::Csv {
+                header.extend([before.as_bytes(), &csv_field(&parameter.name)?].concat());
             }
-            RowFormat::Jsonl | RowFormat::Text => Vec::new(),
-        };
-        let text = |parameter: &Parameter, value: &Value| match format {
-            RowFormat::Csv => csv_field(&value.to_string()),
-            RowFormat::Jsonl => {
-                let name = serde_json::to_string(&*parameter.name)?;
-                Ok(format!("{name}:{}", serde_json::to_string(value)?).into_bytes())
-            }
-            RowFormat::Text => Ok(format!("{}={value}", parameter.name).into_bytes()),
-        };
-        let texts =
-            |parameter: &Parameter| parameter.values.iter().map(|value| text(parameter, value)).collect();
-        let texts = space.parameters().iter().map(texts).collect::<Result<_, CliError>>()?;
-        Ok(RowTable { header, open, separator, close, texts })
+            texts.push(parameter.values.iter().map(text).collect::<Result<_, _>>()?);
+        }
+        if format == RowFormat::Csv {
+            header.push(b'\n');
+        }
+        Ok(RowTable { header, close, texts })
     }
 
     fn write(&self, genomes: impl Iterator<Item = Genome>, out: &mut dyn Write) -> io::Result<()> {
@@ -95,21 +96,12 @@ impl RowTable {
         let mut line = Vec::new();
         for genome in genomes {
             line.clear();
-            self.append(&genome, &mut line);
+            let cells = self.texts.iter().zip(genome.positions());
+            cells.for_each(|(texts, at)| line.extend_from_slice(&texts[usize::from(*at)]));
+            line.extend_from_slice(self.close.as_bytes());
             out.write_all(&line)?;
         }
         Ok(())
-    }
-
-    fn append(&self, genome: &Genome, line: &mut Vec<u8>) {
-        line.extend_from_slice(self.open.as_bytes());
-        for (slot, (texts, position)) in self.texts.iter().zip(genome.positions()).enumerate() {
-            if slot > 0 {
-                line.extend_from_slice(self.separator.as_bytes());
-            }
-            line.extend_from_slice(&texts[usize::from(*position)]);
-        }
-        line.extend_from_slice(self.close.as_bytes());
     }
 }
 
@@ -122,17 +114,6 @@ fn csv_field(text: &str) -> Result<Vec<u8>, CliError> {
     Ok(field)
 }
 
-impl From<NeighborKind> for Neighborhood {
-    fn from(kind: NeighborKind) -> Neighborhood {
-        match kind {
-            NeighborKind::Hamming => Neighborhood::Hamming,
-            NeighborKind::HammingAdjacent => Neighborhood::HammingAdjacent,
-            NeighborKind::Adjacent => Neighborhood::Adjacent,
-            NeighborKind::StrictlyAdjacent => Neighborhood::StrictlyAdjacent,
-        }
-    }
-}
-
 /// Neighbors that an object holds at most: it is written when all of them are found.
 const MAX_IN_OBJECT: usize = 100_000;
 
@@ -140,14 +121,16 @@ const MAX_IN_OBJECT: usize = 100_000;
 pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
     let (of, genome) = inquiry.point(values)?;
     let space = inquiry.space;
-    let kind = inquiry.arguments.kind.unwrap_or(NeighborKind::Hamming);
+    let kind = inquiry.arguments.kind.as_deref().unwrap_or(NEIGHBOR_KINDS[0].0);
+    let found = NEIGHBOR_KINDS.iter().find(|(name, ..)| *name == kind);
+    let neighborhood = found.map_or(Neighborhood::Hamming, |(.., neighborhood)| *neighborhood);
     if !space.contains(&genome) {
         eprintln!("note: the configuration itself is not valid; `evo space --check` says why");
     }
     let limit = inquiry.arguments.rows.unwrap_or(u128::MAX);
     // Where points have to be checked one by one, counting would mean to find them all first.
-    let count = space.is_exact().then(|| space.neighbor_count(&genome, kind.into()));
-    let neighbors = space.iter_neighbors(&genome, kind.into());
+    let count = space.is_exact().then(|| space.neighbor_count(&genome, neighborhood));
+    let neighbors = space.iter_neighbors(&genome, neighborhood);
     let neighbors = neighbors.take(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut configurations = neighbors.map(|genome| space.configuration(&genome));
     if !inquiry.arguments.json {
@@ -161,7 +144,7 @@ pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answ
     if configurations.next().is_some() {
         eprintln!("note: `--json` holds the first {}; without it all come", grouped(&MAX_IN_OBJECT.into()));
     }
-    let kind = kind.to_possible_value().map_or(String::new(), |name| name.get_name().to_string());
+    let kind = kind.to_string();
     let count = count.map(|count| raw(&count)).transpose()?;
     let neighbors = Some(NeighborsJson { of, kind, count, points });
     answer(inquiry, ExitCode::Done, SpaceAnswer { neighbors, ..SpaceAnswer::default() })
@@ -207,11 +190,6 @@ mod tests {
     #[test]
     fn csv_fields_are_quoted_where_they_have_to_be() {
         let check = |text: &str, expected: &str| assert_eq!(csv_field(text).unwrap(), expected.as_bytes());
-        check("row", "row");
-        check("4.0", "4.0");
-        check("", "\"\"");
-        check("a,b", "\"a,b\"");
-        check("say \"x\"", "\"say \"\"x\"\"\"");
         check("two\nlines", "\"two\nlines\"");
         check("=1+1", "'=1+1");
         check("-1", "-1");

@@ -33,7 +33,6 @@ pub struct DeviceSpace {
     pub space: SearchSpace,
     /// Number of valid points that the device's limits exclude, more than 0.
     pub excluded: u128,
-    /// Number of valid points with them.
     pub of: u128,
     pub limits: Vec<String>,
     pub replaced_default: Option<ReplacedDefault>,

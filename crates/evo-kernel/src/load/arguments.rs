@@ -17,6 +17,7 @@ use crate::range::{self, End};
 use crate::spec::{
     ArgumentSpec, BufferSpec, FillSpec, RangeSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, ViewSpec,
 };
+use crate::words::is_c_name;
 
 const KEYS: &[&str] =
     &["name", "dtype", "shape", "role", "fill", "value", "kind", "symbol", "restore", "check"];
@@ -105,11 +106,7 @@ fn restored(field: &Field, role: Role) -> Option<Role> {
 /// The name of a variable as C++ writes it outside of every namespace: `d_filter`, `ns::d_filter`.
 fn symbol(field: &Field) -> Option<String> {
     let text = field.string()?;
-    let is_word = |word: &str| {
-        word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-            && word.starts_with(|c: char| !c.is_ascii_digit())
-    };
-    if text.split("::").all(is_word) {
+    if text.split("::").all(is_c_name) {
         return Some(text);
     }
     let hint = "the name of a __constant__ or __device__ variable: \"d_filter\", \"ns::d_filter\"";

@@ -16,6 +16,7 @@ use evo_space::document::{self, Data, Node, TableEntry, suggestion};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
 use evo_space::space::Parameter;
+use evo_space::text::quoted;
 use evo_space::value::Value;
 
 use super::fields::{Field, KnownNames, Scope, expression, extents, parameter_value, read_all};
@@ -112,7 +113,6 @@ pub fn configuration(shown: &str, text: &str, parameters: &[Parameter]) -> Resul
     })
 }
 
-/// The root of a text that has to be a JSON object.
 fn json_object(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
         return document::parse(text, diagnostics);
@@ -182,11 +182,8 @@ fn read_grid(root: &Field, space: &SpaceFile, keys: &[&str]) -> Option<Vec<Probl
     for (problem, item) in found.iter().zip(&items) {
         let sizes: BTreeSet<&String> = problem.sizes.keys().collect();
         if sizes != known {
-            let list = |names: &BTreeSet<&String>| {
-                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            };
-            let message = format!("problem `{}` has the sizes {}", problem.name, list(&sizes));
-            let hint = format!("the space takes {}", list(&known));
+            let message = format!("problem `{}` has the sizes {}", problem.name, quoted(&sizes));
+            let hint = format!("the space takes {}", quoted(&known));
             field.complain(&item.get("sizes").unwrap_or(item).span, message, Some(hint));
         }
         if of_space.iter().any(|other| other.name == problem.name) {

@@ -11,6 +11,7 @@ use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
 use evo_space::document::{Data, suggestion};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
+use evo_space::text::quoted;
 use evo_space::value::Value;
 
 use super::fields::{Field, expression, known_name, names_once, read_all};
@@ -20,25 +21,8 @@ use crate::access::{self, ARRAY_MAX};
 use crate::spec::{ArgumentSpec, CheckSpec, KernelText, ReferenceSpec, TinySpec};
 use crate::words::uses_identifier;
 
-const KEYS: &[&str] = &[
-    "reference",
-    "atol",
-    "rtol",
-    "trusted_factor",
-    "task",
-    "seeds",
-    "tiny",
-    "multiple_of",
-    "allow_state",
-    "special_values",
-    "deterministic",
-    "repeats",
-    "families",
-    "spill_bytes_max",
-    "sanitize",
-    "sanitizers",
-    "host_twin",
-];
+const KEYS: &str = "reference atol rtol trusted_factor task seeds tiny multiple_of allow_state special_values \
+    deterministic repeats families spill_bytes_max sanitize sanitizers host_twin";
 
 const FAMILIES: &str = "normal large small constant ramp spikes zero offset huge subnormal special wide extremes low lowest \
     round spread";
@@ -68,7 +52,7 @@ const REFERENCE_HINT: &str = "reference = \"gemm\", or { source = \"naive.cu\", 
 
 /// Reads the table; `arguments` are absent where they could not be read.
 pub(super) fn read(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<CheckSpec> {
-    field.keys(KEYS)?;
+    field.keys(&KEYS.split(' ').collect::<Vec<_>>())?;
     let flag = |key: &str, absent: bool| field.or(key, absent, Field::boolean);
     let tolerance = |key: &str| field.optional(key, |own| own.positive(true));
     let scope = field.context.naming(field.context.names.first_problem());
@@ -192,16 +176,10 @@ fn builtin(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<Referenc
     let is_there = |wanted: &str| {
         arguments.is_none_or(|arguments| arguments.iter().any(|argument| argument.name() == wanted))
     };
-    let missing: Vec<String> = inputs
-        .iter()
-        .chain([&output])
-        .filter(|wanted| !is_there(wanted))
-        .map(|wanted| format!("`{wanted}`"))
-        .collect();
+    let missing: Vec<&&str> = inputs.iter().chain([&output]).filter(|wanted| !is_there(wanted)).collect();
     if !missing.is_empty() {
-        let message =
-            format!("reference `{name}` needs arguments that are not there: {}", missing.join(", "));
-        field.hinted(message, format!("it computes `{output}` from `{}`", inputs.join("`, `")));
+        let message = format!("reference `{name}` needs arguments that are not there: {}", quoted(missing));
+        field.hinted(message, format!("it computes `{output}` from {}", quoted(inputs)));
     }
     Some(ReferenceSpec::Builtin { name })
 }
@@ -235,7 +213,7 @@ fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<Reference
     field.keys(&launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
     let passed = arguments.unwrap_or_default().iter().filter(|argument| argument.is_for_reference());
     let scope = field.context.naming(field.context.names.sizes_only());
-    let scope = scope.passing(passed.map(|argument| argument.name().to_string()).collect());
+    let scope = scope.passing(passed);
     let field = field.with(&scope);
     let source = field.need("source", REFERENCE_HINT, plain_source);
     let launches = launches::read_beside(&field);

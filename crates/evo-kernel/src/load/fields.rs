@@ -14,6 +14,7 @@ use evo_space::value::Value;
 use crate::access;
 use crate::apart::Renderer;
 use crate::label::{LABEL_HINT, is_label};
+use crate::spec::ArgumentSpec;
 
 /// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
@@ -26,12 +27,10 @@ pub(super) struct Scope<'a> {
     pub(super) text: &'a str,
     /// Where files that it names are looked for; embedded spaces have none.
     pub(super) folder: Option<&'a Path>,
-    /// Whether they may be outside that folder.
     pub(super) allow_outside: bool,
     pub(super) renderer: Renderer,
     pub(super) names: KnownNames,
-    /// Arguments that a launch may pass.
-    pub(super) arguments: Vec<String>,
+    pub(super) arguments: Vec<WrittenArgument>,
 }
 
 impl<'a> Scope<'a> {
@@ -45,7 +44,11 @@ impl<'a> Scope<'a> {
         Scope { names, ..self.clone() }
     }
 
-    pub(super) fn passing(&self, arguments: Vec<String>) -> Scope<'a> {
+    /// Where launches may pass these arguments alone, and those that lie in a variable too.
+    pub(super) fn passing<'s>(&self, arguments: impl Iterator<Item = &'s ArgumentSpec>) -> Scope<'a> {
+        let there: Vec<&str> = arguments.map(ArgumentSpec::name).collect();
+        let all = self.arguments.iter().filter(|own| there.contains(&own.name.as_str()));
+        let arguments = all.map(|own| WrittenArgument { symbol: None, ..own.clone() }).collect();
         Scope { arguments, ..self.clone() }
     }
 
@@ -64,26 +67,50 @@ macro_rules! read_all {
 }
 pub(super) use read_all;
 
-pub(super) fn argument_name(field: &Field) -> Option<String> {
+/// An argument as the file has it, read before anything else, so that a mistake elsewhere in it does not make its uses
+/// unknown.
+#[derive(Clone)]
+pub(super) struct WrittenArgument {
+    pub(super) name: String,
+    pub(super) dtype: String,
+    /// The variable of the module that holds it.
+    pub(super) symbol: Option<String>,
+    /// What it is, if it is not passed as a pointer.
+    pub(super) other: Option<&'static str>,
+}
+
+impl WrittenArgument {
+    pub(super) fn all(root: &Node) -> Vec<WrittenArgument> {
+        let items = root.get("arguments").and_then(Node::items).unwrap_or_default();
+        let read = |item: &Node| {
+            let text = |key: &str| item.text(key).map(str::to_string);
+            let kinds = [
+                (item.get("value").is_some(), "a scalar"),
+                (item.get("kind").is_some(), "a tensor map"),
+                (item.get("symbol").is_some(), "a variable of the module"),
+            ];
+            let other = kinds.into_iter().find(|(is_it, _)| *is_it).map(|(_, what)| what);
+            let dtype = text("dtype").unwrap_or_default();
+            Some(WrittenArgument { name: text("name")?, dtype, symbol: text("symbol"), other })
+        };
+        items.iter().filter_map(read).collect()
+    }
+}
+
+/// An argument that a launch may pass, by its name.
+pub(super) fn argument<'a>(field: &Field<'a>) -> Option<&'a WrittenArgument> {
     let name = field.string()?;
     let known = &field.context.arguments;
-    if known.contains(&name) {
-        return Some(name);
-    }
-    let hint =
-        suggestion(&name, known.iter().map(String::as_str), || format!("arguments: {}", known.join(", ")));
-    field.refuse(format!("{field}: no argument is called `{name}`"), hint)
+    known.iter().find(|own| own.name == name).or_else(|| {
+        let names: Vec<&str> = known.iter().map(|own| own.name.as_str()).collect();
+        let hint = suggestion(&name, names.iter().copied(), || format!("arguments: {}", names.join(", ")));
+        field.refuse(format!("{field}: no argument is called `{name}`"), hint)
+    })
 }
 
 /// The parameter's own value that a node means.
 pub(super) fn parameter_value(field: &Field, parameter: &Parameter) -> Option<Value> {
-    let written = match &field.node.data {
-        Data::Bool(value) => Some(Value::Bool(*value)),
-        Data::Int(value) => Some(Value::Int(*value)),
-        Data::Float(value) => Some(Value::Float(*value)),
-        Data::Text(text) => Some(Value::text(text.clone())),
-        Data::BigInt(_) | Data::List(_) | Data::Table(_) | Data::Null => None,
-    };
+    let written = field.node.value();
     let found = written.as_ref().and_then(|written| parameter.values.iter().find(|value| *value == written));
     if let Some(value) = found {
         return Some(value.clone());
@@ -199,7 +226,6 @@ pub(super) fn named_tables<T>(
     found.into_iter().collect()
 }
 
-/// Names that `read` reads, each once.
 pub(super) fn names_once(
     field: &Field,
     items: &str,
@@ -221,11 +247,10 @@ pub(super) struct KnownNames {
     parameters: Vec<String>,
     /// Name and sizes of each problem that the expression is evaluated for.
     problems: Vec<(String, BTreeSet<String>)>,
-    /// The number of a loop's turn.
     index: Option<String>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Complaint {
     pub(super) message: String,
     pub(super) hint: Option<String>,
@@ -265,7 +290,6 @@ impl KnownNames {
         KnownNames { problems: self.problems.iter().take(1).cloned().collect(), ..self.clone() }
     }
 
-    /// With the number of a loop's turn.
     pub(super) fn with_index(&self, name: Option<String>) -> KnownNames {
         KnownNames { index: name.filter(|own| self.complaint(own).is_some()), ..self.clone() }
     }
@@ -312,51 +336,5 @@ impl KnownNames {
             None if known.is_empty() => "no names are known here".to_string(),
             None => format!("known names: {}", known.join(", ")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use evo_space::diagnostic::Diagnostics;
-    use evo_space::document;
-
-    use super::*;
-
-    const FILE: &str = "parameters = { BLOCK = [1], VEC = [2] }\n\
-        problems = [{ name = \"a\", sizes = { N = 1, K = 2 } }, { sizes = { N = 3 } }]\n";
-
-    fn names() -> KnownNames {
-        KnownNames::of_file(&document::parse(FILE, &mut Diagnostics::default()).unwrap())
-    }
-
-    #[track_caller]
-    fn check(names: &KnownNames, name: &str, expected: &str) {
-        let shown = match names.complaint(name) {
-            Some(complaint) => format!("{} | {}", complaint.message, complaint.hint.unwrap_or_default()),
-            None => "fine".to_string(),
-        };
-        assert_eq!(shown, expected, "{name}");
-    }
-
-    #[test]
-    fn parameters_and_common_sizes_are_known() {
-        let all = names();
-        check(&all, "BLOCK", "fine");
-        check(&all, "N", "fine");
-        check(
-            &all,
-            "K",
-            "problem number 2 has no size `K` | problem `a` has it; an expression is evaluated for every problem",
-        );
-        check(&all, "BLOK", "unknown name `BLOK` | did you mean `BLOCK`?");
-        check(&all, "n", "unknown name `n` | did you mean `N`?");
-        check(&all, "M", "unknown name `M` | known names: BLOCK, VEC, K, N");
-    }
-
-    #[test]
-    fn references_and_tiny_shapes_know_less_and_more() {
-        check(&names().sizes_only(), "BLOCK", "unknown name `BLOCK` | known names: K, N");
-        check(&names().first_problem(), "K", "fine");
-        check(&KnownNames::default(), "K", "unknown name `K` | no names are known here");
     }
 }

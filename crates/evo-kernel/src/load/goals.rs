@@ -7,14 +7,14 @@
 use evo_protocol::invert::MetricDirection;
 use evo_protocol::measurement::RankingMode;
 use evo_space::document::{Data, suggestion};
+use evo_space::expr::tree::Relation;
 use evo_space::space::Parameter;
 use evo_space::value::Value;
 
 use super::fields::{Field, expression, label, parameter_value, read_all};
 use crate::harm::Pathology;
 use crate::spec::{
-    DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, MetricRelation,
-    ObjectiveSpec,
+    DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, ObjectiveSpec,
 };
 
 /// Fields of a profile that a goal may name. `inspect` has the counters behind them and a test that both agree.
@@ -25,12 +25,9 @@ pub const METRIC_NAMES: &str = "\
     stall_long_scoreboard stall_barrier stall_wait stall_math_pipe_throttle tensor_instructions dram_bytes \
     instructions l1_hit_percent local_load_sectors global_load_requests global_store_sectors";
 
-const RELATIONS: &[(&str, MetricRelation)] = &[
-    (">=", MetricRelation::AtLeast),
-    ("<=", MetricRelation::AtMost),
-    (">", MetricRelation::Above),
-    ("<", MetricRelation::Below),
-];
+/// Longer signs first.
+const RELATIONS: [Relation; 4] =
+    [Relation::GreaterEqual, Relation::LessEqual, Relation::Greater, Relation::Less];
 
 fn is_metric(name: &str) -> bool {
     METRIC_NAMES.split(' ').any(|known| known == name)
@@ -63,8 +60,8 @@ pub(super) fn read_goals(field: &Field) -> Option<GoalsSpec> {
 fn metric(item: &Field) -> Option<MetricGoal> {
     let item = item.at(item.node, "a goal of `metrics`");
     let text = item.string()?;
-    let found = RELATIONS.iter().find_map(|(sign, relation)| {
-        let (name, bound) = text.split_once(sign)?;
+    let found = RELATIONS.iter().find_map(|relation| {
+        let (name, bound) = text.split_once(relation.as_str())?;
         Some((name.trim(), *relation, bound.trim()))
     });
     let Some((name, relation, bound)) = found else {
@@ -104,7 +101,6 @@ fn share(field: &Field) -> Option<f64> {
 
 const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", RankingMode::Cold)];
 
-/// Reads the table; an absent one ranks by hot time.
 pub(super) fn read_objective(field: Option<&Field>) -> Option<ObjectiveSpec> {
     let Some(field) = field else {
         let ranking = RankingMode::Hot;

@@ -6,8 +6,8 @@ use evo_protocol::entry_name::{self, EntryName};
 use evo_space::document::{Data, Node};
 use evo_space::expr::is_name;
 
-use super::fields::{Field, argument_name, dtype, expression, extents, read_all};
-use crate::spec::{ArgumentSpec, BufferSpec, L2PersistSpec, LaunchSpec, LoopSpec, PassedSpec, ScalarSpec};
+use super::fields::{Field, argument, dtype, expression, extents, read_all};
+use crate::spec::{L2PersistSpec, LaunchSpec, LoopSpec, PassedSpec, ScalarSpec};
 
 /// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
 const OWN_PREFIX: &str = "evo_";
@@ -112,64 +112,24 @@ fn launch(field: &Field) -> Option<LaunchSpec> {
         programmatic: field.optional("programmatic", expression),
         l2_persist: field.optional("l2_persist", window),
         cluster: field.optional("cluster", extents),
-        arguments: field.optional("arguments", passed),
+        arguments: field.optional("arguments", |own| passed(own, field)),
         in_loop: Some(None),
     })
 }
 
-/// `{ argument = "k", ratio = 0.6 }`. That the argument is a buffer is checked once all arguments are read.
+/// `{ argument = "k", ratio = 0.6 }`
 fn window(field: &Field) -> Option<L2PersistSpec> {
     field.keys(&["argument", "ratio"])?;
     let hint = "add ratio = 1.0, the share of its accesses that are kept";
     read_all!(L2PersistSpec {
-        argument: field.need("argument", "add argument = \"…\", a buffer of [[arguments]]", argument_name),
+        argument: field.need("argument", "add argument = \"…\", a buffer of [[arguments]]", |own| {
+            let found = argument(own)?;
+            let Some(what) = found.other else { return Some(found.name.clone()) };
+            let message = format!("{field} names `{}`, which is {what}, expected a buffer", found.name);
+            own.refuse(message, "name the buffer whose accesses the L2 cache should keep")
+        }),
         ratio: field.need("ratio", hint, expression),
     })
-}
-
-pub(super) fn check_use(field: &Field, (launches, loops): &Launches, arguments: &[ArgumentSpec]) {
-    let items = field.node.items().unwrap_or_default();
-    let tables = items.iter().flat_map(|item| match item.get("body").and_then(Node::items) {
-        Some(body) => body,
-        None => std::slice::from_ref(item),
-    });
-    let find = |name: &str| arguments.iter().find(|argument| argument.name() == name);
-    for (item, launch) in tables.zip(launches) {
-        check_window(field, item, launch, arguments);
-        for (position, passed) in launch.arguments.iter().flatten().enumerate() {
-            let PassedSpec::Named(name) = passed else { continue };
-            let Some(ArgumentSpec::Buffer(BufferSpec { symbol: Some(symbol), .. })) = find(name) else {
-                continue;
-            };
-            let place = item.get("arguments").and_then(Node::items).and_then(|list| list.get(position));
-            let hint = "leave it out here: evo copies it into the variable before each call".to_string();
-            let message =
-                format!("launch `{}` passes `{name}`, which lies in the variable `{symbol}`", launch.entry);
-            field.complain(&place.unwrap_or(item).span, message, Some(hint));
-        }
-    }
-    let repeated = items.iter().filter(|item| item.get("repeat").is_some());
-    for (item, found) in repeated.zip(loops) {
-        check_swaps(&field.at(item.get("swap").unwrap_or(item), "`swap`"), found, arguments);
-    }
-}
-
-fn check_window(field: &Field, item: &Node, launch: &LaunchSpec, arguments: &[ArgumentSpec]) {
-    let Some(window) = &launch.l2_persist else { return };
-    let found = arguments.iter().find(|argument| argument.name() == window.argument);
-    let what = match found {
-        Some(ArgumentSpec::Scalar(_)) => "a scalar",
-        Some(ArgumentSpec::TensorMap(_)) => "a tensor map",
-        Some(ArgumentSpec::Buffer(BufferSpec { symbol: Some(_), .. })) => "a variable of the module",
-        Some(ArgumentSpec::Buffer(_)) | None => return,
-    };
-    let place = item.get("l2_persist").and_then(|window| window.get("argument")).unwrap_or(item);
-    let message = format!(
-        "`l2_persist` of launch `{}` names `{}`, which is {what}, expected a buffer",
-        launch.entry, window.argument
-    );
-    let hint = "name the buffer whose accesses the L2 cache should keep".to_string();
-    field.complain(&place.span, message, Some(hint));
 }
 
 fn entry_name(field: &Field) -> Option<String> {
@@ -186,7 +146,7 @@ fn entry_name(field: &Field) -> Option<String> {
     Some(entry)
 }
 
-fn passed(field: &Field) -> Option<Vec<PassedSpec>> {
+fn passed(field: &Field, launch: &Field) -> Option<Vec<PassedSpec>> {
     let items = field.list("argument names")?;
     let read = items.iter().enumerate().map(|(position, item)| match item.node.data {
         Data::Table(_) => literal(&item.at(item.node, format!("entry {} of {field}", position + 1))),
@@ -194,7 +154,15 @@ fn passed(field: &Field) -> Option<Vec<PassedSpec>> {
             let hint = "give its type: { value = 1, dtype = \"i32\" }";
             item.refuse(format!("{item} has a number without a type"), hint)
         }
-        _ => argument_name(item).map(PassedSpec::Named),
+        _ => {
+            let found = argument(item)?;
+            if let Some(symbol) = &found.symbol {
+                let hint = "leave it out here: evo copies it into the variable before each call";
+                let name = &found.name;
+                item.hinted(format!("{launch} passes `{name}`, which lies in the variable `{symbol}`"), hint);
+            }
+            Some(PassedSpec::Named(found.name.clone()))
+        }
     });
     read.collect::<Vec<_>>().into_iter().collect()
 }
@@ -266,31 +234,19 @@ fn pair(field: &Field) -> Option<[String; 2]> {
         let hint = "two buffers change places: swap = [\"u\", \"v\"]";
         return field.refuse(format!("{field} names {} arguments, expected two", items.len()), hint);
     };
-    let (first, name) = (argument_name(first), argument_name(second));
-    let (first, name) = (first?, name?);
-    if first == name {
-        return second.wrong(format!("{field} names `{first}` twice"));
+    let (one, other) = (argument(first), argument(second));
+    let (one, other) = (one?, other?);
+    let swap = field.at(field.node, "`swap`");
+    let hint = "two buffers of one type change places";
+    if one.name == other.name {
+        return second.wrong(format!("{field} names `{}` twice", one.name));
     }
-    Some([first, name])
-}
-
-/// Complains of swapped arguments that are not two buffers of one type.
-fn check_swaps(field: &Field, found: &LoopSpec, arguments: &[ArgumentSpec]) {
-    for pair in &found.swap {
-        let types =
-            pair.each_ref().map(|name| match arguments.iter().find(|argument| argument.name() == name) {
-                Some(ArgumentSpec::Buffer(BufferSpec { symbol: None, dtype, .. })) => Ok(dtype.as_str()),
-                _ => Err(name),
-            });
-        let message = match types {
-            [Err(name), _] | [_, Err(name)] => {
-                format!("{field} names `{name}`, which is not passed as a pointer")
-            }
-            [Ok(first), Ok(second)] if first != second => {
-                format!("{field} names `{}` of {first} and `{}` of {second}", pair[0], pair[1])
-            }
-            _ => continue,
-        };
-        field.hinted(message, "two buffers of one type change places");
+    if let Some(own) = [one, other].into_iter().find(|own| own.other.is_some()) {
+        return swap.refuse(format!("{swap} names `{}`, which is not passed as a pointer", own.name), hint);
     }
+    if one.dtype != other.dtype {
+        let [first, second] = [one, other].map(|own| format!("`{}` of {}", own.name, own.dtype));
+        return swap.refuse(format!("{swap} names {first} and {second}"), hint);
+    }
+    Some([one.name.clone(), other.name.clone()])
 }

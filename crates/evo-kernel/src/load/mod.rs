@@ -14,14 +14,13 @@ use std::sync::Arc;
 
 use evo_space::SpaceWatch;
 use evo_space::diagnostic::{Diagnostic, Diagnostics, place};
-use evo_space::document::{self, Node};
+use evo_space::document;
 use evo_space::load::read_space;
 use thiserror::Error;
 
-use crate::access::SpaceAccess;
+use crate::access::{self, SpaceAccess};
 use crate::apart::Renderer;
-use crate::embedded;
-use crate::load::fields::{Field, KnownNames, Scope};
+use crate::load::fields::{Field, KnownNames, Scope, WrittenArgument};
 use crate::load::peers::PeerFile;
 use crate::spec::{KernelSpec, ReferenceSpec, ReplacedDefault, SpaceFile};
 
@@ -146,7 +145,7 @@ pub(super) fn looked_in(path: &Path) -> String {
 
 fn way_out(path: &Path, cause: &io::Error) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let embedded = embedded::names().contains(&stem);
+    let embedded = access::names().contains(&stem);
     match cause.kind() {
         io::ErrorKind::NotFound if embedded => format!("the embedded space is called `{stem}`"),
         io::ErrorKind::NotFound => looked_in(path),
@@ -204,7 +203,7 @@ fn read(
 ) -> Option<SpaceFile> {
     let text = scope.text;
     let node = document::parse(text, &mut diagnostics.borrow_mut())?;
-    let scope = Scope { names: KnownNames::of_file(&node), arguments: argument_names(&node), ..scope };
+    let scope = Scope { names: KnownNames::of_file(&node), arguments: WrittenArgument::all(&node), ..scope };
     let root = Field::new(&node, "the file", &scope, diagnostics);
     let has_kernel = node.get("kernel").is_some();
     root.keys(&[COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat())?;
@@ -253,14 +252,11 @@ fn read_kernel(path: &Path, root: &Field) -> Option<KernelSpec> {
         section(root, key).or_else(|| kernel.refuse(format!("the kernel has no `{key}`"), hint))
     };
     let arguments = needed("arguments", "add an [[arguments]] table for each argument of the entry point");
-    let launch_list = needed("launches", "add [[launches]] with entry, grid and block");
+    let launches = needed("launches", "add [[launches]] with entry, grid and block");
     let problems = needed("problems", "add [[problems]] with name and sizes");
     let check = needed("check", "add [check] with reference = …: a variant is nothing without a check");
     let arguments = arguments.and_then(|field| arguments::read(&field));
-    let launches = launch_list.as_ref().and_then(launches::read);
-    if let (Some(field), Some(launches), Some(arguments)) = (&launch_list, &launches, &arguments) {
-        launches::check_use(field, launches, arguments);
-    }
+    let launches = launches.and_then(|field| launches::read(&field));
     let prepare = arguments.as_deref().and_then(|arguments| source::read_prepare(root, arguments));
     let problems = problems.and_then(|field| problems::read(&field));
     let check = check.and_then(|field| check::read(&field, arguments.as_deref()));
@@ -309,12 +305,6 @@ pub fn problem_line(text: &str, problem: &str) -> Option<u32> {
     let root = document::parse(text, &mut Diagnostics::default())?;
     let mut names = root.get("problems")?.items()?.iter().filter(|item| item.text("name") == Some(problem));
     Some(place(text, names.next()?.get("name")?.span.start).0)
-}
-
-/// Names as written, so that a mistake elsewhere in an argument does not make its uses unknown.
-fn argument_names(root: &Node) -> Vec<String> {
-    let items = root.get("arguments").and_then(Node::items).unwrap_or_default();
-    items.iter().filter_map(|item| item.text("name").map(str::to_string)).collect()
 }
 
 /// Files of a folder that are looked at for one that names a source, and the longest that is.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use evo_space::document::{Data, TableEntry};
 use evo_space::expr::is_name;
+use evo_space::text::quoted;
 use evo_space::value::Value;
 
 use super::fields::{Field, known_name, label, named_tables, names_once, read_all};
@@ -115,14 +116,13 @@ pub(super) fn check_specialize(field: &Field, names: &[String], problems: &[Prob
         if sets.len() <= CONSTANTS_MAX {
             continue;
         }
-        let shown: Vec<String> = sets.iter().take(SETS_SHOWN).map(|set| format!("`{set}`")).collect();
         let message = format!(
             "`specialize` asks for {} binaries of every variant on `{kind}`, at most {CONSTANTS_MAX} are possible",
             sets.len()
         );
         let hint = format!(
             "the problems have {} and {} other sets of values; name fewer sizes, such as flags and head dimensions",
-            shown.join(", "),
+            quoted(&sets[..SETS_SHOWN]),
             sets.len() - SETS_SHOWN
         );
         return field.hinted(message, hint);

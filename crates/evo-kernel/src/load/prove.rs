@@ -16,7 +16,7 @@ use crate::signature::{self, SourceEntry, SourceParameter, Taker};
 use crate::spec::{ArgumentSpec, KernelSpec, ReferenceSpec, TinySpec};
 use crate::unfilled::unfilled;
 use crate::words::tokens;
-use crate::{passed, render, resolve, specialize, tiny};
+use crate::{render, resolve, specialize, tiny};
 
 /// Complains if the default configuration is refused by a constraint, has a launch plan that cannot
 /// be computed for some problem, or does not render.
@@ -132,8 +132,8 @@ fn reference_takes_what_it_is_given(root: &Field, kernel: &KernelSpec) {
     let ReferenceSpec::Kernel { source, launches, real, .. } = &kernel.check.reference else { return };
     let taker = Taker { is_reference: true, real: *real, is_alone: launches.len() == 1 };
     for launch in launches {
-        let is_given = |argument: &ArgumentSpec| passed::is_given_to_reference(kernel, argument);
-        let Some(given) = passed::declared(kernel, launch, is_given) else { continue };
+        let is_given = |argument: &ArgumentSpec| resolve::is_given_to_reference(kernel, argument);
+        let Some(given) = resolve::declared(kernel, launch, is_given) else { continue };
         if let Some(table) = signature::mismatch(&source.text, &launch.entry, &given, taker) {
             let message = format!(
                 "the reference kernel `{}` takes other arguments than it is given:\n{table}",

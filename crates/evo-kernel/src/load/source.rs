@@ -12,9 +12,8 @@ use evo_space::document::{Data, Node};
 
 use super::fields::{Field, expression, label, read_all};
 use super::{launches, problems};
-use crate::access::{self, ARRAY_MAX};
+use crate::access::{self, ARRAY_MAX, TEMPLATES};
 use crate::apart::{RenderFailure, Renderer};
-use crate::embedded::TEMPLATES;
 use crate::signature::included;
 use crate::spec::{ArgumentSpec, KernelText, OptionSpec, PassedSpec, PrepareSpec, SourceKind};
 
@@ -212,9 +211,7 @@ pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<O
         let hint = "add [prepare] with source, entry, grid, block and arguments";
         return place(&buffer.name).refuse(message, hint);
     };
-    let there = arguments.iter().filter(|argument| argument.is_for_prepare());
-    let there = there.map(|argument| argument.name().to_string());
-    let scope = root.context.passing(there.collect());
+    let scope = root.context.passing(arguments.iter().filter(|argument| argument.is_for_prepare()));
     let field = root.at(node, "`prepare`");
     let field = field.with(&scope);
     if prepared.is_empty() {

@@ -179,55 +179,6 @@ fn prime_from(start: i64) -> i64 {
 mod tests {
     use super::*;
 
-    fn free(tile: Option<i64>) -> SizeRole {
-        SizeRole::Free { tile, step: 1, most: 4096 }
-    }
-
-    fn shown(roles: &[(&str, SizeRole)]) -> Vec<String> {
-        let roles: BTreeMap<String, SizeRole> =
-            roles.iter().map(|(name, role)| ((*name).to_string(), role.clone())).collect();
-        let text = |shape: &Shape| {
-            shape.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
-        };
-        assemble(&roles, 128).iter().map(text).collect()
-    }
-
-    #[test]
-    fn one_size_takes_every_candidate() {
-        assert_eq!(shown(&[("N", free(Some(64)))]), ["N=65", "N=63", "N=1", "N=129", "N=64", "N=193"]);
-    }
-
-    #[test]
-    fn two_sizes_with_equal_tiles_are_never_square() {
-        let shapes = shown(&[("M", free(Some(64))), ("N", free(Some(64)))]);
-        let expected = ["M=65,N=63", "M=63,N=1", "M=1,N=129", "M=129,N=64", "M=64,N=193", "M=193,N=65"];
-        assert_eq!(shapes, expected);
-    }
-
-    #[test]
-    fn each_tiled_size_is_several_tiles_long_once() {
-        let roles = [("K", free(None)), ("M", free(Some(64))), ("N", free(Some(1000)))];
-        let roles = roles.map(|(name, role)| (name.to_string(), role)).into();
-        let shapes = several_tiles(&roles);
-        assert_eq!(shapes, [Shape::from([("K".into(), 3), ("M".into(), 321), ("N".into(), 5)])]);
-    }
-
-    #[test]
-    fn flags_are_crossed_and_ties_are_kept() {
-        let tied = SizeRole::Tied { leader: "HKV".into(), factor: 4, offset: 0 };
-        let shapes = shown(&[
-            ("CAUSAL", SizeRole::Flag),
-            ("D", SizeRole::Kept),
-            ("HKV", free(None)),
-            ("HQ", tied),
-            ("SQ", free(Some(32))),
-        ]);
-        assert_eq!(shapes.len(), 8, "{shapes:?}");
-        assert_eq!(shapes[0], "CAUSAL=0,HKV=3,HQ=12,SQ=33");
-        assert_eq!(shapes[6], "CAUSAL=1,HKV=3,HQ=12,SQ=33");
-        assert_eq!(shown(&[("D", SizeRole::Kept)]), [""; 0]);
-    }
-
     #[test]
     fn tails_of_a_tile_come_first() {
         assert_eq!(of_tile(64, 1, 4096), [65, 63, 1, 129, 64, 193]);

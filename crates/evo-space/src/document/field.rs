@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use super::{Data, Node, Span, TableEntry};
-use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 
 /// A value of a file, with what messages call it (`` `grid` of launch `scale` ``) and where complaints go.
 pub struct Field<'a, C = ()> {
@@ -22,15 +22,6 @@ impl<C> fmt::Display for Field<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
-}
-
-/// A hint for a name that is unknown: the known one that was meant, if one is near.
-pub fn suggestion<'k>(
-    name: &str,
-    known: impl IntoIterator<Item = &'k str>,
-    otherwise: impl FnOnce() -> String,
-) -> String {
-    nearest(name, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
 }
 
 /// Reads a value with complaints going to `diagnostics`.
@@ -129,21 +120,16 @@ impl<'a, C> Field<'a, C> {
 
     /// Complains where this is not a table, and of keys that are not `known`.
     pub fn keys(&self, known: &[&str]) -> Option<()> {
-        self.entries("a table")?;
-        self.refuse_unknown_keys(known, |known| format!("known keys: {}", known.join(", ")));
-        Some(())
-    }
-
-    /// Complains of keys that are not `known`, of which `listed` is the hint where none is near.
-    pub(crate) fn refuse_unknown_keys(&self, known: &[&str], listed: impl Fn(&[&str]) -> String) {
-        let entries = self.node.entries().unwrap_or_default();
+        let entries = self.entries("a table")?;
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             if self.is_full() {
                 break;
             }
-            let hint = suggestion(&entry.key, known.iter().copied(), || listed(known));
+            let listed = || format!("known keys: {}", known.join(", "));
+            let hint = suggestion(&entry.key, known.iter().copied(), listed);
             self.complain(&entry.key_span, format!("unknown key `{}` in {self}", entry.key), Some(hint));
         }
+        Some(())
     }
 
     /// The entries of a table whose keys are names of something else.

@@ -12,13 +12,16 @@ mod json;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Error};
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::text::is_json;
+use crate::value::Value;
 
-pub use crate::diagnostic::Span;
+pub use crate::diagnostic::{Span, suggestion};
+pub use field::Field;
 pub(crate) use field::reading;
-pub use field::{Field, suggestion};
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
@@ -133,6 +136,17 @@ impl Node {
         }
     }
 
+    /// What is not a list, a table or too large.
+    pub fn value(&self) -> Option<Value> {
+        match &self.data {
+            Data::Bool(value) => Some(Value::Bool(*value)),
+            Data::Int(value) => Some(Value::Int(*value)),
+            Data::Float(value) => Some(Value::Float(*value)),
+            Data::Text(text) => Some(Value::text(text.as_str())),
+            Data::BigInt(_) | Data::List(_) | Data::Table(_) | Data::Null => None,
+        }
+    }
+
     /// `an integer`, `a text`, …, for messages.
     pub fn kind(&self) -> &'static str {
         match &self.data {
@@ -194,41 +208,15 @@ fn line_of(text: &str, at: usize) -> usize {
 
 /// The innermost bracket that is open before `at`, outside texts and comments.
 fn open_bracket(text: &str, at: usize) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut open, mut position) = (Vec::new(), 0);
-    while position < at {
-        match bytes[position] {
-            b'#' => position = end_of_line(text, position),
-            quote @ (b'"' | b'\'') => position = end_of_text(bytes, position, quote),
-            b'[' | b'{' => open.push(position),
-            b']' | b'}' => drop(open.pop()),
+    let mut open = Vec::new();
+    for token in Source::new(text).lex().take_while(|token| token.span().start() < at) {
+        match token.kind() {
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => open.push(token.span().start()),
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => drop(open.pop()),
             _ => {}
         }
-        position += 1;
     }
     open.pop()
-}
-
-fn end_of_line(text: &str, from: usize) -> usize {
-    text[from..].find('\n').map_or(text.len(), |length| from + length)
-}
-
-/// Where the text that begins at `from` ends: its last quote, or the end of its line.
-fn end_of_text(bytes: &[u8], from: usize, quote: u8) -> usize {
-    let long = bytes[from..].starts_with(&[quote; 3]);
-    let mut at = if long { from + 3 } else { from + 1 };
-    while at < bytes.len() {
-        match bytes[at] {
-            // Texts in single quotes have no escapes.
-            b'\\' if quote == b'"' => at += 1,
-            b'\n' if !long => return at,
-            _ if long && bytes[at..].starts_with(&[quote; 3]) => return at + 2,
-            byte if !long && byte == quote => return at,
-            _ => {}
-        }
-        at += 1;
-    }
-    bytes.len()
 }
 
 /// The first line after an open bracket that begins a statement, if there is one up to `at`.
@@ -278,14 +266,6 @@ mod tests {
         assert_eq!(shape(&node.unwrap()), expected, "{text}");
     }
 
-    fn check_error(text: &str, at: &str, message: &str) {
-        let mut diagnostics = Diagnostics::default();
-        assert!(parse(text, &mut diagnostics).is_none(), "{text}");
-        let first = &diagnostics.list()[0];
-        let span = first.span.clone().unwrap();
-        assert_eq!((&text[span], first.message.as_str()), (at, message), "{text}");
-    }
-
     #[test]
     fn toml_keeps_the_order_of_the_file() {
         check("[z]\nb = 1\na = [1, 2.5, 'x', true]\n[a]\n", r#"{z: {b: 1, a: [1, 2.5, "x", true]}, a: {}}"#);
@@ -313,15 +293,6 @@ mod tests {
         assert_eq!(&text[values[1].span.clone()], "22");
     }
 
-    #[test]
-    fn malformed_toml_is_pointed_at() {
-        check_error("a = 1\na = 2\n", "a", "duplicate key");
-        check_error("d = 1979-05-27\n", "1979-05-27", "dates have no use here");
-        let mut diagnostics = Diagnostics::default();
-        assert!(parse("a = \nb = [1\n", &mut diagnostics).is_none());
-        assert!(!diagnostics.is_empty());
-    }
-
     fn check_complaints(text: &str, expected: &[&str]) {
         let mut diagnostics = Diagnostics::default();
         assert!(parse(text, &mut diagnostics).is_none(), "{text}");
@@ -341,11 +312,11 @@ mod tests {
 
     #[test]
     fn separate_mistakes_are_all_told() {
-        let expected = ["1 `x` string values must be quoted, expected literal string"];
-        check_complaints("a = x\n", &expected);
-        let mut diagnostics = Diagnostics::default();
-        assert!(parse("a = x\nb = 1\nc = y\n", &mut diagnostics).is_none());
-        assert_eq!(diagnostics.list().len(), 2, "{:?}", diagnostics.list());
+        check_complaints("a = 1\na = 2\n", &["2 `a` duplicate key"]);
+        check_complaints("d = 1979-05-27\n", &["1 `1979-05-27` dates have no use here"]);
+        let quoted = "string values must be quoted, expected literal string";
+        let both = [format!("1 `x` {quoted}"), format!("3 `y` {quoted}")];
+        check_complaints("a = x\nb = 1\nc = y\n", &both.each_ref().map(String::as_str));
     }
 
     #[test]

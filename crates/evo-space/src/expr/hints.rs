@@ -1,8 +1,7 @@
 //! What to write instead: habits from C, Python, SQL and mathematics are answered with the word of this language.
 
 use super::tree::Function;
-use crate::diagnostic::nearest;
-use crate::document::suggestion;
+use crate::diagnostic::{nearest, suggestion};
 use crate::expr::ExprTokenKind;
 
 pub const IF: &str = "write `a if condition else b`";
@@ -11,32 +10,28 @@ pub const MEMBERS: &str = "write `A in [1, 2]`";
 
 pub const SPLIT: &str = "split it into several constraints";
 
+/// A line for each habit: where it is met, its words with blanks between them, and the hint.
+const TABLE: &str = include_str!("hints.tsv");
+
+fn rows(place: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = TABLE.lines().filter_map(|line| line.split_once('\t'));
+    rows.filter(move |(own, _)| *own == place).filter_map(|(_, row)| row.split_once('\t'))
+}
+
+fn listed(place: &str, word: &str) -> Option<&'static str> {
+    rows(place).find(|(words, _)| words.split(' ').any(|own| own == word)).map(|(_, hint)| hint)
+}
+
+/// A symbol that people bring from elsewhere, and what to write here; longer ones stand first.
+pub fn foreign(rest: &str) -> Option<(&'static str, &'static str)> {
+    rows("foreign").find(|(symbol, _)| rest.starts_with(symbol))
+}
+
 pub fn character(character: char) -> &'static str {
-    match character {
-        '×' | '·' | '⋅' | '∗' => "write `*`",
-        '÷' => "write `/`, or `//` for whole numbers",
-        '−' | '–' | '—' => "write `-`",
-        '≤' | '⩽' => "write `<=`",
-        '≥' | '⩾' => "write `>=`",
-        '≠' => "write `!=`",
-        '≡' => "write `==`",
-        '∧' => "write `and`",
-        '∨' => "write `or`",
-        '¬' => "write `not`",
-        '∈' => MEMBERS,
-        '²' | '³' | '√' => "write `**` for a power",
-        '‘' | '’' | '“' | '”' | '„' | '«' | '»' | '`' => "quote a text with `'` or `\"`",
-        '.' => "names are plain words and have no parts",
-        ';' => "join conditions with `and`, or write several constraints",
-        ':' => IF,
-        '{' | '}' => "group with `(` and `)`, list with `[` and `]`",
-        '#' => "give the reason in `because`; an expression has no comments",
-        '$' => "write the bare name",
-        '@' => "there is no such operator; write `*`",
-        '\\' => "an expression stands on one line and has no escapes",
-        letter if letter.is_alphabetic() => "names are made of the letters a to z, digits and `_`",
-        _ => "remove it",
-    }
+    listed("character", character.encode_utf8(&mut [0; 4])).unwrap_or(match character.is_alphabetic() {
+        true => "names are made of the letters a to z, digits and `_`",
+        false => "remove it",
+    })
 }
 
 pub fn number(text: &str) -> String {
@@ -80,16 +75,9 @@ pub fn number(text: &str) -> String {
 /// `before` is the text of the token before it, empty at the start.
 pub fn value(found: &ExprTokenKind, before: &str) -> &'static str {
     match found {
-        ExprTokenKind::Word(word) => match word.as_str() {
-            "not" => "put `not` and what it negates into brackets",
-            "if" | "else" => IF,
-            "None" => "a parameter always has a value; there is no `None`",
-            "lambda" => "write the condition itself, as in `A * B <= 1024`",
-            "is" => "compare with `==` or `!=`",
-            "in" => MEMBERS,
-            "for" => "there are no loops; write the condition for each parameter",
-            _ => "a value stands on both sides of `and` and of `or`",
-        },
+        ExprTokenKind::Word(word) => {
+            listed("value", word).unwrap_or("a value stands on both sides of `and` and of `or`")
+        }
         ExprTokenKind::End if before.is_empty() => "write a condition, as in `A % B == 0`",
         ExprTokenKind::End => "write a value after it, or remove it",
         ExprTokenKind::Symbol(")" | "]") if before == "(" => "brackets hold a value",
@@ -106,8 +94,16 @@ pub fn operator(found: &ExprTokenKind, before: &str) -> String {
         ExprTokenKind::Word(_) | ExprTokenKind::Literal(_) if before.ends_with(['\'', '"']) => {
             "a text that holds one kind of quote is written with the other"
         }
+        // `NOT a` is read as one name followed by another.
+        ExprTokenKind::Word(_) if before != "not" && before.eq_ignore_ascii_case("not") => {
+            "did you mean `not`?"
+        }
         ExprTokenKind::Word(word) => {
-            return operator_word(word, before).unwrap_or_else(|| between.to_string());
+            let folded = word.to_lowercase();
+            let near = || nearest(&folded, ["and", "or", "in", "if", "else"]).filter(|near| near != word);
+            let near = || near().map(|near| format!("did you mean `{near}`?"));
+            let hint = listed("operator", &folded).map(str::to_string);
+            return hint.or_else(near).unwrap_or_else(|| between.to_string());
         }
         ExprTokenKind::Symbol("(") => "write `*` to multiply, or `and` between two conditions",
         ExprTokenKind::Symbol("[") => "there is no indexing; a parameter is its bare name",
@@ -118,57 +114,17 @@ pub fn operator(found: &ExprTokenKind, before: &str) -> String {
     hint.to_string()
 }
 
-fn operator_word(word: &str, before: &str) -> Option<String> {
-    // `NOT a` is read as one name followed by another.
-    if before != "not" && before.eq_ignore_ascii_case("not") {
-        return Some("did you mean `not`?".to_string());
-    }
-    let folded = word.to_lowercase();
-    let hint = match folded.as_str() {
-        "is" => "compare with `==` or `!=`",
-        "for" | "lambda" => "there are no loops and no functions of your own; write the condition itself",
-        "mod" => "write `%`",
-        "div" => "write `//`",
-        "xor" => "compare two truth values with `!=`",
-        "then" | "else" | "when" | "unless" => IF,
-        "between" => "write `1 <= A <= 5`",
-        "implies" => "write `not a or b`",
-        "eq" | "equals" => "write `==`",
-        "contains" => MEMBERS,
-        _ => {
-            let near = nearest(&folded, ["and", "or", "in", "if", "else"]).filter(|near| *near != word)?;
-            return Some(format!("did you mean `{near}`?"));
-        }
-    };
-    Some(hint.to_string())
-}
-
 pub fn function(name: &str) -> String {
-    let instead = match name {
-        "sqrt" => "write `a ** 0.5`",
-        "pow" => "write `a ** b`",
-        "floor" | "int" | "floordiv" => "write `a // b`",
-        "ceil" | "cdiv" | "ceildiv" | "divup" => "write `ceil_div(a, b)`",
-        "mod" | "fmod" => "write `a % b`",
-        "all" | "and_" => "join conditions with `and`",
-        "any" | "or_" => "join conditions with `or`",
-        "sum" => "write `a + b`",
-        "prod" | "product" => "write `a * b`",
-        "range" => "write `1 <= A <= 5`",
-        _ => {
+    listed("function", name).map_or_else(
+        || {
             let names = Function::ALL.map(Function::as_str);
             let list = || names.map(|name| format!("`{name}`")).join(", ");
-            return suggestion(name, names, || format!("there are {}; `*` multiplies", list()));
-        }
-    };
-    instead.to_string()
+            suggestion(name, names, || format!("there are {}; `*` multiplies", list()))
+        },
+        str::to_string,
+    )
 }
 
 pub fn arguments(function: Function) -> &'static str {
-    match function {
-        Function::Min => "write `min(a, b)`",
-        Function::Max => "write `max(a, b)`",
-        Function::Abs => "write `abs(a)`",
-        Function::CeilDiv => "write `ceil_div(a, b)`",
-    }
+    listed("arguments", function.as_str()).unwrap_or_default()
 }

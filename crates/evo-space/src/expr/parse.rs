@@ -414,29 +414,6 @@ impl Parser<'_> {
 const SYMBOLS: [&str; 18] =
     ["//", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ","];
 
-/// Symbols that people bring from elsewhere, and what to write here; longer ones first.
-const FOREIGN: [(&str, &str); 19] = [
-    ("&&", "write `and`"),
-    ("||", "write `or`"),
-    ("===", "write `==`"),
-    ("!==", "write `!=`"),
-    ("<>", "write `!=`"),
-    ("=>", "write `>=`"),
-    ("=<", "write `<=`"),
-    ("=!", "write `!=`"),
-    ("->", "write `not a or b` where a implies b"),
-    (":=", "compare with `==`"),
-    ("<<", "multiply by a power of two: `a * 2 ** b`"),
-    (">>", "divide by a power of two: `a // 2 ** b`"),
-    ("=", "compare with `==`"),
-    ("!", "write `not`"),
-    ("&", "write `and`; there are no bit operations"),
-    ("|", "write `or`; there are no bit operations"),
-    ("^", "write `**` for a power; there are no bit operations"),
-    ("~", "write `not`; there are no bit operations"),
-    ("?", "write `a if condition else b`"),
-];
-
 /// Splits an expression; the last token is `End`. What is not a token ends the list early and comes as an
 /// error beside it, because there may be a mistake further to the left that explains more.
 pub fn tokens(text: &str) -> (Vec<ExprToken>, Option<ExprError>) {
@@ -555,14 +532,16 @@ fn number_value(text: &str) -> Result<Value, String> {
 
 fn symbol(rest: &str, first: char) -> Result<(ExprTokenKind, usize), ExprError> {
     let own = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol));
-    let foreign = FOREIGN.iter().find(|(symbol, _)| rest.starts_with(symbol));
+    // The table of habits is looked at only where a longer symbol may begin with one of ours.
+    let is_ours = own.is_some_and(|own| !rest[own.len()..].starts_with(['=', '<', '>']));
+    let foreign = if is_ours { None } else { hints::foreign(rest) };
     match (own, foreign) {
         // `!=` is ours although `!` is foreign, `!==` is foreign although `!=` is ours.
         (Some(own), foreign) if foreign.is_none_or(|(symbol, _)| symbol.len() <= own.len()) => {
             Ok((ExprTokenKind::Symbol(own), own.len()))
         }
         (_, Some((symbol, hint))) => {
-            Err(ExprError::new(0..symbol.len(), format!("`{symbol}` is not an operator here")).hint(*hint))
+            Err(ExprError::new(0..symbol.len(), format!("`{symbol}` is not an operator here")).hint(hint))
         }
         _ => {
             let shown: String = first.escape_debug().collect();

@@ -103,7 +103,7 @@ impl Relation {
     /// Of two values in some order, or in none; `in` stands for each of its items. Values of different kinds are unequal,
     /// and only asking for their order fails.
     #[inline]
-    pub(crate) fn holds(self, order: Option<Ordering>) -> Option<bool> {
+    pub fn holds(self, order: Option<Ordering>) -> Option<bool> {
         Some(match self {
             Relation::Equal | Relation::In => order == Some(Ordering::Equal),
             Relation::NotEqual | Relation::NotIn => order != Some(Ordering::Equal),

@@ -25,7 +25,7 @@ use crate::index::route::Stop;
 
 pub use crate::index::diagram::Allowed;
 pub use crate::index::nearest::Around;
-pub use crate::index::sample::{Size, float};
+pub use crate::index::sample::{Size, float, seeded};
 
 #[derive(Debug)]
 pub struct Index {

@@ -8,12 +8,17 @@
 //! Math. Stat. 23, 1952), and numbers that are spread evenly give points that are.
 
 use num_bigint::BigUint;
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::index::Index;
 use crate::index::nearest::CheapestSearch;
 use crate::index::parts::{CheckScratch, Part, Trial};
-use crate::rng::seeded;
+
+/// The one generator of everything that is drawn: named and portable, so that a printed seed means the same next year.
+pub fn seeded(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
 
 /// Refused points in a row before the search takes over.
 const REFUSALS: u32 = 1 << 17;

@@ -11,8 +11,9 @@ use crate::document::{self, Data, Field, Node, TableEntry};
 use crate::explain::{STEPS, conflict, removal};
 use crate::expr::{Expr, ExprError, is_name};
 use crate::index::Limits;
-use crate::kinds;
+use crate::parameter::{check_kinds, first_values};
 use crate::space::{Constraint, Parameter, SearchSpace};
+use crate::text::quoted;
 use crate::value::Value;
 use crate::watch::SpaceWatch;
 
@@ -135,7 +136,7 @@ fn read_parameters(root: &Field) -> Vec<Parameter> {
     entries.iter().filter_map(|entry| read_parameter(&field, entry)).collect()
 }
 
-fn read_parameter(parent: &Field, entry: &TableEntry) -> Option<Parameter> {
+pub(crate) fn read_parameter(parent: &Field, entry: &TableEntry) -> Option<Parameter> {
     let name = entry.key.as_str();
     let at_key = |message: String, hint: &str| {
         parent.complain(&entry.key_span, message, Some(hint.to_string()).filter(|hint| !hint.is_empty()));
@@ -152,7 +153,7 @@ fn read_parameter(parent: &Field, entry: &TableEntry) -> Option<Parameter> {
     let field = parent.at(&entry.value, "a parameter");
     let (list, default, help) = match &field.node.data {
         Data::Table(_) => {
-            refuse_unknown_keys(&field, &["values", "default", "help"]);
+            field.keys(&["values", "default", "help"])?;
             let Some(list) = field.get("values") else {
                 let hint = format!("write `{name} = {{ values = [1, 2, 4] }}`");
                 at_key(format!("`{name}` has no `values`"), &hint);
@@ -163,7 +164,7 @@ fn read_parameter(parent: &Field, entry: &TableEntry) -> Option<Parameter> {
         _ => (field, None, None),
     };
     let values = match &list.node.data {
-        Data::Text(text) => read_series(&list, text, MAX_VALUES)?,
+        Data::Text(text) => read_series(&list, text)?,
         Data::List(items) if items.is_empty() => {
             at_key(format!("`{name}` has no values"), "list at least one");
             return None;
@@ -204,9 +205,7 @@ fn read_values(list: &Field, items: &[Node], name: &str) -> Option<Vec<Value>> {
 fn read_default(field: &Field, values: &[Value]) -> Option<usize> {
     let value = read_value(field)?;
     values.iter().position(|candidate| *candidate == value).or_else(|| {
-        let shown: Vec<String> = values.iter().take(12).map(|value| format!("`{value}`")).collect();
-        let more = if values.len() > shown.len() { ", …" } else { "" };
-        let hint = format!("the values are {}{more}", shown.join(", "));
+        let hint = format!("the values are {}", first_values(values, 12));
         field.refuse(format!("the default `{value}` is not among the values"), hint)
     })
 }
@@ -214,90 +213,70 @@ fn read_default(field: &Field, values: &[Value]) -> Option<usize> {
 const EXAMPLE: &str = "a series is `range(32, 1025, 32)`, which ends before 1025, `pow2(1, 64)`, or a union such as \
                        `pow2(1, 64) | 48`";
 
-const FUNCTIONS: [&str; 2] = ["range", "pow2"];
-
-struct Mistake {
-    message: String,
-    hint: Option<String>,
-}
-
 /// Reads a series: whole numbers, ascending, each once.
-fn read_series(field: &Field, text: &str, count_max: usize) -> Option<Vec<Value>> {
+fn read_series(field: &Field, text: &str) -> Option<Vec<Value>> {
     let mut values = BTreeSet::new();
     let mut begin = 0;
     for part in text.split('|') {
         let start = begin + (part.len() - part.trim_start().len());
         let at = start..start + part.trim().len();
         begin += part.len() + 1;
-        if let Err(mistake) = add(part.trim(), count_max, &mut values) {
-            let hint = mistake.hint.unwrap_or_else(|| EXAMPLE.to_string());
-            field.complain(&inner_span(field.node, &at), mistake.message, Some(hint));
+        if let Err((message, hint)) = add(part.trim(), &mut values) {
+            let hint = hint.unwrap_or_else(|| EXAMPLE.to_string());
+            field.complain(&inner_span(field.node, &at), message, Some(hint));
             return None;
         }
     }
     Some(values.into_iter().map(Value::Int).collect())
 }
 
-fn add(part: &str, count_max: usize, values: &mut BTreeSet<i64>) -> Result<(), Mistake> {
-    let wrong = |message: String| Mistake { message, hint: None };
+fn add(part: &str, values: &mut BTreeSet<i64>) -> Result<(), (String, Option<String>)> {
+    let wrong = |message: String| Err((message, None));
     if let Ok(value) = part.parse::<i64>() {
         values.insert(value);
         return Ok(());
     }
-    let call = part.strip_suffix(')').and_then(|own| own.split_once('('));
-    let Some((name, inside)) = call else {
-        let hint = Some(format!("values that are texts are a list: `[\"{part}\"]`; {EXAMPLE}"));
-        return Err(Mistake { hint, ..wrong(format!("expected a series of whole numbers, found `{part}`")) });
+    let Some((name, inside)) = part.strip_suffix(')').and_then(|call| call.split_once('(')) else {
+        let hint = format!("values that are texts are a list: `[\"{part}\"]`; {EXAMPLE}");
+        return Err((format!("expected a series of whole numbers, found `{part}`"), Some(hint)));
     };
-    let name = name.trim();
-    let numbers: Result<Vec<i64>, Mistake> = inside
-        .split(',')
-        .map(|own| {
-            let own = own.trim();
-            own.parse().map_err(|_| wrong(format!("`{own}` in `{part}` is not a whole number")))
-        })
-        .collect();
-    let found: Box<dyn Iterator<Item = i64>> = match (name, numbers?[..].as_ref()) {
-        ("range", [end]) => Box::new(range(0, *end, 1)),
-        ("range", [start, end]) => Box::new(range(*start, *end, 1)),
-        ("range", [_, _, step]) if *step < 1 => {
-            return Err(wrong(format!("the step of `{part}` is {step}, expected 1 or more")));
-        }
-        ("range", [start, end, step]) => Box::new(range(*start, *end, *step)),
-        ("pow2", [low, high]) => {
-            let power = |value: i64| value > 0 && value & (value - 1) == 0;
-            if let Some(other) = [*low, *high].into_iter().find(|own| !power(*own)) {
-                return Err(wrong(format!("`{other}` in `{part}` is not a power of two")));
-            }
-            let (low, high) = (*low, *high);
-            Box::new(
-                std::iter::successors(Some(low), |own| own.checked_mul(2))
-                    .take_while(move |own| *own <= high),
-            )
-        }
-        ("range", _) => {
-            return Err(wrong(format!("`{part}` has the wrong number of numbers, expected one to three")));
-        }
-        ("pow2", _) => return Err(wrong(format!("`{part}` has the wrong number of numbers, expected two"))),
-        (other, _) => {
-            let hint = nearest(other, FUNCTIONS).map(|near| format!("did you mean `{near}`?"));
-            return Err(Mistake { hint, ..wrong(format!("unknown series `{other}`")) });
-        }
-    };
-    let mut is_empty = true;
-    for value in found {
-        is_empty = false;
-        values.insert(value);
-        if values.len() > count_max {
-            return Err(wrong(format!("more than {count_max} values")));
+    let mut numbers: Vec<i64> = Vec::new();
+    for word in inside.split(',').map(str::trim) {
+        match word.parse() {
+            Ok(number) => numbers.push(number),
+            Err(_) => return wrong(format!("`{word}` in `{part}` is not a whole number")),
         }
     }
-    if is_empty { Err(wrong(format!("`{part}` has no values"))) } else { Ok(()) }
-}
-
-/// As in Python: the end does not occur.
-fn range(start: i64, end: i64, step: i64) -> impl Iterator<Item = i64> {
-    std::iter::successors(Some(start), move |own| own.checked_add(step)).take_while(move |own| *own < end)
+    let is_power = |value: i64| value > 0 && value & (value - 1) == 0;
+    // As in Python, the end of a range does not occur. Powers of two are stepped to by doubling.
+    let (start, last, step) = match (name.trim(), &numbers[..]) {
+        ("range", [end]) => (0, end.saturating_sub(1), Some(1)),
+        ("range", [start, end]) => (*start, end.saturating_sub(1), Some(1)),
+        ("range", [_, _, step]) if *step < 1 => {
+            return wrong(format!("the step of `{part}` is {step}, expected 1 or more"));
+        }
+        ("range", [start, end, step]) => (*start, end.saturating_sub(1), Some(*step)),
+        ("pow2", [low, high]) => match [*low, *high].into_iter().find(|value| !is_power(*value)) {
+            Some(other) => return wrong(format!("`{other}` in `{part}` is not a power of two")),
+            None => (*low, *high, None),
+        },
+        ("range", _) => {
+            return wrong(format!("`{part}` has the wrong number of numbers, expected one to three"));
+        }
+        ("pow2", _) => return wrong(format!("`{part}` has the wrong number of numbers, expected two")),
+        (other, _) => {
+            let hint = nearest(other, ["range", "pow2"]).map(|near| format!("did you mean `{near}`?"));
+            return Err((format!("unknown series `{other}`"), hint));
+        }
+    };
+    let next = |value: &i64| step.map_or_else(|| value.checked_mul(2), |step| value.checked_add(step));
+    let found = std::iter::successors(Some(start), next).take_while(|value| *value <= last);
+    values.extend(found.take(MAX_VALUES + 1));
+    match values.len() {
+        count if count > MAX_VALUES => wrong(format!("more than {MAX_VALUES} values")),
+        _ if start > last => wrong(format!("`{part}` has no values")),
+        _ => Ok(()),
+    }
 }
 
 /// Constraints of one space; the largest public spaces have a few dozen.
@@ -335,7 +314,7 @@ fn read_constraints(
         let Some((expr, text, because)) = read_constraint(&item) else { continue };
         // Kinds are checked only where all names are known, because one mistake should give one error.
         if names_known && check_names(&expr, &text, parameters) {
-            kinds::check(&expr, parameters).iter().for_each(|error| expr_error(&text, error));
+            check_kinds(&expr, parameters).iter().for_each(|error| expr_error(&text, error));
         }
         let names: HashSet<&str> = expr.distinct_names().iter().map(|name| &**name).collect();
         let read = (0..parameters.len()).filter(|at| names.contains(&*parameters[*at].name)).collect();
@@ -364,7 +343,7 @@ fn read_constraint<'a>(item: &Field<'a>) -> Option<(Expr, Field<'a>, Option<Stri
     if item.node.entries().is_none() {
         return read_expr(item).map(|expr| (expr, item.at(item.node, ""), None));
     }
-    refuse_unknown_keys(item, &["require", "because"]);
+    item.keys(&["require", "because"])?;
     let because = item.get("because").and_then(|field| read_text(&field));
     let Some(field) = item.get("require") else {
         return item.refuse("this constraint has no `require`", "write `require = \"A % B == 0\"`");
@@ -420,22 +399,16 @@ pub(crate) fn inner_span(node: &Node, part: &Span) -> Span {
     start + part.start..start + part.end.max(part.start)
 }
 
-pub(crate) fn refuse_unknown_keys(field: &Field, known: &[&str]) {
-    field.refuse_unknown_keys(known, |known| format!("known keys are {}", quoted(known)));
-}
-
 pub(crate) fn read_value(field: &Field) -> Option<Value> {
     match &field.node.data {
-        Data::Bool(value) => Some(Value::Bool(*value)),
-        Data::Int(value) => Some(Value::Int(*value)),
-        Data::Float(value) if value.is_finite() => Some(Value::Float(*value)),
-        Data::Text(text) if !text.chars().any(char::is_control) => Some(Value::text(text.as_str())),
-        Data::Float(_) => field.wrong("a value is a finite number"),
-        Data::Text(_) => field.wrong("a value has no control characters"),
-        Data::BigInt(digits) => field.wrong(format!("`{digits}` does not fit 64 bits")),
-        Data::List(_) | Data::Table(_) | Data::Null => {
-            field.wrong(format!("expected a number, a boolean or a text, found {}", field.node.kind()))
+        Data::Float(value) if !value.is_finite() => field.wrong("a value is a finite number"),
+        Data::Text(text) if text.chars().any(char::is_control) => {
+            field.wrong("a value has no control characters")
         }
+        Data::BigInt(digits) => field.wrong(format!("`{digits}` does not fit 64 bits")),
+        _ => field.node.value().or_else(|| {
+            field.wrong(format!("expected a number, a boolean or a text, found {}", field.node.kind()))
+        }),
     }
 }
 
@@ -444,8 +417,4 @@ fn read_text(field: &Field) -> Option<String> {
         Data::Text(text) => Some(text.clone()),
         _ => field.wrong(format!("expected a text, found {}", field.node.kind())),
     }
-}
-
-fn quoted(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

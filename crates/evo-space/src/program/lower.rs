@@ -5,8 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::expr::tree::{Kind, Relation, Tree};
-use crate::program::code::{Atom, Code};
-use crate::program::machine::{Program, Registers};
+use crate::program::machine::{Atom, Code, Program, Registers};
 use crate::value::{Number, Operator, Value};
 
 /// All texts of a space in order; the rank of the empty text, if there, is 0.
