@@ -29,7 +29,7 @@ use super::output;
 use super::preflight::PreflightAnswer;
 use super::render::Rendered;
 use super::report::Reported;
-use super::selftest::{SanitizedAnswer, SelftestAnswer};
+use super::selftest::SelftestAnswer;
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
 use crate::event::Event;
@@ -94,7 +94,7 @@ const ANSWERS: &[(&str, MakeSchema)] = &[
     ("render", fields::<Rendered>),
     ("history", fields::<ResultAlone<HistoryResult>>),
     ("report", fields::<ResultAlone<Reported>>),
-    ("selftest", fields::<OneOf<SelftestAnswer, SanitizedAnswer>>),
+    ("selftest", fields::<SelftestAnswer>),
     ("summary", fields::<ResultAlone<SummaryResult>>),
     ("restore", fields::<ResultAlone<Restored>>),
     ("space", fields::<OneOf<SpaceJson, RowsAnswer>>),

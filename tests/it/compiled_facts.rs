@@ -15,7 +15,7 @@ use evo::kernel::spec::SpaceFile;
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::plan::ProblemPlan;
-use evo_search::model::facts::{FactsModel, Judgment};
+use evo_search::model::facts::FactsModel;
 use evo_search::model::features::Features;
 use evo_space::sample::seeded;
 
@@ -92,7 +92,7 @@ fn judge(kernel: &str, count: usize) -> Tally {
         };
         let facts = facts::facts_of(&one.resources, &plan, ARCH);
         tally.slow += usize::from(objective > 1.5 * fastest);
-        if model.judge(&genome, &facts, best, &mut rng) == Judgment::PassOver {
+        if !model.judge(&genome, &facts, best, &mut rng) {
             tally.passed_over += 1;
             tally.close += usize::from(objective <= 1.5 * fastest);
             tally.best += usize::from(objective <= twentieth);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use evo::cli::selftest::{FaultLook, SANITIZED, SanitizedFault};
+use evo::cli::selftest::SanitizedFault;
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use evo::inspect::sanitize::{
@@ -391,16 +391,15 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
 fn the_table_of_faults_says_which_check_found_what() {
     let table = |log: &str, xml: &str, code: i32, mode: &str| {
         let replay = Replay::new(Some(log), Some(xml), code, mode);
-        let options = options(own_worker());
-        let limit = Duration::from_secs(20);
-        let look = FaultLook { kind: DeviceKind::Cuda, tool: &replay.tool, options: &options, limit };
-        let named = |name: &&SanitizedFault| ["oob_write", "none"].contains(&name.name);
-        let played = |fault: &SanitizedFault| {
+        let (options, job) = (options(own_worker()), good());
+        let named = |fault: &SanitizedFault| ["oob_write", "none"].contains(&fault.name);
+        let played = |fault: SanitizedFault| {
             // The fault's own source would fail on this device as well; what the tool says is played.
-            let row = look.row(&SanitizedFault { checks: &[Memcheck], ..*fault }, Ok(good()));
-            (row.fault, row.passed)
+            let fault = SanitizedFault { checks: vec![Memcheck], ..fault };
+            let row = fault.looked((DeviceKind::Cuda, &replay.tool), &options, &job);
+            (fault.name, row.passed)
         };
-        SANITIZED.iter().filter(named).map(played).collect::<Vec<_>>()
+        SanitizedFault::all().filter(named).map(played).collect::<Vec<_>>()
     };
     let (found, missed) = (Some(true), Some(false));
     assert_eq!(

@@ -392,10 +392,6 @@ impl<'a> ScriptedStrategy<'a> {
 }
 
 impl Strategy for ScriptedStrategy<'_> {
-    fn name(&self) -> &str {
-        "scripted"
-    }
-
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
         (self.ask)(&mut *self.inner, n)
     }

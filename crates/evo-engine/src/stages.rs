@@ -54,7 +54,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let is_limited = self.options.evaluations_max().is_some();
         let lanes = self.lanes.live();
-        let useful = self.strategy.useful_on_lanes(lanes);
+        let useful = self.strategy.useful_in_flight(lanes);
         self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), lanes, is_limited, useful })
     }
 

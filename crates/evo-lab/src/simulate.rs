@@ -42,7 +42,7 @@ impl PlayedFlight {
     fn most(self, search: &dyn Strategy) -> usize {
         match self {
             PlayedFlight::Batch(most) => most,
-            PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight()),
+            PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight(1)),
         }
         .max(1)
     }

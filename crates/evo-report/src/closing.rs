@@ -226,7 +226,7 @@ impl Details<'_> {
             most_failed => most_failed(evaluations),
             folder => self.folder.display().to_string(),
             per_problem => self.per_problem,
-            ..lanes(&self.run.lanes, self.run.throughput.search_seconds)
+            lanes => Serde(placed(&self.run.lanes)),
         };
         templates::prose("details.txt.j2", values, width) + "\n"
     }
@@ -253,35 +253,8 @@ fn most_failed(evaluations: &[Evaluation]) -> Option<String> {
     most_frequent(failed.map(Verdict::label)).into_iter().next().map(|(label, _)| label)
 }
 
-fn lanes(lanes: &[LaneAccount], seconds: f64) -> Value {
-    let placed: Vec<_> = lanes.iter().map(|lane| (lane.place(), lane)).collect();
-    context! { lanes => Serde(placed), losses => Serde(LaneLosses::of(lanes, seconds)) }
-}
-
-/// A share of the lanes' time that a person should know of.
-const WORTH_SAYING: f64 = 0.01;
-
-/// What lanes without workers have cost: the time, and the variants that another lane had to begin anew.
-#[derive(Debug, Serialize)]
-struct LaneLosses {
-    out: usize,
-    absent: f64,
-    /// Of all lanes.
-    seconds: f64,
-    given_back: u64,
-}
-
-impl LaneLosses {
-    fn of(lanes: &[LaneAccount], seconds: f64) -> Option<LaneLosses> {
-        let losses = LaneLosses {
-            out: lanes.iter().filter(|lane| lane.out.is_some()).count(),
-            absent: lanes.iter().map(|lane| lane.absent_seconds.min(seconds)).sum(),
-            seconds: seconds * lanes.len() as f64,
-            given_back: lanes.iter().map(|lane| lane.given_back).sum(),
-        };
-        let is_long = losses.seconds > 0.0 && losses.absent >= WORTH_SAYING * losses.seconds;
-        (losses.out > 0 || losses.given_back > 0 || is_long).then_some(losses)
-    }
+fn placed(lanes: &[LaneAccount]) -> Vec<(String, &LaneAccount)> {
+    lanes.iter().map(|lane| (lane.place(), lane)).collect()
 }
 
 fn label(name: &str) -> StyledLine {
@@ -309,47 +282,34 @@ mod tests {
 
     use super::*;
 
-    fn lane(number: u32, out: Option<&str>, given_back: u64, absent_seconds: f64) -> LaneAccount {
-        LaneAccount {
-            lane: number,
-            name: "ray".into(),
-            host: format!("node{number}"),
-            device_uuid: "GPU-5f3a1c2e-8d4b-0000-0000-000000000000".into(),
-            evaluations: 10,
-            given_back,
-            absent_seconds,
-            ratio: 1.0,
-            pooled: true,
-            out: out.map(String::from),
-            ..LaneAccount::default()
-        }
-    }
-
     #[test]
-    fn a_loss_is_told_with_what_it_cost() {
-        let check = |lanes: &[LaneAccount], expected: Option<&str>| {
-            let run = serde_json::json!({ "throughput": Throughput::default() });
+    fn a_lane_without_a_worker_is_told_with_what_it_cost() {
+        let check = |out: Option<&str>, given_back: u64, absent_seconds: f64, more: &str| {
+            let lane = LaneAccount {
+                lane: 1,
+                name: "ray".into(),
+                host: "node1".into(),
+                device_uuid: "GPU-5f3a1c2e-8d4b-0000-0000-000000000000".into(),
+                evaluations: 10,
+                given_back,
+                absent_seconds,
+                ratio: 1.0,
+                pooled: true,
+                out: out.map(String::from),
+                ..LaneAccount::default()
+            };
+            let throughput = Throughput { search_seconds: 10.0, ..Throughput::default() };
+            let run = serde_json::json!({ "throughput": throughput });
             let values = context! {
                 run => Serde(run), verdicts => "", folder => "", per_problem => "", insight => "",
-                ..super::lanes(lanes, 10.0)
+                lanes => Serde(placed(&[lane])),
             };
             let lines = templates::paragraphs("details.txt.j2", values);
-            let expected =
-                expected.unwrap_or("lane 1 (ray on node1, GPU-5f3a1c2e): 10 evaluations, busy 0 %");
-            assert_eq!(lines.last().unwrap(), expected);
+            let expected = format!("lane 1 (ray on node1, GPU-5f3a1c2e): 10 evaluations, busy 0 %{more}");
+            assert_eq!(*lines.last().unwrap(), expected);
         };
-        check(&[lane(0, None, 0, 0.0), lane(1, None, 0, 0.1)], None);
-        check(
-            &[lane(0, None, 0, 0.0), lane(1, Some("gone"), 2, 6.0)],
-            Some(
-                "1 of 2 lanes was lost; 6.0 s of 20.0 s passed without a worker (30 %), and 2 variants begun anew on another lane",
-            ),
-        );
-        check(
-            &[lane(0, None, 1, 1.0), lane(1, None, 0, 0.0)],
-            Some(
-                "no lane was lost; 1.0 s of 20.0 s passed without a worker (5 %), and 1 variant begun anew on another lane",
-            ),
-        );
+        check(None, 0, 0.05, "");
+        let lost = ", 6.0 s without a worker, 2 variants begun anew on another lane, out: gone";
+        check(Some("gone"), 2, 6.0, lost);
     }
 }

@@ -64,11 +64,9 @@ pub mod insight;
 mod memory;
 pub mod model;
 mod per_problem;
-mod permutation;
 pub mod registry;
 mod seeded;
 pub mod strategy;
-mod unguided;
 
 pub use self::insight::Insight;
 pub use self::per_problem::{PerProblem, ProblemSearch};

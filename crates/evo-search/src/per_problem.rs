@@ -2,14 +2,18 @@
 //!
 //! Where problems differ, the best configuration of one is far from the best of another, and a search for the least
 //! mean finds neither. Here each problem has a strategy of its own that is told every evaluation by its time on that
-//! problem. For each proposal one problem is the target, by lot: its chance follows what it has left to gain
-//! ([`targets`]). The strategies share what is measured.
+//! problem. For each proposal one problem is the target, by lot: its chance follows what it has left to gain.
+//! The strategies share what is measured.
+//!
+//! What is left is the natural logarithm of the best time over the least that the device allows, so a problem at 8
+//! times its bound has three times as much left as one at twice. Where the bound is not known, it is what was
+//! gained lately: the logarithm of the best time some outcomes ago over the best now. Many bounds are out of reach
+//! (a launch of 3 µs may move so few bytes that its bound is 50 ns), so what is left counts for less with every
+//! proposal that was aimed at the problem and brought nothing.
 //!
 //! The outcomes in their order decide, so a resumed search goes on as the interrupted one would have.
 
-mod targets;
-
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use evo_protocol::facts::Facts;
 use evo_protocol::verdict::VerdictClass;
@@ -17,7 +21,6 @@ use evo_space::genome::Genome;
 use evo_space::sample::seeded;
 use rand::RngExt;
 
-use self::targets::{ProblemProgress, pick, shares};
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
 
 pub struct ProblemSearch<'a> {
@@ -117,10 +120,6 @@ impl<'a> PerProblem<'a> {
 }
 
 impl Strategy for PerProblem<'_> {
-    fn name(&self) -> &str {
-        self.searches[0].strategy.name()
-    }
-
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
         (0..n).map_while(|_| self.propose()).collect()
     }
@@ -151,17 +150,99 @@ impl Strategy for PerProblem<'_> {
         used.contains(&true)
     }
 
-    fn useful_in_flight(&self) -> usize {
-        self.searches.iter().map(|search| search.strategy.useful_in_flight()).max().unwrap_or(1)
-    }
-
-    fn useful_on_lanes(&self, lanes: usize) -> usize {
-        self.searches.iter().map(|search| search.strategy.useful_on_lanes(lanes)).max().unwrap_or(1)
+    fn useful_in_flight(&self, lanes: usize) -> usize {
+        self.searches.iter().map(|search| search.strategy.useful_in_flight(lanes)).max().unwrap_or(1)
     }
 
     fn is_done(&self) -> bool {
         self.searches.iter().all(|search| search.strategy.is_done())
     }
+}
+
+/// Outcomes over which the gain of a problem without a bound is measured.
+const LATELY: usize = 32;
+
+/// After so many proposals in a row that brought nothing, what is left counts for half.
+const PATIENCE: f64 = 16.0;
+
+/// Least share of the best chance: bounds may be wrong, and a search may sit in a local optimum.
+const LEAST: f64 = 0.1;
+
+/// A best time that is less than 1 % below the one before is within what two measurements differ by.
+const GAIN: f64 = 0.99;
+
+#[derive(Clone, Debug, Default)]
+struct ProblemProgress {
+    bound_ns: Option<f64>,
+    best_ns: Option<f64>,
+    /// The best after each of the last outcomes, the oldest first.
+    lately: VecDeque<f64>,
+    mark_ns: Option<f64>,
+    fruitless: u32,
+}
+
+impl ProblemProgress {
+    fn new(bound_ns: Option<f64>) -> ProblemProgress {
+        let bound_ns = bound_ns.filter(|bound| bound.is_finite() && *bound > 0.0);
+        ProblemProgress { bound_ns, ..ProblemProgress::default() }
+    }
+
+    fn tell(&mut self, time_ns: Option<f64>, is_target: bool) {
+        self.fruitless += u32::from(is_target);
+        if let Some(time) = time_ns.filter(|time| time.is_finite() && *time > 0.0) {
+            self.best_ns = Some(self.best_ns.map_or(time, |best| best.min(time)));
+            if self.mark_ns.is_none_or(|mark| time < mark * GAIN) {
+                self.mark_ns = Some(time);
+                self.fruitless = 0;
+            }
+        }
+        if let Some(best) = self.best_ns {
+            self.lately.push_back(best);
+            if self.lately.len() > LATELY {
+                self.lately.pop_front();
+            }
+        }
+    }
+
+    /// What is left to gain, as a logarithm; `None` before anything passed.
+    fn left(&self) -> Option<f64> {
+        let best = self.best_ns?;
+        let ratio = match self.bound_ns {
+            Some(bound) => best / bound,
+            None => self.lately.front()? / best,
+        };
+        Some(ratio.ln().max(0.0))
+    }
+
+    fn patience(&self) -> f64 {
+        PATIENCE / (PATIENCE + f64::from(self.fruitless))
+    }
+}
+
+fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + Clone) -> Vec<f64> {
+    // Where nothing passed yet, as much is left as anywhere.
+    let most = problems.clone().filter_map(ProblemProgress::left).fold(0.0, f64::max);
+    let weights: Vec<f64> = problems.map(|one| one.left().unwrap_or(most) * one.patience()).collect();
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    let raised = weights.iter().map(|weight| match largest > 0.0 {
+        true => weight.max(LEAST * largest),
+        false => 1.0,
+    });
+    let raised: Vec<f64> = raised.collect();
+    let sum: f64 = raised.iter().sum();
+    raised.iter().map(|weight| weight / sum).collect()
+}
+
+fn pick(shares: &[f64], ticket: f64) -> usize {
+    let mut left = ticket;
+    for (problem, share) in shares.iter().enumerate() {
+        left -= share;
+        if left < 0.0 {
+            return problem;
+        }
+    }
+    // Rounding may leave a ticket of almost 1 over.
+    shares.len().saturating_sub(1)
 }
 
 #[cfg(test)]

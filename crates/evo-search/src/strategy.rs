@@ -54,49 +54,8 @@ impl Outcome {
 /// A search algorithm that is asked for points and told what came of them.
 ///
 /// Any number of proposals may be in flight, and their outcomes may come in any order. Strategies of
-/// this crate are made by [`create`](crate::create); an own one needs four methods:
-///
-/// ```
-/// use evo_search::{Origin, Outcome, Proposal, Strategy};
-/// use evo_space::genome::Genome;
-/// use evo_space::space::SearchSpace;
-///
-/// /// Proposes every point once, in the order of the space.
-/// struct InOrder {
-///     left: Vec<Genome>,
-/// }
-///
-/// impl Strategy for InOrder {
-///     fn name(&self) -> &str {
-///         "in_order"
-///     }
-///
-///     fn ask(&mut self, n: usize) -> Vec<Proposal> {
-///         let taken = self.left.len().min(n);
-///         let points = self.left.drain(..taken);
-///         points.map(|genome| Proposal::new(genome, Origin("next"))).collect()
-///     }
-///
-///     // The order does not depend on outcomes, but a point that a resumed study has measured is not
-///     // proposed again.
-///     fn tell(&mut self, outcome: &Outcome) {
-///         self.left.retain(|genome| *genome != outcome.genome);
-///     }
-///
-///     fn is_done(&self) -> bool {
-///         self.left.is_empty()
-///     }
-/// }
-///
-/// let space = SearchSpace::parse("[parameters]\nTILE = [1, 2, 4]\nUNROLL = [1, 2]\n").unwrap();
-/// let mut strategy = InOrder { left: space.iter().collect() };
-/// assert_eq!(strategy.ask(4).len(), 4);
-/// assert_eq!(strategy.ask(4).len(), 2);
-/// assert!(strategy.is_done());
-/// ```
+/// this crate are made by [`create`](crate::create); an own one needs the three methods without a body.
 pub trait Strategy {
-    fn name(&self) -> &str;
-
     /// Valid and never proposed before. Fewer, or none, if the strategy has to wait for outcomes or has nothing left.
     fn ask(&mut self, n: usize) -> Vec<Proposal>;
 
@@ -129,16 +88,12 @@ pub trait Strategy {
         false
     }
 
-    /// How many proposals in flight the strategy makes good use of, given what it knows. With more, each
+    /// How many proposals in flight the strategy makes good use of, given what it knows, where they are evaluated on so
+    /// many devices at once, which idle if there are fewer. With more, each
     /// evaluation teaches it less, which matters where evaluations are what is scarce; where compilers would
     /// otherwise idle and the budget is time, more are still worth having. [`Strategy::ask`] does not enforce it.
-    fn useful_in_flight(&self) -> usize {
+    fn useful_in_flight(&self, _lanes: usize) -> usize {
         usize::MAX
-    }
-
-    /// The same where they are evaluated on so many devices at once, which idle if there are fewer.
-    fn useful_on_lanes(&self, lanes: usize) -> usize {
-        self.useful_in_flight().saturating_mul(lanes.max(1))
     }
 
     /// Whether the strategy has nothing left to propose, whatever it is told.

@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use evo::cli::device_lane;
 use evo::cli::error::CliError;
-use evo::cli::selftest::{SelftestBench, SelftestReport, spread};
+use evo::cli::selftest::{SelftestBench, SelftestReport};
 use evo::cli::session::DeviceSetup;
 use evo::kernel::catalog;
 use evo::supervise::job::Standing;
 use evo::supervise::lane::LaneLimits;
+use evo::timing::stats;
 
 use crate::order::Order;
 
@@ -34,7 +35,7 @@ fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }
-    Ok(spread(samples, "ms"))
+    Ok(spread(samples))
 }
 
 /// From the missed deadline of an endless kernel to a passed health check in the next process. The first
@@ -61,7 +62,7 @@ fn recovery(bench: &mut SelftestBench<'_>, tiny: bool) -> Result<Result<String, 
             }
         }
     }
-    Ok(Ok(spread(samples, "ms")))
+    Ok(Ok(spread(samples)))
 }
 
 fn noise_floor(bench: &mut SelftestBench<'_>) -> Result<Result<String, String>, CliError> {
@@ -78,4 +79,12 @@ fn noise_floor(bench: &mut SelftestBench<'_>) -> Result<Result<String, String>, 
         )),
         Err(error) => Err(error.to_string()),
     })
+}
+
+/// Milliseconds as a person reads them.
+fn spread(mut samples: Vec<f64>) -> String {
+    samples.sort_by(f64::total_cmp);
+    let (least, most) = (samples[0], samples[samples.len() - 1]);
+    let median = stats::median(&samples);
+    format!("median {median:.1} ms (min {least:.1}, max {most:.1}, n {})", samples.len())
 }

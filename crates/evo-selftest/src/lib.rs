@@ -12,7 +12,6 @@ mod latency;
 mod order;
 mod ptx;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
@@ -75,16 +74,8 @@ enum Subject {
 
 /// Runs the program: 0 where nothing failed, 1 otherwise. Its workers and the sweeps that it kills are evo, which it is too.
 pub fn main() -> ExitCode {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["worker", "--plain", sandbox, device, ref cubin @ ..] => {
-            let is_fenced = sandbox == SandboxMode::On.as_str();
-            let served = alarms::serve(is_fenced, device, cubin.first().map(Path::new));
-            return served.map_or_else(|error| failure(&CliError::harness(error)), |()| ExitCode::SUCCESS);
-        }
-        ["worker" | "sweep", ..] => return evo::cli::main(),
-        _ => {}
+    if std::env::args_os().nth(1).is_some_and(|word| word == "worker" || word == "sweep") {
+        return evo::cli::main();
     }
     if let Ok(program) = process::worker_program() {
         process::keep_with(program, &["worker", "--keep"]);
@@ -92,13 +83,11 @@ pub fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => failure(&error),
+        Err(error) => {
+            output::say(&format!("error: {error}"));
+            ExitCode::from(error.exit_code() as u8)
+        }
     }
-}
-
-fn failure(error: &CliError) -> ExitCode {
-    output::say(&format!("error: {error}"));
-    ExitCode::from(error.exit_code() as u8)
 }
 
 fn run(arguments: &Arguments) -> Result<bool, CliError> {

@@ -3,7 +3,7 @@
 
 use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
-use evo_search::insight::{ExpectedPoint, Insight, expected_points};
+use evo_search::insight::{Insight, expected_points};
 use evo_space::expr::Expr;
 use evo_space::space::SearchSpace;
 use serde_json::{Value, json};
@@ -68,13 +68,9 @@ fn known(space: &SearchSpace, evaluations: &[Evaluation], seed: u64) -> Value {
     let insight = Insight::of(space, evaluations, seed);
     let best = insight.best.as_ref().map(|best| best.number);
     let best = evaluations.iter().find(|evaluation| Some(evaluation.number) == best);
-    let expected = expected_points(space, evaluations, seed, EXPECTED).into_iter().map(|point| {
-        let ExpectedPoint { configuration, objective_ns, low_ns, high_ns } = point;
-        json!({ "configuration": configuration, "objective_ns": objective_ns, "low_ns": low_ns, "high_ns": high_ns })
-    });
     let mut known = json!(insight);
     known["best_configuration"] = json!(best.map(|best| &best.configuration));
-    known["expected"] = expected.collect();
+    known["expected"] = json!(expected_points(space, evaluations, seed, EXPECTED));
     known
 }
 

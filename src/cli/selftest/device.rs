@@ -1,7 +1,6 @@
 //! `evo selftest device`: every call of the `Device` trait against known answers.
 
 use std::error::Error;
-use std::time::Instant;
 
 use evo_device::device::{
     BoundArgument, BoundLaunch, BufferId, CopiedPart, Device, ModuleId, PlainErrors, SampleOrder, Tolerance,
@@ -26,84 +25,51 @@ type Answer = Result<String, Box<dyn Error>>;
 
 /// Runs all checks. The last one poisons a CUDA context, so the process should end afterwards.
 pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport), CliError> {
-    let entries: Vec<String> = ENTRIES.iter().map(|entry| entry.to_string()).collect();
-    let (image, hash) = probe_image(setup, PROBES, entries.clone())?;
+    let entries = ENTRIES.map(String::from);
+    let (image, hash) = probe_image(setup, PROBES, entries.to_vec())?;
     let mut device = open_device(setup)?;
-    let mut report = SelftestReport::default();
-    let bench = &mut DeviceBench { device: device.as_mut(), buffers: Vec::new() };
-    for (name, call) in OVERHEADS {
-        report.add(name, bench.timed(*call));
+    let (info, mut report) = (device.info().clone(), SelftestReport::default());
+    let bench = &mut DeviceBench { device: device.as_mut(), buffers: Vec::new(), image, hash, module: None };
+    for (name, not_on_host, check) in CHECKS {
+        if info.kind == DeviceKind::Cuda || not_on_host.is_empty() {
+            report.add(name, bench.checked(*check));
+        } else {
+            report.skip(name, not_on_host);
+        }
     }
-    for (name, check) in CALLS {
-        report.add(name, bench.checked(*check));
-    }
-    match bench.device.load(&image, &entries) {
-        Ok(module) => launches(bench, module, (&image, &hash), &mut report),
-        Err(error) => report.add("load", Err(error)),
-    }
-    Ok((device.info().clone(), report))
+    Ok((info, report))
 }
-
-/// The gates' own work on buffers of 16 MiB, as a 2048² fp32 matrix has.
-const OVERHEADS: &[(&str, Work)] = &[
-    ("poison_16_mib", |device, [a, _]| device.fill(a, 0x7fc1_7fc1)),
-    ("copy_16_mib", |device, [a, b]| device.copy(a, b)),
-    ("hash_16_mib", |device, [a, _]| device.hash(a).map(drop)),
-    ("count_poison_16_mib", |device, [a, _]| device.count_pattern(a, F32, 1).map(drop)),
-    ("check_guards_3_buffers", |device, _| device.check_guards().map(drop)),
-    ("arm_guards_3_buffers", |device, _| device.arm_guards(0x7fff_7fff)),
-];
-
-type Work = fn(&mut dyn Device, [BufferId; 2]) -> Result<(), DeviceError>;
 
 type Check = fn(&mut DeviceBench<'_>) -> Answer;
 
-/// What needs no kernel.
-const CALLS: &[(&str, Check)] = &[
-    ("copy_round_trip", round_trip),
-    ("fill_and_count", fill_and_count),
-    ("hash", hashes),
-    ("compare", compares),
+/// Each with why it says nothing on the host, if so.
+const CHECKS: &[(&str, &str, Check)] = &[
+    ("copy_round_trip", "", round_trip),
+    ("fill_and_count", "", fill_and_count),
+    ("hash", "", hashes),
+    ("compare", "", compares),
+    ("echo", "", echo),
+    ("module_variables", "", module_variables),
+    ("launch_in_order", "", launch_in_order),
+    ("attributes", "", attributes),
+    ("dynamic_shared_memory", "", dynamic_shared),
+    ("too_much_shared_memory", "", too_much_shared),
+    ("sampling", "", sampling),
+    ("launch_attributes", "asked of a GPU alone", launch_attributes),
+    ("guard_zones", "the host's guards are unmapped pages; its own tests fault on them", guard_zones),
+    ("missing_entry", "asked of a GPU alone", missing_entry),
+    ("memory_returns", "asked of a GPU alone", memory_returns),
+    ("sticky_error", "a crash ends a host worker; its own tests show it", sticky_error),
 ];
-
-type LaunchCheck = fn(&mut DeviceBench<'_>, ModuleId) -> Answer;
-
-const LAUNCHES: &[(&str, LaunchCheck)] = &[
-    ("module_variables", module_variables),
-    ("launch_in_order", launch_in_order),
-    ("attributes", attributes),
-    ("dynamic_shared_memory", dynamic_shared),
-    ("too_much_shared_memory", too_much_shared),
-    ("sampling", sampling),
-];
-
-/// `binary` is `PROBES` compiled with `hash` as its variant hash.
-fn launches(
-    bench: &mut DeviceBench<'_>,
-    module: ModuleId,
-    (binary, hash): (&[u8], &ContentHash),
-    report: &mut SelftestReport,
-) {
-    report.add("echo", bench.checked(|bench| echo(bench, module, hash)));
-    for (name, check) in LAUNCHES {
-        report.add(name, bench.checked(|bench| check(bench, module)));
-    }
-    if bench.device.info().kind == DeviceKind::Cuda {
-        report.add("launch_attributes", bench.checked(|bench| launch_attributes(bench, module)));
-        report.add("guard_zones", bench.checked(|bench| guard_zones(bench, module)));
-        report.add("missing_entry", missing_entry(bench, binary));
-        report.add("memory_returns", memory_returns(bench));
-        report.add("sticky_error", sticky_error(bench, module));
-    } else {
-        report.skip("guard_zones", "the host's guards are unmapped pages; its own tests fault on them");
-        report.skip("sticky_error", "a crash ends a host worker; its own tests show it");
-    }
-}
 
 /// A device, and the buffers of the check that is under way.
 struct DeviceBench<'a> {
     device: &'a mut dyn Device,
     buffers: Vec<BufferId>,
+    /// The probes, with `hash` as their variant's hash.
+    image: Vec<u8>,
+    hash: ContentHash,
+    module: Option<ModuleId>,
 }
 
 impl DeviceBench<'_> {
@@ -133,26 +99,18 @@ impl DeviceBench<'_> {
         Ok(bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect())
     }
 
-    fn launch(&mut self, module: ModuleId, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
-        self.device.launch(module, launches)?;
-        self.device.synchronize()
+    /// The probes' module, loaded when it is first asked for.
+    fn module(&mut self) -> Result<ModuleId, DeviceError> {
+        let loaded =
+            self.module.map_or_else(|| self.device.load(&self.image, &ENTRIES.map(String::from)), Ok);
+        self.module = loaded.as_ref().ok().copied();
+        loaded
     }
 
-    fn timed(&mut self, work: Work) -> Answer {
-        self.checked(|bench| {
-            let bytes = 16 << 20;
-            let pair = [bench.allocate("a", bytes)?, bench.allocate("b", bytes)?];
-            bench.allocate("c", bytes)?;
-            let mut samples = Vec::new();
-            // The first is a warm-up, which does not count.
-            for _ in 0..=20 {
-                let began = Instant::now();
-                work(bench.device, pair)?;
-                bench.device.synchronize()?;
-                samples.push(began.elapsed().as_secs_f64() * 1e6);
-            }
-            Ok(spread(samples.split_off(1), "µs"))
-        })
+    fn launch(&mut self, launches: &[BoundLaunch]) -> Result<(), DeviceError> {
+        let module = self.module()?;
+        self.device.launch(module, launches)?;
+        self.device.synchronize()
     }
 }
 
@@ -283,7 +241,8 @@ fn every_type(bench: &mut DeviceBench<'_>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn echo(bench: &mut DeviceBench<'_>, module: ModuleId, hash: &ContentHash) -> Answer {
+fn echo(bench: &mut DeviceBench<'_>) -> Answer {
+    let (module, hash) = (bench.module()?, bench.hash.clone());
     let echoed = bench.device.echo(module)?;
     demand(echoed.as_deref() == Some(hash.as_str()), format!("the module says {echoed:?}, not {hash}"))?;
     Ok("the module carries its variant's hash".into())
@@ -321,16 +280,17 @@ fn chain(
     Ok((y, expected, vec![call("affine", grid, 256, affine), increment]))
 }
 
-fn launch_in_order(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn launch_in_order(bench: &mut DeviceBench<'_>) -> Answer {
     let (y, expected, launches) = chain(bench, 100_001)?;
-    bench.launch(module, &launches)?;
+    bench.launch(&launches)?;
     let wrong = bench.floats(y)?.iter().zip(&expected).position(|(found, right)| found != right);
     demand(wrong.is_none(), format!("element {wrong:?} is wrong"))?;
     Ok("two launches, four scalar types".into())
 }
 
-fn attributes(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn attributes(bench: &mut DeviceBench<'_>) -> Answer {
     let (_, launch) = sum_launch(bench, 256)?;
+    let module = bench.module()?;
     let found = bench.device.attributes(module, &launch)?;
     if bench.device.info().kind == DeviceKind::Cuda {
         let is_known = found.registers.is_some_and(|own| own > 0) && found.shared_static_bytes >= 128;
@@ -349,26 +309,26 @@ fn sum_launch(bench: &mut DeviceBench<'_>, count: u32) -> Result<(BufferId, Boun
     Ok((y, BoundLaunch { shared_bytes: 4 * count, ..call("shared_sum", 1, 256, arguments) }))
 }
 
-fn dynamic_shared(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn dynamic_shared(bench: &mut DeviceBench<'_>) -> Answer {
     // 80,000 bytes: above the 48 KiB that need no opt-in, below every supported device's limit.
     let (y, launch) = sum_launch(bench, 20_000)?;
-    bench.launch(module, &[launch])?;
+    bench.launch(&[launch])?;
     let sum = bench.floats(y)?[0];
     demand(sum == 20_000.0, format!("the sum is {sum}"))?;
     Ok("80,000 bytes after opting in".into())
 }
 
-fn too_much_shared(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn too_much_shared(bench: &mut DeviceBench<'_>) -> Answer {
     let (_, launch) = sum_launch(bench, 70_000)?;
-    let refused = bench.launch(module, &[launch]);
+    let refused = bench.launch(&[launch]);
     let error = refused.err().ok_or("280,000 bytes of shared memory were accepted")?;
     let is_right = error.kind == VerdictKind::LaunchFail && error.cause.as_deref() == Some("smem");
     demand(is_right && !error.sticky, format!("refused, but as {error:?}"))?;
     Ok(error.message)
 }
 
-fn sampling(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
-    let (_, _, launches) = chain(bench, 1 << 20)?;
+fn sampling(bench: &mut DeviceBench<'_>) -> Answer {
+    let ((_, _, launches), module) = (chain(bench, 1 << 20)?, bench.module()?);
     let mut words = Vec::new();
     for (mode, batch) in
         [(TimingMode::Hot, 1), (TimingMode::Hot, 20), (TimingMode::Cold, 1), (TimingMode::Eager, 1)]
@@ -383,16 +343,16 @@ fn sampling(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
     Ok(words.join(", "))
 }
 
-fn launch_attributes(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn launch_attributes(bench: &mut DeviceBench<'_>) -> Answer {
     let (y, expected, mut launches) = chain(bench, 256 * 64)?;
     launches[0].cooperative = true;
     launches[1].programmatic = true;
-    bench.launch(module, &launches)?;
+    bench.launch(&launches)?;
     let has_clusters = bench.device.info().limits.cluster > 1;
     if has_clusters {
         launches[0].cooperative = false;
         launches[0].cluster = Some([2, 1, 1]);
-        bench.launch(module, &launches)?;
+        bench.launch(&launches)?;
     }
     demand(bench.floats(y)?[77] == expected[77], "wrong answer")?;
     let clusters = if has_clusters { "of 2" } else { "not on this device" };
@@ -400,8 +360,8 @@ fn launch_attributes(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
 }
 
 /// What a kernel keeps in variables is seen and restored.
-fn module_variables(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
-    let y = bench.allocate("y", 12)?;
+fn module_variables(bench: &mut DeviceBench<'_>) -> Answer {
+    let (y, module) = (bench.allocate("y", 12)?, bench.module()?);
     let device = &mut *bench.device;
     let loaded = device.variables(module)?;
     let mut names: Vec<&str> = loaded.iter().map(|variable: &VariableState| variable.name.as_str()).collect();
@@ -423,7 +383,7 @@ fn module_variables(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
     Ok(format!("{names} are seen, and restored"))
 }
 
-fn guard_zones(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn guard_zones(bench: &mut DeviceBench<'_>) -> Answer {
     let count = 1001;
     let y = bench.allocate("y", count * 4)?;
     let clean = bench.device.check_guards()?;
@@ -434,7 +394,7 @@ fn guard_zones(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
             scalar((count as i32).to_le_bytes()),
             scalar(offset.to_le_bytes()),
         ];
-        bench.launch(module, &[call("stray", 1, 32, arguments)])?;
+        bench.launch(&[call("stray", 1, 32, arguments)])?;
         let damage = bench.device.check_guards()?;
         let right = damage.len() == 1 && damage[0].buffer == "y" && damage[0].offset / 4 == i64::from(offset);
         demand(right, format!("a write at element {offset} reads as {damage:?}"))?;
@@ -443,8 +403,8 @@ fn guard_zones(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
     Ok("writes before and behind a buffer are found and named".into())
 }
 
-fn missing_entry(bench: &mut DeviceBench<'_>, binary: &[u8]) -> Answer {
-    let refused = bench.device.load(binary, &["nobody".to_string()]);
+fn missing_entry(bench: &mut DeviceBench<'_>) -> Answer {
+    let refused = bench.device.load(&bench.image, &["nobody".to_string()]);
     let error = refused.err().ok_or("an entry that does not exist was loaded")?;
     demand(error.kind == VerdictKind::LoadError && !error.sticky, format!("{error:?}"))?;
     Ok(error.message)
@@ -464,24 +424,11 @@ fn memory_returns(bench: &mut DeviceBench<'_>) -> Answer {
     Ok("one GiB came back; a huge request is out_of_memory".into())
 }
 
-fn sticky_error(bench: &mut DeviceBench<'_>, module: ModuleId) -> Answer {
+fn sticky_error(bench: &mut DeviceBench<'_>) -> Answer {
     // Nobody frees it: the context is gone.
     let y = bench.device.allocate("y", 4)?;
-    let launched = bench.launch(module, &[call("crash", 1, 1, vec![BoundArgument::Buffer(y)])]);
+    let launched = bench.launch(&[call("crash", 1, 1, vec![BoundArgument::Buffer(y)])]);
     let error = launched.err().ok_or("an illegal address went unnoticed")?;
     demand(error.kind == VerdictKind::CrashIllegalAddress && error.sticky, format!("{error:?}"))?;
     Ok(error.message)
-}
-
-/// Samples as a person reads them.
-pub fn spread(mut samples: Vec<f64>, unit: &str) -> String {
-    samples.sort_by(f64::total_cmp);
-    let last = samples.len() - 1;
-    format!(
-        "median {:.1} {unit} (min {:.1}, max {:.1}, n {})",
-        stats::median(&samples),
-        samples[0],
-        samples[last],
-        samples.len()
-    )
 }

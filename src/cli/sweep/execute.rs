@@ -82,7 +82,7 @@ fn execute_on<'a, R: Recipe>(
     }
     let mut strategy = apart::strategy(plan, &apart)?;
     let earlier = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), &study);
-    let inherited = earlier.give(&mut *strategy);
+    let inherited = earlier.give(&mut *strategy, &study.header().strategy);
     let (strategy, seeded) = match plan.arguments.no_micro {
         true => (strategy, None),
         false => {

@@ -23,9 +23,10 @@ use crate::cli::error::CliError;
 use crate::cli::{cache, seed};
 use crate::engine::{Options, SanitizePlan};
 use crate::journal::record::{FORMAT, StudyHeader, now};
+use crate::journal::replay::History;
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::replay::device::PREFIX;
-use crate::study::{Resumed, StudyRequest, StudyWish, resumed};
+use crate::study::{StudyRequest, StudyWish, resumed};
 
 /// A search that would not end by itself gets this many generations.
 const DEFAULT_GENERATIONS: u32 = 50;
@@ -141,7 +142,7 @@ impl SweepPlan<'_> {
             subject,
         };
         plan.request().check()?;
-        let before = resumed(&plan.request());
+        let (before, history) = resumed(&plan.request()).unzip();
         plan.changes = before.as_ref().map_or_else(Vec::new, |before| changes(arguments, before));
         if let Some(before) = before.as_ref().filter(|_| plan.asked == (None, None)) {
             plan.keep_budget(before)?;
@@ -151,12 +152,12 @@ impl SweepPlan<'_> {
             None => seed::random()?,
         };
         plan.per_problem |= before.as_ref().is_some_and(|before| before.per_problem);
-        plan.choose_strategy(before);
+        plan.choose_strategy(history.as_ref());
         Ok(plan)
     }
 
     /// That of the run that is continued, where the user gives none.
-    fn keep_budget(&mut self, before: &Resumed) -> Result<(), CliError> {
+    fn keep_budget(&mut self, before: &StudyHeader) -> Result<(), CliError> {
         self.asked = (before.budget.clone(), before.generations);
         self.options.budget = budget(self.arguments, &self.asked)?;
         let (limit, generations) = &self.asked;
@@ -167,14 +168,18 @@ impl SweepPlan<'_> {
         Ok(())
     }
 
-    fn choose_strategy(&mut self, before: Option<Resumed>) {
+    fn choose_strategy(&mut self, before: Option<&History>) {
         self.strategy = match &self.arguments.strategy {
             Some(name) => name.clone(),
             None => {
-                let measured = before.as_ref().and_then(|one| Pace::measured(one.evaluations_per_second?));
+                // How fast the last run that ended by itself was.
+                let last = before.and_then(|before| before.ends.last());
+                let measured = last.and_then(|end| Pace::measured(end.throughput.evaluations_per_second));
+                let counted =
+                    |before: &History| before.evaluations.iter().filter(|one| one.is_counted()).count();
                 let outlook = Outlook {
                     valid: self.options.valid,
-                    done: before.as_ref().map_or(0, |before| before.evaluations),
+                    done: before.map_or(0, counted) as u64,
                     pace: measured.unwrap_or(Pace::assumed(self.subject.device_kind())),
                 };
                 let choice = choice::choose(outlook, &self.options.budget, self.options.population.get());
@@ -252,7 +257,7 @@ fn wish(arguments: &SweepArgs) -> StudyWish {
     }
 }
 
-fn changes(arguments: &SweepArgs, before: &Resumed) -> Vec<String> {
+fn changes(arguments: &SweepArgs, before: &StudyHeader) -> Vec<String> {
     let seed = arguments.seed.filter(|seed| *seed != before.seed).map(|seed| {
         format!("the study was searched with seed {} before; from now on with {seed}", before.seed)
     });

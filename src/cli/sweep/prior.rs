@@ -75,7 +75,7 @@ impl Prior {
     }
 
     /// What to tell people, if there are any.
-    pub fn give(&self, strategy: &mut dyn Strategy) -> Option<String> {
+    pub fn give(&self, strategy: &mut dyn Strategy, name: &str) -> Option<String> {
         if self.studies.is_empty() {
             return None;
         }
@@ -86,8 +86,7 @@ impl Prior {
                 "the search starts from earlier outcomes of this kernel: {list}; `--no-prior` ignores them"
             ),
             false => format!(
-                "`{}` ignores earlier outcomes of this kernel: {list}; `--strategy evolve` starts from them",
-                strategy.name()
+                "`{name}` ignores earlier outcomes of this kernel: {list}; `--strategy evolve` starts from them"
             ),
         })
     }

@@ -202,25 +202,8 @@ pub(super) fn complete(request: &StudyRequest<'_>, header: &StudyHeader) -> Opti
     if is_same && is_done { take(&out, name).ok() } else { None }
 }
 
-/// What a plan needs to know of the study that it resumes.
-#[derive(Clone, Debug)]
-pub struct Resumed {
-    pub seed: u64,
-    /// The last run's.
-    pub strategy: String,
-    /// The last run's limits.
-    pub budget: Option<String>,
-    pub generations: Option<u32>,
-    /// Whether it looked for the best configuration of each problem.
-    pub per_problem: bool,
-    /// Evaluations that count against a budget.
-    pub evaluations: u64,
-    /// How fast the last run that ended by itself was; `None` where there is none.
-    pub evaluations_per_second: Option<f64>,
-}
-
-/// The study that a request resumes; `None` where there is nothing to resume.
-pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
+/// The study that a request resumes, with the last run's header; `None` where there is nothing to resume.
+pub fn resumed(request: &StudyRequest<'_>) -> Option<(StudyHeader, History)> {
     if !request.wish.resumes() {
         return None;
     }
@@ -230,16 +213,7 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
         None => request.last_begun(&out)?.1,
     };
     let history = History::replay(reader::read_in(&folder).ok()?);
-    let header = history.header?;
-    Some(Resumed {
-        seed: header.seed,
-        strategy: header.strategy,
-        budget: header.budget,
-        generations: header.generations,
-        per_problem: header.per_problem,
-        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
-        evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
-    })
+    Some((history.header.clone()?, history))
 }
 
 /// The folder of a study that has a journal.
@@ -304,29 +278,6 @@ mod tests {
         drop(found);
         assert!(matches!(find(&request(StudyWish::Begin)), Err(StudyError::Taken { .. })));
         assert!(find(&request(StudyWish::Resume)).is_ok());
-    }
-
-    #[test]
-    fn a_name_that_no_study_has_is_not_resumed() {
-        let out = tempfile::tempdir().unwrap();
-        let request =
-            |name, wish| StudyRequest { out: out.path(), name: Some(name), default_name: "x", wish };
-        let said = |name| {
-            let request = request(name, StudyWish::Resume);
-            let (checked, found) = (request.check().unwrap_err(), find(&request).unwrap_err());
-            assert_eq!(checked.to_string(), found.to_string());
-            let told = format!("{found}; {}", found.hint().unwrap());
-            told.replace(&out.path().display().to_string(), "out")
-        };
-        let begin = "`--resume=or-begin` begins a study where there is none";
-        assert_eq!(said("mine"), format!("there is no study `mine` to resume in `out`; {begin}"));
-        let found = find(&request("mine", StudyWish::ResumeOrBegin)).unwrap();
-        std::fs::write(found.folder.place(JOURNAL), "").unwrap();
-        let near = "there is no study `mime` to resume in `out`; did you mean `mine`?";
-        assert_eq!(said("mime"), format!("{near} {begin}"));
-        let far = "there is no study `gemm` to resume in `out`; studies there: mine;";
-        assert_eq!(said("gemm"), format!("{far} {begin}"));
-        assert!(!out.path().join("gemm").exists());
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod profile_file;
 pub(crate) mod studies;
 
 pub use earlier::{EarlierLimits, EarlierResult, EarlierResults};
-pub use folder::{Resumed, StudyError, StudyRequest, StudyWish, resumed};
+pub use folder::{StudyError, StudyRequest, StudyWish, resumed};
 pub use named::{NameError, NamedEvaluation, PREFIX_MIN, StudySearch};
 pub use open_study::Study;
 pub use profile_file::{

@@ -38,8 +38,6 @@ pub struct NamedEvaluation {
     pub configuration: Configuration,
     /// Of the rendered source with the files that it includes, where it is known.
     pub source_hash: Option<ContentHash>,
-    /// Of the machine code, where it is known.
-    pub code_hash: Option<ContentHash>,
     /// Whether the name is a prefix of the source's or the code's hash, so that another source would be another
     /// candidate.
     pub by_content: bool,
@@ -92,7 +90,6 @@ impl ReadStudy {
     fn named(&self, evaluation: &Evaluation, by_content: bool) -> NamedEvaluation {
         NamedEvaluation {
             source_hash: evaluation.source_hash.clone(),
-            code_hash: evaluation.code_hash.clone(),
             by_content,
             ..NamedEvaluation::of(&self.name, evaluation.number, &evaluation.configuration)
         }
@@ -106,7 +103,6 @@ impl NamedEvaluation {
             number,
             configuration: configuration.clone(),
             source_hash: None,
-            code_hash: None,
             by_content: false,
         }
     }
@@ -115,7 +111,6 @@ impl NamedEvaluation {
         let champion = &section.champion;
         NamedEvaluation {
             source_hash: champion.source_hash.clone(),
-            code_hash: champion.code_hash.clone(),
             ..NamedEvaluation::of(&section.study.name, champion.number, &champion.configuration)
         }
     }

@@ -17,7 +17,6 @@ use evo_space::space::{Parameter, SearchSpace};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::change::SourceText;
 use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
 use crate::known::{KnownTime, baseline, new_bests};
@@ -84,6 +83,13 @@ impl LoadedStudy {
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
         self.insight = saved(&file, &self.history.evaluations);
     }
+}
+
+#[derive(Clone, Debug)]
+pub struct SourceText {
+    /// `the default configuration`, `evaluation 17`.
+    pub name: String,
+    pub text: String,
 }
 
 #[derive(Debug)]

@@ -4,12 +4,10 @@
 //! All three are templates over one model, which is a function of what is on the disk: the study's journal, and the
 //! records beside it. No clock, no locale and no order of a folder has a say, so the same records give the same bytes.
 
-mod change;
 mod loaded;
 mod model;
 mod views;
 
-pub use change::SourceText;
-pub use loaded::{LoadedStudy, ReportMaterial, StudyNote};
+pub use loaded::{LoadedStudy, ReportMaterial, SourceText, StudyNote};
 pub use model::StudyModel;
 pub use views::StudyView;

@@ -17,9 +17,9 @@ use minijinja::context;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use similar::TextDiff;
 
-use super::change::{self, SourceText};
-use super::loaded::ReportMaterial;
+use super::loaded::{ReportMaterial, SourceText};
 use crate::columns::{Row, TriedParameter, device_seconds, has_stamps, tried};
 use crate::failures::passed;
 use crate::known::{CLASSES, KnownTime, NewBest, baseline, new_bests, refused_faster};
@@ -37,6 +37,9 @@ const STRIP_DOTS: usize = 200;
 const STRIP_VALUES: usize = 16;
 /// Values in a row or a column of the heat map.
 const HEAT_VALUES: usize = 16;
+/// Lines of a diff that are shown; a rewrite is better read in the files themselves.
+const DIFF_LINES: usize = 400;
+const CONTEXT: usize = 3;
 
 #[derive(Debug)]
 pub struct StudyModel<'a> {
@@ -57,8 +60,7 @@ impl<'a> StudyModel<'a> {
         let important = by_importance(&parameters, study.insight.as_ref());
         let entries = || section.into_iter().flat_map(LeaderboardSection::entries);
         let change = winner.zip(base);
-        let change =
-            change.map(|(winner, base)| change::parameters(&base.configuration, &winner.configuration));
+        let change = change.map(|(new, old)| parameter_change(&old.configuration, &new.configuration));
         let begun = baseline(evaluations).map(|evaluation| evaluation.number);
         let champion = section.map(|section| section.champion.repro.clone());
         let command: Vec<_> = header.environment.command.iter().map(|word| quote(word)).collect();
@@ -85,7 +87,7 @@ impl<'a> StudyModel<'a> {
             // Why there is nothing to compare the winner's source with.
             source_unknown => material.sources.as_ref().err().map(String::as_str),
             // Against the baseline's source; nothing where they are equal.
-            source_diff => material.sources.as_ref().ok().and_then(|[before, after]| change::source(before, after)),
+            source_diff => material.sources.as_ref().ok().and_then(|[before, after]| source_change(before, after)),
             repro => champion.or_else(|| Some(repro(header, &winner?.configuration))),
             command => command.join(" "),
             rows => Serde(&rows),
@@ -139,6 +141,31 @@ fn with(mut object: Json, more: Json) -> Json {
     object
 }
 
+/// `BLOCK: 32 → 64, VEC: 1 → 4`; empty where nothing differs.
+fn parameter_change(before: &Configuration, after: &Configuration) -> String {
+    let changed = after.iter().filter(|(name, value)| before.get(name) != Some(*value));
+    let told = changed.map(|(name, value)| match before.get(name) {
+        Some(old) => format!("{name}: {old} → {value}"),
+        None => format!("{name}: {value} (new)"),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// A unified diff; `None` where the texts are equal.
+fn source_change(before: &SourceText, after: &SourceText) -> Option<String> {
+    let diff = TextDiff::from_lines(&before.text, &after.text);
+    let text = diff.unified_diff().context_radius(CONTEXT).header(&before.name, &after.name).to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let shown = lines[..lines.len().min(DIFF_LINES)].join("\n");
+    Some(match lines.len().saturating_sub(DIFF_LINES) {
+        0 => shown + "\n",
+        more => format!("{shown}\n… {more} more lines\n"),
+    })
+}
+
 /// What tells the entries apart: the parameters whose values differ among them.
 fn entry_names(entries: Vec<&RankedEntry>) -> Vec<String> {
     let differs = |name: &str| {
@@ -184,7 +211,7 @@ fn bests(evaluations: &[Evaluation]) -> Vec<Json> {
     let found = new_bests(evaluations);
     let before = std::iter::once(None).chain(found.iter().map(|best| Some(&best.evaluation.configuration)));
     let step = |(best, before): (&NewBest<'_>, Option<&Configuration>)| {
-        let change = before.map(|before| change::parameters(before, &best.evaluation.configuration));
+        let change = before.map(|before| parameter_change(before, &best.evaluation.configuration));
         let more = json!({ "change": change, "order": best.order, "time_ns": best.time_ns });
         with(evaluation(best.evaluation), more)
     };
@@ -196,7 +223,7 @@ fn confirmations(material: &ReportMaterial) -> Vec<Json> {
         let configuration = &confirmation.evaluation.configuration;
         let base = material.numbered(confirmation.baseline);
         let base = base.filter(|base| base.number != confirmation.number);
-        let change = base.map(|base| change::parameters(&base.configuration, configuration));
+        let change = base.map(|base| parameter_change(&base.configuration, configuration));
         with(described(confirmation, configuration), json!({ "change": change }))
     });
     all.collect()
@@ -214,7 +241,7 @@ fn edits(iterations: &[Iteration]) -> Vec<Json> {
         let rival = newest.as_ref().filter(|_| source.is_some());
         let more = json!({
             "rival": rival.map(|(number, _)| number),
-            "diff": rival.zip(source.as_ref()).and_then(|((_, before), after)| change::source(before, after)),
+            "diff": rival.zip(source.as_ref()).and_then(|((_, before), after)| source_change(before, after)),
             "lines": source.as_ref().map_or(0, |source| source.text.lines().count()),
         });
         all.push(with(described(iteration, &iteration.candidate.configuration), more));

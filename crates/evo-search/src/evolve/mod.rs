@@ -6,7 +6,6 @@
 //! are chosen by one model alone and a few are random, because runs that get stuck cost more, averaged over many runs,
 //! than these proposals do.
 
-mod candidates;
 mod encoder;
 mod ensemble;
 mod hopes;
@@ -25,10 +24,9 @@ use evo_space::space::SearchSpace;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::evolve::candidates::Breeder;
 use crate::evolve::ensemble::{Ensemble, Judges, Lesson, ToldPoint};
 use crate::evolve::hopes::Hopes;
-use crate::evolve::variation::Member;
+use crate::evolve::variation::{Breeder, Member};
 use crate::memory::{Spread, Unseen};
 use crate::model::facts::FactsModel;
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
@@ -287,10 +285,6 @@ impl<'a> Evolve<'a> {
 }
 
 impl Strategy for Evolve<'_> {
-    fn name(&self) -> &'static str {
-        FULL
-    }
-
     fn ask(&mut self, n: usize) -> Vec<Proposal> {
         let mut proposals = Vec::new();
         while proposals.len() < n
@@ -346,7 +340,7 @@ impl Strategy for Evolve<'_> {
         // A generator of their own, so that judging variants does not change later proposals.
         self.reconsidered += 1;
         let mut rng = seeded(self.seed ^ self.reconsidered.wrapping_mul(0xa24b_aed4_963e_e407));
-        model.judge(genome, facts, best, &mut rng).runs()
+        model.judge(genome, facts, best, &mut rng)
     }
 
     fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
@@ -360,16 +354,13 @@ impl Strategy for Evolve<'_> {
         true
     }
 
-    fn useful_in_flight(&self) -> usize {
+    fn useful_in_flight(&self, lanes: usize) -> usize {
+        let outcomes = self.begun - self.flying.len();
         // At first each further proposal in flight is one more blind draw.
-        OPENING + (self.begun - self.flying.len()) / OUTCOMES_PER_SLOT
-    }
-
-    fn useful_on_lanes(&self, lanes: usize) -> usize {
+        let on_one = OPENING + outcomes / OUTCOMES_PER_SLOT;
         // A blind opening on all of many lanes costs more than some lanes that idle while the first outcomes come:
         // with a quarter of them, and two proposals for each outcome, it is one and a quarter of an evaluation's time.
-        let opening = OPENING_ON_LANES.max(lanes / 4) + (self.begun - self.flying.len());
-        opening.min(self.useful_in_flight().saturating_mul(lanes.max(1)))
+        (OPENING_ON_LANES.max(lanes / 4) + outcomes).min(on_one.saturating_mul(lanes.max(1)))
     }
 
     fn is_done(&self) -> bool {
@@ -379,8 +370,6 @@ impl Strategy for Evolve<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
     use crate::conformance::{bowl, failure, run, space_of};
 
@@ -425,27 +414,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_counts_until_it_is_told() {
-        let space = space();
-        let mut strategy = Evolve::new(&space, 2);
-        bests(&mut strategy, &space, 20);
-        let batch = strategy.ask(12);
-        let distinct: HashSet<&Genome> = batch.iter().map(|proposal| &proposal.genome).collect();
-        assert_eq!(distinct.len(), 12);
-        let known = strategy.ensemble.as_ref().unwrap().observations();
-        assert_eq!(known, (20, 11), "all but the last, which nobody was asked after");
-        batch.iter().for_each(|proposal| strategy.tell(&bowl(&space, &proposal.genome)));
-        strategy.ask(1);
-        assert_eq!(strategy.ensemble.as_ref().unwrap().observations(), (32, 0));
-    }
-
-    #[test]
     fn what_fails_in_flight_leaves_nothing_behind() {
         let space = space();
         let mut strategy = Evolve::new(&space, 2);
         bests(&mut strategy, &space, 20);
         for round in 1..=3 {
-            for (at, proposal) in strategy.ask(8).into_iter().enumerate() {
+            let flight = strategy.ask(8);
+            let known = strategy.ensemble.as_ref().unwrap().observations();
+            assert_eq!(known.1, 7, "all but the last, which nobody was asked after");
+            for (at, proposal) in flight.into_iter().enumerate() {
                 let genome = &proposal.genome;
                 strategy.tell(&if at % 2 == 0 { failure(genome) } else { bowl(&space, genome) });
             }
@@ -490,24 +467,15 @@ mod tests {
     }
 
     #[test]
-    fn useful_in_flight_grows_with_what_is_known() {
+    fn useful_in_flight_grows_with_what_is_known_and_many_lanes_begin_with_a_few_of_them() {
         let space = space();
         let mut strategy = Evolve::new(&space, 3);
-        assert_eq!(strategy.useful_in_flight(), OPENING);
-        strategy.ask(16);
-        assert_eq!(strategy.useful_in_flight(), OPENING, "nothing is known of what is in flight");
-        bests(&mut strategy, &space, 80);
-        assert_eq!(strategy.useful_in_flight(), OPENING + 80 / OUTCOMES_PER_SLOT);
-    }
-
-    #[test]
-    fn many_lanes_begin_with_a_few_of_them_and_all_work_soon() {
-        let space = space();
-        let mut strategy = Evolve::new(&space, 3);
-        let lanes = |strategy: &Evolve| [1, 2, 8, 64].map(|lanes| strategy.useful_on_lanes(lanes));
+        let lanes = |strategy: &Evolve| [1, 2, 8, 64].map(|lanes| strategy.useful_in_flight(lanes));
         assert_eq!(lanes(&strategy), [4, 8, 8, 16]);
+        strategy.ask(16);
+        assert_eq!(lanes(&strategy), [4, 8, 8, 16], "nothing is known of what is in flight");
         bests(&mut strategy, &space, 48);
-        assert_eq!(lanes(&strategy), [10, 20, 56, 64], "one and two as `useful_in_flight` says");
+        assert_eq!(lanes(&strategy), [10, 20, 56, 64]);
     }
 
     #[test]
@@ -550,16 +518,8 @@ mod tests {
         let mut strategy = Evolve::new(&space, 4);
         let mut failures = [0; 2];
         let fails = |genome: &Genome| genome.positions()[3] == 1;
-        let proposals =
-            run(
-                &mut strategy,
-                1,
-                120,
-                |_, Proposal { genome, .. }| {
-                    if fails(genome) { failure(genome) } else { bowl(&space, genome) }
-                },
-            );
-        assert_eq!(proposals.len(), 120);
+        let fate = |genome: &Genome| if fails(genome) { failure(genome) } else { bowl(&space, genome) };
+        let proposals = run(&mut strategy, 1, 120, |_, proposal| fate(&proposal.genome));
         let failed = proposals.iter().enumerate().filter(|(_, proposal)| fails(&proposal.genome));
         failed.for_each(|(round, _)| failures[usize::from(round >= 40)] += 1);
         // Half of the space fails; the second phase must not prefer what fails to what is known to be worse.

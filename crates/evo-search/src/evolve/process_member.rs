@@ -23,7 +23,7 @@ const PAUSE_MAX: usize = 64;
 /// The whitened covariances of a point take `4 * (CAPACITY + PAUSE_MAX)` bytes, 4 MB in all.
 const SCREENED_MAX: usize = 3072;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ProcessMember {
     process: GaussianProcess,
     rows: Matrix,
@@ -43,13 +43,9 @@ impl ProcessMember {
         ProcessMember {
             process: GaussianProcess::new(columns),
             rows: Matrix::with_columns(columns),
-            known: Vec::new(),
             next_tuning: FEWEST,
             pool,
-            screen: None,
-            screened: Vec::new(),
-            flight: Vec::new(),
-            arrived: None,
+            ..ProcessMember::default()
         }
     }
 

@@ -1,24 +1,127 @@
-//! The best points so far, and children of them by one of six operators, from a step of one gene to a difference between
-//! two members.
-//!
-//! Results may be invalid; the caller repairs them.
+//! Candidates in a space that is too large to list: neighbors, samples, and children of the best points so far by one of
+//! six operators, from a step of one gene to a difference between two members.
 //!
 //! Each operator is chosen in proportion to its recent rate of success. This is probability
 //! matching with forgetting and a minimum rate. The best operator changes during a search (crossover early, single
 //! steps late), so no operator is ever ruled out.
 
+use std::collections::{HashMap, HashSet};
+
+use evo_space::Neighborhood;
 use evo_space::genome::Genome;
 use evo_space::space::SearchSpace;
 use rand::RngExt;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::memory::Unseen;
 use crate::strategy::Origin;
+
+/// Members of a population.
+const CAPACITY: usize = 24;
+
+/// Made anew for each proposal: about 300 in all. Set on 2026-11-21 with `evolve`.
+const CHILDREN: usize = 160;
+const SAMPLES: usize = 48;
+const NEIGHBORS: usize = 96;
+
+/// Of parents: lower than that of crossover, because the models select among the children anyway.
+const GREED_OF_PARENTS: f64 = 0.25;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Offspring {
+    pub(crate) genome: Genome,
+    pub(crate) origin: Origin,
+    /// For children: the number of the operator and the objective of the parent.
+    operator: Option<(usize, f64)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Breeder {
+    population: Population,
+    bandit: Bandit<{ VARIATIONS.len() }>,
+    /// Proposed children without an outcome: the operator and the objective of the parent.
+    chosen: HashMap<Genome, (usize, f64)>,
+    arrivals: u64,
+}
+
+impl Breeder {
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.population.0
+    }
+
+    /// Points that were never proposed or told. With `near`, only neighbors of the best point, if one is left.
+    pub(crate) fn children(
+        &self,
+        space: &SearchSpace,
+        unseen: &Unseen,
+        near: bool,
+        rng: &mut ChaCha8Rng,
+    ) -> Vec<Offspring> {
+        let mut known = HashSet::new();
+        let mut children = Vec::new();
+        // A point that is made in several ways keeps the first operator.
+        let mut add = |child: Offspring, children: &mut Vec<Offspring>| {
+            if !unseen.is_seen(&child.genome) && known.insert(child.genome.clone()) {
+                children.push(child);
+            }
+        };
+        if let Some(best) = self.members().first() {
+            let mut all: Vec<Genome> = space.iter_neighbors(&best.genome, Neighborhood::Hamming).collect();
+            all.shuffle(rng);
+            for genome in all.into_iter().take(NEIGHBORS) {
+                add(Offspring { genome, origin: Origin::NEIGHBOR, operator: None }, &mut children);
+            }
+        }
+        if near && !children.is_empty() {
+            return children;
+        }
+        for _ in 0..CHILDREN {
+            let operator = self.bandit.choose(rng);
+            let Some(parent) = self.population.pick(GREED_OF_PARENTS, rng) else { break };
+            let (origin, vary) = VARIATIONS[operator];
+            let Some(varied) = vary(space, &self.population, &parent.genome, rng) else { continue };
+            let Some(genome) = space.repair(&varied, rng) else { continue };
+            let operator = Some((operator, parent.objective));
+            add(Offspring { genome, origin, operator }, &mut children);
+        }
+        // Samples keep the models from looking only where the population is.
+        for _ in 0..SAMPLES {
+            let Some(genome) = space.sample(rng) else { break };
+            add(Offspring { genome, origin: Origin::SAMPLE, operator: None }, &mut children);
+        }
+        children
+    }
+
+    pub(crate) fn choose(&mut self, child: &Offspring) {
+        if let Some(own) = child.operator {
+            self.chosen.insert(child.genome.clone(), own);
+        }
+    }
+
+    pub(crate) fn tell(&mut self, genome: &Genome, objective: f64) -> bool {
+        if let Some((operator, bar)) = self.chosen.remove(genome) {
+            // Success means being better than the parent. A new best is too rare to learn from.
+            self.bandit.reward(operator, objective < bar);
+        }
+        let is_best = self.members().first().is_none_or(|best| objective < best.objective);
+        self.arrivals += 1;
+        self.population.insert(Member { objective, arrival: self.arrivals, genome: genome.clone() });
+        is_best
+    }
+
+    pub(crate) fn fail(&mut self, genome: &Genome) {
+        if let Some((operator, _)) = self.chosen.remove(genome) {
+            self.bandit.reward(operator, false);
+        }
+    }
+}
 
 /// A child of `parent`, valid or not; `None` if the population is too small for the operator.
 type Vary = fn(&SearchSpace, &Population, parent: &Genome, &mut ChaCha8Rng) -> Option<Genome>;
 
 /// All operators. A bandit knows each by its position, so their order decides what a seed draws.
-pub(super) const VARIATIONS: [(Origin, Vary); 6] = [
+const VARIATIONS: [(Origin, Vary); 6] = [
     (Origin::STEP, |space, _, parent, rng| Some(step(space, parent, rng))),
     (Origin::MUTATION, |space, _, parent, rng| Some(random_gene(space, parent, rng))),
     (Origin::DOUBLE, |space, _, parent, rng| {
@@ -28,7 +131,7 @@ pub(super) const VARIATIONS: [(Origin, Vary); 6] = [
     (Origin::CROSSOVER, |_, population, parent, rng| {
         Some(crossover(parent, &population.pick(GREED, rng)?.genome, rng))
     }),
-    (Origin::POOL, |_, population, parent, rng| Some(pool(parent, &population.members, rng))),
+    (Origin::POOL, |_, population, parent, rng| Some(pool(parent, &population.0, rng))),
     (Origin::DRIFT, |space, population, parent, rng| {
         let (first, second) = (population.any(rng)?, population.any(rng)?);
         let better_first = first.objective <= second.objective;
@@ -48,44 +151,29 @@ pub(super) struct Member {
 }
 
 /// Members in order of objective; among equals, earlier ones come first.
-#[derive(Debug)]
-pub(super) struct Population {
-    members: Vec<Member>,
-    capacity: usize,
-}
+#[derive(Debug, Default)]
+struct Population(Vec<Member>);
 
 impl Population {
-    pub(super) fn new(capacity: usize) -> Population {
-        Population { members: Vec::with_capacity(capacity + 1), capacity }
-    }
-
-    pub(super) fn members(&self) -> &[Member] {
-        &self.members
-    }
-
     /// Adds a point unless it is a member already. The worst member leaves if there are too many.
-    pub(super) fn insert(&mut self, member: Member) {
+    fn insert(&mut self, member: Member) {
         let before =
             |own: &Member| own.objective.total_cmp(&member.objective).then(own.arrival.cmp(&member.arrival));
         // Arrival breaks ties: a point that comes back from memory takes the place that it had.
-        let at = self.members.partition_point(|own| before(own).is_lt());
-        if at < self.capacity && self.members.iter().all(|own| own.genome != member.genome) {
-            self.members.insert(at, member);
-            self.members.truncate(self.capacity);
+        let at = self.0.partition_point(|own| before(own).is_lt());
+        if at < CAPACITY && self.0.iter().all(|own| own.genome != member.genome) {
+            self.0.insert(at, member);
+            self.0.truncate(CAPACITY);
         }
     }
 
     /// Draws a member by rank: each, best first, is taken with chance `greed`, and a uniform one if none was.
-    pub(super) fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
-        self.members.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
+    fn pick(&self, greed: f64, rng: &mut ChaCha8Rng) -> Option<&Member> {
+        self.0.iter().find(|_| rng.random_bool(greed)).or_else(|| self.any(rng))
     }
 
     fn any(&self, rng: &mut ChaCha8Rng) -> Option<&Member> {
-        if self.members.is_empty() {
-            None
-        } else {
-            Some(&self.members[rng.random_range(0..self.members.len())])
-        }
+        (!self.0.is_empty()).then(|| &self.0[rng.random_range(0..self.0.len())])
     }
 }
 
@@ -186,7 +274,7 @@ const PRIOR: (f64, f64) = (1.0, 4.0);
 const FLOOR: f64 = 0.02;
 
 #[derive(Debug)]
-pub(super) struct Bandit<const OPERATORS: usize> {
+struct Bandit<const OPERATORS: usize> {
     /// Weighted successes and trials of each operator.
     counts: [(f64, f64); OPERATORS],
 }
@@ -198,7 +286,7 @@ impl<const OPERATORS: usize> Default for Bandit<OPERATORS> {
 }
 
 impl<const OPERATORS: usize> Bandit<OPERATORS> {
-    pub(super) fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
+    fn choose(&self, rng: &mut ChaCha8Rng) -> usize {
         let weights = self.counts.map(|(successes, trials)| successes / trials + FLOOR);
         let mut ticket = rng.random::<f64>() * weights.iter().sum::<f64>();
         let hit = weights.iter().position(|weight| {
@@ -209,7 +297,7 @@ impl<const OPERATORS: usize> Bandit<OPERATORS> {
         hit.unwrap_or(OPERATORS - 1)
     }
 
-    pub(super) fn reward(&mut self, operator: usize, success: bool) {
+    fn reward(&mut self, operator: usize, success: bool) {
         let (successes, trials) = &mut self.counts[operator];
         *successes = *successes * KEEP + f64::from(u8::from(success));
         *trials = *trials * KEEP + 1.0;
@@ -284,18 +372,21 @@ mod tests {
 
     #[test]
     fn the_best_stay_in_order_and_nobody_twice() {
-        let mut population = Population::new(3);
-        for (arrival, objective) in [5.0, 3.0, 9.0, 3.0, 4.0, 8.0].into_iter().enumerate() {
+        let mut population = Population::default();
+        // All but three places are taken by equals.
+        let objectives = [5.0, 3.0, 9.0, 3.0, 4.0, 8.0].into_iter().chain([2.0; CAPACITY - 3]);
+        for (arrival, objective) in objectives.enumerate() {
             population.insert(member(objective, arrival as u64, arrival as u16));
         }
-        population.insert(member(1.0, 9, 3));
-        let order: Vec<u16> = population.members().iter().map(|own| own.genome.positions()[0]).collect();
-        assert_eq!(order, [1, 3, 4]);
+        population.insert(member(1.0, 99, 3));
+        let order: Vec<u16> = population.0.iter().map(|own| own.genome.positions()[0]).collect();
+        assert!(order[..CAPACITY - 3].iter().copied().eq(6..CAPACITY as u16 + 3), "{order:?}");
+        assert_eq!(order[CAPACITY - 3..], [1, 3, 4]);
     }
 
     #[test]
     fn the_front_is_picked_more_often_and_everyone_sometimes() {
-        let mut population = Population::new(5);
+        let mut population = Population::default();
         assert_eq!(population.pick(0.3, &mut seeded(1)), None);
         (0..5).for_each(|at| population.insert(member(f64::from(at), 0, at)));
         let mut hits = [0; 5];

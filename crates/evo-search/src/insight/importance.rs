@@ -17,7 +17,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_space::Neighborhood;
 use evo_space::genome::{Configuration, Genome};
 use evo_space::sample::seeded;
-use evo_space::space::SearchSpace;
+use evo_space::space::{Parameter, SearchSpace};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -68,62 +68,38 @@ pub(super) fn importance(space: &SearchSpace, known: &[Observation<'_>], seed: u
         return None;
     }
     let features = Features::new(space);
-    let mut errors = Errors { own: 0.0, shuffled: vec![0.0; space.parameters().len()] };
+    let (mut own, mut shuffled) = (0.0, vec![0.0; space.parameters().len()]);
+    let repeats = (SHUFFLED / points.len()).max(1);
     for fold in 0..FOLDS {
-        errors.add_fold(&features, &points, fold, &mut rng);
-    }
-    Some(Importance { observations, explained: 1.0 - errors.own / scatter, parameters: errors.shares(space) })
-}
-
-struct Errors {
-    own: f64,
-    shuffled: Vec<f64>,
-}
-
-impl Errors {
-    fn add_fold(
-        &mut self,
-        features: &Features,
-        points: &[(&Genome, f64)],
-        fold: usize,
-        rng: &mut ChaCha8Rng,
-    ) {
         let part = |held: bool| -> (Vec<&Genome>, Vec<f64>) {
             let mine = points.iter().enumerate().filter(|(at, _)| (at % FOLDS == fold) == held);
             mine.map(|(_, point)| *point).unzip()
         };
         let ((genomes, targets), (held, truth)) = (part(false), part(true));
-        let forest = forest(features, features.codes(genomes), &targets, rng);
-        let own = squares(&forest, &features.codes(held.iter().copied()), &truth);
-        self.own += own;
-        let repeats = (SHUFFLED / points.len()).max(1);
-        for (slot, sum) in self.shuffled.iter_mut().enumerate() {
+        let forest = forest(&features, features.codes(genomes), &targets, &mut rng);
+        let error = squares(&forest, &features.codes(held.iter().copied()), &truth);
+        own += error;
+        for (slot, sum) in shuffled.iter_mut().enumerate() {
             if held.iter().all(|genome| genome.positions()[slot] == held[0].positions()[slot]) {
-                *sum += own;
+                *sum += error;
                 continue;
             }
             for _ in 0..repeats {
-                let codes = features.codes(shuffled(&held, slot, rng));
+                let codes = features.codes(with_shuffled(&held, slot, &mut rng));
                 *sum += squares(&forest, &codes, &truth) / repeats as f64;
             }
         }
     }
-
-    fn shares(&self, space: &SearchSpace) -> Vec<ParameterShare> {
-        // A parameter whose shuffling helps by chance has no importance.
-        let worse: Vec<f64> = self.shuffled.iter().map(|sum| (sum - self.own).max(0.0)).collect();
-        let total: f64 = worse.iter().sum();
-        let share = |worse: &f64| if total > 0.0 { worse / total } else { 0.0 };
-        let named = space.parameters().iter().zip(&worse);
-        let mut shares: Vec<ParameterShare> = named
-            .map(|(parameter, worse)| ParameterShare {
-                name: parameter.name.to_string(),
-                share: share(worse),
-            })
-            .collect();
-        shares.sort_by(|a, b| b.share.total_cmp(&a.share));
-        shares
-    }
+    // A parameter whose shuffling helps by chance has no importance.
+    let worse: Vec<f64> = shuffled.iter().map(|sum| (sum - own).max(0.0)).collect();
+    let total: f64 = worse.iter().sum();
+    let share = |(parameter, worse): (&Parameter, f64)| ParameterShare {
+        name: parameter.name.to_string(),
+        share: if total > 0.0 { worse / total } else { 0.0 },
+    };
+    let mut parameters: Vec<ParameterShare> = space.parameters().iter().zip(worse).map(share).collect();
+    parameters.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Some(Importance { observations, explained: 1.0 - own / scatter, parameters })
 }
 
 /// A forest for log times. It tries a third of the features at each node, the usual share for regression
@@ -142,7 +118,7 @@ fn squares(forest: &Forest, codes: &Codes, truth: &[f64]) -> f64 {
     rows.map(|(row, truth)| (forest.predict_codes(&codes.row(row)).mean - truth).powi(2)).sum()
 }
 
-fn shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
+fn with_shuffled(points: &[&Genome], slot: usize, rng: &mut ChaCha8Rng) -> Vec<Genome> {
     let mut column: Vec<u16> = points.iter().map(|genome| genome.positions()[slot]).collect();
     for at in (1..column.len()).rev() {
         column.swap(at, rng.random_range(0..=at));
@@ -160,7 +136,7 @@ const LISTED: u128 = 1 << 12;
 const DRAWN: usize = 1 << 11;
 const ELITE: usize = 8;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedPoint {
     pub configuration: Configuration,
     /// Nanoseconds: the middle of what is expected.

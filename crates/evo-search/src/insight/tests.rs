@@ -200,17 +200,6 @@ fn our_own_trouble_and_what_was_not_run_say_nothing_about_the_kernel() {
 }
 
 #[test]
-fn the_record_is_the_same_again_and_survives_a_file() {
-    let space = space_of(SPACE);
-    let evaluations = study(&space, &space.sample_distinct(80, &mut seeded(8)), "step");
-    let insight = Insight::of(&space, &evaluations, 1);
-    assert_eq!(insight, Insight::of(&space, &evaluations, 1));
-    let text = serde_json::to_string(&insight).unwrap();
-    let read: Insight = serde_json::from_str(&text).unwrap();
-    assert_eq!((read.operators, read.untried, read.best), (insight.operators, insight.untried, insight.best));
-}
-
-#[test]
 fn thinning_keeps_the_number_and_the_order() {
     for (count, most) in [(10, 20), (10, 10), (1000, 7), (11, 10)] {
         let kept = thinned((0..count).collect::<Vec<usize>>(), most);

@@ -23,7 +23,7 @@ use crate::model::matrix::ColumnScale;
 const OBSERVATIONS_MIN: usize = 30;
 
 /// A variant is passed over only if it is expected to take more than this many times the best.
-const MARGIN: f64 = 1.5;
+pub(crate) const MARGIN: f64 = 1.5;
 
 /// Standard deviations below the expected value that must still lie beyond the margin.
 const SPREADS: f64 = 2.0;
@@ -34,7 +34,7 @@ const SPREADS_FOR_WRONG: f64 = 1.0;
 const SPREADS_FOR_RIGHT: f64 = 0.125;
 
 /// One in this many variants that would be passed over is run all the same.
-const AUDIT: u32 = 16;
+pub(crate) const AUDIT: u32 = 16;
 
 /// In natural logarithms of time: leaves of one member have no deviation.
 const SPREAD_MIN: f64 = 0.05;
@@ -43,20 +43,6 @@ const FORGETTING: f64 = 0.05;
 
 /// Stands for a fact that is not known; below all known values.
 const UNKNOWN: f64 = -1.0;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgment {
-    Run,
-    PassOver,
-    /// It does not seem worth running; run it to check the model.
-    Audit,
-}
-
-impl Judgment {
-    pub fn runs(self) -> bool {
-        self != Judgment::PassOver
-    }
-}
 
 #[derive(Debug)]
 pub struct FactsModel {
@@ -119,19 +105,20 @@ impl FactsModel {
         ModelPrediction { mean: raw.mean, spread: raw.spread * self.surprise.max(1.0).sqrt() }
     }
 
-    pub fn judge(&mut self, genome: &Genome, facts: &Facts, best: f64, rng: &mut ChaCha8Rng) -> Judgment {
+    /// Whether a variant is to run. One that does not seem worth it is audited by chance.
+    pub fn judge(&mut self, genome: &Genome, facts: &Facts, best: f64, rng: &mut ChaCha8Rng) -> bool {
         // On the host most facts are unknown; without any there is nothing to judge by beyond the parameters.
-        if self.observations() < OBSERVATIONS_MIN || facts.is_empty() {
-            return Judgment::Run;
+        if self.observations() < OBSERVATIONS_MIN
+            || facts.is_empty()
+            || would_run(self.predict(genome, facts), best, MARGIN, self.spreads)
+        {
+            return true;
         }
-        if would_run(self.predict(genome, facts), best, MARGIN, self.spreads) {
-            return Judgment::Run;
-        }
-        if rng.random_ratio(1, AUDIT) {
+        let is_audited = rng.random_ratio(1, AUDIT);
+        if is_audited {
             self.audits.insert(genome.clone());
-            return Judgment::Audit;
         }
-        Judgment::PassOver
+        is_audited
     }
 
     fn settle_audit(&mut self, was_wrong: bool) {
@@ -165,31 +152,22 @@ fn would_run(expected: ModelPrediction, best: f64, margin: f64, spreads: f64) ->
     !is_beyond || best <= 0.0
 }
 
-/// The steps of a fact, and how many there are in a unit of it.
-#[derive(Clone, Copy, PartialEq)]
-struct Rounding {
-    steps: u32,
-    per_unit: u32,
-    is_logarithm: bool,
-}
-
-/// Of a thread: whole numbers.
-const REGISTERS: Rounding = Rounding { steps: 256, per_unit: 1, is_logarithm: false };
-/// Resident warps over the device's maximum: 64 or, on some devices, 48; 192 is the least common multiple.
-const OCCUPANCY: Rounding = Rounding { steps: 192, per_unit: 192, is_logarithm: false };
-/// Up to 4 GB, in steps of a sixteenth of a doubling.
-const BYTES: Rounding = Rounding { steps: 32 * 16, per_unit: 16, is_logarithm: true };
-
-/// The rounding of each fact, in the order of `Facts::NAMES`.
-const ROUNDINGS: [Rounding; Facts::COUNT] = [REGISTERS, BYTES, BYTES, BYTES, OCCUPANCY, BYTES];
-
 fn scaled(fact: usize, value: f64) -> f64 {
-    if ROUNDINGS[fact].is_logarithm { (value.max(0.0) + 1.0).log2() } else { value }
+    if Facts::NAMES[fact].ends_with("_bytes") { (value.max(0.0) + 1.0).log2() } else { value }
 }
 
 /// Fixed, so that the forest can grow by one observation at a time.
 fn scales() -> [ColumnScale; Facts::COUNT] {
-    ROUNDINGS.map(|Rounding { steps, per_unit, .. }| {
+    Facts::NAMES.map(|name| {
+        // The steps, and how many there are in a unit.
+        let (steps, per_unit) = match name {
+            // Of a thread: whole numbers.
+            "registers" => (256, 1),
+            // Resident warps over the device's maximum: 64 or, on some devices, 48; 192 is the least common multiple.
+            "occupancy" => (192, 192),
+            // Bytes up to 4 GB, in steps of a sixteenth of a doubling.
+            _ => (32 * 16, 16),
+        };
         let known = (0..=steps).map(|step| f64::from(step) / f64::from(per_unit));
         ColumnScale::new(std::iter::once(UNKNOWN).chain(known).collect())
     })
@@ -260,14 +238,13 @@ mod tests {
         let fastest: HashSet<&Genome> = all.iter().take(all.len() / 20).collect();
         let (mut rng, mut counts, mut slow) = (seeded(5), [0.0; 3], 0.0);
         for genome in &all {
-            let judgment = model.judge(genome, &facts(genome), best, &mut rng);
-            let passed = f64::from(u8::from(!judgment.runs()));
+            let passed = f64::from(u8::from(!model.judge(genome, &facts(genome), best, &mut rng)));
             let is_slow = f64::from(u8::from(is_beyond_the_cliff(genome)));
             slow += is_slow;
             counts[0] += passed * is_slow;
             counts[1] += if fastest.contains(genome) { passed } else { 0.0 };
-            counts[2] += f64::from(u8::from(judgment == Judgment::Audit));
         }
+        counts[2] = model.audits.len() as f64;
         [counts[0] / slow, counts[1], counts[2] / (counts[2] + counts[0]).max(1.0)]
     }
 
@@ -294,16 +271,14 @@ mod tests {
     fn it_says_nothing_of_what_it_has_not_seen() {
         let space = space();
         let (mut model, best) = trained(&space, OBSERVATIONS_MIN - 1, facts);
-        let all = |model: &mut FactsModel, facts: fn(&Genome) -> Facts| {
+        let runs_all = |model: &mut FactsModel, facts: fn(&Genome) -> Facts| {
             let mut rng = seeded(6);
-            space
-                .iter()
-                .filter(|genome| model.judge(genome, &facts(genome), best, &mut rng) != Judgment::Run)
-                .count()
+            space.iter().all(|genome| model.judge(&genome, &facts(&genome), best, &mut rng))
+                && model.audits.is_empty()
         };
-        assert_eq!(all(&mut model, facts), 0, "too few observations");
+        assert!(runs_all(&mut model, facts), "too few observations");
         let (mut model, _) = trained(&space, 120, facts);
-        assert_eq!(all(&mut model, |_| Facts::default()), 0, "no facts");
+        assert!(runs_all(&mut model, |_| Facts::default()), "no facts");
         let before = model.observations();
         for bad in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
             model.learn(&space.default_genome(), &Facts::default(), bad, best);
@@ -312,8 +287,9 @@ mod tests {
         let mut rng = seeded(7);
         for best in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
             let genome = space.default_genome();
-            assert_eq!(model.judge(&genome, &facts(&genome), best, &mut rng), Judgment::Run, "best {best}");
+            assert!(model.judge(&genome, &facts(&genome), best, &mut rng), "best {best}");
         }
+        assert!(model.audits.is_empty());
     }
 
     /// A model that learned the cliff from a world that is gone: the audits tell it, and it stops.
@@ -325,8 +301,7 @@ mod tests {
         let mut passed = [0; 4];
         let unseen = space.sample_distinct(2000, &mut seeded(9));
         for (step, genome) in unseen.iter().enumerate() {
-            let judgment = model.judge(genome, &facts(genome), best, &mut rng);
-            if judgment.runs() {
+            if model.judge(genome, &facts(genome), best, &mut rng) {
                 model.learn(genome, &facts(genome), time(genome, false), best);
             } else {
                 passed[step / 500] += 1;
@@ -335,21 +310,6 @@ mod tests {
         assert!(passed[0] > 20, "{passed:?}");
         assert!(passed[3] < passed[0] / 4, "{passed:?}");
         assert!(model.spreads > SPREADS, "no audit was wrong");
-    }
-
-    #[test]
-    fn each_fact_is_rounded_by_its_kind() {
-        for (name, rounding) in Facts::NAMES.into_iter().zip(ROUNDINGS) {
-            let expected = match name {
-                "registers" => REGISTERS,
-                "occupancy" => OCCUPANCY,
-                name => {
-                    assert!(name.ends_with("_bytes"), "{name}");
-                    BYTES
-                }
-            };
-            assert!(rounding == expected, "{name}");
-        }
     }
 
     #[test]

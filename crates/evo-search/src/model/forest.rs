@@ -258,19 +258,4 @@ mod tests {
         [1.0, 2.0, 6.0].into_iter().for_each(|y| forest.add(&[], y, &mut rng));
         assert!(forest.watched().len() == 2 && forest.watched().all(|p| (p.mean - 3.0).abs() < 1e-9));
     }
-
-    #[test]
-    fn the_same_seed_gives_the_same_forest() {
-        let (x, y) = steps(80, 11);
-        let grown = |seed| {
-            let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&x));
-            let codes = Codes::of_matrix(&x, &scales_of(&x));
-            forest.watch(Arc::new(codes.clone()));
-            let mut rng = seeded(seed);
-            (0..80).for_each(|row| forest.add(&codes.row(row), y[row], &mut rng));
-            forest.watched().collect::<Vec<_>>()
-        };
-        assert_eq!(grown(1), grown(1));
-        assert_ne!(grown(1), grown(2));
-    }
 }

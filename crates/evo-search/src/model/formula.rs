@@ -1,4 +1,4 @@
-//! A formula is an expression tree whose names are the slots of the space's parameters; evo-space's
+//! A formula is an expression tree with the slots of the parameters that its names stand for; evo-space's
 //! compiled expressions evaluate it. Parameters and results are floats. Where a formula has no value
 //! (a division by zero) the result is NaN, and the feature gives that a value of its own.
 
@@ -15,18 +15,25 @@ use evo_space::value::{Operator, Value};
 #[derive(Clone, Debug)]
 pub struct Numbers {
     floats: Vec<Vec<f64>>,
+    /// The same as expressions see them: texts by themselves.
     domains: Vec<Vec<Value>>,
 }
 
 impl Numbers {
     pub fn new(parameters: &[Parameter]) -> Numbers {
-        let numbers = |parameter: &Parameter| {
-            let own: Option<Vec<f64>> = parameter.values.iter().map(Value::as_float).collect();
-            own.unwrap_or_else(|| (0..parameter.values.len()).map(|at| at as f64).collect())
+        let positions = |parameter: &Parameter| (0..parameter.values.len()).map(|at| at as f64).collect();
+        let floats = |parameter: &Parameter| -> Vec<f64> {
+            let own: Option<_> = parameter.values.iter().map(Value::as_float).collect();
+            own.unwrap_or_else(|| positions(parameter))
         };
-        let floats: Vec<Vec<f64>> = parameters.iter().map(numbers).collect();
-        let domain = |floats: &Vec<f64>| floats.iter().copied().map(Value::Float).collect();
-        Numbers { domains: floats.iter().map(domain).collect(), floats }
+        let domain = |parameter: &Parameter| match is_numeric(parameter) {
+            true => floats(parameter).into_iter().map(Value::Float).collect(),
+            false => parameter.values.clone(),
+        };
+        Numbers {
+            floats: parameters.iter().map(floats).collect(),
+            domains: parameters.iter().map(domain).collect(),
+        }
     }
 
     #[inline]
@@ -35,158 +42,131 @@ impl Numbers {
     }
 }
 
+pub fn is_numeric(parameter: &Parameter) -> bool {
+    parameter.values.iter().all(|value| !matches!(value, Value::Text(_)))
+}
+
 #[derive(Clone, Debug)]
-pub struct Formula(Tree);
+pub struct Formula {
+    tree: Tree,
+    /// By name in the tree.
+    names: Arc<[usize]>,
+}
 
 impl Formula {
     pub fn of_parameter(slot: usize) -> Formula {
-        Formula(Kind::Name(slot).into())
+        Formula { tree: Kind::Name(0).into(), names: Arc::new([slot]) }
     }
 
-    /// Whether a parameter has the value at a position, which is also its number: for texts.
-    pub fn indicator(slot: usize, position: u16) -> Formula {
-        let position = Kind::Literal(Value::Float(f64::from(position))).into();
-        Formula(Kind::Compare(Box::new(Kind::Name(slot).into()), vec![(Relation::Equal, position)]).into())
+    /// Whether a parameter has a value: for texts.
+    pub fn indicator(slot: usize, value: &Value) -> Formula {
+        let value = Kind::Literal(value.clone()).into();
+        let kind = Kind::Compare(Box::new(Kind::Name(0).into()), vec![(Relation::Equal, value)]);
+        Formula { tree: kind.into(), names: Arc::new([slot]) }
     }
 
+    pub fn of_pair(first: usize, operator: Operator, second: usize) -> Formula {
+        let kind = Kind::Chain(Box::new(Kind::Name(0).into()), vec![(operator, Kind::Name(1).into())]);
+        Formula { tree: kind.into(), names: Arc::new([first, second]) }
+    }
+
+    /// Of formulas from one expression.
     pub fn pair(first: Formula, operator: Operator, second: Formula) -> Formula {
         // A chain is evaluated from left to right: the prefixes of a long sum stay flat.
-        let (start, mut rest) = match first.0.kind {
+        let (start, mut rest) = match first.tree.kind {
             Kind::Chain(start, rest) => (start, rest),
-            _ => (Box::new(first.0), Vec::new()),
+            _ => (Box::new(first.tree), Vec::new()),
         };
-        rest.push((operator, second.0));
-        Formula(Kind::Chain(start, rest).into())
+        rest.push((operator, second.tree));
+        Formula { tree: Kind::Chain(start, rest).into(), names: first.names }
     }
 
     /// From an expression, whose names stand for these slots; `None` if texts take part in other ways
     /// than being equal to a parameter's values.
-    pub fn of_tree(tree: &Tree, slots: &[usize], parameters: &[Parameter]) -> Option<Formula> {
-        Translation { slots, parameters }.tree(tree).map(Formula)
+    pub fn of_tree(tree: &Tree, names: &Arc<[usize]>, parameters: &[Parameter]) -> Option<Formula> {
+        let is_number = |name: usize| is_numeric(&parameters[names[name]]);
+        has_number(tree, &is_number).then(|| Formula { tree: tree.clone(), names: Arc::clone(names) })
     }
 
     pub fn slots(&self) -> Vec<usize> {
-        fn visit(tree: &Tree, slots: &mut Vec<usize>) {
-            if let Kind::Name(slot) = &tree.kind {
-                slots.push(*slot);
-            }
-            tree.for_children(&mut |child| visit(child, slots));
-        }
         let mut slots = Vec::new();
-        visit(&self.0, &mut slots);
+        self.tree.visit(&mut |tree| {
+            if let Kind::Name(name) = &tree.kind {
+                slots.push(self.names[*name]);
+            }
+        });
         slots.sort_unstable();
         slots.dedup();
         slots
     }
 
     pub fn compile(&self, numbers: &Numbers) -> CompiledFormula {
-        CompiledFormula(CompiledExpr::new(&self.0, &numbers.domains))
+        let is_float =
+            |slot: &usize| numbers.domains[*slot].iter().all(|value| matches!(value, Value::Float(_)));
+        // A text by itself is its position.
+        let are_floats = matches!(self.tree.kind, Kind::Name(_)) || self.slots().iter().all(is_float);
+        let floats = |slot: usize| numbers.floats[slot].iter().copied().map(Value::Float).collect();
+        let domain = |slot: &usize| if are_floats { floats(*slot) } else { numbers.domains[*slot].clone() };
+        let domains: Vec<Vec<Value>> = self.names.iter().map(domain).collect();
+        let expr = CompiledExpr::new(&self.tree, &domains);
+        CompiledFormula { expr, names: Arc::clone(&self.names), are_floats }
+    }
+}
+
+/// Whether the value is a number, and texts serve only in being equal to a parameter's values: the order of texts is not
+/// that of their positions.
+fn has_number(tree: &Tree, is_number: &dyn Fn(usize) -> bool) -> bool {
+    let own = |tree: &Tree| has_number(tree, is_number);
+    match &tree.kind {
+        Kind::Literal(value) => value.as_float().is_some(),
+        Kind::Name(name) => is_number(*name),
+        Kind::List(_) => false,
+        Kind::Compare(first, rest) => {
+            let lefts = std::iter::once(&**first).chain(rest.iter().map(|(_, right)| right));
+            lefts.zip(rest).all(|(left, (relation, right))| {
+                let items = match &right.kind {
+                    Kind::List(items) => items.as_slice(),
+                    _ => std::slice::from_ref(right),
+                };
+                let is_text = matches!(left.kind, Kind::Name(name) if !is_number(name));
+                let is_known = items.iter().all(|item| matches!(item.kind, Kind::Literal(_)));
+                let equality = [Relation::Equal, Relation::NotEqual, Relation::In, Relation::NotIn];
+                let is_equality = is_text && is_known && equality.contains(relation);
+                is_equality || (own(left) && items.iter().all(own))
+            })
+        }
+        _ => {
+            let mut all = true;
+            tree.for_children(&mut |child| all &= own(child));
+            all
+        }
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct CompiledFormula(CompiledExpr);
+pub struct CompiledFormula {
+    expr: CompiledExpr,
+    names: Arc<[usize]>,
+    are_floats: bool,
+}
 
 impl CompiledFormula {
     pub fn evaluate(&self, positions: &[u16], numbers: &Numbers, scratch: &mut Scratch) -> f64 {
-        self.0.evaluate_floats(|slot| numbers.at(slot, positions[slot]), scratch).unwrap_or(f64::NAN)
+        let slot = |name: usize| self.names[name];
+        let value = match self.are_floats {
+            true => self.expr.evaluate_floats(|name| numbers.at(slot(name), positions[slot(name)]), scratch),
+            false => {
+                let value = |name| &numbers.domains[slot(name)][usize::from(positions[slot(name)])];
+                self.expr.evaluate(value, scratch).and_then(|value| value.as_float())
+            }
+        };
+        value.unwrap_or(f64::NAN)
     }
 }
 
-pub fn slots_of(names: &[Arc<str>], parameters: &[Parameter]) -> Option<Vec<usize>> {
+pub fn slots_of(names: &[Arc<str>], parameters: &[Parameter]) -> Option<Arc<[usize]>> {
     let slot = |name: &Arc<str>| parameters.iter().position(|parameter| parameter.name == *name);
     names.iter().map(slot).collect()
-}
-
-struct Translation<'a> {
-    slots: &'a [usize],
-    parameters: &'a [Parameter],
-}
-
-impl Translation<'_> {
-    fn tree(&self, tree: &Tree) -> Option<Tree> {
-        let boxed = |tree: &Tree| self.tree(tree).map(Box::new);
-        let kind = match &tree.kind {
-            Kind::Literal(value) => Kind::Literal(Value::Float(value.as_float()?)),
-            Kind::Name(name) => {
-                let slot = self.slots[*name];
-                // Outside an equality a text stands for no number, so the whole formula is given up.
-                self.is_numeric(slot).then_some(Kind::Name(slot))?
-            }
-            Kind::List(_) => return None,
-            Kind::Not(operand) => Kind::Not(boxed(operand)?),
-            Kind::Negate(operand) => Kind::Negate(boxed(operand)?),
-            Kind::Chain(first, rest) => {
-                let rest = rest.iter().map(|(operator, operand)| Some((*operator, self.tree(operand)?)));
-                Kind::Chain(boxed(first)?, rest.collect::<Option<_>>()?)
-            }
-            Kind::Compare(first, rest) => self.comparisons(first, rest)?,
-            Kind::All(operands) => Kind::All(self.all(operands)?),
-            Kind::Any(operands) => Kind::Any(self.all(operands)?),
-            Kind::If { condition, then, otherwise } => {
-                Kind::If { condition: boxed(condition)?, then: boxed(then)?, otherwise: boxed(otherwise)? }
-            }
-            Kind::Call(function, arguments) => Kind::Call(*function, self.all(arguments)?),
-        };
-        Some(kind.into())
-    }
-
-    fn all(&self, trees: &[Tree]) -> Option<Vec<Tree>> {
-        trees.iter().map(|tree| self.tree(tree)).collect()
-    }
-
-    fn comparisons(&self, first: &Tree, rest: &[(Relation, Tree)]) -> Option<Kind> {
-        // Split into pairs, because texts become positions of the parameter on the other side of each.
-        let lefts = std::iter::once(first).chain(rest.iter().map(|(_, right)| right));
-        let pairs =
-            lefts.zip(rest).map(|(left, (comparison, right))| self.comparison(left, *comparison, right));
-        let mut pairs = pairs.collect::<Option<Vec<Kind>>>()?;
-        match pairs.len() {
-            1 => pairs.pop(),
-            _ => Some(Kind::All(pairs.into_iter().map(Tree::from).collect())),
-        }
-    }
-
-    fn comparison(&self, left: &Tree, comparison: Relation, right: &Tree) -> Option<Kind> {
-        let items = match &right.kind {
-            Kind::List(items) => items.as_slice(),
-            _ => std::slice::from_ref(right),
-        };
-        // The order of texts is not that of their positions.
-        let equality =
-            matches!(comparison, Relation::Equal | Relation::NotEqual | Relation::In | Relation::NotIn);
-        let (left, mut items) = match self.text_comparison(left, items).filter(|_| equality) {
-            Some(translated) => translated,
-            None => (self.tree(left)?, self.all(items)?),
-        };
-        let right = match &right.kind {
-            Kind::List(_) => Kind::List(items).into(),
-            _ => items.pop()?,
-        };
-        Some(Kind::Compare(Box::new(left), vec![(comparison, right)]))
-    }
-
-    /// The slot, and the positions of the literals (-1 for one that it does not have).
-    fn text_comparison(&self, left: &Tree, items: &[Tree]) -> Option<(Tree, Vec<Tree>)> {
-        let Kind::Name(name) = &left.kind else { return None };
-        let slot = self.slots[*name];
-        if self.is_numeric(slot) {
-            return None;
-        }
-        let position = |item: &Tree| match &item.kind {
-            Kind::Literal(value) => {
-                let position = self.parameters[slot].position(value);
-                let position = position.map_or(-1.0, |position| position as f64);
-                Some(Kind::Literal(Value::Float(position)).into())
-            }
-            _ => None,
-        };
-        Some((Kind::Name(slot).into(), items.iter().map(position).collect::<Option<Vec<Tree>>>()?))
-    }
-
-    fn is_numeric(&self, slot: usize) -> bool {
-        self.parameters[slot].values.iter().all(|value| !matches!(value, Value::Text(_)))
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ struct ScreenBlock {
     awaited: Vec<f32>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProcessScreen {
     blocks: Vec<ScreenBlock>,
     points: usize,
@@ -50,17 +50,13 @@ impl ProcessScreen {
     pub fn new(points: &Matrix) -> ProcessScreen {
         let columns = points.columns();
         let mut screen = ProcessScreen {
-            blocks: Vec::new(),
             points: points.rows(),
             columns,
-            taken: 0,
-            in_flight: 0,
             generation: u64::MAX,
             target_generation: u64::MAX,
-            landings: 0,
-            center: 0.0,
             scale: 1.0,
             signal: 1.0,
+            ..ProcessScreen::default()
         };
         // The last block is filled up with points at 0, so that every loop has a fixed length.
         for _ in 0..points.rows().div_ceil(BLOCK) {

@@ -118,10 +118,6 @@ type Heard = Rc<RefCell<Vec<(VerdictClass, Option<f64>)>>>;
 struct Listener(Heard);
 
 impl Strategy for Listener {
-    fn name(&self) -> &str {
-        "listener"
-    }
-
     fn ask(&mut self, _n: usize) -> Vec<Proposal> {
         Vec::new()
     }
@@ -155,4 +151,64 @@ fn a_search_hears_of_its_own_problem_only() {
     assert_eq!(*logs[0].borrow(), [(Ok, Some(10.0)), (Ok, Some(12.0)), (Slow, Some(50.0)), (Crash, None)]);
     assert_eq!(*logs[1].borrow(), [(Ok, Some(20.0)), (Slow, Some(90.0)), (PassedOver, None), (Crash, None)]);
     assert!(PerProblem::new(Vec::new(), 1).is_none());
+}
+
+fn after(bound_ns: Option<f64>, times: &[f64], fruitless: usize) -> ProblemProgress {
+    let mut own = ProblemProgress::new(bound_ns);
+    times.iter().for_each(|time| own.tell(Some(*time), false));
+    (0..fruitless).for_each(|_| own.tell(None, true));
+    own
+}
+
+#[track_caller]
+fn check(problems: &[ProblemProgress], expected: &[f64]) {
+    let found = shares(problems.iter());
+    let near = |(own, other): (&f64, &f64)| (own - other).abs() < 1e-3;
+    assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}");
+}
+
+#[test]
+fn chances_follow_the_distances_from_the_bounds() {
+    // ln 8 = 3 ln 2.
+    check(&[after(Some(100.0), &[800.0], 0), after(Some(100.0), &[200.0], 0)], &[0.75, 0.25]);
+    check(&[after(Some(100.0), &[900.0, 400.0], 0), after(Some(50.0), &[200.0], 0)], &[0.5, 0.5]);
+    // At its bound, and below one that is wrong: the least share of the other.
+    let far = after(Some(100.0), &[1000.0], 0);
+    check(&[far.clone(), after(Some(100.0), &[100.0], 0)], &[10.0 / 11.0, 1.0 / 11.0]);
+    check(&[far, after(Some(100.0), &[50.0], 0)], &[10.0 / 11.0, 1.0 / 11.0]);
+}
+
+#[test]
+fn what_brings_nothing_counts_for_less_until_it_gains_again() {
+    let one = || after(Some(100.0), &[400.0], 0);
+    check(&[one(), after(Some(100.0), &[400.0], 16)], &[2.0 / 3.0, 1.0 / 3.0]);
+    let mut stuck = after(Some(100.0), &[400.0], 16);
+    stuck.tell(Some(399.0), true);
+    check(&[one(), stuck.clone()], &[0.6739, 0.3261]);
+    stuck.tell(Some(390.0), true);
+    check(&[one(), stuck], &[0.5046, 0.4954]);
+}
+
+#[test]
+fn without_bounds_chances_follow_what_was_gained_lately() {
+    let gained = after(None, &[800.0, 100.0], 0);
+    let less = after(None, &[200.0, 100.0], 0);
+    check(&[gained.clone(), less], &[0.75, 0.25]);
+    // The gain is forgotten.
+    let mut old = gained.clone();
+    (0..LATELY).for_each(|_| old.tell(Some(100.0), false));
+    check(&[gained, old.clone()], &[10.0 / 11.0, 1.0 / 11.0]);
+    check(&[old.clone(), old], &[0.5, 0.5]);
+}
+
+#[test]
+fn a_problem_that_nothing_passed_on_has_as_much_left_as_any() {
+    check(&[after(None, &[], 0), after(None, &[], 0)], &[0.5, 0.5]);
+    check(&[after(None, &[], 0), after(Some(1.0), &[4.0], 0)], &[0.5, 0.5]);
+}
+
+#[test]
+fn tickets_are_drawn_by_share() {
+    let drawn: Vec<usize> = [0.0, 0.24, 0.26, 0.99, 1.0].map(|ticket| pick(&[0.25, 0.75], ticket)).into();
+    assert_eq!(drawn, [0, 0, 1, 1, 1]);
 }

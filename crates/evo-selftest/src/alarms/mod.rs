@@ -1,34 +1,26 @@
 //! Random configurations of the kernels that ship with evo, judged by the gates and judged again by a path that shares no
-//! code with them.
+//! judgement with them.
 //!
-//! `plain` runs a variant in a child on inputs of its own, `loops` computes the answers in fp64 with plain loops and says
+//! `plain` runs a variant on inputs of its own, `loops` computes the answers in fp64 with plain loops and says
 //! how far off an honest kernel may be.
 
 mod loops;
 mod plain;
 
-use std::process::Command;
-use std::time::Duration;
-
-use evo::cli::device_lane;
 use evo::cli::error::CliError;
 use evo::cli::output;
-use evo::cli::selftest::{SelftestBench, SelftestCheck, SelftestReport};
-use evo::cli::session::DeviceSetup;
+use evo::cli::selftest::{SelftestBench, SelftestCheck, SelftestReport, open_device};
 use evo::kernel::catalog;
-use evo::process::{self, CappedLog, Conversation, ProcessGroup};
-use evo::supervise::job::{Job, Standing};
+use evo::supervise::job::Standing;
 use evo::supervise::lane::LaneLimits;
-use evo_protocol::plan::ProblemPlan;
+use evo_device::device::Device;
 use evo_protocol::verdict::VerdictKind;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::{Value, json};
 
-use self::plain::{Agreement, PlainOrder, PlainReply, VERSION};
+use self::plain::Agreement;
 use crate::order::Order;
-
-pub use self::plain::serve;
 
 /// The spaces that ship for users.
 const SPACES: &[&str] =
@@ -40,9 +32,6 @@ const CONFIGURATIONS: usize = 60;
 /// How far a space is, is told after so many.
 const TOLD_EVERY: usize = 10;
 
-/// Opening a device, and one variant on all of its problems with the loops on this processor.
-const LIMIT: Duration = Duration::from_secs(60);
-
 /// A check for each space, which passes where both judges call every variant right.
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {
     let spaces: Vec<&'static str> = SPACES.iter().copied().filter(|name| order.wants(name)).collect();
@@ -51,6 +40,7 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError
     }
     let wanted = order.count.unwrap_or(CONFIGURATIONS);
     let (mut info, mut judged) = (Value::Null, 0);
+    let mut device = open_device(&order.setup)?;
     for (number, space) in spaces.iter().enumerate() {
         // What does not divide goes to the first spaces.
         let count = wanted / spaces.len() + usize::from(number < wanted % spaces.len());
@@ -61,7 +51,7 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError
         let file = catalog::open(space)?;
         let mut bench = SelftestBench::start(&file, &order.setup, order.seed, LaneLimits::default())?;
         info = serde_json::to_value(bench.lane.info())?;
-        let check = judged_twice(space, count, &mut bench, order)?;
+        let check = judged_twice(space, count, &mut bench, (device.as_mut(), order.seed))?;
         judged += check.details["judged"].as_u64().unwrap_or(0);
         report.push(check);
     }
@@ -75,14 +65,13 @@ fn judged_twice(
     space: &'static str,
     count: usize,
     bench: &mut SelftestBench<'_>,
-    order: &Order,
+    (device, seed): (&mut dyn Device, u64),
 ) -> Result<SelftestCheck, CliError> {
-    let mut second = SecondJudge { setup: &order.setup, child: None };
     let (mut judged, mut right, mut not_built, mut all) = (0usize, 0, 0, Agreement::default());
     // Configurations that the two do not agree to call right.
     let (mut alarms, mut lines) = (Vec::new(), String::new());
     let file = bench.file();
-    for genome in file.space.sample_distinct(count, &mut ChaCha8Rng::seed_from_u64(order.seed)) {
+    for genome in file.space.sample_distinct(count, &mut ChaCha8Rng::seed_from_u64(seed)) {
         let configuration = file.space.configuration(&genome);
         let (verdict, loops) = match bench.job(&configuration, false)? {
             // A variant that this device cannot hold is not an alarm.
@@ -94,8 +83,8 @@ fn judged_twice(
             Ok(job) => {
                 judged += 1;
                 let verdict = bench.lane.evaluate(&job, &Standing::default()).verdict;
-                let loops = second.judge(space, &job, order.seed ^ job.number)?.map(|own| all.add(own));
-                (verdict, loops.map_or_else(|why| why, |()| "right".to_string()))
+                let loops = plain::judge(device, space, &job, seed ^ job.number).map(|own| all.add(own));
+                (verdict, loops.map_or_else(|why| why.to_string(), |()| "right".to_string()))
             }
         };
         if verdict.is_pass() && loops == "right" {
@@ -124,50 +113,4 @@ fn judged_twice(
         "judged": judged, "right": right, "not_built": not_built, "elements": elements, "worst": worst,
         "alarms": alarms,
     })))
-}
-
-/// The child that runs variants beside plain loops. Started when first needed, and again after its end.
-struct SecondJudge<'a> {
-    setup: &'a DeviceSetup,
-    child: Option<Conversation<PlainOrder, PlainReply>>,
-}
-
-impl SecondJudge<'_> {
-    fn judge(&mut self, kernel: &str, job: &Job, seed: u64) -> Result<PlainReply, CliError> {
-        let mut plans: Vec<ProblemPlan> = job.all_checked();
-        plans.extend(job.tiny.iter().chain(&job.several).cloned());
-        let mut all = Agreement::default();
-        for build in &job.candidate.builds {
-            let binary = build.binary.path.clone();
-            let order = PlainOrder {
-                kernel: kernel.to_string(),
-                binary: binary.ok_or_else(|| CliError::harness("a compiled variant has no file"))?,
-                entries: build.entries.clone(),
-                plans: plans.iter().filter(|plan| build.constants.serves(&plan.sizes)).cloned().collect(),
-                seed,
-            };
-            let mut child = match self.child.take() {
-                Some(child) => child,
-                None => start(self.setup)?,
-            };
-            let reply = match child.ask(&order, LIMIT) {
-                Ok(reply) => reply,
-                Err(death) => return Ok(Err(format!("the child is gone: {:?}", death.how))),
-            };
-            self.child = Some(child);
-            match reply {
-                Ok(agreement) => all.add(agreement),
-                Err(message) => return Ok(Err(message)),
-            }
-        }
-        Ok(Ok(all))
-    }
-}
-
-fn start(setup: &DeviceSetup) -> Result<Conversation<PlainOrder, PlainReply>, CliError> {
-    let mut command = Command::new(process::worker_program()?);
-    command.args(["worker", "--plain", setup.sandbox.as_str(), &setup.choice.spec]);
-    command.args(device_lane::support_cubin(setup)?);
-    let (group, log) = (ProcessGroup::default(), CappedLog::of_end(1 << 16));
-    Ok(Conversation::start(command, VERSION, group, log)?)
 }

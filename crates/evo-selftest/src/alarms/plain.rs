@@ -1,46 +1,26 @@
-//! A variant run by nobody but itself: a child that loads it, gives it inputs of its own, launches it once and compares
-//! its outputs with plain loops.
-//!
-//! The child is a process because a variant may crash, and because the parent owns no CUDA context. It uses the device,
-//! which the gates use too, and nothing else of theirs.
+//! A variant run by nobody but itself: loaded into a device of this process, given inputs of its own, launched once, and its
+//! outputs compared with plain loops. Of what the gates use, it uses the device and how a launch gets its arguments.
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::{Path, PathBuf};
 
-use evo_device::device::{BoundArgument, BoundLaunch, BufferId, Device, ModuleId};
-use evo_device::open::open;
+use evo::supervise::job::Job;
+use evo::worker::judge::bind;
+use evo_device::device::{Device, ModuleId};
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{ArgumentRef, BufferPlan, Fill, LaunchPlan, ProblemPlan, Role};
+use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
 use half::f16;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use serde::{Deserialize, Serialize};
 
 use super::loops;
-use evo::process::{Orphaned, ParentLink};
-use evo::worker::serve::rooms;
-
-/// Of the protocol between the self-test and its child, which are always of one build.
-pub const VERSION: u32 = 1;
 
 /// What workspaces and outputs hold before the launch, each byte.
 const LITTER: u8 = 0xA5;
 
-#[derive(Debug, Serialize, Deserialize)]
-pub struct PlainOrder {
-    pub kernel: String,
-    pub binary: PathBuf,
-    pub entries: Vec<String>,
-    pub plans: Vec<ProblemPlan>,
-    pub seed: u64,
-}
-
-/// How all outputs are within their bounds, or what is wrong or why it could not be run.
-pub type PlainReply = Result<Agreement, String>;
-
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// How all outputs are within their bounds.
+#[derive(Debug, Default)]
 pub struct Agreement {
     pub elements: u64,
     /// The largest share of a bound.
@@ -54,30 +34,26 @@ impl Agreement {
     }
 }
 
-/// Serves until stdin ends, on a device that is opened with the helper kernels of a file, if it needs any. `sandbox`: whether
-/// variants on the host run behind fences.
-pub fn serve(sandbox: bool, device: &str, support_cubin: Option<&Path>) -> Result<(), String> {
-    let link = ParentLink::take_over(VERSION, Orphaned::Exits).map_err(|error| error.to_string())?;
-    let rooms = rooms(sandbox).map_err(|error| error.to_string())?;
-    let mut device = open(device, support_cubin, rooms).map_err(|error| error.to_string())?;
-    let served = link.serve(|order: PlainOrder| -> Option<PlainReply> {
-        Some(judge(device.as_mut(), &order).map_err(|error| error.to_string()))
-    });
-    served.map_err(|error| error.to_string())
-}
-
-fn judge(device: &mut dyn Device, order: &PlainOrder) -> Result<Agreement, Box<dyn Error>> {
-    let PlainOrder { kernel, binary, entries, plans, seed } = order;
-    let image = std::fs::read(binary).map_err(|error| format!("`{}`: {error}", binary.display()))?;
-    let module = device.load(&image, entries)?;
-    let mut random = ChaCha8Rng::seed_from_u64(*seed);
+/// The error says what is wrong, or why it could not be run.
+pub fn judge(
+    device: &mut dyn Device,
+    kernel: &str,
+    job: &Job,
+    seed: u64,
+) -> Result<Agreement, Box<dyn Error>> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut all = Agreement::default();
-    let compared = plans
-        .iter()
-        .try_for_each(|plan| run(device, module, kernel, plan, &mut random).map(|own| all.add(own)));
-    let unloaded = device.unload(module);
-    compared?;
-    unloaded?;
+    let checked = job.all_checked();
+    for build in &job.candidate.builds {
+        let path = build.binary.path.as_ref().ok_or("a compiled variant has no file")?;
+        let module = device.load(&std::fs::read(path)?, &build.entries)?;
+        let plans = checked.iter().chain(&job.tiny).chain(&job.several);
+        let compared = plans
+            .filter(|plan| build.constants.serves(&plan.sizes))
+            .try_for_each(|plan| run(device, module, kernel, plan, &mut random).map(|own| all.add(own)));
+        device.unload(module)?;
+        compared?;
+    }
     Ok(all)
 }
 
@@ -97,7 +73,8 @@ fn run(
         buffers.push(allocated);
         inputs.insert(&buffer.name, values);
     }
-    let compared = launch(device, module, plan, &buffers).and_then(|()| {
+    let launched = device.launch(module, &bind(&plan.launches, &buffers, plan)?);
+    let compared = launched.and_then(|()| device.synchronize()).map_err(Box::from).and_then(|()| {
         let answer = loops::answer(kernel, &inputs, &plan.sizes, random)
             .ok_or_else(|| format!("nobody wrote plain loops for the kernel `{kernel}`"))?;
         let output = plan.buffers.iter().position(|buffer| buffer.role == Role::Output);
@@ -111,19 +88,7 @@ fn run(
     compared
 }
 
-fn launch(
-    device: &mut dyn Device,
-    module: ModuleId,
-    plan: &ProblemPlan,
-    buffers: &[BufferId],
-) -> Result<(), Box<dyn Error>> {
-    let launches: Result<Vec<BoundLaunch>, String> =
-        plan.launches.iter().map(|launch| bound(launch, plan, buffers)).collect();
-    device.launch(module, &launches?)?;
-    Ok(device.synchronize()?)
-}
-
-fn compare(name: &str, actual: &[f64], answer: &loops::PlainAnswer) -> PlainReply {
+fn compare(name: &str, actual: &[f64], answer: &loops::PlainAnswer) -> Result<Agreement, String> {
     if actual.len() != answer.total {
         let (have, want) = (actual.len(), answer.total);
         return Err(format!("`{name}`: {have} elements where the loops give {want}"));
@@ -186,43 +151,6 @@ fn decode(bytes: &[u8], dtype: DType) -> Result<Vec<f64>, String> {
         DType::F32 => bytes.as_chunks().0.iter().map(|four| f64::from(f32::from_le_bytes(*four))).collect(),
         DType::F16 => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect(),
         other => return Err(format!("no output of type `{}` is read here", other.as_str())),
-    })
-}
-
-fn bound(launch: &LaunchPlan, plan: &ProblemPlan, buffers: &[BufferId]) -> Result<BoundLaunch, String> {
-    let narrow = |value: i64| u32::try_from(value).map_err(|_| format!("`{value}` is not an extent"));
-    let three = |[x, y, z]: [i64; 3]| Ok::<_, String>([narrow(x)?, narrow(y)?, narrow(z)?]);
-    let argument = |argument: &ArgumentRef| match *argument {
-        ArgumentRef::Buffer(position) => Ok(BoundArgument::Buffer(buffers[position])),
-        ArgumentRef::Scalar(position) | ArgumentRef::Literal(position) => {
-            let scalar = match argument {
-                ArgumentRef::Literal(_) => &plan.literals[position],
-                _ => &plan.scalars[position],
-            };
-            match (scalar.dtype, scalar.integer) {
-                (DType::I32, Some(value)) => Ok((value as i32).to_le_bytes().to_vec()),
-                (DType::I64, Some(value)) => Ok(value.to_le_bytes().to_vec()),
-                (DType::F32, _) => Ok((scalar.value as f32).to_le_bytes().to_vec()),
-                _ => Err(format!("no scalar of type `{}` is passed here", scalar.dtype.as_str())),
-            }
-            .map(BoundArgument::Scalar)
-        }
-        ArgumentRef::TensorMap(position) => {
-            let own = &plan.tensor_maps[position];
-            Ok(BoundArgument::TensorMap { buffer: buffers[own.of], map: own.map.clone() })
-        }
-    };
-    Ok(BoundLaunch {
-        entry: launch.entry.clone(),
-        grid: three(launch.grid)?,
-        block: three(launch.block)?,
-        shared_bytes: u32::try_from(launch.shared_bytes).map_err(|error| error.to_string())?,
-        cluster: launch.cluster.map(three).transpose()?,
-        cooperative: launch.cooperative,
-        programmatic: launch.programmatic,
-        // It makes a launch faster, never right.
-        l2_persist: None,
-        arguments: launch.arguments.iter().map(argument).collect::<Result<_, _>>()?,
     })
 }
 

@@ -2,34 +2,49 @@
 //! It must come to the verdicts of an undisturbed run, lose none, give none twice, and leave no process, lock or scratch
 //! file behind.
 //!
-//! The moments come from a seed: an event of the sweep and a few milliseconds after it. The same seed kills at the same
-//! events; what the machine does in a millisecond is its own. `stage` is the folder with the sweep, `processes` finds whom
-//! to kill.
+//! The moments come from a seed: a line of the sweep's journal and a few milliseconds after it. The same seed kills at the
+//! same lines; what the machine does in a millisecond is its own. `stage` is the folder with the sweep.
 
-mod processes;
 mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fs;
 use std::time::{Duration, Instant};
 
 use evo::cli::error::CliError;
-use evo::cli::selftest::{SelftestCheck, SelftestReport};
+use evo::cli::selftest::{ProcessLine, SelftestCheck, SelftestReport, processes};
 use evo::journal::lock::StudyLock;
 use evo::journal::own_folder::OwnFolder;
 use evo_space::sample::seeded;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use self::processes::ProcessId;
 use self::stage::{CrashStage, Sweep, Verdicts};
 use crate::order::Order;
 
 /// Moments without `--count`.
 const COUNT: usize = 200;
+/// Moments in a study.
+const MOMENTS: usize = 4;
+/// Lines of the journal of a run of the small sweep, about as many as an undisturbed one writes.
+const LINES: usize = 20;
+/// Milliseconds after the line.
+const DELAY_MS: u64 = 150;
+
+/// Who is killed: evo itself, or one of the workers and compilers that are there then.
+const EVO: &str = "evo";
+const CHILD: &str = "child";
+/// One kill in so many is evo's own.
+const EVO_SHARE: u32 = 4;
+
+/// evo itself is killed at most this often in a study: what is in flight at three crashes is given up, as it should.
+const EVO_KILLS: u32 = 2;
+/// Runs without a kill until every variant has its verdict.
+const RESUMES: usize = 4;
+/// Dying takes a moment, and orphans have two seconds to notice.
+const DEATH_PATIENCE: Duration = Duration::from_secs(15);
 
 /// An undisturbed run, then studies with kills until there were enough moments: a check each.
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {
@@ -44,131 +59,31 @@ pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError
     }
     for number in 0..count.div_ceil(MOMENTS) {
         let (seed, moments) = (order.seed.wrapping_add(number as u64), MOMENTS.min(count - number * MOMENTS));
-        let played = play(&stage, seed, moments, &expected)?;
-        report.push(played.check(moments));
+        let mut play = Play {
+            stage: &stage,
+            random: seeded(seed),
+            name: format!("study-{seed}"),
+            met: BTreeSet::new(),
+            before: Verdicts::new(),
+            moments: Vec::new(),
+            killed: BTreeMap::new(),
+            runs: 0,
+            not_final: 0,
+            problems: Vec::new(),
+        };
+        stage.prepare(&play.name)?;
+        play.disturb(moments)?;
+        play.complete()?;
+        play.look_over(&expected)?;
+        report.push(play.check(seed, moments));
     }
-    Ok(serde_json::json!({ "name": "host" }))
+    Ok(json!({ "name": "host" }))
 }
 
-/// Events of a run of the small sweep, about as many as an undisturbed one has.
-const EVENTS: usize = 34;
+/// A process and when it started, which tells it from a later one with the same number.
+type ProcessId = (u32, u64);
 
-/// Milliseconds after the event.
-const DELAY_MS: u64 = 60;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Victim {
-    Evo,
-    DeviceWorker,
-    CompileWorker,
-    Compiler,
-}
-
-impl Victim {
-    const ALL: [Victim; 4] = [Victim::Evo, Victim::DeviceWorker, Victim::CompileWorker, Victim::Compiler];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Victim::Evo => "evo",
-            Victim::DeviceWorker => "device worker",
-            Victim::CompileWorker => "compile worker",
-            Victim::Compiler => "compiler",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Moment {
-    victim: Victim,
-    /// Events that the run has told by then.
-    event: usize,
-    delay_ms: u64,
-}
-
-impl Moment {
-    /// The next moment of a seed; `evo` says whether evo itself may be the victim.
-    fn draw(random: &mut ChaCha8Rng, evo: bool) -> Moment {
-        let victims = if evo { &Victim::ALL[..] } else { &Victim::ALL[1..] };
-        let victim = victims[random.random_range(0..victims.len())];
-        // A compiler is at work only while sources are left.
-        let events = if victim == Victim::Compiler { EVENTS / 2 } else { EVENTS };
-        Moment { victim, event: random.random_range(0..events), delay_ms: random.random_range(0..DELAY_MS) }
-    }
-}
-
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ms after event {}", self.victim.as_str(), self.delay_ms, self.event)
-    }
-}
-
-/// Moments in a study.
-const MOMENTS: usize = 4;
-
-/// evo itself is killed at most this often in a study: what is in flight at three crashes is given up, as it should.
-const EVO_KILLS: usize = 2;
-
-/// Runs without a kill until every variant has its verdict.
-const RESUMES: usize = 4;
-
-/// A victim that is not there yet is waited for this long.
-const VICTIM_PATIENCE: Duration = Duration::from_millis(400);
-
-/// Dying takes a moment, and orphans have two seconds to notice.
-const DEATH_PATIENCE: Duration = Duration::from_secs(15);
-
-#[derive(Debug, Default, Serialize)]
-struct PlayedStudy {
-    seed: u64,
-    /// In words, those that came too late included.
-    moments: Vec<String>,
-    killed: BTreeMap<Victim, u32>,
-    /// Runs that it took, the first included.
-    runs: usize,
-    /// Variants that had no verdict for a while.
-    not_final: usize,
-    problems: Vec<String>,
-}
-
-impl PlayedStudy {
-    fn check(&self, moments: usize) -> SelftestCheck {
-        let killed = self.killed.iter().map(|(victim, times)| format!("{} {times}", victim.as_str()));
-        let killed: Vec<String> = killed.collect();
-        let mut message = format!(
-            "{} runs; killed: {}; {} variants had no verdict for a while",
-            self.runs,
-            killed.join(", "),
-            self.not_final
-        );
-        if !self.problems.is_empty() {
-            self.moments.iter().for_each(|moment| message += &format!("\n     {moment}"));
-            self.problems.iter().for_each(|problem| message += &format!("\n  ✗  {problem}"));
-            message += &format!("\n     again: evo-selftest crash --seed {} --count {moments}", self.seed);
-        }
-        let name = format!("study-{}", self.seed);
-        SelftestCheck::new(&name, Some(self.problems.is_empty()), message).with(self)
-    }
-}
-
-/// Plays the study of a seed with at most `moments` moments; `expected` are an undisturbed run's verdicts.
-fn play(stage: &CrashStage, seed: u64, moments: usize, expected: &Verdicts) -> Result<PlayedStudy, CliError> {
-    let name = format!("study-{seed}");
-    stage.prepare(&name)?;
-    let mut play = Play {
-        stage,
-        random: seeded(seed),
-        name,
-        met: BTreeSet::new(),
-        before: Verdicts::new(),
-        played: PlayedStudy { seed, ..PlayedStudy::default() },
-    };
-    play.disturb(moments)?;
-    play.complete()?;
-    play.look_over(expected)?;
-    Ok(play.played)
-}
-
+/// A study and what became of it.
 struct Play<'a> {
     stage: &'a CrashStage,
     random: ChaCha8Rng,
@@ -177,12 +92,36 @@ struct Play<'a> {
     met: BTreeSet<ProcessId>,
     /// The verdicts that were in the journal when it was last read.
     before: Verdicts,
-    played: PlayedStudy,
+    /// In words, those that came too late included.
+    moments: Vec<String>,
+    killed: BTreeMap<&'static str, u32>,
+    /// Runs that it took, the first included.
+    runs: usize,
+    /// Variants that had no verdict for a while.
+    not_final: usize,
+    problems: Vec<String>,
 }
 
 impl Play<'_> {
+    fn check(&self, seed: u64, moments: usize) -> SelftestCheck {
+        let Play { killed, runs, not_final, problems, .. } = self;
+        let told: Vec<String> = killed.iter().map(|(victim, times)| format!("{victim} {times}")).collect();
+        let told = told.join(", ");
+        let mut message =
+            format!("{runs} runs; killed: {told}; {not_final} variants had no verdict for a while");
+        if !problems.is_empty() {
+            self.moments.iter().for_each(|moment| message += &format!("\n     {moment}"));
+            problems.iter().for_each(|problem| message += &format!("\n  ✗  {problem}"));
+            message += &format!("\n     again: evo-selftest crash --seed {seed} --count {moments}");
+        }
+        SelftestCheck::new(&self.name, Some(problems.is_empty()), message).with(&json!({
+            "seed": seed, "moments": self.moments, "killed": killed, "runs": runs, "not_final": not_final,
+            "problems": problems,
+        }))
+    }
+
     fn start(&mut self) -> Result<Sweep, CliError> {
-        self.played.runs += 1;
+        self.runs += 1;
         Ok(self.stage.start(&self.name)?)
     }
 
@@ -190,31 +129,40 @@ impl Play<'_> {
     fn disturb(&mut self, moments: usize) -> Result<(), CliError> {
         let mut run: Option<Sweep> = None;
         for _ in 0..moments {
-            let evo_kills = self.played.killed.get(&Victim::Evo).copied().unwrap_or(0);
-            let moment = Moment::draw(&mut self.random, (evo_kills as usize) < EVO_KILLS);
+            let spares_evo = self.killed.get(EVO).is_some_and(|times| *times >= EVO_KILLS);
+            let is_evo = self.random.random_ratio(1, EVO_SHARE) && !spares_evo;
+            let victim = if is_evo { EVO } else { CHILD };
+            let line = self.random.random_range(0..LINES);
+            let delay_ms = self.random.random_range(0..DELAY_MS);
             let chosen = self.random.random::<u32>() as usize;
             let mut sweep = match run.take() {
                 Some(sweep) => sweep,
                 None => self.start()?,
             };
-            let in_time = sweep.wait_for(moment.event)?;
-            std::thread::sleep(Duration::from_millis(moment.delay_ms));
-            if !in_time || sweep.has_ended()? {
-                self.played.moments.push(format!("{moment}: too late"));
+            let in_time = sweep.wait_for(line)?;
+            std::thread::sleep(Duration::from_millis(delay_ms));
+            let is_late = !in_time || sweep.has_ended()?;
+            let late = if is_late { ": too late" } else { "" };
+            self.moments.push(format!("{victim} {delay_ms} ms after line {line}{late}"));
+            if is_late {
                 sweep.finish()?;
                 self.check_kept()?;
                 continue;
             }
-            self.played.moments.push(moment.to_string());
-            self.met.extend(processes::descendants(sweep.pid()).into_iter().map(|(id, _)| id));
-            if moment.victim == Victim::Evo {
+            let children = descendants(sweep.pid());
+            self.met.extend(&children);
+            if is_evo {
                 sweep.kill()?;
-                self.count(Victim::Evo);
+                *self.killed.entry(EVO).or_default() += 1;
                 self.check_kept()?;
                 continue;
             }
-            if self.kill_one(&mut sweep, moment.victim, chosen)? {
-                self.count(moment.victim);
+            let child = children.get(chosen % children.len().max(1));
+            if child
+                .and_then(|id| Pid::from_raw(id.0 as i32))
+                .is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+            {
+                *self.killed.entry(CHILD).or_default() += 1;
             }
             run = Some(sweep);
         }
@@ -224,38 +172,15 @@ impl Play<'_> {
         self.check_kept()
     }
 
-    fn count(&mut self, victim: Victim) {
-        *self.played.killed.entry(victim).or_default() += 1;
-    }
-
-    /// Kills one of evo's processes of a kind; whether there was one.
-    fn kill_one(&mut self, sweep: &mut Sweep, victim: Victim, chosen: usize) -> Result<bool, CliError> {
-        let until = Instant::now() + VICTIM_PATIENCE;
-        loop {
-            let all = processes::descendants(sweep.pid());
-            self.met.extend(all.iter().map(|(id, _)| *id));
-            let kind: Vec<ProcessId> =
-                all.into_iter().filter(|(_, kind)| *kind == victim).map(|(id, _)| id).collect();
-            if let Some(pid) = kind.get(chosen % kind.len().max(1)).and_then(|id| Pid::from_raw(id.0 as i32))
-            {
-                return Ok(kill_process(pid, Signal::KILL).is_ok());
-            }
-            if Instant::now() >= until || sweep.has_ended()? {
-                return Ok(false);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// Every verdict that was in the journal is there still, unchanged and once.
     fn check_kept(&mut self) -> Result<(), CliError> {
         let state = self.stage.journal(&self.name)?;
         for (name, verdict) in &self.before {
             if state.verdicts.get(name) != Some(verdict) {
-                self.played.problems.push(format!("the verdict `{verdict}` of `{name}` is lost"));
+                self.problems.push(format!("the verdict `{verdict}` of `{name}` is lost"));
             }
         }
-        self.played.not_final = self.played.not_final.max(state.not_final.len());
+        self.not_final = self.not_final.max(state.not_final.len());
         self.before = state.verdicts;
         Ok(())
     }
@@ -268,61 +193,63 @@ impl Play<'_> {
                 return Ok(());
             }
         }
-        self.played.problems.push(format!("not complete after {RESUMES} undisturbed runs"));
+        self.problems.push(format!("not complete after {RESUMES} undisturbed runs"));
         Ok(())
     }
 
     fn look_over(&mut self, expected: &Verdicts) -> Result<(), CliError> {
         let state = self.stage.journal(&self.name)?;
-        let problems = &mut self.played.problems;
-        problems.extend(state.doubled.iter().map(|name| format!("`{name}` has two verdicts")));
+        let doubled = state.doubled.iter().map(|name| format!("`{name}` has two verdicts"));
+        self.problems.extend(doubled);
         for (name, verdict) in expected {
             match state.verdicts.get(name) {
                 Some(found) if found == verdict => {}
-                Some(found) => problems.push(format!("`{name}` is `{found}` instead of `{verdict}`")),
-                None => problems.push(format!("`{name}` has no verdict")),
+                Some(found) => self.problems.push(format!("`{name}` is `{found}` instead of `{verdict}`")),
+                None => self.problems.push(format!("`{name}` has no verdict")),
             }
         }
         let folder = OwnFolder::open(&self.stage.study(&self.name));
         if let Some(Err(error)) = folder.ok().map(|folder| StudyLock::take(&folder)) {
-            problems.push(format!("the study's lock is still held: {error}"));
+            self.problems.push(format!("the study's lock is still held: {error}"));
         }
-        problems.extend(
-            self.stage.scratch(&self.name).iter().map(|path| format!("`{}` is left", path.display())),
-        );
-        let left = self.leftovers();
-        self.played.problems.extend(left.into_iter().map(|pid| format!("process {pid} still runs")));
+        let scratch = self.stage.scratch(&self.name);
+        self.problems.extend(scratch.iter().map(|path| format!("`{}` is left", path.display())));
+        let until = Instant::now() + DEATH_PATIENCE;
+        let left = loop {
+            let left = self.still_running();
+            if left.is_empty() || Instant::now() >= until {
+                break left;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        self.problems.extend(left.into_iter().map(|pid| format!("process {pid} still runs")));
         Ok(())
     }
 
-    fn leftovers(&self) -> BTreeSet<u32> {
-        let until = Instant::now() + DEATH_PATIENCE;
-        loop {
-            let mut left: BTreeSet<u32> = processes::running(&self.met).into_iter().collect();
-            left.extend(processes::marked(&self.stage.cache()));
-            if left.is_empty() || Instant::now() >= until {
-                return left;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    /// Processes that were met, and those with the cache's path in their environment, which compilers inherit.
+    fn still_running(&self) -> BTreeSet<u32> {
+        let (cache, this) = (self.stage.cache(), std::process::id());
+        let marker = cache.as_os_str().as_encoded_bytes();
+        let is_ours = |process: &ProcessLine| {
+            let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+            let is_marked = environment.windows(marker.len()).any(|window| window == marker);
+            let is_met = process.state != 'Z' && self.met.contains(&(process.pid, process.started));
+            is_met || (is_marked && process.pid != this)
+        };
+        processes().iter().filter(|process| is_ours(process)).map(|process| process.pid).collect()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_repeats_its_moments() {
-        let draw = |seed| {
-            let mut random = seeded(seed);
-            (0..50).map(|_| Moment::draw(&mut random, true)).collect::<Vec<_>>()
-        };
-        assert_eq!(draw(7), draw(7));
-        assert_ne!(draw(7), draw(8));
-        let all = draw(7);
-        assert!(Victim::ALL.iter().all(|victim| all.iter().any(|moment| moment.victim == *victim)));
-        let mut random = seeded(7);
-        assert!((0..50).all(|_| Moment::draw(&mut random, false).victim != Victim::Evo));
+/// Every process below `root`.
+fn descendants(root: u32) -> Vec<ProcessId> {
+    let all: Vec<ProcessLine> = processes().into_iter().filter(|process| process.state != 'Z').collect();
+    let (mut found, mut parents) = (Vec::new(), vec![root]);
+    // A process has one parent, so nobody is met twice.
+    while let Some(parent) = parents.pop() {
+        for process in all.iter().filter(|process| process.parent == parent) {
+            parents.push(process.pid);
+            found.push((process.pid, process.started));
+        }
     }
+    found
 }

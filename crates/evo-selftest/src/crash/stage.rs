@@ -1,12 +1,8 @@
 //! The folder of the self-test: a small space, a cache and studies of its own, and evo started in it.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -55,12 +51,14 @@ impl CrashStage {
 
     pub fn start(&self, study: &str) -> io::Result<Sweep> {
         let mut command = Command::new(&self.program);
-        command.args(["sweep", "crash.toml", "--device", "host", "--strategy", "exhaustive", "--json"]);
+        command.args(["sweep", "crash.toml", "--device", "host", "--strategy", "exhaustive"]);
         command.args(["--finalists", "0", "--jobs", "2", "--resume=or-begin", "--no-prior"]);
         command.args(["--study", study, "--seed", "1"]);
         command.current_dir(self.folder.path()).env("EVO_CACHE_DIR", self.cache());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Sweep::of(process::spawn(command)?)
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let journal = self.study(study).join("journal.jsonl");
+        let before = lines(&journal);
+        Ok(Sweep { child: process::spawn(command)?, journal, before, began: Instant::now() })
     }
 
     pub fn study(&self, study: &str) -> PathBuf {
@@ -115,37 +113,26 @@ impl StudyState {
     }
 }
 
-/// A running sweep whose events are counted.
+/// A running sweep, and the lines that its journal had before.
 pub struct Sweep {
     child: Child,
-    events: Arc<AtomicUsize>,
-    reader: Option<JoinHandle<()>>,
+    journal: PathBuf,
+    before: usize,
     began: Instant,
 }
 
-impl Sweep {
-    fn of(mut child: Child) -> io::Result<Sweep> {
-        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("evo has no stdout"))?;
-        let events = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&events);
-        // The progress of the lanes comes by the clock: it is not counted.
-        let is_event = |line: &String| !line.starts_with("{\"event\":\"lanes\"");
-        let reader = std::thread::spawn(move || {
-            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-            lines.filter(is_event).for_each(|_| {
-                count.fetch_add(1, Ordering::SeqCst);
-            });
-        });
-        Ok(Sweep { child, events, reader: Some(reader), began: Instant::now() })
-    }
+fn lines(journal: &Path) -> usize {
+    fs::read(journal).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())
+}
 
+impl Sweep {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for an event; whether it came before the end of the run.
-    pub fn wait_for(&mut self, event: usize) -> io::Result<bool> {
-        while self.events.load(Ordering::SeqCst) < event {
+    /// Waits for so many lines of the journal; whether they came before the end of the run.
+    pub fn wait_for(&mut self, own: usize) -> io::Result<bool> {
+        while lines(&self.journal) < self.before + own {
             if self.has_ended()? {
                 return Ok(false);
             }
@@ -180,8 +167,5 @@ impl Drop for Sweep {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
     }
 }

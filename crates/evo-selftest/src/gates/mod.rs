@@ -1,21 +1,19 @@
 //! Every check inside the gates left out in turn, and the fixture that then slips through.
 //!
-//! `rows` lists the checks with their fixtures, `tasks` has the space files of the fixtures.
+//! `rows` lists the checks with their fixtures, and puts together the space files of the fixtures.
 
 mod rows;
-mod tasks;
 
-use std::collections::BTreeMap;
-use std::sync::mpsc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evo::cli::device_lane;
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestCheck, SelftestReport};
 use evo::cli::session::{self, DeviceSetup};
-use evo::compile::{CompileFarm, FarmOptions, compile_one};
+use evo::compile::warm::WarmCompiler;
+use evo::compile::{FarmOptions, compile_one};
 use evo::engine::prepared::PreparedKernel;
-use evo::engine::recipe::KernelRecipe;
 use evo::engine::single;
 use evo::kernel::render::{render, render_reference, render_single_reference};
 use evo::kernel::spec::SpaceFile;
@@ -88,12 +86,12 @@ fn configuration(row: &GateRow, file: &SpaceFile) -> Configuration {
     default.with(&[("FIXTURE", Value::from(row.fixture))])
 }
 
-/// The sources of everything that may be compiled for rows on a kind of device.
+/// Everything that may be compiled for rows on a kind of device, each once.
 fn sources_of<'r>(
     rows: impl IntoIterator<Item = &'r GateRow>,
     kind: DeviceKind,
-) -> Result<BTreeMap<ContentHash, KernelSource>, CliError> {
-    let mut sources = BTreeMap::new();
+) -> Result<Vec<KernelSource>, CliError> {
+    let mut sources = Vec::new();
     for row in rows.into_iter().filter(|row| row.runs_on(kind)) {
         let file = row.task.open(row.fixture)?;
         let kernel = session::kernel_of(&file)?;
@@ -101,44 +99,32 @@ fn sources_of<'r>(
         let instrumented = KernelSource { instrumented: true, ..source.clone() };
         let second = (kind == DeviceKind::Host && row.slips_through()).then_some(instrumented);
         let references = render_reference(kernel).into_iter().chain(render_single_reference(kernel));
-        let all = references.chain([source]).chain(second);
-        sources.extend(all.map(|source| (key(&source), source)));
+        for source in references.chain([source]).chain(second) {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
     }
     Ok(sources)
 }
 
 pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
-    Ok(sources_of(ROWS.iter(), kind)?.into_values().collect())
+    sources_of(ROWS.iter(), kind)
 }
 
-/// A device, its compilers and what they have made, by source.
-struct GateBench<'a> {
-    setup: &'a DeviceSetup,
+struct GateBench {
+    setup: DeviceSetup,
     lane: Lane,
     seed: u64,
-    built: BTreeMap<ContentHash, CompileOutcome>,
 }
 
-impl<'a> GateBench<'a> {
-    fn start(order: &'a Order, rows: &[&GateRow]) -> Result<GateBench<'a>, CliError> {
-        let (setup, seed) = (&order.setup, order.seed);
-        let sources = sources_of(rows.iter().copied(), setup.choice.kind)?;
-        let (sender, receiver) = mpsc::channel();
-        let farm = CompileFarm::start(setup.farm.clone())?;
-        let count = sources.len();
-        for (key, source) in sources {
-            let sender = sender.clone();
-            // Nobody listens any more only where this function was left by an error.
-            farm.submit(source, move |outcome| drop(sender.send((key, outcome))));
-        }
-        let mut built = BTreeMap::new();
-        for _ in 0..count {
-            let answer = receiver.recv();
-            let (key, outcome) = answer.map_err(|_| CliError::harness("the compile farm ended early"))?;
-            built.insert(key, outcome);
-        }
-        let lane = device_lane::lane(setup, None)?;
-        Ok(GateBench { setup, lane, seed, built })
+impl GateBench {
+    fn start(order: &Order, rows: &[&GateRow]) -> Result<GateBench, CliError> {
+        let warm = WarmCompiler::start(&order.setup.farm)?;
+        let sources = sources_of(rows.iter().copied(), order.setup.choice.kind)?;
+        sources.iter().for_each(|source| warm.compile_ahead(source));
+        let setup = DeviceSetup { warm: Some(Arc::new(warm)), ..order.setup.clone() };
+        Ok(GateBench { lane: device_lane::lane(&setup, None)?, setup, seed: order.seed })
     }
 
     fn play(mut self, rows: &[&GateRow], report: &mut SelftestReport) -> Result<(), CliError> {
@@ -235,27 +221,17 @@ impl<'a> GateBench<'a> {
         let file = row.task.open(row.fixture)?;
         let kernel = session::kernel_of(&file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &[])?;
-        let farm = FarmOptions { checks, ..self.setup.farm.clone() };
+        let mut recipe = session::recipe(kernel, &problems, &self.setup, self.lane.info(), self.seed)?;
+        recipe.check.checks = checks;
+        let unguarded = FarmOptions { checks, ..self.setup.farm.clone() };
         let compile = |source: &KernelSource| -> Result<CompileOutcome, CliError> {
-            match self.built.get(&key(source)) {
-                // A source that a guard refused says nothing about a judgement without that guard.
-                Some(outcome) if outcome.is_ok() || checks.are_all() => Ok(outcome.clone()),
-                _ => Ok(compile_one(&farm, source.clone())?),
+            let outcome = self.setup.compile(source.clone())?;
+            // A source that a guard refused says nothing about a judgement without that guard.
+            match outcome.is_ok() || checks.are_all() {
+                true => Ok(outcome),
+                false => Ok(compile_one(&unguarded, source.clone())?),
             }
         };
-        let compiled = |source: KernelSource| -> Result<_, CliError> {
-            let binary = compile(&source)?.map_err(|verdict| {
-                CliError::harness(format!("a reference does not compile: {}", verdict.message))
-            })?;
-            Ok((binary, source.entries))
-        };
-        let reference = render_reference(kernel).map(compiled).transpose()?;
-        let single = render_single_reference(kernel).map(|source| compile(&source)).transpose()?;
-        let single = single.and_then(Result::ok);
-        let info = self.lane.info();
-        let recipe = KernelRecipe::new(kernel, info.limits.clone(), &problems, reference, self.seed);
-        let mut recipe = recipe.with_single(single.as_ref()).on_device(info);
-        recipe.check.checks = checks;
         let configuration = configuration(row, &file);
         let genome = file.space.genome(&configuration);
         let genome = genome.ok_or_else(|| CliError::harness("a fixture is not a value of its task"))?;
@@ -267,11 +243,6 @@ impl<'a> GateBench<'a> {
         })?;
         Ok(answer.map(|(_, job)| job))
     }
-}
-
-fn key(source: &KernelSource) -> ContentHash {
-    let build: &[u8] = if source.instrumented { b"instrumented" } else { b"plain" };
-    ContentHash::of_parts([build, source.text.as_bytes(), source.options.join("\n").as_bytes()])
 }
 
 #[cfg(test)]

@@ -3,35 +3,33 @@
 //! A fixture is written so that only its check finds it. Where a check finds what another one would find as well, the
 //! row says what is lost without it: the name of the cause, or an early refusal. A check that stands behind another is
 //! shown with that one left out in both runs, and the row says why both are there.
+//!
+//! The task of a fixture is a space file that is put together here: `tasks.toml` has what differs between them, a line
+//! or two.
 
 use std::sync::LazyLock;
 
+use evo::cli::error::CliError;
+use evo::kernel::catalog;
+use evo::kernel::spec::SpaceFile;
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceKind;
+use evo_protocol::words;
+use evo_space::diagnostic::Diagnostics;
+use evo_space::document::{self, Node};
 
-use super::tasks::FixtureTask;
-
-/// What becomes of a fixture without its check, from strongest to weakest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CheckWorth {
-    /// It passes.
-    Needed,
-    /// It is refused, and the cause has another name.
-    NamesCause,
-    /// A later gate refuses it with the same words.
-    RefusesEarly,
-    /// The same gate refuses it with the same words.
-    Nothing,
-}
-
-impl CheckWorth {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CheckWorth::Needed => "needed",
-            CheckWorth::NamesCause => "names the cause",
-            CheckWorth::RefusesEarly => "refuses early",
-            CheckWorth::Nothing => "NOT NEEDED",
-        }
+words! {
+    /// What becomes of a fixture without its check, from strongest to weakest.
+    #[derive(PartialOrd, Ord)]
+    CheckWorth {
+        /// It passes.
+        Needed = "needed",
+        /// It is refused, and the cause has another name.
+        NamesCause = "names the cause",
+        /// A later gate refuses it with the same words.
+        RefusesEarly = "refuses early",
+        /// The same gate refuses it with the same words.
+        Nothing = "NOT NEEDED",
     }
 }
 
@@ -50,37 +48,25 @@ impl RowPlan {
         match cell.split_once(": ") {
             Some(("absent", why)) => Some(Absent(why)),
             Some((other, why)) => Some(Behind(GateCheck::named(other.strip_prefix("behind ")?)?, why)),
-            None => {
-                let worths = [CheckWorth::Needed, CheckWorth::NamesCause, CheckWorth::RefusesEarly];
-                worths.into_iter().find(|worth| worth.as_str() == cell).map(Shows)
-            }
+            None => CheckWorth::named(cell).map(Shows),
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handling {
-    /// As a contender of a sweep, with its instrumented build.
-    Contender,
-    /// As a finalist: this check looks longer at those.
-    Finalist,
-    /// In a new worker, whose memory nobody has filled.
-    NewWorker,
-    ShortDeadlines,
-    LittleOutput,
-    OtherBinary,
-    FastRival,
+words! {
+    Handling {
+        /// As a contender of a sweep, with its instrumented build.
+        Contender = "contender",
+        /// As a finalist: this check looks longer at those.
+        Finalist = "finalist",
+        /// In a new worker, whose memory nobody has filled.
+        NewWorker = "new worker",
+        ShortDeadlines = "short deadlines",
+        LittleOutput = "little output",
+        OtherBinary = "other binary",
+        FastRival = "fast rival",
+    }
 }
-
-const HANDLINGS: [(&str, Handling); 7] = [
-    ("contender", Handling::Contender),
-    ("finalist", Handling::Finalist),
-    ("new worker", Handling::NewWorker),
-    ("short deadlines", Handling::ShortDeadlines),
-    ("little output", Handling::LittleOutput),
-    ("other binary", Handling::OtherBinary),
-    ("fast rival", Handling::FastRival),
-];
 
 #[derive(Clone, Debug)]
 pub struct GateRow {
@@ -112,7 +98,7 @@ impl GateRow {
             task: FixtureTask::named(task)?,
             fixture,
             verdicts: verdicts.split(", ").collect(),
-            handling: HANDLINGS.iter().find(|(name, _)| *name == handling)?.1,
+            handling: Handling::named(handling)?,
             host: RowPlan::of(host)?,
             cuda: RowPlan::of(if cuda == "as there" { host } else { cuda })?,
         })
@@ -133,6 +119,40 @@ impl GateRow {
     }
 }
 
+/// With a mark for each part that tasks differ in.
+const TASK: &str = include_str!("task.toml");
+
+static TASKS: LazyLock<Node> = LazyLock::new(|| {
+    document::parse(include_str!("tasks.toml"), &mut Diagnostics::default()).expect("tables of tasks")
+});
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixtureTask(&'static str);
+
+impl FixtureTask {
+    pub fn named(name: &'static str) -> Option<FixtureTask> {
+        TASKS.get(name).map(|_| FixtureTask(name))
+    }
+
+    /// What the task says itself, or else the one that it is like.
+    fn part(self, key: &str) -> &'static str {
+        let task = TASKS.get(self.0);
+        let like = || task.and_then(|task| task.text("like")).map(|like| FixtureTask(like).part(key));
+        task.and_then(|task| task.text(key)).or_else(like).unwrap_or_default()
+    }
+
+    /// Opens the task with a fixture beside the honest kernel.
+    pub fn open(self, fixture: &str) -> Result<SpaceFile, CliError> {
+        let values = if fixture == "none" { "\"none\"".into() } else { format!("\"none\", \"{fixture}\"") };
+        // The reference names its entry, which is the task's.
+        let keys = ["reference", "entry", "arguments", "lost", "blocks", "sizes", "tiny", "rules", "bytes"];
+        let text = keys.iter().fold(TASK.replace("@values@", &values), |text, key| {
+            text.replace(&format!("@{key}@"), self.part(key))
+        });
+        Ok(catalog::from_text(&format!("gates ({}, {fixture})", self.part("entry")), text)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,11 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn every_check_is_shown_on_a_device() {
-        let shown = |plan: RowPlan| !matches!(plan, Absent(_));
+    fn every_check_is_shown_on_a_device_and_every_task_is_a_space_file() {
         for check in GateCheck::ALL {
             let rows = || ROWS.iter().filter(|row| row.check == *check);
-            assert!(rows().any(|row| shown(row.host) || shown(row.cuda)), "{check:?}");
+            let kinds = [DeviceKind::Host, DeviceKind::Cuda];
+            assert!(rows().any(|row| kinds.iter().any(|kind| row.runs_on(*kind))), "{check:?}");
+        }
+        for row in ROWS.iter() {
+            let file = row.task.open("any").unwrap_or_else(|error| panic!("{row:?}: {error}"));
+            assert_eq!(file.space.count(), 2, "{row:?}");
         }
     }
 }

@@ -65,40 +65,23 @@ pub fn copies(probe: &mut Probe<'_>) -> Result<String, String> {
     Ok(format!("{} bytes to the bit", input.len()))
 }
 
-/// Words that one launch gives back at other places: word `at` is what word `from(at)` was.
-fn permuted(
+/// Words that one launch of blocks of `threads` gives back at other places: word `at` of `count` is what word `from(at)`
+/// was.
+pub fn permuted(
     probe: &mut Probe<'_>,
-    threads: usize,
-    count: usize,
+    [threads, count]: [usize; 2],
+    what: &str,
     from: impl Fn(usize) -> usize,
-) -> Result<(), String> {
+) -> Result<String, String> {
     let input: Vec<u32> = (&mut probe.numbers).random_iter().take(BLOCKS * count).collect();
     let out = probe.run([BLOCKS, threads], &[&input], &[input.len() * 4])?;
-    compare("word", words(&out[0]), |at| input[from(at)])
+    compare("word", words(&out[0]), |at| input[from(at)])?;
+    Ok(what.to_string())
 }
 
-/// A ring of copies, each step of which waits for the oldest group.
-pub fn copy_groups(probe: &mut Probe<'_>) -> Result<String, String> {
-    permuted(probe, 32, 9 * 128, |at| at / 128 * 128 + (31 - at / 4 % 32) * 4 + at % 4)?;
-    Ok("9 steps of a ring of 3 stages".into())
-}
-
-/// Warps that hand data over by two named barriers.
-pub fn barriers(probe: &mut Probe<'_>) -> Result<String, String> {
-    permuted(probe, 128, 8 * 64, |at| at / 64 * 64 + 63 - at % 64)?;
-    Ok("8 rounds of two writing and two reading warps".into())
-}
-
-/// A ring of stages that one warp fills and three warps read.
-pub fn bulk_ring(probe: &mut Probe<'_>) -> Result<String, String> {
-    permuted(probe, 128, 11 * 128, |at| at / 128 * 128 + (31 - at / 4 % 32) * 4 + at % 4)?;
-    Ok("11 steps of a ring of 3 stages".into())
-}
-
-/// Stores of a tile that threads have turned around.
-pub fn bulk_stores(probe: &mut Probe<'_>) -> Result<String, String> {
-    permuted(probe, 64, 256, |at| at / 256 * 256 + (63 - at / 4 % 64) * 4 + at % 4)?;
-    Ok(format!("{} words to the bit", BLOCKS * 256))
+/// The place where threads that read runs of four words backwards found word `at` of a warp's or of two warps'.
+pub fn turned(at: usize, threads: usize) -> usize {
+    at / (4 * threads) * 4 * threads + (threads - 1 - at / 4 % threads) * 4 + at % 4
 }
 
 /// Registers handed over, and lanes elected.

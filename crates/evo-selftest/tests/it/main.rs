@@ -11,11 +11,10 @@ mod toolchain;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use evo::compile::{CompileFarm, FarmOptions};
-use evo_protocol::binary::CompileOutcome;
+use evo::compile::FarmOptions;
+use evo::compile::warm::WarmCompiler;
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceKind;
 use serde_json::Value;
@@ -85,21 +84,12 @@ fn every_fixture_compiles_for_a_gpu() {
         checks: CheckSet::without(GateCheck::IncludePaths, None),
         ..FarmOptions::new(DeviceKind::Cuda, "sm_90a")
     };
-    let outcomes: Arc<Mutex<Vec<(usize, CompileOutcome)>>> = Arc::default();
-    let farm = CompileFarm::start(options).unwrap();
+    let compiler = WarmCompiler::start(&options).unwrap();
     let sources = evo_selftest::gates::sources(DeviceKind::Cuda).unwrap();
-    for (number, source) in sources.iter().cloned().enumerate() {
-        let seen = Arc::clone(&outcomes);
-        farm.submit(source, move |outcome| seen.lock().unwrap().push((number, outcome)));
-    }
-    let give_up = Instant::now() + Duration::from_secs(300);
-    while farm.pending() > 0 {
-        assert!(Instant::now() < give_up, "{} of {} still compile", farm.pending(), sources.len());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let outcomes = outcomes.lock().unwrap();
-    let spills = outcomes.iter().filter(|(number, outcome)| {
-        let Ok(binary) = outcome else { panic!("{outcome:?}\n{}", sources[*number].text) };
+    sources.iter().for_each(|source| compiler.compile_ahead(source));
+    let spills = sources.iter().filter(|source| {
+        let outcome = compiler.compile(source, Some(Duration::from_secs(300)));
+        let Ok(binary) = outcome else { panic!("{outcome:?}\n{}", source.text) };
         binary.resources.iter().any(|entry| entry.spill_store_bytes.is_some_and(|bytes| bytes > 0))
     });
     assert_eq!(spills.count(), 1, "one fixture spills");

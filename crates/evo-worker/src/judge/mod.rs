@@ -54,6 +54,6 @@ mod views;
 mod wrong;
 
 pub use bench::{Asked, Failure, found};
-pub use plain::PlainRun;
 pub use state::{Answers, Judge, ReferenceBinaries};
 pub use timed::{TimedProblem, Turns};
+pub use {plain::PlainRun, run::bind};

@@ -26,10 +26,12 @@ use self::leftovers::LeftoverWatch;
 use self::neighbor::GoodNeighbor;
 use self::rows::FaultOutcome::{Open, Passes};
 use self::rows::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
+use self::sanitized::SANITIZE_LIMIT;
 use super::bench::SelftestBench;
 use super::checks::{SelftestCheck, SelftestReport};
 use crate::cli::device_lane;
 use crate::cli::error::CliError;
+use crate::cli::output;
 use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::session::{self, DeviceSetup};
 use crate::compile::FarmOptions;
@@ -38,10 +40,9 @@ use crate::kernel::catalog;
 use crate::supervise::deadline::Deadlines;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneLimits;
-use crate::tool::FoundTool;
 
 pub use self::leftovers::{ProcessLine, processes, scratch};
-pub use self::sanitized::{FaultLook, SANITIZED, SanitizedFault, SanitizedRow, table};
+pub use self::sanitized::SanitizedFault;
 
 /// What a variant may print here; a sweep gives it sixteen times as much.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -49,10 +50,6 @@ const OUTPUT_MAX: u64 = 1 << 20;
 const ELF_MACHINE_NONE: [u8; 2] = [0xff, 0xff];
 /// The host's deadline of a launch here; a sweep waits five times as long.
 const HOST_LAUNCH: Duration = Duration::from_secs(2);
-
-/// For one check of one fault: the checks of an honest kernel took a second at most (H200, 2026-11-23), and a fault
-/// that does not end takes all of it.
-const SANITIZE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Of the inputs that the host device makes for its look.
 const TWIN_SEED: u64 = 1;
@@ -108,11 +105,10 @@ pub fn sanitize(
     setup: &DeviceSetup,
     only: Option<&str>,
     seed: u64,
-    mut told: impl FnMut(&SanitizedRow),
-) -> Result<(DeviceInfo, FoundTool, Vec<SanitizedRow>), CliError> {
+) -> Result<(DeviceInfo, SelftestReport), CliError> {
     let kind = setup.choice.kind;
     let tool = tool_on(kind, None)?;
-    let faults: Vec<_> = SANITIZED.iter().filter(|fault| is_wanted(only, fault.name)).collect();
+    let faults: Vec<_> = SanitizedFault::all().filter(|fault| is_wanted(only, fault.name)).collect();
     if faults.is_empty() {
         let only = only.unwrap_or_default();
         return Err(CliError::usage(format!("no fault with `{only}` is looked at by compute-sanitizer"))
@@ -123,14 +119,20 @@ pub fn sanitize(
     let file = catalog::open("faults")?;
     let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
     let options = device_lane::lane_options(&setup, Some(session::kernel_of(&file)?))?;
-    let look = FaultLook { kind, tool: &tool, options: &options, limit: SANITIZE_LIMIT };
-    let mut rows = Vec::new();
+    let mut report = SelftestReport::default();
+    report.push(sanitized::heads(&tool));
     for fault in faults {
-        let row = look.row(fault, bench.job(&bench.with_fault(fault.name), false)?);
-        told(&row);
-        rows.push(row);
+        report.push(match bench.job(&bench.with_fault(fault.name), false)? {
+            Ok(job) => fault.looked((kind, &tool), &options, &job),
+            Err(verdict) => {
+                let (label, why) = (verdict.label(), &verdict.message);
+                let message = format!("it does not come to a launch: {label}: {why}");
+                SelftestCheck::new(fault.name, Some(false), message)
+            }
+        });
+        output::say(fault.name);
     }
-    Ok((bench.lane.info().clone(), tool, rows))
+    Ok((bench.lane.info().clone(), report))
 }
 
 fn limits(kind: DeviceKind) -> LaneLimits {
@@ -147,12 +149,6 @@ struct FaultStage<'a, 'b> {
     watch: LeftoverWatch,
     /// Binaries that are tampered with.
     folder: tempfile::TempDir,
-}
-
-struct Judged {
-    verdict: Verdict,
-    recovery: Option<Recovery>,
-    took: Duration,
 }
 
 impl<'a, 'b> FaultStage<'a, 'b> {
@@ -172,8 +168,10 @@ impl<'a, 'b> FaultStage<'a, 'b> {
             report.skip(row.page.name, &format!("open: {why}"));
             return Ok(());
         }
-        let Judged { mut verdict, recovery, took } = self.judge(row, matches!(outcome, Passes))?;
-        if verdict.is_pass() && row.setup == FaultSetup::Plain {
+        let began = Instant::now();
+        let (mut verdict, recovery) = self.judge(row, matches!(outcome, Passes))?;
+        let took = began.elapsed();
+        if verdict.is_pass() && row.setup.is_none() {
             // As a finalist's is; it holds up nobody on the device.
             verdict = self.twin_verdict(row).unwrap_or(verdict);
         }
@@ -192,7 +190,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         let cells = [
             ("verdict", is_right),
             ("evidence", is_told),
-            ("neighbor", neighbor.as_ref().is_ok_and(|time| time.within)),
+            ("neighbor", neighbor.is_ok()),
             ("leftovers", left_behind.is_empty()),
             ("delay", took <= limit),
         ];
@@ -203,20 +201,17 @@ impl<'a, 'b> FaultStage<'a, 'b> {
             recovery.map(|own| format!("{} {:.0} ms", own.level.as_str(), own.elapsed_ms)),
             Some(match &neighbor {
                 Err(error) => format!("NEIGHBOR FAILED: {error}"),
-                Ok(time) => format!("neighbor {:.2}×", time.ratio),
+                Ok(ratio) => format!("neighbor {ratio:.2}×"),
             }),
             (!failed.is_empty()).then(|| format!("WRONG: {}", failed.join(", "))),
             (!left_behind.is_empty()).then(|| format!("left behind: {}", left_behind.join(", "))),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         let message = format!("{}; {}", parts.join(", "), verdict.message);
-        let mark =
-            |(name, right): (&str, bool)| if right { name[..1].to_ascii_uppercase() } else { "!".into() };
         let check = SelftestCheck::new(row.page.name, Some(failed.is_empty()), message);
-        let check = SelftestCheck { marks: cells.map(mark).concat(), ..check };
         let mut fault = json!({
             "catalogue": row.catalogue, "does": row.page.does, "label": label,
-            "neighbor_ratio": neighbor.ok().map(|time| time.ratio), "delay_ms": delay_ms,
+            "neighbor_ratio": neighbor.ok(), "delay_ms": delay_ms,
             "delay_max_ms": limit.as_secs_f64() * 1e3, "recovery": recovery, "left_behind": left_behind,
         });
         cells.into_iter().for_each(|(name, right)| fault[name] = right.into());
@@ -233,13 +228,12 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// The path of a sweep first; what passes there is judged as a finalist.
-    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<Judged, CliError> {
-        let began = Instant::now();
+    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<(Verdict, Option<Recovery>), CliError> {
         let standing = match row.setup {
-            FaultSetup::Incumbent => self.good.standing.clone(),
+            Some(FaultSetup::Incumbent) => self.good.standing.clone(),
             _ => Standing::default(),
         };
-        let depths = if row.setup == FaultSetup::CompilerOnly { &[false][..] } else { &[false, true] };
+        let depths = if row.setup == Some(FaultSetup::CompilerOnly) { &[false][..] } else { &[false, true] };
         let (mut verdict, mut recovery) = (Verdict::pass(), None);
         for deep in depths {
             match self.job(row, *deep)? {
@@ -255,38 +249,38 @@ impl<'a, 'b> FaultStage<'a, 'b> {
                 break;
             }
         }
-        Ok(Judged { verdict, recovery, took: began.elapsed() })
+        Ok((verdict, recovery))
     }
 
     fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>, CliError> {
-        if row.setup.is_outside() {
+        if row.is_outside() {
             return self.tampered(row.setup);
         }
         let configuration = self.bench.with_fault(row.page.name);
         let farm = &self.setup.farm;
         let farm = match row.setup {
-            FaultSetup::ShortCompile => FarmOptions { deadline: SHORT_COMPILE, ..farm.clone() },
-            FaultSetup::SmallCompile => FarmOptions { memory_bytes: SMALL_COMPILE, ..farm.clone() },
+            Some(FaultSetup::ShortCompile) => FarmOptions { deadline: SHORT_COMPILE, ..farm.clone() },
+            Some(FaultSetup::SmallCompile) => FarmOptions { memory_bytes: SMALL_COMPILE, ..farm.clone() },
             _ => farm.clone(),
         };
         self.bench.job_by(&farm, &configuration, deep)
     }
 
     /// The good variant with something wrong around it.
-    fn tampered(&mut self, setup: FaultSetup) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    fn tampered(&mut self, setup: Option<FaultSetup>) -> Result<Result<Job, Box<Verdict>>, CliError> {
         let mut job = self.good.timed.clone();
         match setup {
-            FaultSetup::StaleBinary => {
+            Some(FaultSetup::StaleBinary) => {
                 job.candidate.builds[0].variant_hash = ContentHash::of(b"another variant")
             }
-            FaultSetup::ForeignBinary if self.setup.choice.kind == DeviceKind::Cuda => {
+            Some(FaultSetup::ForeignBinary) if self.setup.choice.kind == DeviceKind::Cuda => {
                 let own = &self.setup.choice.arch;
                 let other = if own.starts_with("sm_8") { "sm_90" } else { "sm_80" };
                 let farm = FarmOptions { arch: other.into(), ..self.setup.farm.clone() };
                 let good = self.bench.configuration(&[]);
                 return self.bench.job_by(&farm, &good, false);
             }
-            FaultSetup::ForeignBinary => {
+            Some(FaultSetup::ForeignBinary) => {
                 let build = &mut job.candidate.builds[0];
                 build.binary = self.foreign(&build.binary)?;
             }
@@ -350,7 +344,7 @@ mod tests {
     fn every_value_of_the_spaces_is_a_row() {
         for (space, rows) in rows::rows() {
             let file = catalog::open(space).unwrap();
-            let inside = rows.iter().filter(|row| !row.setup.is_outside());
+            let inside = rows.iter().filter(|row| !row.is_outside());
             let mut named: BTreeSet<&str> = inside.map(|row| row.page.name).collect();
             named.insert("none");
             let parameter = file.space.parameters().iter().find(|one| &*one.name == "FAULT").unwrap();

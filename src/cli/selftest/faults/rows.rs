@@ -5,32 +5,19 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use evo_protocol::device::DeviceKind;
+use evo_protocol::words;
 use serde::Deserialize;
 
-use self::FaultSetup::{
-    CompilerOnly, ForeignBinary, Incumbent, InflatedWork, Plain, ShortCompile, SmallCompile, StaleBinary,
-};
-
 #[derive(Deserialize)]
-struct FaultWords {
+pub struct FaultWords {
     remembers: Vec<String>,
     faults: Vec<Vec<String>>,
     faults_heads: Vec<Vec<String>>,
+    pub sanitized: Vec<[String; 3]>,
 }
 
-static WORDS: LazyLock<FaultWords> =
+pub static WORDS: LazyLock<FaultWords> =
     LazyLock::new(|| toml::from_str(include_str!("words.toml")).expect("a table of words"));
-
-/// What is special about rows, all others being plain.
-const SETUPS: &[(&str, FaultSetup)] = &[
-    ("slow", Incumbent),
-    ("compile_hang", ShortCompile),
-    ("compile_memory", SmallCompile),
-    ("compile_flood", CompilerOnly),
-    ("stale_binary", StaleBinary),
-    ("foreign_binary", ForeignBinary),
-    ("inflated_work", InflatedWork),
-];
 
 /// Spaces and their rows.
 pub fn rows() -> [(&'static str, Vec<FaultRow>); 2] {
@@ -91,30 +78,23 @@ impl FaultOutcome {
     }
 }
 
-/// What is special about a row beside its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultSetup {
-    Plain,
-    /// The good variant is the incumbent.
-    Incumbent,
-    /// The compiler gets `SHORT_COMPILE` instead of two minutes.
-    ShortCompile,
-    /// The compiler gets `SMALL_COMPILE` bytes.
-    SmallCompile,
-    /// What it shows ends with compiling, so it is not judged as a finalist.
-    CompilerOnly,
-    /// The good variant's binary, handed out as another variant's.
-    StaleBinary,
-    /// The good variant's binary for another target.
-    ForeignBinary,
-    /// The good variant at a problem that claims to move a thousand times its bytes.
-    InflatedWork,
-}
-
-impl FaultSetup {
-    /// Whether the row is the good variant, and what is wrong happens outside its source.
-    pub fn is_outside(self) -> bool {
-        matches!(self, FaultSetup::StaleBinary | FaultSetup::ForeignBinary | FaultSetup::InflatedWork)
+words! {
+    /// What is special about a row beside its source, by the row's name; all others are plain.
+    FaultSetup {
+        /// The good variant is the incumbent.
+        Incumbent = "slow",
+        /// The compiler gets `SHORT_COMPILE` instead of two minutes.
+        ShortCompile = "compile_hang",
+        /// The compiler gets `SMALL_COMPILE` bytes.
+        SmallCompile = "compile_memory",
+        /// What it shows ends with compiling, so it is not judged as a finalist.
+        CompilerOnly = "compile_flood",
+        /// The good variant's binary, handed out as another variant's.
+        StaleBinary = "stale_binary",
+        /// The good variant's binary for another target.
+        ForeignBinary = "foreign_binary",
+        /// The good variant at a problem that claims to move a thousand times its bytes.
+        InflatedWork = "inflated_work",
     }
 }
 
@@ -127,7 +107,7 @@ pub const SMALL_COMPILE: u64 = 300 << 20;
 pub struct FaultRow {
     pub page: PageRow,
     pub says: &'static [String],
-    pub setup: FaultSetup,
+    pub setup: Option<FaultSetup>,
     /// Its numbers in the catalogue.
     pub catalogue: Vec<&'static str>,
 }
@@ -140,8 +120,13 @@ impl FaultRow {
         let Some(first) = rows.first() else { panic!("docs/FAULTS.md has no `{name}`") };
         let catalogue = rows.iter().map(|row| row.number).collect();
         let says = if says == ["(remembers)"] { &WORDS.remembers[..] } else { says };
-        let setup = SETUPS.iter().find(|(own, _)| *own == name).map_or(Plain, |(_, setup)| *setup);
-        Some(FaultRow { page: *first, says, setup, catalogue })
+        Some(FaultRow { page: *first, says, setup: FaultSetup::named(name), catalogue })
+    }
+
+    /// Whether the row is the good variant, and what is wrong happens outside its source.
+    pub fn is_outside(&self) -> bool {
+        use FaultSetup::{ForeignBinary, InflatedWork, StaleBinary};
+        matches!(self.setup, Some(StaleBinary | ForeignBinary | InflatedWork))
     }
 
     /// The verdicts of one that is refused on a kind of device; none for an honest one.
@@ -171,9 +156,9 @@ impl FaultRow {
             // Evaluated twice, the second time as a finalist.
             FaultOutcome::Passes => 3 * work,
             FaultOutcome::Is(verdicts) if verdicts.iter().all(unseen) => work / 2,
-            FaultOutcome::Is(_) if self.setup == FaultSetup::ShortCompile => SHORT_COMPILE + work / 2,
+            FaultOutcome::Is(_) if self.setup == Some(FaultSetup::ShortCompile) => SHORT_COMPILE + work / 2,
             // Compilers run at a low priority, and this one works until its memory is full.
-            FaultOutcome::Is(_) if self.setup == FaultSetup::SmallCompile => 2 * work,
+            FaultOutcome::Is(_) if self.setup == Some(FaultSetup::SmallCompile) => 2 * work,
             _ => work,
         }
     }

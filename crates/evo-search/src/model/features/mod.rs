@@ -21,9 +21,9 @@ use evo_space::genome::{ContentHash, Genome};
 use evo_space::program::Scratch;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
-use evo_space::value::{Operator, Value};
+use evo_space::value::Operator;
 
-use crate::model::formula::{CompiledFormula, Formula, Numbers, slots_of};
+use crate::model::formula::{CompiledFormula, Formula, Numbers, is_numeric, slots_of};
 use crate::model::matrix::{Codes, ColumnScale, Matrix, Scales};
 
 /// Points that features are compared on: enough to tell them apart, few enough to take no time.
@@ -297,8 +297,10 @@ impl<'a> Candidates<'a> {
     fn indicators(&self) -> Vec<Formula> {
         let texts = (0..self.domains.len())
             .filter(|slot| self.is_text(*slot) && (2..=INDICATORS_MAX).contains(&self.domains[*slot].len()));
-        let of_slot =
-            |slot: usize| self.domains[slot].iter().map(move |position| Formula::indicator(slot, *position));
+        let of_slot = |slot: usize| {
+            let values = &self.space.parameters()[slot].values;
+            self.domains[slot].iter().map(move |at| Formula::indicator(slot, &values[usize::from(*at)]))
+        };
         texts.flat_map(of_slot).collect()
     }
 
@@ -321,16 +323,13 @@ impl<'a> Candidates<'a> {
             pairs.extend(factors[at + 1..].iter().map(|second| (*first, *second)));
         }
         pairs.sort_by_key(|(a, b)| (!together.contains(&(*a, *b)), b - a, *a));
-        let both = |(a, b)| {
-            let (first, second) = (Formula::of_parameter(a), Formula::of_parameter(b));
-            [Operator::Multiply, Operator::Divide]
-                .map(|operator| Formula::pair(first.clone(), operator, second.clone()))
-        };
+        let both =
+            |(a, b)| [Operator::Multiply, Operator::Divide].map(|operator| Formula::of_pair(a, operator, b));
         pairs.into_iter().flat_map(both).collect()
     }
 
     fn is_text(&self, slot: usize) -> bool {
-        self.space.parameters()[slot].values.iter().any(|value| matches!(value, Value::Text(_)))
+        !is_numeric(&self.space.parameters()[slot])
     }
 }
 
