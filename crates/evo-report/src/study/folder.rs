@@ -213,10 +213,6 @@ pub struct Resumed {
     pub generations: Option<u32>,
     /// Whether it looked for the best configuration of each problem.
     pub per_problem: bool,
-    /// Evaluations that count against a budget.
-    pub evaluations: u64,
-    /// How fast the last run that ended by itself was; `None` where there is none.
-    pub evaluations_per_second: Option<f64>,
 }
 
 /// The study that a request resumes; `None` where there is nothing to resume.
@@ -237,8 +233,6 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<Resumed> {
         budget: header.budget,
         generations: header.generations,
         per_problem: header.per_problem,
-        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
-        evaluations_per_second: history.ends.last().map(|end| end.throughput.evaluations_per_second),
     })
 }
 
