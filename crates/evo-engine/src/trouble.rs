@@ -68,7 +68,7 @@ impl Troubles {
         let said = self.row.entry(line.chars().take(SHOWN).collect()).or_default();
         said.times += 1;
         said.hint = said.hint.take().or(hint);
-        let total = self.row.values().map(|said| said.times).sum();
+        let total: u64 = self.row.values().map(|said| said.times).sum();
         (total >= IN_A_ROW).then(|| in_words(&self.row, total))
     }
 }
