@@ -6,6 +6,7 @@
 //! the smallest set is confirmed that serves all such problems, at most as many as there are finalists.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use evo_journal::budget::StopReason;
@@ -18,12 +19,12 @@ use evo_protocol::verdict::Verdict;
 use evo_report::event::Event;
 use evo_space::genome::Configuration;
 use evo_supervise::blame::after_two;
-use evo_supervise::job::{Judgement, SecondLook};
+use evo_supervise::job::{Judgement, SecondLook, Standing};
 use evo_supervise::lane::Renewal;
 use evo_timing::paired;
 
 use crate::lane::{LaneJob, Task};
-use crate::ports::{CompileAnswer, DeepOrder, LaneAnswer, Message, Recipe, Rivals};
+use crate::ports::{CompileAnswer, DeepOrder, Evaluate, LaneAnswer, Message, Recipe, Rivals, Sanitizer};
 use crate::run::Engine;
 use crate::trouble::{EngineError, Weight, weigh};
 use crate::variant::Variant;
@@ -60,10 +61,9 @@ impl<R: Recipe> Deep<R> {
         problems: Vec<usize>,
         floor: Option<f64>,
         within: Option<Duration>,
-    ) -> Task<R::Job> {
+    ) -> Rivals<R::Job> {
         let (baseline, finalist) = (baseline.job.clone(), self.job.clone());
-        let noise_floor = floor.unwrap_or(0.0);
-        Task::Pair(Box::new(Rivals { baseline, finalist, problems, noise_floor, within }))
+        Rivals { baseline, finalist, problems, noise_floor: floor.unwrap_or(0.0), within }
     }
 }
 
@@ -321,7 +321,7 @@ impl<R: Recipe> Engine<'_, R> {
         let attributes = result.attributes.clone();
         let mut evaluation = variant.judged(result);
         let lane = self.fleet.confirming;
-        self.fleet.sign(lane, self.fleet.lanes[lane].ratio, &mut evaluation);
+        self.fleet.sign(lane, self.fleet.lanes[lane].account.ratio, &mut evaluation);
         // It is not a new evaluation, so it stays in the generation in which the search found it.
         evaluation.generation = screened.generation;
         let work = variant.prepared.as_ref().map(|(own, _)| self.recipe.work(own)).unwrap_or_default();
@@ -347,13 +347,11 @@ impl<R: Recipe> Engine<'_, R> {
     fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
         let mut first: Option<Verdict> = None;
         loop {
-            let (job, standing) = (Box::new(job.clone()), self.standing.clone());
-            let task = Task::Evaluate(LaneJob { number, job, standing, avoid: None });
-            let answer = self.ask(self.fleet.confirming, task)?;
-            let Some(LaneAnswer::Evaluated { mut result, .. }) = answer else { return Ok(None) };
+            let standing = self.standing.clone();
+            let Some(mut result) = self.judge(number, job.clone(), standing)? else { return Ok(None) };
             if result.lost {
                 let lane = self.fleet.confirming;
-                self.fleet.lanes[lane].out = Some(result.verdict.message.clone());
+                self.fleet.lanes[lane].account.out = Some(result.verdict.message.clone());
                 self.ending.stop = Some(StopReason::DeviceLost);
                 return Ok(None);
             }
@@ -362,10 +360,10 @@ impl<R: Recipe> Engine<'_, R> {
                 if result.second_look == Some(SecondLook::Broken) {
                     result.verdict = after_two(&first, result.verdict);
                 }
-                return Ok(Some(*result));
+                return Ok(Some(result));
             }
             if result.second_look.is_none() && weigh(None, &result.verdict) != Weight::Again {
-                return Ok(Some(*result));
+                return Ok(Some(result));
             }
             first = Some(result.verdict);
         }
@@ -403,24 +401,46 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// A lane's answer to the only task of the confirmation that it has; `None` when the run has to end at once.
-    pub(super) fn ask(
+    fn answer_of<T>(
         &mut self,
         asked: usize,
         task: Task<R::Job>,
-    ) -> Result<Option<LaneAnswer>, EngineError> {
+        pick: impl Fn(LaneAnswer) -> Option<T>,
+    ) -> Result<Option<T>, EngineError> {
         self.lanes.send(asked, task);
-        loop {
-            let Some(message) = self.next_message()? else { return Ok(None) };
-            match message {
-                Message::Lane(lane, answer) => {
-                    if lane == asked && answer.is_of_confirmation() {
-                        return Ok(Some(*answer));
-                    }
-                    self.beside(lane, &answer)?;
+        while let Some(message) = self.next_message()? {
+            if let Message::Lane(lane, answer) = message {
+                self.beside(lane, &answer)?;
+                if let Some(found) = pick(*answer).filter(|_| lane == asked) {
+                    return Ok(Some(found));
                 }
-                Message::Compiled(..) | Message::Interrupt(_) => {}
             }
         }
+        Ok(None)
+    }
+
+    pub(super) fn ask<T: Send + 'static>(
+        &mut self,
+        lane: usize,
+        call: impl FnOnce(&mut dyn Evaluate<R::Job>, &mut dyn Sanitizer<R::Job>) -> T + Send + 'static,
+    ) -> Result<Option<T>, EngineError> {
+        let (sender, receiver) = channel();
+        let call = Task::Call(Box::new(move |device, sanitizer| drop(sender.send(call(device, sanitizer)))));
+        self.answer_of(lane, call, |_| receiver.try_recv().ok())
+    }
+
+    /// Evaluates on the confirming lane, in times of the first one.
+    pub(super) fn judge(
+        &mut self,
+        number: u64,
+        job: R::Job,
+        standing: Standing,
+    ) -> Result<Option<Judgement>, EngineError> {
+        let task = Task::Evaluate(LaneJob { number, job: Box::new(job), standing, avoid: None });
+        self.answer_of(self.fleet.confirming, task, |answer| match answer {
+            LaneAnswer::Evaluated { result, .. } => Some(*result),
+            _ => None,
+        })
     }
 
     fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
@@ -429,24 +449,24 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(None);
         }
         let began = self.wall.elapsed();
-        let task = Task::NoiseFloor { job: Box::new(baseline.job.clone()), problems };
-        match self.ask(self.fleet.confirming, task)? {
+        let job = baseline.job.clone();
+        match self.ask(self.fleet.confirming, move |device, _| device.noise_floor(&job, problems))? {
             // The largest, so that no difference counts that could be noise on one of the problems.
-            Some(LaneAnswer::NoiseFloor(Ok(floor))) => {
+            Some(Ok(floor)) => {
                 self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
                 Ok(Some(floor))
             }
-            Some(LaneAnswer::NoiseFloor(Err(message))) => {
+            Some(Err(message)) => {
                 // A comparison without a floor still has its interval, so the confirmation goes on.
                 self.notice(format!("no noise floor: {message}"))?;
                 Ok(None)
             }
-            _ => Ok(None),
+            None => Ok(None),
         }
     }
 
     fn expect_pairs(&mut self) -> Result<(), EngineError> {
-        self.ask(self.fleet.confirming, Task::ExpectPairs).map(|_| ())
+        self.ask(self.fleet.confirming, |device, _| device.expect_pairs()).map(|_| ())
     }
 
     pub(super) fn confirm_one(
@@ -528,8 +548,8 @@ impl<R: Recipe> Engine<'_, R> {
                 break;
             }
             let rivals = finalist.against(baseline, problems.clone(), floor, within);
-            let answer = self.ask(self.fleet.confirming, rivals)?;
-            let Some(LaneAnswer::Paired(answers)) = answer else { break };
+            let answers = self.ask(self.fleet.confirming, move |device, _| device.pair(&rivals))?;
+            let Some(answers) = answers else { break };
             let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
             self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {

@@ -15,7 +15,7 @@ use evo_journal::example::header;
 use evo_journal::line::LineWriter;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::JOURNAL;
-use evo_journal::record::{JournalRecord, ProblemWork, StudyHeader};
+use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, StudyHeader};
 use evo_journal::replay::History;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
@@ -34,8 +34,8 @@ use evo_supervise::job::{Judgement, Standing, example};
 use evo_supervise::lane::Renewal;
 
 use crate::ports::{
-    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, LaneIdentity, LanePart, Message,
-    NoSanitizer, PairAnswer, Recipe, Refused, Rivals, Sanitizer, SanitizerAnswer,
+    BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, LanePart, Message, NoSanitizer, PairAnswer,
+    Recipe, Refused, Rivals, Sanitizer, SanitizerAnswer,
 };
 use crate::run::{Engine, Options, Parts, RunSummary, SanitizePlan};
 use crate::trouble::EngineError;
@@ -444,8 +444,6 @@ impl Sanitizer<FakeJob> for PlayedSanitizer {
     }
 }
 
-pub(super) const OWN_ANCHOR: &str = "own";
-
 pub(super) struct TestStudy {
     pub out: tempfile::TempDir,
     pub space: SearchSpace,
@@ -460,7 +458,6 @@ pub(super) struct TestStudy {
     pub sanitizer: Option<FakeSanitizer>,
     pub more_lanes: Vec<Script>,
     pub renew: Option<RenewScript>,
-    pub anchors: bool,
     /// Whether the device passes for a GPU: lanes on a host are not corrected.
     pub on_gpu: bool,
     /// Whether the study has the problems `p` and `q`, and whether they are searched apart.
@@ -511,7 +508,6 @@ impl TestStudy {
             sanitizer: None,
             more_lanes: Vec::new(),
             renew: None,
-            anchors: false,
             on_gpu: false,
             two_problems: None,
         }
@@ -637,7 +633,6 @@ impl TestStudy {
                 trouble: self.trouble.clone(),
             }),
             lanes: self.lanes(script, &log),
-            anchors: self.anchors.then(|| FakeJob { label: OWN_ANCHOR.into(), deep: false }),
             observer: &mut watcher,
             inbox,
             earlier,
@@ -652,15 +647,12 @@ impl TestStudy {
         let part = |(lane, script)| {
             let (log, played) = (Arc::clone(log), self.played.clone());
             let sanitizer = PlayedSanitizer { answers: self.sanitizer.clone(), log: Arc::clone(&log) };
-            let identity = LaneIdentity {
-                name: format!("fake:{lane}"),
-                device_uuid: format!("FAKE-{lane}"),
-                ..LaneIdentity::default()
-            };
+            let (name, device_uuid) = (format!("fake:{lane}"), format!("FAKE-{lane}"));
+            let account = LaneAccount { name, device_uuid, ..LaneAccount::default() };
             LanePart {
                 device: Box::new(FakeDevice { script, renew: self.renew.clone(), log, played }),
                 sanitizer: Box::new(sanitizer),
-                identity,
+                account,
                 utilization: None,
             }
         };

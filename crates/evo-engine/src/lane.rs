@@ -8,8 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::ports::{Evaluate, LaneAnswer, LanePart, Message, Rivals, Sanitizer};
-use evo_space::genome::Configuration;
+use evo_system::lock;
+
+use super::ports::{Evaluate, LaneAnswer, LanePart, Message, Sanitizer};
 use evo_supervise::job::{Judgement, Standing};
 use evo_supervise::lane::Renewal;
 
@@ -22,23 +23,13 @@ pub(crate) enum Task<J> {
     /// A job whose times are known of other lanes, as the lane itself measures them.
     Anchor {
         job: Box<J>,
-        number: Option<u64>,
+        number: u64,
     },
-    Pair(Box<Rivals<J>>),
-    NoiseFloor {
-        job: Box<J>,
-        problems: usize,
-    },
-    Sanitize {
-        job: Box<J>,
-        configuration: Configuration,
-        within: Option<Duration>,
-    },
-    /// Nobody waits for the answer.
-    LookAhead(Vec<Configuration>),
-    ExpectPairs,
-    Telemetry,
+    Call(Call<J>),
 }
+
+/// Anything else that is asked of a lane; who asks has a channel of its own for the answer.
+pub(crate) type Call<J> = Box<dyn FnOnce(&mut dyn Evaluate<J>, &mut dyn Sanitizer<J>) + Send>;
 
 pub(crate) struct LaneJob<J> {
     pub number: u64,
@@ -129,8 +120,7 @@ impl<J> SharedQueue<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState<J>> {
-        // A poisoned lock stays usable: no critical section leaves the queue half changed.
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     fn next(&self, lane: usize) -> Option<LaneTask<J>> {
@@ -150,7 +140,7 @@ impl<J> SharedQueue<J> {
         }
     }
 
-    fn rest(&self, lane: usize, task: Task<J>, answer: &LaneAnswer) {
+    fn rest(&self, lane: usize, job: Option<LaneJob<J>>, answer: &LaneAnswer) {
         let mut state = self.lock();
         let own = &mut state.lanes[lane];
         if let Some(since) = own.since.take() {
@@ -160,9 +150,7 @@ impl<J> SharedQueue<J> {
         // Here and not in the engine: a lane without a device would answer for everything that is queued.
         own.is_out |= judgement.lost;
         own.renewing = judgement.owes_worker.then(Instant::now);
-        if let Task::Evaluate(job) = task
-            && (judgement.lost || judgement.second_look.is_some())
-        {
+        if let Some(job) = job.filter(|_| judgement.lost || judgement.second_look.is_some()) {
             state.returned.insert(job.number, job);
         }
         if judgement.lost {
@@ -205,10 +193,10 @@ impl<J: Send + 'static> LanePool<J> {
                     if let Some(number) = number {
                         send(LaneAnswer::Taken { number });
                     }
-                    let answer = perform(&mut *device, &mut *sanitizer, &task, ratio);
+                    let (answer, job) = perform(&mut *device, &mut *sanitizer, task, ratio);
                     // Before the answer is sent: on the last one the engine may drop the handle, which joins this
                     // thread only if it finds the lane idle.
-                    own.rest(lane, task, &answer);
+                    own.rest(lane, job, &answer);
                     if !send(answer) {
                         return;
                     }
@@ -331,35 +319,26 @@ impl<J> Drop for LanePool<J> {
     }
 }
 
+/// The answer, and the variant that may have to be judged again.
 fn perform<J>(
     device: &mut dyn Evaluate<J>,
     sanitizer: &mut dyn Sanitizer<J>,
-    task: &Task<J>,
+    task: Task<J>,
     ratio: f64,
-) -> LaneAnswer {
+) -> (LaneAnswer, Option<LaneJob<J>>) {
     match task {
-        Task::Evaluate(LaneJob { number, job, standing, .. }) => {
-            let result = evaluate(device, job, standing, ratio);
-            LaneAnswer::Evaluated { number: *number, ratio, result: Box::new(result) }
+        Task::Evaluate(job) => {
+            let result = Box::new(evaluate(device, &job.job, &job.standing, ratio));
+            (LaneAnswer::Evaluated { number: job.number, ratio, result }, Some(job))
         }
         Task::Anchor { job, number } => {
-            let result = Box::new(device.evaluate(job, &Standing::default()));
-            LaneAnswer::Anchored { number: *number, result }
+            let result = Box::new(device.evaluate(&job, &Standing::default()));
+            (LaneAnswer::Anchored { number, result }, None)
         }
-        Task::Pair(rivals) => LaneAnswer::Paired(device.pair(rivals)),
-        Task::NoiseFloor { job, problems } => LaneAnswer::NoiseFloor(device.noise_floor(job, *problems)),
-        Task::Sanitize { job, configuration, within } => {
-            LaneAnswer::Sanitized(Box::new(sanitizer.sanitize(job, configuration, *within)))
+        Task::Call(call) => {
+            call(device, sanitizer);
+            (LaneAnswer::Called, None)
         }
-        Task::LookAhead(configurations) => {
-            sanitizer.look_ahead(configurations.clone());
-            LaneAnswer::LooksAhead
-        }
-        Task::ExpectPairs => {
-            device.expect_pairs();
-            LaneAnswer::Expecting
-        }
-        Task::Telemetry => LaneAnswer::Telemetry(device.telemetry()),
     }
 }
 

@@ -13,8 +13,8 @@ use evo_supervise::job::{Judgement, SecondLook};
 use evo_supervise::lane::Renewal;
 
 use crate::confirm::Deep;
-use crate::fleet::{LaneRecord, Strike};
-use crate::ports::{LaneAnswer, Recipe};
+use crate::fleet::{LaneRecord, LaneTimes, Strike};
+use crate::ports::Recipe;
 use crate::run::Engine;
 use crate::trouble::EngineError;
 
@@ -63,7 +63,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn again_elsewhere(&mut self, lane: usize, number: u64) {
         if self.lanes.queue_again(number, lane) {
             self.flight.on_lane.push(number);
-            self.fleet.lanes[lane].given_back += 1;
+            self.fleet.lanes[lane].account.given_back += 1;
         }
     }
 
@@ -77,7 +77,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     pub(super) fn put_out(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
         self.lanes.put_out(lane);
-        self.fleet.lanes[lane].out = Some(why.to_string());
+        self.fleet.lanes[lane].account.out = Some(why.to_string());
         let left = self.lanes.live();
         self.notice(format!("{} takes no more variants: {why}; {left} left", self.fleet.shown(lane)))
     }
@@ -140,7 +140,7 @@ impl<R: Recipe> Engine<'_, R> {
                 self.lost_idle(lane, &why)
             }
             None => {
-                let device_uuid = device_uuid.unwrap_or(own.identity.device_uuid.clone());
+                let device_uuid = device_uuid.unwrap_or(own.account.device_uuid.clone());
                 own.lead_to(host, device_uuid);
                 self.replaced(lane, recovery);
                 self.check_device(lane)
@@ -151,7 +151,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn replaced(&mut self, lane: usize, recovery: Recovery) {
         let Recovery { level, elapsed_ms } = recovery;
         self.observer.observe(&Event::Recovered { worker: lane, level, elapsed_ms });
-        self.fleet.lanes[lane].restarts += 1;
+        self.fleet.lanes[lane].account.restarts += 1;
         self.fleet.lanes[lane].absent += elapsed_ms / 1e3;
         self.anchor_after_fault(lane);
     }
@@ -169,9 +169,9 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// A launcher may have given a new worker the device of another lane.
     fn check_device(&mut self, lane: usize) -> Result<(), EngineError> {
-        let uuid = &self.fleet.lanes[lane].identity.device_uuid;
+        let uuid = &self.fleet.lanes[lane].account.device_uuid;
         let is_same = |(at, own): &(usize, &LaneRecord)| {
-            *at != lane && own.out.is_none() && own.identity.device_uuid == *uuid
+            *at != lane && own.account.out.is_none() && own.account.device_uuid == *uuid
         };
         let Some((other, _)) = self.fleet.lanes.iter().enumerate().find(is_same) else { return Ok(()) };
         let why = format!("its new worker has the device of {}", self.fleet.shown(other));
@@ -194,11 +194,12 @@ impl<R: Recipe> Engine<'_, R> {
         finalist: &Deep<R>,
         floor: Option<f64>,
     ) -> Result<Option<RepeatedComparison>, EngineError> {
-        let first = &self.fleet.lanes[self.fleet.confirming].identity.device_uuid;
+        let first = &self.fleet.lanes[self.fleet.confirming].account.device_uuid;
         let mut others = self.fleet.lanes.iter().enumerate();
         let is_ready = |lane: usize| !self.lanes.is_renewing(lane);
-        let second = others
-            .find(|(lane, own)| own.out.is_none() && own.identity.device_uuid != *first && is_ready(*lane));
+        let second = others.find(|(lane, own)| {
+            own.account.out.is_none() && own.account.device_uuid != *first && is_ready(*lane)
+        });
         let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
         let within = self.wall.left();
         let problems: Vec<usize> = (0..finalist.work.len()).collect();
@@ -206,9 +207,9 @@ impl<R: Recipe> Engine<'_, R> {
             return Ok(None);
         }
         let rivals = finalist.against(baseline, problems, floor, within);
-        let Some(LaneAnswer::Paired(answers)) = self.ask(second, rivals)? else { return Ok(None) };
+        let answers = self.ask(second, move |device, _| device.pair(&rivals))?;
         let mut pairs = Vec::new();
-        for answer in answers {
+        for answer in answers.into_iter().flatten() {
             match answer {
                 Ok(pair) => pairs.push(pair),
                 Err(message) => {
@@ -217,7 +218,7 @@ impl<R: Recipe> Engine<'_, R> {
                 }
             }
         }
-        let device_uuid = self.fleet.lanes[second].identity.device_uuid.clone();
+        let device_uuid = self.fleet.lanes[second].account.device_uuid.clone();
         let lane = u32::try_from(second).unwrap_or(u32::MAX);
         Ok((!pairs.is_empty()).then_some(RepeatedComparison { lane, device_uuid, pairs }))
     }
@@ -227,7 +228,7 @@ impl<R: Recipe> Engine<'_, R> {
             return;
         }
         let wall = self.clock.started.elapsed().as_secs_f64();
-        let activity = |lane: usize| match &self.fleet.lanes[lane].out {
+        let activity = |lane: usize| match &self.fleet.lanes[lane].account.out {
             Some(_) => LaneActivity::Out,
             None if self.lanes.is_renewing(lane) => LaneActivity::Waiting,
             None if self.lanes.is_working(lane) => LaneActivity::Working,
@@ -242,11 +243,13 @@ impl<R: Recipe> Engine<'_, R> {
         self.observer.observe(&Event::LaneProgress { lanes });
     }
 
-    fn absent(&self, lane: usize) -> f64 {
+    pub(super) fn lane_times(&self, lane: usize) -> LaneTimes {
         let own = &self.fleet.lanes[lane];
-        match own.searched_at {
-            Some(at) => own.absent_until(at),
-            None => own.absent_until(self.seconds()) + self.lanes.renewing_for(lane).as_secs_f64(),
+        let lost = own.lost_at.map_or(0.0, |lost| (self.seconds() - lost).max(0.0));
+        LaneTimes {
+            busy_seconds: self.lanes.busy_of(lane).as_secs_f64(),
+            absent_seconds: own.absent + lost + self.lanes.renewing_for(lane).as_secs_f64(),
+            waits: self.lanes.is_renewing(lane),
         }
     }
 
@@ -255,22 +258,14 @@ impl<R: Recipe> Engine<'_, R> {
         if !self.fleet.is_several() {
             return Vec::new();
         }
-        let accounts =
-            (0u32..).zip(self.fleet.lanes.iter().enumerate()).map(|(lane, (at, own))| LaneAccount {
-                lane,
-                name: own.identity.name.clone(),
-                host: own.identity.host.clone(),
-                device_uuid: own.identity.device_uuid.clone(),
-                evaluations: own.evaluations,
-                busy_seconds: own.searched.unwrap_or_else(|| self.lanes.busy_of(at).as_secs_f64()),
-                restarts: own.restarts,
-                given_back: own.given_back,
-                absent_seconds: self.absent(at),
-                ratio: own.ratio,
-                anchors: self.fleet.anchor_ratios(at),
-                pooled: own.is_pooled,
-                out: own.why_out(),
-            });
+        let accounts = self.fleet.lanes.iter().enumerate().map(|(at, own)| {
+            let LaneTimes { busy_seconds, absent_seconds, waits } =
+                own.at_end.unwrap_or_else(|| self.lane_times(at));
+            let waits = (own.at_end.is_some() && waits)
+                .then(|| "it was still without a new worker at the end".to_string());
+            let out = own.account.out.clone().or(waits);
+            LaneAccount { busy_seconds, absent_seconds, out, ..own.account.clone() }
+        });
         accounts.collect()
     }
 }
@@ -290,9 +285,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::fake::{
-        FakeJob, OWN_ANCHOR, Ran, Script, TestStudy, all_pass, lane_result, passed, undisturbed,
-    };
+    use crate::fake::{FakeJob, Ran, Script, TestStudy, all_pass, lane_result, passed, undisturbed};
 
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
@@ -376,10 +369,6 @@ mod tests {
         (bench, ran)
     }
 
-    fn passing(verdicts: &BTreeMap<String, String>) -> usize {
-        verdicts.values().filter(|label| *label == "pass").count()
-    }
-
     #[test]
     fn lanes_share_the_work_and_every_record_names_its_device() {
         let calls = Calls::default();
@@ -401,7 +390,7 @@ mod tests {
             });
         let judged = all.iter().map(|one| (one.number, one.lane.unwrap()));
         assert_eq!(begun.collect::<BTreeMap<_, _>>(), judged.collect::<BTreeMap<_, _>>());
-        assert!(lanes.iter().all(|lane| lane.out.is_none() && lane.pooled));
+        assert!(lanes.iter().all(|lane| lane.out.is_none()));
     }
 
     #[test]
@@ -428,14 +417,19 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_on_two_devices_is_the_variants_doing() {
-        let (bench, ran) = on_lanes(vec![where_hit("A=2 B=1", broken); 3]);
-        let verdicts = bench.verdicts();
-        assert_eq!(verdicts["A=2 B=1"], "worker_died:exit_9");
-        assert_eq!(passing(&verdicts), verdicts.len() - 1);
-        assert_eq!(ran.log.evaluated.iter().filter(|label| *label == "A=2 B=1").count(), 2);
-        no_lane_is_out(&ran);
-        assert_eq!(ran.summary.end.lanes.iter().map(|lane| lane.restarts).sum::<u64>(), 2);
+    fn what_breaks_on_two_devices_is_the_variants_doing_and_puts_no_lane_out() {
+        for hit in ["A=2 B=1", "A=0 B=0"] {
+            let (bench, ran) = on_lanes(vec![where_hit(hit, broken); 3]);
+            let verdicts = bench.verdicts();
+            assert_eq!(verdicts[hit], "worker_died:exit_9");
+            assert_eq!(verdicts.values().filter(|label| *label == "pass").count(), 23);
+            no_lane_is_out(&ran);
+            // The default is the anchor too.
+            if hit != "A=0 B=0" {
+                assert_eq!(ran.log.evaluated.iter().filter(|label| *label == hit).count(), 2);
+                assert_eq!(ran.summary.end.lanes.iter().map(|lane| lane.restarts).sum::<u64>(), 2);
+            }
+        }
     }
 
     #[test]
@@ -511,7 +505,7 @@ mod tests {
             for lane in &ran.summary.end.lanes {
                 let expected = factors[lane.lane as usize] / factors[0];
                 let seen = if (expected - 1.0).abs() <= 0.005 { 1.0 } else { expected };
-                assert!((lane.ratio - seen).abs() < 1e-3 && lane.pooled, "{factors:?} {lane:?}");
+                assert!((lane.ratio - seen).abs() < 1e-3, "{factors:?} {lane:?}");
             }
         }
     }
@@ -535,36 +529,19 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_is_slower_on_some_kernels_only_is_not_pooled() {
+    fn a_card_that_is_faster_on_some_kernels_only_does_not_decide() {
         let space = "[parameters]\nA = [5, 4, 3, 2, 1, 0]\nB = [3, 2, 1, 0]\n";
-        let mut bench = TestStudy::new(space);
+        let mut bench = TestStudy::confirming(space, 2);
         bench.on_gpu = true;
-        bench.options.finalists = 2;
         let calls = Calls::default();
-        // As fast as the first lane with the default, and far too fast with others.
+        // As fast as the first lane with the default, and far too fast with another one.
         bench.more_lanes = vec![counted(&calls, |_, job| {
-            let factor = if job.label == "A=5 B=3" { 1.0 } else { 0.5 };
-            // Every job is followed by an anchor.
-            let mut result = passed(job).scaled(factor);
-            result.recovery = Some(Recovery { level: RecoveryLevel::R1, elapsed_ms: 1.0 });
-            result
+            passed(job).scaled(if job.label == "A=3 B=3" { 0.9 } else { 1.0 })
         })];
-        let ran = bench.run(patient(&calls, 5));
-        let lane = &ran.summary.end.lanes[1];
-        if lane.pooled {
-            return;
-        }
-        assert!(bench.confirmed().contains(&"A=0 B=0".to_string()), "{:?}", bench.confirmed());
-        ran.said("is not pooled with the others");
-    }
-
-    #[test]
-    fn a_default_that_breaks_everywhere_puts_no_lane_out() {
-        let (bench, ran) = on_lanes(vec![where_hit("A=0 B=0", broken); 3]);
-        let verdicts = bench.verdicts();
-        assert_eq!(verdicts["A=0 B=0"], "worker_died:exit_9");
-        assert_eq!(passing(&verdicts), 23);
-        no_lane_is_out(&ran);
+        bench.run(patient(&calls, 5));
+        let confirmed = bench.confirmed();
+        let [far, best] = ["A=3 B=3", "A=0 B=0"].map(|name| confirmed.contains(&name.to_string()));
+        assert!(!far && best, "{confirmed:?}");
     }
 
     #[test]
@@ -597,48 +574,6 @@ mod tests {
         let repeated: Vec<_> = confirmations.iter().filter_map(|one| one.repeated.as_ref()).collect();
         assert_eq!(repeated.len(), 1, "the baseline has no rival");
         assert_eq!((repeated[0].lane, repeated[0].device_uuid.as_str()), (1, "FAKE-1"));
-    }
-
-    #[test]
-    fn every_lane_measures_evos_own_anchors_and_one_lane_alone_none() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.anchors = true;
-        let ran = bench.run(all_pass());
-        assert!(!ran.log.evaluated.iter().any(|label| label == OWN_ANCHOR), "{:?}", ran.log.evaluated);
-        let mut bench = TestStudy::new(PLAIN);
-        bench.anchors = true;
-        bench.more_lanes = vec![all_pass()];
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.log.evaluated.iter().filter(|label| *label == OWN_ANCHOR).count(), 4);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-    }
-
-    #[test]
-    fn a_card_that_evos_own_anchors_call_uneven_is_not_pooled_and_that_is_said() {
-        let mut bench = TestStudy::new(PLAIN);
-        (bench.anchors, bench.on_gpu) = (true, true);
-        let calls = Calls::default();
-        bench.more_lanes = vec![counted(&calls, |_, job| {
-            let factor = if job.label == OWN_ANCHOR { 1.1 } else { 1.0 };
-            passed(job).scaled(factor)
-        })];
-        let ran = bench.run(patient(&calls, 5));
-        let lane = &ran.summary.end.lanes[1];
-        assert!(!lane.pooled && lane.ratio == 1.0, "{lane:?}");
-        assert!((lane.anchors["p"] - 1.1).abs() < 1e-9 && lane.anchors["default"] == 1.0, "{lane:?}");
-        ran.said("depending on the variant (default 1.000, p 1.100)");
-    }
-
-    #[test]
-    fn anchors_that_break_everywhere_cost_no_lane_its_place() {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.anchors = true;
-        let script = where_hit(OWN_ANCHOR, broken);
-        bench.more_lanes = vec![Arc::clone(&script)];
-        let ran = bench.run(script);
-        assert_eq!(bench.verdicts(), undisturbed(PLAIN));
-        no_lane_is_out(&ran);
-        ran.said("evo's own anchors are measured no more");
     }
 
     /// Calls of the second lane before its worker dies: two anchors and a variant.
@@ -689,29 +624,21 @@ mod tests {
         drop(ended);
     }
 
+    /// The study may be over before the news is read.
     #[test]
-    fn a_lane_goes_on_with_the_worker_that_came_and_says_where() {
+    fn a_lane_goes_on_with_the_worker_that_came_or_is_lost_and_that_is_said() {
         let (lane, _) = renewed(|| renewal(None, Some("FAKE-7")));
         assert_eq!(lane.given_back, 1, "{lane:?}");
-        // The study may be over before the news is read.
         if lane.restarts == 1 {
             assert_eq!(lane.out, None);
             assert_eq!((lane.host.as_str(), lane.device_uuid.as_str()), ("node7", "FAKE-7"));
             assert!((lane.absent_seconds - 1.5).abs() < 1e-9, "{lane:?}");
         }
-    }
-
-    #[test]
-    fn a_lane_without_a_next_worker_is_lost_and_that_is_said() {
         let (lane, ran) = renewed(|| renewal(Some("no node is free"), None));
         if lane.out.as_deref() == Some("no node is free") {
             assert_eq!(lane.given_back, 1);
             ran.said("lane 1 (fake:1) is lost: no node is free; 1 left");
         }
-    }
-
-    #[test]
-    fn a_worker_that_came_to_the_device_of_another_lane_is_refused() {
         let (lane, _) = renewed(|| renewal(None, Some("FAKE-0")));
         if lane.restarts == 1 {
             assert_eq!(lane.out.as_deref(), Some("its new worker has the device of lane 0 (fake:0)"));

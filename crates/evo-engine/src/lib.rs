@@ -6,8 +6,6 @@
 //! before anything acts on it.
 
 mod ahead;
-mod anchors;
-mod apart;
 pub mod candidate;
 mod carry;
 mod confirm;
@@ -41,8 +39,7 @@ mod fault_tests;
 mod tests;
 
 pub use ports::{
-    Compilers, Evaluate, Inbox, LaneIdentity, LanePart, Message, NoSanitizer, Recipe, Refused, Sanitizer,
-    Utilization,
+    Compilers, Evaluate, Inbox, LanePart, Message, NoSanitizer, Recipe, Refused, Sanitizer, Utilization,
 };
 pub use run::{Engine, Options, Parts, RunSummary, SanitizePlan};
 pub use trouble::{EngineError, RunTrouble};

@@ -70,7 +70,8 @@ impl Evaluate<Job> for Lane {
 
     fn pair(&mut self, rivals: &Rivals<Job>) -> Vec<PairAnswer> {
         let (began, mut rounds) = (Instant::now(), 0);
-        let mut matches: Vec<Match> = rivals.problems.iter().map(|problem| Match::at(*problem)).collect();
+        let mut matches: Vec<Match> =
+            rivals.problems.iter().map(|problem| Match { problem: *problem, ..Match::default() }).collect();
         loop {
             // Starting a process costs more than the comparison itself.
             let open: Vec<usize> =
@@ -116,6 +117,7 @@ impl Evaluate<Job> for Lane {
     }
 }
 
+#[derive(Default)]
 struct Match {
     problem: usize,
     /// Log ratios, kept apart by process, because the interval is resampled within processes.
@@ -127,16 +129,6 @@ struct Match {
 }
 
 impl Match {
-    fn at(problem: usize) -> Match {
-        Match {
-            problem,
-            processes: Vec::new(),
-            baseline_ns: Vec::new(),
-            finalist_ns: Vec::new(),
-            answer: None,
-        }
-    }
-
     fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, room: Room) {
         self.baseline_ns.push(times.a_ns);
         self.finalist_ns.extend(times.b_ns);
@@ -151,11 +143,26 @@ impl Match {
         let decided = comparison.decision != PairedDecision::Ambiguous;
         let spent = count >= PROCESSES_MAX || !room.extends;
         if decided || count >= PROCESSES && spent || !room.has_more {
-            let drift = self.baseline_ns.iter().filter_map(|own| paired::drift(own)).reduce(f64::max);
-            let times = [median(&self.baseline_ns.concat()), median(&self.finalist_ns)];
-            let pair = outcome(rivals, self.problem, &self.processes, comparison, times);
-            self.answer = Some(pair.map(|pair| PairedProblem { baseline_drift: drift, ..pair }));
+            self.answer = Some(self.outcome(rivals, comparison));
         }
+    }
+
+    fn outcome(&self, rivals: &Rivals<Job>, comparison: PairedComparison) -> PairAnswer {
+        if !comparison.log_ratio.is_finite() {
+            return Err("no block was timed".to_string());
+        }
+        Ok(PairedProblem {
+            problem: rivals.finalist.timed[self.problem].name.clone(),
+            ratio: comparison.log_ratio.exp(),
+            ratio_low: comparison.low.exp(),
+            ratio_high: comparison.high.exp(),
+            processes: self.processes.len() as u32,
+            pairs: self.processes.iter().map(Vec::len).sum::<usize>() as u32,
+            decision: comparison.decision,
+            baseline_ns: median(&self.baseline_ns.concat()),
+            finalist_ns: median(&self.finalist_ns),
+            baseline_drift: self.baseline_ns.iter().filter_map(|own| paired::drift(own)).reduce(f64::max),
+        })
     }
 }
 
@@ -171,30 +178,6 @@ const PROCESSES_LEAST: usize = 2;
 fn has_room(taken: Duration, processes: usize, within: Option<Duration>) -> bool {
     processes < PROCESSES_LEAST
         || within.is_none_or(|within| taken + taken / processes.max(1) as u32 <= within)
-}
-
-fn outcome(
-    rivals: &Rivals<Job>,
-    problem: usize,
-    processes: &[Vec<f64>],
-    comparison: PairedComparison,
-    [baseline_ns, finalist_ns]: [f64; 2],
-) -> Result<PairedProblem, String> {
-    if !comparison.log_ratio.is_finite() {
-        return Err("no block was timed".to_string());
-    }
-    Ok(PairedProblem {
-        problem: rivals.finalist.timed[problem].name.clone(),
-        ratio: comparison.log_ratio.exp(),
-        ratio_low: comparison.low.exp(),
-        ratio_high: comparison.high.exp(),
-        processes: processes.len() as u32,
-        pairs: processes.iter().map(Vec::len).sum::<usize>() as u32,
-        decision: comparison.decision,
-        baseline_ns,
-        finalist_ns,
-        baseline_drift: None,
-    })
 }
 
 /// Forwards Ctrl-C, SIGTERM and the end of the terminal (SIGHUP), the first of which asks for an orderly end and the second

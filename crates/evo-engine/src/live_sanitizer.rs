@@ -17,6 +17,7 @@ use evo_protocol::verdict::GateState;
 use evo_space::genome::Configuration;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
+use evo_system::lock;
 
 use crate::ports::{Sanitizer, SanitizerAnswer};
 
@@ -54,7 +55,7 @@ impl Sanitizer<Job> for DeviceSanitizer {
     }
 
     fn look_ahead(&mut self, configurations: Vec<Configuration>) {
-        self.twin.iter().for_each(|twin| twin.ask_for(configurations.clone()));
+        self.twin.iter().for_each(|twin| twin.ask_for(&configurations, true));
     }
 
     fn sanitize(
@@ -74,7 +75,7 @@ impl Sanitizer<Job> for DeviceSanitizer {
         }
         // Each waits for its own process: the tool for the GPU, the twin for compilers and a processor.
         let until = Instant::now() + within.map_or(self.limit, |within| within.min(self.limit));
-        self.twin.iter().for_each(|twin| twin.ask_first_for(configuration));
+        self.twin.iter().for_each(|twin| twin.ask_for(std::slice::from_ref(configuration), false));
         let look = self.by_tool(job, within);
         let look = look.beside(self.twin.as_ref().map(|twin| twin.answer(configuration, until)));
         let report = look.report();
@@ -133,25 +134,18 @@ impl TwinLooks {
         TwinLooks(Arc::new(TwinDesk { look, limit, state, changed }))
     }
 
-    /// Looks at these in this order, in place of what was asked for before and not begun.
-    pub(crate) fn ask_for(&self, configurations: Vec<Configuration>) {
-        let mut state = self.0.lock();
-        state.waiting = configurations.into_iter().filter(|own| state.is_open(own)).collect();
+    /// Looks at these in this order: before what was asked for and not begun, or in its place.
+    fn ask_for(&self, configurations: &[Configuration], in_place: bool) {
+        let mut state = lock(&self.0.state);
+        let before = std::mem::take(&mut state.waiting);
+        let later = before.iter().filter(|own| !in_place && !configurations.contains(own));
+        let open = configurations.iter().filter(|own| state.is_open(own));
+        state.waiting = open.chain(later).cloned().collect();
         self.run(state);
     }
 
-    /// Looks at this one before the others that wait.
-    pub(crate) fn ask_first_for(&self, configuration: &Configuration) {
-        let mut state = self.0.lock();
-        if state.is_open(configuration) {
-            state.waiting.retain(|own| own != configuration);
-            state.waiting.push_front(configuration.clone());
-            self.run(state);
-        }
-    }
-
     pub(crate) fn answer(&self, configuration: &Configuration, until: Instant) -> TwinAnswer {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         loop {
             if let Some((_, answer)) = state.answers.iter().find(|(own, _)| own == configuration) {
                 return answer.clone();
@@ -175,7 +169,7 @@ impl TwinLooks {
         drop(state);
         let desk = Arc::clone(&self.0);
         if let Err(error) = thread::Builder::new().name("twin".into()).spawn(move || desk.serve()) {
-            let mut state = self.0.lock();
+            let mut state = lock(&self.0.state);
             if let Some(configuration) = state.running.take() {
                 state.answers.push((configuration, TwinAnswer::Silent(error.to_string())));
             }
@@ -185,7 +179,7 @@ impl TwinLooks {
 
 impl Drop for TwinLooks {
     fn drop(&mut self) {
-        self.0.lock().waiting.clear();
+        lock(&self.0.state).waiting.clear();
     }
 }
 
@@ -199,19 +193,14 @@ impl TwinState {
 impl TwinDesk {
     fn serve(&self) {
         loop {
-            let Some(configuration) = self.lock().running.clone() else { return };
+            let Some(configuration) = lock(&self.state).running.clone() else { return };
             let look = catch_unwind(AssertUnwindSafe(|| self.look.look(&configuration, self.limit)));
             let answer = look.unwrap_or_else(|_| TwinAnswer::Silent("evo panicked".to_string()));
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.answers.push((configuration, answer));
             state.running = state.waiting.pop_front();
             self.changed.notify_all();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TwinState> {
-        // A poisoned lock stays usable: no critical section leaves the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -243,12 +232,12 @@ mod tests {
         let ((go, held), (began, begun)) = (channel(), channel());
         let hours = || Instant::now() + Duration::from_secs(3600);
         let twin = TwinLooks::new(Box::new(Held(Mutex::new(held), Mutex::new(began))), Duration::ZERO);
-        twin.ask_for(vec![point(0), point(1), point(2)]);
+        twin.ask_for(&[point(0), point(1), point(2)], true);
         assert_eq!(begun.recv().unwrap(), point(0));
         // Whoever has no time does not wait, and what was not begun is not begun for nothing.
         assert_eq!(twin.answer(&point(1), Instant::now()), TwinAnswer::Late);
-        twin.ask_for(vec![point(0), point(3), point(4)]);
-        twin.ask_first_for(&point(4));
+        twin.ask_for(&[point(0), point(3), point(4)], true);
+        twin.ask_for(&[point(4)], false);
         for _ in 0..3 {
             go.send(()).unwrap();
         }

@@ -17,7 +17,7 @@ use evo_protocol::verdict::{Gate, GateReport, Verdict};
 use evo_protocol::worker::SERIES_MS;
 use evo_space::genome::{Configuration, ContentHash};
 
-use evo_journal::record::ProblemWork;
+use evo_journal::record::{LaneAccount, ProblemWork};
 use evo_supervise::job::{Judgement, Standing};
 use evo_supervise::lane::Renewal;
 
@@ -118,22 +118,16 @@ impl SanitizerAnswer {
 pub struct LanePart<J> {
     pub device: Box<dyn Evaluate<J>>,
     pub sanitizer: Box<dyn Sanitizer<J>>,
-    pub identity: LaneIdentity,
+    /// With name, host and device.
+    pub account: LaneAccount,
     pub utilization: Option<Utilization>,
 }
 
 pub type Utilization = Box<dyn Fn() -> Option<f64> + Send>;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaneIdentity {
-    pub name: String,
-    pub device_uuid: String,
-    pub host: String,
-}
-
 impl<J> LanePart<J> {
     pub fn only(device: Box<dyn Evaluate<J>>, sanitizer: Box<dyn Sanitizer<J>>) -> Vec<LanePart<J>> {
-        vec![LanePart { device, sanitizer, identity: LaneIdentity::default(), utilization: None }]
+        vec![LanePart { device, sanitizer, account: LaneAccount::default(), utilization: None }]
     }
 }
 
@@ -277,29 +271,17 @@ pub enum LaneAnswer {
         ratio: f64,
         result: Box<Judgement>,
     },
-    /// A known job in the lane's own times; without a number evo's own kernels.
+    /// A known job in the lane's own times.
     Anchored {
-        number: Option<u64>,
+        number: u64,
         result: Box<Judgement>,
     },
-    Paired(Vec<PairAnswer>),
-    NoiseFloor(Result<f64, String>),
-    Sanitized(Box<SanitizerAnswer>),
-    LooksAhead,
-    Expecting,
-    Telemetry(Option<Telemetry>),
+    Called,
     /// Comes after the answer to a job whose worker died, where a successor had to be waited for.
     Renewed(Box<Renewal>),
 }
 
 impl LaneAnswer {
-    /// Whether it answers what a confirmation asks: other answers may come in between.
-    pub(crate) fn is_of_confirmation(&self) -> bool {
-        let aside =
-            matches!(self, LaneAnswer::Taken { .. } | LaneAnswer::Renewed(_) | LaneAnswer::LooksAhead);
-        !aside && !matches!(self, LaneAnswer::Anchored { .. })
-    }
-
     pub(crate) fn judgement(&self) -> Option<&Judgement> {
         match self {
             LaneAnswer::Evaluated { result, .. } | LaneAnswer::Anchored { result, .. } => Some(result),

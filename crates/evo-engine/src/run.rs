@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use evo_journal::budget::{Budget, CommandClock, StopReason};
@@ -25,9 +25,9 @@ use crate::carry::Inheritance;
 use crate::fleet::Fleet;
 use crate::lane::{LanePool, Task};
 use crate::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
-use crate::state::{Ending, Flight, Ledger, RunClock, Twins};
+use crate::state::{Ending, Flight, Ledger, RunClock};
 use crate::trouble::{EngineError, RunTrouble, Troubles};
-use crate::variant::Variant;
+use crate::variant::{Twins, Variant};
 use crate::wall::Wall;
 
 /// Between two reports of how busy the lanes are, and the longest wait between two looks at the wall clock.
@@ -35,11 +35,9 @@ pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// How long a run waits for the device's state at its end: one with a wall budget or an interrupt, and any other.
 const STATE_WITHIN: Duration = Duration::from_millis(500);
-const STATE_WITHIN_MAX: Duration = Duration::from_secs(60);
+const STATE_WITHIN_MAX: Duration = Duration::from_secs(10);
 
-/// A variant that was in flight at this many crashes is evaluated after everything else.
-const SUSPECT: u32 = 2;
-
+/// A variant that was in flight at this many crashes is not tried again.
 const GIVEN_UP: u32 = 3;
 
 pub struct Engine<'a, R: Recipe> {
@@ -85,7 +83,6 @@ pub struct Parts<'a, R: Recipe> {
     pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
     /// At least one device; finalists are confirmed on the first.
     pub lanes: Vec<LanePart<R::Job>>,
-    pub anchors: Option<R::Job>,
     pub observer: &'a mut dyn Observer,
     pub inbox: Inbox<R::Binary>,
     pub earlier: EarlierResults,
@@ -99,8 +96,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let device_at_start = first.device.telemetry();
         let has_sanitizer = first.sanitizer.is_there();
         let utilization = first.utilization.take();
-        let mut fleet = Fleet::new(lanes.iter().map(|lane| lane.identity.clone()).collect());
-        fleet.own = parts.anchors;
+        let fleet = Fleet::new(lanes.iter().map(|lane| lane.account.clone()).collect());
         let lanes = LanePool::start(lanes, &parts.inbox.sender()).map_err(EngineError::Thread)?;
         let ledger = Ledger::new(&parts.study.history.evaluations);
         let (budget, problems) = (options.budget.wall, parts.study.header().problems.len());
@@ -143,12 +139,8 @@ impl<'a, R: Recipe> Engine<'a, R> {
         // Only now: replaying a long journal must not lower the rates. It counts against the wall budget all the same.
         self.clock.started = Instant::now();
         self.search()?;
-        let now = self.seconds();
-        for (at, lane) in self.fleet.lanes.iter_mut().enumerate() {
-            lane.searched_at = Some(now);
-            lane.absent += self.lanes.renewing_for(at).as_secs_f64();
-            lane.waits_at_end = self.lanes.is_renewing(at);
-            lane.searched = Some(self.lanes.busy_of(at).as_secs_f64());
+        for lane in 0..self.fleet.lanes.len() {
+            self.fleet.lanes[lane].at_end = Some(self.lane_times(lane));
         }
         let throughput = self.throughput();
         let reason = self.ending.stop.unwrap_or(StopReason::StrategyDone);
@@ -313,12 +305,11 @@ impl<'a, R: Recipe> Engine<'a, R> {
             // A struck variant keeps its number and is never proposed anew: its strikes belong to it.
             self.ledger.use_number(struck.number);
             self.ledger.known.insert(genome.clone());
-            // One strike among many lanes says little; the second makes a suspect.
-            let runs_alone = struck.strikes >= SUSPECT || !self.fleet.is_several();
+            // One strike among many lanes says little; after a second one it shares machine and device with nobody.
+            let runs_alone = struck.strikes > 1 || !self.fleet.is_several();
             let variant = Variant::new(struck.number, genome, struck.configuration, "again", runs_alone);
             match struck.strikes {
                 GIVEN_UP.. => given_up.push(variant),
-                SUSPECT => self.flight.suspects.push_back(variant),
                 _ => self.flight.again.push_back(variant),
             }
         }
@@ -445,30 +436,12 @@ impl<'a, R: Recipe> Engine<'a, R> {
         if self.ending.at_once || reason == StopReason::DeviceLost {
             return None;
         }
-        self.lanes.send(self.fleet.confirming, Task::Telemetry);
+        let (sender, state) = channel();
+        let call = Task::Call(Box::new(move |device, _| drop(sender.send(device.telemetry()))));
+        self.lanes.send(self.fleet.confirming, call);
         // A note in the journal: a run does not fail for lack of it, and nobody who is in a hurry waits for it.
         let within = if self.wall.left().is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
-        let until = Instant::now() + within;
-        while let Ok(message) =
-            self.inbox.receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
-        {
-            match message {
-                Message::Lane(_, answer) => match *answer {
-                    LaneAnswer::Telemetry(telemetry) => return telemetry,
-                    // Of other lanes, too late to count.
-                    _ if self.fleet.is_several() => {}
-                    _ => return None,
-                },
-                Message::Interrupt(count) => {
-                    self.interrupted(count);
-                    if self.ending.at_once {
-                        return None;
-                    }
-                }
-                Message::Compiled(..) => {}
-            }
-        }
-        None
+        state.recv_timeout(within).ok().flatten()
     }
 
     fn finish(

@@ -17,7 +17,7 @@ use evo_protocol::verdict::{Gate, GateReport, GateState};
 
 use crate::confirm::{Deep, Rebuilt};
 use crate::lane::Task;
-use crate::ports::{LaneAnswer, NoSanitizer, Recipe, SanitizerAnswer};
+use crate::ports::{NoSanitizer, Recipe, SanitizerAnswer};
 use crate::run::Engine;
 use crate::trouble::EngineError;
 
@@ -29,7 +29,9 @@ impl<R: Recipe> Engine<'_, R> {
         let evaluations = numbers.filter_map(|number| self.evaluation_of(number));
         let open = evaluations.filter(|evaluation| self.known(evaluation).is_none());
         let configurations = open.map(|own| own.configuration.clone()).collect();
-        self.lanes.send(self.lanes.first(), Task::LookAhead(configurations));
+        // Nobody waits for the answer.
+        let call = Task::Call(Box::new(move |_, sanitizer| sanitizer.look_ahead(configurations)));
+        self.lanes.send(self.lanes.first(), call);
     }
 
     /// Where an answer is demanded, looks at the finalist. What is found is its verdict.
@@ -168,12 +170,12 @@ impl<R: Recipe> Engine<'_, R> {
             let none = NoSanitizer("no time was left for compute-sanitizer").answer();
             SanitizerAnswer { is_late: true, ..none }
         } else {
-            let configuration = evaluation.configuration.clone();
-            let look = Task::Sanitize { job: Box::new(job.clone()), configuration, within };
-            match self.ask(self.fleet.confirming, look)? {
-                Some(LaneAnswer::Sanitized(answer)) => *answer,
-                _ => return Ok(None),
-            }
+            let (job, configuration) = (job.clone(), evaluation.configuration.clone());
+            let look = self.ask(self.fleet.confirming, move |_, sanitizer| {
+                sanitizer.sanitize(&job, &configuration, within)
+            })?;
+            let Some(answer) = look else { return Ok(None) };
+            answer
         };
         let took = self.wall.elapsed().saturating_sub(began);
         if answer.is_late && !is_demanded {

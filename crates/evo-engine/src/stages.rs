@@ -14,8 +14,7 @@ use evo_space::genome::{ContentHash, Genome};
 use evo_supervise::job::{Judgement, Standing};
 
 use crate::ahead::{Ahead, Need, fixed, lane_depth};
-use crate::apart;
-use crate::carry::improve;
+use crate::carry::{improve, problem_times};
 use crate::lane::LaneJob;
 use crate::ports::{CompileAnswer, Message, Recipe, Refused};
 use crate::run::{Engine, TICK};
@@ -36,7 +35,7 @@ impl<R: Recipe> Engine<'_, R> {
             // A retry belongs to what was proposed before the run began to end.
             let next = match self.ending.stop {
                 None => self.next_variant(),
-                Some(_) if self.flight.variants.is_empty() => self.flight.retries.pop_front(),
+                Some(_) if self.flight.variants.is_empty() => self.flight.again.pop_front(),
                 Some(_) => None,
             };
             let Some(variant) = next else { break };
@@ -78,25 +77,22 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    /// The next variant: first those that a crash interrupted, then the strategy's, then suspects.
+    /// The next variant: first those that run again, then the strategy's.
     fn next_variant(&mut self) -> Option<Variant<R::Prepared>> {
-        // A variant that was in flight at a crash waits until nothing else is in flight, so that a second
-        // crash strikes no other variant.
         let alone = self.flight.variants.is_empty();
         if let Some(first) = self.flight.again.front() {
-            // With many lanes many were in flight, and one after the other they would take long.
-            let may_run = alone || self.fleet.is_several() && !first.struck;
+            // It waits until nothing else is in flight, so that a second crash strikes no other variant. With many
+            // lanes many were in flight, and one after the other they would take long.
+            let may_run = alone || self.fleet.is_several() && !first.runs_alone();
             return if may_run { self.flight.again.pop_front() } else { None };
         }
-        if !self.flight.retries.is_empty() {
-            return if alone { self.flight.retries.pop_front() } else { None };
-        }
-        // `pass_over` gives the place back. Suspects keep their share of the budget although they run last.
+        // `pass_over` gives the place back.
         let under_way = self.counted() + self.flight.variants.len() as u64;
         if let Some((limit, reason)) = self.options.evaluations_max()
-            && under_way + self.flight.suspects.len() as u64 >= limit
+            && under_way >= limit
         {
-            return self.next_suspect(alone, reason);
+            self.ending.stop = Some(reason);
+            return None;
         }
         // A strategy may repeat itself, or propose a point that an earlier run evaluated.
         while let Some(proposal) = self.strategy.ask(1).pop() {
@@ -113,21 +109,12 @@ impl<R: Recipe> Engine<'_, R> {
             }
         }
         // The strategy may propose again once it has heard the verdicts of what is in flight.
-        if !self.strategy.is_done() && !alone {
-            return None;
-        }
-        let done = self.strategy.is_done();
-        let reason = if done { StopReason::SpaceExhausted } else { StopReason::StrategyDone };
-        self.next_suspect(alone, reason)
-    }
-
-    /// The next suspect, which runs alone and last. When none is left, the run ends for `reason`.
-    fn next_suspect(&mut self, alone: bool, reason: StopReason) -> Option<Variant<R::Prepared>> {
-        if self.flight.suspects.is_empty() {
+        let is_done = self.strategy.is_done();
+        if is_done || alone {
+            let reason = if is_done { StopReason::SpaceExhausted } else { StopReason::StrategyDone };
             self.ending.stop = Some(reason);
-            return None;
         }
-        if alone { self.flight.suspects.pop_front() } else { None }
+        None
     }
 
     pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
@@ -287,9 +274,6 @@ impl<R: Recipe> Engine<'_, R> {
                 standing = Standing::default();
                 self.anchor_default(number, &job);
             }
-            if self.fleet.is_several() {
-                self.fleet.sent.insert(number, job.clone());
-            }
             self.lanes.queue(LaneJob { number, job: Box::new(job), standing, avoid: None });
         }
         Ok(())
@@ -330,11 +314,7 @@ impl<R: Recipe> Engine<'_, R> {
         let code = variant.code.clone();
         let mut evaluation = variant.judged(result);
         self.fleet.sign(lane, ratio, &mut evaluation);
-        let weight = self.weigh(number, &evaluation.verdict);
-        if weight != Weight::Final {
-            self.fleet.sent.remove(&number);
-        }
-        match weight {
+        match self.weigh(number, &evaluation.verdict) {
             Weight::Final => {}
             Weight::NotFinal => return self.give_up(evaluation),
             Weight::Again => return self.try_again(number, evaluation.verdict),
@@ -419,7 +399,7 @@ impl<R: Recipe> Engine<'_, R> {
         let header = self.study.header();
         let position = |name: &String| header.problems.iter().position(|own| own == name);
         let times = match header.per_problem {
-            true => apart::times(evaluation, &header.problems, header.ranking),
+            true => problem_times(evaluation, &header.problems, header.ranking),
             false => Vec::new(),
         };
         self.strategy.tell(&Outcome {
@@ -537,7 +517,7 @@ impl<R: Recipe> Engine<'_, R> {
         let message = format!("`{}` is tried again: {first_line}", variant.configuration);
         variant.trouble = Some(Box::new(verdict));
         let waiting = self.forget_work(&variant);
-        self.flight.retries.push_back(variant.restarted());
+        self.flight.again.push_back(variant.restarted());
         self.notice(message)?;
         self.restart(waiting)
     }
@@ -549,7 +529,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.restart(waiting)
     }
 
-    /// Records a variant without a verdict, and stops the run when there are too many.
+    /// Records a variant without a verdict, and stops the run when there are too many in a row.
     pub(super) fn record_trouble(
         &mut self,
         genome: &Genome,
@@ -560,8 +540,7 @@ impl<R: Recipe> Engine<'_, R> {
         // Strategies take nothing from this class, and wait for no other answer.
         self.strategy.tell(&Outcome::new(genome.clone(), VerdictClass::Harness, None));
         self.make_room();
-        let evaluated = self.counted() - self.ledger.finished_before;
-        let stop = self.undone.troubles.note_trouble(&evaluation.verdict, evaluated);
+        let stop = self.undone.troubles.note_trouble(&evaluation.verdict);
         self.observer.observe(&Event::NotFinal { evaluation: Box::new(evaluation) });
         let Some(stop) = stop.filter(|_| !self.ending.is_early()) else { return Ok(()) };
         self.stop_for(stop)

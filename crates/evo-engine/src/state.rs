@@ -8,7 +8,7 @@ use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::Genome;
 
 use super::ports::{Recipe, Utilization};
-use super::variant::{Codes, Sources, Variant};
+use super::variant::Variant;
 use evo_journal::budget::StopReason;
 use evo_protocol::leaderboard::Throughput;
 
@@ -19,12 +19,9 @@ pub(super) struct Flight<R: Recipe> {
     /// The lowest number goes first, so that the default configuration sets the standing early.
     pub ready: BTreeMap<u64, R::Job>,
     pub on_lane: Vec<u64>,
-    /// In flight at a crash, or not final. They run before everything else.
+    /// In flight at a crash, not final, or tried once in this run with nothing but trouble. They run before everything
+    /// else.
     pub again: VecDeque<Variant<R::Prepared>>,
-    /// Variants whose first try ended in trouble; each runs alone.
-    pub retries: VecDeque<Variant<R::Prepared>>,
-    /// Variants that were in flight at two crashes. They run last, so that a third crash costs nothing else.
-    pub suspects: VecDeque<Variant<R::Prepared>>,
 }
 
 impl<R: Recipe> Flight<R> {
@@ -36,8 +33,6 @@ impl<R: Recipe> Flight<R> {
             ready: BTreeMap::new(),
             on_lane: Vec::new(),
             again: VecDeque::new(),
-            retries: VecDeque::new(),
-            suspects: VecDeque::new(),
         }
     }
 
@@ -52,15 +47,7 @@ impl<R: Recipe> Flight<R> {
         self.ready.clear();
         // The next run of the study queues what has strikes again, and proposes retries again.
         self.again.clear();
-        self.retries.clear();
-        self.suspects.clear();
     }
-}
-
-/// Which variants share work, by the hashes of [`super::ports::Identity`].
-pub(super) struct Twins<B> {
-    pub sources: Sources<B>,
-    pub codes: Codes,
 }
 
 #[derive(Default)]

@@ -14,19 +14,17 @@ use std::collections::{BTreeMap, HashSet};
 use evo_journal::conditions::Conditions;
 use evo_journal::record::now;
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
-use evo_protocol::verdict::VerdictKind;
 use evo_report::study::EarlierResult;
-use evo_space::genome::{ContentHash, Genome};
+use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::text::counted;
 use evo_supervise::job::Standing;
 use jiff::Timestamp;
 
-use crate::apart;
-use crate::carry::{Inheritance, improve, is_lasting, is_still_too_slow, preference};
+use crate::carry::{Inheritance, holds_beside, improve};
 use crate::ports::Recipe;
 use crate::run::Engine;
 use crate::trouble::EngineError;
-use crate::variant::{Twin, Variant, code_and_plan, without_device};
+use crate::variant::{Twin, Variant, code_and_plan, with_result_of, without_device};
 
 /// What proposed a configuration whose study called it the default, where another one is the default now.
 const ORIGIN: &str = "earlier";
@@ -62,7 +60,7 @@ impl<R: Recipe> Engine<'_, R> {
         let mut held: Vec<&Evaluation> =
             self.study.history.set_aside.iter().filter(|one| self.is_as_before(one)).collect();
         let standing = self.standing_with(held.iter().copied());
-        held.retain(|one| self.holds_beside(one, &standing));
+        held.retain(|one| holds_beside(one, &standing, self.study.header()));
         // A twin whose original is gone would keep its machine code out of the confirmation.
         let numbers: HashSet<u64> = held.iter().map(|one| one.number).collect();
         held.retain(|one| one.duplicate_of.is_none_or(|original| numbers.contains(&original)));
@@ -97,21 +95,21 @@ impl<R: Recipe> Engine<'_, R> {
         }
         let conditions = self.study.header().conditions.as_ref().map(Conditions::hash);
         earlier.results.extend(self.own_before(conditions.as_ref()));
-        let found = self.find(&earlier.results);
-        let taken: Vec<&EarlierResult> = found.taken.iter().map(|one| one.result).collect();
-        let message = told(&taken, found.measured);
-        for taken in found.taken {
-            self.record_taken_over(taken)?;
+        let configurations = by_time(&earlier.results);
+        self.inheritance = Inheritance::new(earlier.results);
+        let (taken, measured) = self.find(configurations);
+        let message = told(&taken, measured);
+        for (genome, evaluation) in taken {
+            self.record_taken_over(genome, evaluation)?;
         }
         self.ledger.recount(&self.study.history.evaluations);
         if let Some(message) = message {
             self.say_at_start(message)?;
-        } else if found.measured == 0 && earlier.elsewhere > 0 {
+        } else if measured == 0 && earlier.elsewhere > 0 {
             let (count, why) = (earlier.elsewhere, earlier.differences.join("; "));
             let message = format!("none of {count} earlier results of this kernel can be taken over: {why}");
             self.say_at_start(message)?;
         }
-        self.inheritance = Inheritance::new(earlier.results);
         Ok(())
     }
 
@@ -130,44 +128,33 @@ impl<R: Recipe> Engine<'_, R> {
         history.set_aside.iter().filter(|one| one.key.is_some()).filter(same).map(result).collect()
     }
 
-    fn find<'e>(&self, results: &'e [EarlierResult]) -> Found<'e> {
-        let mut found = Found::default();
-        for mut group in by_configuration(results) {
-            let Some(genome) = self.point(&group[0].evaluation.configuration) else { continue };
-            if self.ledger.known.contains(&genome) {
-                continue;
-            }
-            found.measured += 1;
-            if found.measured > AT_ONCE {
-                continue;
-            }
-            let Ok(prepared) = self.recipe.prepare(&group[0].evaluation.configuration) else { continue };
+    /// What is taken over before the search, in the order in which it is recorded, and of how many configurations.
+    fn find(&self, configurations: Vec<Configuration>) -> (Vec<(Genome, Evaluation)>, usize) {
+        let points = configurations.into_iter().filter_map(|own| Some((self.point(&own)?, own)));
+        let points: Vec<(Genome, Configuration)> =
+            points.filter(|(genome, _)| !self.ledger.known.contains(genome)).collect();
+        let mut taken = Vec::new();
+        for (genome, configuration) in points.iter().take(AT_ONCE) {
+            let Ok(prepared) = self.recipe.prepare(configuration) else { continue };
             let identity = self.recipe.identity(&prepared);
-            let Some(key) = identity.key() else { continue };
-            group.retain(|one| {
-                one.evaluation.key.as_ref() == Some(&key) && is_lasting(&one.evaluation.verdict)
-            });
-            if let Some(result) = group.into_iter().min_by_key(|one| preference(one)) {
-                found.taken.push(Taken { genome, text: identity.text, result });
+            if let Some(result) = self.inheritance.of_source(&identity) {
+                taken.push((genome.clone(), adopted(result, configuration, identity.text)));
             }
         }
-        let passing = found.taken.iter().map(|one| &one.result.evaluation);
-        let standing = self.standing_with(passing);
-        found.taken.retain(|taken| self.holds_beside(&taken.result.evaluation, &standing));
+        let standing = self.standing_with(taken.iter().map(|(_, one)| one));
+        taken.retain(|(_, one)| holds_beside(one, &standing, self.study.header()));
         let default = self.space.default_genome();
-        found.taken.sort_by_cached_key(|taken| {
-            let one = taken.result;
-            // The default first, as in a search; then as they were measured.
-            (taken.genome != default, one.at.clone(), one.study.clone(), one.evaluation.number)
+        // The default first, as in a search; then as they were measured.
+        taken.sort_by_cached_key(|(genome, one)| {
+            let source = one.taken_over_from.clone();
+            (*genome != default, source.map(|source| (source.at, source.study, source.number)))
         });
-        found
+        (taken, points.len())
     }
 
-    fn record_taken_over(&mut self, taken: Taken<'_>) -> Result<(), EngineError> {
-        let Taken { genome, text, result } = taken;
-        let is_default = genome == self.space.default_genome();
-        let mut evaluation = adopted(result, self.ledger.take_number(), text);
-        match (is_default, evaluation.is_default()) {
+    fn record_taken_over(&mut self, genome: Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
+        evaluation.number = self.ledger.take_number();
+        match (genome == self.space.default_genome(), evaluation.is_default()) {
             (true, _) => evaluation.origin = DEFAULT_ORIGIN.to_string(),
             (false, true) => evaluation.origin = ORIGIN.to_string(),
             (false, false) => {}
@@ -193,10 +180,7 @@ impl<R: Recipe> Engine<'_, R> {
         };
         let Some(original) = self.evaluation_of(*owner) else { return };
         evaluation.duplicate_of = Some(original.duplicate_of.unwrap_or(original.number));
-        evaluation.verdict = original.verdict.clone();
-        evaluation.gates.clone_from(&original.gates);
-        evaluation.measurements.clone_from(&original.measurements);
-        evaluation.objective_ns = original.objective_ns;
+        *evaluation = with_result_of(evaluation.clone(), original);
     }
 
     /// Ends the variant with the result that another study has of its source; gives it back where there is none.
@@ -209,7 +193,8 @@ impl<R: Recipe> Engine<'_, R> {
         let Some((identity, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(Some(variant));
         };
-        let mut evaluation = adopted(result, variant.number, identity.text.clone());
+        let mut evaluation = adopted(result, &variant.configuration, identity.text.clone());
+        evaluation.number = variant.number;
         evaluation.origin.clone_from(&variant.origin);
         evaluation.expected = variant.expected;
         evaluation.aimed_at.clone_from(&variant.aimed_at);
@@ -220,16 +205,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     fn holds_now(&self, result: &EarlierResult) -> bool {
-        self.holds_beside(&result.evaluation, &self.standing)
-    }
-
-    fn holds_beside(&self, one: &Evaluation, standing: &Standing) -> bool {
-        let header = self.study.header();
-        match header.per_problem {
-            _ if one.verdict.kind != VerdictKind::TooSlow => true,
-            true => apart::is_behind_everywhere(one, standing, header.ranking),
-            false => is_still_too_slow(one, standing),
-        }
+        holds_beside(&result.evaluation, &self.standing, self.study.header())
     }
 
     fn standing_with<'e>(&self, evaluations: impl Iterator<Item = &'e Evaluation>) -> Standing {
@@ -263,43 +239,30 @@ impl<R: Recipe> Engine<'_, R> {
     }
 }
 
-/// A result under a number of this study, without what it cost in the study that measured it.
-fn adopted(result: &EarlierResult, number: u64, text: Option<ContentHash>) -> Evaluation {
+/// A result as one of a configuration of this study, without what it cost in the study that measured it.
+fn adopted(result: &EarlierResult, configuration: &Configuration, text: Option<ContentHash>) -> Evaluation {
     Evaluation {
-        number,
+        configuration: configuration.clone(),
+        configuration_hash: configuration.hash(),
         source_hash: text,
         taken_over_from: Some(source_of(result)),
         ..without_device(result.evaluation.clone())
     }
 }
 
-/// Results of one configuration each: what passed comes first, the fastest before all others, so that it decides what
-/// is still too slow. The order is always the same, as the strategy has to hear of the same results.
-fn by_configuration(results: &[EarlierResult]) -> Vec<Vec<&EarlierResult>> {
-    let mut groups: BTreeMap<&ContentHash, Vec<&EarlierResult>> = BTreeMap::new();
-    for result in results {
-        groups.entry(&result.evaluation.configuration_hash).or_default().push(result);
+/// The configurations of results: what passed comes first, the fastest before all others, so that it decides what is
+/// still too slow. The order is always the same, as the strategy has to hear of the same results.
+fn by_time(results: &[EarlierResult]) -> Vec<Configuration> {
+    let mut times: BTreeMap<&ContentHash, (f64, &Configuration)> = BTreeMap::new();
+    for EarlierResult { evaluation, .. } in results {
+        let place = times.entry(&evaluation.configuration_hash);
+        let place = place.or_insert((f64::INFINITY, &evaluation.configuration));
+        let time = evaluation.objective_ns.filter(|_| evaluation.verdict.is_pass());
+        place.0 = place.0.min(time.unwrap_or(f64::INFINITY));
     }
-    let mut groups: Vec<Vec<&EarlierResult>> = groups.into_values().collect();
-    let passed = |one: &&&EarlierResult| one.evaluation.verdict.is_pass();
-    let time = |group: &Vec<&EarlierResult>| {
-        let times = group.iter().filter(passed).filter_map(|one| one.evaluation.objective_ns);
-        times.fold(f64::INFINITY, f64::min)
-    };
-    groups.sort_by(|a, b| time(a).total_cmp(&time(b)));
-    groups
-}
-
-struct Taken<'e> {
-    genome: Genome,
-    text: Option<ContentHash>,
-    result: &'e EarlierResult,
-}
-
-#[derive(Default)]
-struct Found<'e> {
-    taken: Vec<Taken<'e>>,
-    measured: usize,
+    let mut times: Vec<(f64, &Configuration)> = times.into_values().collect();
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    times.into_iter().map(|(_, configuration)| configuration.clone()).collect()
 }
 
 /// The study that measured a result, also where the result came from a study that took it over itself.
@@ -312,12 +275,12 @@ fn source_of(result: &EarlierResult) -> TakenOver {
 }
 
 /// `took over 44 of 48 results measured before (study `gemm-host`, 12 min ago); `--remeasure` measures them again`.
-fn told(taken: &[&EarlierResult], measured: usize) -> Option<String> {
+fn told(taken: &[(Genome, Evaluation)], measured: usize) -> Option<String> {
     if measured == 0 {
         return None;
     }
     let mut newest: BTreeMap<String, String> = BTreeMap::new();
-    for source in taken.iter().map(|one| source_of(one)) {
+    for source in taken.iter().filter_map(|(_, one)| one.taken_over_from.clone()) {
         let at = newest.entry(source.study).or_default();
         *at = std::mem::take(at).max(source.at);
     }
@@ -376,9 +339,8 @@ mod tests {
     use evo_journal::record::JournalRecord;
     use evo_journal::replay::History;
     use evo_journal::{line, reader};
-    use evo_protocol::verdict::Verdict;
+    use evo_protocol::verdict::{Verdict, VerdictKind};
     use evo_report::study::{EarlierLimits, EarlierResults};
-    use evo_space::genome::Configuration;
     use evo_space::space::SearchSpace;
 
     use super::*;

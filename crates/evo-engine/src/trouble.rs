@@ -2,7 +2,8 @@
 //!
 //! Such a variant is tried once more, on its own and from the beginning. If that fails too, the journal keeps it as
 //! `not_final`: it uses no budget, the strategy learns nothing from it, and the next `--resume` tries it again. A
-//! machine on which this happens often gives no results worth having, so the run then stops and says what is wrong.
+//! machine on which this happens many times in a row gives no results worth having, so the run then stops and says what
+//! is wrong.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,12 +15,6 @@ use evo_system::process::EXHAUSTED_HINT;
 use thiserror::Error;
 
 const IN_A_ROW: u64 = 10;
-
-/// The run stops when more than this share of its variants has no verdict: at least `AT_LEAST` of at least
-/// `TRIED`, so that a run does not end for one unlucky variant, nor at its beginning.
-const SHARE: f64 = 0.05;
-const AT_LEAST: u64 = 5;
-const TRIED: u64 = 20;
 
 /// Letters of a message by which troubles are told apart.
 const SHOWN: usize = 240;
@@ -54,54 +49,41 @@ struct SaidTrouble {
 
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    total: u64,
-    in_a_row: u64,
+    /// By their messages, since the last verdict.
     row: BTreeMap<String, SaidTrouble>,
-    all: BTreeMap<String, SaidTrouble>,
     pub stopped: Option<RunTrouble>,
 }
 
 impl Troubles {
     pub(super) fn note_verdict(&mut self) {
-        self.in_a_row = 0;
         self.row.clear();
     }
 
-    /// A variant has none; `evaluated` have one in this run. Why the run has to stop, if it has to.
-    pub(super) fn note_trouble(&mut self, verdict: &Verdict, evaluated: u64) -> Option<RunTrouble> {
+    /// A variant has none. Why the run has to stop, if it has to.
+    pub(super) fn note_trouble(&mut self, verdict: &Verdict) -> Option<RunTrouble> {
         // Without the phase: the same trouble in two phases is one trouble of the machine's.
         let line = verdict.message.lines().next().unwrap_or_default();
         let line = line.split_once(" (phase ").map_or(line, |(start, _)| start);
-        let message: String = line.chars().take(SHOWN).collect();
         let hint = verdict.evidence.get(Verdict::HINT).and_then(|hint| hint.as_str()).map(String::from);
-        for said in [&mut self.row, &mut self.all] {
-            let one = said.entry(message.clone()).or_default();
-            one.times += 1;
-            one.hint = one.hint.take().or_else(|| hint.clone());
-        }
-        self.total += 1;
-        self.in_a_row += 1;
-        if self.in_a_row >= IN_A_ROW {
-            return Some(in_words(&self.row, |times| format!("{times} times in a row"), self.in_a_row));
-        }
-        let tried = self.total + evaluated;
-        let is_known = self.total >= AT_LEAST && tried >= TRIED;
-        let is_too_much = is_known && self.total as f64 > SHARE * tried as f64;
-        is_too_much
-            .then(|| in_words(&self.all, |times| format!("{times} times in {tried} variants"), self.total))
+        let said = self.row.entry(line.chars().take(SHOWN).collect()).or_default();
+        said.times += 1;
+        said.hint = said.hint.take().or(hint);
+        let total: u64 = self.row.values().map(|said| said.times).sum();
+        (total >= IN_A_ROW).then(|| in_words(&self.row, total))
     }
 }
 
 /// `the C++ compiler was killed by SIGKILL 10 times in a row`; the most frequent trouble first.
-fn in_words(said: &BTreeMap<String, SaidTrouble>, count: impl Fn(u64) -> String, total: u64) -> RunTrouble {
+fn in_words(said: &BTreeMap<String, SaidTrouble>, total: u64) -> RunTrouble {
     let mut all: Vec<(&String, &SaidTrouble)> = said.iter().collect();
     all.sort_by_key(|(_, one)| std::cmp::Reverse(one.times));
     let hint = all.iter().find_map(|(_, one)| one.hint.clone()).unwrap_or_else(|| HINT.to_string());
     let text = match all.as_slice() {
-        [(message, _)] => format!("{message} {}", count(total)),
+        [(message, _)] => format!("{message} {total} times in a row"),
         several => {
             let list = several.iter().map(|(message, one)| format!("{message} ({})", one.times));
-            format!("variants could not be judged, {}: {}", count(total), list.collect::<Vec<_>>().join("; "))
+            let list = list.collect::<Vec<_>>().join("; ");
+            format!("variants could not be judged, {total} times in a row: {list}")
         }
     };
     RunTrouble { text, hint }
@@ -180,31 +162,17 @@ mod tests {
         let killed =
             trouble("the C++ compiler was killed by SIGKILL\nmore").with(Verdict::HINT, "look at dmesg");
         let mut troubles = Troubles::default();
-        let stops: Vec<Option<RunTrouble>> =
-            (0..10).map(|_| troubles.note_trouble(&killed, 10_000)).collect();
+        let stops: Vec<Option<RunTrouble>> = (0..10).map(|_| troubles.note_trouble(&killed)).collect();
         assert!(stops[..9].iter().all(Option::is_none));
         let stop = stops[9].clone().unwrap();
         assert_eq!(stop.text, "the C++ compiler was killed by SIGKILL 10 times in a row");
         assert_eq!(stop.hint, "look at dmesg");
         troubles.note_verdict();
-        assert!(troubles.note_trouble(&killed, 10_000).is_none(), "a verdict ends the row");
-    }
-
-    #[test]
-    fn a_share_stops_a_run_and_a_single_trouble_does_not() {
-        let mut troubles = Troubles::default();
-        let mut after = |message: &str, evaluated| {
-            troubles.note_verdict();
-            troubles.note_trouble(&trouble(message), evaluated)
-        };
-        for _ in 0..4 {
-            assert_eq!(after("one", 60), None);
-        }
-        let stop = after("two", 50).unwrap();
-        assert_eq!(stop.text, "variants could not be judged, 5 times in 55 variants: one (4); two (1)");
+        assert!(troubles.note_trouble(&trouble("two")).is_none(), "a verdict ends the row");
+        let stops: Vec<Option<RunTrouble>> = (0..9).map(|_| troubles.note_trouble(&trouble("one"))).collect();
+        let stop = stops[8].clone().unwrap();
+        assert_eq!(stop.text, "variants could not be judged, 10 times in a row: one (9); two (1)");
         assert_eq!(stop.hint, HINT);
-        assert_eq!(after("two", 200), None, "6 of 206");
-        assert_eq!(after("two", 12), None, "too early to tell");
     }
 
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";

@@ -39,11 +39,12 @@ pub(crate) enum Twin<T> {
     Known { owner: u64, answer: T },
 }
 
-pub(crate) type SourceAnswer<B> = (CompileAnswer<B>, ContentHash);
-
-pub(crate) type Sources<B> = HashMap<ContentHash, Twin<SourceAnswer<B>>>;
-
-pub(crate) type Codes = HashMap<ContentHash, Twin<()>>;
+/// Which variants share work, by the hashes of [`Identity`]: those with one source the compiler's answer and the hash
+/// that is compiled in, those with one machine code and plan the result.
+pub(crate) struct Twins<B> {
+    pub sources: HashMap<ContentHash, Twin<(CompileAnswer<B>, ContentHash)>>,
+    pub codes: HashMap<ContentHash, Twin<()>>,
+}
 
 impl<T> Twin<T> {
     pub(crate) fn into_waiting(self) -> Vec<u64> {
@@ -226,23 +227,29 @@ impl<P> Variant<P> {
     }
 
     pub(crate) fn taken_over(&self, original: &Evaluation, source: TakenOver) -> Evaluation {
-        let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
-        evaluation.measurements.clone_from(&original.measurements);
-        evaluation.objective_ns = original.objective_ns;
-        evaluation.taken_over_from = Some(source);
-        evaluation
+        let own = self.evaluation(original.verdict.clone(), Vec::new());
+        Evaluation { taken_over_from: Some(source), ..with_result_of(own, original) }
     }
 
     pub(crate) fn twin_of(&self, original: &Evaluation) -> Evaluation {
-        let mut evaluation = self.evaluation(original.verdict.clone(), original.gates.clone());
-        evaluation.measurements = original.measurements.clone();
+        let own = self.evaluation(original.verdict.clone(), Vec::new());
+        let mut evaluation = with_result_of(own, original);
         // Raw samples stay with the variant that was measured; each twin would store them again.
         evaluation.measurements.iter_mut().for_each(|one| one.raw_ns.clear());
-        evaluation.objective_ns = original.objective_ns;
         // A twin of a twin names the variant that ran, so that readers follow one link at most.
         evaluation.duplicate_of = Some(original.duplicate_of.unwrap_or(original.number));
         evaluation.compile_ms = 0.0;
         evaluation
+    }
+}
+
+pub(crate) fn with_result_of(own: Evaluation, original: &Evaluation) -> Evaluation {
+    Evaluation {
+        verdict: original.verdict.clone(),
+        gates: original.gates.clone(),
+        measurements: original.measurements.clone(),
+        objective_ns: original.objective_ns,
+        ..own
     }
 }
 

@@ -405,49 +405,37 @@ mod tests {
         (bench, played)
     }
 
+    /// Of a minute a quarter is the confirmation's: the baseline with its noise floor takes 6 s, a finalist 7 s. What
+    /// came before the first evaluation counts, no more is reserved than the finalists need, and a budget that is too
+    /// short for a confirmation goes to the search.
     #[test]
     fn the_budget_covers_the_confirmation() {
-        let (bench, played) = bench(60, 3);
-        let ran = bench.run(timed(&played));
-        assert_eq!(ran.summary.end.reason, StopReason::Wall);
-        // A quarter of the minute is the confirmation's: the baseline with its noise floor takes 6 s, a finalist 7 s.
-        assert_eq!((ran.summary.confirmed, ran.summary.left_out, ran.log.deep.len()), (2, 2, 2));
-        assert_eq!(ran.summary.end.finalists_left, 2);
-        let searched = ran.log.evaluated.len();
-        assert!((42..=46).contains(&searched), "{searched} evaluations of a second each");
-        assert!((50_000..=60_000).contains(&played.now()), "{} ms", played.now());
-    }
-
-    #[test]
-    fn what_came_before_the_first_evaluation_counts() {
-        let (bench, played) = bench(60, 3);
-        played.pass(30_000);
-        let ran = bench.run(timed(&played));
-        assert!((12..=16).contains(&ran.log.evaluated.len()), "{} evaluations", ran.log.evaluated.len());
-        assert_eq!(ran.summary.confirmed, 2);
-        assert!(played.now() <= 60_000, "{} ms", played.now());
-    }
-
-    #[test]
-    fn no_more_is_reserved_than_the_finalists_need() {
-        let (bench, played) = bench(600, 1);
-        let ran = bench.run(timed(&played));
-        assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted, "100 s of search fit");
-        assert_eq!((ran.summary.confirmed, ran.summary.left_out), (2, 0));
-    }
-
-    #[test]
-    fn a_budget_that_is_too_short_for_a_confirmation_goes_to_the_search() {
-        let (bench, played) = bench(6, 3);
-        let ran = bench.run(timed(&played));
-        assert_eq!((ran.summary.end.reason, ran.summary.confirmed), (StopReason::Wall, 0));
-        assert_eq!((ran.summary.left_out, ran.log.deep.len()), (3, 0));
-        assert!((5..=7).contains(&ran.log.evaluated.len()), "{} evaluations", ran.log.evaluated.len());
-        assert!(bench.open().history.confirmations.is_empty());
-        // Said once, as soon as two variants have shown what one costs.
-        let told = ran.events.iter().filter(|event| event.contains("too short to confirm anything"));
-        let told: Vec<&String> = told.collect();
-        assert!(told.len() == 1 && told[0].contains("one confirmation take about 1"), "{told:?}");
+        use StopReason::{SpaceExhausted, Wall};
+        for (wall, finalists, before, reason, confirmed, left_out, searched) in [
+            (60, 3, 0, Wall, 2, 2, 42..=46),
+            (60, 3, 30_000, Wall, 2, 2, 12..=16),
+            (600, 1, 0, SpaceExhausted, 2, 0, 100..=100),
+            (6, 3, 0, Wall, 0, 3, 5..=7),
+        ] {
+            let (bench, played) = bench(wall, finalists);
+            played.pass(before);
+            let ran = bench.run(timed(&played));
+            let summary = &ran.summary;
+            assert_eq!(
+                (summary.end.reason, summary.confirmed, summary.left_out),
+                (reason, confirmed, left_out)
+            );
+            assert_eq!((summary.end.finalists_left, ran.log.deep.len()), (left_out as u64, confirmed));
+            let evaluated = ran.log.evaluated.len();
+            assert!(searched.contains(&evaluated), "{evaluated} evaluations of a second each");
+            assert!(played.now() <= wall * 1000, "{} ms", played.now());
+            assert_eq!(bench.open().history.confirmations.len(), confirmed);
+            // Said once, as soon as two variants have shown what one costs.
+            let told = ran.events.iter().filter(|event| event.contains("too short to confirm anything"));
+            let told: Vec<&String> = told.collect();
+            assert_eq!(told.len(), usize::from(confirmed == 0), "{told:?}");
+            assert!(told.iter().all(|told| told.contains("one confirmation take about 1")), "{told:?}");
+        }
     }
 
     #[test]

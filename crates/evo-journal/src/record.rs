@@ -318,11 +318,6 @@ pub struct LaneAccount {
     pub absent_seconds: f64,
     /// How many times as long as the first lane it took.
     pub ratio: f64,
-    /// The same for each anchor: `default`, and evo's own, `memory` and `compute`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub anchors: BTreeMap<String, f64>,
-    /// Whether one ratio held for all anchors, so that its times compare with the other lanes'.
-    pub pooled: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
 }

@@ -3,50 +3,43 @@
 use std::error::Error;
 use std::fmt::Display;
 
+/// The exit codes of a wrong command line, as for `evo`, and of a strategy or a laboratory that is wrong itself.
+pub const USAGE: u8 = 2;
+const INTERNAL: u8 = 4;
+
 #[derive(Debug, thiserror::Error)]
-pub enum LabError {
-    #[error("{said}{}", hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default())]
-    Usage { said: String, hint: Option<String> },
-    /// A strategy or the laboratory itself is wrong.
-    #[error("{0}")]
-    Internal(String),
+#[error("{text}{}", hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default())]
+pub struct LabError {
+    pub text: String,
+    pub hint: Option<String>,
+    pub code: u8,
 }
 
 impl LabError {
-    pub fn usage(said: impl Display) -> LabError {
-        LabError::Usage { said: said.to_string(), hint: None }
+    pub fn usage(text: impl Display) -> LabError {
+        LabError { text: text.to_string(), hint: None, code: USAGE }
     }
 
     /// A mistake of the user's: another error with its causes, and its hint if it has one.
     pub fn bad_input(error: &dyn Error, hint: Option<&str>) -> LabError {
-        let mut said = error.to_string();
+        let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(next) = cause {
             let words = next.to_string();
             // Some errors name their cause themselves.
-            if !said.contains(&words) {
-                said = format!("{said}: {words}");
+            if !text.contains(&words) {
+                text = format!("{text}: {words}");
             }
             cause = next.source();
         }
-        LabError::Usage { said, hint: hint.map(str::to_string) }
+        LabError { hint: hint.map(str::to_string), ..LabError::usage(text) }
     }
 
     pub fn with_hint(self, text: impl Into<String>) -> LabError {
-        match self {
-            LabError::Usage { said, .. } => LabError::Usage { said, hint: Some(text.into()) },
-            internal => internal,
-        }
+        LabError { hint: Some(text.into()), ..self }
     }
 
     pub fn internal(error: impl Display) -> LabError {
-        LabError::Internal(error.to_string())
-    }
-
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            LabError::Usage { .. } => 2,
-            LabError::Internal(_) => 4,
-        }
+        LabError { code: INTERNAL, ..LabError::usage(error) }
     }
 }

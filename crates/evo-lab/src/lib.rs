@@ -7,21 +7,19 @@
 //!
 //! The product does not depend on this crate, and this crate is not published.
 
-pub mod args;
-pub mod bench_search;
-pub mod error;
-pub mod score;
-pub mod simulate;
-pub mod traces;
+mod args;
+mod bench_search;
+mod error;
+mod score;
+mod simulate;
+mod traces;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{LabCli, LabCommand};
-
-/// The exit code of a wrong command line, as for `evo`.
-const USAGE: u8 = 2;
+use crate::error::USAGE;
 
 pub fn main() -> ExitCode {
     let cli = match LabCli::try_parse() {
@@ -33,14 +31,12 @@ pub fn main() -> ExitCode {
             return code;
         }
     };
-    let done = match &cli.command {
-        LabCommand::BenchSearch(arguments) => bench_search::run(arguments),
-    };
-    match done {
+    let LabCommand::BenchSearch(arguments) = &cli.command;
+    match bench_search::run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::from(error.exit_code())
+            ExitCode::from(error.code)
         }
     }
 }

@@ -5,56 +5,34 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use evo_engine::replay::{Recording, Row};
-use evo_search::registry::{self, UnknownStrategy};
-use evo_search::strategy::{Outcome, PriorStudy, Proposal, Strategy};
+use evo_search::registry;
+use evo_search::strategy::{Outcome, PriorStudy, Proposal};
 use evo_space::genome::Genome;
-use thiserror::Error;
 
-/// The evaluations of one search, in the order in which it was told of them.
+use crate::error::LabError;
+
+/// The evaluations of one search, as rows of the recording, in the order in which it was told of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SimulatedRun {
+pub struct Run {
     pub evaluations: Vec<u32>,
     /// The strategy's own time before each of them, milliseconds; empty if it is not counted.
     pub overhead_ms: Vec<f64>,
+    /// How many more it asked for that the space does not allow.
+    pub illegal: usize,
 }
 
+/// How many proposals are in flight, and in which order their outcomes come, and when a run ends. The clock that ends a
+/// run and that scores it adds up all costs in either order, so runs are compared at the same evaluations.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulationOptions {
     pub seed: u64,
-    pub flight: PlayedFlight,
+    pub in_flight: usize,
+    /// Fewer than `in_flight` while the strategy cannot use more: each compiles by itself for its recorded time, and
+    /// one device runs them in the order in which they are compiled. Else the strategy is told of the oldest first.
+    pub is_pipeline: bool,
     /// Whether the strategy's own time is measured and passes on the clock.
     pub overhead: bool,
     pub until_ms: f64,
-}
-
-/// How many proposals are in flight, and in which order their outcomes come. The clock that ends a run and that
-/// scores it adds up all costs in either case, so runs are compared at the same evaluations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlayedFlight {
-    /// This many are asked for before the strategy is told of the oldest.
-    Batch(usize),
-    /// At most this many, and no more than the strategy makes good use of: each compiles by itself for its
-    /// recorded time, and one device runs them in the order in which they are compiled.
-    Pipeline(usize),
-}
-
-impl PlayedFlight {
-    fn most(self, search: &dyn Strategy) -> usize {
-        match self {
-            PlayedFlight::Batch(most) => most,
-            PlayedFlight::Pipeline(most) => most.min(search.useful_in_flight(1)),
-        }
-        .max(1)
-    }
-}
-
-#[derive(Debug, Error)]
-pub enum SimulationError {
-    #[error(transparent)]
-    Strategy(#[from] UnknownStrategy),
-    /// The strategy proposed a point that was not recorded, which is its mistake.
-    #[error("the strategy `{strategy}` proposes `{configuration}`, which `{recording}` does not hold")]
-    Outside { strategy: String, configuration: String, recording: String },
 }
 
 /// Runs the strategy of that name until the clock has passed the limit or it has nothing left. It may start
@@ -64,27 +42,32 @@ pub fn run(
     strategy: &str,
     prior: &[PriorStudy],
     options: SimulationOptions,
-) -> Result<SimulatedRun, SimulationError> {
-    let mut clock = Clock { options, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
+) -> Result<Run, LabError> {
+    let mut clock = Clock { overhead: options.overhead, seen: HashSet::new(), now_ms: 0.0, own_ms: 0.0 };
     // Making a strategy may count a pool or build models, which is time of its own as well.
-    let mut search = clock.time(|| registry::create(strategy, &recording.space, options.seed))?;
+    let search = clock.time(|| registry::create(strategy, &recording.space, options.seed));
+    let mut search = search.map_err(LabError::internal)?;
     if !prior.is_empty() {
         clock.time(|| search.inherit(prior));
     }
-    let (mut run, mut pipeline) = (SimulatedRun::default(), Pipeline::default());
+    let (mut run, mut pipeline) = (Run::default(), Pipeline::default());
     // Asking again for a failure costs no time, so a strategy that did only that would never reach the limit.
     let most = recording.rows().len().saturating_mul(2);
     while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
         // While the device has what it needs, the next proposal can wait for one more outcome.
         if !pipeline.has_compiled() {
-            let room = options.flight.most(&*search).saturating_sub(pipeline.flying.len());
+            let useful = if options.is_pipeline { search.useful_in_flight() } else { usize::MAX };
+            let room = options.in_flight.min(useful).max(1).saturating_sub(pipeline.flying.len());
             for Proposal { genome, .. } in clock.time(|| search.ask(room)) {
-                let row = recording.row(&genome).ok_or_else(|| SimulationError::Outside {
-                    strategy: strategy.to_string(),
-                    configuration: recording.space.configuration(&genome).to_string(),
-                    recording: recording.name.clone(),
+                // A point that was not recorded is the strategy's mistake.
+                let row = recording.row(&genome).ok_or_else(|| {
+                    let (configuration, name) = (recording.space.configuration(&genome), &recording.name);
+                    LabError::internal(format!(
+                        "the strategy `{strategy}` proposes `{configuration}`, which `{name}` does not hold"
+                    ))
                 })?;
-                pipeline.launch(genome, row, options.flight);
+                let ready_ms = if options.is_pipeline { pipeline.free_ms + row.cost.compile_ms } else { 0.0 };
+                pipeline.flying.push((ready_ms, genome, row));
             }
         }
         let Some((genome, row)) = pipeline.next() else { break };
@@ -104,14 +87,6 @@ struct Pipeline<'r> {
 }
 
 impl<'r> Pipeline<'r> {
-    fn launch(&mut self, genome: Genome, row: &'r Row, flight: PlayedFlight) {
-        let ready_ms = match flight {
-            PlayedFlight::Batch(_) => 0.0,
-            PlayedFlight::Pipeline(_) => self.free_ms + row.cost.compile_ms,
-        };
-        self.flying.push((ready_ms, genome, row));
-    }
-
     fn has_compiled(&self) -> bool {
         self.flying.iter().any(|(ready_ms, ..)| (f64::MIN_POSITIVE..=self.free_ms).contains(ready_ms))
     }
@@ -127,7 +102,7 @@ impl<'r> Pipeline<'r> {
 }
 
 struct Clock {
-    options: SimulationOptions,
+    overhead: bool,
     seen: HashSet<usize>,
     now_ms: f64,
     /// The strategy's own time since the last evaluation.
@@ -142,11 +117,11 @@ impl Clock {
         result
     }
 
-    fn evaluate(&mut self, row: &Row, run: &mut SimulatedRun) {
+    fn evaluate(&mut self, row: &Row, run: &mut Run) {
         let fresh = self.seen.insert(row.number);
         self.now_ms += if fresh { row.cost.total_ms() } else { row.cost.runs_ms };
         run.evaluations.push(row.number as u32);
-        if self.options.overhead {
+        if self.overhead {
             // Traces keep tenths of a microsecond; the clock uses the same rounded time, so that a scored trace
             // and a scored run agree.
             let own_ms = (self.own_ms * 1e4).round() / 1e4;
@@ -158,28 +133,26 @@ impl Clock {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
+pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
 
-    fn invented() -> Recording {
+    pub(crate) fn invented() -> Recording {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/stencil__invented.json");
         Recording::open(Path::new(path)).unwrap()
     }
 
-    fn options(until_ms: f64, batch: usize) -> SimulationOptions {
-        let flight = PlayedFlight::Batch(batch);
-        SimulationOptions { seed: 3, flight, overhead: false, until_ms }
+    fn options(until_ms: f64, in_flight: usize) -> SimulationOptions {
+        SimulationOptions { seed: 3, in_flight, is_pipeline: false, overhead: false, until_ms }
     }
 
-    fn check(strategy: &str, options: SimulationOptions) -> SimulatedRun {
+    fn check(strategy: &str, options: SimulationOptions) -> Run {
         run(&invented(), strategy, &[], options).unwrap()
     }
 
     #[test]
-    fn a_run_ends_with_the_evaluation_that_passes_the_limit() {
+    fn a_run_ends_with_the_evaluation_that_passes_the_limit_or_when_nothing_is_left() {
         let recording = invented();
         let run = check("evolve", options(50_000.0, 1));
         let cost = |rows: &[u32]| -> f64 {
@@ -190,27 +163,22 @@ mod tests {
         assert!(run.overhead_ms.is_empty());
         assert_eq!(check("evolve", options(50_000.0, 1)), run);
         assert_eq!(check("evolve", options(0.0, 1)).evaluations.len(), 1);
-    }
-
-    #[test]
-    fn a_run_ends_when_nothing_is_left() {
-        let run = check("exhaustive", options(f64::INFINITY, 5));
-        let distinct: HashSet<u32> = run.evaluations.iter().copied().collect();
-        assert_eq!((run.evaluations.len(), distinct.len()), (672, 672));
+        let all = check("exhaustive", options(f64::INFINITY, 5)).evaluations;
+        assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (672, 672));
     }
 
     #[test]
     fn what_is_in_flight_changes_when_a_strategy_learns_not_what_is_answered() {
-        let [one, four] = [1, 4].map(|batch| check("random", options(50_000.0, batch)));
-        assert_eq!(one, four);
-        let [one, four] = [1, 4].map(|batch| check("evolve", options(50_000.0, batch)));
-        assert_ne!(one, four);
+        for (strategy, is_same) in [("random", true), ("evolve", false)] {
+            let [one, four] = [1, 4].map(|batch| check(strategy, options(50_000.0, batch)));
+            assert_eq!(one == four, is_same, "{strategy}");
+        }
     }
 
     #[test]
     fn in_a_pipeline_what_compiles_quickly_overtakes() {
         let recording = invented();
-        let until = |most| SimulationOptions { flight: PlayedFlight::Pipeline(most), ..options(50_000.0, 1) };
+        let until = |most| SimulationOptions { is_pipeline: true, ..options(50_000.0, most) };
         // `random` does not learn, so only the order of outcomes differs.
         let [one, four] = [1, 4].map(|most| check("random", until(most)).evaluations);
         let proposed = check("random", options(80_000.0, 1)).evaluations;
@@ -231,11 +199,5 @@ mod tests {
         let run = check("evolve", SimulationOptions { overhead: true, ..options(20_000.0, 1) });
         assert_eq!(run.overhead_ms.len(), run.evaluations.len());
         assert!(run.overhead_ms.iter().all(|time| *time >= 0.0) && run.overhead_ms.iter().sum::<f64>() > 0.0);
-    }
-
-    #[test]
-    fn unknown_strategies_are_refused() {
-        let error = run(&invented(), "psychic", &[], options(1.0, 1)).unwrap_err();
-        assert!(error.to_string().starts_with("unknown strategy `psychic`"), "{error}");
     }
 }

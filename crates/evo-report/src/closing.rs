@@ -294,7 +294,6 @@ mod tests {
                 given_back,
                 absent_seconds,
                 ratio: 1.0,
-                pooled: true,
                 out: out.map(String::from),
                 ..LaneAccount::default()
             };

@@ -138,7 +138,7 @@ fn lane_objects<S: Serializer>(lanes: &[LaneProgress], serializer: S) -> Result<
         json!({
             "lane": account.lane, "name": account.name, "device_uuid": account.device_uuid,
             "evaluations": account.evaluations, "busy": busy, "restarts": account.restarts,
-            "ratio": account.ratio, "pooled": account.pooled, "out": account.out,
+            "ratio": account.ratio, "out": account.out,
         })
     });
     serializer.collect_seq(lanes)

@@ -53,8 +53,7 @@ pub fn run(
     let mut walk = GateWalk { ask, job, standing, sampling_max, found: judgement, sticky: false };
     let end = walk.through();
     let sticky = walk.sticky;
-    let is_short =
-        matches!(job.reach, JobReach::Tiny | JobReach::Hint | JobReach::Anchor | JobReach::Watched);
+    let is_short = matches!(job.reach, JobReach::Tiny | JobReach::Hint | JobReach::Watched);
     let (why, result) = match end {
         Ok(()) if is_short => ("it was not asked for".to_string(), Ok(sticky)),
         Ok(()) => ("not reached: pass".to_string(), Ok(sticky)),
@@ -135,7 +134,6 @@ fn course(reach: JobReach) -> &'static [Step] {
         // Stacks and shared memory that hold other patterns in each run show what is read unset.
         JobReach::Watched => &[Small, Full(Depth::Full)],
         JobReach::Hint => &[Hint],
-        JobReach::Anchor => &[Briefly],
         JobReach::Screening => &[Screen, Race, Small, Full(Depth::Full), Repeat(Depth::Full), Briefly],
         JobReach::Whole => &[Screen, Race, Small, Full(Depth::Full), Repeat(Depth::Full), Times],
         JobReach::Deep => &[Small, Further, Full(Depth::Deep), Repeat(Depth::Deep), Times],

@@ -41,9 +41,6 @@ pub enum JobReach {
     /// Small shapes, quickly, and then a screening of the timed problems, whose answers are not checked: a hint for a
     /// search, and nothing that may rank.
     Hint,
-    /// Small shapes, quickly, and then a short measurement of the timed problems, whose answers are not checked: what
-    /// devices are compared by.
-    Anchor,
     Screening,
     #[default]
     Whole,

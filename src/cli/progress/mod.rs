@@ -1,23 +1,19 @@
-//! Events to the terminal: a panel where somebody watches, plain lines elsewhere, JSON lines on
+//! Events to the terminal: a bar and a few lines under it where somebody watches, plain lines elsewhere, JSON lines on
 //! request. Talk goes to stderr, data to stdout.
 
-mod panel;
 mod tally;
 
-use std::fmt;
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo_space::text::counted;
-use evo_system::lock;
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use self::tally::Tally;
 use super::call::Call;
 use super::output;
 use crate::event::{Event, Observer};
-use crate::report::styled::allows_colors;
+use crate::report::styled::{StyledLine, Tone, allows_colors};
 use crate::report::width::wrapped;
 
 /// Plain lines come at most this often.
@@ -34,7 +30,7 @@ pub fn observer(call: &Call) -> Box<dyn Observer> {
     }
     // A dumb terminal cannot draw over its lines.
     let is_watched = io::stderr().is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb");
-    Box::new(Talk { tally: Arc::default(), began: Instant::now(), is_watched, panel: None, line_at: None })
+    Box::new(Talk { tally: Tally::default(), is_watched, panel: None, line_at: None })
 }
 
 /// For programs that read one object at the end.
@@ -55,8 +51,7 @@ impl Observer for JsonLines {
 
 /// For people: single lines for what they should know, and where the run stands in a panel or in lines.
 struct Talk {
-    tally: Arc<Mutex<Tally>>,
-    began: Instant,
+    tally: Tally,
     is_watched: bool,
     /// From the first event to the last, where somebody watches.
     panel: Option<ProgressBar>,
@@ -78,21 +73,39 @@ impl Talk {
     }
 
     fn begin_panel(&mut self) {
-        let (tally, began) = (Arc::clone(&self.tally), self.began);
-        let colors = allows_colors(true);
-        let draw = move |_: &ProgressState, to: &mut dyn fmt::Write| {
-            let (width, height) = terminal_size();
-            let (width, height) = (width.saturating_sub(1), height.saturating_sub(2));
-            // One column stays free: a line that fills the last one is broken by some terminals.
-            let lines = panel::lines(&lock(&tally), began.elapsed(), width, height);
-            let lines: Vec<String> = lines.iter().map(|line| line.text(colors)).collect();
-            let _ = to.write_str(&lines.join("\n"));
+        let bar = match self.tally.total {
+            Some(_) => "{bar:30.cyan/dim} {pos}/{len}  {elapsed}  ETA {eta}",
+            None => "{pos}  {elapsed}",
         };
-        let style =
-            ProgressStyle::with_template("{panel}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let panel = ProgressBar::new_spinner().with_style(style.with_key("panel", draw));
+        let style = ProgressStyle::with_template(&format!("  {{prefix:9}}{bar}\n{{msg}}"));
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╌");
+        let panel = ProgressBar::new(self.tally.total.unwrap_or(0)).with_style(style);
+        panel.set_position(self.tally.done);
+        // What was done before this run took none of its time.
+        panel.reset_eta();
         panel.enable_steady_tick(PANEL_EVERY);
         self.panel = Some(panel);
+        self.draw_panel();
+    }
+
+    fn draw_panel(&self) {
+        let Some(panel) = &self.panel else { return };
+        match self.tally.confirming {
+            Some((finalist, of)) => {
+                panel.set_prefix("confirm");
+                panel.set_length(of as u64);
+                panel.set_position(finalist as u64);
+            }
+            None => {
+                panel.set_prefix("search");
+                panel.set_position(self.tally.done);
+            }
+        }
+        // One column stays free: a line that fills the last one is broken by some terminals.
+        let (width, height) = terminal_size();
+        let lines = self.tally.lines().into_iter().take(height.saturating_sub(3));
+        let cut = |line: String| StyledLine::new(Tone::Plain, line).cut(width.saturating_sub(1)).text(false);
+        panel.set_message(lines.map(cut).collect::<Vec<_>>().join("\n"));
     }
 
     fn end_panel(&mut self) {
@@ -102,22 +115,21 @@ impl Talk {
     }
 
     fn say_progress(&mut self) {
-        let line = lock(&self.tally).line();
-        self.say(&line);
+        self.say(&self.tally.line());
         self.line_at = Some(Instant::now());
     }
 }
 
 impl Observer for Talk {
     fn observe(&mut self, event: &Event) {
-        lock(&self.tally).observe(event, self.began.elapsed());
+        self.tally.observe(event);
         if let Some(line) = line_of(event) {
             self.say(&line);
         }
         match event {
             Event::Started { .. } if self.is_watched => self.begin_panel(),
             Event::Stopped { .. } if self.is_watched => self.end_panel(),
-            _ if self.is_watched => {}
+            _ if self.is_watched => self.draw_panel(),
             Event::Finished { .. } if self.line_at.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) => {
                 self.say_progress();
             }

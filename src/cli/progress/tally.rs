@@ -1,8 +1,6 @@
-//! What an observer of a sweep keeps in mind. Times are given from outside, so that what is shown of them can be
-//! tested.
+//! What an observer of a sweep keeps in mind, and how it is said.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::VerdictKind;
@@ -11,76 +9,45 @@ use evo_space::text::counted;
 use crate::event::{Event, LaneActivity, LaneLoad, LaneProgress};
 use crate::report::text::time;
 
-/// Verdicts by which the rate is measured: enough to be steady, few enough to follow a change.
-const WINDOW: usize = 32;
+const FAILURES: usize = 4;
 
-const RATE_LEAST: usize = 3;
-
-#[derive(Clone, Debug)]
-pub struct BestSoFar {
-    pub objective_ns: f64,
-    pub configuration: String,
-    /// When this run found it; absent for one of an earlier run.
-    pub at: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Confirming {
-    pub finalist: usize,
-    pub of: usize,
-    /// When it began, and how long it and the others were expected to take, seconds.
-    pub since: Duration,
-    pub left_seconds: Option<f64>,
-}
+const LANES: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub total: Option<u64>,
     pub done: u64,
-    pub best: Option<BestSoFar>,
-    pub default_ns: Option<f64>,
-    /// The best so far after each evaluation that had one, nanoseconds.
-    pub trail: Vec<f64>,
-    pub mix: BTreeMap<String, u64>,
+    /// Nanoseconds, and the configuration.
+    best: Option<(f64, String)>,
+    default_ns: Option<f64>,
+    mix: BTreeMap<String, u64>,
     /// The first message of each kind of failure, in the order of their coming.
-    pub failures: Vec<(String, String)>,
-    pub lanes: Option<LaneLoad>,
-    pub each: Vec<String>,
-    pub confirming: Option<Confirming>,
-    /// What is left of a wall budget, seconds, and when that was said.
-    left: Option<(f64, Duration)>,
-    verdicts: VecDeque<Duration>,
+    failures: Vec<(String, String)>,
+    lanes: Option<LaneLoad>,
+    each: Vec<String>,
+    /// Which finalist of how many.
+    pub confirming: Option<(usize, usize)>,
 }
 
 impl Tally {
-    pub fn observe(&mut self, event: &Event, at: Duration) {
+    pub fn observe(&mut self, event: &Event) {
         match event {
             Event::Started { total, earlier, .. } => {
                 self.total = *total;
                 self.done = earlier.evaluations;
-                self.best = earlier.best.as_ref().map(|(objective_ns, best)| BestSoFar {
-                    objective_ns: *objective_ns,
-                    configuration: best.to_string(),
-                    at: None,
-                });
+                self.best = earlier.best.as_ref().map(|(time, best)| (*time, best.to_string()));
                 self.default_ns = earlier.default_ns;
                 self.mix = earlier.verdicts.clone();
             }
-            Event::Finished { evaluation, best } => self.finished(evaluation, *best, at),
-            Event::Lanes(load) => {
-                self.lanes = Some(*load);
-                self.left = load.left_seconds.map(|left| (left, at));
-            }
+            Event::Finished { evaluation, best } => self.finished(evaluation, *best),
+            Event::Lanes(load) => self.lanes = Some(*load),
             Event::LaneProgress { lanes } => self.each = lanes.iter().map(told).collect(),
-            Event::Confirming { finalist, of, left_seconds } => {
-                let (finalist, of, left_seconds) = (*finalist, *of, *left_seconds);
-                self.confirming = Some(Confirming { finalist, of, since: at, left_seconds });
-            }
+            Event::Confirming { finalist, of, .. } => self.confirming = Some((*finalist, *of)),
             _ => {}
         }
     }
 
-    fn finished(&mut self, evaluation: &Evaluation, best: bool, at: Duration) {
+    fn finished(&mut self, evaluation: &Evaluation, best: bool) {
         self.done += u64::from(evaluation.is_counted());
         let kind = evaluation.verdict.kind;
         *self.mix.entry(kind.to_string()).or_default() += 1;
@@ -88,78 +55,58 @@ impl Tally {
             self.default_ns = evaluation.objective_ns;
         }
         if let Some(objective_ns) = evaluation.objective_ns.filter(|_| best) {
-            let configuration = evaluation.configuration.to_string();
-            self.best = Some(BestSoFar { objective_ns, configuration, at: Some(at) });
+            self.best = Some((objective_ns, evaluation.configuration.to_string()));
         }
-        self.trail.extend(self.best.as_ref().map(|best| best.objective_ns));
         let is_quiet = matches!(kind, VerdictKind::Pass | VerdictKind::PassedOver | VerdictKind::TooSlow);
         if !is_quiet && !self.failures.iter().any(|(known, _)| *known == kind.as_str()) {
             let message = evaluation.verdict.message.lines().next().unwrap_or_default().to_string();
             self.failures.push((kind.to_string(), message));
         }
-        if evaluation.is_counted() && evaluation.taken_over_from.is_none() {
-            self.verdicts.push_back(at);
-            if self.verdicts.len() > WINDOW {
-                self.verdicts.pop_front();
-            }
-        }
     }
 
-    /// Over the last evaluations; a stage that stalls lowers it.
-    pub fn rate(&self, now: Duration) -> Option<f64> {
-        let first = self.verdicts.front().filter(|_| self.verdicts.len() >= RATE_LEAST)?;
-        let seconds = now.saturating_sub(*first).as_secs_f64();
-        (seconds > 0.0).then(|| (self.verdicts.len() - 1) as f64 / seconds)
-    }
-
-    /// Unknown until enough was seen, and again once an estimate has run out, because 0 would promise an end that
-    /// nothing points to.
-    pub fn eta(&self, now: Duration) -> Option<f64> {
-        if let Some(confirming) = self.confirming {
-            let passed = now.saturating_sub(confirming.since).as_secs_f64();
-            return Some(confirming.left_seconds? - passed).filter(|left| *left > 0.0);
-        }
-        let left = self.left.map(|(left, at)| left - now.saturating_sub(at).as_secs_f64());
-        if left.is_some_and(|left| left <= 0.0) {
-            return None;
-        }
-        let search = self.total.zip(self.rate(now)).map(|(total, rate)| {
-            let confirm_seconds = self.lanes.and_then(|load| load.confirm_seconds).unwrap_or(0.0);
-            total.saturating_sub(self.done) as f64 / rate + confirm_seconds
-        });
-        match (left, search) {
-            (Some(left), Some(search)) => Some(left.min(search)),
-            (left, search) => left.or(search),
-        }
-    }
-
-    /// No factor, because only a confirmation measures both alike.
-    pub fn default_time(&self) -> String {
-        self.default_ns.map(|default| format!(" (default {})", time(default))).unwrap_or_default()
+    /// With the default's time, and no factor, because only a confirmation measures both alike.
+    fn best_time(&self) -> String {
+        let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.0));
+        let default = self.default_ns.map(|default| format!(" (default {})", time(default)));
+        best + &default.unwrap_or_default()
     }
 
     /// `pass 31, too_slow 9`, most frequent first.
-    pub fn mix(&self) -> Vec<(&str, u64)> {
-        let mut mix: Vec<(&str, u64)> =
-            self.mix.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-        mix.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        mix
-    }
-
-    /// `16/48`.
-    pub fn count(&self) -> String {
-        match self.total {
-            Some(total) => format!("{}/{total}", self.done),
-            None => self.done.to_string(),
-        }
+    fn mix(&self) -> String {
+        let mut mix: Vec<(&String, &u64)> = self.mix.iter().collect();
+        mix.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        mix.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     }
 
     pub fn line(&self) -> String {
-        let best = self.best.as_ref().map_or("none yet".to_string(), |best| time(best.objective_ns));
-        let mix: Vec<String> = self.mix().iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let count = match self.total {
+            Some(total) => format!("{}/{total}", self.done),
+            None => self.done.to_string(),
+        };
         let lanes = self.lanes.map(|load| format!("device {}", of_load(load))).unwrap_or_default();
-        let parts = [self.count(), format!("best {best}{}", self.default_time()), mix.join(", "), lanes];
+        let parts = [count, format!("best {}", self.best_time()), self.mix(), lanes];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
+
+    /// What stands under the bar.
+    pub fn lines(&self) -> Vec<String> {
+        let row = |label: &str, text: String| format!("  {label:<9}{text}");
+        let best = self.best.as_ref().map(|best| row("best", format!("{}  {}", self.best_time(), best.1)));
+        // The compilers and the search's lane are idle while finalists are confirmed.
+        let load = self.lanes.filter(|_| self.confirming.is_none());
+        let left = load.and_then(|load| load.left_seconds);
+        let left = left.map(|left| row("budget", format!("{left:.0} s left")));
+        let each = self.each.iter().take(LANES).enumerate();
+        let each = each.map(|(lane, text)| row(&format!("lane {lane}"), text.clone()));
+        let more = self.each.len().saturating_sub(LANES);
+        let failures = self.failures.iter().take(FAILURES);
+        (best.into_iter().chain(left))
+            .chain(load.map(|load| row("device", of_load(load))))
+            .chain(each)
+            .chain((more > 0).then(|| row("", format!("and {more} more lanes"))))
+            .chain((!self.mix.is_empty()).then(|| row("verdicts", self.mix())))
+            .chain(failures.map(|(kind, message)| row("", format!("{kind}: {message}"))))
+            .collect()
     }
 }
 
@@ -182,7 +129,7 @@ fn told(lane: &LaneProgress) -> String {
 }
 
 /// `98 % busy, 2 queued · compile 35 % busy, 0 queued`.
-pub fn of_load(load: LaneLoad) -> String {
+fn of_load(load: LaneLoad) -> String {
     format!(
         "{:.0} % busy, {} queued · compile {:.0} % busy, {} queued",
         percent(load.device_busy),

@@ -4,8 +4,10 @@ use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_search::strategy::Strategy;
 use evo_search::{PerProblem, ProblemSearch};
+use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 use evo_space::text::counted;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::choice::EXHAUSTIVE;
@@ -19,7 +21,6 @@ use crate::study::Study;
 
 #[derive(Debug, Default, PartialEq)]
 pub struct ApartChoice {
-    pub is_on: bool,
     /// The least time of each problem that the device's peaks allow, nanoseconds; empty where the choice is off.
     pub bounds: Vec<Option<f64>>,
     pub notice: Option<String>,
@@ -44,7 +45,7 @@ fn choose(is_wished: bool, strategy: &str, problems: &[String], bounds: Vec<Opti
             let notice = format!(
                 "the search is for the best configuration of each of {count} problems; the roofline is known of {known}"
             );
-            ApartChoice { is_on: true, bounds, notice: Some(notice) }
+            ApartChoice { bounds, notice: Some(notice) }
         }
     }
 }
@@ -71,7 +72,7 @@ fn bounds<R: Recipe>(
 }
 
 pub fn strategy<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn Strategy + 'a>, CliError> {
-    if !choice.is_on {
+    if choice.bounds.is_empty() {
         return plan.strategy();
     }
     let search = |bound: &Option<f64>| Ok(ProblemSearch::new(plan.strategy()?, *bound));
@@ -82,11 +83,19 @@ pub fn strategy<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn
     }
 }
 
+#[derive(Serialize)]
 struct ProblemEnd<'a> {
     problem: &'a str,
+    aimed_at: usize,
     bound_ns: Option<f64>,
-    aimed: usize,
-    best: Option<(f64, &'a Evaluation)>,
+    best: Option<ProblemBest<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProblemBest<'a> {
+    number: u64,
+    configuration: &'a Configuration,
+    time_ns: f64,
 }
 
 fn ends<'a>(study: &'a Study, bounds: &[Option<f64>]) -> Vec<ProblemEnd<'a>> {
@@ -98,15 +107,17 @@ fn ends<'a>(study: &'a Study, bounds: &[Option<f64>]) -> Vec<ProblemEnd<'a>> {
             own.map(|own| own.p50_ns)
         };
         let passed = evaluations.iter().filter(|one| one.verdict.is_pass());
-        let timed = passed.filter_map(|one| Some((time(one)?, one)));
-        timed.min_by(|a, b| a.0.total_cmp(&b.0))
+        let timed = passed.filter_map(|one| {
+            Some(ProblemBest { number: one.number, configuration: &one.configuration, time_ns: time(one)? })
+        });
+        timed.min_by(|a, b| a.time_ns.total_cmp(&b.time_ns))
     };
     let problems = header.problems.iter().zip(bounds);
     problems
         .map(|(problem, bound_ns)| ProblemEnd {
             problem,
             bound_ns: *bound_ns,
-            aimed: evaluations.iter().filter(|one| one.aimed_at.as_ref() == Some(problem)).count(),
+            aimed_at: evaluations.iter().filter(|one| one.aimed_at.as_ref() == Some(problem)).count(),
             best: best(problem),
         })
         .collect()
@@ -114,18 +125,8 @@ fn ends<'a>(study: &'a Study, bounds: &[Option<f64>]) -> Vec<ProblemEnd<'a>> {
 
 /// `None` where problems were not searched apart.
 pub fn json(study: &Study, bounds: &[Option<f64>]) -> Option<Value> {
-    let end = |one: &ProblemEnd<'_>| {
-        json!({
-            "problem": one.problem,
-            "aimed_at": one.aimed,
-            "bound_ns": one.bound_ns,
-            "best": one.best.map(|(time, best)| json!({
-                "number": best.number, "configuration": best.configuration, "time_ns": time,
-            })),
-        })
-    };
     let ends = ends(study, bounds);
-    (!ends.is_empty()).then(|| ends.iter().map(end).collect())
+    (!ends.is_empty()).then(|| json!(ends))
 }
 
 /// Empty where problems were not searched apart.
@@ -135,12 +136,12 @@ pub fn lines(study: &Study, bounds: &[Option<f64>], width: usize) -> String {
         return String::new();
     }
     let end = |one: &ProblemEnd<'_>| {
-        let best = one.best.map_or("nothing passed".to_string(), |(time, best)| {
-            format!("{} by evaluation {}", text::time(time), best.number)
+        let best = one.best.as_ref().map_or("nothing passed".to_string(), |best| {
+            format!("{} by evaluation {}", text::time(best.time_ns), best.number)
         });
-        let share = one.bound_ns.zip(one.best).map(|(bound, (time, _))| bound / time);
+        let share = one.bound_ns.zip(one.best.as_ref()).map(|(bound, best)| bound / best.time_ns);
         let share = share.map_or(String::new(), |share| format!(", {:.0} % of the roofline", share * 100.0));
-        format!("`{}` {best}{share}, {} for it", one.problem, counted(one.aimed, "proposal"))
+        format!("`{}` {best}{share}, {} for it", one.problem, counted(one.aimed_at, "proposal"))
     };
     let ends: Vec<String> = ends.iter().map(end).collect();
     wrapped(&format!("per problem: {}", ends.join("; ")), width)
@@ -166,7 +167,7 @@ mod tests {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let bounds = (0..problems.len()).map(|at| (at == 0).then_some(1.0)).collect();
             let choice = choose(is_wished, strategy, &problems, bounds);
-            assert_eq!((choice.is_on, choice.notice.as_deref()), (is_on, notice));
+            assert_eq!(choice.notice.as_deref(), notice);
             assert_eq!(choice.bounds.len(), if is_on { problems.len() } else { 0 });
         }
     }

@@ -27,23 +27,23 @@ use crate::kernel::spec::{
 const VALUES_MAX: usize = 256;
 
 /// `gates` is the worker's, `references` is the machine code of a reference kernel.
-pub struct JudgedUnder<'a> {
-    pub gates: &'a str,
-    pub device: &'a DeviceInfo,
+pub struct JudgedUnder {
+    pub gates: String,
+    pub device: DeviceInfo,
     /// How the device is set up, as far as that changes its times.
-    pub settings: &'a BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
     pub sandbox: SandboxMode,
     pub sampling_max: Option<Duration>,
-    pub kernel: &'a KernelSpec,
-    pub check: &'a CheckPlan,
-    pub references: &'a [ContentHash],
-    pub inputs: &'a [StudyInput],
+    pub kernel: KernelSpec,
+    pub check: CheckPlan,
+    pub references: Vec<ContentHash>,
+    pub inputs: Vec<StudyInput>,
 }
 
-impl JudgedUnder<'_> {
+impl JudgedUnder {
     pub fn conditions(&self) -> Conditions {
         let mut conditions = Conditions::default();
-        conditions.add("gates", self.gates);
+        conditions.add("gates", self.gates.as_str());
         conditions.add("ranking", self.kernel.objective.ranking.as_str());
         // Where it is not, nothing is said, so that results from before there was the limit are still taken over.
         if let Some(most) = self.sampling_max {
@@ -57,7 +57,7 @@ impl JudgedUnder<'_> {
 
     /// Results of one card hold for another one like it, and not for one that is set up otherwise.
     fn add_device(&self, conditions: &mut Conditions) {
-        let device = self.device;
+        let device = &self.device;
         let is_host = device.kind == DeviceKind::Host;
         let memory = match is_host {
             // What the kernel keeps for itself varies from boot to boot.
@@ -78,7 +78,7 @@ impl JudgedUnder<'_> {
             ("device rates", format!("{rates:?}")),
         ];
         pairs.into_iter().for_each(|(name, value)| conditions.add(name, value));
-        for (name, value) in self.settings {
+        for (name, value) in &self.settings {
             conditions.add(format!("device {name}"), value.as_str());
         }
         if is_host {
@@ -89,7 +89,7 @@ impl JudgedUnder<'_> {
 
     /// The seed does not count: inputs are drawn anew by the same recipe.
     fn add_check(&self, conditions: &mut Conditions) {
-        let check = serde_json::to_value(self.check).unwrap_or_default();
+        let check = serde_json::to_value(&self.check).unwrap_or_default();
         let settings = check.as_object().into_iter().flatten();
         for (name, value) in settings.filter(|(name, value)| *name != "seed" && !value.is_null()) {
             conditions.add(format!("check {name}"), value.to_string());
@@ -105,7 +105,7 @@ impl JudgedUnder<'_> {
 
     fn add_inputs(&self, conditions: &mut Conditions) {
         let has_kernel = matches!(self.kernel.check.reference, ReferenceSpec::Kernel { .. });
-        for input in self.inputs {
+        for input in &self.inputs {
             match input.role {
                 InputRole::Compiler => {
                     conditions.add("compiler", input.name.as_str());
@@ -235,25 +235,15 @@ mod tests {
     use crate::journal::example as fake;
     use crate::kernel::catalog;
 
-    struct Parts {
-        gates: String,
-        device: DeviceInfo,
-        sandbox: SandboxMode,
-        sampling_max: Option<Duration>,
-        kernel: KernelSpec,
-        check: CheckPlan,
-        references: Vec<ContentHash>,
-        inputs: Vec<StudyInput>,
-    }
-
-    fn conditions(seed: u64, change: impl FnOnce(&mut Parts)) -> Conditions {
+    fn conditions(seed: u64, change: impl FnOnce(&mut JudgedUnder)) -> Conditions {
         let kernel = catalog::open("gemm").unwrap().kernel.unwrap();
         let limits = DeviceLimits::of_arch("sm_90a").unwrap();
         let check = KernelRecipe::new(&kernel, limits, &[], None, seed).check;
         let input = |role, name: &str| StudyInput { role, name: name.into(), hash: ContentHash::of(b"1") };
-        let mut parts = Parts {
+        let mut judged = JudgedUnder {
             gates: "evo 1".into(),
             device: fake::header().device,
+            settings: BTreeMap::new(),
             sandbox: SandboxMode::On,
             sampling_max: None,
             kernel,
@@ -261,18 +251,14 @@ mod tests {
             references: vec![ContentHash::of(b"reference")],
             inputs: vec![input(InputRole::Compiler, "c++ 12"), input(InputRole::Data, "x.npy")],
         };
-        change(&mut parts);
-        let Parts { gates, device, sandbox, sampling_max, kernel, check, references, inputs } = &parts;
-        let (sandbox, sampling_max) = (*sandbox, *sampling_max);
-        let settings = &BTreeMap::new();
-        JudgedUnder { gates, device, settings, sandbox, sampling_max, kernel, check, references, inputs }
-            .conditions()
+        change(&mut judged);
+        judged.conditions()
     }
 
     #[test]
     fn whatever_decides_a_verdict_is_a_condition() {
         let plain = conditions(1, |_| {});
-        let check = |change: fn(&mut Parts), name: &str| {
+        let check = |change: fn(&mut JudgedUnder), name: &str| {
             let changes = plain.changes(&conditions(1, change));
             assert!(changes.len() == 1 && changes[0].starts_with(name), "{name}: {changes:?}");
         };

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use evo_protocol::leaderboard::LeaderboardSection;
 
 use super::apart;
+use super::live::Stage;
 use super::plan::{SweepPlan, SweepSubject};
-use super::prior::{self, PriorSource};
-use super::stage::Stage;
+use super::prior::{self, Prior};
 use crate::cli::call::Call;
 use crate::cli::error::CliError;
 use crate::cli::{progress, session};
@@ -60,7 +60,7 @@ fn execute_on<'a, R: Recipe>(
         facts.conditions = Some(session::conditions(device, plan.seed, problems));
     });
     let apart = apart::of(plan, &stage.recipe, problems, device);
-    let header = StudyHeader { per_problem: apart.is_on, ..stage.header };
+    let header = StudyHeader { per_problem: !apart.bounds.is_empty(), ..stage.header };
     let mut study = Study::open(&plan.request(), header, plan.options.clock.clone())?;
     live::watch_signals(inbox.sender())
         .map_err(|error| CliError::harness(format!("cannot watch for Ctrl-C: {error}")))?;
@@ -81,8 +81,12 @@ fn execute_on<'a, R: Recipe>(
         tell(&mut study, &mut *observer, message)?;
     }
     let mut strategy = apart::strategy(plan, &apart)?;
-    let earlier = plan.prior.studies(plan.subject.kernel(), plan.subject.space(), &study);
-    let inherited = earlier.give(&mut *strategy, &study.header().strategy);
+    let ignored = plan.arguments.no_prior;
+    let found = match plan.prior.is_none() && !ignored {
+        true => Prior::beside(plan.subject.kernel(), plan.subject.space(), &study),
+        false => Prior::default(),
+    };
+    let inherited = plan.prior.as_ref().unwrap_or(&found).give(&mut *strategy, &study.header().strategy);
     let (strategy, seeded) = match plan.arguments.no_micro {
         true => (strategy, None),
         false => {
@@ -93,7 +97,7 @@ fn execute_on<'a, R: Recipe>(
     for message in inherited.into_iter().chain(seeded) {
         tell(&mut study, &mut *observer, message)?;
     }
-    let earlier = match plan.options.remeasure || matches!(plan.prior, PriorSource::Nothing) {
+    let earlier = match plan.options.remeasure || ignored {
         true => EarlierResults::default(),
         false => EarlierResults::beside(study.out(), study.header(), EarlierLimits::default()),
     };
@@ -104,7 +108,6 @@ fn execute_on<'a, R: Recipe>(
         recipe: &stage.recipe,
         compilers: stage.compilers,
         lanes: stage.lanes,
-        anchors: stage.anchors,
         observer: &mut *observer,
         inbox,
         earlier,

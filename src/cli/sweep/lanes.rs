@@ -14,6 +14,7 @@ use crate::cli::device_lane;
 use crate::cli::error::CliError;
 use crate::cli::session::DeviceSetup;
 use crate::compile::FarmOptions;
+use crate::journal::record::LaneAccount;
 use crate::kernel::spec::KernelSpec;
 use crate::machine;
 use crate::supervise::class::DeviceClass;
@@ -26,10 +27,8 @@ const DESCRIBED_WITHIN: Duration = Duration::from_secs(120);
 
 pub struct StartedLane {
     pub lane: Lane,
-    pub name: String,
-    pub host: String,
-    /// Of this lane only, also where several share one processor.
-    pub device_uuid: String,
+    /// With name, host and device: of this lane only, also where several share one processor.
+    pub account: LaneAccount,
     /// What its workers are told; none for a lane by command, whose device no tool of this machine can look at.
     pub options: Option<LaneOptions>,
 }
@@ -84,7 +83,9 @@ pub fn start(
         };
         let host = if own { machine::name() } else { lane.host().to_string() };
         let options = own.then_some(options);
-        lanes.push(StartedLane { lane, name: order.name.clone(), host, device_uuid, options });
+        let name = order.name.clone();
+        let account = LaneAccount { name, host, device_uuid, ..LaneAccount::default() };
+        lanes.push(StartedLane { lane, account, options });
     }
     check(&lanes)?;
     Ok(lanes)
@@ -118,11 +119,12 @@ fn options(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
 
 fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
     let Some(first) = lanes.first() else { return Ok(()) };
-    let shown = |at: usize| format!("lane {at} ({})", lanes[at].name);
+    let shown = |at: usize| format!("lane {at} ({})", lanes[at].account.name);
     for (at, lane) in lanes.iter().enumerate() {
-        let before = lanes[..at].iter().map(|own| own.device_uuid.as_str());
-        if let Some(other) = shared(before, &lane.device_uuid) {
-            let uuid = &lane.device_uuid;
+        if let Some(other) =
+            lanes[..at].iter().position(|own| own.account.device_uuid == lane.account.device_uuid)
+        {
+            let uuid = &lane.account.device_uuid;
             return Err(CliError::usage(format!(
                 "{} and {} have the same device `{uuid}`",
                 shown(other),
@@ -148,10 +150,6 @@ fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
         }
     }
     Ok(())
-}
-
-fn shared<'a>(mut before: impl Iterator<Item = &'a str>, uuid: &str) -> Option<usize> {
-    before.position(|own| own == uuid)
 }
 
 pub fn settings(lane: &Lane) -> BTreeMap<String, String> {
@@ -183,13 +181,6 @@ mod tests {
 
     use super::*;
     use crate::journal::example as fake;
-
-    #[test]
-    fn two_lanes_with_one_device_are_found() {
-        let before = ["GPU-1", "GPU-2"];
-        assert_eq!(shared(before.into_iter(), "GPU-2"), Some(1));
-        assert_eq!(shared(before.into_iter(), "GPU-3"), None);
-    }
 
     #[test]
     fn a_lane_of_another_class_is_refused_by_name() {

@@ -11,11 +11,9 @@ use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
-use super::anchors;
 use super::conditions::{JudgedUnder, definition, inputs};
 use super::lanes::{self, StartedLane};
 use super::sanitized;
-use super::stage::Stage;
 use super::workers::{self, LaneOrder};
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
@@ -25,11 +23,10 @@ use crate::cli::{device_lane, judge, words};
 use crate::compile::CompileFarm;
 use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
-use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Inbox, LaneIdentity, LanePart, SanitizePlan, Utilization, single};
+use crate::engine::{Compilers, Inbox, LanePart, Recipe, SanitizePlan, Utilization};
 use crate::journal::conditions::Conditions;
-use crate::journal::record::{StudyHeader, space_hash};
+use crate::journal::record::{LaneAccount, StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;
 use crate::kernel::resolve::resolve;
@@ -40,6 +37,15 @@ use crate::supervise::lane::LaneOptions;
 
 /// Points that stand for the space where the problem of a cheap ranking is chosen.
 const STAND_INS: usize = 32;
+
+/// Compilers and a device, or a recording in their place, ready for the engine.
+pub struct Stage<'a, R: Recipe> {
+    pub recipe: R,
+    pub compilers: Box<dyn Compilers<R::Prepared> + 'a>,
+    pub lanes: Vec<LanePart<R::Job>>,
+    pub header: StudyHeader,
+    pub notices: Vec<String>,
+}
 
 /// The kernel of a space file on a device of this machine.
 pub struct LiveSubject {
@@ -126,23 +132,6 @@ impl LiveSubject {
         format!("{}-{}", self.kernel_name(), self.setup.choice.kind.as_str())
     }
 
-    /// The variant is known to pass. A worker runs meanwhile and is gone afterwards.
-    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
-        let kernel = session::kernel_of(&self.file)?;
-        let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
-        let recipe = session::recipe(kernel, &problems, &self.setup, lane.info(), seed)?;
-        let genome = self.file.space.genome(configuration);
-        let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
-        let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
-        match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, Some(kernel))?)),
-            Err(refused) => {
-                Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
-            }
-        }
-    }
-
     fn sanitizer(
         &self,
         (seed, is_demanded): (u64, bool),
@@ -175,18 +164,13 @@ impl LiveSubject {
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = CompileFarm::start(self.setup.farm.clone())?;
         let mut lanes = self.lanes(kernel)?;
-        let is_several = lanes.len() > 1;
         let lane = &mut lanes.first_mut().ok_or_else(|| CliError::harness("no lane was started"))?.lane;
         let info = lane.info().clone();
         let problems = match self.is_hint {
             true => vec![&self.filled(kernel, &problems, &info)?.problem],
             false => problems,
         };
-        // One lane has nobody to be compared with.
-        let own = || anchors::own(&self.setup, &info, kernel.objective.ranking, seed);
-        let recipe = || session::recipe(kernel, &problems, &self.setup, lane.info(), seed);
-        let (recipe, (anchors, no_anchors)) = anchors::beside(is_several.then_some(own), recipe);
-        let mut recipe = recipe?;
+        let mut recipe = session::recipe(kernel, &problems, &self.setup, &info, seed)?;
         if self.is_hint {
             recipe.reach = JobReach::Hint;
         }
@@ -201,26 +185,25 @@ impl LiveSubject {
             let some = problems.iter().filter(|one| one.timed == timed);
             some.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
-        let inputs = inputs(&self.file, kernel, &session::search(&self.setup), &farm);
         let judged = JudgedUnder {
-            gates: lane.judge(),
-            device: lane.info(),
-            settings: &lanes::settings(lane),
+            gates: lane.judge().to_string(),
+            device: lane.info().clone(),
+            settings: lanes::settings(lane),
             sandbox: self.setup.sandbox,
             sampling_max: self.setup.limits.sampling_max,
-            kernel,
-            check: &recipe.check,
-            references: &recipe.references(),
-            inputs: &inputs,
+            kernel: kernel.clone(),
+            check: recipe.check.clone(),
+            references: recipe.references(),
+            inputs: inputs(&self.file, kernel, &session::search(&self.setup), &farm),
         };
         // A worker that does not say which gates it has gives results that hold nowhere else.
         let conditions = (!lane.judge().is_empty()).then(|| judged.conditions());
         recipe.conditions = conditions.as_ref().map(Conditions::hash);
         let warnings = lint::warnings(kernel, &default);
         let warned = warnings.iter().map(|warning| format!("warning: {warning}"));
-        let device = lane.info().clone();
+        let JudgedUnder { device, inputs, .. } = judged;
         let (lanes, notice) = self.parts(lanes, kernel, seed, sanitize);
-        let notices = warned.chain(notice).chain(no_anchors).collect();
+        let notices = warned.chain(notice).collect();
         // Said when the file was opened; the study keeps it beside its other remarks.
         let on_device = self.within.as_ref().and_then(|within| within.replaced_default.as_ref());
         let replaced = self.file.replaced_default.iter().chain(on_device).map(ReplacedDefault::note);
@@ -242,7 +225,6 @@ impl LiveSubject {
             recipe,
             compilers: Box::new(LiveCompilers { farm, inbox: inbox.sender() }),
             lanes,
-            anchors,
             header,
             notices,
         })
@@ -255,7 +237,8 @@ impl LiveSubject {
         let lane = device_lane::lane(&self.setup, Some(kernel))?;
         let options = Some(device_lane::lane_options(&self.setup, Some(kernel))?);
         let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
-        Ok(vec![StartedLane { lane, name, host: String::new(), device_uuid, options }])
+        let account = LaneAccount { name, device_uuid, ..LaneAccount::default() };
+        Ok(vec![StartedLane { lane, account, options }])
     }
 
     fn parts(
@@ -267,15 +250,14 @@ impl LiveSubject {
     ) -> (Vec<LanePart<Job>>, Option<String>) {
         let mut first = None;
         let mut parts = Vec::new();
-        for StartedLane { lane, name, host, device_uuid, options } in lanes {
+        for StartedLane { lane, account, options } in lanes {
             let looks = options.filter(|_| sanitize.finalists);
             let device = looks.map(|options| self.sanitizer((seed, sanitize.demanded), kernel, options));
             let (sanitizer, notice) = sanitized::ready(sanitize, self.setup.choice.kind, device);
             first.get_or_insert(notice);
-            let identity = LaneIdentity { name, host, device_uuid };
             let watch = GpuUtilization::watch(&lane.info().uuid);
             let utilization = watch.map(|watch| Box::new(move || watch.mean()) as Utilization);
-            parts.push(LanePart { device: Box::new(lane), sanitizer, identity, utilization });
+            parts.push(LanePart { device: Box::new(lane), sanitizer, account, utilization });
         }
         (parts, first.flatten())
     }

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evo_protocol::device::{DeviceInfo, DeviceKind};
+use evo_protocol::device::DeviceInfo;
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry;
@@ -12,9 +12,9 @@ use evo_search::strategy::Strategy;
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::choice::{self, EXHAUSTIVE, Outlook, Pace};
+use super::choice::{self, EXHAUSTIVE};
 use super::live::LiveSubject;
-use super::prior::{Prior, PriorSource};
+use super::prior::Prior;
 use super::replayed::ReplayedSubject;
 use super::sanitized;
 use crate::budget::{Budget, CommandClock};
@@ -47,7 +47,8 @@ pub struct SweepPlan<'a> {
     pub asked: AskedBudget,
     /// Searches for the best configuration of each problem: the user's wish, or the resumed study's.
     pub per_problem: bool,
-    pub prior: PriorSource,
+    /// What the user names; else it is looked for beside the study.
+    pub prior: Option<Prior>,
     default_study: String,
 }
 
@@ -78,13 +79,6 @@ impl SweepSubject {
         }
     }
 
-    fn device_kind(&self) -> DeviceKind {
-        match self {
-            SweepSubject::Live(live) => live.setup.choice.kind,
-            SweepSubject::Replayed(_) => DeviceKind::Replay,
-        }
-    }
-
     fn default_study(&self) -> String {
         match self {
             SweepSubject::Live(live) => live.default_study(),
@@ -105,10 +99,9 @@ impl SweepPlan<'_> {
             None => SweepSubject::Live(Box::new(LiveSubject::open(arguments)?)),
         };
         arguments.strategy.as_deref().map_or(Ok(()), registry::check)?;
-        let prior = match (arguments.prior.as_slice(), arguments.no_prior) {
-            ([], true) => PriorSource::Nothing,
-            ([], false) => PriorSource::Beside,
-            (paths, _) => PriorSource::Named(Prior::open(paths, subject.space())?),
+        let prior = match arguments.prior.as_slice() {
+            [] => None,
+            paths => Some(Prior::open(paths, subject.space())?),
         };
         // A replay has nothing to confirm finalists with.
         let (finalists, sanitize) = match &subject {
@@ -142,7 +135,7 @@ impl SweepPlan<'_> {
             subject,
         };
         plan.request().check()?;
-        let (before, history) = resumed(&plan.request()).unzip();
+        let before = resumed(&plan.request());
         plan.changes = before.as_ref().map_or_else(Vec::new, |before| changes(arguments, before));
         if let Some(before) = before.as_ref().filter(|_| plan.asked == (None, None)) {
             plan.keep_budget(before)?;
@@ -152,7 +145,7 @@ impl SweepPlan<'_> {
             None => seed::random()?,
         };
         plan.per_problem |= before.as_ref().is_some_and(|before| before.per_problem);
-        plan.choose_strategy(history.as_ref());
+        plan.choose_strategy();
         Ok(plan)
     }
 
@@ -168,21 +161,12 @@ impl SweepPlan<'_> {
         Ok(())
     }
 
-    fn choose_strategy(&mut self, before: Option<&History>) {
+    fn choose_strategy(&mut self) {
         self.strategy = match &self.arguments.strategy {
             Some(name) => name.clone(),
             None => {
-                // How fast the last run that ended by itself was.
-                let last = before.and_then(|before| before.ends.last());
-                let measured = last.and_then(|end| Pace::measured(end.throughput.evaluations_per_second));
-                let counted =
-                    |before: &History| before.evaluations.iter().filter(|one| one.is_counted()).count();
-                let outlook = Outlook {
-                    valid: self.options.valid,
-                    done: before.map_or(0, counted) as u64,
-                    pace: measured.unwrap_or(Pace::assumed(self.subject.device_kind())),
-                };
-                let choice = choice::choose(outlook, &self.options.budget, self.options.population.get());
+                let (valid, population) = (self.options.valid, self.options.population.get());
+                let choice = choice::choose(valid, &self.options.budget, population);
                 self.choice = Some(choice.why);
                 choice.strategy.to_string()
             }

@@ -1,7 +1,6 @@
 //! What a search begins with beside the strategy's own points: earlier studies of the same kernel, for strategies that can
 //! use them, and the ranking of `evo micro`.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -14,23 +13,6 @@ use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
 use crate::journal::reader::JOURNAL;
 use crate::replay::{Recording, RecordingError};
 use crate::study::{Study, StudyFolder, studies};
-
-pub enum PriorSource {
-    Named(Prior),
-    /// From the other studies of the same kernel in the evidence folder.
-    Beside,
-    Nothing,
-}
-
-impl PriorSource {
-    pub fn studies(&self, kernel: &str, space: &SearchSpace, own: &Study) -> Cow<'_, Prior> {
-        match self {
-            PriorSource::Named(prior) => Cow::Borrowed(prior),
-            PriorSource::Beside => Cow::Owned(Prior::beside(kernel, space, own)),
-            PriorSource::Nothing => Cow::Owned(Prior::default()),
-        }
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub struct Prior {
@@ -58,7 +40,7 @@ impl Prior {
     }
 
     /// What cannot be read or is of another space is left out: the user did not ask for it.
-    fn beside(kernel: &str, space: &SearchSpace, own: &Study) -> Prior {
+    pub fn beside(kernel: &str, space: &SearchSpace, own: &Study) -> Prior {
         let mut prior = Prior::default();
         let mut others = studies(own.out()).unwrap_or_default();
         others.retain(|study| study.name != own.header().study);

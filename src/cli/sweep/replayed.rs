@@ -4,7 +4,7 @@ use std::path::Path;
 
 use evo_protocol::device::DeviceInfo;
 
-use super::stage::Stage;
+use super::live::Stage;
 use crate::cli::args::SweepArgs;
 use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
@@ -63,12 +63,11 @@ impl ReplayedSubject {
         };
         Stage {
             recipe: recording,
-            compilers: Box::new(ReplayCompilers::new(self.jobs, inbox.sender())),
+            compilers: Box::new(ReplayCompilers { jobs: self.jobs, sender: inbox.sender() }),
             lanes: LanePart::only(
                 Box::new(ReplayDevice::new(recording)),
                 Box::new(NoSanitizer("a recording launches nothing")),
             ),
-            anchors: None,
             header,
             notices: self.notices(),
         }

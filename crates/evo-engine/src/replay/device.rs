@@ -28,16 +28,7 @@ pub fn info(recording: &Recording) -> DeviceInfo {
         uuid: recording.content.to_string(),
         driver: recording.format.as_str().to_string(),
         multiprocessors: 0,
-        limits: DeviceLimits {
-            threads_per_block: 0,
-            block: [0; 3],
-            grid: [0; 3],
-            shared_static_bytes: 0,
-            shared_optin_bytes: 0,
-            registers_per_block: 0,
-            cluster: 0,
-            cooperative: false,
-        },
+        limits: DeviceLimits::default(),
         l2_bytes: 0,
         memory_bytes: 0,
         bandwidth: None,
@@ -46,17 +37,11 @@ pub fn info(recording: &Recording) -> DeviceInfo {
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct ReplayedVariant {
-    hash: ContentHash,
-    /// `None` where the configuration was not recorded.
-    row: Option<Row>,
-}
+/// The hash of a configuration, and its row; `None` where it was not recorded.
+pub type ReplayedVariant = (ContentHash, Option<Row>);
 
-#[derive(Clone, Copy, Debug)]
-pub struct RecordedBuild {
-    compile_ms: f64,
-}
+/// What compiling took, milliseconds.
+pub type RecordedBuild = f64;
 
 impl Recipe for &Recording {
     type Prepared = ReplayedVariant;
@@ -66,29 +51,25 @@ impl Recipe for &Recording {
     fn prepare(&self, configuration: &Configuration) -> Result<ReplayedVariant, Refused> {
         let genome = self.space.genome(configuration);
         let row = genome.and_then(|genome| self.row(&genome)).cloned();
-        Ok(ReplayedVariant { hash: configuration.hash(), row })
+        Ok((configuration.hash(), row))
     }
 
-    fn identity(&self, variant: &ReplayedVariant) -> Identity {
+    fn identity(&self, (hash, _): &ReplayedVariant) -> Identity {
         // No two configurations share a row, and the journal of a replay names no source.
-        Identity { source: variant.hash.clone(), text: None, plan: variant.hash.clone(), conditions: None }
+        Identity { source: hash.clone(), text: None, plan: hash.clone(), conditions: None }
     }
 
     fn record(&self, _variant: &ReplayedVariant, build: &RecordedBuild) -> BuildRecord {
-        BuildRecord {
-            compile_ms: build.compile_ms,
-            toolchain: "replay".to_string(),
-            ..BuildRecord::default()
-        }
+        BuildRecord { compile_ms: *build, toolchain: "replay".to_string(), ..BuildRecord::default() }
     }
 
     fn job(
         &self,
-        variant: &ReplayedVariant,
+        (_, row): &ReplayedVariant,
         _build: &RecordedBuild,
         _order: JobOrder,
     ) -> Result<Option<Row>, Refused> {
-        Ok(variant.row.clone())
+        Ok(row.clone())
     }
 
     fn work(&self, _variant: &ReplayedVariant) -> Vec<ProblemWork> {
@@ -96,24 +77,18 @@ impl Recipe for &Recording {
     }
 }
 
+/// Compilers that answer to `sender`. The engine proposes as far ahead as it does for `jobs` processes.
 #[derive(Debug)]
 pub struct ReplayCompilers {
-    jobs: usize,
-    sender: Sender<Message<RecordedBuild>>,
-}
-
-impl ReplayCompilers {
-    /// Compilers that answer to `sender`. The engine proposes as far ahead as it does for `jobs` processes.
-    pub fn new(jobs: usize, sender: Sender<Message<RecordedBuild>>) -> ReplayCompilers {
-        ReplayCompilers { jobs, sender }
-    }
+    pub jobs: usize,
+    pub sender: Sender<Message<RecordedBuild>>,
 }
 
 impl Compilers<ReplayedVariant> for ReplayCompilers {
-    fn submit(&mut self, ticket: u64, variant: &ReplayedVariant) {
-        let compile_ms = variant.row.as_ref().map_or(0.0, |row| row.cost.compile_ms);
+    fn submit(&mut self, ticket: u64, (_, row): &ReplayedVariant) {
+        let compile_ms = row.as_ref().map_or(0.0, |row| row.cost.compile_ms);
         // At the end of a run the engine may be gone already.
-        let _ = self.sender.send(Message::Compiled(ticket, Ok(RecordedBuild { compile_ms })));
+        let _ = self.sender.send(Message::Compiled(ticket, Ok(compile_ms)));
     }
 
     fn cancel(&mut self) {}

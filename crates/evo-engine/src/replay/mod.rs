@@ -11,10 +11,9 @@ use evo_space::space::SearchSpace;
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
-use crate::replay::finish::finish;
-
 pub mod device;
 mod finish;
+mod journal;
 mod readers;
 
 #[cfg(test)]
@@ -42,7 +41,8 @@ pub struct Recording {
     pub notices: Vec<String>,
     pub(super) rows: Vec<Row>,
     pub(super) genomes: Vec<Genome>,
-    pub(super) lookup: RowLookup,
+    /// The number of each point's row.
+    pub(super) lookup: HashMap<Genome, u32>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,21 +72,9 @@ impl Cost {
     }
 }
 
-#[derive(Debug)]
-pub(super) enum RowLookup {
-    /// A row's number is the canonical index of its point.
-    Canonical,
-    /// Rows are in another order, or some are missing.
-    Map(HashMap<Genome, u32>),
-}
-
 impl Recording {
     pub fn row(&self, genome: &Genome) -> Option<&Row> {
-        let number = match &self.lookup {
-            RowLookup::Canonical => usize::try_from(self.space.index_of(genome)?).ok()?,
-            RowLookup::Map(map) => *map.get(genome)? as usize,
-        };
-        self.rows.get(number)
+        self.rows.get(*self.lookup.get(genome)? as usize)
     }
 
     pub fn rows(&self) -> &[Row] {
@@ -122,7 +110,8 @@ impl Recording {
 
     pub fn of_text(text: &str, stem: &str, space: Option<SearchSpace>) -> Result<Recording, RecordingFault> {
         // The hash is of the text, so that a recording is the same whether or not it is compressed.
-        readers::read_any(text, stem).and_then(|draft| finish(draft, space, ContentHash::of(text.as_bytes())))
+        let content = ContentHash::of(text.as_bytes());
+        readers::read_any(text, stem).and_then(|draft| finish::finish(draft, space, content))
     }
 }
 
@@ -132,39 +121,33 @@ fn stem(path: &Path) -> String {
     name.strip_suffix(".json").unwrap_or(name).to_string()
 }
 
-fn too_large(path: &Path) -> RecordingError {
-    let fault = RecordingFault::new(format!("it is larger than {} MiB", TEXT_MAX >> 20))
-        .with_hint("split the recording, or keep the rows that matter");
-    RecordingError::Content { path: path.to_path_buf(), fault }
-}
-
 fn read_text(path: &Path) -> Result<String, RecordingError> {
     let own = || PathBuf::from(path);
-    let read = |source| RecordingError::Read { path: own(), source };
-    let mut bytes = Vec::new();
-    let file = evo_system::regular::open(path).map_err(read)?;
-    file.take(TEXT_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
-    if bytes.len() as u64 > TEXT_MAX {
-        return Err(too_large(path));
-    }
-    // A gzip file may have several members, as when a tool appends to it.
-    let bytes = if bytes.starts_with(&GZIP_MAGIC) {
-        let mut unpacked = Vec::new();
-        // A few kilobytes of gzip can unpack to as many gigabytes.
-        let result = MultiGzDecoder::new(bytes.as_slice()).take(TEXT_MAX + 1).read_to_end(&mut unpacked);
-        result.map_err(|source| RecordingError::Compressed { path: own(), source })?;
-        if unpacked.len() as u64 > TEXT_MAX {
-            return Err(too_large(path));
-        }
-        unpacked
-    } else {
-        bytes
+    let unusable = |cause: String, hint: &str| {
+        let fault = RecordingFault::new(cause).with_hint(hint);
+        RecordingError::Content { path: own(), fault }
     };
-    String::from_utf8(bytes).map_err(|_| RecordingError::Content {
-        path: own(),
-        fault: RecordingFault::new("it is not text")
-            .with_hint("recordings are JSON, plain or compressed by gzip"),
-    })
+    let within = |bytes: Vec<u8>| match bytes.len() as u64 > TEXT_MAX {
+        true => {
+            let cause = format!("it is larger than {} MiB", TEXT_MAX >> 20);
+            Err(unusable(cause, "split the recording, or keep the rows that matter"))
+        }
+        false => Ok(bytes),
+    };
+    let read = |from: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        from.take(TEXT_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let file = evo_system::regular::open(path).and_then(|mut file| read(&mut file));
+    let mut bytes = within(file.map_err(|source| RecordingError::Read { path: own(), source })?)?;
+    // A gzip file may have several members, as when a tool appends to it, and a few kilobytes of it can unpack to as
+    // many gigabytes.
+    if bytes.starts_with(&GZIP_MAGIC) {
+        let unpacked = read(&mut MultiGzDecoder::new(bytes.as_slice()));
+        bytes = within(unpacked.map_err(|source| RecordingError::Compressed { path: own(), source })?)?;
+    }
+    let hint = "recordings are JSON, plain or compressed by gzip";
+    String::from_utf8(bytes).map_err(|_| unusable("it is not text".to_string(), hint))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,11 +167,6 @@ impl Format {
             Format::Journal => "evo journal",
         }
     }
-}
-
-/// A file that does not read as its format. serde does not know the row.
-pub(super) fn unreadable(format: Format, error: &serde_json::Error) -> RecordingFault {
-    RecordingFault::new(error.to_string()).with_hint(format!("it does not read as {}", format.as_str()))
 }
 
 #[derive(Debug, Error)]

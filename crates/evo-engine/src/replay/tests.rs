@@ -86,6 +86,9 @@ fn three_formats_of_one_measurement_agree() {
     check_axpy(&results);
     assert_eq!((results.format, results.gpu.as_str()), (Format::T4, "Toy-t4"));
     for listed in [&cache, &results] {
+        for (own, sorted) in listed.space.parameters().iter().zip(data.space.parameters()) {
+            assert_eq!((&own.name, &own.values), (&sorted.name, &sorted.values));
+        }
         assert_eq!(listed.notices, ["the recording has no constraints: its configurations are the space"]);
     }
 }
@@ -237,24 +240,16 @@ fn entries_of_other_formats_are_named() {
         "Unheard",
         "row `128,2,staged,4096`: the time `\"UnheardConfig\"` is neither a number",
     );
-    check(
-        cache,
-        "{\"BLOCK\": 32",
-        "{\"BLOCK\": 31",
-        "row `32,1,direct,4096`: the value `31` of `BLOCK` is not in",
-    );
     check(cache, "{\"BLOCK\": 32", "{\"BLOKK\": 32", "row `32,1,direct,4096`: the entry has no `BLOCK`");
     check(cache, "\"time\": 1.0", "\"tim\": 1.0", "row `32,1,direct,4096`: the entry has no `time`");
     let results = "axpy__Toy-t4.json";
     check(results, "\"1.0.0\"", "\"2.0.0\"", "its schema version is `2.0.0`");
     check(results, "\"compile\"", "\"odd\"", "row 8: the invalidity `odd` is not known");
     check(results, "{\"BLOCK\": 32, \"VEC\": 2,", "{\"BLOCK\": 32,", "row 1: its configuration has no `VEC`");
-    check(
-        results,
-        "{\"BLOCK\": 32, \"VEC\": 2,",
-        "{\"BLOCK\": [1], \"VEC\": 2,",
-        "row 1: the value `[1]` of `BLOCK`",
-    );
+    let second = "{\"BLOCK\": 32, \"VEC\": 2,";
+    check(results, second, "{\"BLOCK\": [1], \"VEC\": 2,", "row 1: the value `[1]` of `BLOCK`");
+    let more = "row 1: its configuration has `B`, which the first row does not have";
+    check(results, second, "{\"B\": 1, \"BLOCK\": 32, \"VEC\": 2,", more);
 }
 
 #[test]
@@ -286,7 +281,7 @@ fn a_space_of_the_callers_selects_rows() {
 /// A recording of a whole space: it must hold every valid point, in canonical order.
 fn check_whole(recording: &Recording) {
     let (rows, name) = (recording.rows(), recording.name.as_str());
-    assert!(recording.exhaustive && matches!(recording.lookup, RowLookup::Canonical), "{name}");
+    assert!(recording.exhaustive, "{name}");
     assert_eq!(recording.space.count(), rows.len() as u128, "{name}");
     for (row, genome) in rows.iter().zip(recording.space.iter()) {
         assert_eq!(genome, recording.genome(row.number), "{name}");

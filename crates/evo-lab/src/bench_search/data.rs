@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 
 use evo_engine::replay::Recording;
 
-use super::bad_trace;
 use crate::error::LabError;
 use crate::score::Yardstick;
-use crate::simulate::SimulatedRun;
-use crate::traces::{self, ResolvedRun};
+use crate::simulate::Run;
+use crate::traces;
 
 pub struct ScoredSpace {
     pub recording: Recording,
@@ -82,12 +81,23 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(files)
 }
 
-/// One tool with its runs. It may have none on some of the spaces.
+/// A strategy of ours or another tool, with its runs by space. It may have none on some of them.
 pub struct Tool {
     pub name: String,
-    pub runs: Vec<Vec<SimulatedRun>>,
-    /// Evaluations that the space does not allow, over all runs, by space.
-    pub illegal: Vec<usize>,
+    pub runs: Vec<Vec<Run>>,
+}
+
+impl Tool {
+    /// Its runs with their numbers on each space.
+    pub fn runs_on<'a>(
+        &'a self,
+        spaces: &'a [ScoredSpace],
+    ) -> impl Iterator<Item = (&'a str, &'a ScoredSpace, usize, &'a Run)> {
+        let on_spaces = self.runs.iter().zip(spaces);
+        on_spaces.flat_map(move |(runs, space)| {
+            runs.iter().enumerate().map(move |(number, run)| (self.name.as_str(), space, number, run))
+        })
+    }
 }
 
 /// Reads all traces. `ours` are the strategies that run too, whose names a trace may not use.
@@ -101,7 +111,7 @@ pub fn judged(
     let (mut elsewhere, mut seen) = (BTreeMap::<String, usize>::new(), HashSet::new());
     for path in paths {
         let shown = path.display();
-        for traced in traces::read(path).map_err(bad_trace)? {
+        for traced in traces::read(path)? {
             let Some(at) = spaces.iter().position(|space| space.recording.name == traced.dataset) else {
                 // A trace of many spaces is often judged on some of them, so this is a note and not an error.
                 *elsewhere.entry(traced.dataset).or_default() += 1;
@@ -125,15 +135,17 @@ pub fn judged(
                     "name each trace once, and number the runs of a tool on a space from 0 or not at all";
                 return Err(LabError::usage(text).with_hint(hint));
             }
-            let resolved = traced.on(&spaces[at].recording, path);
-            let resolved = resolved.map_err(bad_trace)?;
+            let mut run = traced.on(&spaces[at].recording, path)?;
+            if !overhead {
+                run.overhead_ms.clear();
+            }
             // Tools keep their order of appearance, and so does the table.
             let known = tools.iter().position(|tool| tool.name == traced.tool);
             let known = known.unwrap_or_else(|| {
-                tools.push(Tool::new(traced.tool, spaces.len()));
+                tools.push(Tool { name: traced.tool, runs: vec![Vec::new(); spaces.len()] });
                 tools.len() - 1
             });
-            tools[known].add(at, resolved, overhead);
+            tools[known].runs[at].push(run);
         }
     }
     talk(&elsewhere, &tools, spaces);
@@ -155,20 +167,5 @@ fn talk(elsewhere: &BTreeMap<String, usize>, tools: &[Tool], spaces: &[ScoredSpa
             let (name, missing) = (&tool.name, missing.join(", "));
             eprintln!("note: `{name}` has no runs on {missing}: its score is of the other spaces");
         }
-    }
-}
-
-impl Tool {
-    fn new(name: String, spaces: usize) -> Tool {
-        Tool { name, runs: vec![Vec::new(); spaces], illegal: vec![0; spaces] }
-    }
-
-    fn add(&mut self, space: usize, resolved: ResolvedRun, overhead: bool) {
-        let ResolvedRun { mut run, illegal } = resolved;
-        if !overhead {
-            run.overhead_ms.clear();
-        }
-        self.runs[space].push(run);
-        self.illegal[space] += illegal;
     }
 }

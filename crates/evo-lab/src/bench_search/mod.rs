@@ -1,52 +1,46 @@
 //! `evo-lab bench-search`: strategies on spaces with a known optimum, many seeds each.
 //!
-//! Runs are simulated on a virtual clock (`runs`) and scored beside the traces of other tools (`data`); `results` holds
-//! and prints the scores.
+//! Runs are simulated on a virtual clock and scored beside the traces of other tools (`data`); `results` holds and
+//! prints the scores.
 
 mod data;
 mod results;
-mod runs;
 
 use std::io::{self, ErrorKind, Write};
 
+use evo_engine::replay::Recording;
+use evo_search::registry;
+use evo_search::strategy::PriorStudy;
+use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
-use self::data::ScoredSpace;
-use self::results::{OwnTime, PerRun, SpaceResult, StrategyResult};
-use self::runs::Runs;
+use self::data::{ScoredSpace, Tool};
+use self::results::StrategyResult;
 use crate::args::BenchSearchArgs;
 use crate::error::LabError;
-use crate::score::{self, RunProgress};
-use crate::simulate::SimulatedRun;
-use crate::traces::{TraceError, TraceFile, TracedRun};
+use crate::simulate::{self, Run, SimulationOptions};
+use crate::traces::{TraceFile, TracedRun};
 
 pub fn run(arguments: &BenchSearchArgs) -> Result<(), LabError> {
     let spaces = data::open(&arguments.data)?;
     let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };
     let names = arguments.known_strategies()?;
     // A trace that cannot be written is noticed before the runs, not after.
-    let trace = arguments.trace.as_deref().map(TraceFile::create).transpose().map_err(bad_trace)?;
-    let tools = data::judged(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
-    let all = Runs::simulate(arguments, &names, &spaces, &earlier)?;
+    let trace = arguments.trace.as_deref().map(TraceFile::create).transpose()?;
+    let theirs = data::judged(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
+    let ours = simulated(arguments, &names, &spaces, &earlier)?;
     if let Some(trace) = trace {
-        let places =
-            names.iter().enumerate().flat_map(|name| spaces.iter().enumerate().map(move |at| (name, at)));
-        let traced = places.flat_map(|((strategy, name), (at, space))| {
-            let runs = all.of(strategy, at).iter().enumerate();
-            runs.map(|(run, simulated)| TracedRun::of(name, &space.recording.name, run, simulated))
-        });
-        trace.write(traced).map_err(bad_trace)?;
+        let of_tool = |tool| Tool::runs_on(tool, &spaces);
+        let traced = |(tool, space, number, run): (&str, &ScoredSpace, usize, &Run)| {
+            TracedRun::of(tool, &space.recording.name, number, run)
+        };
+        trace.write(ours.iter().flat_map(of_tool).map(traced))?;
     }
-    let ours = names.iter().enumerate();
-    let ours = ours.map(|(number, name)| judge(name, &spaces, |at| (all.of(number, at), 0)));
-    let theirs = tools
-        .iter()
-        .map(|tool| judge(&tool.name, &spaces, |at| (tool.runs[at].as_slice(), tool.illegal[at])));
-    let results: Vec<StrategyResult> = ours.chain(theirs).collect();
-    print(&if arguments.json {
-        format!("{}\n", results::object(arguments, &results, &spaces))
-    } else {
-        results::text(&results)
+    let results: Vec<StrategyResult> =
+        ours.iter().chain(&theirs).map(|tool| StrategyResult::of(tool, &spaces)).collect();
+    print(&match arguments.json {
+        true => format!("{}\n", results::object(arguments, &results, &spaces)),
+        false => results::text(&results),
     })
 }
 
@@ -61,34 +55,72 @@ fn print(text: &str) -> Result<(), LabError> {
     }
 }
 
-fn bad_trace(error: TraceError) -> LabError {
-    LabError::bad_input(&error, error.hint())
-}
-
-/// Scores a strategy. For each space, `runs` gives its runs and how many evaluations were illegal.
-fn judge<'a>(
-    name: &'a str,
-    spaces: &'a [ScoredSpace],
-    runs: impl Fn(usize) -> (&'a [SimulatedRun], usize) + Sync,
-) -> StrategyResult<'a> {
-    let on_space = |(at, space): (usize, &'a ScoredSpace)| {
-        let (runs, illegal) = runs(at);
-        let progress =
-            |run: &SimulatedRun| RunProgress::of(&space.yardstick, &run.evaluations, &run.overhead_ms);
-        let progress: Vec<RunProgress> = runs.iter().map(progress).collect();
-        let score = score::score(&space.yardstick, &progress);
-        let per_run = PerRun::of(&progress, illegal);
-        (!runs.is_empty()).then(|| SpaceResult { space, score, time: own_time(runs), per_run })
+/// All runs of all strategies on all spaces, several at a time, each on one core, with their progress on stderr. The
+/// result does not depend on the order in which they end.
+fn simulated(
+    arguments: &BenchSearchArgs,
+    names: &[&str],
+    spaces: &[ScoredSpace],
+    earlier: &[ScoredSpace],
+) -> Result<Vec<Tool>, LabError> {
+    let runs = arguments.runs as usize;
+    let count = names.len() * spaces.len() * runs;
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {elapsed} of about {duration}")
+        .expect("a valid template");
+    // Hidden where stderr is not a terminal.
+    let bar = ProgressBar::new(count as u64).with_style(style);
+    let simulated = |number: usize| {
+        let (place, run) = (number / runs, number % runs);
+        let (name, space) = (names[place / spaces.len()], &spaces[place % spaces.len()]);
+        let simulated = one(arguments, name, space, earlier, run);
+        bar.inc(1);
+        simulated
     };
-    let on_spaces: Vec<SpaceResult> = spaces.par_iter().enumerate().filter_map(on_space).collect();
-    StrategyResult {
-        strategy: name,
-        aggregate: score::aggregate(on_spaces.iter().map(|on| on.score.curve.as_slice())),
-        time: own_time((0..spaces.len()).flat_map(|at| runs(at).0)),
-        spaces: on_spaces,
-    }
+    // 0 stands for a thread a core. One run at a time is taken, because some take a hundred times as long as others.
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(arguments.jobs.unwrap_or(0)).build();
+    let all: Vec<Run> = threads
+        .map_err(LabError::internal)?
+        .install(|| (0..count).into_par_iter().with_max_len(1).map(simulated).collect::<Result<_, _>>())?;
+    bar.finish_and_clear();
+    let mut all = all.into_iter();
+    let mut of_space = |_| all.by_ref().take(runs).collect();
+    let tool =
+        |name: &&str| Tool { name: name.to_string(), runs: spaces.iter().map(&mut of_space).collect() };
+    Ok(names.iter().map(tool).collect())
 }
 
-fn own_time<'a>(runs: impl IntoIterator<Item = &'a SimulatedRun>) -> Option<OwnTime> {
-    OwnTime::of(runs.into_iter().flat_map(|run| run.overhead_ms.iter().copied()))
+fn one(
+    arguments: &BenchSearchArgs,
+    name: &str,
+    space: &ScoredSpace,
+    earlier: &[ScoredSpace],
+    run: usize,
+) -> Result<Run, LabError> {
+    let options = SimulationOptions {
+        seed: arguments.seed.wrapping_add(run as u64),
+        in_flight: arguments.in_flight.unwrap_or(arguments.batch),
+        is_pipeline: arguments.in_flight.is_some(),
+        overhead: !arguments.no_overhead,
+        until_ms: space.yardstick.run_until_ms(),
+    };
+    // A recording is not a prior for itself: it would give the optimum away.
+    let prior = earlier.iter().filter(|other| {
+        other.recording.kernel == space.recording.kernel && other.recording.name != space.recording.name
+    });
+    let prior = prior.map(|other| earlier_study(other, &space.recording, options));
+    simulate::run(&space.recording, name, &prior.collect::<Result<Vec<_>, _>>()?, options)
+}
+
+/// What the default strategy measures on an earlier recording within the budget there.
+fn earlier_study(
+    earlier: &ScoredSpace,
+    today: &Recording,
+    options: SimulationOptions,
+) -> Result<PriorStudy, LabError> {
+    let options =
+        // The earlier search is not what is measured, so its own time does not count.
+        SimulationOptions { overhead: false, until_ms: earlier.yardstick.run_until_ms(), ..options };
+    let run = simulate::run(&earlier.recording, registry::FULL, &[], options)?;
+    let rows = run.evaluations.iter().map(|row| *row as usize);
+    Ok(earlier.recording.study(rows, &today.space))
 }

@@ -1,67 +1,92 @@
 //! How strategies did on recorded spaces: a table for each strategy and one that compares them, or one object.
 
-use std::fmt::Write as _;
-
 use evo_timing::stats::{quantile, sorted};
-use serde::Serialize;
+use rayon::prelude::*;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::data::ScoredSpace;
+use super::data::{ScoredSpace, Tool};
 use crate::args::BenchSearchArgs;
-use crate::score::{Aggregate, RunProgress, SpaceScore, TargetReached};
+use crate::score::{self, RunProgress, SpaceScore};
+use crate::simulate::Run;
 
 /// How one strategy did, one of ours or another tool.
+#[derive(Serialize)]
 pub struct StrategyResult<'a> {
-    pub strategy: &'a str,
-    pub spaces: Vec<SpaceResult<'a>>,
-    pub aggregate: Option<Aggregate>,
+    #[serde(skip)]
+    strategy: &'a str,
+    score: Option<f64>,
+    spread: Option<f64>,
     /// Over all proposals on all spaces.
-    pub time: Option<OwnTime>,
-}
-
-pub struct SpaceResult<'a> {
-    pub space: &'a ScoredSpace,
-    pub score: SpaceScore,
-    pub time: Option<OwnTime>,
-    pub per_run: PerRun,
-}
-
-/// What a run did, as means over the runs.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PerRun {
-    pub distinct: f64,
-    pub failures: f64,
-    /// Evaluations of configurations that the run had evaluated before.
-    pub repeats: f64,
-    /// Evaluations that the space does not allow.
-    pub illegal: f64,
-}
-
-impl PerRun {
-    pub fn of(runs: &[RunProgress], illegal: usize) -> PerRun {
-        let mean = |count: &dyn Fn(&RunProgress) -> usize| {
-            runs.iter().map(count).sum::<usize>() as f64 / runs.len().max(1) as f64
-        };
-        PerRun {
-            distinct: mean(&|run| run.distinct),
-            failures: mean(&|run| run.failures),
-            repeats: mean(&|run| run.times.len() - run.distinct),
-            illegal: illegal as f64 / runs.len().max(1) as f64,
-        }
-    }
+    own_time: Option<OwnTime>,
+    #[serde(serialize_with = "by_name")]
+    spaces: Vec<SpaceResult<'a>>,
 }
 
 #[derive(Serialize)]
-pub struct OwnTime {
-    pub median_ms: f64,
-    pub p95_ms: f64,
+struct SpaceResult<'a> {
+    #[serde(skip)]
+    name: &'a str,
+    #[serde(flatten)]
+    score: SpaceScore,
+    own_time: Option<OwnTime>,
+    per_run: PerRun,
 }
 
-impl OwnTime {
-    pub fn of(times: impl Iterator<Item = f64>) -> Option<OwnTime> {
-        let times = sorted(&times.collect::<Vec<_>>());
-        let time = || OwnTime { median_ms: quantile(&times, 0.5), p95_ms: quantile(&times, 0.95) };
-        (!times.is_empty()).then(time)
+fn by_name<S: Serializer>(spaces: &[SpaceResult], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(spaces.iter().map(|on| (on.name, on)))
+}
+
+/// What a run did, as means over the runs.
+#[derive(Serialize)]
+struct PerRun {
+    distinct: f64,
+    failures: f64,
+    /// Evaluations of configurations that the run had evaluated before.
+    repeats: f64,
+    /// Evaluations that the space does not allow.
+    illegal: f64,
+}
+
+#[derive(Serialize)]
+struct OwnTime {
+    median_ms: f64,
+    p95_ms: f64,
+}
+
+fn own_time<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<OwnTime> {
+    let times: Vec<f64> = runs.into_iter().flat_map(|run| run.overhead_ms.iter().copied()).collect();
+    let times = sorted(&times);
+    let time = || OwnTime { median_ms: quantile(&times, 0.5), p95_ms: quantile(&times, 0.95) };
+    (!times.is_empty()).then(time)
+}
+
+impl<'a> StrategyResult<'a> {
+    pub fn of(tool: &'a Tool, spaces: &'a [ScoredSpace]) -> StrategyResult<'a> {
+        let on_space = |(runs, space): (&Vec<Run>, &'a ScoredSpace)| {
+            let progress = runs.iter().map(|run| RunProgress::of(&space.yardstick, run));
+            let progress: Vec<RunProgress> = progress.collect();
+            let mean = |counts: &dyn Fn(&RunProgress) -> usize| {
+                progress.iter().map(counts).sum::<usize>() as f64 / runs.len() as f64
+            };
+            let per_run = || PerRun {
+                distinct: mean(&|run| run.distinct),
+                failures: mean(&|run| run.failures),
+                repeats: mean(&|run| run.times.len() - run.distinct),
+                illegal: runs.iter().map(|run| run.illegal).sum::<usize>() as f64 / runs.len() as f64,
+            };
+            (!runs.is_empty()).then(|| SpaceResult {
+                name: &space.recording.name,
+                score: score::score(&space.yardstick, &progress),
+                own_time: own_time(runs),
+                per_run: per_run(),
+            })
+        };
+        let spaces: Vec<SpaceResult> =
+            tool.runs.par_iter().zip(spaces).filter_map(|(runs, space)| on_space((runs, space))).collect();
+        let (score, spread) = score::aggregate(spaces.iter().map(|on| on.score.curve.as_slice())).unzip();
+        let own_time = own_time(tool.runs.iter().flatten());
+        StrategyResult { strategy: &tool.name, score, spread, own_time, spaces }
     }
 }
 
@@ -83,64 +108,61 @@ pub fn text(results: &[StrategyResult]) -> String {
     text
 }
 
+/// Columns as wide as they need; names on the left of theirs, numbers on the right.
+fn table(rows: &[Vec<String>]) -> String {
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let cell = |(at, cell): (usize, &String)| match (at, width(at).unwrap_or(0)) {
+        (0, width) => format!("{cell:width$}"),
+        (_, width) => format!("  {cell:>width$}"),
+    };
+    let line = |row: &Vec<String>| row.iter().enumerate().map(cell).collect::<String>() + "\n";
+    rows.iter().map(line).collect::<String>() + "\n"
+}
+
 fn strategy(result: &StrategyResult) -> String {
-    let width = result.spaces.iter().map(|on| on.space.recording.name.len()).max().unwrap_or(0).max(5);
-    let mut text = format!(
-        "{:width$}  {:>7}  {:>9}  {:>5}  {:>9}  {:>5}  {:>20}\n",
-        result.strategy, "score", "evals 5 %", "stuck", "evals 1 %", "stuck", "own time median, p95"
-    );
-    for SpaceResult { space, score, time, .. } in &result.spaces {
-        let name = &space.recording.name;
-        let reached = score.reached.map(|reached| reached_text(reached, score.runs)).join("  ");
-        let _ = writeln!(
-            text,
-            "{name:width$}  {:>7}  {reached}  {:>20}",
-            number(score.score),
-            own_time_text(time)
-        );
-    }
-    let all = result.aggregate.map_or("-".to_string(), |all| format!("{:.3} ± {:.3}", all.score, all.spread));
-    let _ = writeln!(text, "{:width$}  {all:>7}\n", "all");
-    text
+    let head = [result.strategy, "score", "evals 5 %", "stuck", "evals 1 %", "stuck", "own time median, p95"];
+    let on_space = |SpaceResult { name, score, own_time, .. }: &SpaceResult| {
+        let reached = score.reached().map(|reached| {
+            let evaluations = reached.evaluations.map_or("-".to_string(), |count| format!("{count:.0}"));
+            [evaluations, share(reached.stuck, score.runs)]
+        });
+        let named = [name.to_string(), number(score.score)];
+        named
+            .into_iter()
+            .chain(reached.into_iter().flatten())
+            .chain([own_time_text(own_time)])
+            .collect::<Vec<_>>()
+    };
+    let all = result.score.zip(result.spread);
+    let all = all.map_or("-".to_string(), |(score, spread)| format!("{score:.3} ± {spread:.3}"));
+    let mut rows: Vec<Vec<String>> = vec![head.map(String::from).to_vec()];
+    rows.extend(result.spaces.iter().map(on_space));
+    rows.push(vec!["all".to_string(), all]);
+    table(&rows)
 }
 
 /// One line per strategy, best first.
 fn comparison(results: &[StrategyResult]) -> String {
     let mut ranked: Vec<&StrategyResult> = results.iter().collect();
-    let score = |result: &StrategyResult| result.aggregate.map_or(f64::NEG_INFINITY, |all| all.score);
+    let score = |result: &StrategyResult| result.score.unwrap_or(f64::NEG_INFINITY);
     ranked.sort_by(|one, other| score(other).total_cmp(&score(one)));
-    let width = results.iter().map(|result| result.strategy.len()).max().unwrap_or(0).max(8);
-    let mut text = format!(
-        "{:width$}  {:>7}  {:>7}  {:>9}  {:>9}  {:>20}  worst space\n",
-        "strategy", "score", "spread", "stuck 5 %", "stuck 1 %", "own time median, p95"
-    );
-    for result in ranked {
-        let (score, spread) = result.aggregate.map(|all| (all.score, all.spread)).unzip();
+    let head =
+        ["strategy", "score", "spread", "stuck 5 %", "stuck 1 %", "own time median, p95", "worst space"];
+    let row = |result: &StrategyResult| {
         let runs: usize = result.spaces.iter().map(|on| on.score.runs).sum();
-        let stuck = [0, 1].map(|at| {
-            let stuck: usize = result.spaces.iter().map(|on| on.score.reached[at].stuck).sum();
+        let [within_5, within_1] = [0, 1].map(|at| {
+            let stuck: usize = result.spaces.iter().map(|on| on.score.reached()[at].stuck).sum();
             share(stuck, runs)
         });
-        let worst = result.spaces.iter().filter_map(|on| Some((on.score.score?, &on.space.recording.name)));
+        let worst = result.spaces.iter().filter_map(|on| Some((on.score.score?, on.name)));
         let worst = worst.min_by(|one, other| one.0.total_cmp(&other.0));
         let worst = worst.map_or("-".to_string(), |(score, name)| format!("{score:.3} {name}"));
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>7}  {:>7}  {:>9}  {:>9}  {:>20}  {worst}",
-            result.strategy,
-            number(score),
-            number(spread),
-            stuck[0],
-            stuck[1],
-            own_time_text(&result.time)
-        );
-    }
-    text + "\n"
-}
-
-fn reached_text(reached: TargetReached, runs: usize) -> String {
-    let evaluations = reached.evaluations.map_or("-".to_string(), |count| format!("{count:.0}"));
-    format!("{evaluations:>9}  {:>5}", share(reached.stuck, runs))
+        let (score, spread) = (number(result.score), number(result.spread));
+        let own_time = own_time_text(&result.own_time);
+        vec![result.strategy.to_string(), score, spread, within_5, within_1, own_time, worst]
+    };
+    let head = head.map(String::from).to_vec();
+    table(&std::iter::once(head).chain(ranked.into_iter().map(row)).collect::<Vec<_>>())
 }
 
 /// A part of all in percent; `-` if there is nothing.
@@ -156,7 +178,7 @@ pub fn object(arguments: &BenchSearchArgs, results: &[StrategyResult], spaces: &
     let budgets = spaces.iter().map(|space| {
         let yardstick = &space.yardstick;
         let budget = json!({
-            "configurations": yardstick.prices.len(),
+            "configurations": yardstick.rows.len(),
             "optimum_ns": yardstick.optimum(),
             "start_ms": yardstick.grid[0],
             "end_ms": yardstick.end_ms(),
@@ -165,7 +187,7 @@ pub fn object(arguments: &BenchSearchArgs, results: &[StrategyResult], spaces: &
         });
         (space.recording.name.clone(), budget)
     });
-    let strategies = results.iter().map(|result| (result.strategy.to_string(), strategy_object(result)));
+    let strategies = results.iter().map(|result| (result.strategy.to_string(), json!(result)));
     json!({
         "runs": arguments.runs,
         "seed": arguments.seed,
@@ -174,28 +196,5 @@ pub fn object(arguments: &BenchSearchArgs, results: &[StrategyResult], spaces: &
         "overhead": !arguments.no_overhead,
         "spaces": budgets.collect::<serde_json::Map<_, _>>(),
         "strategies": strategies.collect::<serde_json::Map<_, _>>(),
-    })
-}
-
-fn strategy_object(result: &StrategyResult) -> Value {
-    let spaces = result.spaces.iter().map(|on| (on.space.recording.name.clone(), on_space(on)));
-    json!({
-        "score": result.aggregate.map(|all| all.score),
-        "spread": result.aggregate.map(|all| all.spread),
-        "own_time": result.time,
-        "spaces": spaces.collect::<serde_json::Map<_, _>>(),
-    })
-}
-
-fn on_space(on: &SpaceResult) -> Value {
-    let [within_5, within_1] = on.score.reached;
-    json!({
-        "score": on.score.score,
-        "final": on.score.curve.last(),
-        "runs": on.score.runs,
-        "within_5_percent": within_5,
-        "within_1_percent": within_1,
-        "own_time": on.time,
-        "per_run": on.per_run,
     })
 }

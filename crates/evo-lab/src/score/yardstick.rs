@@ -29,22 +29,10 @@ pub enum NotScorable {
     TooEasy,
 }
 
-/// The result and the cost of one configuration.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
-    pub objective_ns: Option<f64>,
-    /// Asking for it the first time: compiling, validation, runs; milliseconds.
-    pub first_ms: f64,
-    /// Asking again: its runs.
-    pub again_ms: f64,
-    /// The first time, with the overhead of the tuner that recorded it: the measure of the budget.
-    pub recorded_ms: f64,
-}
-
 /// A recorded space as the judge sees it.
 #[derive(Debug)]
 pub struct Yardstick {
-    pub prices: Vec<Price>,
+    pub rows: Vec<Row>,
     /// Objectives, best first.
     pub ascending: Vec<f64>,
     /// Evaluations that random search is expected to need to the end of the scored range.
@@ -61,34 +49,28 @@ impl Yardstick {
             let (rows, valid) = (recording.rows().len(), recording.space.valid().to_string());
             return Err(NotScorable::Incomplete { rows, valid });
         }
-        let price = |row: &Row| Price {
-            objective_ns: row.objective_ns,
-            first_ms: row.cost.total_ms(),
-            again_ms: row.cost.runs_ms,
-            recorded_ms: row.cost.total_ms() + row.cost.framework_ms,
-        };
-        Yardstick::new(recording.rows().iter().map(price).collect())
+        Yardstick::new(recording.rows())
     }
 
-    pub fn new(prices: Vec<Price>) -> Result<Yardstick, NotScorable> {
-        let mut ascending: Vec<f64> = prices.iter().filter_map(|price| price.objective_ns).collect();
+    pub fn new(rows: &[Row]) -> Result<Yardstick, NotScorable> {
+        let mut ascending: Vec<f64> = rows.iter().filter_map(|row| row.objective_ns).collect();
         ascending.sort_by(f64::total_cmp);
         let Some(optimum) = ascending.first().copied() else { return Err(NotScorable::AllFail) };
         // The range in evaluations becomes a range in time with the median cost of all configurations, failures
         // included, as they were recorded: the tuner's overhead belongs to the budget, not to a run's clock.
         let (first, last) = range(&ascending);
-        let recorded: Vec<f64> = prices.iter().map(|price| price.recorded_ms).collect();
+        let recorded: Vec<f64> = rows.iter().map(recorded_ms).collect();
         let cost = median(&recorded);
         if cost <= 0.0 {
             return Err(NotScorable::Free);
         }
         let grid = evenly(first as f64 * cost, last as f64 * cost);
-        let baseline = baseline(&ascending, &grid, random_cost(&prices));
+        let baseline = baseline(&ascending, &grid, random_cost(rows));
         // The score divides by the distance between baseline and optimum.
         if baseline.contains(&optimum) {
             return Err(NotScorable::TooEasy);
         }
-        Ok(Yardstick { prices, ascending, evaluations: last, grid, baseline })
+        Ok(Yardstick { rows: rows.to_vec(), ascending, evaluations: last, grid, baseline })
     }
 
     pub fn optimum(&self) -> f64 {
@@ -102,6 +84,11 @@ impl Yardstick {
     pub fn run_until_ms(&self) -> f64 {
         self.end_ms() * MARGIN_OF_RUNS
     }
+}
+
+/// With the overhead of the tuner that recorded it: the measure of the budget.
+fn recorded_ms(row: &Row) -> f64 {
+    row.cost.total_ms() + row.cost.framework_ms
 }
 
 /// Evaluations of random search at the start and the end of the scored range, at least two apart.
@@ -131,15 +118,15 @@ fn evaluations_to(ascending: &[f64], share: f64) -> usize {
 
 /// Mean cost of an evaluation of random search as the method counts it: that of the valid ones, and on
 /// top the failing share times theirs.
-fn random_cost(prices: &[Price]) -> f64 {
+fn random_cost(rows: &[Row]) -> f64 {
     let mean = |fails: bool| {
-        let costs = prices.iter().filter(|price| price.objective_ns.is_none() == fails);
-        let costs: Vec<f64> = costs.map(|price| price.recorded_ms).collect();
+        let costs = rows.iter().filter(|row| row.objective_ns.is_none() == fails);
+        let costs: Vec<f64> = costs.map(recorded_ms).collect();
         let count = costs.len() as f64;
         if costs.is_empty() { (0.0, 0.0) } else { (costs.iter().sum::<f64>() / count, count) }
     };
     let ((valid, _), (failing, failures)) = (mean(false), mean(true));
-    valid + failures / prices.len() as f64 * failing
+    valid + failures / rows.len() as f64 * failing
 }
 
 fn evenly(from: f64, to: f64) -> Vec<f64> {
@@ -234,15 +221,15 @@ fn end_slope(widths: [f64; 2], rises: [f64; 2]) -> f64 {
 /// Ten valid configurations that take 1 to 10 ns and cost 100 ms (10 more when they were recorded),
 /// and two that fail and cost 60 ms.
 #[cfg(test)]
-pub(super) fn ten() -> Vec<Price> {
-    let valid = (1..=10).map(|value| Price {
-        objective_ns: Some(f64::from(value)),
-        first_ms: 100.0,
-        again_ms: 40.0,
-        recorded_ms: 110.0,
-    });
-    let failing = Price { objective_ns: None, first_ms: 60.0, again_ms: 0.0, recorded_ms: 60.0 };
-    valid.chain([failing; 2]).collect()
+pub(super) fn ten() -> Vec<Row> {
+    use evo_engine::replay::Cost;
+    use evo_protocol::verdict::{VerdictClass, VerdictKind};
+    let cost = Cost { compile_ms: 60.0, validate_ms: 0.0, runs_ms: 40.0, framework_ms: 10.0 };
+    let (class, kind) = (VerdictClass::Ok, VerdictKind::Pass);
+    let valid = |value| Row { number: 0, class, kind, objective_ns: Some(f64::from(value)), cost };
+    let cost = Cost { runs_ms: 0.0, framework_ms: 0.0, ..cost };
+    let failing = Row { number: 0, class, kind, objective_ns: None, cost };
+    (1..=10).map(valid).chain([failing.clone(), failing]).collect()
 }
 
 #[cfg(test)]
@@ -251,7 +238,7 @@ mod tests {
 
     #[test]
     fn range_and_baseline_as_worked_out_by_hand() {
-        let yardstick = Yardstick::new(ten()).unwrap();
+        let yardstick = Yardstick::new(&ten()).unwrap();
         // Median 5.5. Start: 5 values are worse than 1 + 0.99 · 4.5, ceil(5 / 6) = 1. End: only the optimum
         // is better than 1 + 0.05 · 4.5, so 8 count as worse, ceil(8 / 3) = 3. Median cost 110 ms.
         assert_eq!((yardstick.grid[0], yardstick.end_ms(), yardstick.evaluations), (110.0, 330.0, 3));
@@ -265,12 +252,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_scored_says_why() {
-        let price = |objective_ns| Price { objective_ns, ..ten()[0] };
-        let refused = |prices| Yardstick::new(prices).unwrap_err();
-        assert_eq!(refused(vec![price(None)]), NotScorable::AllFail);
-        assert_eq!(refused(vec![price(Some(3.0)); 9]), NotScorable::TooEasy);
-        assert_eq!(refused(vec![price(Some(1.0))]), NotScorable::TooEasy);
-        let free = |price: Price| Price { recorded_ms: 0.0, ..price };
+        let row = |objective_ns| Row { objective_ns, ..ten().remove(0) };
+        let refused = |rows: Vec<Row>| Yardstick::new(&rows).unwrap_err();
+        assert_eq!(refused(vec![row(None)]), NotScorable::AllFail);
+        assert_eq!(refused(vec![row(Some(3.0)); 9]), NotScorable::TooEasy);
+        assert_eq!(refused(vec![row(Some(1.0))]), NotScorable::TooEasy);
+        let free = |row: Row| Row { cost: Default::default(), ..row };
         assert_eq!(refused(ten().into_iter().map(free).collect()), NotScorable::Free);
     }
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes `traces.jsonl`: runs of two made-up tools on `tests/data/stencil__invented.json`, in every form that a
-trace may have. `walker` asks again for configurations it knows, `guesser` for some that the space does not allow.
+"""Writes `traces.jsonl`: runs of two made-up tools on `tests/data/stencil__invented.json`. `walker` asks again for configurations it knows, `guesser` for some that the space does not allow.
 
     python3 make_traces.py > traces.jsonl
 """
@@ -30,11 +29,11 @@ def walker(rng):
 
 
 def guesser(rng):
-    """Values at random; lists and objects take turns."""
+    """Values at random; -1 for what the space does not allow."""
     evals = []
-    for turn in range(150):
+    for _ in range(150):
         point = [rng.choice(values) for values in VALUES]
-        evals.append(point if turn % 2 else dict(zip(NAMES, point)))
+        evals.append(ROWS.get(tuple(own.index(value) for own, value in zip(VALUES, point)), -1))
     return {"evals": evals, "overhead_ms": [round(rng.uniform(0, 9), 3) for _ in evals]}
 
 

@@ -29,8 +29,8 @@ struct LargeSpace {
 /// The set, opened once for all tests.
 static SPACES: LazyLock<[LargeSpace; 3]> = LazyLock::new(|| {
     [
-        open("matrix_tiles", &matrix_tiles(), "32 8 12 6 16 4 3 xor 3 z 4 true", matrix_tiles_losses),
-        open("hidden_limits", &hidden_limits(), "192 12 32 44 14 2 4 mixed true blocked 3 2", hidden_losses),
+        open("matrix_tiles", MATRIX_TILES, "32 8 12 6 16 4 3 xor 3 z 4 true", matrix_tiles_losses),
+        open("hidden_limits", HIDDEN_LIMITS, "192 12 32 44 14 2 4 mixed true blocked 3 2", hidden_losses),
         open("pairwise", &pairwise(), &PAIRWISE.map(|value| value.to_string()).join(" "), pairwise_losses),
     ]
 });
@@ -95,39 +95,7 @@ fn unless(fulfilled: bool, price: f64) -> f64 {
     if fulfilled { 0.0 } else { price }
 }
 
-/// `first, …` up to and including `last`, as a list in a space file.
-fn list(first: i64, last: i64, step: usize) -> String {
-    let values: Vec<String> = (first..=last).step_by(step).map(|value| value.to_string()).collect();
-    format!("[{}]", values.join(", "))
-}
-
-/// A matrix product: what matters are products of parameters, and the occupancy comes in stairs.
-fn matrix_tiles() -> String {
-    format!(
-        "constraints = [
-            '32 <= block_x * block_y <= 1024',
-            'block_x * block_y % 32 == 0',
-            'block_x * work_n % vector == 0',
-            'depth % unroll == 0',
-            '4 * stages * depth * (block_x * work_n + block_y * work_m) <= 101376',
-        ]
-        [parameters]
-        block_x = {{ values = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], default = 8 }}
-        block_y = {{ values = [1, 2, 4, 8, 16, 32, 64], default = 4 }}
-        work_m = {work}
-        work_n = {work}
-        depth = {depth}
-        vector = [1, 2, 4, 8]
-        stages = [1, 2, 3, 4, 5, 6]
-        swizzle = ['none', 'pad', 'xor']
-        split = {work}
-        order = ['row', 'column', 'z']
-        unroll = [1, 2, 4, 8, 16]
-        preload = [false, true]\n",
-        work = list(1, 16, 1),
-        depth = list(8, 128, 8),
-    )
-}
+const MATRIX_TILES: &str = include_str!("../data/matrix_tiles.toml");
 
 fn matrix_tiles_losses(point: &Point) -> Losses {
     let [block_x, block_y, work_m, work_n] = point.numbers(["block_x", "block_y", "work_m", "work_n"]);
@@ -161,32 +129,7 @@ fn matrix_tiles_losses(point: &Point) -> Losses {
     ])
 }
 
-/// Resources that no constraint knows run out, and the best point is next to where they do.
-fn hidden_limits() -> String {
-    format!(
-        "constraints = ['items % vector == 0', 'threads * tile <= 16384', 'tile * split <= 96']
-        [parameters]
-        threads = {threads}
-        items = {items}
-        tile = {tile}
-        cache_kib = {cache}
-        unroll = {unroll}
-        vector = [1, 2, 4, 8]
-        prefetch = {prefetch}
-        precision = ['double', 'single', 'mixed']
-        fast = [false, true]
-        layout = ['rows', 'columns', 'blocked', 'morton']
-        split = {split}
-        pipeline = [1, 2, 3, 4, 5]\n",
-        threads = list(32, 1024, 32),
-        items = list(1, 24, 1),
-        tile = list(1, 32, 1),
-        cache = list(0, 64, 4),
-        unroll = list(1, 16, 1),
-        prefetch = list(0, 8, 1),
-        split = list(1, 12, 1),
-    )
-}
+const HIDDEN_LIMITS: &str = include_str!("../data/hidden_limits.toml");
 
 fn hidden_losses(point: &Point) -> Losses {
     let [threads, items, tile, cache] = point.numbers(["threads", "items", "tile", "cache_kib"]);
@@ -221,7 +164,8 @@ fn hidden_losses(point: &Point) -> Losses {
 /// Rugged: every pair of linked parameters has its own table of losses without any pattern.
 fn pairwise() -> String {
     let constraints = "'(p_0 + p_1) % 3 != 1', 'p_2 <= p_3 + 4', 'p_5 * p_6 <= 36', 'p_10 + p_11 != 7'";
-    let parameters: String = (0..20).map(|number| format!("p_{number} = {}\n", list(0, 7, 1))).collect();
+    let parameters: String =
+        (0..20).map(|number| format!("p_{number} = {:?}\n", [0, 1, 2, 3, 4, 5, 6, 7])).collect();
     format!("constraints = [{constraints}]\n[parameters]\n{parameters}")
 }
 

@@ -202,8 +202,8 @@ pub(super) fn complete(request: &StudyRequest<'_>, header: &StudyHeader) -> Opti
     if is_same && is_done { take(&out, name).ok() } else { None }
 }
 
-/// The study that a request resumes, with the last run's header; `None` where there is nothing to resume.
-pub fn resumed(request: &StudyRequest<'_>) -> Option<(StudyHeader, History)> {
+/// The last run's header of the study that a request resumes; `None` where there is nothing to resume.
+pub fn resumed(request: &StudyRequest<'_>) -> Option<StudyHeader> {
     if !request.wish.resumes() {
         return None;
     }
@@ -212,8 +212,7 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<(StudyHeader, History)> {
         Some(name) => begun(&out, name)?,
         None => request.last_begun(&out)?.1,
     };
-    let history = History::replay(reader::read_in(&folder).ok()?);
-    Some((history.header.clone()?, history))
+    History::replay(reader::read_in(&folder).ok()?).header
 }
 
 /// The folder of a study that has a journal.

@@ -10,9 +10,8 @@ use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::Observed;
-use crate::replay::finish::{Draft, DraftRow, Valid};
-use crate::replay::{Cost, Format, RecordingFault};
+use super::finish::{Draft, DraftRow};
+use super::{Cost, Format, RecordingFault};
 
 pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     let journal = reader::parse(text.as_bytes());
@@ -21,14 +20,10 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
         notices.push("the journal's last line is torn and is left out".to_string());
     }
     if let Some(first) = journal.rejected.first() {
-        let (line, reason, count) = (first.line, &first.reason, journal.rejected.len());
-        notices.push(match count {
-            1 => format!("1 damaged line of the journal is left out, line {line}: {reason}"),
-            _ => {
-                format!(
-                    "{count} damaged lines of the journal are left out, the first is line {line}: {reason}"
-                )
-            }
+        let place = format!("line {}: {}", first.line, first.reason);
+        notices.push(match journal.rejected.len() {
+            1 => format!("1 damaged line of the journal is left out, {place}"),
+            count => format!("{count} damaged lines of the journal are left out, the first is {place}"),
         });
     }
     let history = History::replay(journal);
@@ -40,34 +35,20 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
         let cause = format!("the journal has format {}; this evo reads up to {FORMAT}", header.format);
         return Err(RecordingFault::new(cause).with_hint("use a newer evo"));
     }
-    let mut observed = Observed::default();
-    let mut rows = Vec::new();
     // Neither a failure of evo itself nor passing a variant over says anything about the variant.
     let silent = [VerdictClass::Harness, VerdictClass::PassedOver];
     let telling = |one: &&Evaluation| !silent.contains(&one.verdict.kind.class());
-    for one in history.evaluations.iter().filter(telling) {
-        let pairs = one.configuration.iter().map(|(name, value)| (name, value.clone()));
-        observed.add(pairs).map_err(|fault| fault.in_row(one.number))?;
-        rows.push(row(one));
-    }
-    let (parameters, positions) = observed.finish();
-    rows.iter_mut().zip(positions).for_each(|(row, positions)| row.positions = positions);
+    let rows = history.evaluations.iter().filter(telling).map(row).collect();
     // The recorded space hash decides whether the file of today is the file of then.
-    let valid = match space(header) {
-        Ok(space) => Valid::Space(space),
-        Err(why) => {
-            notices.push(format!("the space of the study is not available: {why}"));
-            Valid::Listed
-        }
-    };
+    let space = space(header);
+    notices.extend(space.as_ref().err().map(|why| format!("the space of the study is not available: {why}")));
     Ok(Draft {
         kernel: header.kernel.clone(),
         // The journal of a replay can be replayed again; its device is then named once.
         gpu: header.device.name.trim_start_matches("replay:").to_string(),
         problem: header.problems.join(", "),
         format: Format::Journal,
-        parameters,
-        valid,
+        space: space.ok(),
         exhaustive: false,
         repeats: true,
         rows,
@@ -87,8 +68,8 @@ fn row(one: &Evaluation) -> DraftRow {
         framework_ms: 0.0,
     };
     DraftRow {
-        name: Some(one.number.to_string()),
-        positions: Vec::new(),
+        name: one.number.to_string(),
+        configuration: one.configuration.clone(),
         kind: one.verdict.kind,
         // `too_slow` carries an estimate or a lower bound, which is not a measured time, unless a race measured it.
         objective_ns: one.objective_ns.filter(|_| one.is_timed()),
