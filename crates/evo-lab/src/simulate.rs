@@ -56,7 +56,7 @@ pub fn run(
     while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
         // While the device has what it needs, the next proposal can wait for one more outcome.
         if !pipeline.has_compiled() {
-            let useful = if options.is_pipeline { search.useful_in_flight() } else { usize::MAX };
+            let useful = if options.is_pipeline { search.useful_in_flight(1) } else { usize::MAX };
             let room = options.in_flight.min(useful).max(1).saturating_sub(pipeline.flying.len());
             for Proposal { genome, .. } in clock.time(|| search.ask(room)) {
                 // A point that was not recorded is the strategy's mistake.

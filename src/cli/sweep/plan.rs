@@ -23,7 +23,6 @@ use crate::cli::error::CliError;
 use crate::cli::{cache, seed};
 use crate::engine::{Options, SanitizePlan};
 use crate::journal::record::{FORMAT, StudyHeader, now};
-use crate::journal::replay::History;
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::replay::device::PREFIX;
 use crate::study::{StudyRequest, StudyWish, resumed};
