@@ -186,7 +186,8 @@ impl PeerSeat {
                 return Err(format!("it died {} times, the last time: {}", self.deaths, self.death).into());
             }
             None => {
-                let started = start(&self.peer).map_err(|error| format!("it does not start again: {error}"))?;
+                let started =
+                    start(&self.peer).map_err(|error| format!("it does not start again: {error}"))?;
                 (self.process, self.is_greeted) = (Some(started), false);
             }
         }
