@@ -98,22 +98,6 @@ fn allows(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> bool 
     is_terminal && !is("CLICOLOR", "0") && !is("TERM", "dumb")
 }
 
-/// Bars for numbers over time, the lowest number the lowest bar; in at most `width` characters, each the last of its
-/// share of the numbers. Equal numbers are low bars. Ratios count, so that the end of a search does not look flat.
-pub fn sparkline(numbers: &[f64], width: usize) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let count = numbers.len().min(width);
-    let shown: Vec<f64> =
-        (1..=count).map(|at| numbers[at * numbers.len() / count - 1].max(1e-9).ln()).collect();
-    let low = shown.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = shown.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let bar = |value: &f64| match high - low {
-        span if span > 1e-9 => BARS[((value - low) / span * 7.0).round() as usize],
-        _ => BARS[0],
-    };
-    shown.iter().map(bar).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +131,5 @@ mod tests {
         assert_eq!(line.clone().cut(8).text(false), "best 1.…");
         assert_eq!(line.cut(1).text(false), "…");
         assert_eq!(StyledLine::new(Tone::Plain, "\x1b[2J").text(false), "\\u001b[2J");
-    }
-
-    #[test]
-    fn curves_fit_and_fall() {
-        assert_eq!(sparkline(&[], 8), "");
-        assert_eq!(sparkline(&[5.0, 5.0], 8), "▁▁");
-        assert_eq!(sparkline(&[800.0, 400.0, 200.0, 100.0], 8), "█▆▃▁");
-        let long: Vec<f64> = (0..100).map(|at| f64::from(200 - at)).collect();
-        assert_eq!(sparkline(&long, 10).chars().count(), 10);
-        assert!(sparkline(&long, 10).ends_with('▁'));
     }
 }
