@@ -1,6 +1,7 @@
 //! The command line: its commands, each with its options.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde::Deserialize;
@@ -54,6 +55,35 @@ pub fn command() -> clap::Command {
         let text = format!("Example: {}{note}", examples.join("\n         "));
         cli.mut_subcommand(name, |command| command.after_help(text))
     })
+}
+
+/// Commands that are short for others.
+const SHORT: [(&str, [&str; 2]); 2] = [("mcp", ["serve", "--mcp"]), ("watch", ["report", "--watch"])];
+
+/// Words of a command line as they are written today, with the command that a short one stands for. `--limit-compile 30s` was a
+/// limit once, and `--limit-space` took seconds: kept command lines have them.
+pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let (mut words, mut modern) = (words.into_iter(), Vec::<OsString>::new());
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy().into_owned();
+        let short = SHORT.iter().find(|(short, _)| modern.is_empty() && *short == text);
+        match (short, text.strip_prefix("--limit-")) {
+            (Some((_, whole)), _) => modern.extend(whole.map(OsString::from)),
+            (None, Some(limit)) => {
+                let mut next = || words.next().unwrap_or_default().to_string_lossy().into_owned();
+                let limit =
+                    if limit.contains('=') { limit.to_string() } else { format!("{limit}={}", next()) };
+                let unit = if limit.ends_with(|letter: char| letter.is_ascii_digit()) { "s" } else { "" };
+                modern.extend([OsString::from("--limit"), OsString::from(limit + unit)]);
+            }
+            // Behind `--` nothing is an option.
+            (None, None) => {
+                modern.push(word);
+                modern.extend(words.by_ref().take(if text == "--" { usize::MAX } else { 0 }));
+            }
+        }
+    }
+    modern
 }
 
 #[derive(Clone, Debug, Args)]
@@ -146,4 +176,27 @@ pub enum Command {
     /// Print the manual page, of all commands or of one
     #[command(hide = true)]
     Man(ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_earlier_versions_are_written_as_today() {
+        for (line, expected) in [
+            (
+                "test-one --limit-compile 30s a --limit-tool=5m",
+                "test-one --limit compile=30s a --limit tool=5m",
+            ),
+            ("space a --limit-space 0.5 --limit tool=1m", "space a --limit space=0.5s --limit tool=1m"),
+            ("test-one --limit-total", "test-one --limit total="),
+            ("sweep -- --limit-compile 30s", "sweep -- --limit-compile 30s"),
+            ("watch a --port 1", "report --watch a --port 1"),
+            ("space watch", "space watch"),
+        ] {
+            let words = modern(line.split(' ').map(OsString::from));
+            assert_eq!(words.join(" ".as_ref()), OsString::from(expected), "{line}");
+        }
+    }
 }

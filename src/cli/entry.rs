@@ -29,16 +29,9 @@ use crate::mcp::{self, ToolSettings};
 use crate::process::{keep_with, worker_program};
 
 const WORKER: &str = "worker";
-/// Commands that are short for others.
-const SHORT: [(&str, [&str; 2]); 2] = [("mcp", ["serve", "--mcp"]), ("watch", ["report", "--watch"])];
 
 pub fn main() -> process::ExitCode {
-    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some((_, words)) =
-        SHORT.iter().find(|(short, _)| arguments.first().is_some_and(|own| own == short))
-    {
-        drop(arguments.splice(..1, words.map(OsString::from)));
-    }
+    let arguments = command_line::modern(std::env::args_os().skip(1));
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_json = words.iter().any(|word| word == "--json" || word.starts_with("--json="));
     let name = command_name(&words);

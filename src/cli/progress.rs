@@ -476,7 +476,7 @@ mod tests {
         tally.observe(&event, Duration::ZERO);
         insta::assert_snapshot!(tally.line(), @"16/48 · best 2.500 µs (default 5.000 µs) · pass 12, too_slow 4");
         insta::assert_snapshot!(line_of(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, 4 taken over, seed 7");
-        // A warning is no note.
+        // A warning is not a note.
         let line = |message: &str| line_of(&Event::Notice { message: message.into() }).unwrap();
         assert_eq!([line("slow"), line("warning: slow")], ["note: slow", "warning: slow"]);
     }

@@ -53,7 +53,7 @@ pub struct LoadedStudy {
 }
 
 impl LoadedStudy {
-    /// Of a study that is being written, half a line is no damage, and an insight is not computed: that takes too long for a
+    /// Of a study that is being written, half a line is not damage, and no insight is computed: that takes too long for a
     /// page that changes each second.
     pub fn read(folder: &OwnFolder, is_live: bool) -> Result<LoadedStudy, JournalError> {
         let mut journal = reader::read_in(folder)?;
