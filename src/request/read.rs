@@ -55,11 +55,13 @@ fn mistake(message: &str, hint: &str) -> Mistake {
 
 /// What the derived reader says, with the path of what is wrong. An unknown word is compared with those that are known.
 fn explained(error: &serde_path_to_error::Error<serde_json::Error>, noun: &str) -> Mistake {
-    let (path, text) = (error.path().to_string(), error.inner().to_string());
+    let (path, text) = (shortened(&error.path().to_string(), 120), error.inner().to_string());
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
     let ([name, known @ ..], true) = (&quoted[..], text.starts_with("unknown ")) else {
-        return (if path == "." { text.to_string() } else { format!("`{path}`: {text}") }, None);
+        let hint = "`evo explain --schema evaluate-request` prints what a request may have";
+        let message = if path == "." { text.to_string() } else { format!("`{path}`: {text}") };
+        return (message, Some(hint.to_string()).filter(|_| noun == "field"));
     };
     let hint = suggestion(name, known.iter().copied(), || format!("one of: {}", known.join(", ")));
     let unserved = UNSERVED.iter().find(|(part, _)| part == name).filter(|_| noun == "field");
@@ -302,14 +304,16 @@ mod tests {
 
     #[test]
     fn mistakes_have_places_and_ids() {
-        let error =
-            refused("{\"id\": 3,\n \"candidate\": {\"kind\": 7}}", &["`candidate.kind`: invalid type"]);
+        let error = refused(
+            "{\"id\": 3,\n \"candidate\": {\"kind\": 7}}",
+            &["`candidate.kind`: expected value", "--schema"],
+        );
         assert_eq!((error.id, error.place), (json!(3), Some((2, 24))));
         assert_eq!(refused(r#"{"id":"b","candidate":[]}"#, &["`candidate`"]).id, json!("b"));
         refused("[1]", &["not a JSON object", "begins with `{`"]);
         refused("{\"id\": 1, \"id\": 2}", &["duplicate field `id`"]);
         refused(&format!("{{\"tag\": {}1{}}}", "[".repeat(200), "]".repeat(200)), &["recursion limit"]);
-        refused(r#"{"id":1,"ask":"tsak"}"#, &["`ask` is `tsak`", "one of: task"]);
+        refused(r#"{"id":1,"ask":"tsak"}"#, &["`ask` is `tsak`", "did you mean `task`?"]);
         refused(&format!(r#"{{"ask":"task","hypothesis":"{}"}}"#, "h".repeat(4097)), &["4096 bytes"]);
         for (more, parts) in [
             (r#""levle":"tiny""#, &["unknown field `levle`", "did you mean `level`?"][..]),
