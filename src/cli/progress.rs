@@ -342,7 +342,8 @@ const BAR: usize = 30;
 
 const LABEL: usize = 11;
 
-/// What is drawn on a terminal while a sweep runs: a few lines of fixed places, each cut to the width. `now` counts from the command's start; at most `height` lines come back.
+/// What is drawn on a terminal while a sweep runs: a few lines of fixed places, each cut to the width. `now`
+/// counts from the command's start; at most `height` lines come back.
 fn lines(tally: &Tally, now: Duration, width: usize, height: usize) -> Vec<StyledLine> {
     let mut lines = vec![first(tally, now, width)];
     lines.extend(best(tally));
