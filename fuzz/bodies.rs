@@ -209,7 +209,7 @@ pub fn recording(bytes: &[u8]) {
 
 /// A line of requests: one that is understood, or a mistake that is told without the text being trusted.
 pub fn request(bytes: &[u8]) {
-    match evo::request::lines::whole(bytes.to_vec(), bytes.len()) {
+    match evo::request::read::whole(bytes.to_vec(), bytes.len()) {
         Ok(text) => match evo::request::read::request(&text) {
             Ok(request) => {
                 let id = &request.id;

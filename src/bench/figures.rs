@@ -34,7 +34,7 @@ pub struct BenchCell {
     /// Why it is not `pass`.
     pub reason: String,
     pub correct: Option<bool>,
-    /// The numbers of `report::parity`.
+    /// The numbers of `report::judged::parity`.
     pub parity: Option<Value>,
     /// The problem as a candidate resolves it.
     pub plan: Option<ProblemPlan>,

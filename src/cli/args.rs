@@ -268,7 +268,6 @@ pub struct WorkerArgs {
 }
 
 impl SandboxMode {
-    /// The value of `--sandbox`.
     pub fn as_str(self) -> &'static str {
         match self {
             SandboxMode::On => "on",

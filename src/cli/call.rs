@@ -1,6 +1,6 @@
 //! One call of a command: what is known of it, its stdout, its end. Each thread that may end the call holds one.
 
-use std::io;
+use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,9 +15,8 @@ use serde_json::Value;
 use super::answer::{Answer, status_of};
 use super::error::{CliError, CliErrorKind};
 use super::exit_code::ExitCode;
-use super::json_out::JsonOut;
 use super::output;
-use crate::report::envelope::explain_nulls;
+use crate::report::envelope;
 
 /// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.
 const WRITER_PATIENCE: Duration = Duration::from_secs(2);
@@ -74,7 +73,6 @@ impl Call {
         lock(&self.0.facts).clone()
     }
 
-    /// Keeps an answer for the case that the call is cut off.
     pub fn know_so_far(&self, answer: Answer) {
         *lock(&self.0.so_far) = Some(answer);
     }
@@ -125,7 +123,6 @@ impl Call {
         out.flush()
     }
 
-    /// Writes whole lines of a stream.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
         lock(&self.0.out).write(text)
     }
@@ -181,7 +178,7 @@ impl Call {
         let since = Instant::now();
         loop {
             match self.0.out.try_lock() {
-                Ok(out) if out.has_ended() => return None,
+                Ok(out) if out.has_ended => return None,
                 Ok(mut out) if self.is_json() => return Some(self.end(&mut out, answer(error))),
                 Ok(_) => return Some(answer(error).exit),
                 Err(_) if since.elapsed() > WRITER_PATIENCE => return Some(answer(error).exit),
@@ -193,7 +190,7 @@ impl Call {
     fn end(&self, out: &mut JsonOut, answer: Answer) -> ExitCode {
         let Answer { exit, status, error, own, result, allowed_not_run, reasons } = answer;
         let facts = self.facts();
-        let mut envelope = CommandEnvelope {
+        let mut object = CommandEnvelope {
             version: schema::version(facts.schema.trim_start_matches("evo.")),
             status,
             exit_code: exit as u8,
@@ -204,8 +201,8 @@ impl Call {
             reasons,
             ..facts
         };
-        explain_nulls(&mut envelope);
-        match out.end(&envelope, &own) {
+        envelope::explain_nulls(&mut object);
+        match out.end(&object, &own) {
             Ok(()) => exit,
             Err(error) => {
                 output::say(&format!("error: cannot write to stdout: {error}"));
@@ -235,6 +232,64 @@ impl Answer {
 fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words = words.into_iter().map(quote);
     std::iter::once("evo".into()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Bytes that are held back at most.
+const BUFFER: usize = 1 << 16;
+
+/// Lines are held back for no longer than this: often enough for a person, seldom enough for a fast stream.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// stdout of a command with `--json`: lines of a stream, then one object; or one object alone. Whoever ends it, the
+/// command itself or the thread that watches for signals, it ends once, and never in the middle of a line.
+#[derive(Debug)]
+struct JsonOut {
+    has_ended: bool,
+    /// Whole lines that are not written yet.
+    pending: Vec<u8>,
+    flushed: Instant,
+    is_gone: bool,
+}
+
+impl JsonOut {
+    fn new() -> JsonOut {
+        JsonOut { has_ended: false, pending: Vec::new(), flushed: Instant::now(), is_gone: false }
+    }
+
+    /// Writes whole lines; soon, not at once.
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.has_ended {
+            return Ok(());
+        }
+        self.pending.extend_from_slice(text);
+        if self.pending.len() >= BUFFER || self.flushed.elapsed() > PATIENCE { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the object, unless one is out already. A reader that has left is not an error.
+    fn end(&mut self, facts: &CommandEnvelope, own: &str) -> io::Result<()> {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return Ok(());
+        }
+        let text = envelope::object(facts, own)?;
+        self.pending.extend_from_slice(printable(&text).as_bytes());
+        self.pending.push(b'\n');
+        match self.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushed = Instant::now();
+        let pending = std::mem::take(&mut self.pending);
+        if self.is_gone {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&pending).and_then(|()| stdout.flush());
+        self.is_gone = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> 
     let tried = judge::run(asked, call, Aim::Crosscheck, |bench| {
         ask_all((arguments, &candidate), call, bench, &words, &peers)
     })?;
-    let Some((rows, file)) = &tried.found else { return tried.answer(call, None) };
+    let Some((rows, file)) = &tried.found else { return tried.answer(call) };
     let (headline, text) = (report::headline(rows), report::text(rows));
     let VerdictEnd { answer, fields, brief } = tried.ended(call, absent(arguments, rows), &text)?;
     let result =

@@ -5,34 +5,33 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, CommandFactory, FromArgMatches, Id, Parser};
-use evo_protocol::request::Visibility;
+use clap::{Arg, FromArgMatches, Id, Parser};
+use evo_protocol::request::{EvaluationLevel, Visibility};
 
 use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
 use super::call::Call;
-use super::command_line::{Cli, Command, ServeArgs};
+use super::command_line::{self, Cli, Command, ServeArgs};
 use super::error::CliError;
 use super::evaluate::EvaluateArgs;
 use super::exit_code::ExitCode;
-use super::mcp::McpArgs;
 use super::one_args::TestOneArgs;
-use super::report::{ReportArgs, WatchArgs};
-use super::test_one::{Level, LevelArgs, SanitizeCandidate};
+use super::report::ReportArgs;
+use super::test_one::{LevelArgs, SanitizeCandidate};
 use super::{
     bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
-    leaderboard, limits, man, mcp, micro, output, preflight, profile, render, report, request, sanitize,
-    selftest, space, sweep, test_one, watch, worker,
+    leaderboard, man, micro, output, preflight, profile, render, report, request, sanitize, selftest, space,
+    sweep, test_one, watch, worker,
 };
+use crate::mcp::{self, ToolSettings};
 use crate::process::{keep_with, worker_program};
 
-/// The command that serves another process.
 const WORKER: &str = "worker";
 
 pub fn main() -> process::ExitCode {
-    let arguments = limits::modern(std::env::args_os().skip(1));
+    let arguments = command_line::modern(std::env::args_os().skip(1));
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_json = words.iter().any(|word| word == "--json" || word.starts_with("--json="));
     let name = command_name(&words);
@@ -75,7 +74,7 @@ struct ParsedLine {
 
 /// Reads the command line. `--help --all` shows hidden commands too.
 fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
-    let mut cli = Cli::command();
+    let mut cli = command_line::command();
     if words.len() == 2 && words.contains(&"--help".into()) && words.contains(&"--all".into()) {
         cli = cli.mut_subcommands(|command| {
             let is_served = command.get_name() == WORKER;
@@ -125,7 +124,6 @@ const IDLE: [(&str, &[&str]); 7] = [
     ("limit total", &["serve"]),
 ];
 
-/// Refuses what would be taken and change nothing.
 fn refuse_idle(command: &str, options: &BTreeSet<String>) -> Result<(), CliError> {
     let is_given = |idle: &str| options.iter().any(|option| option.split('=').next() == Some(idle));
     let idle = IDLE.iter().find(|(option, presets)| presets.contains(&command) && is_given(option));
@@ -156,7 +154,7 @@ fn one_candidate(command: &mut Command) -> Option<&mut TestOneArgs> {
 
 /// The first word that is a command's name, if that command prints JSON or serves another process.
 fn command_name(words: &[String]) -> String {
-    let cli = Cli::command();
+    let cli = command_line::command();
     let name = words.iter().find(|word| cli.find_subcommand(word).is_some());
     let has_schema = |name: &&String| *name == WORKER || answers::commands().any(|command| command == *name);
     name.filter(has_schema).cloned().unwrap_or_else(|| UNKNOWN.to_string())
@@ -175,31 +173,10 @@ fn misread(call: &Call, error: &clap::Error) -> ExitCode {
         };
     }
     let _ = error.print();
-    if let Some(hint) = moved(error) {
-        output::say(&format!("hint: {hint}"));
-    }
     if call.is_json() {
         call.finish_quietly(usage(error, call.facts().schema.trim_start_matches("evo.")));
     }
     ExitCode::Usage
-}
-
-/// Where something is that was here in earlier versions.
-fn moved(error: &clap::Error) -> Option<&'static str> {
-    let named = |kind| match error.get(kind) {
-        Some(ContextValue::String(name)) => name.as_str(),
-        _ => "",
-    };
-    let kinds = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg, ContextKind::InvalidValue];
-    match kinds.map(named) {
-        ["bench-search", ..] => {
-            Some("bench-search is a command of the lab: cargo run --release -p evo-lab -- bench-search")
-        }
-        [_, "<SUBJECT>", "alarms" | "crash" | "gates" | "latency" | "ptx" | "references"] => {
-            Some("tests of the judge have a program of their own: cargo run --release -p evo-selftest --")
-        }
-        _ => None,
-    }
 }
 
 /// The same as an error of a command: its message, and the lines that help.
@@ -217,40 +194,46 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
     let possible = lines.iter().filter(|line| line.starts_with("[possible values")).copied();
     let hints: Vec<&str> = tips.chain(possible).collect();
-    let hint = match (moved(error), command) {
-        (Some(hint), _) => hint.to_string(),
+    let hint = match command {
         _ if !hints.is_empty() => hints.join("; "),
-        (_, UNKNOWN) => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
+        UNKNOWN => "`evo --help` lists the commands, `evo COMMAND --help` their options".to_string(),
         _ => format!("`evo {command} --help` lists its options"),
     };
     CliError::usage(message.strip_prefix("error: ").unwrap_or(&message)).with_hint(hint)
 }
 
 /// `evo evaluate` of one candidate, or of what requests say.
-fn evaluated(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
-    request::check(arguments)?;
-    let with_grid = arguments.with_grid()?;
-    let arguments = with_grid.as_ref().unwrap_or(arguments);
+fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+    request::check(&arguments)?;
+    let arguments = arguments.with_grid()?;
     match arguments.requests.are_taken() {
-        true => request::run(arguments, call),
-        false => evaluate::run(arguments, call),
+        true => request::run(&arguments, call),
+        false => evaluate::run(&arguments, call),
     }
 }
 
-/// `evo serve`: the loop of `evo evaluate --serve`, or of `evo mcp`.
+/// `evo serve`: the loop of `evo evaluate --serve`, or with `--mcp` the commands as tools for a program that speaks the Model
+/// Context Protocol.
 fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
     let mut evaluate = arguments.evaluate.clone();
     if !arguments.mcp {
         evaluate.requests.serve = true;
-        return evaluated(&evaluate, call);
+        return evaluated(evaluate, call);
     }
-    let settings = McpArgs {
-        device: evaluate.one.run.device,
-        out: evaluate.one.candidate.out,
-        visibility: evaluate.requests.visibility.unwrap_or(Visibility::Agent),
-        time_limit: evaluate.time_limit,
-    };
-    mcp::run(&settings, answers::command)
+    let harness = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
+    let is_owner = evaluate.requests.visibility == Some(Visibility::Owner);
+    let options = vec![
+        ("device", evaluate.one.run.device),
+        ("out", evaluate.one.candidate.out.display().to_string()),
+        ("visibility", if is_owner { "owner" } else { "agent" }.to_string()),
+        ("time-limit", format!("{}s", evaluate.time_limit.as_secs_f64())),
+    ];
+    let program = std::env::current_exe().map_err(harness)?;
+    let settings = ToolSettings { program, options };
+    let tools: Vec<&str> = mcp::names().collect();
+    output::say(&format!("note: serving {} on stdin and stdout until stdin ends", tools.join(", ")));
+    mcp::serve(settings, io::BufReader::new(io::stdin()), Box::new(io::stdout())).map_err(harness)?;
+    Ok(Answer::from(ExitCode::Done))
 }
 
 /// The preset that `evo test-one` with its options is short for.
@@ -261,8 +244,8 @@ fn preset_name(command: &Command) -> Option<&'static str> {
     Some(match (level, baseline) {
         _ if *invert => "invert",
         (_, Some(_)) => "gate",
-        (Level::Confirm, _) => "evaluate",
-        (Level::Compile, _) => "build",
+        (EvaluationLevel::Confirm, _) => "evaluate",
+        (EvaluationLevel::Compile, _) => "build",
         _ if against.is_some() => "evaluate",
         _ if *profile => "profile",
         _ => return None,
@@ -307,7 +290,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         },
         Command::Test(arguments) => test_one::test(arguments, call),
         Command::Benchmark(arguments) => test_one::benchmark(arguments, call),
-        Command::Evaluate(arguments) => evaluated(arguments, call),
+        Command::Evaluate(arguments) => evaluated(arguments.clone(), call),
         Command::Bench(arguments) if arguments.is_crosscheck() => {
             call.know(|facts| facts.schema = "evo.crosscheck".to_string());
             crosscheck::run(&arguments.with, call)
@@ -334,8 +317,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => history::restore(arguments, call),
-        Command::Report(ReportArgs { study, out, port, watch: true, .. })
-        | Command::Watch(WatchArgs { study, out, port }) => {
+        Command::Report(ReportArgs { study, out, port, watch: true, .. }) => {
             watch::run(report::choose(out, study.as_deref())?, *port)
         }
         Command::Report(arguments) => report::run(arguments, call),
@@ -343,9 +325,10 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Selftest(arguments) => selftest::run(arguments, call),
         Command::Cache(arguments) => cache::run(arguments),
         Command::Serve(arguments) => served(arguments, call),
-        Command::Mcp(arguments) => mcp::run(arguments, answers::command),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
-        Command::Completions(arguments) => man::completions(arguments, Cli::command()).map(Answer::from),
-        Command::Man(arguments) => man::run(arguments, Cli::command()).map(Answer::from),
+        Command::Completions(arguments) => {
+            man::completions(arguments, command_line::command()).map(Answer::from)
+        }
+        Command::Man(arguments) => man::run(arguments, command_line::command()).map(Answer::from),
     }
 }

@@ -87,20 +87,12 @@ fn with_causes(error: &dyn Error) -> String {
 /// A message without the numbers that the system gives its errors: `No such file or directory (os error 2)`.
 fn without_numbers(text: &str) -> String {
     const LEAD: &str = " (os error ";
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(LEAD) {
-        shown.push_str(before);
-        let digits = after.len() - after.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
-        rest = match after[digits..].strip_prefix(')').filter(|_| digits > 0) {
-            Some(behind) => behind,
-            None => {
-                shown.push_str(LEAD);
-                after
-            }
-        };
-    }
-    shown + rest
+    let mut parts = text.split(LEAD);
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |shown, part| match part.split_once(')') {
+        Some((number, rest)) if number.parse::<i32>().is_ok() => shown + rest,
+        _ => shown + LEAD + part,
+    })
 }
 
 impl CliError {

@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use evo_device::probe::DeviceChoice;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::{Known, told};
+use evo_protocol::request::Visibility;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::text::quote;
 use serde_json::{Value, json};
@@ -20,8 +22,7 @@ use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit};
 use super::limits::total;
-use super::mcp::RequestArgs;
-use super::one_args::TestOneArgs;
+use super::one_args::{TestOneArgs, choice};
 use super::profile::{CounterOrder, look};
 use super::rival::{self, ChosenRival};
 use super::sanitize::sanitize;
@@ -40,8 +41,8 @@ use crate::kernel::render::render;
 use crate::regular;
 use crate::report::envelope::ResultAlone;
 use crate::report::judged::{self, EvaluateAnswer, Evaluated, Figures, RivalSaid};
-use crate::report::parity;
 use crate::report::profile::ProfileResult;
+use crate::request::emit::EmitForm;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
 use crate::tool::{GIT_PATIENCE, ToolPlaces, git_state};
 
@@ -55,7 +56,6 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
         one.candidate.study = None;
     }
     let asked = judge::ask(&one, call, Aim::Evaluate)?;
-    call.know_so_far(so_far(None));
     let named =
         arguments.against.as_deref().map(|against| rival::named(&arguments.one, against)).transpose()?;
     let kernel = asked.kernel()?;
@@ -69,7 +69,7 @@ pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     };
     let (mut judged, _) = asked.on_device(call, Aim::Evaluate, |opened, judged| {
         if judged.job.is_some() {
-            call.know_so_far(so_far(Some(judged.evaluation())));
+            call.know_so_far(so_far(judged.evaluation()));
         }
         opened.compare(judged, Aim::Evaluate, Some(&rival))
     })?;
@@ -99,7 +99,7 @@ fn answer(
     note_limit(call, &evaluation.verdict, &arguments.one);
     let why = judged.why_not_compared();
     let result = Evaluated {
-        evaluation: Some(evaluation),
+        evaluation,
         correct: judged.is_right(),
         ruling: Some(ruling),
         score: judged.score,
@@ -126,7 +126,7 @@ fn answer(
         incumbent: Known::of(recorded.incumbent.as_ref().map(|own| json!(own)), "nothing was accepted yet"),
         claimed: Known::of(arguments.claimed, "`--claimed` says nothing"),
         notes: &recorded.notes,
-        parity: parity::of(evaluation),
+        parity: judged::parity(evaluation),
         figures: figures(parts)?,
         result,
     };
@@ -162,8 +162,7 @@ fn answer(
 /// Exit code and status: what `--require` demands holds, does not hold, or is not known.
 fn end(arguments: &EvaluateArgs, judged: &Judged, ruling: &Ruling) -> (ExitCode, EnvelopeStatus) {
     let findings = &judged.findings;
-    let missing: Vec<&str> = findings.missing.iter().map(String::as_str).collect();
-    let Answer { exit, status, .. } = judge::ended(&judged.single, &missing, &[]);
+    let Answer { exit, status, .. } = judge::ended(&judged.single, &findings.missing, Vec::new());
     if exit != ExitCode::Done {
         return (exit, status);
     }
@@ -212,12 +211,11 @@ pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, 
     Ok(Ok(told(&ProfileResult::of(&looked.profile)).0))
 }
 
-/// What an evaluation that is cut off has to say, before and after its verdict.
-fn so_far(evaluation: Option<&Evaluation>) -> Answer {
-    let correct = evaluation.is_some_and(|evaluation| evaluation.verdict.is_pass());
+/// What an evaluation that is cut off after its verdict has to say.
+fn so_far(evaluation: &Evaluation) -> Answer {
     let result = Evaluated {
         evaluation,
-        correct,
+        correct: evaluation.verdict.is_pass(),
         ruling: None,
         score: None,
         not_compared: "the command ended before it was compared",
@@ -229,7 +227,6 @@ fn so_far(evaluation: Option<&Evaluation>) -> Answer {
     Answer::of(ExitCode::Done, &ResultAlone { result })
 }
 
-/// A judged candidate and its rival.
 pub struct EvaluateParts<'a> {
     pub arguments: &'a EvaluateArgs,
     pub asked: &'a AskedCandidate,
@@ -237,7 +234,6 @@ pub struct EvaluateParts<'a> {
     pub judged: &'a Judged,
 }
 
-/// What was decided about a candidate, and written.
 #[derive(Debug)]
 pub struct Recorded {
     pub ruling: Ruling,
@@ -262,7 +258,6 @@ impl EvaluateParts<'_> {
         let before = before.ok().flatten();
         let mut notes = self.rival.notes.clone();
         notes.extend(read(log.folder())?.notes);
-        notes.extend(self.parent_note(before.as_ref()));
         let is_kept = ruling.decision == RivalDecision::Keep;
         let beats = before.as_ref().is_none_or(|best| self.rival.incumbent == Some(best.number));
         if let Some(best) = before.as_ref().filter(|_| is_kept && !beats) {
@@ -277,20 +272,9 @@ impl EvaluateParts<'_> {
             true => Some(log.set_incumbent(&iteration)?),
             false => before,
         };
-        let next_step = self.next_step(&ruling, log, incumbent.as_ref());
+        let next_step = self.next_step(&ruling);
         let file = log.folder().place(ITERATIONS).display().to_string();
         Ok(Recorded { ruling, number: iteration.number, file, notes, incumbent, next_step })
-    }
-
-    fn parent_note(&self, before: Option<&Incumbent>) -> Option<String> {
-        let parent = self.arguments.parent.as_deref()?;
-        let number = parent.trim_start_matches(ITERATION).trim_start_matches('@').parse::<u64>().ok();
-        let best = before.map(|best| best.number);
-        if best.is_some() && best == number {
-            return None;
-        }
-        let incumbent = best.map_or("nothing yet".to_string(), |number| format!("evaluation {number}"));
-        Some(format!("`--parent {parent}` is not the incumbent, which is {incumbent}"))
     }
 
     fn iteration(&self, ruling: &Ruling, notes: Vec<String>) -> Iteration {
@@ -338,21 +322,24 @@ impl EvaluateParts<'_> {
         }
     }
 
-    fn next_step(&self, ruling: &Ruling, log: &IterationLog, incumbent: Option<&Incumbent>) -> String {
+    fn next_step(&self, ruling: &Ruling) -> String {
         let EvaluateParts { asked, rival, judged, .. } = self;
-        let again = rival.words(incumbent, log.folder());
         let space = quote(&asked.setting.space);
-        // Options that lead to the same records.
-        let out = &asked.options.candidate.out;
-        let usual = out == Path::new("evidence");
-        let out = if usual { String::new() } else { format!(" --out {}", quote(&out.display().to_string())) };
-        let elsewhere = format!("{out} --device {}", asked.setup.choice.kind.as_str());
         // The history does not list what `--against` named.
         let back = match rival.incumbent {
             Some(number) => {
-                format!("`evo restore {space} {ITERATION}{number} --to FOLDER{elsewhere}` writes")
+                // Options that lead to the same records.
+                let out = &asked.options.candidate.out;
+                let usual = out == Path::new("evidence");
+                let out = (!usual).then(|| format!(" --out {}", quote(&out.display().to_string())));
+                let (out, device) = (out.unwrap_or_default(), asked.setup.choice.kind.as_str());
+                format!("`evo restore {space} {ITERATION}{number} --to FOLDER{out} --device {device}` writes")
             }
-            None => format!("`evo render {space} {again}` prints"),
+            None => {
+                let pairs = rival.resolved.configuration.iter();
+                let words = pairs.map(|(name, value)| quote(&format!("{name}={value}")).into_owned());
+                format!("`evo render {space} {}` prints", words.collect::<Vec<_>>().join(" "))
+            }
         };
         let verdict = &judged.evaluation().verdict;
         match ruling.decision {
@@ -408,7 +395,6 @@ pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<Itera
     Ok(IterationLog::take(folder)?.with_turn(turn))
 }
 
-/// The turn of a command that times candidates on a device.
 pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliError> {
     let folder = OwnFolder::create(out).map_err(|error| JournalError::io("make", out, error))?;
     let on_wait =
@@ -461,9 +447,8 @@ pub struct EvaluateArgs {
 }
 
 impl EvaluateArgs {
-    /// The arguments with the problems of `--grid`; nothing where there is none.
-    pub fn with_grid(&self) -> Result<Option<EvaluateArgs>, CliError> {
-        let Some(path) = &self.grid else { return Ok(None) };
+    pub fn with_grid(mut self) -> Result<EvaluateArgs, CliError> {
+        let Some(path) = &self.grid else { return Ok(self) };
         let options = &self.one;
         if self.requests.are_taken() && options.words.is_empty() {
             return Err(CliError::usage("`--grid` needs a space on the command line")
@@ -475,8 +460,8 @@ impl EvaluateArgs {
             CliError::bad_file(format!("cannot read the grid `{shown}`: {error}"), path)
                 .with_hint("it is a TOML or JSON text with `[[problems]]`, as space files have them")
         })?;
-        let grid = load::grid_problems(&shown, &text, &space, &["problems"])?;
-        Ok(Some(EvaluateArgs { one: TestOneArgs { grid, ..options.clone() }, ..self.clone() }))
+        self.one.grid = load::grid_problems(&shown, &text, &space, &["problems"])?;
+        Ok(self)
     }
 }
 
@@ -502,4 +487,44 @@ fn factor(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('x').parse::<f64>().ok();
     let value = value.filter(|value| value.is_finite() && *value > 0.0);
     value.ok_or_else(|| "it is not a speed-up such as `1.45`".to_string())
+}
+
+/// Who reads answers, as a flag says it.
+pub fn visibility() -> impl TypedValueParser<Value = Visibility> {
+    choice([("agent", Visibility::Agent), ("owner", Visibility::Owner)])
+}
+
+/// Requests instead of a candidate in words and flags.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RequestArgs {
+    /// Answer the JSON request in this file, or on stdin with `-`; exit code 0 means that an answer was given
+    #[arg(long, value_name = "FILE|-", help_heading = "Requests", conflicts_with_all = ["serve", "stdin"])]
+    pub request: Option<PathBuf>,
+    /// Answer a JSON request a line from stdin, and compile the next one ahead
+    #[arg(long, help_heading = "Requests", conflicts_with = "stdin")]
+    pub serve: bool,
+    /// Answer a JSON request a line from stdin, one after the other
+    #[arg(long, help_heading = "Requests")]
+    pub stdin: bool,
+    /// Go no further than all gates and a screening: nothing is compared side by side, and nothing is accepted
+    #[arg(long, help_heading = "Requests")]
+    pub quick: bool,
+    /// Who reads the answers [default: as a request says, else agent]; `agent` cannot be undone by a request
+    #[arg(
+        long,
+        value_parser = visibility(),
+        value_name = "agent|owner",
+        help_heading = "Requests",
+        hide_possible_values = true
+    )]
+    pub visibility: Option<Visibility>,
+    /// Write answers in the form of another program
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Requests")]
+    pub emit: Option<EmitForm>,
+}
+
+impl RequestArgs {
+    pub fn are_taken(&self) -> bool {
+        self.request.is_some() || self.serve || self.stdin
+    }
 }

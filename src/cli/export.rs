@@ -200,7 +200,7 @@ fn text(exported: &Exported, judged: ExportJudgement) -> String {
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.
-fn check(to: &Path, force: bool) -> Result<(), CliError> {
+pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
     let to: &Path = &plain(to);
     if to.as_os_str().is_empty() {
         return Err(CliError::usage("`--to` names no folder"));
@@ -223,7 +223,7 @@ fn check(to: &Path, force: bool) -> Result<(), CliError> {
     names.truncate(SHOWN);
     let text = format!("the folder `{}` is there and has {}{more}", to.display(), names.join(", "));
     Err(CliError::bad_file(text, to)
-        .with_hint("name another one, or add `--force` to replace the files of an export in it"))
+        .with_hint("name another one, or add `--force` to replace files of the same names in it"))
 }
 
 /// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.

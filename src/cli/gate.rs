@@ -21,18 +21,18 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::candidate::{self, named};
+use super::candidate::named;
 use super::error::CliError;
 use super::evaluate::{self, share};
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit, samples, time_of};
 use super::one_args::TestOneArgs;
 use super::profile::{CounterLook, CounterOrder, error_of, look};
-use super::rival::ChosenRival;
+use super::rival::{ChosenRival, built};
 use super::sanitize::sanitize;
 use super::{bench as bench_command, device_lane, output, peers, session, words};
 use crate::bench::{self, BenchRow, RowStatus};
-use crate::engine::candidate::{CandidateRequest, ConfigurationChoice, TextChoice, differences, resolve};
+use crate::engine::candidate::{TextChoice, differences};
 use crate::engine::regress::{ComparedProblem, compare_rounds};
 use crate::inspect::profile::MetricSet;
 use crate::journal::baseline::{
@@ -53,7 +53,6 @@ use crate::report::envelope::ResultAlone;
 use crate::report::gate::{
     GateInit, GateResult, GatedDecision, GatedProblem, GoalState, JudgedGoal, percent,
 };
-use crate::report::github;
 use crate::report::judged::Setting;
 use crate::report::profile::ProfileResult;
 use crate::timing::acceptance::tail_ratio;
@@ -127,21 +126,14 @@ fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<C
     };
     let launch = baseline.launch.as_ref().map(|launch| format!("{launch:#}"));
     let [source_name, launch_name] = ["kernel.cu", "launch.json"].map(|name| format!("{shown}: {name}"));
-    let request = CandidateRequest {
-        configuration: ConfigurationChoice::Words(genome),
-        source: Some(TextChoice::Given { name: &source_name, text: &baseline.source }),
-        launch: launch.as_deref().map(|text| TextChoice::Given { name: &launch_name, text }),
-        out: &arguments.one.candidate.out,
-        study: None,
-        device: candidate::kind_of(&arguments.one.run.device),
-        render_apart: true,
-    };
-    let resolved = resolve(file, &request).map_err(|error| other(vec![error.to_string()]))?;
+    let source = Some(TextChoice::Given { name: &source_name, text: &baseline.source });
+    let launch = launch.as_deref().map(|text| TextChoice::Given { name: &launch_name, text });
+    let resolved = built(&arguments.one, file, genome, source, launch);
+    let resolved = resolved.map_err(|error| other(vec![error.to_string()]))?;
     let (name, why) = ("baseline".to_string(), "`--baseline` names it".to_string());
     Ok(ChosenRival { resolved, name, why, incumbent: None, notes: Vec::new() })
 }
 
-/// A candidate beside the baseline.
 struct JudgedGate<'a> {
     arguments: &'a GateArgs,
     asked: &'a AskedCandidate,
@@ -524,7 +516,7 @@ fn answer(
     allowed_not_run.dedup();
     let table = result.markdown();
     if arguments.is_for_github() {
-        let commands = github::commands(result.annotations());
+        let commands = result.github_commands();
         match call.is_json() {
             true => commands.iter().for_each(|line| output::say(line)),
             false => output::stdout(&commands.iter().map(|line| format!("{line}\n")).collect::<String>())?,
@@ -589,7 +581,6 @@ fn metric(goal: &MetricGoal, profiles: &[(String, ProfileResult)]) -> GoalFindin
 /// The candidate in rows. No peer can have this name.
 const OWN: &str = "@candidate";
 
-/// The rows of a run with one peer, or why there are none.
 type PeerRows = Result<Vec<BenchRow>, String>;
 
 fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
@@ -614,10 +605,9 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
 fn decide(goal: &FasterGoal, rows: &[BenchRow]) -> GoalFinding {
     let own = rows.iter().filter(|row| row.implementation == OWN);
     let found: Vec<GoalFinding> = own.map(|row| on_problem(goal, row, rows)).collect();
-    let texts = |wanted: GoalState| {
+    let [faster, slower, open] = [GoalState::Met, GoalState::Unmet, GoalState::NotRun].map(|wanted| {
         found.iter().filter(|(state, _)| *state == wanted).map(|(_, text)| text.as_str()).collect::<Vec<_>>()
-    };
-    let [faster, slower, open] = [GoalState::Met, GoalState::Unmet, GoalState::NotRun].map(texts);
+    });
     let (count, FasterGoal { problems, by, .. }) = (found.len(), goal);
     if faster.len() >= *problems {
         (GoalState::Met, faster.join(", "))
@@ -627,31 +617,29 @@ fn decide(goal: &FasterGoal, rows: &[BenchRow]) -> GoalFinding {
         (GoalState::NotRun, open.join("; "))
     } else {
         let others = [slower, open].concat().join(", ");
-        let why = format!("faster by {} on {} of {count}: {others}", percent(*by), faster.len());
-        (GoalState::Unmet, why)
+        (GoalState::Unmet, format!("faster by {} on {} of {count}: {others}", percent(*by), faster.len()))
     }
 }
 
 /// Whether the candidate is faster by the share at least, which the whole interval has to say.
 fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> GoalFinding {
     let problem = &own.problem;
-    if own.status != RowStatus::Pass {
-        let why = own.reason.as_deref().unwrap_or("it was not timed");
-        return (GoalState::NotRun, format!("the candidate on `{problem}`: {why}"));
-    }
-    let peers = || rows.iter().filter(|row| row.problem == *problem && row.implementation != OWN);
+    let others = rows.iter().filter(|row| row.problem == *problem && row.implementation != OWN);
+    let peers: Vec<&BenchRow> = others.collect();
     let told = |row: &BenchRow| {
         let why = row.reason.as_deref().unwrap_or("it did not run");
         format!("`{}` on `{problem}`: {why}", row.implementation)
     };
-    // The one that did not run may be the fastest of them.
-    if let Some(row) = peers().find(|row| row.status == RowStatus::NotRun) {
+    let silent = Some(own).filter(|own| own.status != RowStatus::Pass);
+    // The peer that did not run may be the fastest of them.
+    let silent = silent.or(peers.iter().copied().find(|row| row.status == RowStatus::NotRun));
+    if let Some(row) = silent {
         return (GoalState::NotRun, told(row));
     }
-    if !peers().any(|row| row.status == RowStatus::Pass) {
-        let why: Vec<String> = peers().map(told).collect();
-        let none = || format!("`{}` has no answer on `{problem}`", goal.peer);
-        return (GoalState::NotRun, if why.is_empty() { none() } else { why.join("; ") });
+    if !peers.iter().any(|row| row.status == RowStatus::Pass) {
+        let why: Vec<String> = peers.iter().map(|row| told(row)).collect();
+        let none = format!("`{}` has no answer on `{problem}`", goal.peer);
+        return (GoalState::NotRun, if why.is_empty() { none } else { why.join("; ") });
     }
     let (Some(ratio), Some(high), Some(decision)) = (own.ratio_to_best_peer, own.ratio_high, own.decision)
     else {
@@ -696,7 +684,6 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer { status: decision, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-/// Refuses a place where no baseline can be.
 fn check_place(path: &Path) -> Result<(), CliError> {
     let refused =
         |text: String| Err(CliError::bad_file(text, path).with_hint("`--baseline FILE` names another"));
@@ -803,44 +790,38 @@ mod peers_tests {
         vec![own, row("a/x", problem, RowStatus::Pass)]
     }
 
-    #[track_caller]
-    fn check(rows: &[BenchRow], problems: usize, expected: GoalState, told: &str) {
-        let goal = FasterGoal { peer: "a".into(), by: 0.1, problems };
-        let (state, why) = decide(&goal, rows);
-        assert_eq!(state, expected, "{why}");
-        assert!(why.contains(told), "{why}");
-    }
-
     #[test]
     fn the_lower_end_of_the_interval_decides_and_what_is_not_known_is_never_met() {
         use GoalState::{Met, NotRun, Unmet};
         use PairedDecision::{Ambiguous, Faster};
-        let faster = pair("p", 1.0 / 1.101, Faster);
-        check(&faster, 1, Met, "`p`");
-        check(&pair("p", 1.0 / 1.099, Faster), 1, Unmet, "on 0 of 1");
-        check(&pair("p", 0.5, Ambiguous), 1, Unmet, "on 0 of 1");
-        check(&faster, 2, NotRun, "asks for 2");
-        let more = |rows: Vec<BenchRow>| [faster.clone(), rows].concat();
-        let dead = vec![row(OWN, "q", RowStatus::Pass), row("a", "q", RowStatus::NotRun)];
-        check(&more(dead.clone()), 1, Met, "`p`");
-        check(&more(dead.clone()), 2, NotRun, "why a");
-        check(&[pair("p", 1.0, Faster), dead].concat(), 2, Unmet, "on 0 of 2");
-        // A problem with a right implementation and one that died, one without a right one, one without any.
-        let mut half = pair("p", 0.5, Faster);
-        half.push(row("a/y", "p", RowStatus::NotRun));
-        check(&half, 1, NotRun, "a/y");
-        let mut other = pair("p", 0.5, Faster);
-        other.push(row("a/y", "p", RowStatus::Fail));
-        check(&other, 1, Met, "`p`");
-        other.remove(1);
-        check(&other, 1, NotRun, "why a/y");
-        check(&other[..1], 1, NotRun, "has no answer");
-        // A comparison without a noise floor, and a candidate that was not timed.
-        let mut open = pair("p", 0.5, Faster);
-        open[0].decision = None;
-        check(&open, 1, NotRun, "noise floor");
-        open[0] = row(OWN, "p", RowStatus::Fail);
-        check(&open, 1, NotRun, "the candidate on");
-        check(&[], 1, NotRun, "asks for 1");
+        use RowStatus::{Fail, Pass};
+        let (faster, far) = (pair("p", 1.0 / 1.101, Faster), pair("p", 0.5, Faster));
+        let dead = vec![row(OWN, "q", Pass), row("a", "q", RowStatus::NotRun)];
+        let more = [faster.clone(), dead.clone()].concat();
+        let beside = |status| [far.clone(), vec![row("a/y", "p", status)]].concat();
+        let wrong_alone = vec![far[0].clone(), row("a/y", "p", Fail)];
+        let no_floor = vec![BenchRow { decision: None, ..far[0].clone() }, far[1].clone()];
+        let untimed = vec![row(OWN, "p", Fail), far[1].clone()];
+        for (rows, problems, expected, told) in [
+            (&faster, 1, Met, "`p`"),
+            (&pair("p", 1.0 / 1.099, Faster), 1, Unmet, "on 0 of 1"),
+            (&pair("p", 0.5, Ambiguous), 1, Unmet, "on 0 of 1"),
+            (&faster, 2, NotRun, "asks for 2"),
+            (&more, 1, Met, "`p`"),
+            (&more, 2, NotRun, "why a"),
+            (&[pair("p", 1.0, Faster), dead].concat(), 2, Unmet, "on 0 of 2"),
+            // A problem with a right implementation and one that died, or that is wrong; one without a right one, without any.
+            (&beside(RowStatus::NotRun), 1, NotRun, "a/y"),
+            (&beside(Fail), 1, Met, "`p`"),
+            (&wrong_alone, 1, NotRun, "why a/y"),
+            (&wrong_alone[..1].to_vec(), 1, NotRun, "has no answer"),
+            // A comparison without a noise floor, and a candidate that was not timed.
+            (&no_floor, 1, NotRun, "noise floor"),
+            (&untimed, 1, NotRun, "`@candidate` on"),
+            (&Vec::new(), 1, NotRun, "asks for 1"),
+        ] {
+            let (state, why) = decide(&FasterGoal { peer: "a".into(), by: 0.1, problems }, rows);
+            assert!(state == expected && why.contains(told), "{told}: {why}");
+        }
     }
 }

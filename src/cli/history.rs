@@ -21,14 +21,14 @@ use super::limits::{LimitArgs, OPENING};
 use super::{candidate as cli_candidate, export, output, words};
 use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
 use crate::journal::champions::output_folder;
-use crate::journal::iterations::ITERATION;
+use crate::journal::iterations::{ITERATION, IterationCandidate};
 use crate::journal::ladder::{Ladder, LadderStep, Rung, StepKind};
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::history;
 use crate::report::standing::beside_peers;
-use crate::study::{StudySearch, newest_profile};
+use crate::study::{NamedEvaluation, StudySearch, newest_profile};
 
 pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladder = read(&arguments.out)?;
@@ -63,7 +63,6 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-/// Everything below the output folder, which there must be.
 fn read(out: &Path) -> Result<Ladder, CliError> {
     if output_folder(out)?.is_none() {
         let error = CliError::bad_file(format!("there is no folder `{}`", out.display()), out);
@@ -128,15 +127,11 @@ struct Past<'a> {
     /// `champion`, `evaluation` for one of `evo evaluate`, or `study` for another of a study.
     kind: &'static str,
     number: u64,
-    /// As messages call it.
     shown: String,
     step: Option<&'a LadderStep>,
     /// As the record names it.
     space: String,
-    configuration: Configuration,
-    source: Option<&'a str>,
-    launch: Option<&'a str>,
-    source_hash: Option<ContentHash>,
+    candidate: IterationCandidate,
     /// What else has this number.
     namesake: Option<String>,
 }
@@ -174,10 +169,10 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
         None => "no commit was recorded".to_string(),
     };
     let request = RestoreRequest {
-        configuration: &past.configuration,
-        source: past.source,
-        launch: past.launch,
-        source_hash: past.source_hash.as_ref(),
+        configuration: &past.candidate.configuration,
+        source: past.candidate.source.as_deref(),
+        launch: past.candidate.launch.as_deref(),
+        source_hash: past.candidate.source_hash.as_ref(),
         device,
     };
     let files = restored(&file, &request).map_err(|error| {
@@ -193,7 +188,6 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
     answer(arguments, call, &past, &files, space)
 }
 
-/// The name behind `@`, and the word beside it.
 fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
     let [name] = names[..] else {
@@ -230,46 +224,40 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
             let found = candidate::named(&search, name);
             let (found, kind) =
                 found.map_err(|error| cli_candidate::error(error).with_hint_of(namesake.clone()))?;
-            let is_same = |step: &&LadderStep| {
+            let NamedEvaluation { study, number, configuration, source_hash, .. } = found;
+            let step = steps.iter().find(|step| {
                 step.kind == StepKind::Champion
-                    && step.number == found.number
-                    && step.study.as_ref() == Some(&found.study)
-            };
+                    && step.number == number
+                    && step.study.as_ref() == Some(&study)
+            });
             let (kind, shown) = match kind {
                 CandidateKind::Champion | CandidateKind::Previous => {
-                    ("champion", format!("champion {}", found.number))
+                    ("champion", format!("champion {number}"))
                 }
-                _ => ("study", format!("evaluation {} of study `{}`", found.number, found.study)),
+                _ => ("study", format!("evaluation {number} of study `{study}`")),
             };
-            let step = steps.iter().find(is_same);
-            return Ok(Past {
-                kind,
-                number: found.number,
-                shown,
-                step,
-                space,
-                configuration: found.configuration,
-                source: None,
-                launch: None,
-                // A champion of before is a line of the board's history, whose hash its step has.
-                source_hash: found.source_hash.or_else(|| step.and_then(|step| step.source_hash.clone())),
-                namesake,
-            });
+            // A champion of before is a line of the board's history, whose hash its step has.
+            let source_hash = source_hash.or_else(|| step.and_then(|step| step.source_hash.clone()));
+            let candidate =
+                IterationCandidate { configuration, source_hash, ..IterationCandidate::default() };
+            return Ok(Past { kind, number, shown, step, space, candidate, namesake });
         }
     };
+    let (kind, number) = (step.kind.as_str(), step.number);
     let is_evaluation = step.kind == StepKind::Evaluation;
-    let iteration = iterations.iter().find(|line| is_evaluation && line.number == step.number);
-    let candidate = iteration.map(|line| &line.candidate);
+    let iteration = iterations.iter().find(|line| is_evaluation && line.number == number);
+    let of_step = || IterationCandidate {
+        configuration: step.configuration.clone(),
+        source_hash: step.source_hash.clone(),
+        ..IterationCandidate::default()
+    };
     Ok(Past {
-        kind: step.kind.as_str(),
-        number: step.number,
-        shown: format!("{} {}", step.kind.as_str(), step.number),
+        kind,
+        number,
+        shown: format!("{kind} {number}"),
         step: Some(step),
         space: iteration.map_or(space, |line| line.space.clone()),
-        configuration: candidate.map_or(&step.configuration, |candidate| &candidate.configuration).clone(),
-        source: candidate.and_then(|candidate| candidate.source.as_deref()),
-        launch: candidate.and_then(|candidate| candidate.launch.as_deref()),
-        source_hash: candidate.map_or(&step.source_hash, |candidate| &candidate.source_hash).clone(),
+        candidate: iteration.map_or_else(of_step, |line| line.candidate.clone()),
         namesake: None,
     })
 }
@@ -277,18 +265,7 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
 /// Writes the files into a folder, which is made. Names that are there are replaced where `force` allows it, and never
 /// followed.
 fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> {
-    let refused = |text: String, hint: &str| CliError::bad_file(text, to).with_hint(hint);
-    // Without the slash at the end, which would follow a link.
-    let to: &Path = &to.components().collect::<PathBuf>();
-    if std::fs::symlink_metadata(to).is_ok_and(|found| !found.is_dir()) {
-        let text = format!("`{}` is not a folder", to.display());
-        return Err(refused(text, "`--to` names a folder that is not there yet, and no link"));
-    }
-    let is_filled = std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some());
-    if is_filled && !force {
-        let text = format!("the folder `{}` is there and not empty", to.display());
-        return Err(refused(text, "name another one, or add `--force` to replace the three files in it"));
-    }
+    export::check(to, force)?;
     let texts = [(CONFIG, &files.configuration), (SOURCE, &files.source), (LAUNCH, &files.launch)];
     export::write(to, &texts.map(|(name, text)| ExportFile::of(name, text.as_bytes(), "")))
 }
@@ -302,7 +279,7 @@ fn answer(
 ) -> Result<Answer, CliError> {
     let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
     let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
-    if past.source.is_some() {
+    if past.candidate.source.is_some() {
         again += &format!(" --source {}", quoted(SOURCE));
         again += &if files.has_launch { format!(" --launch {}", quoted(LAUNCH)) } else { String::new() };
     }
@@ -320,7 +297,7 @@ fn answer(
         at: Known::of(past.step.map(|step| step.at.as_str()), "no time was recorded"),
         folder: arguments.to.display().to_string(),
         files: [CONFIG, SOURCE, LAUNCH],
-        configuration: &past.configuration,
+        configuration: &past.candidate.configuration,
         source_hash: Known::of(files.source_hash.as_ref(), "the record has none"),
         source_changed: files.source_changed,
         again: &again,

@@ -68,7 +68,7 @@ pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
     let asked = judge::ask(one, call, Aim::Invert)?;
     check_names(&arguments.only, asked.kernel()?)?;
     let tried = judge::run(asked, call, Aim::Invert, |bench| Harm::run(arguments, call, bench))?;
-    let Some((found, counters, file)) = &tried.found else { return tried.answer(call, None) };
+    let Some((found, counters, file)) = &tried.found else { return tried.answer(call) };
     let absent = (!found.rows.iter().any(InvertRow::is_finding)).then_some(INVERT);
     let VerdictEnd { answer, fields, brief } = tried.ended(call, absent, &invert::text(found))?;
     let answer = answer.with(&InvertAnswer {

@@ -55,26 +55,20 @@ pub const HARNESSES: [&str; 5] = ["nvbench", "torch", "kernelbench", "cutlass", 
 pub const INVERT: &str = "invert";
 pub const GOALS: [&str; 3] = ["faster_than", "metrics", "p90"];
 
-/// What is asked of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     /// Every gate, and its time.
     Whole,
-    /// The compiler alone.
     Compile,
     /// Every gate on its answers; nothing is timed.
     Gates,
-    /// Small shapes alone.
     Tiny,
     /// Every gate, less deeply, and a short measurement.
     Quick,
     /// Also the default configuration's time beside it.
     Times,
-    /// Also a rival's time beside it.
     Evaluate,
-    /// Also a baseline's time beside it.
     Gate,
-    /// Also a profiler's counters.
     Profile,
     /// Also the times of harmed copies beside it.
     Invert,
@@ -293,7 +287,6 @@ impl AskedCandidate {
     }
 }
 
-/// A device that runs the candidate's kernel.
 pub struct OpenedCandidate<'a> {
     asked: &'a AskedCandidate,
     pub lane: Lane,
@@ -329,11 +322,13 @@ impl<'a> OpenedCandidate<'a> {
         let device = Some(self.lane.info().clone());
         let mut judged = Judged { job, device, ..self.asked.judged(single)? };
         judged.canonical = canonical(self.asked.kernel()?, judged.plans());
+        let missing = missing(judged.evaluation(), aim).into_iter().map(String::from);
+        (judged.allowed, judged.findings.missing) = missing.partition(|name| self.asked.is_allowed(name));
         Ok(judged)
     }
 
-    /// Sorts the demanded gates of a judged candidate that did not run, and compares it with a rival where there is one and
-    /// it may be. What says nothing about the candidate is an error.
+    /// Compares a judged candidate with a rival where there is one and it may be. What says nothing about the candidate is
+    /// an error.
     pub fn compare(
         &mut self,
         judged: &mut Judged,
@@ -343,10 +338,7 @@ impl<'a> OpenedCandidate<'a> {
         let what = if aim == Aim::Compile { "compiled" } else { "judged" };
         let trouble = trouble(&judged.single, &format!("the candidate could not be {what}"));
         trouble.map_or(Ok(()), Err)?;
-        let missing = missing(judged.evaluation(), aim).into_iter().map(String::from);
-        (judged.allowed, judged.findings.missing) = missing.partition(|name| self.asked.is_allowed(name));
-        let may_compare = judged.findings.correct && judged.findings.missing.is_empty();
-        let Some(rival) = rival.filter(|_| may_compare) else { return Ok(()) };
+        let Some(rival) = rival.filter(|_| judged.is_right()) else { return Ok(()) };
         judged.findings.not_compared = None;
         match self.ranking_rival(rival)? {
             Ok(rival) => self.beside(&rival, judged),
@@ -543,7 +535,6 @@ pub struct OtherPoint<'a> {
 
 /// A point that never reached the lane.
 pub struct RefusedPoint {
-    /// Its verdict's label.
     pub label: String,
     pub why: String,
 }
@@ -578,7 +569,6 @@ impl OtherPoint<'_> {
 /// What became of a candidate whose verdict is the command's answer.
 pub struct Tried<T> {
     pub asked: AskedCandidate,
-    aim: Aim,
     pub judged: Judged,
     /// What was found beyond the verdict; only of a candidate of which the aim wants to know more.
     pub found: Option<T>,
@@ -620,7 +610,7 @@ pub fn run<T>(
         further(&mut Bench { candidate, file, setup, recipe: &recipe, lane, job, single, seed }).map(Some)
     })?;
     asked.setting.device = judged.device_name(&asked);
-    Ok(Tried { asked, aim, judged, found: found.flatten() })
+    Ok(Tried { asked, judged, found: found.flatten() })
 }
 
 /// How a command ended whose answer is a verdict, and what its object has in any case.
@@ -644,8 +634,13 @@ impl<T> Tried<T> {
         let evaluation = judged.evaluation();
         let verdict = &evaluation.verdict;
         note_limit(call, verdict, options);
-        let not_run: Vec<&str> = missing(evaluation, self.aim).into_iter().chain(absent).collect();
-        let answer = ended(&judged.single, &not_run, &options.allow_not_run);
+        let (mut missing, mut allowed) = (judged.findings.missing.clone(), judged.allowed.clone());
+        for name in absent {
+            let names = if self.asked.is_allowed(name) { &mut allowed } else { &mut missing };
+            names.push(name.to_string());
+        }
+        let not_run = [&missing[..], &allowed].concat();
+        let answer = ended(&judged.single, &missing, allowed);
         if !call.is_json() {
             output::stdout(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
             if answer.status == EnvelopeStatus::NotRun {
@@ -662,13 +657,8 @@ impl<T> Tried<T> {
         Ok(VerdictEnd { answer, fields, brief })
     }
 
-    /// The whole answer of a command that says nothing beyond the verdict.
-    pub fn answer(
-        &self,
-        call: &Call,
-        absent: impl IntoIterator<Item = &'static str>,
-    ) -> Result<Answer, CliError> {
-        let VerdictEnd { answer, fields, brief } = self.ended(call, absent, "")?;
+    pub fn answer(&self, call: &Call) -> Result<Answer, CliError> {
+        let VerdictEnd { answer, fields, brief } = self.ended(call, None, "")?;
         Ok(answer.with(&VerdictAnswer { fields, result: brief }))
     }
 }
@@ -687,8 +677,8 @@ pub fn missing(evaluation: &Evaluation, aim: Aim) -> Vec<&'static str> {
     aim.demanded().filter(|gate| !evaluation.gate(*gate).is_some_and(ran)).map(Gate::as_str).collect()
 }
 
-/// How a command ends by a verdict and by the gates that were demanded and did not run.
-pub fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
+/// How a command ends by a verdict and by the gates that were demanded and did not run, and by those that were allowed not to.
+pub fn ended(single: &Single, missing: &[String], allowed: Vec<String>) -> Answer {
     let verdict = &single.evaluation.verdict;
     if let Some(error) = trouble(single, "the variant could not be judged") {
         return Answer::failed(error);
@@ -698,15 +688,13 @@ pub fn ended(single: &Single, missing: &[&str], allowed: &[String]) -> Answer {
             if verdict.kind == VerdictKind::Noisy { EnvelopeStatus::Noisy } else { EnvelopeStatus::Fail };
         return Answer { status, ..Answer::from(ExitCode::Failed) };
     }
-    let is_allowed = |name: &&&str| allowed.iter().any(|allowed| allowed == **name);
-    let allowed_not_run = missing.iter().filter(is_allowed).map(|name| name.to_string()).collect();
-    match missing.iter().all(|name| is_allowed(&name)) {
-        true => Answer { allowed_not_run, ..Answer::from(ExitCode::Done) },
-        false => Answer { allowed_not_run, status: EnvelopeStatus::NotRun, ..Answer::from(ExitCode::Failed) },
-    }
+    let (exit, status) = match missing.is_empty() {
+        true => (ExitCode::Done, EnvelopeStatus::Pass),
+        false => (ExitCode::Failed, EnvelopeStatus::NotRun),
+    };
+    Answer { allowed_not_run: allowed, status, ..Answer::from(exit) }
 }
 
-/// Notes the limit by which a verdict came about.
 pub fn note_limit(call: &Call, verdict: &Verdict, arguments: &TestOneArgs) {
     if verdict.kind == VerdictKind::CompileTimeout {
         call.hit(LimitName::Compile);
@@ -797,8 +785,9 @@ mod tests {
         told: &[&str],
     ) {
         let single = passed(not_run);
-        let allowed: Vec<String> = allowed.iter().map(|name| name.to_string()).collect();
-        let answer = ended(&single, &missing(&single.evaluation, aim), &allowed);
+        let missing = missing(&single.evaluation, aim).into_iter().map(String::from);
+        let (allowed, missing): (Vec<_>, Vec<_>) = missing.partition(|name| allowed.contains(&name.as_str()));
+        let answer = ended(&single, &missing, allowed);
         assert_eq!((answer.exit, answer.status), expected, "{not_run:?}");
         assert_eq!(answer.allowed_not_run, told, "{not_run:?}");
     }
@@ -835,7 +824,7 @@ mod tests {
         let with = |kind, lost| {
             let verdict = Verdict::new(kind, "why");
             let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", verdict);
-            let answer = ended(&Single { lost, ..Single::refused(evaluation) }, &[], &[]);
+            let answer = ended(&Single { lost, ..Single::refused(evaluation) }, &[], Vec::new());
             (answer.exit, answer.status, answer.error.is_some())
         };
         assert_eq!(with(VerdictKind::HarnessError, false), (ExitCode::Harness, EnvelopeStatus::Error, true));

@@ -1,7 +1,6 @@
 //! `--limit NAME=TIME,…`: what a command may take, step by step and as a whole. One grammar for all commands, each of
 //! which knows some of the names.
 
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::io;
 use std::ops::Deref;
@@ -17,15 +16,8 @@ use super::error::CliError;
 use super::guard;
 use crate::kernel::access::SpaceAccess;
 
-/// One name of `--limit`. Times are written as a user writes them.
-struct LimitSpec {
-    name: &'static str,
-    default: &'static str,
-    least: &'static str,
-    most: &'static str,
-    about: &'static str,
-    set: fn(&mut Limits, Duration),
-}
+/// One name of `--limit`, with its default, the smallest and the largest as a user writes them, and what it is for.
+struct LimitSpec(&'static str, &'static str, [&'static str; 2], &'static str);
 
 /// Sets of names, a bit for each place in `LIMITS`: those that a command knows which opens a space and does no more with
 /// it, and so on.
@@ -36,33 +28,15 @@ pub const JUDGING: u8 = 0b011_1111;
 pub const WHOLE: u8 = 0b010_0000;
 pub const IMPORTING: u8 = 0b100_0000;
 
-/// Each with its default, the smallest and the largest.
 const LIMITS: [LimitSpec; 7] = [
-    spec("compile", "120s", "1s", "24h", "compiling one variant", |limits, time| limits.compile = time),
-    spec("device", "300s", "1s", "24h", "one step on the device", |limits, time| limits.device = time),
-    spec("tool", "300s", "1s", "24h", "one run of an outside program", |limits, time| limits.tool = time),
-    spec("sampling", "off", "100ms", "5s", "sampling one problem in one timing mode", |limits, time| {
-        limits.sampling = Some(time)
-    }),
-    spec("space", "10s", "100ms", "24h", "opening the space, in processor time", |limits, time| {
-        limits.space = time
-    }),
-    spec("total", "off", "1s", "10000h", "the whole command", |limits, time| limits.total = Some(time)),
-    spec("python", "120s", "1s", "1h", "a Python file to say what it computes", |limits, time| {
-        limits.python = time
-    }),
+    LimitSpec("compile", "120s", ["1s", "24h"], "compiling one variant"),
+    LimitSpec("device", "300s", ["1s", "24h"], "one step on the device"),
+    LimitSpec("tool", "300s", ["1s", "24h"], "one run of an outside program"),
+    LimitSpec("sampling", "off", ["100ms", "5s"], "sampling one problem in one timing mode"),
+    LimitSpec("space", "10s", ["100ms", "24h"], "opening the space, in processor time"),
+    LimitSpec("total", "off", ["1s", "10000h"], "the whole command"),
+    LimitSpec("python", "120s", ["1s", "1h"], "a Python file to say what it computes"),
 ];
-
-const fn spec(
-    name: &'static str,
-    default: &'static str,
-    least: &'static str,
-    most: &'static str,
-    about: &'static str,
-    set: fn(&mut Limits, Duration),
-) -> LimitSpec {
-    LimitSpec { name, default, least, most, about, set }
-}
 
 /// What a command may take. A limit whose name the command does not know has its default.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +73,7 @@ fn known_of(known: u8) -> impl Iterator<Item = &'static LimitSpec> + Clone {
 impl<const KNOWN: u8> Args for LimitArgs<KNOWN> {
     fn augment_args(command: Command) -> Command {
         let mut help = "Longest times, such as `".to_string();
-        for (at, LimitSpec { name, default, about, .. }) in known_of(KNOWN).enumerate() {
+        for (at, LimitSpec(name, default, _, about)) in known_of(KNOWN).enumerate() {
             let lead = if at == 0 { format!("{name}=30s`: ") } else { ", ".to_string() };
             let _ = write!(help, "{lead}{name} for {about} [{default}]");
         }
@@ -126,15 +100,15 @@ impl<const KNOWN: u8> FromArgMatches for LimitArgs<KNOWN> {
         let words: Vec<&str> = given(matches).collect();
         let allow_outside = matches.try_get_one("allow_outside").ok().flatten() == Some(&true);
         let mut limits = Limits { allow_outside, ..Limits::default() };
-        for LimitSpec { default, set, .. } in &LIMITS {
-            time(default).into_iter().for_each(|time| set(&mut limits, time));
+        for LimitSpec(name, default, ..) in &LIMITS {
+            time(default).into_iter().for_each(|time| limits.set(name, time));
         }
         for (at, word) in words.iter().enumerate() {
             let (spec, time) = read(word, KNOWN).map_err(|(text, hint)| wrong(word, &text, &hint))?;
-            if words[..at].iter().any(|before| before.split('=').next() == Some(spec.name)) {
-                return Err(wrong(word, &format!("`{}` has a limit already", spec.name), "name each once"));
+            if words[..at].iter().any(|before| before.split('=').next() == Some(spec.0)) {
+                return Err(wrong(word, &format!("`{}` has a limit already", spec.0), "name each once"));
             }
-            (spec.set)(&mut limits, time);
+            limits.set(spec.0, time);
         }
         Ok(LimitArgs(limits))
     }
@@ -160,16 +134,16 @@ fn wrong(word: &str, text: &str, hint: &str) -> clap::Error {
 
 /// One limit and its time; an error is what is wrong, and the way out.
 fn read(word: &str, known: u8) -> Result<(&'static LimitSpec, Duration), (String, String)> {
-    let names = known_of(known).map(|spec| spec.name);
+    let names = known_of(known).map(|spec| spec.0);
     let all = || format!("there are {}", names.clone().collect::<Vec<_>>().join(", "));
     let Some((name, text)) = word.split_once('=') else {
         return Err(("expected NAME=TIME".to_string(), all()));
     };
-    let Some(spec) = known_of(known).find(|spec| spec.name == name) else {
+    let Some(spec) = known_of(known).find(|spec| spec.0 == name) else {
         let hint = suggestion(name, names.clone(), all);
         return Err((format!("this command has no limit `{name}`"), hint));
     };
-    let LimitSpec { least, most, about, .. } = spec;
+    let LimitSpec(_, _, [least, most], about) = spec;
     let hint = format!("`{name}` is for {about}: {least} to {most}");
     match (time(text), time(least), time(most)) {
         (Err(text), _, _) => Err((text, hint)),
@@ -195,47 +169,27 @@ pub fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "it is not a time such as `500ms`, `90s`, `10m` or `2h`".to_string())
 }
 
-/// A time for a whole command.
 pub fn total(text: &str) -> Result<Duration, String> {
     let read = read(&format!("total={text}"), u8::MAX);
     read.map(|(_, time)| time).map_err(|(text, hint)| format!("{text}; {hint}"))
-}
-
-/// Words of a command line as they are written today. `--limit-compile 30s` was a limit once, where `--limit-space` took
-/// seconds, and the `--limit` of `evo space` a number of rows.
-pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let (mut words, mut modern) = (words.into_iter().peekable(), Vec::<OsString>::new());
-    while let Some(word) = words.next() {
-        let text = word.to_string_lossy();
-        let (option, value) =
-            text.split_once('=').map_or((&*text, None), |(option, value)| (option, Some(value)));
-        let had_rows = modern.first().is_some_and(|command| command == "space");
-        let is_old = |name: &&str| name.starts_with('-') || name.is_empty() && had_rows;
-        let Some(name) = option.strip_prefix("--limit").filter(is_old) else {
-            // Behind `--` nothing is an option.
-            let rest = if text == "--" { usize::MAX } else { 0 };
-            modern.push(word);
-            modern.extend(words.by_ref().take(rest));
-            continue;
-        };
-        let mut next = || words.next_if(|word| !word.to_string_lossy().starts_with("--")).unwrap_or_default();
-        let value = value.map_or_else(|| next().to_string_lossy().into_owned(), String::from);
-        let (option, value) = match (name, value.parse::<f64>()) {
-            ("", Ok(_)) => ("--rows", value),
-            ("", Err(_)) => ("--limit", value),
-            ("-space" | "-python", Ok(seconds)) => ("--limit", format!("{}={seconds}s", &name[1..])),
-            _ => ("--limit", format!("{}={value}", &name[1..])),
-        };
-        modern.extend([OsString::from(option), OsString::from(value)]);
-    }
-    modern
 }
 
 /// What a command that ends in order by itself gets beyond its limit: its answer is promised after 15 s at the latest.
 const GRACE: Duration = Duration::from_secs(14);
 
 impl Limits {
-    /// How a space may be opened.
+    fn set(&mut self, name: &str, time: Duration) {
+        match name {
+            "compile" => self.compile = time,
+            "device" => self.device = time,
+            "tool" => self.tool = time,
+            "sampling" => self.sampling = Some(time),
+            "space" => self.space = time,
+            "total" => self.total = Some(time),
+            _ => self.python = time,
+        }
+    }
+
     pub fn access(&self) -> SpaceAccess {
         SpaceAccess { limit: self.space, allow_outside: self.allow_outside, render_apart: true }
     }
@@ -294,8 +248,7 @@ mod tests {
     }
 
     fn limits(line: &str) -> Result<Limits, String> {
-        let words = modern(line.split_whitespace().map(OsString::from));
-        let read = OnlyLimits::try_parse_from(words);
+        let read = OnlyLimits::try_parse_from(line.split_whitespace());
         read.map(|read| read.limits.0).map_err(|error| error.to_string())
     }
 
@@ -328,24 +281,5 @@ mod tests {
     fn a_command_has_less_than_years() {
         assert_eq!(total("90s"), Ok(Duration::from_secs(90)));
         assert!(total("5000000000000000h").unwrap_err().contains("it is not between 1s and 10000h"));
-    }
-
-    #[test]
-    fn options_of_earlier_versions_are_written_as_today() {
-        for (line, expected) in [
-            (
-                "test-one --limit-compile 30s a --limit-tool=5m",
-                "test-one --limit compile=30s a --limit tool=5m",
-            ),
-            ("space a --limit-space 0.5 --limit 7", "space a --limit space=0.5s --rows 7"),
-            ("space a --limit=7 --limit space=1m", "space a --rows 7 --limit space=1m"),
-            ("test-one --limit 7 --limit-total", "test-one --limit 7 --limit total="),
-            ("test-one --limit-tool --json", "test-one --limit tool= --json"),
-            ("space --limit-space 1e1", "space --limit space=10s"),
-            ("sweep -- --limit-compile 30s", "sweep -- --limit-compile 30s"),
-        ] {
-            let words = modern(line.split(' ').map(OsString::from));
-            assert_eq!(words.join(" ".as_ref()), OsString::from(expected), "{line}");
-        }
     }
 }

@@ -70,13 +70,11 @@ fn documented(command: &Command) -> impl Iterator<Item = &Command> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::command_line::Cli;
+    use crate::cli::command_line;
 
     fn root() -> Command {
-        let mut root = Cli::command();
+        let mut root = command_line::command();
         root.build();
         root
     }

@@ -1,6 +1,6 @@
 //! The options of commands that run candidates one by one.
 
-use clap::builder::TypedValueParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::candidate::CandidateArgs;
@@ -47,7 +47,6 @@ impl TestOneArgs {
         Ok(())
     }
 
-    /// Adds the problems of `--grid` to those of a space.
     pub fn add_grid(&self, file: &mut SpaceFile) {
         if let Some(kernel) = &mut file.kernel {
             kernel.problems.extend(self.grid.iter().cloned());
@@ -75,6 +74,18 @@ pub struct RunArgs {
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// One of some words, each with what it means.
+pub fn choice<T: Copy + Send + Sync + 'static>(
+    all: impl IntoIterator<Item = (&'static str, T)>,
+) -> impl TypedValueParser<Value = T> {
+    let all: Vec<(&str, T)> = all.into_iter().collect();
+    let words = PossibleValuesParser::new(all.iter().map(|(word, _)| *word));
+    words.try_map(move |word| {
+        let known = all.iter().find(|(known, _)| *known == word);
+        known.map(|(_, meaning)| *meaning).ok_or("it is unknown")
+    })
 }
 
 /// A number of compile processes that a machine can hold.

@@ -23,8 +23,9 @@ use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
+use crate::report::templates::page;
 use crate::tool::{
-    PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, ToolState, profiling_permission, survey,
+    PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, profiling_permission, survey,
 };
 
 const TOOLCHAIN: &str = "toolchain.json";
@@ -45,7 +46,7 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     let device = setup.choice.spec.clone();
     let whole = PreflightAnswer { device, ready, findings: &findings, tools: &tools };
     if !arguments.json {
-        output::stdout(&text(&setup, ready, &findings, &tools))?;
+        output::stdout(&page("preflight.txt.j2", &whole))?;
     }
     let mut answer = Answer::of(exit, &whole);
     if let Some(error) = absent {
@@ -60,7 +61,6 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     })
 }
 
-/// What would be needed for a GPU where there is none.
 fn without_gpu(device: &str) -> DeviceSetup {
     let spec = device.to_string();
     session::setup_on(DeviceChoice { kind: DeviceKind::Cuda, spec, arch: String::new(), name: None })
@@ -81,42 +81,6 @@ fn keep(out: &Path, text: &str) -> Result<(), CliError> {
         let text = format!("cannot write `{}`: {error}", place.display());
         CliError::unwritable(text, &place, error.kind()).with_hint("choose another folder with `--out`")
     })
-}
-
-/// A line a tool: none of them is needed for a sweep.
-fn tool_lines(tools: &[SurveyedTool]) -> String {
-    let line = |tool: &SurveyedTool| {
-        let mark = if tool.state == ToolState::Ok { "ok     " } else { "absent " };
-        let version =
-            tool.version.iter().cloned().chain(tool.packages.iter().cloned()).collect::<Vec<_>>().join(", ");
-        let place = tool.path.as_ref().map(|path| format!(" ({})", path.display())).unwrap_or_default();
-        let reason = tool.reason.as_ref().filter(|_| tool.state != ToolState::Missing);
-        let told = match reason {
-            Some(reason) => format!("{}: {reason}", tool.state.as_str()),
-            None if tool.state == ToolState::Missing => "not found".to_string(),
-            None => format!("{version}{place}"),
-        };
-        format!("{mark} {:<17} {}\n", tool.name, told.replace('\n', " "))
-    };
-    tools.iter().map(line).collect()
-}
-
-fn text(setup: &DeviceSetup, ready: bool, findings: &[Finding], tools: &[SurveyedTool]) -> String {
-    let mut text = String::new();
-    for finding in findings {
-        let mark = match finding.ok {
-            Some(true) => "ok     ",
-            Some(false) => "MISSING",
-            None => "absent ",
-        };
-        let message = finding.message.replace('\n', "\n                      ");
-        text.push_str(&format!("{mark} {:<13} {message}\n", finding.name));
-    }
-    text.push_str("outside programs, for commands that use them:\n");
-    text.push_str(&tool_lines(tools));
-    let verdict = if ready { "ready" } else { "not ready" };
-    text.push_str(&format!("{verdict} for `--device {}`\n", setup.choice.spec));
-    text
 }
 
 /// Longest wait for the probe of the compiler, whose headers are compiled first.
@@ -199,7 +163,6 @@ fn host_compiler() -> Result<String, String> {
     }
 }
 
-/// A kernel that no cache has.
 fn probe() -> KernelSource {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let text =
@@ -221,7 +184,6 @@ fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
     if report.on && !report.missing().is_empty() { Err(text) } else { Ok(text) }
 }
 
-/// Starts a worker as a sweep would and ends it again.
 fn worker(setup: &DeviceSetup) -> Result<String, String> {
     if setup.choice.kind == DeviceKind::Cuda && setup.choice.arch.is_empty() {
         return Err("not started: there is no GPU".into());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use evo_protocol::device::{DeviceKind, EntryAttributes};
 use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
 use evo_protocol::known::{Known, told};
@@ -17,7 +17,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::error::CliError;
 use super::judge::{self, Aim, AskedCandidate, Judged, PROFILE, Tried, VerdictEnd, time_of};
-use super::one_args::TestOneArgs;
+use super::one_args::{TestOneArgs, choice};
 use super::output;
 use crate::compile::cache::{self, Cache};
 use crate::inspect::profile::{
@@ -43,15 +43,12 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     let tried = judge::run(judge::ask(one, call, Aim::Profile)?, call, Aim::Profile, |_| Ok(()))?;
     let judged = &tried.judged;
     if tried.found.is_none() {
-        return tried.answer(call, None);
+        return tried.answer(call);
     }
     let plan = judged.plans().first().ok_or_else(|| CliError::harness("the job has no timed problem"))?;
     // Its lane is gone by now, so that the profiler has the device to itself.
     let looked = look(&CounterOrder {
-        set: match arguments.set {
-            CounterSet::Light => MetricSet::Light,
-            CounterSet::Wide => MetricSet::Wide,
-        },
+        set: arguments.set,
         further: &arguments.metrics,
         ncu: arguments.ncu.as_deref(),
         keep_report: arguments.keep_report,
@@ -60,7 +57,6 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     answer(arguments, call, &tried, &looked)
 }
 
-/// Shows what was found, keeps it, and says how the command ended.
 fn answer(
     arguments: &ProfileArgs,
     call: &Call,
@@ -140,8 +136,8 @@ pub struct ProfileArgs {
     #[command(flatten)]
     pub one: TestOneArgs,
     /// Which counters: those that name the bottleneck, or more that explain it
-    #[arg(long, value_enum, default_value_t = CounterSet::Light, value_name = "light|wide", hide_possible_values = true)]
-    pub set: CounterSet,
+    #[arg(long, value_parser = choice([("light", MetricSet::Light), ("wide", MetricSet::Wide)]), default_value = "light", value_name = "light|wide", hide_possible_values = true)]
+    pub set: MetricSet,
     /// Further counters: fields of `--set wide`, or ncu's own names such as `dram__bytes_read.sum`
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub metrics: Vec<String>,
@@ -153,14 +149,6 @@ pub struct ProfileArgs {
     pub ncu: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CounterSet {
-    /// A dozen
-    Light,
-    /// The same, stalls and instruction counts
-    Wide,
-}
-
 pub struct CounterOrder<'a> {
     /// What workers of the device are told.
     pub options: LaneOptions,
@@ -169,7 +157,6 @@ pub struct CounterOrder<'a> {
     pub sources: KnownSources<'a>,
     pub set: MetricSet,
     pub further: &'a [String],
-    /// The profiler, where the user names it.
     pub ncu: Option<&'a Path>,
     pub keep_report: bool,
     pub limit: Duration,

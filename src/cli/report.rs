@@ -34,12 +34,11 @@ use crate::study::{instead_of, studies};
 
 /// How a file begins that evo may replace.
 const MARK: &str = "evo.report";
-/// The mark is in the first bytes.
 const MARK_WITHIN: u64 = 200;
 
 pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     let chosen = choose(&arguments.out, arguments.study.as_deref())?;
-    let mut material = gather(&chosen)?;
+    let mut material = gather(&chosen, false)?;
     material.sources = sources(&material);
     let model = StudyModel::of(&material);
     let render = |view: StudyView| Ok((view.file_name(), rendered(&model, view)?));
@@ -70,7 +69,7 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
 pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
     let folder = out.folder(name).map_err(|error| CliError::harness(error.to_string()))?;
     let chosen = ChosenStudy { folder: folder.clone(), out: Some(out.clone()) };
-    let material = gather(&chosen)?;
+    let material = gather(&chosen, false)?;
     let name = StudyView::Page.file_name();
     check_place(&folder, name)?;
     write(&folder, name, &rendered(&StudyModel::of(&material), StudyView::Page)?)?;
@@ -83,8 +82,8 @@ pub fn rendered(model: &StudyModel<'_>, view: StudyView) -> Result<String, CliEr
 }
 
 /// Everything that a report of this study shows but the sources, which only the summary needs.
-pub fn gather(chosen: &ChosenStudy) -> Result<ReportMaterial, CliError> {
-    let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder)?);
+pub fn gather(chosen: &ChosenStudy, is_live: bool) -> Result<ReportMaterial, CliError> {
+    let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder, is_live)?);
     let header = material.study.header.clone();
     if let Some(out) = &chosen.out {
         // Lines of a kernel stand in a folder of its own, whatever its studies are called.
@@ -140,7 +139,6 @@ fn source(
     Ok(SourceText { name: format!("{what} (evaluation {})", one.number), text })
 }
 
-/// Refuses to replace what evo did not write.
 fn check_place(folder: &OwnFolder, name: &str) -> Result<(), CliError> {
     let path = folder.place(name);
     let refused = |why: String| {
@@ -243,19 +241,6 @@ pub struct ReportArgs {
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
-}
-
-/// `evo watch`: a preset of `evo report --watch`.
-#[derive(Debug, Args)]
-pub struct WatchArgs {
-    /// A study's name in --out, or the path of its folder [default: the study that was written last]
-    pub study: Option<String>,
-    /// The folder of the studies
-    #[arg(long, value_name = "DIR", default_value = "evidence")]
-    pub out: PathBuf,
-    /// Port on 127.0.0.1 [default: one that is free]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub port: u16,
 }
 
 #[derive(Debug)]

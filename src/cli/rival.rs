@@ -1,16 +1,17 @@
 //! What a candidate is compared with: what `--against` names, or the best that is known.
 
-use evo_space::text::quote;
+use evo_space::genome::Genome;
 
 use super::candidate::{self, CandidateArgs};
 use super::error::CliError;
 use super::one_args::TestOneArgs;
 use super::words;
 use crate::engine::candidate::{
-    CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
+    CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
 use crate::journal::iterations::{Incumbent, SOURCES, incumbent_name};
 use crate::journal::own_folder::OwnFolder;
+use crate::kernel::spec::SpaceFile;
 
 #[derive(Debug)]
 pub struct ChosenRival {
@@ -78,16 +79,8 @@ fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Resul
         .ok_or_else(|| CliError::usage(format!("`{}` is not a point of this space", own.configuration)))?;
     let place = |name: &Option<String>| name.as_ref().map(|name| folder.place(SOURCES).join(name));
     let (source, launch) = (place(&own.source_file), place(&own.launch_file));
-    let request = CandidateRequest {
-        configuration: ConfigurationChoice::Words(genome),
-        source: source.as_deref().map(TextChoice::File),
-        launch: launch.as_deref().map(TextChoice::File),
-        out: &one.candidate.out,
-        study: None,
-        device: candidate::kind_of(&one.run.device),
-        render_apart: true,
-    };
-    let mut resolved = resolve(file, &request).map_err(candidate::error)?;
+    let [source, launch] = [&source, &launch].map(|path| path.as_deref().map(TextChoice::File));
+    let mut resolved = built(one, file, genome, source, launch).map_err(candidate::error)?;
     one.add_grid(&mut resolved.file);
     let mut notes = Vec::new();
     if own.source_hash.is_some() && own.source_hash != resolved.provenance.source_hash {
@@ -103,21 +96,20 @@ fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Resul
     })
 }
 
-impl ChosenRival {
-    /// A command line's words that name the rival, for messages.
-    pub fn words(&self, folder: Option<&Incumbent>, place: &OwnFolder) -> String {
-        let pairs = self.resolved.configuration.iter();
-        let mut words: Vec<String> =
-            pairs.map(|(name, value)| quote(&format!("{name}={value}")).into_owned()).collect();
-        let own = folder.filter(|own| self.incumbent == Some(own.number));
-        let mut flag = |name: &str, file: Option<&String>| {
-            let path = file.map(|file| place.place(SOURCES).join(file).display().to_string());
-            words.extend(path.map(|path| format!("{name} {}", quote(&path))));
-        };
-        flag("--source", own.and_then(|own| own.source_file.as_ref()));
-        flag("--launch", own.and_then(|own| own.launch_file.as_ref()));
-        words.join(" ")
-    }
+/// A point of a space, with texts of its own where they are given.
+pub fn built(
+    one: &TestOneArgs,
+    file: SpaceFile,
+    genome: Genome,
+    source: Option<TextChoice<'_>>,
+    launch: Option<TextChoice<'_>>,
+) -> Result<ResolvedCandidate, CandidateError> {
+    let configuration = ConfigurationChoice::Words(genome);
+    let (out, device) = (&one.candidate.out, candidate::kind_of(&one.run.device));
+    resolve(
+        file,
+        &CandidateRequest { configuration, source, launch, out, study: None, device, render_apart: true },
+    )
 }
 
 fn first_line(error: &CliError) -> String {

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use evo_device::host::room;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeStatus, LimitName};
@@ -24,7 +25,7 @@ use super::call::Call;
 use super::error::CliError;
 use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, SANITIZE, compile};
-use super::one_args::{SandboxMode, TestOneArgs};
+use super::one_args::{SandboxMode, TestOneArgs, choice};
 use super::session::{self, DeviceSetup};
 use super::{device_lane, output};
 use crate::engine::ports::{JobOrder, Recipe};
@@ -47,7 +48,7 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     let tool = tool_on(kind, arguments.program.as_deref());
     let tool = tool.as_ref();
     let checks = match arguments.tool {
-        Some(choice) => choice.checks(),
+        Some(checks) => checks.to_vec(),
         None => asked.kernel()?.check.sanitizers.clone(),
     };
     let twin = HostTwin::wanted(&asked.candidate.file, asked.setup.sandbox, asked.seed);
@@ -83,14 +84,10 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
 }
 
 /// Looks for faults in a candidate that passed; a finding is its verdict. Where nobody demands it, the small shapes are
-/// enough. Gives the name of an answer that was demanded and is missing, which then counts among the gates that did not run.
-pub fn sanitize(
-    asked: &AskedCandidate,
-    judged: &mut Judged,
-    is_demanded: bool,
-) -> Result<Option<&'static str>, CliError> {
+/// enough. An answer that was demanded and is missing counts among the gates that did not run.
+pub fn sanitize(asked: &AskedCandidate, judged: &mut Judged, is_demanded: bool) -> Result<(), CliError> {
     let may_pass = judged.findings.correct && !judged.single.lost;
-    let Some(job) = judged.job.as_ref().filter(|_| may_pass) else { return Ok(None) };
+    let Some(job) = judged.job.as_ref().filter(|_| may_pass) else { return Ok(()) };
     let kind = asked.setup.choice.kind;
     let twin = HostTwin::beside(kind, &asked.candidate.file, asked.setup.sandbox, asked.seed);
     let (tool, checks) = (tool_on(kind, None), &asked.kernel()?.check.sanitizers);
@@ -101,15 +98,12 @@ pub fn sanitize(
         judged.findings.correct = false;
         judged.findings.not_compared = Some(format!("the sanitizer found a fault: {}", verdict.label()));
         judged.score = None;
-        return Ok(None);
-    }
-    let is_missing = is_demanded && report.state == GateState::NotRun;
-    if is_missing {
+    } else if is_demanded && report.state == GateState::NotRun {
         let is_allowed = asked.is_allowed(SANITIZE);
         let names = if is_allowed { &mut judged.allowed } else { &mut judged.findings.missing };
         names.push(SANITIZE.to_string());
     }
-    Ok(is_missing.then_some(SANITIZE))
+    Ok(())
 }
 
 /// The tool on a kind of device, or why there is none. `program` is where the user says that it is.
@@ -120,7 +114,6 @@ pub fn tool_on(kind: DeviceKind, program: Option<&Path>) -> Result<FoundTool, To
     }
 }
 
-/// Looks at a job of the candidate by tool, and beside it on the host device.
 fn look_at<T: HostLook>(
     asked: &AskedCandidate,
     job: &Job,
@@ -157,7 +150,6 @@ fn look_beside<T: HostLook>(
     })
 }
 
-/// The answer about a candidate that cannot be run at all.
 fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
     let verdict = &evaluation.verdict;
     if verdict.is_trouble() {
@@ -206,8 +198,8 @@ fn answer(sanitized: &Sanitized<'_>, allowed: &[String]) -> Answer {
 #[derive(Debug, Args)]
 pub struct SanitizeArgs {
     /// Which check to make, or all, one after the other [default: those of the space file, or all]
-    #[arg(long, value_enum)]
-    pub tool: Option<SanitizerChoice>,
+    #[arg(long, value_parser = checks())]
+    pub tool: Option<&'static [SanitizerCheck]>,
     /// The program compute-sanitizer, or its folder [default: looked for]
     #[arg(long = "compute-sanitizer", value_name = "PATH")]
     pub program: Option<PathBuf>,
@@ -237,30 +229,10 @@ pub fn sanitize_when(text: &str) -> Result<SanitizeWhen, String> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SanitizerChoice {
-    /// Accesses outside of allocations, and misaligned ones
-    Memcheck,
-    /// Races in shared memory
-    Racecheck,
-    /// Reads of memory that nothing was written to
-    Initcheck,
-    /// Barriers that not every thread reaches
-    Synccheck,
-    /// Each of them
-    All,
-}
-
-impl SanitizerChoice {
-    pub fn checks(self) -> Vec<SanitizerCheck> {
-        match self {
-            SanitizerChoice::Memcheck => vec![SanitizerCheck::Memcheck],
-            SanitizerChoice::Racecheck => vec![SanitizerCheck::Racecheck],
-            SanitizerChoice::Initcheck => vec![SanitizerCheck::Initcheck],
-            SanitizerChoice::Synccheck => vec![SanitizerCheck::Synccheck],
-            SanitizerChoice::All => SanitizerCheck::ALL.to_vec(),
-        }
-    }
+/// A check, or all of them.
+fn checks() -> impl TypedValueParser<Value = &'static [SanitizerCheck]> {
+    let single = SanitizerCheck::ALL.iter().map(|check| (check.as_str(), std::slice::from_ref(check)));
+    choice(single.chain([("all", SanitizerCheck::ALL)]))
 }
 
 const HOST: &str = "host";
@@ -369,8 +341,7 @@ mod tests {
     }
 
     fn answered(outcomes: &[SanitizerOutcome], own: &[SanitizerFinding], allowed: &[&str]) -> Answer {
-        let word = String::new;
-        let (space, kernel, device, repro) = (word(), word(), word(), word());
+        let [space, kernel, device, repro] = [(); 4].map(|()| String::new());
         let failure = not_on_host();
         let look =
             SanitizerLook { outcomes: outcomes.to_vec(), own: own.to_vec(), ..SanitizerLook::default() };
@@ -380,16 +351,15 @@ mod tests {
         answer(&sanitized, &allowed.iter().map(|name| name.to_string()).collect::<Vec<_>>())
     }
 
-    #[track_caller]
-    fn check(answer: &Answer, exit: ExitCode, status: EnvelopeStatus, code: Option<ErrorCode>) {
-        let seen = (answer.exit, answer.status, answer.error.as_ref().map(CliError::code));
-        assert_eq!(seen, (exit, status, code), "{answer:?}");
+    fn end(answer: &Answer) -> (ExitCode, EnvelopeStatus, Option<ErrorCode>) {
+        (answer.exit, answer.status, answer.error.as_ref().map(CliError::code))
     }
 
     use GateState::{Fail, NotRun, Pass};
 
     #[test]
     fn every_state_of_a_tool_without_an_answer_is_not_run() {
+        let not_run = |exit, code| (exit, EnvelopeStatus::NotRun, Some(code));
         for (state, code) in [
             (ToolState::Missing, ErrorCode::ToolMissing),
             (ToolState::Refused, ErrorCode::ToolRefused),
@@ -399,21 +369,23 @@ mod tests {
             (ToolState::Broken, ErrorCode::ToolBroken),
         ] {
             let outcomes = [outcome(Pass, None), outcome(NotRun, Some(state)), outcome(Pass, None)];
-            check(&answered(&outcomes, &[], &[]), ExitCode::Failed, EnvelopeStatus::NotRun, Some(code));
+            assert_eq!(end(&answered(&outcomes, &[], &[])), not_run(ExitCode::Failed, code));
             let allowed = answered(&outcomes, &[], &["sanitize"]);
-            check(&allowed, ExitCode::Done, EnvelopeStatus::NotRun, Some(code));
+            assert_eq!(end(&allowed), not_run(ExitCode::Done, code));
             assert_eq!(allowed.allowed_not_run, ["sanitize"]);
         }
-        // Without any check there is no pass either.
-        let none = answered(&[], &[], &[]);
-        check(&none, ExitCode::Failed, EnvelopeStatus::NotRun, Some(ErrorCode::ToolIncompatible));
+        // Without any check there is no pass either; all checks together pass.
+        let none = end(&answered(&[], &[], &[]));
+        assert_eq!(none, not_run(ExitCode::Failed, ErrorCode::ToolIncompatible));
+        let all = end(&answered(&[outcome(Pass, None), outcome(Pass, None)], &[], &[]));
+        assert_eq!(all, (ExitCode::Done, EnvelopeStatus::Pass, None));
     }
 
     #[test]
     fn a_finding_fails_whatever_else_did_not_run() {
         let fails = |outcomes: &[SanitizerOutcome], own: &[SanitizerFinding]| {
             let answer = answered(outcomes, own, &["sanitize"]);
-            check(&answer, ExitCode::Failed, EnvelopeStatus::Fail, None);
+            assert_eq!(end(&answer), (ExitCode::Failed, EnvelopeStatus::Fail, None));
             answer.result.unwrap()
         };
         let found = fails(&[outcome(NotRun, Some(ToolState::Broken)), outcome(Fail, None)], &[]);
@@ -422,12 +394,6 @@ mod tests {
         let own = [SanitizerFinding::of_worker("crash_trap", "trap")];
         let found = fails(&[outcome(NotRun, Some(ToolState::Incompatible))], &own);
         assert_eq!((&found["verdict"], &found["findings"][0]["tool"]), (&json!("crash_trap"), &json!("evo")));
-    }
-
-    #[test]
-    fn all_checks_together_pass() {
-        let outcomes = [outcome(Pass, None), outcome(Pass, None)];
-        check(&answered(&outcomes, &[], &[]), ExitCode::Done, EnvelopeStatus::Pass, None);
     }
 
     #[test]

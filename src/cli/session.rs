@@ -11,7 +11,7 @@ use evo_protocol::envelope::CommandEnvelope;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::call::Call;
 use super::error::CliError;
@@ -56,7 +56,6 @@ impl DeviceSetup {
         self
     }
 
-    /// Compiles one source, by the time an answer is wanted.
     pub fn compile(&self, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
         let left = self.limits.until.map(|until| until.saturating_duration_since(Instant::now()));
         let deadline = left.map_or(self.farm.deadline, |left| left.min(self.farm.deadline));
@@ -186,7 +185,7 @@ pub fn problems<'a>(
     Ok(chosen)
 }
 
-/// A recipe for a kernel on a device; compiles the naive reference kernel if there is one.
+/// A recipe for a kernel on a device; compiles the task's own kernels.
 pub fn recipe<'a>(
     kernel: &'a KernelSpec,
     problems: &[&'a ProblemSpec],
@@ -194,7 +193,12 @@ pub fn recipe<'a>(
     info: &DeviceInfo,
     seed: u64,
 ) -> Result<KernelRecipe<'a>, CliError> {
-    let [reference, single, prepare] = task_kernels(kernel, setup);
+    // Side by side: the naive reference, the same in single precision, and what prepares inputs.
+    let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
+    let given: Vec<KernelSource> = sources.iter().flatten().cloned().collect();
+    let mut outcomes = setup.compile_side_by_side(&given).into_iter();
+    let [reference, single, prepare] =
+        sources.map(|source| source.and_then(|source| Some((source.entries, outcomes.next()?))));
     let of_task = |what: &str, compiled: Option<CompiledTask>| {
         compiled.map(|compiled| of_task(kernel, what, compiled)).transpose()
     };
@@ -208,17 +212,7 @@ pub fn recipe<'a>(
     Ok(recipe)
 }
 
-/// A kernel of the task's, compiled or not, with its entries.
 type CompiledTask = (Vec<String>, Result<CompileOutcome, CompileSetupError>);
-
-/// The task's own kernels, compiled side by side: the naive reference, the same in single precision, and what prepares
-/// inputs; none of those that it does not have.
-pub fn task_kernels(kernel: &KernelSpec, setup: &DeviceSetup) -> [Option<CompiledTask>; 3] {
-    let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
-    let given: Vec<KernelSource> = sources.iter().flatten().cloned().collect();
-    let mut outcomes = setup.compile_side_by_side(&given).into_iter();
-    sources.map(|source| source.and_then(|source| Some((source.entries, outcomes.next()?))))
-}
 
 /// A kernel of the task's that has to compile, with its entries.
 fn of_task(
@@ -266,20 +260,18 @@ pub fn space_word(file: &SpaceFile) -> String {
 /// left out.
 pub fn candidate(call: &Call, resolved: &ResolvedCandidate) {
     let ResolvedCandidate { file, configuration, provenance, .. } = resolved;
-    let mut fields = Map::new();
-    fields.insert("space".into(), space_word(file).into());
-    if let Some(kernel) = &file.kernel {
-        fields.insert("kernel".into(), kernel.name.as_str().into());
+    let mut fields = json!({
+        "space": space_word(file),
+        "kernel": file.kernel.as_ref().map(|kernel| &kernel.name),
+        "default_replaced": file.replaced_default.as_ref().map(|replaced| replaced.note()),
+        "configuration": configuration,
+        "configuration_hash": configuration.hash(),
+    });
+    if let (Value::Object(fields), Value::Object(from)) = (&mut fields, json!(provenance)) {
+        fields.extend(from);
+        fields.retain(|_, value| !value.is_null());
     }
-    if let Some(replaced) = &file.replaced_default {
-        fields.insert("default_replaced".into(), replaced.note().into());
-    }
-    fields.insert("configuration".into(), json!(configuration));
-    fields.insert("configuration_hash".into(), json!(configuration.hash()));
-    if let Value::Object(from) = json!(provenance) {
-        fields.extend(from.into_iter().filter(|(_, value)| !value.is_null()));
-    }
-    call.know(|facts| facts.candidate = Some(Value::Object(fields)));
+    call.know(|facts| facts.candidate = Some(fields));
 }
 
 /// The study that a candidate's name means, as it was noted; none for a candidate that no study names.

@@ -5,9 +5,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
+use evo_protocol::request::EvaluationLevel;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -15,7 +17,7 @@ use super::candidate::named;
 use super::compile::{self, CompileTarget, CompileTask};
 use super::error::CliError;
 use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, VerdictEnd};
-use super::one_args::TestOneArgs;
+use super::one_args::{TestOneArgs, choice};
 use super::sanitize::sanitize;
 use super::{candidate, session};
 use crate::engine::single::{self, AgainstBaseline, Single};
@@ -24,9 +26,9 @@ use crate::supervise::job::JobReach;
 
 pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
     let aim = match arguments.level {
-        Level::Tiny => Aim::Tiny,
-        Level::Quick => Aim::Quick,
-        Level::Compile | Level::Full | Level::Confirm => Aim::Whole,
+        EvaluationLevel::Tiny => Aim::Tiny,
+        EvaluationLevel::Quick => Aim::Quick,
+        _ => Aim::Whole,
     };
     judged(&arguments.judge, call, aim)
 }
@@ -39,11 +41,10 @@ fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliErr
     let asked = judge::ask(&arguments.one, call, aim)?;
     let duty = arguments.sanitize.duty(asked.setup.choice.kind, asked.kernel()?.check.demands_sanitizer)?;
     let mut tried = judge::run(asked, call, aim, |_| Ok(()))?;
-    let absent = match duty.runs {
-        true => sanitize(&tried.asked, &mut tried.judged, duty.is_demanded)?,
-        false => None,
-    };
-    tried.answer(call, absent)
+    if let Some(is_demanded) = duty {
+        sanitize(&tried.asked, &mut tried.judged, is_demanded)?;
+    }
+    tried.answer(call)
 }
 
 pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
@@ -117,8 +118,8 @@ pub struct LevelArgs {
     #[command(flatten)]
     pub judge: JudgeArgs,
     /// How deep: compile it, small shapes alone, all gates in brief, all gates in full, or also beside the best so far
-    #[arg(long, value_enum, default_value_t, value_name = "compile|tiny|quick|full|confirm", hide_possible_values = true, conflicts_with_all = ["against", "baseline", "profile", "invert"])]
-    pub level: Level,
+    #[arg(long, value_parser = level(), default_value = "full", value_name = "compile|tiny|quick|full|confirm", hide_possible_values = true, conflicts_with_all = ["against", "baseline", "profile", "invert"])]
+    pub level: EvaluationLevel,
     /// Compare with this candidate of the same space, and say whether this one takes its place (`evo evaluate`)
     #[arg(long, value_name = "CANDIDATE", value_parser = named)]
     pub against: Option<String>,
@@ -133,14 +134,8 @@ pub struct LevelArgs {
     pub invert: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Level {
-    Compile,
-    Tiny,
-    Quick,
-    #[default]
-    Full,
-    Confirm,
+fn level() -> impl TypedValueParser<Value = EvaluationLevel> {
+    choice(EvaluationLevel::ALL.iter().map(|level| (level.as_str(), *level)))
 }
 
 /// `evo test-one` and `evo test`
@@ -164,27 +159,18 @@ pub enum SanitizeCandidate {
     Off,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SanitizeDuty {
-    pub runs: bool,
-    /// Without an answer the candidate does not pass.
-    pub is_demanded: bool,
-}
-
 impl SanitizeCandidate {
-    /// What this comes to on a kind of device, for a space that may demand the sanitizer; refused where the user does not
-    /// want what the space file demands.
-    pub fn duty(self, kind: DeviceKind, is_required: bool) -> Result<SanitizeDuty, CliError> {
+    /// Whether the sanitizer's answer is demanded, on a kind of device and for a space that may demand it; nothing where the
+    /// sanitizer does not look. Refused where the user does not want what the space file demands.
+    pub fn duty(self, kind: DeviceKind, is_required: bool) -> Result<Option<bool>, CliError> {
         match self {
             SanitizeCandidate::Off if is_required => Err(CliError::usage(
                 "`--sanitize off`: the space file demands the sanitizer (`[check] sanitize = \"required\"`)",
             )
             .with_hint("leave the option out, or say `--allow-not-run sanitize`")),
-            SanitizeCandidate::Off => Ok(SanitizeDuty { runs: false, is_demanded: false }),
-            SanitizeCandidate::On => Ok(SanitizeDuty { runs: true, is_demanded: true }),
-            SanitizeCandidate::Auto => {
-                Ok(SanitizeDuty { runs: is_required || kind == DeviceKind::Cuda, is_demanded: is_required })
-            }
+            SanitizeCandidate::Off => Ok(None),
+            SanitizeCandidate::On => Ok(Some(true)),
+            SanitizeCandidate::Auto => Ok((is_required || kind == DeviceKind::Cuda).then_some(is_required)),
         }
     }
 }
@@ -195,16 +181,16 @@ mod tests {
 
     #[test]
     fn a_tool_runs_where_it_can_and_is_demanded_where_somebody_says_so() {
-        let check = |choice: SanitizeCandidate, kind, is_required, expected: Option<(bool, bool)>| {
-            let duty = choice.duty(kind, is_required).ok().map(|duty| (duty.runs, duty.is_demanded));
+        let check = |choice: SanitizeCandidate, kind, is_required, expected: Option<Option<bool>>| {
+            let duty = choice.duty(kind, is_required).ok();
             assert_eq!(duty, expected, "{choice:?} {kind:?} {is_required}");
         };
         let (host, cuda) = (DeviceKind::Host, DeviceKind::Cuda);
-        check(SanitizeCandidate::Auto, cuda, false, Some((true, false)));
-        check(SanitizeCandidate::Auto, host, false, Some((false, false)));
-        check(SanitizeCandidate::Auto, host, true, Some((true, true)));
-        check(SanitizeCandidate::On, host, false, Some((true, true)));
-        check(SanitizeCandidate::Off, cuda, false, Some((false, false)));
+        check(SanitizeCandidate::Auto, cuda, false, Some(Some(false)));
+        check(SanitizeCandidate::Auto, host, false, Some(None));
+        check(SanitizeCandidate::Auto, host, true, Some(Some(true)));
+        check(SanitizeCandidate::On, host, false, Some(Some(true)));
+        check(SanitizeCandidate::Off, cuda, false, Some(None));
         check(SanitizeCandidate::Off, cuda, true, None);
     }
 }

@@ -105,7 +105,6 @@ fn configure(parameters: &[Parameter], words: &[String]) -> Result<Configuration
     Ok(Configuration::new(parameters.iter().zip(chosen(parameters, words)?).map(pair).collect()))
 }
 
-/// The value that is given for each parameter, by position or name.
 fn chosen(parameters: &[Parameter], words: &[String]) -> Result<Vec<Option<Value>>, String> {
     let mut chosen: Vec<Option<Value>> = vec![None; parameters.len()];
     let mut next = 0;

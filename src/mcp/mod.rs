@@ -3,10 +3,13 @@
 //! A call of a tool is a command of evo's own in a process of its own, with `--json`: same gates, same records, same
 //! object. The server only translates, so a tool cannot say anything that the command does not say. It reads messages
 //! until stdin ends, answers what is quick at once, and each call from a thread of its own.
+//!
+//! Messages are JSON-RPC 2.0, in two eras of the protocol. Up to 2025-11-25 a session begins with `initialize`; from
+//! 2026-07-28 on there is no session, and each request carries its version. A client of either era is served, request by
+//! request.
 //! Source: the specification at <https://github.com/modelcontextprotocol/modelcontextprotocol>.
 
 mod tools;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -20,9 +23,8 @@ use evo_system::lock;
 use serde_json::{Map, Value, json};
 
 use crate::process::{CappedLog, Incoming, ProcessGroup, RunningChild};
-use crate::request::lines::{self, RequestLine};
+use crate::request::read::{self, RequestLine};
 use tools::{TOOLS, Tool, ToolCommand};
-use wire::{Era, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpMessage, PARSE_ERROR, WireError};
 
 pub use tools::{ToolSettings, names};
 
@@ -56,7 +58,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let server = Arc::new(McpServer { settings, calls: RunningCalls::default(), output: Mutex::new(output) });
     let mut ended = Ok(());
-    for line in lines::read_ahead(input)? {
+    for line in read::read_ahead(input)? {
         ended = line.and_then(|(_, line)| server.take(line));
         if ended.is_err() {
             break;
@@ -86,23 +88,23 @@ impl McpServer {
                 let code = if bad.is_too_long { INVALID_REQUEST } else { PARSE_ERROR };
                 (bad.id, WireError::new(code, bad.message))
             })
-            .and_then(|text| wire::read(&text));
+            .and_then(|text| message_of(&text));
         let (id, answered) = match message {
-            Ok(McpMessage::Request { id, method, params }) => {
+            Ok(McpMessage { id: Some(id), method, params }) => {
                 let answered = Era::of(&params).and_then(|era| self.answer(&id, era, &method, &params));
                 (id, answered)
             }
-            Ok(McpMessage::Notification { method, params }) => {
+            // Notifications, and answers to requests, of which this server makes none.
+            Ok(McpMessage { method, params, .. }) => {
                 if let ("notifications/cancelled", Some(id)) = (method.as_str(), params.get("requestId")) {
                     self.calls.cancel(id);
                 }
                 return Ok(());
             }
-            Ok(McpMessage::Response) => return Ok(()),
             Err((id, error)) => (id, Err(error)),
         };
         match answered.transpose() {
-            Some(answered) => self.send(&wire::response(&id, answered)),
+            Some(answered) => self.send(&response(&id, answered)),
             None => Ok(()),
         }
     }
@@ -119,21 +121,21 @@ impl McpServer {
             "initialize" => {
                 let version = params.get("protocolVersion").and_then(Value::as_str);
                 json!({
-                    "protocolVersion": wire::session_version(version),
+                    "protocolVersion": session_version(version),
                     "capabilities": { "tools": {} },
-                    "serverInfo": wire::server_info(),
+                    "serverInfo": server_info(),
                     "instructions": INSTRUCTIONS,
                 })
             }
             "ping" => json!({}),
             "server/discover" => era.lasting(json!({
-                "supportedVersions": wire::versions(),
+                "supportedVersions": versions(),
                 "capabilities": { "tools": {} },
                 "instructions": INSTRUCTIONS,
             })),
-            "tools/list" => era.lasting(
-                json!({ "tools": TOOLS.iter().map(|tool| tool.listed(&self.settings)).collect::<Vec<_>>() }),
-            ),
+            "tools/list" => {
+                era.lasting(json!({ "tools": TOOLS.iter().map(Tool::listed).collect::<Vec<_>>() }))
+            }
             "tools/call" => return self.begin_call(id, era, params).map(|()| None),
             _ => return Err(WireError::new(METHOD_NOT_FOUND, format!("there is no method `{method}`"))),
         }))
@@ -161,11 +163,11 @@ impl McpServer {
         let started = thread::Builder::new().name(format!("tool {name}")).spawn(move || {
             let result = match command {
                 Err(text) => Some(failed(&text)),
-                Ok(command) => server.run(tool, &command, &stop, progress),
+                Ok(command) => server.run(&command, &stop, progress),
             };
             if let Some(result) = result {
                 // A client that is gone hears nothing; the end of its stdin ends the server.
-                let _ = server.send(&wire::response(&owned_id, Ok(era.result(result))));
+                let _ = server.send(&response(&owned_id, Ok(era.result(result))));
             }
             // Answered before it leaves the list, for whose end the server waits.
             server.calls.end(&owned_id);
@@ -179,7 +181,6 @@ impl McpServer {
     /// Runs a command to its end. Absent where the call was asked to stop: such a call is not answered.
     fn run(
         &self,
-        tool: &Tool,
         command: &ToolCommand,
         stop: &AtomicBool,
         mut progress: Option<CallProgress>,
@@ -224,21 +225,17 @@ impl McpServer {
                 let log = program.log().text();
                 failed(&format!("the command gave no answer ({status}): {}", log.trim()))
             },
-            |object| answered(tool, object),
+            answered,
         ))
     }
 }
 
-fn answered(tool: &Tool, object: Value) -> Value {
+fn answered(object: Value) -> Value {
     // A variant that fails is an answer. What has no answer is an error: that the program can mend the call.
     let is_error = object["error"].is_object()
         && !matches!(object["status"].as_str(), Some("not_run" | "noisy" | "fail"));
     let content = json!([{ "type": "text", "text": object.to_string() }]);
-    let mut result = json!({ "content": content, "isError": is_error });
-    if tool.describes(&object) {
-        result["structuredContent"] = object;
-    }
-    result
+    json!({ "content": content, "isError": is_error, "structuredContent": object })
 }
 
 fn failed(text: &str) -> Value {
@@ -293,30 +290,19 @@ struct CallProgress {
     told: Instant,
     evaluations: u64,
     best_ns: Option<f64>,
-    stage: String,
 }
 
 impl CallProgress {
     fn of(params: &Map<String, Value>) -> Option<CallProgress> {
-        let token = params.get("_meta")?.get("progressToken").filter(|token| wire::is_id(token))?.clone();
-        let (began, stage) = (Instant::now(), "running".to_string());
-        Some(CallProgress { token, began, told: began, evaluations: 0, best_ns: None, stage })
+        let token = params.get("_meta")?.get("progressToken").filter(|token| is_id(token))?.clone();
+        let began = Instant::now();
+        Some(CallProgress { token, began, told: began, evaluations: 0, best_ns: None })
     }
 
     fn hear(&mut self, event: &Value) {
-        match event["event"].as_str() {
-            Some("finished") => {
-                self.evaluations += 1;
-                if event["best"] == true {
-                    self.best_ns = event["evaluation"]["objective_ns"].as_f64().or(self.best_ns);
-                }
-                self.stage = "searching".to_string();
-            }
-            Some("confirming") => {
-                self.stage = format!("confirming finalist {} of {}", event["finalist"], event["of"]);
-            }
-            _ => {}
-        }
+        self.evaluations += u64::from(event["event"] == "finished");
+        let best = event["evaluation"]["objective_ns"].as_f64().filter(|_| event["best"] == true);
+        self.best_ns = best.or(self.best_ns);
     }
 
     /// The next message, where it is time for one.
@@ -325,17 +311,166 @@ impl CallProgress {
             return None;
         }
         self.told = Instant::now();
-        let mut text = self.stage.clone();
-        if self.evaluations > 0 {
-            text += &format!(", {} evaluations", self.evaluations);
-        }
-        if let Some(best) = self.best_ns {
-            text += &format!(", best {:.2} µs", best / 1e3);
-        }
+        let best = self.best_ns.map_or(String::new(), |best| format!(", best {:.2} µs", best / 1e3));
+        let text = match self.evaluations {
+            0 => "running".to_string(),
+            count => format!("{count} evaluations{best}"),
+        };
         // Progress has to grow with every message; seconds do.
         let seconds = self.began.elapsed().as_secs_f64();
         let params = json!({ "progressToken": self.token, "progress": seconds, "message": text });
         Some(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))
+    }
+}
+
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+/// The protocol's own: the request names a revision that is not served.
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// Revisions whose requests each carry their version, the newest first.
+const MODERN: &[&str] = &["2026-07-28"];
+/// Revisions with sessions, the newest first. 2025-03-26 is left out: its clients may send batches.
+const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2024-11-05"];
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+
+/// How long a client may keep what does not change while the program runs, milliseconds.
+const KEPT_MS: u64 = 3_600_000;
+
+#[derive(Clone, Debug, PartialEq)]
+struct McpMessage {
+    /// Absent in a notification and, here, in an answer.
+    id: Option<Value>,
+    method: String,
+    params: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct WireError {
+    code: i64,
+    message: String,
+    data: Option<Value>,
+}
+
+impl WireError {
+    fn new(code: i64, message: impl Into<String>) -> WireError {
+        WireError { code, message: message.into(), data: None }
+    }
+}
+
+/// Reads a line. An error comes with the request's id, or null where it has none that can be told.
+fn message_of(text: &str) -> Result<McpMessage, (Value, WireError)> {
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        (Value::Null, WireError::new(PARSE_ERROR, format!("the line is not JSON: {error}")))
+    })?;
+    let Value::Object(mut fields) = value else {
+        let text = "a message is a JSON object; batches are not served";
+        return Err((Value::Null, WireError::new(INVALID_REQUEST, text)));
+    };
+    let id = fields.remove("id");
+    let wrong = |text: &str| {
+        let id = id.clone().filter(is_id).unwrap_or_default();
+        Err((id, WireError::new(INVALID_REQUEST, text)))
+    };
+    if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return wrong("`jsonrpc` has to be \"2.0\"");
+    }
+    let method = match fields.remove("method") {
+        Some(Value::String(method)) => method,
+        Some(_) => return wrong("`method` has to be a text"),
+        None if fields.contains_key("result") || fields.contains_key("error") => {
+            return Ok(McpMessage { id: None, method: String::new(), params: Map::new() });
+        }
+        None => return wrong("the message has no `method`"),
+    };
+    if id.as_ref().is_some_and(|id| !is_id(id)) {
+        return wrong("`id` has to be a text or an integer");
+    }
+    let params = match fields.remove("params") {
+        None => Map::new(),
+        Some(Value::Object(params)) => params,
+        Some(_) => return wrong("`params` has to be an object"),
+    };
+    Ok(McpMessage { id, method, params })
+}
+
+/// Whether a request can be told apart by this.
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
+}
+
+fn response(id: &Value, answered: Result<Value, WireError>) -> Value {
+    match answered {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(WireError { code, message, data }) => {
+            let mut error = json!({ "code": code, "message": message });
+            if let Some(data) = data {
+                error["data"] = data;
+            }
+            json!({ "jsonrpc": "2.0", "id": id, "error": error })
+        }
+    }
+}
+
+fn versions() -> Vec<&'static str> {
+    [MODERN, LEGACY].concat()
+}
+
+/// The revision of a session whose client asks for one: that one, or the newest with sessions.
+fn session_version(asked: Option<&str>) -> &'static str {
+    LEGACY.iter().find(|version| Some(**version) == asked).unwrap_or(&LEGACY[0])
+}
+
+fn server_info() -> Value {
+    json!({ "name": "evo", "title": "evo", "version": env!("CARGO_PKG_VERSION") })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    Legacy,
+    Modern,
+}
+
+impl Era {
+    fn of(params: &Map<String, Value>) -> Result<Era, WireError> {
+        let meta = params.get("_meta").and_then(Value::as_object);
+        let Some(version) = meta.and_then(|meta| meta.get(VERSION)) else { return Ok(Era::Legacy) };
+        let Some(version) = version.as_str() else {
+            return Err(WireError::new(INVALID_PARAMS, format!("`_meta.{VERSION}` has to be a text")));
+        };
+        if !MODERN.contains(&version) {
+            let data = Some(json!({ "supported": versions(), "requested": version }));
+            return Err(WireError {
+                data,
+                ..WireError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
+            });
+        }
+        match meta.and_then(|meta| meta.get(CAPABILITIES)) {
+            Some(Value::Object(_)) => Ok(Era::Modern),
+            _ => Err(WireError::new(INVALID_PARAMS, format!("`_meta.{CAPABILITIES}` has to be an object"))),
+        }
+    }
+
+    fn result(self, mut result: Value) -> Value {
+        if self == Era::Modern {
+            result["resultType"] = "complete".into();
+            result["_meta"] = json!({ SERVER: server_info() });
+        }
+        result
+    }
+
+    /// The same for a result that stays the same while the program runs.
+    fn lasting(self, mut result: Value) -> Value {
+        if self == Era::Modern {
+            result["ttlMs"] = KEPT_MS.into();
+            result["cacheScope"] = "public".into();
+        }
+        self.result(result)
     }
 }
 
@@ -365,14 +500,57 @@ mod tests {
         };
         assert!(of(Value::Null).is_none() && CallProgress::of(&Map::new()).is_none());
         let mut progress = of(json!(4)).unwrap();
-        progress
-            .hear(&json!({ "event": "finished", "best": true, "evaluation": { "objective_ns": 1500.0 } }));
-        progress.hear(&json!({ "event": "finished", "best": false, "evaluation": {} }));
-        progress.hear(&json!({ "event": "confirming", "finalist": 1, "of": 3 }));
+        let found = json!({ "event": "finished", "best": true, "evaluation": { "objective_ns": 1500.0 } });
+        [found, json!({ "event": "finished", "best": false })].iter().for_each(|event| progress.hear(event));
         assert_eq!(progress.message(), None);
         progress.told -= PROGRESS_EVERY;
         let message = progress.message().unwrap();
-        assert_eq!(message["params"]["message"], "confirming finalist 1 of 3, 2 evaluations, best 1.50 µs");
+        assert_eq!(message["params"]["message"], "2 evaluations, best 1.50 µs");
         assert_eq!((&message["params"]["progressToken"], progress.message()), (&json!(4), None));
+    }
+
+    #[test]
+    fn messages_are_told_apart_and_what_is_none_is_answered_where_it_has_an_id() {
+        let request = message_of(r#"{"jsonrpc": "2.0", "id": "a", "method": "ping"}"#).unwrap();
+        assert_eq!((request.id, request.method.as_str()), (Some("a".into()), "ping"));
+        let notification = message_of(r#"{"jsonrpc": "2.0", "method": "x", "params": {"a": 1}}"#).unwrap();
+        assert_eq!((notification.id, &notification.params["a"]), (None, &1.into()));
+        assert_eq!(message_of(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#).unwrap().id, None);
+        for (text, id, code) in [
+            ("{", Value::Null, PARSE_ERROR),
+            ("[]", Value::Null, INVALID_REQUEST),
+            ("3", Value::Null, INVALID_REQUEST),
+            (r#"{"id": 7, "method": "ping"}"#, 7.into(), INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, Value::Null, INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, Value::Null, INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}"#, 1.into(), INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1}"#, 1.into(), INVALID_REQUEST),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": 4}"#, 1.into(), INVALID_REQUEST),
+        ] {
+            let (told, error) = message_of(text).unwrap_err();
+            assert_eq!((told, error.code), (id, code), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_says_its_era_and_hears_which_are_served() {
+        let of = |meta: Value| Era::of(json!({ "_meta": meta }).as_object().unwrap());
+        assert_eq!(Era::of(&Map::new()), Ok(Era::Legacy));
+        assert_eq!(of(json!({ "progressToken": 1 })), Ok(Era::Legacy));
+        assert_eq!(of(json!({ VERSION: "2026-07-28", CAPABILITIES: {} })), Ok(Era::Modern));
+        let unknown = of(json!({ VERSION: "1900-01-01", CAPABILITIES: {} })).unwrap_err();
+        let data = unknown.data.unwrap();
+        assert_eq!((unknown.code, &data["requested"]), (UNSUPPORTED_VERSION, &json!("1900-01-01")));
+        assert_eq!(data["supported"][0], "2026-07-28");
+        assert_eq!(of(json!({ VERSION: "2026-07-28" })).unwrap_err().code, INVALID_PARAMS);
+        assert_eq!(of(json!({ VERSION: 3 })).unwrap_err().code, INVALID_PARAMS);
+        assert_eq!(session_version(Some("2025-06-18")), "2025-06-18");
+        assert_eq!(
+            (session_version(Some("2025-03-26")), session_version(None)),
+            ("2025-11-25", "2025-11-25")
+        );
+        assert_eq!(Era::Legacy.lasting(json!({ "tools": [] })), json!({ "tools": [] }));
+        let modern = Era::Modern.lasting(json!({ "tools": [] }));
+        assert_eq!((&modern["resultType"], &modern["cacheScope"]), (&json!("complete"), &json!("public")));
     }
 }

@@ -1,6 +1,10 @@
 //! Answers in the forms of other programs. Each is made from an answer of evo's own, so none can know more than that; the
-//! whole verdict stands in its log. A failure has no number in any of them.
+//! whole verdict stands in its log. A failure has no number in any of them. What a form has is in its template (`forms/`).
 
+use std::error::Error;
+
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -16,18 +20,35 @@ pub enum EmitForm {
 }
 
 /// The answer in a form. It keeps `id`, and `line` in a stream.
-pub fn emitted(form: EmitForm, answer: &Value, kernel: &str, at: &str) -> Value {
-    let mut object = match form {
-        EmitForm::Trace => trace(answer, kernel, at),
-        EmitForm::Kernelbench => kernelbench(answer),
-        EmitForm::Openevolve => openevolve(answer),
-        EmitForm::Shinka => shinka(answer),
+///
+/// # Errors
+/// A template that does not render an object, which is a mistake of evo's own.
+pub fn emitted(form: EmitForm, answer: &Value, kernel: &str, at: &str) -> Result<Value, Box<dyn Error>> {
+    let template = match form {
+        EmitForm::Trace => include_str!("forms/trace.json.j2"),
+        EmitForm::Kernelbench => include_str!("forms/kernelbench.json.j2"),
+        EmitForm::Openevolve => include_str!("forms/openevolve.json.j2"),
+        EmitForm::Shinka => include_str!("forms/shinka.json.j2"),
     };
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    let status = trace_status(answer);
+    let scores = answer["scores"].as_object().into_iter().flatten();
+    let scores: Map<String, Value> = scores
+        .filter(|(_, value)| value.is_number() && is_scored(answer))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let values = json!({
+        "answer": answer, "kernel": kernel, "at": at, "evo": env!("CARGO_PKG_VERSION"), "log": log(answer),
+        "is_scored": is_scored(answer), "scores": scores, "status": status, "passed": status == "PASSED",
+    });
+    let text = environment.render_named_str("form.json.j2", template, Serde(values))?;
+    let mut object: Value = serde_json::from_str(&text)?;
     object["id"] = answer["id"].clone();
     if !answer["line"].is_null() {
         object["line"] = answer["line"].clone();
     }
-    object
+    Ok(object)
 }
 
 /// Verdict and message in one text, for programs that keep a log.
@@ -60,108 +81,6 @@ fn trace_status(answer: &Value) -> &'static str {
     }
 }
 
-fn trace(answer: &Value, kernel: &str, at: &str) -> Value {
-    let speedup = answer["scores"]["speedup"].as_f64();
-    // Its reader takes a missing number for 0.
-    let error = |name: &str| match &answer["correctness"][name] {
-        Value::Null => json!("NaN"),
-        value => value.clone(),
-    };
-    let of = |problem: &Value| {
-        let mut status = trace_status(answer);
-        let latency_ms = problem["p50_ns"].as_f64().map(|time| time / 1e6);
-        let times = latency_ms.zip(speedup).filter(|_| status == "PASSED");
-        if status == "PASSED" && times.is_none() {
-            // Without a baseline there is no performance, and then it did not pass in this form.
-            status = "RUNTIME_ERROR";
-        }
-        let correctness = ["PASSED", "INCORRECT_NUMERICAL"].contains(&status).then(|| {
-            json!({
-                "max_absolute_error": error("max_abs"),
-                "max_relative_error": error("max_rel"),
-                "extra": { "evo": answer["correctness"]["worst_case"] },
-            })
-        });
-        let performance = times.map(|(latency_ms, speedup)| {
-            let reference_ms = latency_ms * speedup;
-            json!({ "latency_ms": latency_ms, "reference_latency_ms": reference_ms, "speedup_factor": speedup })
-        });
-        json!({
-            "definition": kernel,
-            "workload": { "uuid": problem["problem"], "axes": {}, "inputs": {} },
-            "solution": answer["hashes"]["source"].as_str().unwrap_or("candidate"),
-            "evaluation": {
-                "status": status,
-                "environment": {
-                    "hardware": answer["provenance"]["device"].as_str().unwrap_or("unknown"),
-                    "libs": { "evo": env!("CARGO_PKG_VERSION") },
-                },
-                "timestamp": at,
-                "log": log(answer),
-                "correctness": correctness,
-                "performance": performance,
-            },
-        })
-    };
-    let all = [json!({ "problem": "all" })];
-    let problems = answer["performance"]["problems"].as_array().filter(|problems| !problems.is_empty());
-    json!({ "traces": problems.map_or(&all[..], |problems| problems).iter().map(of).collect::<Vec<_>>() })
-}
-
-fn kernelbench(answer: &Value) -> Value {
-    let compiled = answer["gates"]["compile"] == "pass";
-    let runtime_us = answer["performance"]["objective_ns"].as_f64().map(|time| time / 1e3);
-    let runtime_us = runtime_us.filter(|_| is_scored(answer));
-    let speedup = answer["scores"]["speedup"].as_f64();
-    let mut metadata = json!({ "hardware": answer["provenance"]["device"], "evo": log(answer) });
-    if answer["class"] == "timing" || matches!(answer["verdict"].as_str(), Some("stateful" | "input_mutated"))
-    {
-        metadata["reward_hack"] = true.into();
-    }
-    // -1 is that program's word for a time that was not taken.
-    json!({
-        "compiled": compiled,
-        "correctness": answer["verdict"] == "pass" && answer["gates"]["full_shapes"] == "pass",
-        "metadata": metadata,
-        "runtime": runtime_us.unwrap_or(-1.0),
-        "runtime_stats": match runtime_us {
-            Some(_) => json!({ "ci_low_ns": answer["performance"]["low"], "ci_high_ns": answer["performance"]["high"] }),
-            None => json!({}),
-        },
-        "ref_runtime": runtime_us.zip(speedup).map_or(-1.0, |(time, speedup)| time * speedup),
-        "ref_runtime_stats": {},
-    })
-}
-
-/// The scores that are known. Its database takes a program without metrics for one that failed.
-fn scores(answer: &Value) -> Map<String, Value> {
-    let all = answer["scores"].as_object().cloned().unwrap_or_default();
-    all.into_iter().filter(|(_, value)| value.is_number() && is_scored(answer)).collect()
-}
-
-fn openevolve(answer: &Value) -> Value {
-    let mut artifacts = json!({ "evo_verdict": log(answer) });
-    if let Some(text) = answer["feedback"]["text"].as_str() {
-        artifacts["feedback"] = text.into();
-    }
-    json!({ "metrics": scores(answer), "artifacts": artifacts })
-}
-
-fn shinka(answer: &Value) -> Value {
-    let public = scores(answer);
-    let combined = public.get("combined_score").cloned().unwrap_or_default();
-    let is_correct = is_scored(answer);
-    json!({
-        "correct": { "correct": is_correct, "error": if is_correct { Value::Null } else { log(answer).into() } },
-        "metrics": {
-            "combined_score": combined,
-            "public": public,
-            "private": {},
-            "text_feedback": answer["feedback"]["text"].as_str().map_or_else(|| log(answer), String::from),
-        },
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,7 +104,7 @@ mod tests {
 
     fn all(answer: &Value) -> [Value; 4] {
         [EmitForm::Trace, EmitForm::Kernelbench, EmitForm::Openevolve, EmitForm::Shinka]
-            .map(|form| emitted(form, answer, "k", "now"))
+            .map(|form| emitted(form, answer, "k", "now").unwrap())
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! What comes from other programs and goes back to them: lines of bounded length, requests that are held to the schema of
 //! their type. Strict in what it takes, because whoever writes requests may be a program that nobody watches.
 //!
-//! `read` reads requests and says which spaces they may name, `lines` cuts a stream into bounded lines, `visible`
-//! decides what a candidate's author may learn, and `emit` writes answers in the forms of other programs. Nothing here
-//! compiles, judges or times.
+//! `read` cuts a stream into bounded lines, reads requests and says which spaces they may name, `visible` decides what a
+//! candidate's author may learn, and `emit` writes answers in the forms of other programs. Nothing here compiles, judges
+//! or times.
 
 pub mod emit;
-pub mod lines;
 pub mod read;
 pub mod visible;

@@ -1,58 +1,75 @@
-//! From the text of a request to its meaning: every mistake with its place. What is right is what the schema of the
-//! request's type says, so a field is declared once; the few rules between fields follow.
+//! From the text of a request or the arguments of a tool to their types, whose reader is derived: what it finds wrong is said in
+//! the words of our messages. The few rules between fields follow.
 
+use std::io::{self, BufRead, Read};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use evo_protocol::request::{self, EvaluationRequest, RequestedBaseline, UNSERVED};
-use evo_space::diagnostic::{Diagnostic, Diagnostics};
-use evo_space::document::{self, Data, Node, suggestion};
+use evo_protocol::request::{CandidateKind, EvaluationRequest, ToolArguments, UNSERVED};
+use evo_space::document::suggestion;
 use serde_json::Value;
+use serde_path_to_error::deserialize;
 
-use super::lines::{RequestError, id_of};
 use crate::kernel::access::open_beside;
 use crate::kernel::catalog;
 
 /// Bytes that are kept of what stands in answers and records.
-const BYTES_MAX: [(&str, usize); 3] = [("id", 256), ("hypothesis", 4096), ("tag", 4096)];
+const ID_MAX: usize = 256;
+const TEXT_MAX: usize = 4096;
 
 /// A space file of this size is refused before it is read.
 const SPACE_MAX: u64 = 4 << 20;
 
+/// What is wrong, and the way out.
+type Mistake = (String, Option<String>);
+
 pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
-    let mut found = Diagnostics::default();
-    let body = text.trim_start_matches('\u{feff}').trim_start();
-    let root = match body.starts_with('{') {
-        true => document::parse(text, &mut found),
-        false => {
-            let at = text.len() - body.len();
-            found.error_with_hint(at..at, "the request is not a JSON object", "it begins with `{`");
-            None
-        }
+    let body = text.trim_start_matches('\u{feff}');
+    let refused = |(message, hint): Mistake, place| {
+        let hint = hint.map(|hint| shortened(&hint, 400));
+        let (id, message) = (id_of(body), shortened(&message, 400));
+        Err(Box::new(RequestError { id, message, hint, place, is_too_long: false }))
     };
-    if let Some(root) = &root {
-        let schema = request::request().to_value();
-        SchemaReader { root: "the request", noun: "field", found: &mut found }.check(root, &schema, "");
-        rules(root, &mut found);
+    if !body.trim_start().starts_with('{') {
+        return refused(mistake("the request is not a JSON object", "it begins with `{`"), Some((1, 1)));
     }
-    if found.is_empty() {
-        match serde_json::from_str(body) {
-            Ok(request) => return Ok(request),
-            Err(error) => found.error(0..0, error.to_string()),
-        }
+    let mut reader = serde_json::Deserializer::from_str(body);
+    let read = deserialize::<_, EvaluationRequest>(&mut reader).map_err(|error| {
+        let (line, column) = (error.inner().line(), error.inner().column());
+        let bytes = body.lines().nth(line.saturating_sub(1)).unwrap_or_default().bytes().take(column);
+        // In characters: a byte within one does not count.
+        let column = bytes.filter(|byte| byte & 0xc0 != 0x80).count();
+        (explained(&error, "field"), Some((line as u32, column as u32)))
+    });
+    let read = read.and_then(|request| match (reader.end(), rules(&request)) {
+        (Err(error), _) => Err((mistake(&error.to_string(), "one object is one request"), None)),
+        (_, Err(wrong)) => Err((wrong, None)),
+        _ => Ok(request),
+    });
+    read.or_else(|(wrong, place)| refused(wrong, place))
+}
+
+fn mistake(message: &str, hint: &str) -> Mistake {
+    (message.to_string(), Some(hint.to_string()))
+}
+
+/// What the derived reader says, with the path of what is wrong. An unknown word is compared with those that are known.
+fn explained(error: &serde_path_to_error::Error<serde_json::Error>, noun: &str) -> Mistake {
+    let (path, text) = (shortened(&error.path().to_string(), 120), error.inner().to_string());
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let ([name, known @ ..], true) = (&quoted[..], text.starts_with("unknown ")) else {
+        let hint = "`evo explain --schema evaluate-request` prints what a request may have";
+        let message = if path == "." { text.to_string() } else { format!("`{path}`: {text}") };
+        return (message, Some(hint.to_string()).filter(|_| noun == "field"));
+    };
+    let hint = suggestion(name, known.iter().copied(), || format!("one of: {}", known.join(", ")));
+    let unserved = UNSERVED.iter().find(|(part, _)| part == name).filter(|_| noun == "field");
+    match (unserved, text.starts_with("unknown field")) {
+        (Some((_, hint)), true) => mistake(&format!("`{path}` is not served by this evo"), hint),
+        (None, true) => mistake(&format!("unknown {noun} `{path}`"), &hint),
+        _ => mistake(&format!("`{path}` is `{}`, which is unknown", shortened(name, 80)), &hint),
     }
-    let mut list: Vec<&Diagnostic> = found.list().iter().collect();
-    list.sort_by_key(|mistake| mistake.span.as_ref().map_or(usize::MAX, |span| span.start));
-    let mut message = shortened(&list[0].message, 400);
-    if list.len() > 1 {
-        message = format!("{message} (and {} more mistakes)", list.len() - 1);
-    }
-    Err(Box::new(RequestError {
-        id: id_of(text.as_bytes()),
-        message,
-        hint: list[0].hint.as_deref().map(|hint| shortened(hint, 400)),
-        place: found.first_place(text),
-        is_too_long: false,
-    }))
 }
 
 /// Whether a program may name this space: an embedded one, or a space file below the folder that evo runs in. A space file
@@ -72,17 +89,24 @@ pub fn space_beneath(name: &str) -> Result<(), (&'static str, &'static str)> {
     }
 }
 
-/// The first mistake in the arguments of a call, held to what they may be.
-pub fn argument_mistake(arguments: &Value, schema: &Value) -> Option<String> {
-    let mut found = Diagnostics::default();
-    let root = document::parse(&arguments.to_string(), &mut found);
-    if let Some(root) = root {
-        SchemaReader { root: "", noun: "argument", found: &mut found }.check(&root, schema, "");
+/// Holds the arguments of a call to their types, and to those that its tool takes; an error is what is wrong.
+pub fn check_arguments(given: &Value, takes: &[String], required: &[&str]) -> Result<(), String> {
+    let unknown = given.as_object().into_iter().flatten().find(|(name, _)| !takes.contains(name));
+    if let Some((name, _)) = unknown {
+        let hint =
+            suggestion(name, takes.iter().map(String::as_str), || format!("known: {}", takes.join(", ")));
+        return Err(format!("unknown argument `{}`: {hint}", shortened(name, 80)));
     }
-    let mistake = found.list().first()?;
-    Some(match &mistake.hint {
-        Some(hint) => format!("{}: {hint}", mistake.message),
-        None => mistake.message.clone(),
+    if let Some(missing) =
+        required.iter().find(|name| takes.iter().any(|own| own == **name) && given[**name].is_null())
+    {
+        return Err(format!("`{missing}` is missing"));
+    }
+    let text = given.to_string();
+    let read = deserialize::<_, ToolArguments>(&mut serde_json::Deserializer::from_str(&text));
+    read.map(drop).map_err(|error| {
+        let (message, hint) = explained(&error, "argument");
+        hint.map_or(message.clone(), |hint| format!("{message}: {hint}"))
     })
 }
 
@@ -90,239 +114,156 @@ fn shortened(text: &str, letters: usize) -> String {
     text.chars().take(letters).collect()
 }
 
-/// A field's value; null counts as absent.
-fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    node.get(key).filter(|value| !matches!(value.data, Data::Null))
-}
-
-fn word<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
-    match &get(node, key)?.data {
-        Data::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn list<'n>(node: &'n Node, key: &str) -> &'n [Node] {
-    match get(node, key).map(|node| &node.data) {
-        Some(Data::List(items)) => items,
-        _ => &[],
-    }
-}
-
-/// What holds between fields, and what a schema cannot say.
-fn rules(root: &Node, found: &mut Diagnostics) {
-    for (key, most) in BYTES_MAX {
-        let Some(node) = get(root, key) else { continue };
-        let bytes = match &node.data {
-            Data::Text(text) => text.len(),
-            _ => node.span.len(),
-        };
-        if bytes > most {
-            found.error(
-                node.span.clone(),
-                format!("`{key}` has {bytes} bytes, and at most {most} bytes are kept"),
-            );
-        }
-    }
-    if let Some(text) = word(root, "baseline")
-        && let Err(what) = RequestedBaseline::try_from(text.to_string())
-        && let Some(node) = get(root, "baseline")
-    {
-        let message = format!("`baseline` is `{}`, which is {what}", shortened(text, 80));
-        let hint = "`default`, `incumbent`, or the first digits of a hash (6 at least)";
-        found.error_with_hint(node.span.clone(), message, hint);
-    }
-    let Some(candidate) = get(root, "candidate") else {
-        // A misspelled question is the one mistake.
-        if get(root, "ask").is_none() {
-            let hint = "add \"candidate\": {\"kind\": \"cuda\", \"sources\": […]}";
-            found.error_with_hint(root.span.clone(), "the request has no `candidate`", hint);
-        }
-        return;
+/// What holds between fields, and what a type cannot say.
+fn rules(request: &EvaluationRequest) -> Result<(), Mistake> {
+    let EvaluationRequest { schema, version, id, candidate, limits, feedback, hypothesis, tag, .. } = request;
+    let refuse = |is_wrong: bool, message: &str, hint: &str| match is_wrong {
+        true => Err(mistake(message, hint)),
+        false => Ok(()),
     };
-    let sources = get(candidate, "sources").unwrap_or(candidate).span.clone();
-    match (word(candidate, "kind").unwrap_or_default(), list(candidate, "sources").len()) {
-        ("configuration", count) if count > 0 => {
-            let hint = "say `\"kind\": \"cuda\"` or `\"template\"` for a source of its own";
-            found.error_with_hint(sources, "a candidate of the kind `configuration` has `sources`", hint);
-        }
-        ("cuda" | "template", count) if count != 1 => {
-            found.error(sources, format!("`candidate.sources` has {count} sources, expected one"));
-        }
-        _ => {}
+    let size = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
+    let is_other = schema.as_ref().is_some_and(|name| name != "evo.evaluate.request");
+    refuse(
+        is_other || version.is_some_and(|version| version != 1),
+        "`schema` and `version` are of another form",
+        "this evo knows `evo.evaluate.request` in version 1",
+    )?;
+    refuse(
+        !id.is_null() && !id.is_string() && !id.is_i64() && !id.is_u64(),
+        "`id` is neither a text nor an integer",
+        "an integer has 64 bits",
+    )?;
+    refuse(size(id) > ID_MAX, "`id` is too long", "at most 256 bytes are kept")?;
+    let hypothesis = hypothesis.as_ref().map_or(0, String::len);
+    refuse(
+        hypothesis.max(tag.as_ref().map_or(0, size)) > TEXT_MAX,
+        "`hypothesis` or `tag` is too long",
+        "at most 4096 bytes are kept of each",
+    )?;
+    let limits = limits.unwrap_or_default();
+    let mut seconds = [limits.compile_s, limits.run_s, limits.total_s].into_iter().flatten();
+    refuse(
+        seconds.any(|limit| !(0.1..=86_400.0).contains(&limit)),
+        "`limits` has a time that is out of range",
+        "each is 0.1 to 86400 seconds",
+    )?;
+    refuse(
+        feedback.and_then(|feedback| feedback.bytes) > Some(65_536),
+        "`feedback.bytes` is out of range",
+        "it is 0 to 65536",
+    )?;
+    let Some(candidate) = candidate else {
+        return refuse(
+            !request.asks_task(),
+            "the request has no `candidate`",
+            "add \"candidate\": {\"kind\": \"cuda\", \"sources\": […]}",
+        );
+    };
+    let count = candidate.sources.as_ref().map_or(0, Vec::len);
+    match candidate.kind {
+        CandidateKind::Configuration => refuse(
+            count > 0,
+            "a candidate of the kind `configuration` has `sources`",
+            "say `\"kind\": \"cuda\"` or `\"template\"` for a source of its own",
+        )?,
+        _ => refuse(count != 1, &format!("`candidate.sources` has {count} sources"), "it has one")?,
     }
-    let launches = list(candidate, "launches");
-    for (at, launch) in launches.iter().enumerate() {
-        if let Some(entry) = word(launch, "entry")
-            && launches[..at].iter().any(|earlier| word(earlier, "entry") == Some(entry))
-        {
-            found.error(launch.span.clone(), format!("two launches of `{entry}`"));
-        }
-    }
+    let mut entries: Vec<&str> =
+        candidate.launches.iter().flatten().map(|launch| launch.entry.as_str()).collect();
+    entries.sort_unstable();
+    let twice = entries.windows(2).any(|pair| pair[0] == pair[1]);
+    refuse(twice, "`candidate.launches` has two launches of one entry", "name each entry once")
 }
 
-/// Holds a document to a JSON Schema in the words of our messages: as much of the schemas as derived ones use.
-struct SchemaReader<'f> {
-    /// What the outermost object is called; nothing where it goes without saying.
-    root: &'static str,
-    noun: &'static str,
-    found: &'f mut Diagnostics,
+/// Bytes of a request. The longest kernel in use has some hundred kilobytes.
+pub const REQUEST_MAX: usize = 1 << 20;
+/// Lines that are read before their turn.
+const AHEAD: usize = 4;
+
+/// Why a request cannot be answered with a verdict: its author has to mend it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestError {
+    /// What the request is told apart by; null where it is not JSON.
+    pub id: Value,
+    pub message: String,
+    pub hint: Option<String>,
+    /// Line and column in the request, from 1.
+    pub place: Option<(u32, u32)>,
+    /// It was not read.
+    pub is_too_long: bool,
 }
 
-impl SchemaReader<'_> {
-    /// A null counts as absent, so it is right everywhere.
-    fn check(&mut self, node: &Node, schema: &Value, path: &str) {
-        let types = words_of(&schema["type"]);
-        if !types.is_empty() && !types.iter().any(|name| is_of(node, name)) {
-            let expected: Vec<&str> = types.iter().filter_map(|name| kind(name)).collect();
-            let path = if path.is_empty() { self.root } else { path };
-            self.wrong(
-                node,
-                format!("`{path}` is {}, expected {}", node.kind(), expected.join(" or ")),
-                None,
-            );
-            return;
-        }
-        self.check_words(node, schema, path);
-        self.check_range(node, schema, path);
-        match &node.data {
-            Data::List(items) => {
-                for (at, item) in items.iter().enumerate() {
-                    self.check(item, &schema["items"], &format!("{path}[{at}]"));
-                }
-            }
-            Data::Table(_) => self.check_fields(node, schema, path),
-            _ => {}
-        }
-    }
+/// The text of a line, or why it cannot be a message.
+pub type RequestLine = Result<String, Box<RequestError>>;
 
-    fn check_words(&mut self, node: &Node, schema: &Value, path: &str) {
-        let words = words_of(&schema["enum"]);
-        match &node.data {
-            Data::Text(word) if !words.is_empty() && !words.contains(&word.as_str()) => {
-                let hint =
-                    suggestion(word, words.iter().copied(), || format!("one of: {}", words.join(", ")));
-                let message = format!("`{path}` is `{}`, which is unknown", shortened(word, 80));
-                self.wrong(node, message, Some(&hint));
-            }
-            Data::Int(number) => {
-                let values = schema["enum"].as_array();
-                if values.is_some_and(|values| !values.contains(&Value::from(*number))) {
-                    let message = format!("`{path}` is {number}, and this evo knows {}", schema["enum"][0]);
-                    self.wrong(node, message, None);
-                }
-            }
-            _ => {}
-        }
-    }
+type NumberedLine = io::Result<(u64, RequestLine)>;
 
-    fn check_range(&mut self, node: &Node, schema: &Value, path: &str) {
-        let value = match &node.data {
-            Data::Int(value) => *value as f64,
-            Data::Float(value) => *value,
-            _ => return,
-        };
-        let (least, most) = (&schema["minimum"], &schema["maximum"]);
-        let is_below = least.as_f64().is_some_and(|least| value < least);
-        if is_below || most.as_f64().is_some_and(|most| value > most) {
-            let expected = match most.is_null() {
-                true => format!("at least {least}"),
-                false => format!("{least} to {most}"),
-            };
-            self.wrong(node, format!("`{path}` is {value}, expected {expected}"), None);
-        }
-    }
-
-    fn check_fields(&mut self, node: &Node, schema: &Value, path: &str) {
-        let name = if path.is_empty() { self.root } else { path };
-        let known = schema["properties"].as_object();
-        for entry in node.entries().into_iter().flatten() {
-            let key = entry.key.as_str();
-            let below = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-            let others = &schema["additionalProperties"];
-            match known.and_then(|known| known.get(key)) {
-                Some(schema) => self.check(&entry.value, schema, &below),
-                None if *others != false => self.check(&entry.value, others, &below),
-                None => {
-                    let unserved = UNSERVED.iter().find(|(name, _)| *name == key && self.noun == "field");
-                    if let Some((_, hint)) = unserved {
-                        if !says_nothing(&entry.value) {
-                            let message = format!("`{below}` is not served by this evo");
-                            self.wrong(&entry.value, message, Some(hint));
-                        }
-                        continue;
-                    }
-                    let known: Vec<&str> =
-                        known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-                    let hint =
-                        suggestion(key, known.iter().copied(), || format!("known: {}", known.join(", ")));
-                    let place = if name.is_empty() { String::new() } else { format!(" in `{name}`") };
-                    let message = format!("unknown {} `{}`{place}", self.noun, shortened(key, 80));
-                    self.found.error_with_hint(entry.key_span.clone(), message, hint);
-                }
+/// Reads a stream in a thread of its own, so that the next lines are there when their turn comes.
+pub fn read_ahead(mut input: impl BufRead + Send + 'static) -> io::Result<Receiver<NumberedLine>> {
+    let (sender, receiver) = sync_channel(AHEAD);
+    std::thread::Builder::new().name("requests".into()).spawn(move || {
+        let mut number = 0;
+        while let Some(line) = next(&mut input, &mut number).transpose() {
+            let is_end = line.is_err();
+            if sender.send(line).is_err() || is_end {
+                return;
             }
         }
-        for field in words_of(&schema["required"]).into_iter().filter(|field| get(node, field).is_none()) {
-            let hint = schema["properties"][field]["description"].as_str();
-            let message = match name {
-                "" => format!("`{field}` is missing"),
-                _ => format!("`{name}` has no `{field}`"),
-            };
-            self.wrong(node, message, hint);
+    })?;
+    Ok(receiver)
+}
+
+/// The next line that is not blank, with its number from 1; `None` at the end. `number` is that of the line before.
+fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, RequestLine)>> {
+    loop {
+        let mut kept = Vec::new();
+        let mut bytes = input.by_ref().take(REQUEST_MAX as u64 + 1).read_until(b'\n', &mut kept)?;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        *number += 1;
+        // The newline counts for the stream and not for the line.
+        if kept.pop_if(|last| *last == b'\n').is_some() {
+            bytes -= 1;
+        } else if bytes > REQUEST_MAX {
+            bytes += input.skip_until(b'\n')?.saturating_sub(1);
+        }
+        match whole(kept, bytes) {
+            Ok(text) if text.trim().is_empty() => {}
+            line => return Ok(Some((*number, line))),
         }
     }
-
-    fn wrong(&mut self, node: &Node, message: String, hint: Option<&str>) {
-        let hint = hint.map(str::to_string);
-        self.found.push(Diagnostic { message, span: Some(node.span.clone()), hint });
-    }
 }
 
-/// Whether a part that is not served is empty, and nothing is missed with it.
-fn says_nothing(node: &Node) -> bool {
-    match &node.data {
-        Data::Null | Data::Bool(false) => true,
-        Data::List(items) => items.is_empty(),
-        Data::Table(entries) => entries.is_empty(),
-        _ => false,
+/// What a line or a file of so many bytes is, of which these were kept.
+pub fn whole(kept: Vec<u8>, bytes: usize) -> RequestLine {
+    let bad = |is_too_long, message, hint: &str| {
+        let hint = Some(hint.to_string());
+        Err(Box::new(RequestError { id: Value::Null, message, hint, place: None, is_too_long }))
+    };
+    if bytes > REQUEST_MAX {
+        let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
+        return bad(true, message, "a request holds one source");
     }
-}
-
-fn words_of(rule: &Value) -> Vec<&str> {
-    match rule {
-        Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
-        word => word.as_str().into_iter().collect(),
-    }
-}
-
-fn is_of(node: &Node, name: &str) -> bool {
-    match &node.data {
-        Data::Null => true,
-        Data::Bool(_) => name == "boolean",
-        Data::Int(_) => name == "integer" || name == "number",
-        Data::BigInt(_) | Data::Float(_) => name == "number",
-        Data::Text(_) => name == "string",
-        Data::List(_) => name == "array",
-        Data::Table(_) => name == "object",
-    }
-}
-
-/// A type as messages call it; nothing for null.
-fn kind(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "boolean" => "true or false",
-        "integer" => "an integer of 64 bits",
-        "number" => "a number",
-        "string" => "a text",
-        "array" => "a list",
-        "object" => "an object",
-        _ => return None,
+    String::from_utf8(kept).or_else(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let message = format!("the request is not UTF-8 from byte {valid} on");
+        bad(false, message, "JSON is a text in UTF-8")
     })
+}
+
+/// The `id` of an object, a text or an integer; null where there is none, or the text is not JSON.
+pub fn id_of(text: &str) -> Value {
+    let read = serde_json::from_str::<Value>(text).ok();
+    let id = read.and_then(|mut value| value.get_mut("id").map(Value::take)).unwrap_or_default();
+    if id.is_string() || id.is_i64() || id.is_u64() { id } else { Value::Null }
 }
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::request::{CandidateKind, EvaluationLevel, Visibility};
+    use std::io::BufReader;
+
+    use evo_protocol::request::{CandidateKind, EvaluationLevel, RequestedBaseline, Visibility};
     use serde_json::json;
 
     use super::*;
@@ -338,22 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn the_task_is_asked_for_without_a_candidate() {
-        let read = request(r#"{"id":1,"ask":"task","hypothesis":"h"}"#).unwrap();
-        assert_eq!((read.asks_task(), read.hypothesis.as_deref()), (true, Some("h")));
-        let error = refused(r#"{"id":1,"ask":"tsak"}"#, &["`ask` is `tsak`", "did you mean `task`?"]);
-        assert!(!error.message.contains("more mistakes"), "{}", error.message);
-        refused(&format!(r#"{{"ask":"task","hypothesis":"{}"}}"#, "h".repeat(4097)), &["4096 bytes"]);
-    }
-
-    #[test]
     fn a_whole_request_is_read() {
         let text = r#"{"schema":"evo.evaluate.request","version":1,"id":"a7","task":{"space":"attn.toml"},
             "candidate":{"kind":"cuda","sources":[{"path":"k.cu","content":"int x;"}],"entry":"fwd",
             "configuration":{"BLOCK_M":64},
-            "launches":[{"entry":"fwd","grid":["N",1],"block":[64],"shared":"4*N","cluster":null}],"flags":[]},
-            "level":"tiny","tune":null,"baseline":"@3FA9C0","limits":{"compile_s":120,"total_s":0.5},
-            "feedback":{"bytes":100,"profile":true,"sass":false},"visibility":"owner","tag":{"generation":3}}"#;
+            "launches":[{"entry":"fwd","grid":["N",1],"block":[64],"shared":"4*N"}]},
+            "level":"tiny","baseline":"@3FA9C0","limits":{"compile_s":120,"total_s":0.5},
+            "feedback":{"bytes":100,"profile":true},"visibility":"owner","tag":{"generation":3}}"#;
         let read = request(text).unwrap();
         let candidate = read.candidate.as_ref().unwrap();
         assert_eq!((candidate.kind, candidate.source()), (CandidateKind::Cuda, Some("int x;")));
@@ -367,72 +299,95 @@ mod tests {
         assert_eq!((read.visibility, &read.tag), (Some(Visibility::Owner), &Some(json!({"generation": 3}))));
         let least = request(r#"{"candidate":{"kind":"configuration"}}"#).unwrap();
         assert_eq!((least.id, least.level, least.visibility), (Value::Null, None, None));
+        assert!(request(r#"{"id":1,"ask":"task","hypothesis":"h"}"#).unwrap().asks_task());
     }
 
     #[test]
     fn mistakes_have_places_and_ids() {
-        let error =
-            refused("{\"id\": 3,\n \"candidate\": {\"kind\": 7}}", &["`candidate.kind` is an integer"]);
+        let error = refused(
+            "{\"id\": 3,\n \"candidate\": {\"kind\": 7}}",
+            &["`candidate.kind`: expected value", "--schema"],
+        );
         assert_eq!((error.id, error.place), (json!(3), Some((2, 24))));
+        assert_eq!(refused(r#"{"id":"b","candidate":[]}"#, &["`candidate`"]).id, json!("b"));
         refused("[1]", &["not a JSON object", "begins with `{`"]);
-        refused("{\"id\": 1, \"id\": 2}", &["duplicate key `id`"]);
-        refused(&format!("{{\"tag\": {}1{}}}", "[".repeat(200), "]".repeat(200)), &["nesting is deeper"]);
-        refused(r#"{"candidate":{"kind":"cuda"}}"#, &["has 0 sources"]);
-        refused(
-            r#"{"candidate":{"kind":"configuration"},"levle":"tiny"}"#,
-            &["unknown field `levle`", "level"],
-        );
-        refused(r#"{"candidate":{"kind":"configuration"},"level":"slow"}"#, &["`level` is `slow`", "one of"]);
-        refused(
-            r#"{"candidate":{"kind":"cubin"}}"#,
-            &["`candidate.kind` is `cubin`", "one of: configuration, cuda"],
-        );
-        refused(r#"{"candidate":{"kind":"configuration","flags":["-O3"]}}"#, &["candidate.flags"]);
-        refused(r#"{"candidate":{"kind":"configuration"},"version":2}"#, &["`version` is 2"]);
-        refused(r#"{"candidate":{"kind":"configuration"},"limits":{"total_s":1e300}}"#, &["0.1 to 86400"]);
-        refused(r#"{"candidate":{"kind":"configuration"},"id":{"a":1}}"#, &["`id` is a table"]);
-        refused(r#"{"candidate":{"kind":"configuration"},"id":99999999999999999999}"#, &["`id` is"]);
-        refused(
-            r#"{"candidate":{"kind":"configuration"},"task":{"dir":"x"}}"#,
-            &["`task.dir` is not served", "task.space"],
-        );
-        refused(
-            r#"{"candidate":{"kind":"configuration"},"baseline":"peer:x"}"#,
-            &["not served", "`incumbent`"],
-        );
-        refused(r#"{"candidate":{"kind":"configuration"},"feedback":{"bytes":70000}}"#, &["0 to 65536"]);
-        refused(r#"{"candidate":{"sources":7},"levle":1}"#, &["has no `kind`", "and 2 more", "template"]);
-        let launches = r#"{"candidate":{"kind":"configuration","launches":[{"entry":"f","cluster":[2]},{"entry":"f"}]}}"#;
-        refused(launches, &["`candidate.launches[0].cluster` is not served", "and 1 more"]);
-        assert_eq!(refused(r#"{"id":"b","candidate":[]}"#, &["expected an object"]).id, json!("b"));
+        refused("{\"id\": 1, \"id\": 2}", &["duplicate field `id`"]);
+        refused(&format!("{{\"tag\": {}1{}}}", "[".repeat(200), "]".repeat(200)), &["recursion limit"]);
+        refused(r#"{"id":1,"ask":"tsak"}"#, &["`ask` is `tsak`", "did you mean `task`?"]);
+        refused(&format!(r#"{{"ask":"task","hypothesis":"{}"}}"#, "h".repeat(4097)), &["4096 bytes"]);
+        for (more, parts) in [
+            (r#""levle":"tiny""#, &["unknown field `levle`", "did you mean `level`?"][..]),
+            (r#""level":"slow""#, &["`level` is `slow`", "one of: compile, tiny"]),
+            (r#""version":2"#, &["version 1"]),
+            (r#""limits":{"total_s":1e300}"#, &["0.1 to 86400"]),
+            (r#""feedback":{"bytes":70000}"#, &["0 to 65536"]),
+            (r#""id":{"a":1}"#, &["`id` is"]),
+            (r#""id":99999999999999999999"#, &["`id` is"]),
+            (r#""task":{"dir":"x"}"#, &["`task.dir` is not served", "task.space"]),
+            (r#""baseline":"peer:x""#, &["`baseline`", "`incumbent`"]),
+        ] {
+            refused(&format!(r#"{{"candidate":{{"kind":"configuration"}},{more}}}"#), parts);
+        }
+        for (candidate, parts) in [
+            (r#"{"kind":"cuda"}"#, &["has 0 sources"][..]),
+            (r#"{"kind":"cubin"}"#, &["`candidate.kind` is `cubin`", "one of: configuration, cuda"]),
+            (r#"{"kind":"configuration","flags":["-O3"]}"#, &["`candidate.flags` is not served"]),
+            (r#"{"sources":[]}"#, &["`candidate`: missing field `kind`"]),
+            (r#"{"kind":"configuration","sources":[{"content":""}]}"#, &["has `sources`", "template"]),
+            (
+                r#"{"kind":"configuration","launches":[{"entry":"f","cluster":[2]}]}"#,
+                &["`candidate.launches[0].cluster` is not served"],
+            ),
+            (r#"{"kind":"configuration","launches":[{"entry":"f"},{"entry":"f"}]}"#, &["two launches"]),
+        ] {
+            refused(&format!(r#"{{"candidate":{candidate}}}"#), parts);
+        }
     }
 
     #[test]
-    fn arguments_of_a_call_are_held_to_their_schema() {
-        let schema = json!({
-            "type": "object", "additionalProperties": false, "required": ["space"],
-            "properties": {
-                "space": { "type": "string", "description": "which space" },
-                "level": { "type": "string", "enum": ["quick", "full"] },
-                "seed": { "type": "integer", "minimum": 0 },
-                "values": { "type": "object", "additionalProperties": { "type": ["string", "number"] } },
-            },
-        });
-        let check = |arguments: Value, expected: Option<&str>| {
-            assert_eq!(argument_mistake(&arguments, &schema).as_deref(), expected);
+    fn arguments_of_a_call_are_those_of_its_tool() {
+        let check = |given: Value, expected: &str| {
+            let read = check_arguments(&given, &["space", "level", "seed"].map(String::from), &["space"]);
+            assert_eq!(read.err().unwrap_or_default(), expected);
         };
-        check(json!({ "space": "gemm", "seed": 7, "values": { "A": 1.5 } }), None);
-        check(json!({}), Some("`space` is missing: which space"));
-        check(json!({ "spaec": "b" }), Some("unknown argument `spaec`: did you mean `space`?"));
-        check(json!({ "space": 3 }), Some("`space` is an integer, expected a text"));
-        check(json!({ "space": "a", "seed": -1 }), Some("`seed` is -1, expected at least 0"));
+        check(json!({ "space": "gemm", "seed": 7, "level": null }), "");
+        check(json!({}), "`space` is missing");
+        check(json!({ "spaec": "b" }), "unknown argument `spaec`: did you mean `space`?");
+        check(json!({ "space": 3 }), "`space`: invalid type: integer `3`, expected a string");
+        check(json!({ "space": "a", "seed": -1 }), "`seed`: invalid value: integer `-1`, expected u64");
         check(
             json!({ "space": "a", "level": "fulll" }),
-            Some("`level` is `fulll`, which is unknown: did you mean `full`?"),
+            "`level` is `fulll`, which is unknown: did you mean `full`?",
         );
+    }
+
+    #[track_caller]
+    fn check(input: &[u8], expected: &[(u64, Result<&str, bool>)]) {
+        // A small buffer, so that lines fall across its borders.
+        let mut reader = BufReader::with_capacity(7, input);
+        let (mut number, mut found) = (0, Vec::new());
+        while let Some(line) = next(&mut reader, &mut number).unwrap() {
+            found.push(line);
+        }
+        let found =
+            found.iter().map(|(number, line)| (*number, line.as_deref().map_err(|error| error.is_too_long)));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn lines_are_cut_and_bounded() {
+        check(b"", &[]);
+        check(b"\n\n  \n", &[]);
         check(
-            json!({ "space": "a", "values": { "A": [] } }),
-            Some("`values.A` is a list, expected a text or a number"),
+            b"{\"id\":1}\n\nlonger than the buffer\nhalf",
+            &[(1, Ok("{\"id\":1}")), (3, Ok("longer than the buffer")), (4, Ok("half"))],
         );
+        let long = format!("{{\"id\": \"x\", \"a\": \"{}\"}}\nnext\n", "y".repeat(REQUEST_MAX));
+        check(long.as_bytes(), &[(1, Err(true)), (2, Ok("next"))]);
+        let longest = "z".repeat(REQUEST_MAX);
+        check(longest.as_bytes(), &[(1, Ok(&longest))]);
+        check(b"{\"id\": 7, \"b\": \"\xff\"}", &[(1, Err(false))]);
+        let error = whole(b"ab\xff".to_vec(), 3).unwrap_err();
+        assert_eq!(error.message, "the request is not UTF-8 from byte 2 on");
     }
 }

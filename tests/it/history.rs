@@ -162,7 +162,7 @@ fn what_names_nothing_is_refused_and_nothing_is_written() {
         ("restore missing.toml @iteration-1 --to back", "missing.toml"),
         ("restore @iteration-1", "--to"),
         ("restore @iteration-1 --to scale.toml", "is not a folder"),
-        ("restore @iteration-1 --to .", "not empty"),
+        ("restore @iteration-1 --to .", "is there and has"),
         ("restore @iteration-1 --to back --device cuda", "nothing to restore"),
     ] {
         let answer = check(root, words, 2, "error");

@@ -29,8 +29,7 @@ pub const UNSERVED: [(&str, &str); 10] = [
 
 /// One request. Null counts as absent.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-#[schemars(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct EvaluationRequest {
     #[schemars(extend("enum" = ["evo.evaluate.request", null]))]
     pub schema: Option<String>,
@@ -60,8 +59,7 @@ pub struct EvaluationRequest {
 
 /// Absent where the command line names it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-#[schemars(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct RequestedTask {
     /// By name, or by its path below the folder in which evo runs
     pub space: Option<String>,
@@ -74,7 +72,7 @@ pub enum RequestedAnswer {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct RequestedCandidate {
     /// one of: configuration, cuda, template
     pub kind: CandidateKind,
@@ -100,7 +98,7 @@ pub enum CandidateKind {
 
 /// The text of a source. Its path decides nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct RequestedSource {
     pub path: Option<String>,
     /// the text of the source
@@ -109,7 +107,7 @@ pub struct RequestedSource {
 
 /// How an entry is launched, over sizes and parameters.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct RequestedLaunch {
     /// which entry it launches
     pub entry: String,
@@ -152,8 +150,7 @@ pub enum RequestedBaseline {
 
 /// What one request may take, seconds; the command's own limits stay the upper ends.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-#[schemars(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct RequestLimits {
     #[schemars(range(min = 0.1, max = 86_400))]
     pub compile_s: Option<f64>,
@@ -165,8 +162,7 @@ pub struct RequestLimits {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-#[schemars(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct FeedbackWanted {
     /// Of its text, at most
     #[schemars(range(min = 0, max = 65_536))]
@@ -230,17 +226,17 @@ impl TryFrom<String> for RequestedBaseline {
         match word.as_str() {
             "default" => Ok(RequestedBaseline::Default),
             "incumbent" => Ok(RequestedBaseline::Incumbent),
-            _ if word.starts_with("peer:") => Err("not served by this evo"),
             _ if (6..=32).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
                 Ok(RequestedBaseline::Hash(hash.to_ascii_lowercase()))
             }
-            _ => Err("unknown"),
+            _ => Err("neither `default` nor `incumbent`, nor the first digits of a hash (6 at least)"),
         }
     }
 }
 
 /// What the tools of `evo serve --mcp` take; each takes some of it.
-#[derive(Clone, Debug, Default, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ToolArguments {
     /// an embedded space such as gemm, or a space file below the folder in which the server runs
     pub space: Option<String>,
@@ -315,7 +311,6 @@ pub fn answer() -> Schema {
         properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
     properties["line"] = json!({ "type": "integer", "minimum": 1 });
     properties["tag"] = true.into();
-    properties["cached"] = json!({ "type": "boolean", "const": true });
     properties["level"] = level;
     json_schema!({
         "$id": "evo.evaluate.answer.v1",

@@ -96,7 +96,8 @@ pub struct LaneProgress {
     pub busy: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LaneActivity {
     Working,
     Idle,
@@ -134,9 +135,10 @@ fn objective<S: Serializer>(best: &Option<(f64, Configuration)>, serializer: S) 
 }
 
 fn lane_objects<S: Serializer>(lanes: &[LaneProgress], serializer: S) -> Result<S::Ok, S::Error> {
-    let lanes = lanes.iter().map(|LaneProgress { account, busy, .. }| {
+    let lanes = lanes.iter().map(|LaneProgress { account, activity, busy }| {
         json!({
-            "lane": account.lane, "name": account.name, "device_uuid": account.device_uuid,
+            "lane": account.lane, "activity": activity,
+            "name": account.name, "device_uuid": account.device_uuid,
             "evaluations": account.evaluations, "busy": busy, "restarts": account.restarts,
             "ratio": account.ratio, "out": account.out,
         })

@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::github::GithubAnnotation;
 use super::templates;
 
 words! {
@@ -32,7 +31,6 @@ words! {
 }
 
 impl GatedDecision {
-    /// Whether the run fails by it.
     fn fails(self) -> bool {
         use GatedDecision::{Incorrect, Missing, Regression};
         matches!(self, Regression | Incorrect | Missing)
@@ -75,7 +73,6 @@ pub struct GatedProblem {
 }
 
 impl GatedProblem {
-    /// Why a field is null.
     fn why_unknown(&self, field: &str) -> &str {
         match field {
             "correct" => "the candidate was not judged on it",
@@ -224,36 +221,41 @@ impl GateResult {
         templates::lines("gate.page.j2", context! { kernel, device, ..result })
     }
 
-    /// What GitHub shows beside the space file.
-    pub fn annotations(&self) -> Vec<GithubAnnotation> {
-        let annotation = |is_error: bool, title: String, message: &str| GithubAnnotation {
-            is_error,
-            file: self.file.clone(),
-            line: None,
-            title: format!("evo gate: {title}"),
-            message: message.to_string(),
-            weight: 0.0,
-        };
+    /// What GitHub shows beside the space file: workflow commands of the worst, errors first, escaped as GitHub's runner
+    /// reads them (`actions/toolkit`, `packages/core/src/command.ts`).
+    pub fn github_commands(&self) -> Vec<String> {
+        // Whether it is an error, how bad it is, its line, its title and its text.
         let failed = self.problems.iter().filter(|row| row.decision != GatedDecision::Pass);
         let problems = failed.map(|row| {
             let title = format!("{} {}", row.problem, row.decision.as_str());
-            GithubAnnotation {
-                line: row.line,
-                weight: row.ratio.unwrap_or(f64::MAX),
-                ..annotation(row.decision.fails(), title, &row.why)
-            }
+            (row.decision.fails(), row.ratio.unwrap_or(f64::MAX), row.line, title, &row.why)
         });
         let open = self.goals.iter().filter(|goal| goal.state != GoalState::Met && !goal.is_allowed);
-        let goals = open
-            .map(|goal| annotation(goal.state == GoalState::Unmet, format!("goal {}", goal.goal), &goal.why));
-        let mut all: Vec<GithubAnnotation> = problems.chain(goals).collect();
+        let goals = open.map(|goal| {
+            (goal.state == GoalState::Unmet, 0.0, None, format!("goal {}", goal.goal), &goal.why)
+        });
+        let mut all: Vec<_> = problems.chain(goals).collect();
         if all.is_empty() && self.decision != EnvelopeStatus::Pass {
             let is_error = self.decision == EnvelopeStatus::Fail;
-            all.push(annotation(is_error, self.decision.as_str().to_string(), &self.why));
+            all.push((is_error, 0.0, None, self.decision.as_str().to_string(), &self.why));
         }
-        all
+        all.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+        let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+        let command = |(is_error, _, line, title, why): (bool, f64, Option<u32>, String, &String)| {
+            let word = if is_error { "error" } else { "warning" };
+            // A line without its file says nothing.
+            let line = line.filter(|_| self.file.is_some()).map(|line| format!("line={line},"));
+            let file = self.file.as_ref().map(|file| format!("file={},", property(file)));
+            let [file, line] = [file, line].map(Option::unwrap_or_default);
+            format!("::{word} {file}{line}title={}::{}", property(&format!("evo gate: {title}")), data(why))
+        };
+        all.into_iter().take(ANNOTATIONS).map(command).collect()
     }
 }
+
+/// GitHub shows ten errors and ten warnings of a step.
+const ANNOTATIONS: usize = 10;
 
 /// `0.02` as `2 %`.
 pub fn percent(share: f64) -> String {
@@ -323,7 +325,21 @@ mod tests {
         );
         assert_eq!(reasons["problems.0.ratio"], "because");
         assert!(run.markdown().contains("| a\\|b | 1.00 µs |"), "{}", run.markdown());
-        assert_eq!(run.annotations().len(), 1);
-        assert!(!run.annotations()[0].is_error);
+        assert_eq!(run.github_commands(), ["::warning title=evo gate%3A a|b not_run::because"]);
+    }
+
+    #[test]
+    fn github_gets_the_ten_worst_with_what_a_runner_would_read_otherwise_escaped() {
+        let mut run = run(&[GatedDecision::NotRun; 12]);
+        run.problems[10] = GatedProblem { ratio: Some(1.5), ..problem(GatedDecision::Regression) };
+        run.problems[11] =
+            GatedProblem { why: "+4 %,\r\n::error::x".into(), ..problem(GatedDecision::Missing) };
+        let commands = GateResult { file: Some("a,b:c%.toml".into()), ..run }.github_commands();
+        assert_eq!(commands.len(), 10);
+        assert_eq!(
+            commands[0],
+            "::error file=a%2Cb%3Ac%25.toml,line=4,title=evo gate%3A a|b missing::+4 %25,%0D%0A::error::x"
+        );
+        assert!(commands[1].ends_with("regression::because") && commands[2].starts_with("::warning"));
     }
 }

@@ -3,19 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use evo_protocol::known::Known;
+use evo_protocol::known::{Known, told};
 use evo_space::genome::{Configuration, ContentHash};
-use evo_space::text::counted;
+use minijinja::value::Serde;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::standing::{self, Standing};
+use super::templates;
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
 
 const DECISIONS: usize = 5;
-const FAILURES: usize = 8;
-const FINDINGS: usize = 6;
-const OTHERS: usize = 6;
 /// Letters of a line of text.
 const WIDTH: usize = 110;
 const NO_BEST: &str = "nothing was accepted or confirmed yet";
@@ -116,7 +115,6 @@ impl<'a> HistoryStep<'a> {
     }
 }
 
-/// Each ladder with where it stands beside peers.
 pub fn history<'a>(ladders: &'a [(&'a Rung, Option<Standing>)], notes: &'a [String]) -> HistoryResult<'a> {
     let steps = |(rung, _): &'a (&'a Rung, _)| rung.steps.iter().map(move |step| (*rung, step));
     let mut steps: Vec<(&Rung, &LadderStep)> = ladders.iter().flat_map(steps).collect();
@@ -138,58 +136,32 @@ pub fn history<'a>(ladders: &'a [(&'a Rung, Option<Standing>)], notes: &'a [Stri
 }
 
 pub fn history_text(ladders: &[(&Rung, Option<Standing>)]) -> String {
-    if ladders.is_empty() {
-        return "nothing was tried yet\n".into();
+    #[derive(Serialize)]
+    struct Ladder<'a> {
+        kernel: &'a str,
+        device: &'a str,
+        device_kind: &'a str,
+        steps: Vec<HistoryStep<'a>>,
+        best: Known<HistoryStep<'a>>,
+        peers: Option<String>,
     }
-    let mut text = String::new();
-    for (rung, peers) in ladders {
-        let head = "  at                    what             decision    change  candidate";
-        let steps: Vec<String> = rung.steps.iter().map(line).collect();
-        text += &format!("{}\n{head}\n{}\n{}\n", title(rung), steps.join("\n"), best_line(rung));
-        text += &peers.as_ref().map(standing::text).unwrap_or_default();
-    }
-    text + "* the best so far at that time\n"
-}
-
-fn title(rung: &Rung) -> String {
-    let steps = counted(rung.steps.len(), "step");
-    format!("{} on {} ({}), {steps}", rung.kernel, rung.device, rung.device_kind)
-}
-
-fn line(step: &LadderStep) -> String {
-    let mark = if step.is_best { '*' } else { ' ' };
-    let change = step.change_ratio.map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
-    let idea = step.hypothesis.as_ref().map(|text| format!(": {}", first_line(text)));
-    cut(&format!(
-        "{mark} {:<20}  {:<15}  {:<8}  {:>8}  {}{}",
-        step.at,
-        step_name(step),
-        step.decision,
-        change.unwrap_or_default(),
-        candidate(step),
-        idea.unwrap_or_default()
-    ))
-}
-
-/// `evaluation 7`, `champion 12`, `gate 3`.
-fn step_name(step: &LadderStep) -> String {
-    format!("{} {}", step.kind.as_str(), step.number)
-}
-
-fn candidate(step: &LadderStep) -> String {
-    format!("{}{}", step.configuration, if step.has_own_source { " (own source)" } else { "" })
-}
-
-fn best_line(rung: &Rung) -> String {
-    let best = rung.best().map(|step| format!("{}, {}", step_name(step), candidate(step)));
-    cut(&format!("best so far: {}", best.as_deref().unwrap_or(NO_BEST)))
+    let ladder = |(rung, peers): &'_ (&'_ Rung, Option<Standing>)| {
+        json!(Ladder {
+            kernel: &rung.kernel,
+            device: &rung.device,
+            device_kind: &rung.device_kind,
+            steps: rung.steps.iter().map(|step| HistoryStep::of(rung, step)).collect(),
+            best: HistoryStep::best_of(rung),
+            peers: peers.as_ref().map(standing::text),
+        })
+    };
+    let ladders: Vec<Value> = ladders.iter().map(ladder).collect();
+    rendered("history.txt.j2", json!({ "ladders": told(&ladders).0 }))
 }
 
 /// The `result` of `evo summary`: what it says of one kernel on one device.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SummaryResult<'a> {
-    #[serde(skip)]
-    rung: &'a Rung,
     kernel: &'a str,
     device_kind: &'a str,
     device: &'a str,
@@ -220,7 +192,6 @@ pub fn summary<'a>(
     let other = |rung: &&'a Rung| OtherRung { kernel: &rung.kernel, device_kind: &rung.device_kind };
     let profile = profile_findings.iter().map(|finding| format!("profile: {finding}"));
     SummaryResult {
-        rung,
         kernel: &rung.kernel,
         device_kind: &rung.device_kind,
         device: &rung.device,
@@ -266,7 +237,6 @@ fn is_cut_off(rung: &Rung, step: &LadderStep) -> bool {
         && iterations.any(|iteration| nobodys.contains(&iteration.verdict.as_str()))
 }
 
-/// Evaluations that led nowhere, the newest first; one of each kind.
 fn failures(rung: &Rung) -> Vec<String> {
     let mut ideas: Vec<String> = Vec::new();
     let mut failures = Vec::new();
@@ -287,39 +257,35 @@ fn failures(rung: &Rung) -> Vec<String> {
 impl SummaryResult<'_> {
     /// At most 40 lines for people.
     pub fn text(&self) -> String {
-        let mut lines = vec![title(self.rung), best_line(self.rung)];
-        let times = self.rung.best().into_iter().flat_map(|step| &step.p50_ns);
-        let times = times.filter_map(|(name, time)| Some(format!("{name} {:.1} µs", (*time)? / 1e3)));
-        let times = times.collect::<Vec<_>>().join(", ");
-        lines.extend((!times.is_empty()).then(|| format!("  {times}")));
-        lines.push("last decisions:".into());
-        let decision = |step| format!("  {}", line(step).trim_start_matches(['*', ' ']));
-        lines.extend(last_decisions(self.rung).map(decision));
-        section(&mut lines, "open findings:", &self.open_findings, FINDINGS);
-        section(&mut lines, "tried and failed:", &self.tried_and_failed, FAILURES);
-        let other = |other: &OtherRung<'_>| format!("{} ({})", other.kernel, other.device_kind);
-        let others: Vec<String> = self.others.iter().map(other).collect();
-        if !others.is_empty() {
-            section(&mut lines, "also here, with `evo summary KERNEL`:", &others, OTHERS);
-        }
-        lines.iter().map(|line| format!("{}\n", cut(line))).collect()
+        rendered("summary.txt.j2", told(self).0)
     }
-}
-
-fn section(lines: &mut Vec<String>, title: &str, items: &[String], most: usize) {
-    lines.push(if items.is_empty() { format!("{title} none") } else { title.to_string() });
-    lines.extend(items.iter().take(most).map(|item| format!("  {}", first_line(item))));
-    let more = items.len().saturating_sub(most);
-    lines.extend((more > 0).then(|| format!("  … and {more} more")));
 }
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(WIDTH) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_string(),
+/// A text whose lines are no longer than people read them.
+fn rendered(template: &str, mut values: Value) -> String {
+    with_texts(&mut values);
+    let line = |line: &str| match line.char_indices().nth(WIDTH) {
+        Some((at, _)) => format!("{}…\n", &line[..at]),
+        None => format!("{line}\n"),
+    };
+    templates::lines(template, Serde(values).into()).lines().map(line).collect()
+}
+
+/// Has configurations as texts, whose parameters keep their order.
+fn with_texts(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::Object(own)) = fields.get("configuration") {
+                let text = Configuration::from(own.clone()).to_string();
+                fields.insert("configuration".into(), text.into());
+            }
+            fields.values_mut().for_each(with_texts);
+        }
+        Value::Array(items) => items.iter_mut().for_each(with_texts),
+        _ => {}
     }
 }

@@ -10,7 +10,7 @@ use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::Measurement;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::verdict::{Evidence, GateReport, VerdictClass, VerdictKind};
+use evo_protocol::verdict::{Evidence, Gate, GateReport, VerdictClass, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::counted;
 use evo_timing::acceptance::{RivalDecision, Ruling};
@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{parity, templates};
+use super::templates;
 
 /// Where the evaluation took place.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttri
         label => evaluation.verdict.label(),
         gate_evidence => Serde(gates.collect::<Vec<_>>()),
         evidence => Serde(evidence(&evaluation.verdict.evidence)),
-        parity => Serde(told(&parity::of(evaluation)).0),
+        parity => Serde(told(&parity(evaluation)).0),
     };
     templates::lines("verdict.txt.j2", values)
 }
@@ -63,7 +63,6 @@ fn evidence(evidence: &Evidence) -> Vec<(String, String)> {
 /// Lines of a long text that are shown; `--json` has all of them.
 const SHOWN_LINES: usize = 40;
 
-/// A text of several lines below its name.
 fn indented(text: &str) -> String {
     if !text.contains('\n') {
         return format!(" {text}");
@@ -157,9 +156,38 @@ impl<'a> VerdictFields<'a> {
             compile_ms: evaluation.compile_ms,
             device_ms: evaluation.device_ms,
             recovery: evaluation.recovery,
-            parity: parity::of(evaluation),
+            parity: parity(evaluation),
         }
     }
+}
+
+/// The plain parity that people know, beside evo's own rule, an object a problem: it decides nothing. The judge compares the
+/// last outputs of each problem with their answers and leaves the numbers in the evidence of `full_shapes`.
+pub fn parity(evaluation: &Evaluation) -> Known<Value> {
+    let report = evaluation.gate(Gate::FullShapes);
+    let seen = report.and_then(|report| report.evidence.get(GateReport::PARITY)).and_then(Value::as_object);
+    let problems = seen.filter(|seen| !seen.is_empty()).map(|seen| {
+        let problem = |(problem, numbers): (&String, &Value)| {
+            let mut object = json!({ "problem": problem });
+            for name in GateReport::PARITY_NUMBERS {
+                // A worker of somebody else's may send anything.
+                let value = numbers.get(name).filter(|value| value.is_number() || value.is_boolean());
+                let reason =
+                    numbers.get(format!("{name}{}", GateReport::PARITY_REASON)).and_then(Value::as_str);
+                object[name] = json!(Known::of(value, reason.unwrap_or("the worker does not say")));
+            }
+            let task = numbers.get(GateReport::PARITY_TASK);
+            if let Some((ratio, within)) = task
+                .and_then(|task| task["matched_ratio"].as_f64().zip(task["within"].as_bool()))
+                .filter(|(ratio, _)| (0.0..=1.0).contains(ratio))
+            {
+                object[GateReport::PARITY_TASK] = json!({ "matched_ratio": ratio, "within": within });
+            }
+            object
+        };
+        Value::Array(seen.iter().map(problem).collect())
+    });
+    Known::of(problems, "no problem was compared with its answer")
 }
 
 /// What the `result` of such a command has.
@@ -170,7 +198,7 @@ pub struct VerdictBrief<'a> {
     pub class: VerdictClass,
     pub message: &'a str,
     /// What was demanded and did not run.
-    pub not_run: Vec<&'static str>,
+    pub not_run: Vec<String>,
 }
 
 /// The answer of `evo test-one` and `evo test`.
@@ -354,7 +382,6 @@ pub fn are_few(device: &DeviceInfo, is_persistent: bool, plan: &ProblemPlan) -> 
 }
 
 impl Figures {
-    /// For people, a line each.
     pub fn text(&self) -> String {
         templates::lines("figures.txt.j2", Serde(told(self).0).into())
     }
@@ -363,8 +390,7 @@ impl Figures {
 /// A candidate as far as it was judged.
 #[derive(Debug)]
 pub struct Evaluated<'a> {
-    /// Absent before there is a verdict.
-    pub evaluation: Option<&'a Evaluation>,
+    pub evaluation: &'a Evaluation,
     pub correct: bool,
     /// Absent before it is decided.
     pub ruling: Option<&'a Ruling>,
@@ -399,11 +425,11 @@ const LOG_MAX: usize = 8 << 10;
 /// The `result` of `evo evaluate`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EvaluateResult {
-    verdict: Known<VerdictKind>,
-    class: Known<VerdictClass>,
+    verdict: VerdictKind,
+    class: VerdictClass,
     cause: Known<String>,
-    message: Known<String>,
-    correct: Known<bool>,
+    message: String,
+    correct: bool,
     /// Weighted geometric mean speed-up over the canonical problems.
     score: Known<f64>,
     accepted: Known<bool>,
@@ -439,27 +465,24 @@ struct EvaluateProblem {
 }
 
 impl Evaluated<'_> {
-    /// The result as far as it is known.
     pub fn result(&self) -> EvaluateResult {
-        let verdict = self.evaluation.map(|evaluation| &evaluation.verdict);
-        let no_cause = if verdict.is_some() { "the verdict has no cause beyond its name" } else { NOT_YET };
+        let Evaluation { verdict, gates, resources, .. } = self.evaluation;
         let score = self.score.filter(|_| self.correct);
-        let resources = self.evaluation.map(|evaluation| &evaluation.resources[..]).unwrap_or_default();
         EvaluateResult {
-            verdict: Known::of(verdict.map(|verdict| verdict.kind), NOT_YET),
-            class: Known::of(verdict.map(|verdict| verdict.kind.class()), NOT_YET),
-            cause: Known::of(verdict.and_then(|verdict| verdict.cause.clone()), no_cause),
-            message: Known::of(verdict.map(|verdict| verdict.message.clone()), NOT_YET),
-            correct: Known::of(verdict.map(|_| self.correct), NOT_YET),
+            verdict: verdict.kind,
+            class: verdict.kind.class(),
+            cause: Known::of(verdict.cause.clone(), "the verdict has no cause beyond its name"),
+            message: verdict.message.clone(),
+            correct: self.correct,
             score: Known::number(score, if self.correct { self.not_compared } else { NOT_PASSED }),
             accepted: Known::of(self.ruling.map(|ruling| ruling.decision == RivalDecision::Keep), NOT_YET),
             decision: Known::of(self.ruling.map(|ruling| ruling.decision), NOT_YET),
             why: Known::of(self.ruling.map(|ruling| ruling.why.clone()), NOT_YET),
             problems: self.problems.iter().map(|problem| self.problem(problem)).collect(),
-            gates: self.evaluation.map(|evaluation| evaluation.gates.clone()).unwrap_or_default(),
+            gates: gates.clone(),
             resources: because(json!(resources), &|_| NOT_REPORTED.to_string()),
             bottleneck: self.bottleneck.clone(),
-            log_tail: Known::of(self.evaluation.and_then(log_tail), "nothing was logged"),
+            log_tail: Known::of(log_tail(self.evaluation), "nothing was logged"),
             next_step: self.next_step.clone(),
         }
     }
@@ -558,65 +581,43 @@ mod tests {
         ProblemPlan { launches: vec![serde_json::from_value(launch).unwrap()], ..example::plan("p", 1.0) }
     }
 
-    fn pair(ratio: f64) -> Result<PairedProblem, String> {
-        let pair = json!({ "problem": "p", "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "processes": 2,
-            "pairs": 8, "decision": "same", "baseline_ns": 1.0, "finalist_ns": 1.0 });
-        Ok(serde_json::from_value(pair).unwrap())
-    }
-
     fn untimed(plan: &ProblemPlan) -> EvaluatedProblem<'_> {
         EvaluatedProblem { plan, canonical: true, time: None, pair: None, roofline_ratio: None }
     }
 
-    #[track_caller]
-    fn check(
-        kind: VerdictKind,
-        on: DeviceKind,
-        grid: [i64; 3],
-        is_persistent: bool,
-        expected: Value,
-    ) -> (Figures, Vec<String>) {
-        let mut evaluation =
-            fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::new(kind, ""));
-        evaluation.objective_ns = Some(2e6);
-        let device = DeviceInfo { kind: on, multiprocessors: 132, ..fake::header().device };
-        let (pairs, plan) = ([pair(0.5)], plan(grid));
-        let compared = if kind == VerdictKind::Pass { Ok(&pairs[..]) } else { Err(NOT_PASSED.to_string()) };
-        let measured = Measured {
-            evaluation: &evaluation,
-            problems: vec![untimed(&plan)],
-            device: Some(&device),
-            is_persistent,
-            compared,
-        };
-        let figures = measured.figures();
-        assert_eq!(told(&figures).0, expected);
-        let (_, reasons) = told(&measured.problems());
-        (figures, reasons.into_values().collect())
-    }
-
     #[test]
-    fn few_blocks_are_a_warning_unless_the_kernel_is_persistent() {
-        let flat = |ctas: u64, few: bool| {
-            json!({ "latency_ms": 2.0, "speedup_vs_baseline": 2.0, "speedup_vs_torch": null, "ctas": ctas,
-                "sm_count": 132, "few_ctas": few })
-        };
-        check(VerdictKind::Pass, DeviceKind::Cuda, [132, 4, 1], false, flat(528, false));
-        let (figures, _) = check(VerdictKind::Pass, DeviceKind::Cuda, [132, 1, 1], false, flat(132, true));
-        assert!(figures.text().contains("132 blocks are few for 132 multiprocessors"));
-        check(VerdictKind::Pass, DeviceKind::Cuda, [132, 1, 1], true, flat(132, false));
-    }
-
-    #[test]
-    fn what_is_not_known_is_null_with_a_reason() {
-        let host = json!({ "latency_ms": 2.0, "speedup_vs_baseline": 2.0, "speedup_vs_torch": null, "ctas": 6,
-            "sm_count": null, "few_ctas": null });
-        check(VerdictKind::Pass, DeviceKind::Host, [2, 3, 1], false, host);
-        let wrong = json!({ "latency_ms": null, "speedup_vs_baseline": null, "speedup_vs_torch": null, "ctas": 6,
-            "sm_count": 132, "few_ctas": true });
-        let (figures, reasons) = check(VerdictKind::WrongAnswer, DeviceKind::Cuda, [2, 3, 1], false, wrong);
-        assert_eq!(figures.latency_ms, Known::Unknown(NOT_PASSED.into()));
-        assert!(reasons.contains(&NOT_PASSED.to_string()), "{reasons:?}");
+    fn what_is_not_known_is_null_and_few_blocks_are_a_warning_unless_the_kernel_is_persistent() {
+        use DeviceKind::{Cuda, Host};
+        use VerdictKind::{Pass, WrongAnswer};
+        let pair = json!({ "problem": "p", "ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "processes": 2,
+            "pairs": 8, "decision": "same", "baseline_ns": 1.0, "finalist_ns": 1.0 });
+        let pairs = [Ok(serde_json::from_value(pair).unwrap())];
+        for (kind, on, grid, is_persistent, expected) in [
+            (Pass, Cuda, [132, 4, 1], false, json!([2.0, 2.0, null, 528, 132, false])),
+            (Pass, Cuda, [132, 1, 1], false, json!([2.0, 2.0, null, 132, 132, true])),
+            (Pass, Cuda, [132, 1, 1], true, json!([2.0, 2.0, null, 132, 132, false])),
+            (Pass, Host, [2, 3, 1], false, json!([2.0, 2.0, null, 6, null, null])),
+            (WrongAnswer, Cuda, [2, 3, 1], false, json!([null, null, null, 6, 132, true])),
+        ] {
+            let mut evaluation =
+                fake::evaluation(0, Configuration::new(Vec::new()), "user", Verdict::new(kind, ""));
+            evaluation.objective_ns = Some(2e6);
+            let device = DeviceInfo { kind: on, multiprocessors: 132, ..fake::header().device };
+            let plan = plan(grid);
+            let measured = Measured {
+                evaluation: &evaluation,
+                problems: vec![untimed(&plan)],
+                device: Some(&device),
+                is_persistent,
+                compared: if kind == Pass { Ok(&pairs[..]) } else { Err(NOT_PASSED.to_string()) },
+            };
+            let figures = measured.figures();
+            let values: Value = told(&figures).0.as_object().unwrap().values().cloned().collect();
+            assert_eq!(values, expected);
+            assert_eq!(figures.text().contains("132 blocks are few for 132"), grid[1] == 1 && !is_persistent);
+            let (_, reasons) = told(&measured.problems());
+            assert!(reasons.values().any(|why| why == NOT_PASSED), "{reasons:?}");
+        }
     }
 
     #[test]
@@ -625,7 +626,7 @@ mod tests {
         let evaluation = fake::evaluation(0, Configuration::new(Vec::new()), "user", verdict);
         let plan = example::plan("p", 1.0);
         let evaluated = Evaluated {
-            evaluation: Some(&evaluation),
+            evaluation: &evaluation,
             correct: false,
             ruling: None,
             score: Some(2.0),

@@ -165,14 +165,13 @@ fn target(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use evo_compile::occupancy::OccupancyLimit;
-    use evo_inspect::profile::{Collected, KnownFacts, MissingMetric};
-    use evo_inspect::tool::{ToolFailure, ToolState};
+    use evo_inspect::profile::{Collected, KnownFacts};
 
-    fn profile(counters: Result<Collected, NoCounters>) -> Profile {
+    fn profile() -> Profile {
         let known = KnownFacts {
             launch: 0,
             ctas: 264,
@@ -187,10 +186,6 @@ mod tests {
             is_memory_bound: Ok(true),
             is_tensor_meant: Ok(false),
         };
-        Profile { problem: "p".into(), known, version: Some("2025.3.1.0".into()), counters }
-    }
-
-    fn collected() -> Collected {
         let metrics = [("l2_hit_percent".to_string(), Some(35.0)), ("tensor_instructions".to_string(), None)];
         let launch = ProfiledLaunch {
             entry: "k".into(),
@@ -198,7 +193,7 @@ mod tests {
             block: [256, 1, 1],
             metrics: metrics.into(),
         };
-        Collected {
+        let counters = Collected {
             launches: vec![launch],
             missing: vec![MissingMetric {
                 field: "tensor_instructions".into(),
@@ -207,12 +202,13 @@ mod tests {
             }],
             left_out: vec!["--replay-mode".into()],
             report: "r".into(),
-        }
+        };
+        Profile { problem: "p".into(), known, version: Some("2025.3.1.0".into()), counters: Ok(counters) }
     }
 
     #[test]
     fn counters_that_are_missing_are_null_and_named() {
-        let (fields, reasons) = told(&ProfileResult::of(&profile(Ok(collected()))));
+        let (fields, reasons) = told(&ProfileResult::of(&profile()));
         assert_eq!(reasons["launches.0.metrics.tensor_instructions"], "it is `n/a`");
         assert_eq!(
             fields["metrics_missing"],
@@ -221,21 +217,8 @@ mod tests {
         assert_eq!(fields["tool"]["left_out"], json!(["--replay-mode"]));
         assert_eq!(fields["bottleneck"], "unknown");
         assert_eq!(fields["findings"][0]["metric"], "l2_hit_percent");
-        let text = text(&profile(Ok(collected())));
+        let text = text(&profile());
         assert!(text.contains("tensor_instructions        missing"), "{text}");
         assert!(text.contains("l2_hit_percent             35             target at least 70"), "{text}");
-    }
-
-    #[test]
-    fn without_counters_there_is_what_is_known_without_them() {
-        for (none, state) in [
-            (NoCounters::HostDevice, Value::Null),
-            (NoCounters::Failed(ToolFailure::new(ToolState::Refused, "no")), "refused".into()),
-        ] {
-            let (fields, _) = told(&ProfileResult::of(&Profile { version: None, ..profile(Err(none)) }));
-            assert_eq!(fields["tool"]["state"], state);
-            assert_eq!(fields["known_without_counters"]["limited_by"], "registers");
-            assert_eq!(fields["launches"], json!([]));
-        }
     }
 }

@@ -15,12 +15,10 @@ use evo_inspect::sanitize::{SanitizerFinding, SanitizerLook, SanitizerOutcome, S
 use evo_inspect::tool::{FoundTool, ToolFailure, ToolState};
 use evo_inspect::twin::TwinAnswer;
 
-/// Findings that are shown and written.
 const SHOWN: usize = 100;
 /// Findings of one check in the text.
 const SHOWN_IN_TEXT: usize = 10;
 
-/// Everything that is known after the checks.
 #[derive(Debug)]
 pub struct Sanitized<'a> {
     pub setting: &'a Setting,
@@ -95,7 +93,6 @@ impl Sanitized<'_> {
     }
 }
 
-/// The object's `result`.
 pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
     let look = sanitized.look;
     let findings: Vec<&SanitizerFinding> = look.findings().take(SHOWN).collect();
@@ -142,7 +139,6 @@ pub fn result(sanitized: &Sanitized<'_>) -> SanitizeResult {
     }
 }
 
-/// The text form.
 pub fn text(sanitized: &Sanitized<'_>) -> String {
     let look = sanitized.look;
     let first =

@@ -16,7 +16,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 21] = templates![
+const TEMPLATES: [(&str, &str); 25] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -38,6 +38,10 @@ const TEMPLATES: [(&str, &str); 21] = templates![
     "invert.txt.j2",
     "invert.page.j2",
     "gate.page.j2",
+    "ladder.j2",
+    "history.txt.j2",
+    "summary.txt.j2",
+    "preflight.txt.j2",
 ];
 
 /// In `.md.j2` every text that is not marked as safe is escaped, so that no text of a kernel is markup.

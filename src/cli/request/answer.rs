@@ -2,13 +2,16 @@
 //! (`provenance`) are kept apart: a program that looks at one of them must not be misled by another. What is not known is
 //! null, with its reason in `reasons`, and a failure has no number.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::known::{because, told};
 use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::request::{EvaluationLevel, EvaluationRequest, Visibility};
+use evo_protocol::request::{CandidateKind, EvaluationLevel, EvaluationRequest, Visibility};
 use evo_protocol::verdict::{Gate, GateReport, GateState, VerdictClass, VerdictKind};
 use evo_space::genome::ContentHash;
 use serde_json::{Map, Value, json};
@@ -16,12 +19,14 @@ use serde_json::{Map, Value, json};
 use crate::cli::judge::{AskedCandidate, Judged};
 use crate::cli::rival::ChosenRival;
 use crate::compile::instructions::{InstructionUse, instruction_use};
-use crate::report::judged::{EvaluatedProblem, geometric_mean};
-use crate::report::parity;
-use crate::request::lines::RequestError;
-use crate::request::visible::{self, CandidateText, CompilerHint};
+use crate::report::judged::{self, EvaluatedProblem, geometric_mean};
+use crate::request::read::RequestError;
+use crate::request::visible::{self, CompilerHint};
 
 const HIDDEN: &str = "the candidate's author does not learn it";
+
+static REASONS: LazyLock<BTreeMap<String, String>> =
+    LazyLock::new(|| toml::from_str(include_str!("reasons.toml")).expect("a table of reasons"));
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerHead {
@@ -49,7 +54,6 @@ pub struct JudgedRequest<'a> {
     pub visibility: Visibility,
     pub judged: &'a Judged,
     pub problems: Vec<EvaluatedProblem<'a>>,
-    pub text: Option<CandidateText<'a>>,
     pub rival: Option<&'a ChosenRival>,
     /// What was measured by itself and not side by side, or why there is none.
     pub baseline: Result<MeasuredBaseline, String>,
@@ -61,6 +65,10 @@ pub struct JudgedRequest<'a> {
 }
 
 impl JudgedRequest<'_> {
+    fn is_template(&self) -> bool {
+        self.request.candidate.as_ref().is_some_and(|candidate| candidate.kind == CandidateKind::Template)
+    }
+
     fn is_owner(&self) -> bool {
         self.visibility == Visibility::Owner
     }
@@ -105,10 +113,7 @@ impl AnswerHead {
     pub fn put_on(&self, answer: &mut Value) {
         answer["id"] = self.id.clone();
         for (name, value) in [("line", self.line.map(Value::from)), ("tag", self.tag.clone())] {
-            match value {
-                Some(value) => answer[name] = value,
-                None => drop(answer.as_object_mut().and_then(|fields| fields.remove(name))),
-            }
+            value.into_iter().for_each(|value| answer[name] = value);
         }
     }
 }
@@ -121,7 +126,7 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     let class = verdict.kind.class();
     let log = verdict.evidence.get("log").and_then(Value::as_str).unwrap_or(&verdict.message);
     let is_compile = class == VerdictClass::Compile;
-    let errors = if is_compile { visible::errors(log, request.text) } else { Vec::new() };
+    let errors = if is_compile { visible::errors(log, request.is_template()) } else { Vec::new() };
     let visible = visible::verdict(evaluation, &errors, request.visibility);
     let passed = verdict.is_pass() && missing.is_empty();
     let is_owner = request.is_owner();
@@ -168,36 +173,18 @@ pub fn judged(head: &AnswerHead, request: &JudgedRequest<'_>) -> Value {
     });
     let unseen = |why: &'static str| if is_owner { why } else { HIDDEN };
     let not_told = |path: &str| match path {
-        "cause" => "the verdict has no cause that is told",
-        "correctness" => "no answer was compared",
         "correctness.worst_case" if class != VerdictClass::Wrong => "none failed",
         "performance" | "scores" if passed => "this level takes no time",
         "performance" | "scores" => "the candidate did not pass, and a failure has no number",
-        "performance.low" | "performance.high" => "not every problem has an interval",
-        "performance.noise_floor" => "only the paired comparison of the level `confirm` measures it",
-        "performance.decision" => "only the paired comparison of the level `confirm` decides",
-        "performance.roofline_share" => "the work of a call or the peaks of the device are not known",
-        "performance.speedup.low" | "performance.speedup.high" => {
-            "candidate and baseline were not measured side by side"
-        }
-        "scores.sol_score" => "the work or the device's peaks are not known",
-        "acceptance" => "only the level `confirm` decides about a rival",
-        "features.arithmetic" | "features.loads" => {
-            "its instructions are not read: they are on GPUs from sm_70 to sm_90"
-        }
-        "features.stages" => "the space has no parameter `STAGES`",
         "feedback.ptxas" => unseen("the compiler said nothing"),
         "feedback.profile" => request.profile.as_ref().map_or_else(String::as_str, |_| ""),
-        "best" => "one configuration was asked for, and nothing was tuned",
-        "provenance.device" | "provenance.trust" => "no device was opened",
-        "provenance.driver" => "it has none, or none was opened",
-        "provenance.seed" | "repro" => HIDDEN,
-        "hashes.source" => "it was not rendered",
-        "hashes.code" => "it was not compiled",
-        path if path.starts_with("performance.") || path.starts_with("scores.") => &not_compared,
-        path if path.starts_with("correctness.") => unseen("the worker does not say"),
-        path if path.starts_with("feedback.hints.") => "no line of the source is known for it",
-        _ => "the compiler does not say",
+        path => match REASONS.get(path) {
+            Some(reason) => reason.as_str(),
+            None if path.starts_with("performance.") || path.starts_with("scores.") => &not_compared,
+            None if path.starts_with("correctness.") => unseen("the worker does not say"),
+            None if path.starts_with("feedback.hints.") => "no line of the source is known for it",
+            None => "the compiler does not say",
+        },
     };
     let mut answer = explained(answer, not_told);
     head.put_on(&mut answer);
@@ -285,7 +272,7 @@ fn gates(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Value {
 
 fn correctness(request: &JudgedRequest<'_>, cause: Option<&str>) -> Value {
     let verdict = &request.judged.evaluation().verdict;
-    let (parity, _) = told(&parity::of(request.judged.evaluation()));
+    let (parity, _) = told(&judged::parity(request.judged.evaluation()));
     let rows = parity.as_array();
     let is_wrong = verdict.kind.class() == VerdictClass::Wrong;
     if rows.is_none() && !is_wrong {

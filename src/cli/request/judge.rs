@@ -1,5 +1,5 @@
 //! One request from its task to its answer: the candidate is found, judged as deep as its level says, and compared. From
-//! one request to the next stay a device with its worker, compilers, the times of baselines, and answers.
+//! one request to the next stay a device with its worker, compilers, and the times of baselines.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,17 +35,12 @@ use crate::kernel::render::render;
 use crate::kernel::spec::SpaceFile;
 use crate::report::judged::Setting;
 use crate::request::read::{self, space_beneath};
-use crate::request::visible::{CandidateText, without_paths};
+use crate::request::visible::without_paths;
 use crate::supervise::lane::Lane;
 
 const NO_PROFILE: &str = "no profile was asked for";
-/// Answers that are kept; a process that serves for days must not grow without end.
-const KEPT: usize = 1000;
-/// Verdicts that chance decides: such a request is judged anew when it comes again.
-const BY_CHANCE: [&str; 3] = ["noisy", "interrupted", "harness_error"];
 
 /// An answer, and what it means for the process.
-#[derive(Clone)]
 pub struct Answered {
     pub answer: Value,
     pub kernel: String,
@@ -59,8 +54,6 @@ pub struct RequestSession<'a> {
     seed: u64,
     setup: DeviceSetup,
     warm: Option<WarmTask>,
-    /// Answers by the hash of what was asked, for requests that come again.
-    known: BTreeMap<ContentHash, Answered>,
 }
 
 /// A device that has judged a kernel and can judge it again at once.
@@ -91,7 +84,7 @@ impl<'a> RequestSession<'a> {
         let mut setup = session::setup_for(&one.run)?;
         setup.warm = Some(Arc::new(WarmCompiler::start(&setup.farm)?));
         let seed = one.run.seed.map_or_else(seed::random, Ok)?;
-        Ok(RequestSession { arguments, seed, setup, warm: None, known: BTreeMap::new() })
+        Ok(RequestSession { arguments, seed, setup, warm: None })
     }
 
     /// How long a request may take, and how far it goes.
@@ -134,23 +127,8 @@ impl<'a> RequestSession<'a> {
             Err(error) => return failed(head, error, self.visibility(request), limit),
         };
         let kernel = ready.asked.setting.kernel.clone();
-        let key = ready.answer_key(request);
-        if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
-            let mut again = known.clone();
-            head.put_on(&mut again.answer);
-            again.answer["cached"] = true.into();
-            return again;
-        }
         match self.judge(request, head, &ready, began) {
-            Ok(answer) => {
-                let lasts =
-                    answer["status"] == "done" && !BY_CHANCE.iter().any(|kind| answer["verdict"] == *kind);
-                let answered = Answered { answer, kernel, exit: ExitCode::Done };
-                if let Some(key) = key.filter(|_| lasts && self.known.len() < KEPT) {
-                    self.known.insert(key, answered.clone());
-                }
-                answered
-            }
+            Ok(answer) => Answered { answer, kernel, exit: ExitCode::Done },
             Err(error) => Answered { kernel, ..failed(head, error, self.visibility(request), limit) },
         }
     }
@@ -295,10 +273,6 @@ impl<'a> RequestSession<'a> {
             }
             false => Err(NO_PROFILE.to_string()),
         };
-        let rendered = ready.source().map(|source| source.text).unwrap_or_default();
-        let wanted = request.candidate.as_ref();
-        let is_template = wanted.is_some_and(|wanted| wanted.kind == CandidateKind::Template);
-        let text = wanted.and_then(RequestedCandidate::source);
         let judged_request = JudgedRequest {
             request,
             asked,
@@ -306,7 +280,6 @@ impl<'a> RequestSession<'a> {
             visibility: self.visibility(request),
             judged: &candidate,
             problems: candidate.problems(),
-            text: text.map(|own| CandidateText { own, rendered: &rendered, is_template }),
             rival: rival.as_ref(),
             baseline,
             acceptance,
@@ -320,19 +293,6 @@ impl<'a> RequestSession<'a> {
 impl ReadyRequest {
     fn source(&self) -> Option<KernelSource> {
         render(self.asked.kernel().ok()?, &self.asked.candidate.configuration).ok()
-    }
-
-    /// What decides the answer beside the session; none where a repeated request may get another one: `confirm`
-    /// compares with the incumbent of the moment, and an included file may have been edited.
-    fn answer_key(&self, request: &EvaluationRequest) -> Option<ContentHash> {
-        let source = self.source()?.text;
-        let includes = source.contains("#include \"");
-        if self.level == EvaluationLevel::Confirm || request.wants_profile() || includes {
-            return None;
-        }
-        let asked = EvaluationRequest { id: Value::Null, tag: None, ..request.clone() };
-        let parts = [self.key.to_string(), format!("{:?} {asked:?}", self.level), source];
-        Some(ContentHash::of_parts(parts.iter().map(String::as_bytes)))
     }
 
     /// Judges the candidate as deep as its level says: `confirm` times it beside its rival, decides, and writes that down;

@@ -45,7 +45,6 @@ pub fn answer(
         "schema": "evo.evaluate.task",
         "version": 1,
         "id": null,
-        "tag": null,
         "status": "done",
         "kernel": kernel.name,
         "source_kind": match kernel.source.kind {

@@ -25,7 +25,6 @@ async def main(evo, folder, mode):
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         print("tools", " ".join(tools))
 
-        # The library holds structured results to their output schemas.
         described = await client.call_tool("describe", {"space": "rows.toml"})
         print("describe", described.is_error, described.structured_content["valid"])
 

@@ -4,8 +4,7 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use evo::cli::command_line::Cli;
-use evo::cli::limits::modern;
+use evo::cli::command_line::{Cli, modern};
 
 use super::markdown::{Page, pages, pieces, split};
 

@@ -52,18 +52,22 @@ pub struct LoadedStudy {
 }
 
 impl LoadedStudy {
-    pub fn read(folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
-        let journal = reader::read_in(folder)?;
+    /// Of a study that is being written, half a line is not damage, and no insight is computed: that takes too long for a
+    /// page that changes each second.
+    pub fn read(folder: &OwnFolder, is_live: bool) -> Result<LoadedStudy, JournalError> {
+        let mut journal = reader::read_in(folder)?;
+        journal.torn &= !is_live;
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
         let mut study = readable(LoadedStudy::of(journal, &file), |study| &study.header, folder)?;
         study.profile = newest_profile(folder);
         let evaluations = &study.history.evaluations;
-        study.insight = saved(&file, evaluations).or_else(|| computed(&study.header, evaluations));
+        let computed = || if is_live { None } else { computed(&study.header, evaluations) };
+        study.insight = saved(&file, evaluations).or_else(computed);
         Ok(study)
     }
 
     /// What a journal gives, without an insight; `None` where it has no header and the text of `study.json` has no copy.
-    pub fn of(journal: Journal, file: &[u8]) -> Option<LoadedStudy> {
+    fn of(journal: Journal, file: &[u8]) -> Option<LoadedStudy> {
         let damage = damage(&journal);
         let note = |record: &JournalRecord| match record {
             JournalRecord::Note { at, message, .. } => {
@@ -75,13 +79,6 @@ impl LoadedStudy {
         let history = History::replay(journal);
         let header = history.header.clone().or_else(|| read_header(file))?;
         Some(LoadedStudy { header, history, notes, insight: None, damage, profile: None })
-    }
-
-    /// Takes the insight from `study.json`, if it is that of these evaluations. Nothing is computed: that takes too long
-    /// for a page that changes each second.
-    pub fn keep_insight(&mut self, folder: &OwnFolder) {
-        let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        self.insight = saved(&file, &self.history.evaluations);
     }
 }
 
