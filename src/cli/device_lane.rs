@@ -11,7 +11,7 @@ use evo_protocol::worker::ReferenceKernels;
 
 use super::error::CliError;
 use super::one_args::SandboxMode;
-use super::session::DeviceSetup;
+use super::session::{self, DeviceSetup};
 use crate::compile;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::process::{self, worker_program};
@@ -108,8 +108,22 @@ fn own_kernels(
         ReferenceSpec::Builtin { name } => name.as_str(),
         _ => on_device::OWN,
     });
-    let support = support_cubin(setup)?;
-    let Some(name) = name else { return Ok((support, None)) };
-    let path = reference_kernels(setup, Some(name))?;
-    Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
+    // Each takes the compiler some hundred milliseconds, once per cache. The task's kernels are only put into the cache, where
+    // whoever needs them finds them, or meets the same error.
+    std::thread::scope(|scope| {
+        let ahead = || kernel.map(|kernel| drop(session::task_kernels(kernel, setup)));
+        let _ = std::thread::Builder::new().spawn_scoped(scope, ahead);
+        let compiled = |name| reference_kernels(setup, Some(name));
+        let references = name.map(|name| {
+            let running = std::thread::Builder::new().spawn_scoped(scope, move || compiled(name));
+            (name, running.map_err(|_| compiled(name)))
+        });
+        let support = support_cubin(setup)?;
+        let Some((name, references)) = references else { return Ok((support, None)) };
+        let path = match references {
+            Ok(running) => running.join().map_err(|_| CliError::harness("a compiling thread panicked"))?,
+            Err(compiled) => compiled,
+        }?;
+        Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
+    })
 }
