@@ -130,7 +130,9 @@ fn resume_goes_on_across_edits_and_names_them() {
     resume(1, &["problem `small`: N is 8192 and was 4096", "`check rtol` is `0.01` and was not set"]);
     edit(&bench, "inc/op.h", "(2.0f * (x))", "(fmaf(x, 1.5f, 0.5f * (x)))");
     resume(1, &["the study was edited: `inc/op.h` has changed"]);
-    edit(&bench, "inc/right.h", "#define", "// edited\n#define");
+    edit(&bench, "inc/right.h", "#define", "// the same code\n#define");
+    resume(0, &["the study was edited: `inc/right.h` has changed"]);
+    edit(&bench, "inc/right.h", "(2.0f * (x))", "(fmaf(x, 1.5f, 0.5f * (x)))");
     resume(1, &["the study was edited: `inc/right.h` has changed"]);
     // The study ends with one point of the newest space, and `study.json` says so.
     let study = fs::read(bench.path().join("evidence/s/study.json")).unwrap();
