@@ -64,44 +64,6 @@ fn a_missing_compiler_is_named_by_every_command_that_needs_one() {
 }
 
 #[test]
-fn numbers_out_of_range_are_refused_with_the_range() {
-    let root = bench();
-    let cases: [(&[&str], &str); 8] = [
-        (&["--pop", "0"], "`--pop 0`: a generation has at least one evaluation"),
-        (&["--gen", "-1"], "invalid value '-1' for '--gen <N>'"),
-        (&["--pop", "-3"], "invalid value '-3' for '--pop <P>'"),
-        (&["--seed", "-1"], "invalid value '-1' for '--seed <S>'"),
-        (&["--budget", "-5"], "`-5` is not a budget\nhint: "),
-        (&["--budget", "0s"], "`0s` is not a budget\nhint: "),
-        (&["--jobs", "0"], "0 is not in 1..=1024"),
-        (&["--jobs", "99999999999"], "99999999999 is not in 1..=1024"),
-    ];
-    for (words, expected) in cases {
-        let output = evo(root.path()).args(["sweep", "my kernels/blur.toml"]).args(words).output().unwrap();
-        refused(root.path(), &output, expected);
-    }
-}
-
-#[test]
-fn files_that_are_no_space_files_say_what_is_missing() {
-    let root = bench();
-    std::fs::write(root.path().join("bytes.toml"), b"A = \"\xff\"\n").unwrap();
-    std::fs::write(root.path().join("open.toml"), "[parameters]\nA = [1, 2\nB = [3]\n[[problems]]\n")
-        .unwrap();
-    let cases = [
-        ("none.toml", "hint: looked for it in `"),
-        ("other/gemm.toml", "hint: the embedded space is called `gemm`"),
-        ("my kernels/", "hint: name a file in that folder"),
-        ("bytes.toml", "hint: a space file is a TOML or JSON text in UTF-8"),
-        ("/dev/zero", "it is a device, not a file"),
-        ("open.toml", "this `[` is not closed\n --> open.toml:2:5"),
-    ];
-    for (space, expected) in cases {
-        refused(root.path(), &evo(root.path()).args(["sweep", space]).output().unwrap(), expected);
-    }
-}
-
-#[test]
 fn a_cache_that_cannot_be_written_says_why() {
     let root = bench();
     std::fs::write(root.path().join("file"), "").unwrap();
@@ -121,16 +83,6 @@ fn a_board_that_cannot_be_read_is_the_users_to_mend() {
     refused(root.path(), &output, "`board/leaderboard.json` is a folder, not a file");
     let output = evo(root.path()).args(["leaderboard", "--rebuild", "--out", "board"]).output().unwrap();
     refused(root.path(), &output, "no study under `board` has a journal\nhint: ");
-}
-
-#[test]
-fn a_command_that_is_no_worker_is_refused() {
-    let root = bench();
-    for command in ["true", "cat"] {
-        let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--worker-command", command];
-        let output = evo(root.path()).args(words).output().unwrap();
-        refused(root.path(), &output, "the command of `--worker-command` is not a device worker: ");
-    }
 }
 
 #[test]
@@ -163,18 +115,6 @@ fn a_disk_that_becomes_full_is_not_wrong_usage() {
     let expected = "error: no space left on the device that holds `disk/evidence/";
     assert!(message.contains(expected), "{message}");
     assert!(message.contains("\nhint: everything before this record is safe; make room"), "{message}");
-}
-
-#[test]
-fn places_that_cannot_be_written_are_wrong_usage() {
-    let root = bench();
-    std::fs::write(root.path().join("file"), "").unwrap();
-    for out in ["file", "file/below", "/proc/evo"] {
-        let words = ["sweep", "my kernels/blur.toml", "--device", "host", "--out", out];
-        let output = evo(root.path()).args(words).output().unwrap();
-        refused(root.path(), &output, &format!("error: cannot write to `{out}`: "));
-        refused(root.path(), &output, "\nhint: choose another folder with `--out`");
-    }
 }
 
 #[test]

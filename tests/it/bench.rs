@@ -16,29 +16,9 @@ use crate::support::scale::stage_with;
 use crate::support::{self, BRIEF, answer};
 
 /// `y = 2 x`, after `WORK` steps that change nothing.
-const SOURCE: &str = r#"
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * 64 + threadIdx.x;
-    if (at >= n) return;
-    volatile float value = x[at];
-    for (int step = 0; step < WORK; ++step) value = value + 0.0f;
-    y[at] = FAULT == 1 && n == 500 ? value : 2.0f * value;
-}
-"#;
+const SOURCE: &str = include_str!("../data/kernels/scale_bench/scale.cu");
 
-const HEAD: &str = concat!(
-    r#"
-constraints = ["WORK < 500 or FAULT == 0"]
-[parameters]
-WORK = { values = [1, 80, 500], default = 1 }
-FAULT = { values = [0, 1], default = 0 }
-"#,
-    scale_kernel!("64"),
-    scale_problem!("small", "400"),
-    "canonical = true\n",
-    scale_problem!("large", "2000"),
-    scale_check!()
-);
+const HEAD: &str = include_str!("../data/kernels/scale_bench/head.toml");
 
 const PEER: &str = include_str!("../data/peers/fake_peer.py");
 
@@ -46,6 +26,11 @@ fn stage() -> TempDir {
     let folder = stage_with("scale.cu", SOURCE, HEAD);
     fs::write(folder.path().join("peer.py"), PEER).unwrap();
     folder
+}
+
+/// The same where there is Python for a peer.
+fn with_python() -> Option<TempDir> {
+    has_python().then(stage)
 }
 
 fn has_python() -> bool {
@@ -95,10 +80,7 @@ fn row<'a>(object: &'a Value, implementation: &str, problem: &str) -> &'a Value 
 
 #[test]
 fn candidates_and_a_peer_over_shapes() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     let text = "space = \"scale.toml\"\nname = \"two\"\nmodes = [\"hot\", \"cold\", \"eager\"]\n\
                 candidates = [\"WORK=1\", { name = \"slow\", words = \"WORK=500\" },\n\
@@ -201,10 +183,7 @@ const BAD: &[(&str, &str, &str, Option<bool>)] = &[
 
 #[test]
 fn a_bad_peer_is_a_row_with_its_reason_and_never_the_bar() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     for (how, status, reason, correct) in BAD {
         with_peer(root, how, "");
@@ -246,10 +225,7 @@ const SILENT: &[(&str, &str, &str)] = &[
 
 #[test]
 fn a_peer_that_names_nothing_is_a_row_too() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     for (how, status, reason) in SILENT {
         with_peer(root, how, "");
@@ -281,10 +257,7 @@ fn is_gone(pid: i32) -> bool {
 
 #[test]
 fn a_peer_that_hangs_is_ended_with_everything_that_it_started() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     for how in ["hang_output", "hang_block"] {
         with_peer(root, how, "");
@@ -301,10 +274,7 @@ fn a_peer_that_hangs_is_ended_with_everything_that_it_started() {
 /// A quick run ends in a minute, and its own candidates are timed, whatever a peer does.
 #[test]
 fn a_peer_that_hangs_leaves_a_quick_run_its_time() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     with_peer(root, "hang_output", "");
     let text = fs::read_to_string(root.join("b.toml")).unwrap();
@@ -320,10 +290,7 @@ fn a_peer_that_hangs_leaves_a_quick_run_its_time() {
 /// What a peer leaves in a session of its own ends with it, and with evo, however that ends.
 #[test]
 fn a_daemon_of_a_peer_does_not_outlive_it() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     let daemon = || fs::read_to_string(root.join("state")).ok().and_then(|pid| pid.parse::<i32>().ok());
     with_peer(root, "daemon", "");
@@ -442,10 +409,7 @@ fn without_torch_its_rows_say_why_and_nothing_passes() {
 
 #[test]
 fn the_shipped_peer_without_libraries_computes_every_operator() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     for (space, sizes) in [
         ("softmax", "ROWS = [3], COLS = [17]"),
@@ -511,10 +475,7 @@ print(calls, max(samples))"
 
 #[test]
 fn an_interrupt_leaves_what_was_finished() {
-    if !has_python() {
-        return;
-    }
-    let stage = stage();
+    let Some(stage) = with_python() else { return };
     let root = stage.path();
     // The second problem never ends by itself.
     let peer = PEER.replace(

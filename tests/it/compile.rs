@@ -44,8 +44,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn cuda(arch: &str) -> Bench {
-        Bench::new(DeviceKind::Cuda, arch, toolchain::toolbox())
+    /// `None`, and a line that says so, where there is no NVRTC.
+    pub fn cuda(arch: &str) -> Option<Bench> {
+        (!toolchain::lacks_nvrtc()).then(|| Bench::new(DeviceKind::Cuda, arch, toolchain::toolbox()))
+    }
+
+    pub fn cudas<const N: usize>(archs: [&'static str; N]) -> Vec<(&'static str, Bench)> {
+        archs.into_iter().filter_map(|arch| Some((arch, Bench::cuda(arch)?))).collect()
     }
 
     pub fn host() -> Bench {
@@ -97,11 +102,7 @@ fn entry<'a>(binary: &'a Binary, name: &str) -> &'a EntryResources {
 
 #[test]
 fn cubins_for_each_target_report_every_kernel() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    for arch in ["sm_80", "sm_89", "sm_90a"] {
-        let bench = Bench::cuda(arch);
+    for (arch, bench) in Bench::cudas(["sm_80", "sm_89", "sm_90a"]) {
         let text = format!("{SCALE}\n__global__ void plain(float* x) {{ x[threadIdx.x] += 1.0f; }}");
         let binary = bench.binary(source("a", &text, "scale"));
         assert!(fs::read(&binary.path).unwrap().starts_with(b"\x7fELF"));
@@ -117,9 +118,7 @@ fn cubins_for_each_target_report_every_kernel() {
 
 #[test]
 fn forced_launch_bounds_spill_and_the_spills_are_counted() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
+    let Some(bench) = Bench::cuda("sm_90a") else { return };
     let text = r#"
 extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* x) {
     float v[96];
@@ -129,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* x) {
     #pragma unroll
     for (int i = 0; i < 96; i++) x[i * 1024 + threadIdx.x] = v[i] * v[95 - i] + v[(i * 7) % 96];
 }"#;
-    let binary = Bench::cuda("sm_90a").binary(source("a", text, "heavy"));
+    let binary = bench.binary(source("a", text, "heavy"));
     let heavy = entry(&binary, "heavy");
     assert_eq!(heavy.registers, Some(32));
     assert!(heavy.spill_store_bytes.unwrap() > 0 && heavy.spill_load_bytes.unwrap() > 0, "{heavy:?}");
@@ -138,17 +137,14 @@ extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* x) {
 
 #[test]
 fn static_shared_memory_beyond_the_target_has_a_cause() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
     // The assembler itself allows sm_90 more than the 48 KiB of its elders.
-    for (arch, kibibytes) in [("sm_89", 64), ("sm_90a", 256)] {
+    for ((_, bench), kibibytes) in Bench::cudas(["sm_89", "sm_90a"]).into_iter().zip([64, 256]) {
         let text = format!(
             "extern \"C\" __global__ void big(float* x) {{ __shared__ float t[{}]; \
              t[threadIdx.x] = x[0]; __syncthreads(); x[threadIdx.x] = t[threadIdx.x ^ 5]; }}",
             kibibytes * 256
         );
-        let verdict = Bench::cuda(arch).verdict(source("a", &text, "big"));
+        let verdict = bench.verdict(source("a", &text, "big"));
         assert_eq!(verdict.label(), "compile_error:smem", "{verdict:?}");
         assert!(verdict.message.contains("shared data"), "{}", verdict.message);
     }
@@ -156,10 +152,7 @@ fn static_shared_memory_beyond_the_target_has_a_cause() {
 
 #[test]
 fn a_syntax_error_names_its_line_and_is_remembered() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let bench = Bench::cuda("sm_80");
+    let Some(bench) = Bench::cuda("sm_80") else { return };
     let broken = source("a", "extern \"C\" __global__ void k() { int x = ; }", "k");
     let verdict = bench.verdict(broken.clone());
     assert_eq!(verdict.kind, VerdictKind::CompileError);
@@ -170,10 +163,8 @@ fn a_syntax_error_names_its_line_and_is_remembered() {
 
 #[test]
 fn an_entry_that_is_not_in_the_source_is_named() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let verdict = Bench::cuda("sm_80").verdict(source("a", SCALE, "scael"));
+    let Some(bench) = Bench::cuda("sm_80") else { return };
+    let verdict = bench.verdict(source("a", SCALE, "scael"));
     assert_eq!(verdict.label(), "compile_error:entry");
     assert!(
         verdict.message.contains("`scael`") && verdict.message.contains("it has scale"),
@@ -184,13 +175,10 @@ fn an_entry_that_is_not_in_the_source_is_named() {
 
 #[test]
 fn an_unknown_target_and_a_missing_nvrtc_are_errors_of_the_setup() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let bench = Bench::cuda("sm_42");
+    let Some(bench) = Bench::cuda("sm_42") else { return };
     let error = compile_one(&bench.options, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.to_string().contains("does not compile for `sm_42`; it knows sm_"), "{error}");
-    let mut bench = Bench::cuda("sm_80");
+    let mut bench = Bench::cuda("sm_80").unwrap();
     bench.options.toolbox.nvrtc_dir = Some(bench.folder.path().to_path_buf());
     let error = compile_one(&bench.options, source("a", SCALE, "scale")).unwrap_err();
     assert!(error.hint().is_some_and(|hint| hint.starts_with("pip install")), "{error:?}");
@@ -220,12 +208,7 @@ fn check_filled_in(bench: &Bench) {
 #[test]
 fn what_the_loader_fills_in_is_part_of_the_code() {
     check_filled_in(&Bench::host());
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    for arch in ["sm_80", "sm_90a"] {
-        check_filled_in(&Bench::cuda(arch));
-    }
+    Bench::cudas(["sm_80", "sm_90a"]).iter().for_each(|(_, bench)| check_filled_in(bench));
 }
 
 /// Equal code under different hashes, in both compilers; other code has another code hash.
@@ -242,10 +225,7 @@ fn check_code_hash(bench: &Bench) {
 #[test]
 fn a_dead_parameter_gives_equal_code() {
     check_code_hash(&Bench::host());
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    check_code_hash(&Bench::cuda("sm_89"));
+    Bench::cuda("sm_89").iter().for_each(check_code_hash);
 }
 
 /// The second request is answered from the cache; a damaged entry is compiled again.
@@ -300,10 +280,7 @@ fn check_headers(bench: &Bench) {
 #[test]
 fn an_edited_or_shadowed_header_is_compiled_again() {
     check_headers(&Bench::host());
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    check_headers(&Bench::cuda("sm_80"));
+    Bench::cuda("sm_80").iter().for_each(check_headers);
 }
 
 #[test]
@@ -322,18 +299,12 @@ fn arguments_of_the_compiler_are_part_of_the_key() {
 #[test]
 fn the_cache_answers_and_heals() {
     check_cache(&Bench::host());
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    check_cache(&Bench::cuda("sm_80"));
+    Bench::cuda("sm_80").iter().for_each(check_cache);
 }
 
 #[test]
 fn helper_kernels_are_compiled_once() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let bench = Bench::cuda("sm_90a");
+    let Some(bench) = Bench::cuda("sm_90a") else { return };
     let text = "extern \"C\" __global__ void fill(unsigned* x, unsigned v) { x[threadIdx.x] = v; }";
     let compiled = |text: &str| own_kernels(&bench.options, KernelSource::plain("own.cu", text, [""; 0]));
     let compile = || compiled(text).unwrap();
@@ -347,10 +318,7 @@ fn helper_kernels_are_compiled_once() {
 
 #[test]
 fn a_farm_answers_every_source_good_and_bad() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let bench = Bench::cuda("sm_90a");
+    let Some(bench) = Bench::cuda("sm_90a") else { return };
     let (sender, receiver) = mpsc::channel();
     let options = FarmOptions { jobs: 2, ..bench.options.clone() };
     let farm = CompileFarm::start(options).unwrap();
@@ -372,9 +340,7 @@ fn a_farm_answers_every_source_good_and_bad() {
 
 #[test]
 fn a_compile_bomb_meets_its_memory_limit_and_the_next_source_compiles() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
+    let Some(mut bench) = Bench::cuda("sm_90a") else { return };
     let bomb = r#"
 extern "C" __global__ void bomb(float* x) {
     #pragma unroll
@@ -384,7 +350,6 @@ extern "C" __global__ void bomb(float* x) {
     #pragma unroll
     for (int l = 0; l < 64; l++) x[i * j * l] += x[i + j * l] * x[l];
 }"#;
-    let mut bench = Bench::cuda("sm_90a");
     bench.options.memory_bytes = 300 << 20;
     let (sender, receiver) = mpsc::channel();
     let farm = CompileFarm::start(bench.options.clone()).unwrap();

@@ -9,48 +9,9 @@ use serde_json::Value;
 use crate::toolchain;
 
 /// One parameter breaks the source, one asks for too much shared memory, the others are good.
-const SPACE: &str = r#"
-[kernel]
-name = "stage"
-source = "stage.cu"
-[parameters]
-BLOCK = [64, 128]
-KIB = { values = [1, 40, 90, 120], default = 1 }
-BROKEN = { values = [0, 1], default = 0 }
-[[constraints]]
-require = "BROKEN == 0 or KIB == 1"
-because = "one trouble at a time"
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "inout"
-[[launches]]
-entry = "stage"
-grid = ["ceil_div(N, BLOCK)"]
-block = ["BLOCK"]
-shared_bytes = "1024 * KIB"
-[[problems]]
-name = "small"
-sizes = { N = 1024 }
-[check]
-reference = { source = "naive.cu", entry = "stage", grid = ["N"], block = ["1"] }
-"#;
+const SPACE: &str = include_str!("../data/kernels/stage/space.toml");
 
-const SOURCE: &str = r#"
-#if BROKEN
-#error "broken on purpose"
-#endif
-extern "C" __global__ void __launch_bounds__(BLOCK) stage(float* x) {
-    extern __shared__ float tile[];
-    __shared__ float own[3072];
-    own[threadIdx.x] = x[blockIdx.x * BLOCK + threadIdx.x];
-    __syncthreads();
-    tile[threadIdx.x] = own[BLOCK - 1 - threadIdx.x];
-    __syncthreads();
-    x[blockIdx.x * BLOCK + threadIdx.x] = tile[threadIdx.x];
-}
-"#;
+const SOURCE: &str = include_str!("../data/kernels/stage/stage.cu");
 
 fn space() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -138,18 +99,4 @@ fn the_host_compiler_serves_too_and_a_second_run_comes_from_the_cache() {
     let (_, second, stderr) = run(folder.path(), &arguments);
     assert_eq!(first, second);
     assert!(stderr.contains("\n0 compiled and"), "{stderr}");
-}
-
-#[test]
-fn mistakes_of_the_command_line_exit_with_2() {
-    let folder = space();
-    for (arguments, message) in [
-        (&["stage.toml", "--all", "KIB=1"][..], "--all and --sample take a space and no values"),
-        (&["stage.toml", "--arch", "sm_1"], "unknown target `sm_1`"),
-        (&["nowhere.toml"], "nowhere.toml"),
-    ] {
-        let (code, stdout, stderr) = run(folder.path(), arguments);
-        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
-        assert!(stderr.contains(message), "{stderr}");
-    }
 }

@@ -19,61 +19,11 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("evo_peer.py", evo::peer::SCRIPT),
 ];
 
-const KERNEL: &str = r#"extern "C" __global__ void steps(const float* x, float* y, int n) {
-    int i = blockIdx.x * BLOCK + threadIdx.x;
-    float own = i < n ? x[i] : 0.0f;
-    for (int k = 0; k < STEPS; ++k) own = 0.5f * own + 1.0f;
-    if (i < n) y[i] = own + BIAS;
-}
-"#;
+const KERNEL: &str = include_str!("../data/kernels/steps/steps.cu");
 
-const NAIVE: &str = r#"extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int i = 0; i < n; ++i) {
-        double own = x[i];
-        for (int k = 0; k < 64; ++k) own = 0.5 * own + 1.0;
-        y[i] = own;
-    }
-}
-"#;
+const NAIVE: &str = include_str!("../data/kernels/steps/naive.cu");
 
-const SPACE: &str = r#"[kernel]
-name = "steps"
-source = "steps.cu"
-[parameters]
-BLOCK = { values = [32, 64], default = 32 }
-STEPS = [64]
-BIAS = { values = [0, 1], default = 0 }
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[launches]]
-entry = "steps"
-grid = "ceil_div(N, BLOCK)"
-block = "BLOCK"
-[[problems]]
-name = "p"
-sizes = { N = 4096 }
-[[problems]]
-name = "q"
-sizes = { N = 2048 }
-[check]
-seeds = 1
-repeats = 2
-[check.reference]
-source = "naive.cu"
-launches = [{ entry = "naive", grid = 1, block = 1 }]
-"#;
+const SPACE: &str = include_str!("../data/kernels/steps/space.toml");
 
 fn stage() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -81,6 +31,11 @@ fn stage() -> TempDir {
         fs::write(folder.path().join(name), text).unwrap();
     }
     folder
+}
+
+/// The same where there is Python for a harness of our own.
+fn with_python() -> Option<TempDir> {
+    has_programs(&["python3"], "a harness of our own").then(stage)
 }
 
 fn evo(folder: &Path, words: &[&str]) -> Output {
@@ -119,10 +74,7 @@ fn reason(found: &Value) -> &str {
 /// The fake computes the answers itself, from the inputs that it is handed.
 #[test]
 fn a_program_of_ours_agrees_and_all_is_kept() {
-    if !has_programs(&["python3"], "a harness of our own") {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     // Several attempts, each with times of its own: beside other tests one run of evo may take far longer than another.
     let attempt = || {
         let first = with_fake(folder.path(), &["BLOCK=64"], "time=1", 1, "fail");
@@ -165,10 +117,7 @@ fn a_program_of_ours_agrees_and_all_is_kept() {
 
 #[test]
 fn a_disagreement_on_time_or_answers_fails() {
-    if !has_programs(&["python3"], "a harness of our own") {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     let slow = with_fake(folder.path(), &[], "time=1e12", 1, "fail");
     assert!(reason(&slow).contains("of evo's, beyond"), "{slow:#}");
     assert!(slow["result"]["headline"].as_str().unwrap().starts_with("disagreement: command on `p`"));
@@ -189,10 +138,7 @@ fn a_disagreement_on_time_or_answers_fails() {
 
 #[test]
 fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
-    if !has_programs(&["python3"], "a harness of our own") {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     let seen = |how: &str, more: &[&str]| {
         let found = with_fake(folder.path(), more, how, 1, "not_run");
         assert_eq!(found["result"]["not_run"], json!(["command"]), "{found:#}");
@@ -232,34 +178,8 @@ fn who_is_not_there_does_not_agree() {
 }
 
 #[test]
-fn bad_words_write_nothing() {
-    let folder = stage();
-    let refused = |words: &[&str]| {
-        let output = evo(folder.path(), words);
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let ended = (output.status.code(), &found["status"]);
-        assert_eq!(ended, (Some(2), &"error".into()), "{words:?}: {found}");
-        assert!(!folder.path().join("evidence").exists(), "{words:?}");
-        let error = &found["error"];
-        assert!(error["hint"].is_string(), "{found}");
-        error["message"].as_str().unwrap().to_string()
-    };
-    assert!(refused(&["--harness", "nvbensh"]).contains("nvbensh"));
-    assert_eq!(refused(&["--harness", "command"]), "the harness `command` has no program");
-    assert!(refused(&["--harness", "torch", "--command", "true"]).contains("`--harness` leaves out"));
-    let absent = refused(&["--command", "no-such-program --fast"]);
-    assert_eq!(absent, "the harness `command` does not start: there is no program `no-such-program`");
-    assert!(refused(&["--command", "'"]).contains("does not start"));
-    assert!(refused(&["--peer", "tosch"]).contains("there is no peer `tosch`"));
-    assert!(refused(&["--allow-not-run", "nvbensh"]).contains("nvbensh"));
-}
-
-#[test]
 fn ctrl_c_leaves_what_is_finished() {
-    if !has_programs(&["python3"], "a harness of our own") {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     let fake = format!("python3 {FAKE} hang");
     let mut command = command(folder.path(), &["--command", &fake]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

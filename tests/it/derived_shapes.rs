@@ -4,39 +4,13 @@ use evo::kernel::load::load_file;
 use evo::kernel::spec::{KernelSpec, SpaceFile};
 use evo::kernel::specialize;
 use evo::kernel::tiny::{self, TinyShapes};
+use evo_protocol::plan::{Fill, ProblemPlan};
 use evo_space::genome::Configuration;
 
 /// A file of a kernel without tiny shapes; `{check}` and what follows are replaced by tests.
-const VECTOR: &str = r#"
-kernel = { name = "k", source = "k.cu" }
-parameters = { BLOCK = [64], PER_THREAD = [4] }
-arguments = [
-    { name = "x", dtype = "f32", shape = ["N"], role = "input" },
-    { name = "y", dtype = "f32", shape = ["N"], role = "output" },
-    { name = "n", dtype = "i32", value = "N" },
-]
-launches = [{ entry = "k", grid = "ceil_div(N, BLOCK * PER_THREAD)", block = "BLOCK" }]
-problems = [{ name = "large", sizes = { N = 100000 } }]
-check = { reference = { source = "k.cu", entry = "naive", grid = "ceil_div(N, 64)", block = 64 } }
-"#;
+const VECTOR: &str = include_str!("../data/kernels/shapes/vector.toml");
 
-const MATRIX: &str = r#"
-kernel = { name = "k", source = "k.cu" }
-parameters = { TILE = [32], WIDTH = [64] }
-arguments = [
-    { name = "x", dtype = "f32", shape = ["H", "ROWS", "COLS", "D"], role = "input" },
-    { name = "y", dtype = "f32", shape = ["H", "ROWS", "COLS", "D"], role = "output" },
-    { name = "rows", dtype = "i32", value = "ROWS" },
-    { name = "columns", dtype = "i32", value = "COLS" },
-    { name = "transposed", dtype = "i32", value = "FLAG" },
-]
-launches = [{ entry = "k", grid = ["ceil_div(COLS, TILE)", "ceil_div(ROWS, TILE)", "H"], block = 128 }]
-problems = [
-    { name = "a", sizes = { H = 4, ROWS = 512, COLS = 512, D = 64, FLAG = 0 } },
-    { name = "b", sizes = { H = 8, ROWS = 1024, COLS = 1024, D = 64, FLAG = 1 } },
-]
-check = { reference = { source = "k.cu", entry = "naive", grid = "ROWS", block = 64 } }
-"#;
+const MATRIX: &str = include_str!("../data/kernels/shapes/matrix.toml");
 
 struct Loaded {
     file: SpaceFile,
@@ -51,6 +25,17 @@ impl Loaded {
 
     fn default(&self) -> Configuration {
         self.file.space.configuration(&self.file.space.default_genome())
+    }
+
+    /// The shapes that a device takes.
+    fn shapes(&self, takes: &dyn Fn(&ProblemPlan) -> bool) -> TinyShapes {
+        let constants = specialize::of_kernel(self.kernel());
+        tiny::shapes(self.kernel(), &self.default(), &constants, takes).unwrap()
+    }
+
+    fn drawn(&self, seed: u64) -> Vec<ProblemPlan> {
+        let constants = specialize::of_kernel(self.kernel());
+        tiny::drawn_shapes(self.kernel(), &self.default(), &constants, seed, &|_| true)
     }
 }
 
@@ -69,8 +54,7 @@ fn load(text: &str, changes: &[(&str, &str)]) -> Loaded {
 }
 
 fn derive(loaded: &Loaded) -> TinyShapes {
-    tiny::shapes(loaded.kernel(), &loaded.default(), &specialize::of_kernel(loaded.kernel()), &|_| true)
-        .unwrap()
+    loaded.shapes(&|_| true)
 }
 
 /// The names of the shapes, or why there are none.
@@ -118,20 +102,12 @@ fn the_box_of_a_tensor_map_is_a_tile() {
 #[test]
 fn extents_differ_flags_alternate_and_fixed_sizes_stay() {
     let shapes = derive(&load(MATRIX, &[]));
-    insta::assert_snapshot!(shapes.plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>().join("\n"), @r"
-    tiny:COLS=33,H=3,ROWS=31
-    tiny:COLS=31,FLAG=1,H=5,ROWS=1
-    tiny:COLS=1,H=7,ROWS=65
-    tiny:COLS=65,FLAG=1,H=3,ROWS=32
-    tiny:COLS=32,H=3,ROWS=5
-    tiny:COLS=3,FLAG=1,H=5,ROWS=33
-    tiny:COLS=33,FLAG=1,H=3,ROWS=31
-    tiny:COLS=65,H=3,ROWS=32
-    ");
+    insta::assert_snapshot!(
+        shapes.plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>().join("\n")
+    );
     assert!(shapes.plans.iter().all(|plan| plan.sizes["D"] == 64));
     assert!(shapes.plans.iter().all(|plan| plan.sizes["ROWS"] != plan.sizes["COLS"]));
-    let elements =
-        |plan: &evo_protocol::plan::ProblemPlan| plan.buffers.iter().map(|b| b.elements()).sum::<u64>();
+    let elements = |plan: &ProblemPlan| plan.buffers.iter().map(|b| b.elements()).sum::<u64>();
     assert!(shapes.plans.iter().all(|plan| elements(plan) <= 1 << 20));
 }
 
@@ -191,15 +167,11 @@ fn a_file_can_declare_what_its_kernel_supports() {
 #[test]
 fn shapes_that_do_not_fit_are_left_out() {
     let loaded = load(VECTOR, &[]);
-    let small = |plan: &evo_protocol::plan::ProblemPlan| plan.sizes["N"] <= 256;
-    let shapes =
-        tiny::shapes(loaded.kernel(), &loaded.default(), &specialize::of_kernel(loaded.kernel()), &small)
-            .unwrap();
+    let small = |plan: &ProblemPlan| plan.sizes["N"] <= 256;
+    let shapes = loaded.shapes(&small);
     let names: Vec<&str> = shapes.plans.iter().map(|plan| plan.name.as_str()).collect();
     assert_eq!(names, ["tiny:N=255", "tiny:N=1", "tiny:N=256"]);
-    let shapes =
-        tiny::shapes(loaded.kernel(), &loaded.default(), &specialize::of_kernel(loaded.kernel()), &|_| false)
-            .unwrap();
+    let shapes = loaded.shapes(&|_| false);
     assert!(shapes.absent.ends_with("tails not checked"), "{}", shapes.absent);
     // A division that is not whole has no launch plan.
     let exact = ("ceil_div(N, BLOCK * PER_THREAD)", "N / (BLOCK * PER_THREAD)");
@@ -241,7 +213,6 @@ fn the_command_prints_warnings_in_both_forms() {
 #[test]
 fn a_range_may_depend_on_sizes() {
     use evo::kernel::resolve::resolve;
-    use evo_protocol::plan::Fill;
     let ranged = (
         "shape = [\"N\"], role = \"input\"",
         "shape = [\"N\"], role = \"input\", fill = { uniform = [0, \"N - 1\"], inclusive = true }",
@@ -257,13 +228,7 @@ fn a_range_may_depend_on_sizes() {
 fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     let several = |text: &str, changes: &[(&str, &str)]| {
         let loaded = load(text, changes);
-        let shapes = tiny::shapes(
-            loaded.kernel(),
-            &loaded.default(),
-            &specialize::of_kernel(loaded.kernel()),
-            &|_| true,
-        )
-        .unwrap();
+        let shapes = loaded.shapes(&|_| true);
         shapes.several.into_iter().map(|plan| plan.name).collect::<Vec<_>>()
     };
     assert_eq!(several(VECTOR, &[]), ["tiny:N=1281"]);
@@ -272,20 +237,10 @@ fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     assert_eq!(several(VECTOR, &[("N = 100000", "N = 1280")]), [""; 0]);
 
     let loaded = load(MATRIX, &[]);
-    let drawn = |seed| {
-        tiny::drawn_shapes(
-            loaded.kernel(),
-            &loaded.default(),
-            &specialize::of_kernel(loaded.kernel()),
-            seed,
-            &|_| true,
-        )
-    };
+    let drawn = |seed| loaded.drawn(seed);
     let plans = drawn(1);
     assert!(plans.len() > 100, "{}", plans.len());
-    let elements = |plan: &evo_protocol::plan::ProblemPlan| -> u64 {
-        plan.buffers.iter().map(|buffer| buffer.elements()).sum()
-    };
+    let elements = |plan: &ProblemPlan| -> u64 { plan.buffers.iter().map(|buffer| buffer.elements()).sum() };
     assert!(plans.iter().all(|plan| elements(plan) <= 1 << 20));
     let large = plans.iter().filter(|plan| elements(plan) > 1 << 16).count();
     assert!((4..=plans.len() / 2).contains(&large), "{large} of {}", plans.len());
@@ -300,16 +255,7 @@ fn contenders_meet_several_tiles_and_finalists_shapes_by_lot() {
     // A file that lists its shapes says which sizes its kernel supports.
     for tiny in ["tiny = [{ N = 65 }]", "tiny = \"none\""] {
         let loaded = load(VECTOR, &[("block = 64 } }", &format!("block = 64 }}, {tiny} }}"))]);
-        assert!(
-            tiny::drawn_shapes(
-                loaded.kernel(),
-                &loaded.default(),
-                &specialize::of_kernel(loaded.kernel()),
-                1,
-                &|_| true
-            )
-            .is_empty()
-        );
+        assert!(loaded.drawn(1).is_empty());
     }
 }
 

@@ -13,22 +13,10 @@ use tempfile::TempDir;
 use crate::json_schema;
 use crate::support::{self, BRIEF, answer, scale};
 
-const SOURCE: &str = r#"extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * 64 + threadIdx.x;
-    if (at >= n) return;
-    y[at] = VALUE;
-}
-"#;
+const SOURCE: &str = include_str!("../data/kernels/scale_request/scale.cu");
 
 /// One problem that is timed, and one that is only checked.
-const HEAD: &str = concat!(
-    "[parameters]\nWORK = { values = [1, 80], default = 80 }\n",
-    scale_kernel!("64"),
-    scale_problem!("p", "2000"),
-    scale_problem!("hidden_shape", "54321"),
-    "timed = false\n",
-    scale_check!()
-);
+const HEAD: &str = include_str!("../data/kernels/scale_request/head.toml");
 
 fn source(value: &str) -> String {
     SOURCE.replace("VALUE", value)

@@ -124,7 +124,7 @@ fn a_specialized_kernel_is_several_variants_with_a_table() {
 fn a_source_for_one_set_of_constants_is_asked_about_no_other() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["mask.cu.j2", "naive.cu", "mask.toml"] {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/specialize").join(name);
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kernels/specialize").join(name);
         fs::copy(data, folder.path().join(name)).unwrap();
     }
     let path = folder.path().join("mask.toml");

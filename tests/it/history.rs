@@ -12,27 +12,9 @@ use crate::support::scale::stage_with;
 use crate::support::{self, BRIEF, DECISIVE, answer};
 
 /// `y = 2 x`, after `WORK` steps that change nothing.
-const TEMPLATE: &str = r#"
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * <{ BLOCK }> + threadIdx.x;
-    if (at >= n) return;
-    volatile float value = x[at];
-    for (int step = 0; step < <{ WORK }>; ++step) value = value + 0.0f;
-    y[at] = <{ FACTOR }>.0f * value;
-}
-"#;
+const TEMPLATE: &str = include_str!("../data/kernels/scale_template/scale.cu.j2");
 
-const HEAD: &str = concat!(
-    r#"
-[parameters]
-WORK = { values = [1, 80, 500], default = 80 }
-BLOCK = { values = [32, 64], default = 64 }
-FACTOR = { values = [1, 2], default = 2 }
-"#,
-    scale_kernel!("BLOCK"),
-    scale_problem!("p", "2000"),
-    scale_check!()
-);
+const HEAD: &str = include_str!("../data/kernels/scale_template/head.toml");
 
 fn stage() -> TempDir {
     let head = HEAD.replace("source = \"scale.cu\"", "template = \"scale.cu.j2\"");

@@ -107,8 +107,8 @@ fn what_only_looks_like_either_compiles() {
 }
 
 /// What `evo preflight` says of the fences, and whether it found all of them.
-fn fences(words: &[&str]) -> (String, Option<bool>) {
-    let output = sweep::Bench::new().run(&[&["preflight", "--device", "host", "--json"], words].concat());
+fn fences(words: &str) -> (String, Option<bool>) {
+    let output = sweep::Bench::new().run(&format!("preflight --device host --json {words}"));
     assert!(output.status.success(), "{} {}", sweep::text(&output.stdout), sweep::text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
@@ -118,37 +118,32 @@ fn fences(words: &[&str]) -> (String, Option<bool>) {
 
 #[test]
 fn preflight_says_of_each_fence_whether_it_holds() {
-    let (said, all) = fences(&[]);
+    let (said, all) = fences("");
     for fence in ["user", "pid", "network", "ipc", "landlock", "seccomp", "limits"] {
         assert!(said.contains(fence), "nothing is said of {fence}: {said}");
     }
     assert_eq!(all, (!said.contains("not here")).then_some(true), "{said}");
-    let text = sweep::text(&sweep::Bench::new().run(&["preflight", "--device", "host"]).stdout);
+    let text = sweep::text(&sweep::Bench::new().run("preflight --device host").stdout);
     assert!(text.lines().any(|line| line.contains("sandbox") && line.contains(&said)), "{text}");
 }
 
 #[test]
 fn without_the_sandbox_variants_run_and_preflight_says_so() {
-    let (said, found) = fences(&["--sandbox", "off"]);
+    let (said, found) = fences("--sandbox off");
     assert_eq!(found, Some(true), "what was declined is not missing: {said}");
     assert!(said.starts_with("off: host variants run in processes of their own"), "{said}");
     let bench = sweep::Bench::new();
-    let brief: Vec<&str> = BRIEF.split(' ').collect();
-    let variant =
-        ["test-one", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host", "--seed", "7"];
+    let judged = format!("--device host --seed 7 {BRIEF} --sandbox");
     for sandbox in ["on", "off"] {
-        let output = bench.run(&[&variant[..], &brief, &["--sandbox", sandbox]].concat());
+        let output = bench.run(&format!("test-one scale.toml BLOCK=32 VEC=1 FACTOR=2 {judged} {sandbox}"));
         assert_eq!(output.status.code(), Some(0), "{sandbox}: {}", sweep::text(&output.stdout));
     }
-    let list = bench.sweep(&["--sandbox", "off", "--strategy", "exhaustive", "--finalists", "0"]);
-    assert!(bench.run(&sweep::words(&list)).status.success());
+    assert!(bench.sweep("--sandbox off --strategy exhaustive --finalists 0").status.success());
     assert_eq!(sweep::right_or_wrong(bench.verdicts()), sweep::expected());
     // The fence is really gone: a kernel that opens a file is refused with it alone.
     let intruder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/intruder/intruder.toml");
     for (sandbox, code) in [("on", 1), ("off", 0)] {
-        let words =
-            ["test-one", intruder, "ATTACK=open", "--device", "host", "--seed", "7", "--sandbox", sandbox];
-        let output = bench.run(&[&words[..], &brief].concat());
+        let output = bench.run(&format!("test-one {intruder} ATTACK=open {judged} {sandbox}"));
         assert_eq!(output.status.code(), Some(code), "{sandbox}: {}", sweep::text(&output.stdout));
     }
 }

@@ -87,6 +87,11 @@ fn stage() -> tempfile::TempDir {
     folder
 }
 
+/// The same where there is Python to read the tasks.
+fn with_python() -> Option<tempfile::TempDir> {
+    has_python().then(stage)
+}
+
 /// The skeleton is a wrong answer, a right kernel passes by evo's gates and by the task's own rule, and a wrong one does not.
 fn walk(folder: &Path, task: &str, right: &str, wrong: &str) {
     let (code, skeleton) = judged(folder, task);
@@ -107,10 +112,7 @@ fn walk(folder: &Path, task: &str, right: &str, wrong: &str) {
 
 #[test]
 fn a_task_of_flashinfer_bench_is_judged() {
-    if !has_python() {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     let folder = folder.path();
     let object = imported(folder, "flashinfer tasks/flashinfer");
     assert_eq!(object["result"]["entry"], "rows_k24_kernel");
@@ -132,10 +134,7 @@ fn a_task_of_flashinfer_bench_is_judged() {
 
 #[test]
 fn a_task_of_sol_execbench_is_judged_and_its_rule_told() {
-    if !has_python() {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     let folder = folder.path();
     imported(folder, "sol tasks/sol");
     walk(
@@ -162,10 +161,7 @@ fn a_task_of_sol_execbench_is_judged_and_its_rule_told() {
 
 #[test]
 fn a_module_of_kernelbench_is_judged() {
-    if !has_python() {
-        return;
-    }
-    let folder = stage();
+    let Some(folder) = with_python() else { return };
     let folder = folder.path();
     imported(folder, "kernelbench tasks/kernelbench/linear_relu.py");
     let space = fs::read_to_string(folder.join("linear_relu/space.toml")).unwrap();

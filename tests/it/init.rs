@@ -115,29 +115,7 @@ fn a_t1_file_becomes_a_space_whose_default_passes() {
          block_size_x * tile_size_x + threadIdx.x;\n  for (int k = 0; k < tile_size_x; ++k, i += block_size_x)\n    if (i < n) \
          y[i] = weights[0] * x[i].x + weights[1] * x[i].y + weights[2] * x[i].z;\n}\n",
     );
-    let text = r#"{
-      "ConfigurationSpace": {
-        "TuningParameters": [
-          { "Name": "block_size_x", "Type": "int", "Values": "[32, 64, 128]", "Default": 64 },
-          { "Name": "tile_size_x", "Type": "int", "Values": "list(range(1, 4))" }
-        ],
-        "Conditions": [{ "Expression": "block_size_x * tile_size_x <= 256 && tile_size_x != 3", "Parameters": ["block_size_x"] }]
-      },
-      "KernelSpecification": {
-        "Language": "CUDA", "KernelName": "blur", "KernelFile": "blur.cu", "ProblemSize": [1000],
-        "GridDivX": ["block_size_x", "tile_size_x"], "LocalSize": { "X": "block_size_x" },
-        "GlobalSize": { "X": "262144" }, "SharedMemory": 0,
-        "Arguments": [
-          { "Name": "x", "Type": "float4", "Size": "ProblemSize[0]", "MemoryType": "Vector", "AccessType": "ReadOnly",
-            "FillType": "Random", "FillValue": 1.0 },
-          { "Name": "y", "Type": "float", "Size": 1000, "MemoryType": "Vector", "AccessType": "WriteOnly",
-            "FillType": "Constant", "FillValue": 0.0 },
-          { "Name": "n", "Type": "int32", "MemoryType": "Scalar", "FillValue": 1000 },
-          { "Name": "weights", "Type": "float", "Size": 3, "MemoryType": "Vector", "MemType": "Constant",
-            "AccessType": "ReadOnly", "FillType": "Random", "FillValue": 1.0 }
-        ]
-      }
-    }"#;
+    let text = include_str!("../data/tasks/blur_t1.json");
     write("blur.json", text);
     let (code, object) = run(folder.path(), "import t1 blur.json");
     assert_eq!((code, &object["result"]["opens"]), (0, &true.into()), "{object:#}");

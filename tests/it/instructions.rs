@@ -23,7 +23,7 @@ const WGMMA: &str = "float d[4] = {}; unsigned long long a = x[0]; asm volatile(
 
 fn check(arch: &str, body: &str, expected: (&str, &str)) {
     let text = format!("#include <cuda_fp16.h>\nextern \"C\" __global__ void k(unsigned* x) {{ {body} }}");
-    let bench = Bench::cuda(arch);
+    let bench = Bench::cuda(arch).unwrap();
     let binary = bench.binary(source(&format!("{arch} {body}"), &text, "k"));
     let used = instruction_use(arch, &std::fs::read(&binary.path).unwrap()).expect("it can be read");
     assert_eq!((used.arithmetic.as_str(), used.loads.as_str()), expected, "{arch}: {body}");

@@ -7,86 +7,11 @@ use serde_json::Value;
 use crate::support::{BRIEF, evo};
 
 /// Little but barriers: two for each of `STEPS` steps.
-const KERNEL: &str = r#"extern "C" __global__ void sums(const float* x, float* y, int n) {
-    __shared__ float part[BLOCK];
-    int i = blockIdx.x * BLOCK + threadIdx.x;
-    part[threadIdx.x] = i < n ? x[i] : 0.0f;
-#ifndef LIGHT
-    for (int k = 0; k < STEPS; ++k) {
-        __syncthreads();
-        float other = part[(threadIdx.x + 1) % BLOCK];
-        __syncthreads();
-        part[threadIdx.x] = 0.5f * (part[threadIdx.x] + other);
-    }
-#endif
-#ifdef SLOW
-    for (volatile int k = 0; k < 20000; k = k + 1) {}
-#endif
-    if (i < n) y[i] = part[threadIdx.x];
-}
-"#;
+const KERNEL: &str = include_str!("../data/kernels/sums/sums.cu");
 
-const NAIVE: &str = r#"extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int b = 0; b < n; b += BLOCK) {
-        double part[BLOCK], next[BLOCK];
-        for (int t = 0; t < BLOCK; ++t) part[t] = b + t < n ? x[b + t] : 0.0f;
-        for (int k = 0; k < 8; ++k) {
-            for (int t = 0; t < BLOCK; ++t) next[t] = 0.5 * (part[t] + part[(t + 1) % BLOCK]);
-            for (int t = 0; t < BLOCK; ++t) part[t] = next[t];
-        }
-        for (int t = 0; t < BLOCK; ++t) if (b + t < n) y[b + t] = part[t];
-    }
-}
-"#;
+const NAIVE: &str = include_str!("../data/kernels/sums/naive.cu");
 
-const SPACE: &str = r#"[kernel]
-name = "sums"
-source = "sums.cu"
-[parameters]
-BLOCK = [32]
-STEPS = { values = [8, 9], default = 8 }
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "input"
-[[arguments]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "output"
-[[arguments]]
-name = "n"
-dtype = "i32"
-value = "N"
-[[launches]]
-entry = "sums"
-grid = "ceil_div(N, BLOCK)"
-block = "BLOCK"
-[[problems]]
-name = "p"
-sizes = { N = 512 }
-[check]
-seeds = 1
-repeats = 2
-[check.reference]
-source = "naive.cu"
-launches = [{ entry = "naive", grid = 1, block = 1 }]
-[[diagnose]]
-name = "spin"
-resource = "the time of each thread"
-doses = [{ define = { SLOW = 1 } }]
-try_next = "spin less"
-[[diagnose]]
-name = "another_kernel"
-resource = "right answers"
-doses = [{ set = { STEPS = 9 } }]
-[[diagnose]]
-name = "no_barriers"
-resource = "barriers"
-lightens = true
-doses = [{ define = { LIGHT = 1 } }]
-"#;
+const SPACE: &str = include_str!("../data/kernels/sums/space.toml");
 
 fn folder(space: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -182,12 +107,6 @@ fn what_did_not_run_is_no_finding() {
 
 #[test]
 fn mistakes_are_found_before_anything_runs() {
-    let folder = folder(SPACE);
-    let (code, _, said) = run(&folder, "--only bariers");
-    assert_eq!(code, Some(2));
-    assert!(said.contains("did you mean `barriers`?") || said.is_empty(), "{said}");
-    let (code, answer, _) = run(&folder, "--only spin --problem p --problem p");
-    assert_eq!(code, Some(2), "{answer:#}");
     let wrong = self::folder(&SPACE.replace("STEPS = 9 }", "STEPS = 7 }"));
     let (code, answer, said) = run(&wrong, "");
     assert_eq!(code, Some(2), "{answer:#}");

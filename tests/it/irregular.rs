@@ -1,12 +1,12 @@
 //! Pipes, devices and folders where files belong are refused, and never opened; files that are views of the
-//! journal never stop a run; the end of the terminal is an orderly end.
+//! journal never stop a run.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::sweep::{Bench, text, words};
+use crate::sweep::{Bench, sweep, text};
 
 fn make_pipe(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -14,7 +14,7 @@ fn make_pipe(path: &Path) {
 }
 
 /// The end of a command that must not wait for anything.
-fn ends(bench: &Bench, words: &[&str]) -> Output {
+fn ends(bench: &Bench, words: &str) -> Output {
     let mut child = bench.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let patience = Instant::now() + Duration::from_secs(120);
     while child.try_wait().unwrap().is_none() {
@@ -27,23 +27,12 @@ fn ends(bench: &Bench, words: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-const SWEEP: [&str; 11] = [
-    "sweep",
-    "scale.toml",
-    "--device",
-    "host",
-    "--study",
-    "s",
-    "--strategy",
-    "exhaustive",
-    "--finalists",
-    "1",
-    "--resume=or-begin",
-];
+const SWEEP: &str =
+    "sweep scale.toml --device host --study s --strategy exhaustive --finalists 1 --resume=or-begin";
 
 #[test]
 fn a_pipe_where_a_file_belongs_is_refused_with_place_and_hint() {
-    let refused = |bench: &Bench, words: &[&str], place: &str, hint: &str| {
+    let refused = |bench: &Bench, words: &str, place: &str, hint: &str| {
         let output = ends(bench, words);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
@@ -54,15 +43,15 @@ fn a_pipe_where_a_file_belongs_is_refused_with_place_and_hint() {
     for file in ["evidence/s/journal.jsonl", "evidence/s/lock"] {
         let bench = Bench::new();
         make_pipe(&bench.path().join(file));
-        refused(&bench, &SWEEP, file, "hint: move it away");
+        refused(&bench, SWEEP, file, "hint: move it away");
     }
     let bench = Bench::new();
     make_pipe(&bench.path().join("evidence/leaderboard.json"));
-    refused(&bench, &["leaderboard"], "evidence/leaderboard.json", "hint: move it away");
+    refused(&bench, "leaderboard", "evidence/leaderboard.json", "hint: move it away");
     make_pipe(&bench.path().join("pipe.toml"));
-    refused(&bench, &["space", "pipe.toml"], "pipe.toml", "hint: write the space to a file first");
+    refused(&bench, "space pipe.toml", "pipe.toml", "hint: write the space to a file first");
     make_pipe(&bench.path().join("pipe.json"));
-    refused(&bench, &["sweep", "--device", "replay:pipe.json"], "pipe.json", "hint: `replay:` takes a file");
+    refused(&bench, "sweep --device replay:pipe.json", "pipe.json", "hint: `replay:` takes a file");
 }
 
 #[test]
@@ -74,7 +63,7 @@ fn views_that_cannot_be_written_warn_and_stop_nothing() {
     for folder in ["study.json", "results.csv"] {
         std::fs::create_dir(study.join(folder)).unwrap();
     }
-    let output = ends(&bench, &SWEEP);
+    let output = ends(&bench, SWEEP);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for file in ["gen-000.json", "study.json", "results.csv", "leaderboard.json"] {
@@ -87,7 +76,7 @@ fn views_that_cannot_be_written_warn_and_stop_nothing() {
     }
     std::fs::remove_file(study.join("gen-000.json")).unwrap();
     std::fs::remove_file(bench.path().join("evidence/leaderboard.json")).unwrap();
-    assert_eq!(ends(&bench, &SWEEP).status.code(), Some(0));
+    assert_eq!(ends(&bench, SWEEP).status.code(), Some(0));
     for file in ["s/study.json", "s/results.csv", "leaderboard.json"] {
         assert!(bench.path().join("evidence").join(file).is_file(), "{file}");
     }
@@ -110,7 +99,7 @@ fn a_link_in_the_output_folder_is_never_followed() {
     for name in ["s/journal.jsonl", "s/lock"] {
         let bench = Bench::new();
         let theirs = plant(&bench, &[name]);
-        let output = ends(&bench, &SWEEP);
+        let output = ends(&bench, SWEEP);
         let said = text(&output.stderr);
         assert_ne!(output.status.code(), Some(0), "{name}: {said}");
         assert!(said.contains(name) && said.contains("it is a link"), "{name}: {said}");
@@ -120,7 +109,7 @@ fn a_link_in_the_output_folder_is_never_followed() {
     let bench = Bench::new();
     let views = ["s/study.json", "s/results.csv", "s/gen-000.json"];
     let theirs = plant(&bench, &[&views[..], &[".leaderboard.lock"]].concat());
-    let output = ends(&bench, &SWEEP);
+    let output = ends(&bench, SWEEP);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains(".leaderboard.lock`: it is a link"), "{said}");
@@ -129,7 +118,7 @@ fn a_link_in_the_output_folder_is_never_followed() {
     }
     std::fs::remove_file(bench.path().join("evidence/.leaderboard.lock")).unwrap();
     symlink(&theirs, bench.path().join("evidence/leaderboard.json")).unwrap();
-    let output = ends(&bench, &["leaderboard", "--rebuild"]);
+    let output = ends(&bench, "leaderboard --rebuild");
     assert!(text(&output.stderr).contains("leaderboard.json`: it is a link"), "{output:?}");
     assert_eq!(std::fs::read_to_string(theirs).unwrap(), "theirs");
 }
@@ -137,8 +126,7 @@ fn a_link_in_the_output_folder_is_never_followed() {
 #[test]
 fn a_link_in_the_place_of_the_running_study_gets_nothing() {
     let bench = Bench::new();
-    let list = bench.sweep(&["--strategy", "exhaustive", "--finalists", "1", "--jobs", "1"]);
-    let mut child = bench.command(&words(&list)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = bench.start(&sweep("--strategy exhaustive --finalists 1 --jobs 1"));
     bench.wait_for(1, &mut child);
     let [evidence, moved, theirs] = ["evidence", "moved", "theirs"].map(|name| bench.path().join(name));
     std::fs::create_dir_all(theirs.join("s")).unwrap();
@@ -155,34 +143,8 @@ fn a_link_in_the_place_of_the_running_study_gets_nothing() {
     std::fs::create_dir(&evidence).unwrap();
     symlink(moved.join("s"), evidence.join("s")).unwrap();
     let before = std::fs::read(moved.join("s/journal.jsonl")).unwrap();
-    let output = ends(&bench, &SWEEP);
+    let output = ends(&bench, SWEEP);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("evidence/s`: it is a link"), "{}", text(&output.stderr));
     assert_eq!(std::fs::read(moved.join("s/journal.jsonl")).unwrap(), before);
-}
-
-#[test]
-fn the_end_of_the_terminal_ends_a_sweep_in_order() {
-    let bench = Bench::new();
-    let start = || -> Child {
-        let list = bench.sweep(&[
-            "--strategy",
-            "exhaustive",
-            "--resume=or-begin",
-            "--finalists",
-            "0",
-            "--jobs",
-            "1",
-        ]);
-        bench.command(&words(&list)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-    };
-    let mut child = start();
-    bench.wait_for(2, &mut child);
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
-    let code = child.wait().unwrap().code();
-    // A fast machine may have been done.
-    assert!(matches!(code, Some(5 | 0)), "{code:?}");
-    let journal = std::fs::read_to_string(bench.path().join("evidence/s/journal.jsonl")).unwrap();
-    assert!(journal.lines().last().unwrap().contains("\"kind\":\"end\""), "it ended by itself");
 }

@@ -5,15 +5,18 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::sweep::{Bench, KERNEL, SPACE, text};
+use crate::sweep::{Bench, KERNEL, NAIVE, SPACE, text};
 
 /// Two points: the default, and one that waits in vain and therefore never beats it. The kernel multiplies by what
-/// `inc/op.h` says.
+/// `inc/op.h` says, the reference by what `inc/right.h` says.
 fn bench() -> Bench {
     let bench = Bench::new();
     let folder = bench.path();
     fs::create_dir(folder.join("inc")).unwrap();
     fs::write(folder.join("inc/op.h"), "#define OP(x) (2.0f * (x))\n").unwrap();
+    fs::write(folder.join("inc/right.h"), "#define RIGHT(x) (2.0f * (x))\n").unwrap();
+    let naive = NAIVE.replace("2.0f * x[i]", "RIGHT(x[i])");
+    fs::write(folder.join("naive.cu"), format!("#include <right.h>\n{naive}")).unwrap();
     let waits = "for (volatile int w = 0; w < 50 * WASTE; w++) {}";
     let kernel = KERNEL.replace("y[j] = FACTOR * x[j];", &format!("{{ {waits} y[j] = OP(x[j]); }}"));
     assert!(kernel.contains(waits));
@@ -47,10 +50,10 @@ fn measured(bench: &Bench, study: &str) -> usize {
 }
 
 /// Sweeps into a study: how many variants it measured, and what was said.
-fn sweep(bench: &Bench, study: &str, words: &[&str]) -> (usize, String) {
+fn sweep(bench: &Bench, study: &str, words: &str) -> (usize, String) {
     let before = measured(bench, study);
-    let fixed = ["sweep", "scale.toml", "--device", "host", "--finalists", "0", "--study", study];
-    let output = bench.run(&[&fixed[..], words].concat());
+    let fixed = "sweep scale.toml --device host --finalists 0";
+    let output = bench.run(&format!("{fixed} --study {study} {words}"));
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{said}");
     (measured(bench, study) - before, said)
@@ -68,48 +71,47 @@ fn check(outcome: (usize, String), expected: usize, parts: &[&str]) {
 #[test]
 fn a_fresh_sweep_measures_what_an_edit_touches() {
     let bench = bench();
-    check(sweep(&bench, "first", &[]), 2, &["2 evaluations (2 in this run) in "]);
+    check(sweep(&bench, "first", ""), 2, &["2 evaluations (2 in this run) in "]);
     // A value more.
     edit(&bench, "scale.toml", "values = [0, 1]", "values = [0, 1, 2]");
     let told =
         ["took over 2 of 2 results measured before (study `first`, ", "; `--remeasure` measures them again"];
     let counted = "1 evaluation (1 in this run) and 2 results taken over in ";
-    check(sweep(&bench, "more", &[]), 1, &[told[0], told[1], counted]);
+    check(sweep(&bench, "more", ""), 1, &[told[0], told[1], counted]);
     // Two values less.
     edit(&bench, "scale.toml", "values = [0, 1, 2]", "values = [0]");
-    check(sweep(&bench, "less", &[]), 0, &["took over 1 of 1 result", "0 evaluations (0 in this run) and 1"]);
+    check(sweep(&bench, "less", ""), 0, &["took over 1 of 1 result", "0 evaluations (0 in this run) and 1"]);
     // Who asks for new measurements gets them, and so does who ignores earlier studies.
-    check(sweep(&bench, "again", &["--remeasure"]), 1, &["1 evaluation (1 in this run) in "]);
-    check(sweep(&bench, "alone", &["--no-prior"]), 1, &["1 evaluation (1 in this run) in "]);
+    check(sweep(&bench, "again", "--remeasure"), 1, &["1 evaluation (1 in this run) in "]);
+    check(sweep(&bench, "alone", "--no-prior"), 1, &["1 evaluation (1 in this run) in "]);
     // Comments are compiled again, and the machine code is known.
     edit(&bench, "inc/op.h", "#define", "// twice\n#define");
-    check(sweep(&bench, "comment", &[]), 0, &["0 evaluations (0 in this run) and 1 result taken over"]);
+    check(sweep(&bench, "comment", ""), 0, &["0 evaluations (0 in this run) and 1 result taken over"]);
     // Another definition is other code.
     edit(&bench, "inc/op.h", "(2.0f * (x))", "(fmaf(x, 1.5f, 0.5f * (x)))");
-    check(sweep(&bench, "header", &[]), 1, &["none of 1 result measured before is taken over: the source"]);
+    check(sweep(&bench, "header", ""), 1, &["none of 1 result measured before is taken over: the source"]);
 }
 
 #[test]
 fn other_problems_and_other_checks_are_measured_anew() {
     let bench = bench();
-    check(sweep(&bench, "first", &[]), 2, &[]);
+    check(sweep(&bench, "first", ""), 2, &[]);
     edit(&bench, "scale.toml", "N = 4096", "N = 8192");
-    check(sweep(&bench, "size", &[]), 2, &["none of 2 results measured before is taken over"]);
+    check(sweep(&bench, "size", ""), 2, &["none of 2 results measured before is taken over"]);
     edit(&bench, "scale.toml", "N = 8192", "N = 4096");
     edit(&bench, "scale.toml", "[check]\n", "[check]\nrtol = 0.01\n");
     let told =
         "none of 4 earlier results of this kernel can be taken over: `check rtol` is `0.01` and was not set";
-    check(sweep(&bench, "loose", &[]), 2, &[told]);
+    check(sweep(&bench, "loose", ""), 2, &[told]);
     // The edit undone: what `first` measured holds again.
     edit(&bench, "scale.toml", "rtol = 0.01\n", "");
-    check(sweep(&bench, "back", &[]), 0, &["took over 2 of 2 results measured before (study `first`"]);
+    check(sweep(&bench, "back", ""), 0, &["took over 2 of 2 results measured before (study `first`"]);
 }
 
 #[test]
 fn resume_goes_on_across_edits_and_names_them() {
     let bench = bench();
-    let resume =
-        |expected, parts: &[&str]| check(sweep(&bench, "s", &["--resume=or-begin"]), expected, parts);
+    let resume = |expected, parts: &[&str]| check(sweep(&bench, "s", "--resume=or-begin"), expected, parts);
     resume(2, &["nothing to resume"]);
     edit(&bench, "scale.toml", "values = [0, 1]", "values = [0, 1, 2]");
     let told =
@@ -128,6 +130,10 @@ fn resume_goes_on_across_edits_and_names_them() {
     resume(1, &["problem `small`: N is 8192 and was 4096", "`check rtol` is `0.01` and was not set"]);
     edit(&bench, "inc/op.h", "(2.0f * (x))", "(fmaf(x, 1.5f, 0.5f * (x)))");
     resume(1, &["the study was edited: `inc/op.h` has changed"]);
+    edit(&bench, "inc/right.h", "#define", "// the same code\n#define");
+    resume(0, &["the study was edited: `inc/right.h` has changed"]);
+    edit(&bench, "inc/right.h", "(2.0f * (x))", "(fmaf(x, 1.5f, 0.5f * (x)))");
+    resume(1, &["the study was edited: `inc/right.h` has changed"]);
     // The study ends with one point of the newest space, and `study.json` says so.
     let study = fs::read(bench.path().join("evidence/s/study.json")).unwrap();
     let study: Value = serde_json::from_slice(&study).unwrap();
@@ -138,21 +144,9 @@ fn resume_goes_on_across_edits_and_names_them() {
 #[test]
 fn another_kernel_is_refused_with_a_way_out() {
     let bench = bench();
-    bench.run(&[
-        "sweep",
-        "scale.toml",
-        "--device",
-        "host",
-        "--study",
-        "s",
-        "--budget",
-        "1",
-        "--finalists",
-        "0",
-    ]);
+    bench.run("sweep scale.toml --device host --study s --budget 1 --finalists 0");
     edit(&bench, "scale.toml", "name = \"scale\"", "name = \"double\"");
-    let words = ["sweep", "scale.toml", "--device", "host", "--study", "s", "--resume"];
-    let Output { status, stderr, .. } = bench.run(&words);
+    let Output { status, stderr, .. } = bench.run("sweep scale.toml --device host --study s --resume");
     let said = text(&stderr);
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(

@@ -13,29 +13,9 @@ use crate::support::{self, BRIEF};
 
 /// `y = 2 x`, with work that one problem needs and the other does not: `SHORT` steps where there are few elements, and
 /// `LONG` where there are many.
-const SOURCE: &str = r#"
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * 64 + threadIdx.x;
-    if (at >= n) return;
-    volatile float value = x[at];
-    const int steps = n < 1000 ? SHORT : LONG;
-    for (int step = 0; step < steps; ++step) value = value + 0.0f;
-    y[at] = 2.0f * value;
-}
-"#;
+const SOURCE: &str = include_str!("../data/kernels/scale_two/scale.cu");
 
-const HEAD: &str = concat!(
-    r#"
-constraints = ["SHORT + LONG >= 800"]
-[parameters]
-SHORT = { values = [1, 100, 200, 300, 400, 500, 600, 700, 800], default = 800 }
-LONG = { values = [1, 100, 200, 300, 400, 500, 600, 700, 800], default = 800 }
-"#,
-    scale_kernel!("64"),
-    scale_problem!("small", "400"),
-    scale_problem!("large", "2000"),
-    scale_check!()
-);
+const HEAD: &str = include_str!("../data/kernels/scale_two/head.toml");
 
 /// The command's object, its stderr and the study's summary.
 fn sweep(root: &Path, words: &str) -> (Value, String, Value) {

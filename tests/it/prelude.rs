@@ -5,15 +5,11 @@ use std::fs;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
 use crate::compile::{Bench, source};
-use crate::toolchain;
 
 /// Parameters of a space are macros, whatever they are called.
 #[test]
 fn what_evo_includes_has_no_names_that_a_parameter_may_have() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let bench = Bench::cuda("sm_80");
+    let Some(bench) = Bench::cuda("sm_80") else { return };
     let text =
         "extern \"C\" __global__ void f(float* out, int n) { out[0] = sqrt(n) + pow(n, 2.5) + A + B; }";
     let mut own = source("a", text, "f");
@@ -25,10 +21,7 @@ fn what_evo_includes_has_no_names_that_a_parameter_may_have() {
 /// Each would be hashed and restored around the calls of every variant.
 #[test]
 fn what_evo_includes_leaves_no_variable_in_a_binary() {
-    if toolchain::lacks_nvrtc() {
-        return;
-    }
-    let bench = Bench::cuda("sm_80");
+    let Some(bench) = Bench::cuda("sm_80") else { return };
     let variables = |text: &str| -> Vec<String> {
         let binary = fs::read(bench.binary(source("a", text, "f")).path).unwrap();
         let file = object::File::parse(&*binary).unwrap();

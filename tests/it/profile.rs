@@ -396,28 +396,6 @@ fn a_candidate_that_fails_is_not_profiled() {
 }
 
 #[test]
-fn a_mistake_in_the_command_line_ends_before_anything_is_run() {
-    let folder = stage();
-    let hint = |words: &str| {
-        let object = check(
-            folder.path(),
-            &format!("profile scale.toml --device host --json {words}"),
-            2,
-            "error",
-            "usage",
-        );
-        object["error"]["hint"].as_str().unwrap_or_default().to_string()
-    };
-    assert_eq!(hint("--metrics dram_bytes,ocupancy_percent"), "did you mean `occupancy_percent`?");
-    assert!(hint("--metrics group:memory__chart").contains("such as `dram__bytes_read.sum`"));
-    assert_eq!(hint("--problem p --problem q"), "call `evo profile` once for each problem");
-    hint("--problem q");
-    hint("--set full");
-    hint("--allow-not-run baseline");
-    assert!(!folder.path().join("evidence").exists());
-}
-
-#[test]
 fn a_sweep_profiles_its_champion_where_it_is_asked_to() {
     let folder = stage();
     let words = "sweep scale.toml --device host --budget 2 --seed 1 --profile finalists --json";

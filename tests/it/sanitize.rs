@@ -571,26 +571,26 @@ fn the_real_tool_around_a_worker_without_cuda_gives_no_answer() {
 #[test]
 fn one_candidate_passes_without_an_answer_that_is_demanded_only_where_that_is_allowed() {
     let bench = Bench::new();
-    let judge = |words: &[&str]| {
-        let one = ["test", "scale.toml", "BLOCK=32", "VEC=1", "FACTOR=2", "--device", "host", "--json"];
-        let output = bench.run(&[&one[..], words].concat());
+    let judge = |words: &str| {
+        let one = "test scale.toml BLOCK=32 VEC=1 FACTOR=2 --device host --json";
+        let output = bench.run(&format!("{one} {words}"));
         let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), object["status"].as_str().unwrap().to_string(), object)
     };
-    let (code, status, object) = judge(&[]);
+    let (code, status, object) = judge("");
     assert_eq!((code, &*status), (Some(0), "pass"), "{object}");
-    let (code, status, object) = judge(&["--sanitize", "on"]);
+    let (code, status, object) = judge("--sanitize on");
     assert_eq!((code, &*status), (Some(1), "not_run"), "{object}");
     assert_eq!(object["result"]["not_run"], serde_json::json!(["sanitize"]));
     assert!(object["repro"].as_str().unwrap().contains("--sanitize on"), "{object}");
-    let (code, _, object) = judge(&["--sanitize", "on", "--allow-not-run", "sanitize"]);
+    let (code, _, object) = judge("--sanitize on --allow-not-run sanitize");
     assert_eq!((code, &object["allowed_not_run"]), (Some(0), &serde_json::json!(["sanitize"])), "{object}");
     let space = fs::read_to_string(bench.path().join("scale.toml")).unwrap();
     let required = space.replace("[check]", "[check]\nsanitize = \"required\"");
     assert_ne!(required, space);
     fs::write(bench.path().join("scale.toml"), required).unwrap();
-    assert_eq!(judge(&[]).0, Some(1));
-    let (code, _, object) = judge(&["--sanitize", "off"]);
+    assert_eq!(judge("").0, Some(1));
+    let (code, _, object) = judge("--sanitize off");
     assert_eq!(code, Some(2));
     assert!(object["error"]["message"].as_str().unwrap().contains("the space file demands"), "{object}");
 }

@@ -149,46 +149,12 @@ fn many_replayed_evaluations_take_bounded_memory() {
     judge("replayed", &looks, BYTES_REPLAYED);
 }
 
-const KERNEL: &str = r#"
-#if CASE == 2
-#error "this variant does not compile"
-#endif
-extern "C" __global__ void soak(const float *x, float *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i] + (CASE == 1 ? 1.0f : 0.0f);
-    if (n == -1 - PAD) y[0] = PAD;
-    if (CASE == 3 && i == 0) y[n] = 1.0f;
-}
-"#;
+const KERNEL: &str = include_str!("../data/kernels/soak/soak.cu");
 
 /// As many variants as wanted: half of them right, the others wrong, uncompilable or out of bounds.
 fn space(variants: usize) -> String {
     let pads: Vec<String> = (0..variants.div_ceil(6)).map(|pad| pad.to_string()).collect();
-    format!(
-        concat!(
-            r#"
-[kernel]
-name = "soak"
-source = "soak.cu"
-[parameters]
-CASE = {{ values = [0, 1, 2, 3, 4, 5], default = 0 }}
-PAD = {{ values = [{}], default = 0 }}
-"#,
-            vectors!(),
-            r#"[[launches]]
-entry = "soak"
-grid = ["ceil_div(N, 64)"]
-block = ["64"]
-[[problems]]
-name = "small"
-sizes = {{ N = 256 }}
-[check]
-reference = {{ source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }}
-tiny = [ {{ N = 1 }} ]
-"#
-        ),
-        pads.join(", ")
-    )
+    include_str!("../data/kernels/soak/space.toml").replace("PADS", &pads.join(", "))
 }
 
 /// Kills one child of a process: a worker.

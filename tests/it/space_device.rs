@@ -6,34 +6,7 @@ use serde_json::Value;
 
 use crate::support::evo;
 
-const SPACE: &str = r#"[kernel]
-name = "tile"
-source = "tile.cu"
-[parameters]
-X = "pow2(1, 64)"
-Y = "pow2(1, 64)"
-KIB = [1, 64, 128, 256]
-[[arguments]]
-name = "x"
-dtype = "f32"
-shape = ["N"]
-role = "inout"
-[[launches]]
-entry = "tile"
-grid = 1
-block = ["X", "Y"]
-shared_bytes = "1024 * KIB + 4 * N"
-[[launches]]
-entry = "rest"
-grid = 1
-block = "X * 32"
-when = "X > 1"
-[[problems]]
-name = "p"
-sizes = { N = 256 }
-[check]
-reference = { source = "tile.cu", entry = "tile", grid = 1, block = 1 }
-"#;
+const SPACE: &str = include_str!("../data/kernels/tile/space.toml");
 
 fn answer(words: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();

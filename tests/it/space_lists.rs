@@ -20,17 +20,8 @@ fn lists_are_csv_json_lines_or_words() {
         assert_eq!((code, stderr.as_str()), (0, ""));
         stdout
     };
-    insta::assert_snapshot!(list(&["--rows", "4"]), @r#"
-    BLOCK,TILE,LAYOUT,UNROLL
-    32,1,row,1
-    32,2,row,1
-    32,2,row,2
-    32,3,row,1
-    "#);
-    insta::assert_snapshot!(list(&["--format", "jsonl", "--offset", "27"]), @r#"
-    {"BLOCK":256,"TILE":1,"LAYOUT":"row","UNROLL":1}
-    {"BLOCK":256,"TILE":1,"LAYOUT":"col","UNROLL":1}
-    "#);
+    insta::assert_snapshot!(list(&["--rows", "4"]));
+    insta::assert_snapshot!(list(&["--format", "jsonl", "--offset", "27"]));
     insta::assert_snapshot!(list(&["--format", "text", "--fix", "TILE=3", "LAYOUT=col"]), @"BLOCK=64 TILE=3 LAYOUT=col UNROLL=1");
     assert_eq!(list(&[]).lines().count(), 1 + 29);
     assert_eq!(list(&["--offset", "29"]), "BLOCK,TILE,LAYOUT,UNROLL\n");
@@ -59,31 +50,9 @@ fn neighbors_are_lines_or_one_object() {
         assert_eq!(code, 0);
         (stdout, stderr)
     };
-    insta::assert_snapshot!(neighbors(&["BLOCK=64", "TILE=4"]).0, @r#"
-    BLOCK=32 TILE=4 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=1 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=2 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=3 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=4 LAYOUT=row UNROLL=2
-    BLOCK=64 TILE=4 LAYOUT=row UNROLL=4
-    BLOCK=64 TILE=4 LAYOUT=col UNROLL=1
-    "#);
-    insta::assert_snapshot!(neighbors(&["BLOCK=64", "TILE=4", "--kind", "hamming-adjacent"]).0, @r#"
-    BLOCK=32 TILE=4 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=3 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=4 LAYOUT=row UNROLL=2
-    BLOCK=64 TILE=4 LAYOUT=col UNROLL=1
-    "#);
-    insta::assert_snapshot!(neighbors(&["BLOCK=64", "TILE=4", "--kind", "strictly-adjacent"]).0, @r#"
-    BLOCK=32 TILE=3 LAYOUT=row UNROLL=1
-    BLOCK=32 TILE=4 LAYOUT=row UNROLL=1
-    BLOCK=32 TILE=4 LAYOUT=row UNROLL=2
-    BLOCK=64 TILE=3 LAYOUT=row UNROLL=1
-    BLOCK=64 TILE=3 LAYOUT=col UNROLL=1
-    BLOCK=64 TILE=4 LAYOUT=row UNROLL=2
-    BLOCK=64 TILE=4 LAYOUT=col UNROLL=1
-    BLOCK=64 TILE=4 LAYOUT=col UNROLL=2
-    "#);
+    insta::assert_snapshot!(neighbors(&["BLOCK=64", "TILE=4"]).0);
+    insta::assert_snapshot!(neighbors(&["BLOCK=64", "TILE=4", "--kind", "hamming-adjacent"]).0);
+    insta::assert_snapshot!(neighbors(&["BLOCK=64", "TILE=4", "--kind", "strictly-adjacent"]).0);
     let (points, note) = neighbors(&["TILE=3", "UNROLL=2", "--rows", "1"]);
     assert_eq!(points, "BLOCK=32 TILE=2 LAYOUT=row UNROLL=2\n");
     assert_eq!(note, "note: the configuration itself is not valid; `evo space --check` says why\n");

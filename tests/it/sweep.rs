@@ -9,51 +9,14 @@ use evo::journal::reader;
 use evo::journal::replay::History;
 use serde_json::Value;
 
-use crate::support::{self, BRIEF};
+use crate::json_schema;
+use crate::support::{self, BRIEF, answer};
 
-pub const KERNEL: &str = r#"
-extern "C" __global__ void scale(const float *x, float *y, int n) {
-    for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC; i < n; i += gridDim.x * blockDim.x * VEC) {
-        for (int j = i; j < i + VEC && j < n; j++) y[j] = FACTOR * x[j];
-    }
-}
-"#;
+pub const KERNEL: &str = include_str!("../data/kernels/scale/scale.cu");
 
-pub const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float *x, float *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i];
-}
-"#;
+pub const NAIVE: &str = include_str!("../data/kernels/scale/naive.cu");
 
-pub const SPACE: &str = concat!(
-    r#"
-[kernel]
-name = "scale"
-source = "scale.cu"
-[parameters]
-BLOCK = { values = [32, 64], default = 32 }
-VEC = { values = [1, 2, 4], default = 1 }
-FACTOR = { values = [2, 3], default = 2, help = "3 is a wrong answer" }
-[[constraints]]
-require = "BLOCK * VEC <= 128"
-because = "the test wants an invalid corner"
-"#,
-    vectors!(),
-    r#"[[launches]]
-entry = "scale"
-grid = ["ceil_div(N, BLOCK * VEC)"]
-block = ["BLOCK"]
-[[problems]]
-name = "small"
-sizes = { N = 4096 }
-[check]
-reference = { source = "naive.cu", entry = "naive", grid = ["ceil_div(N, 64)"], block = [64] }
-tiny = [ { N = 1 }, { N = "BLOCK * VEC + 1" } ]
-[objective]
-bytes = "8 * N"
-"#
-);
+pub const SPACE: &str = include_str!("../data/kernels/scale/space.toml");
 
 /// A folder with the kernel, and the command to run in it.
 pub struct Bench {
@@ -73,26 +36,21 @@ impl Bench {
         self.folder.path()
     }
 
-    pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-        command.current_dir(self.path()).args(words).env("EVO_CACHE_DIR", support::cache());
-        command.stdin(Stdio::null());
-        command
+    pub fn command(&self, words: &str) -> Command {
+        support::evo(self.path(), words)
     }
 
-    pub fn run(&self, words: &[&str]) -> Output {
+    pub fn run(&self, words: &str) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// `sweep scale.toml --device host` with more words, in study `s`.
-    pub fn sweep(&self, words: &[&str]) -> Vec<String> {
-        let fixed = ["sweep", "scale.toml", "--device", "host", "--study", "s"];
-        fixed.into_iter().chain(BRIEF.split(' ')).chain(words.iter().copied()).map(String::from).collect()
+    pub fn sweep(&self, words: &str) -> Output {
+        self.run(&sweep(words))
     }
 
-    fn start(&self, words: &[String]) -> Child {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    pub fn start(&self, words: &str) -> Child {
+        self.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     pub fn verdicts(&self) -> BTreeMap<String, String> {
@@ -122,8 +80,9 @@ impl Bench {
     }
 }
 
-pub fn words(list: &[String]) -> Vec<&str> {
-    list.iter().map(String::as_str).collect()
+/// `sweep scale.toml --device host` with more words, in study `s`.
+pub fn sweep(words: &str) -> String {
+    format!("sweep scale.toml --device host --study s {BRIEF} {words}")
 }
 
 /// What the space's ten valid points must give.
@@ -150,7 +109,7 @@ pub fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     let bench = Bench::new();
-    let output = bench.run(&words(&bench.sweep(&["--finalists", "1"])));
+    let output = bench.sweep("--finalists 1");
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(right_or_wrong(bench.verdicts()), expected());
     let table = text(&output.stdout);
@@ -159,8 +118,7 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
             && table.contains("\nexport   evo export scale.toml @champion --study "),
         "{table}"
     );
-    let verbose =
-        text(&bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0", "--verbose"]))).stdout);
+    let verbose = text(&bench.sweep("--resume --finalists 0 --verbose").stdout);
     assert!(verbose.contains("\nmore: `evo explain wrong_answer:"), "{verbose}");
     let board: Value =
         serde_json::from_slice(&std::fs::read(bench.path().join("evidence/leaderboard.json")).unwrap())
@@ -177,19 +135,26 @@ fn a_sweep_ends_with_a_ranked_table_and_a_leaderboard() {
     assert_eq!(study["header"]["verdict_version"], evo_protocol::verdict::VERDICT_VERSION);
     let run = &study["runs"][0];
     assert!(run["device_at_start"].is_object() && run["device_at_end"].is_object(), "{run:#}");
-    let shown = bench.run(&["leaderboard"]);
+    let shown = bench.run("leaderboard --json");
+    let shown = answer::judged("leaderboard", "leaderboard", &shown, 0, "pass");
+    assert!(board.as_object().unwrap().iter().all(|(name, value)| shown[name] == *value), "{shown}");
+    assert_eq!((&board["version"], &board["sections"][0]["kernel"]), (&2.into(), &"scale".into()));
+    let schema = answer::schema("leaderboard-file");
+    assert_eq!(json_schema::fault(&schema, &board), None, "{board}");
+    assert_eq!(json_schema::unlisted(&schema, &schema, &board, "leaderboard"), None);
+    let shown = bench.run("leaderboard");
     assert!(shown.status.success() && text(&shown.stdout).contains("scale on "));
     std::fs::remove_file(bench.path().join("evidence/leaderboard.json")).unwrap();
-    let rebuilt = bench.run(&["leaderboard", "--rebuild", "--json"]);
+    let rebuilt = bench.run("leaderboard --rebuild --json");
     let rebuilt: Value = serde_json::from_slice(&rebuilt.stdout).unwrap();
     assert_eq!(rebuilt["sections"], board["sections"]);
     // The same study again is refused, another file under its name even more so.
-    let again = bench.run(&words(&bench.sweep(&[])));
+    let again = bench.sweep("");
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("has a journal already"), "{}", text(&again.stderr));
     std::fs::write(bench.path().join("scale.toml"), SPACE.replace("[32, 64]", "[32, 64, 96]")).unwrap();
     // Going on with it is not.
-    let edited = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0", "--budget", "1"])));
+    let edited = bench.sweep("--resume --finalists 0 --budget 1");
     assert!(edited.status.success(), "{}", text(&edited.stderr));
     assert!(text(&edited.stderr).contains("parameter `BLOCK`: new 96"), "{}", text(&edited.stderr));
 }
@@ -201,7 +166,7 @@ fn what_the_device_cannot_launch_is_not_tried() {
     let space = SPACE.replace("[32, 64], default = 32", "[2048, 32], default = 2048");
     let space = space.replace("BLOCK * VEC <= 128", "BLOCK * VEC != 64");
     std::fs::write(bench.path().join("scale.toml"), space).unwrap();
-    let output = bench.run(&words(&bench.sweep(&["--finalists", "0"])));
+    let output = bench.sweep("--finalists 0");
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     let verdicts = bench.verdicts();
     assert_eq!(verdicts.len(), 4, "{verdicts:?}");
@@ -215,7 +180,7 @@ fn what_the_device_cannot_launch_is_not_tried() {
         serde_json::from_slice(&std::fs::read(bench.path().join("evidence/s/study.json")).unwrap()).unwrap();
     assert_eq!(study["header"]["valid"], "4");
     assert_eq!(study["header"]["definition"]["constraints"].as_array().unwrap().len(), 1);
-    let on = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0", "--json"])));
+    let on = bench.sweep("--resume --finalists 0 --json");
     let last = text(&on.stdout);
     let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
     assert_eq!((&last["device_limits"]["excluded"], &last["evaluations_this_run"]), (&"6".into(), &0.into()));
@@ -224,16 +189,14 @@ fn what_the_device_cannot_launch_is_not_tried() {
 
 #[test]
 fn a_sanitizer_that_is_demanded_and_absent_confirms_nothing() {
-    let last = |bench: &Bench, more: &[&str]| {
-        let fixed =
-            ["sweep", "scale.toml", "--device", "host", "--finalists", "1", "--json", "--budget", "4"];
-        let all: Vec<&str> = fixed.into_iter().chain(BRIEF.split(' ')).chain(more.iter().copied()).collect();
-        let output = bench.run(&all);
+    let last = |bench: &Bench, more: &str| {
+        let fixed = "sweep scale.toml --device host --finalists 1 --json --budget 4";
+        let output = bench.run(&format!("{fixed} {BRIEF} {more}"));
         let object: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
         (output.status.code(), object, text(&output.stdout))
     };
     let bench = Bench::new();
-    let (code, usual, _) = last(&bench, &["--study", "usual"]);
+    let (code, usual, _) = last(&bench, "--study usual");
     assert_eq!((code, &usual["sanitized"]), (Some(0), &Value::Null), "{usual}");
     let champion = &usual["section"]["champion"];
     assert_eq!(
@@ -241,19 +204,19 @@ fn a_sanitizer_that_is_demanded_and_absent_confirms_nothing() {
         (&"not_run".into(), &"not_run".into())
     );
     assert!(champion["sanitizer"]["message"].as_str().unwrap().contains("guard pages"), "{champion}");
-    let (code, demanded, said) = last(&bench, &["--study", "demanded", "--sanitize", "finalists"]);
+    let (code, demanded, said) = last(&bench, "--study demanded --sanitize finalists");
     assert_eq!((code, &demanded["status"], &demanded["section"]), (Some(1), &"not_run".into(), &Value::Null));
     assert!(demanded["sanitized"]["unanswered"].as_u64().unwrap() > 0, "{demanded}");
     assert!(said.contains("warning: compute-sanitizer is demanded, so nothing will be confirmed"), "{said}");
-    let rebuilt = bench.run(&["leaderboard", "--rebuild", "--json"]);
+    let rebuilt = bench.run("leaderboard --rebuild --json");
     let rebuilt: Value = serde_json::from_slice(&rebuilt.stdout).unwrap();
     assert_eq!(rebuilt["sections"][0]["study"]["name"], "usual");
     // A space file can demand it too, and nobody can leave it out then.
     let required = SPACE.replace("[check]", "[check]\nsanitize = \"required\"");
     std::fs::write(bench.path().join("scale.toml"), required).unwrap();
-    let (code, required, _) = last(&bench, &["--study", "required"]);
+    let (code, required, _) = last(&bench, "--study required");
     assert_eq!((code, &required["status"]), (Some(1), &"not_run".into()), "{required}");
-    let (code, refused, _) = last(&bench, &["--study", "off", "--sanitize", "off"]);
+    let (code, refused, _) = last(&bench, "--study off --sanitize off");
     assert_eq!((code, &refused["error"]["code"]), (Some(2), &"usage".into()), "{refused}");
 }
 
@@ -263,7 +226,7 @@ fn a_sweep_in_which_nothing_passes_fails_and_says_why() {
     let wrong =
         SPACE.replace("FACTOR = { values = [2, 3], default = 2", "FACTOR = { values = [3], default = 3");
     std::fs::write(bench.path().join("scale.toml"), wrong).unwrap();
-    let output = bench.run(&words(&bench.sweep(&["--seed", "7"])));
+    let output = bench.sweep("--seed 7");
     let (page, talk) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{page}{talk}");
     assert!(page.contains("nothing passed; the first failure of each verdict:\n  wrong_answer"), "{page}");
@@ -274,7 +237,7 @@ fn a_sweep_in_which_nothing_passes_fails_and_says_why() {
     let told = "note: the default configuration `BLOCK=32 VEC=1 FACTOR=3` failed: wrong_answer";
     assert_eq!((talk.matches(told).count(), page.matches("the default").count()), (1, 0), "{page}{talk}");
 
-    let output = bench.run(&["sweep", "scale.toml", "--device", "host", "--json", "--no-prior"]);
+    let output = bench.run("sweep scale.toml --device host --json --no-prior");
     assert_eq!(output.status.code(), Some(1));
     let result: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
     assert_eq!(result["passed"], 0);
@@ -292,32 +255,20 @@ fn seeds_are_random_and_a_named_one_repeats_a_run() {
         let path = bench.path().join("evidence").join(study).join("study.json");
         serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap()["header"].clone()
     };
-    let sweep = |study: &str, more: &[&str]| {
-        let fixed = [
-            "sweep",
-            "scale.toml",
-            "--device",
-            "host",
-            "--finalists",
-            "0",
-            "--budget",
-            "1",
-            "--study",
-            study,
-        ];
-        let output = bench.run(&[&fixed[..], more].concat());
+    let swept = |study: &str, more: &str| {
+        let fixed = "sweep scale.toml --device host --finalists 0 --budget 1";
+        let output = bench.run(&format!("{fixed} --study {study} {more}"));
         assert!(output.status.success(), "{}", text(&output.stderr));
         let seed = header(study)["seed"].as_u64().unwrap();
         assert!(text(&output.stderr).contains(&format!(", seed {seed}\n")), "{}", text(&output.stderr));
         seed
     };
-    let (a, b) = (sweep("a", &[]), sweep("b", &[]));
+    let (a, b) = (swept("a", ""), swept("b", ""));
     assert_ne!(a, b);
-    assert_eq!(sweep("a", &["--resume"]), a, "a resumed study keeps its seed");
-    assert_eq!(sweep("c", &["--seed", "5"]), 5);
-    let words = ["test-one", "scale.toml", "--device", "host"];
-    let seeds = [&[][..], &["--seed", "5"][..]].map(|more| {
-        let output = text(&bench.run(&[&words[..], more].concat()).stdout);
+    assert_eq!(swept("a", "--resume"), a, "a resumed study keeps its seed");
+    assert_eq!(swept("c", "--seed 5"), 5);
+    let seeds = ["", "--seed 5"].map(|more| {
+        let output = text(&bench.run(&format!("test-one scale.toml --device host {more}")).stdout);
         output.lines().next().unwrap().rsplit_once(", seed ").unwrap().1.parse::<u64>().unwrap()
     });
     assert!(seeds[0] != a && seeds[0] != b && seeds[1] == 5, "{seeds:?}");
@@ -326,41 +277,38 @@ fn seeds_are_random_and_a_named_one_repeats_a_run() {
 #[test]
 fn a_later_and_shorter_study_leaves_the_champion_and_a_rebuild_agrees() {
     let bench = Bench::new();
-    let board = |words: &[&str]| -> Value {
-        let output = bench.run(&[&["leaderboard", "--json"], words].concat());
-        serde_json::from_slice(&output.stdout).unwrap()
+    let board = |words: &str| -> Value {
+        serde_json::from_slice(&bench.run(&format!("leaderboard --json {words}")).stdout).unwrap()
     };
-    let sweep = |study: &str, more: &[&str]| {
-        let fixed =
-            ["sweep", "scale.toml", "--device", "host", "--no-prior", "--study", study, "--seed", "1"];
-        let all: Vec<&str> = fixed.into_iter().chain(BRIEF.split(' ')).chain(more.iter().copied()).collect();
-        let output = bench.run(&all);
+    let swept = |words: &str| {
+        let fixed = "sweep scale.toml --device host --no-prior --seed 1";
+        let output = bench.run(&format!("{fixed} {BRIEF} {words}"));
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
-    sweep("long", &["--finalists", "2"]);
-    let first = board(&[])["sections"].clone();
+    swept("--study long --finalists 2");
+    let first = board("")["sections"].clone();
     assert_eq!(first[0]["history"].as_array().unwrap().len(), 1);
     // Only the default configuration is evaluated; where it is the champion itself, it stays so.
-    let page = sweep("short", &["--finalists", "1", "--budget", "1"]);
+    let page = swept("--study short --finalists 1 --budget 1");
     let line = page.lines().find(|line| line.starts_with("champion ")).unwrap_or_else(|| panic!("{page}"));
     assert!(line.contains("study `long`") && line.contains(" µs"), "{page}");
     assert!(page.ends_with("\nexport   evo export scale.toml @champion --study short --to app\n"), "{page}");
-    assert_eq!(board(&[])["sections"], first);
-    assert_eq!(board(&["--rebuild"])["sections"], first);
+    assert_eq!(board("")["sections"], first);
+    assert_eq!(board("--rebuild")["sections"], first);
 }
 
 #[test]
 fn kill_9_and_resume_give_the_same_verdicts() {
     let bench = Bench::new();
     for evaluations in [1, 4, 7] {
-        let mut child = bench.start(&bench.sweep(&["--resume=or-begin", "--finalists", "0"]));
+        let mut child = bench.start(&sweep("--resume=or-begin --finalists 0"));
         bench.wait_for(evaluations, &mut child);
         child.kill().unwrap();
         child.wait().unwrap();
     }
     let before = bench.verdicts();
-    let output = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0"])));
+    let output = bench.sweep("--resume --finalists 0");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let after = bench.verdicts();
     assert_eq!(right_or_wrong(after.clone()), expected());
@@ -370,9 +318,9 @@ fn kill_9_and_resume_give_the_same_verdicts() {
 #[test]
 fn a_second_sweep_into_the_same_study_is_refused() {
     let bench = Bench::new();
-    let mut first = bench.start(&bench.sweep(&["--finalists", "0"]));
+    let mut first = bench.start(&sweep("--finalists 0"));
     bench.wait_for(1, &mut first);
-    let second = bench.run(&words(&bench.sweep(&["--resume"])));
+    let second = bench.sweep("--resume");
     let message = text(&second.stderr);
     let holder = first.id();
     first.kill().unwrap();
@@ -384,14 +332,14 @@ fn a_second_sweep_into_the_same_study_is_refused() {
 #[test]
 fn ctrl_c_ends_in_order_with_exit_code_5() {
     let bench = Bench::new();
-    let mut child = bench.start(&bench.sweep(&["--finalists", "0"]));
+    let mut child = bench.start(&sweep("--finalists 0"));
     bench.wait_for(1, &mut child);
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     assert_eq!(child.wait().unwrap().code(), Some(5));
     let journal = std::fs::read_to_string(bench.path().join("evidence/s/journal.jsonl")).unwrap();
     assert!(journal.lines().last().unwrap().contains("\"reason\":\"interrupted\""), "{journal}");
-    let output = bench.run(&words(&bench.sweep(&["--resume", "--finalists", "0"])));
+    let output = bench.sweep("--resume --finalists 0");
     assert!(output.status.success());
     assert_eq!(right_or_wrong(bench.verdicts()), expected());
 }
@@ -399,19 +347,9 @@ fn ctrl_c_ends_in_order_with_exit_code_5() {
 #[test]
 fn test_one_names_the_outcome() {
     let bench = Bench::new();
-    let check = |values: &[&str], verdict: &str, code: i32| {
-        let mut words = vec![
-            "test-one",
-            "scale.toml",
-            "--device",
-            "host",
-            "--seed",
-            "7",
-            "--limit=sampling=100ms",
-            "--json",
-        ];
-        words.extend(values);
-        let output = bench.run(&words);
+    let check = |values: &str, verdict: &str, code: i32| {
+        let output =
+            bench.run(&format!("test-one scale.toml --device host --seed 7 {BRIEF} --json {values}"));
         let value: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{}{}", text(&output.stdout), text(&output.stderr)));
         assert_eq!(
@@ -421,39 +359,12 @@ fn test_one_names_the_outcome() {
         );
         value
     };
-    let passed = check(&["64", "2"], "pass", 0);
+    let passed = check("64 2", "pass", 0);
     assert_eq!(passed["configuration"]["BLOCK"], 64);
     let states = passed["gates"].as_array().unwrap().iter().map(|gate| gate["state"].as_str().unwrap());
     let states: Vec<&str> = states.collect();
     assert_eq!(states[..8], ["pass"; 8], "{passed:#}");
-    check(&["FACTOR=3"], "wrong_answer", 1);
-    let rejected = check(&["64", "4"], "rejected_constraint", 1);
+    check("FACTOR=3", "wrong_answer", 1);
+    let rejected = check("64 4", "rejected_constraint", 1);
     assert!(rejected["message"].as_str().unwrap().contains("the test wants an invalid corner"), "{rejected}");
-}
-
-#[test]
-fn bad_usage_is_refused_before_anything_is_written() {
-    let bench = Bench::new();
-    std::fs::write(bench.path().join("file"), "").unwrap();
-    let empty = SPACE.replace("BLOCK * VEC <= 128", "BLOCK > 64");
-    std::fs::write(bench.path().join("empty.toml"), empty).unwrap();
-    let cases: [(&[&str], &str); 10] = [
-        (&["sweep", "nothere"], "nothere"),
-        (&["sweep", "empty.toml"], "BLOCK > 64"),
-        (&["sweep", "scale.toml", "--budget", "10x"], "`10x` is not a budget"),
-        (&["sweep", "scale.toml", "--gen", "0"], "nothing would be evaluated"),
-        (&["sweep", "scale.toml", "--strategy", "randon"], "did you mean `random`?"),
-        (&["sweep", "scale.toml", "--device", "abacus"], "`abacus` is not a device"),
-        (&["sweep", "scale.toml", "--device", "host", "--problem", "large"], "there are `small`"),
-        (&["sweep", "scale.toml", "--out", "file/x"], "cannot write to `file/x`"),
-        (&["sweep", "scale.toml", "--device", "host", "--study", "../x"], "is not a name for a study"),
-        (&["leaderboard"], "there is no leaderboard"),
-    ];
-    for (words, expected) in cases {
-        let output = bench.run(words);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {message}");
-        assert!(message.contains(expected), "{words:?}: {message}");
-        assert!(!bench.path().join("evidence").exists(), "{words:?} wrote something");
-    }
 }

@@ -87,7 +87,7 @@ fn preflight_lists_each_tool_with_its_state_and_keeps_it() {
     let bench = Bench::new();
     let tools = tempfile::tempdir().unwrap();
     let fake = fake(tools.path(), "exit 0");
-    let mut command = bench.command(&["preflight", "--device", "host", "--json", "--write", "--out", "kept"]);
+    let mut command = bench.command("preflight --device host --json --write --out kept");
     command
         .env("EVO_COMPUTE_SANITIZER", &fake.path)
         .env("EVO_NCU", tools.path().join("ncu"))
@@ -111,7 +111,7 @@ fn preflight_lists_each_tool_with_its_state_and_keeps_it() {
     assert_eq!(state("ncu"), ("missing".into(), Json::Null));
     assert_eq!(state("python3"), ("broken".into(), Json::Null));
     std::fs::write(bench.path().join("file"), "").unwrap();
-    let refused = bench.run(&["preflight", "--device", "host", "--write", "--out", "file"]);
+    let refused = bench.run("preflight --device host --write --out file");
     assert_eq!(refused.status.code(), Some(2));
     assert!(
         text(&refused.stderr).contains("cannot write `file/toolchain.json`"),
@@ -129,7 +129,7 @@ fn entries_may_not_be_called_as_evos_own_kernels() {
         space.replace("entry = \"scale\"", "entry = \"evo_scale\""),
     )
     .unwrap();
-    let output = bench.run(&["space", "scale.toml"]);
+    let output = bench.run("space scale.toml");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("begins evo's own kernels"), "{}", text(&output.stderr));
 }

@@ -65,17 +65,6 @@ fn nulls(path: &str, value: &Value, reasons: &Value) {
     }
 }
 
-/// What `evo test-one --json` printed: verdict, cause and message in a line, and the report of one gate.
-#[track_caller]
-pub fn verdict_and_gate(output: &Output, gate: &str) -> (String, Value) {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let answer: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    let report = answer["gates"].as_array().unwrap().iter().find(|own| own["gate"] == gate).unwrap();
-    let verdict = [&answer["verdict"], &answer["cause"], &answer["message"]];
-    (verdict.map(|part| part.as_str().unwrap_or_default()).join(" "), report.clone())
-}
-
 /// Sends Ctrl-C to a command once it holds this lock, which it does while it is at work, and returns the line that it
 /// leaves.
 #[track_caller]

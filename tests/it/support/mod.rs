@@ -2,6 +2,7 @@
 //! answer must keep to.
 
 pub mod answer;
+pub mod kernels;
 pub mod scale;
 
 use std::path::{Path, PathBuf};

@@ -5,39 +5,20 @@ use std::fs;
 use tempfile::TempDir;
 
 /// After `WORK` steps that change nothing; wrong where `FAULT` is 1, endless where it is 2.
-pub const SOURCE: &str = r#"
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int at = blockIdx.x * 64 + threadIdx.x;
-    if (FAULT == 2) while (at >= 0) at = at + 0 * (int)clock();
-    if (at >= n) return;
-    volatile float value = x[at];
-    for (int step = 0; step < WORK; ++step) value = value + 0.0f;
-    y[at] = FAULT == 1 ? value : 2.0f * value;
-}
-"#;
+pub const SOURCE: &str = include_str!("../../data/kernels/scale_slow/scale.cu");
 
 /// Its reference.
-pub const NAIVE: &str = r#"
-extern "C" __global__ void naive(const float* x, float* y, int n) {
-    for (int at = 0; at < n; ++at) y[at] = 2.0f * x[at];
-}
-"#;
+pub const NAIVE: &str = include_str!("../../data/kernels/scale_slow/naive.cu");
 
 /// All of its space file but the arguments.
-pub const HEAD: &str = concat!(
-    r#"
-[parameters]
-WORK = { values = [1, 80, 500], default = 80 }
-FAULT = { values = [0, 1, 2], default = 0 }
-"#,
-    scale_kernel!("64"),
-    scale_problem!("p", "2000"),
-    scale_check!()
-);
+pub const HEAD: &str = include_str!("../../data/kernels/scale_slow/head.toml");
+
+/// The arguments of a kernel from a vector to another one, in a space file.
+const VECTORS: &str = include_str!("../../data/kernels/scale_slow/vectors.toml");
 
 /// A space file with this head, and the arguments of a kernel from a vector to another one.
 pub fn space(head: &str) -> String {
-    format!("{head}\n{}", vectors!())
+    format!("{head}\n{VECTORS}")
 }
 
 /// A folder with the kernel.

@@ -1,0 +1,1 @@
+#define COMMON_FACTOR 0.5f

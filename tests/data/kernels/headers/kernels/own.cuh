@@ -1,0 +1,1 @@
+__device__ inline float own_factor() { return 3.0f; }

@@ -1,0 +1,1 @@
+#define SAME 3.0f

@@ -1,0 +1,1 @@
+#define SEED 1

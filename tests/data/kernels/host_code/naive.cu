@@ -1,0 +1,5 @@
+#include "utils.h"
+extern "C" __global__ void naive(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = ceil_div(4, 2) * x[i];
+}

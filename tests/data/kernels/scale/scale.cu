@@ -1,0 +1,6 @@
+
+extern "C" __global__ void scale(const float *x, float *y, int n) {
+    for (int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC; i < n; i += gridDim.x * blockDim.x * VEC) {
+        for (int j = i; j < i + VEC && j < n; j++) y[j] = FACTOR * x[j];
+    }
+}

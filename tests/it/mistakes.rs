@@ -1,0 +1,52 @@
+//! What bad space files get: all errors at once, each with line, caret and a way out. A case of `mistakes.toml` beside a
+//! sound kernel is a small change to it, so the snapshot of the folder shows what that change costs.
+
+use std::fs;
+
+use serde::Deserialize;
+
+use crate::support::kernels::{Kernel, data};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mistakes {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    rule: String,
+    /// In place of the whole space file.
+    text: Option<String>,
+    #[serde(default)]
+    edit: Vec<Vec<String>>,
+}
+
+/// The messages of a folder's cases, below what each case is about.
+fn shown(folder: &str) -> String {
+    let list = fs::read_to_string(data(&format!("kernels/{folder}/mistakes.toml"))).unwrap();
+    let list: Mistakes = toml::from_str(&list).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let shown = |case: &Case| {
+        let kernel = Kernel::copy(folder);
+        if let Some(text) = &case.text {
+            kernel.write("space.toml", text);
+        }
+        case.edit.iter().for_each(|edit| {
+            kernel.change(edit);
+        });
+        format!("== {}\n{}", case.rule, kernel.message())
+    };
+    list.cases.iter().map(shown).collect::<Vec<_>>().join("\n\n")
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_way_out() {
+    for entry in fs::read_dir(data("kernels")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().join("mistakes.toml").is_file() {
+            insta::assert_snapshot!(name.clone(), shown(&name));
+        }
+    }
+}
