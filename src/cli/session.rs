@@ -193,12 +193,7 @@ pub fn recipe<'a>(
     info: &DeviceInfo,
     seed: u64,
 ) -> Result<KernelRecipe<'a>, CliError> {
-    // Side by side: the naive reference, the same in single precision, and what prepares inputs.
-    let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
-    let given: Vec<KernelSource> = sources.iter().flatten().cloned().collect();
-    let mut outcomes = setup.compile_side_by_side(&given).into_iter();
-    let [reference, single, prepare] =
-        sources.map(|source| source.and_then(|source| Some((source.entries, outcomes.next()?))));
+    let [reference, single, prepare] = task_kernels(kernel, setup);
     let of_task = |what: &str, compiled: Option<CompiledTask>| {
         compiled.map(|compiled| of_task(kernel, what, compiled)).transpose()
     };
@@ -212,7 +207,17 @@ pub fn recipe<'a>(
     Ok(recipe)
 }
 
+/// A kernel of the task's, compiled or not, with its entries.
 type CompiledTask = (Vec<String>, Result<CompileOutcome, CompileSetupError>);
+
+/// The task's own kernels, compiled side by side: the naive reference, the same in single precision, and what prepares
+/// inputs; none of those that it does not have.
+pub fn task_kernels(kernel: &KernelSpec, setup: &DeviceSetup) -> [Option<CompiledTask>; 3] {
+    let sources = [render_reference(kernel), render_single_reference(kernel), render_prepare(kernel)];
+    let given: Vec<KernelSource> = sources.iter().flatten().cloned().collect();
+    let mut outcomes = setup.compile_side_by_side(&given).into_iter();
+    sources.map(|source| source.and_then(|source| Some((source.entries, outcomes.next()?))))
+}
 
 /// A kernel of the task's that has to compile, with its entries.
 fn of_task(

@@ -112,8 +112,8 @@ fn run(target: &str, body: fn(&[u8])) {
 
 #[test]
 fn no_bytes_make_a_reader_panic() {
-    let targets: [(&str, fn(&[u8])); 12] = [
-        ("space_file", bodies::space_file),
+    let targets = [
+        ("space_file", bodies::space_file as fn(&[u8])),
         ("expression", bodies::expression),
         ("worker_line", bodies::worker_line),
         ("journal", bodies::journal),
