@@ -99,6 +99,10 @@ pub fn read_bench_file(path: &Path) -> Result<Option<BenchFile>, LoadError> {
 }
 
 fn file(root: &Field, folder: &Path) -> Option<BenchFile> {
+    if let Some(grid) = root.node.get("grid") {
+        let hint = "shapes are `[[problems]]` with name and sizes, and a size may list values: sizes = { B = [1, 4] }";
+        return root.at(grid, "`grid`").refuse("a benchmark file has no `grid`", hint);
+    }
     root.keys(KEYS)?;
     let path = root.context.path;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| is_label(stem));

@@ -63,14 +63,20 @@ const SHORT: [(&str, [&str; 2]); 2] = [("mcp", ["serve", "--mcp"]), ("watch", ["
 /// Words of a command line as they are written today, with the command that a short one stands for. `--limit-compile 30s` was a
 /// limit once, and `--limit-space` took seconds: kept command lines have them.
 pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let (mut words, mut modern) = (words.into_iter(), Vec::<OsString>::new());
+    let (mut words, mut modern) = (words.into_iter().peekable(), Vec::<OsString>::new());
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
-        let short = SHORT.iter().find(|(short, _)| modern.is_empty() && *short == text);
+        let is_asked = modern.len() == 1 && (modern[0] == "help" || modern[0] == "man");
+        let short = SHORT.iter().find(|(short, _)| (modern.is_empty() || is_asked) && *short == text);
         match (short, text.strip_prefix("--limit-")) {
+            (Some((_, [whole, _])), _) if is_asked => modern.push(whole.into()),
             (Some((_, whole)), _) => modern.extend(whole.map(OsString::from)),
             (None, Some(limit)) => {
-                let mut next = || words.next().unwrap_or_default().to_string_lossy().into_owned();
+                // Another option is no value.
+                let mut next = || {
+                    let value = words.next_if(|word| !word.to_string_lossy().starts_with("--"));
+                    value.unwrap_or_default().to_string_lossy().into_owned()
+                };
                 let limit =
                     if limit.contains('=') { limit.to_string() } else { format!("{limit}={}", next()) };
                 let unit = if limit.ends_with(|letter: char| letter.is_ascii_digit()) { "s" } else { "" };
@@ -89,7 +95,7 @@ pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
-    #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json"])]
+    #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json", "against", "hypothesis", "parent", "claimed", "grid", "seed", "profile", "sanitize", "source", "config", "launch"])]
     pub mcp: bool,
     #[command(flatten)]
     pub evaluate: EvaluateArgs,
@@ -191,6 +197,9 @@ mod tests {
             ),
             ("space a --limit-space 0.5 --limit tool=1m", "space a --limit space=0.5s --limit tool=1m"),
             ("test-one --limit-total", "test-one --limit total="),
+            ("test-one --limit-tool --json", "test-one --limit tool= --json"),
+            ("help watch", "help report"),
+            ("man mcp", "man serve"),
             ("sweep -- --limit-compile 30s", "sweep -- --limit-compile 30s"),
             ("watch a --port 1", "report --watch a --port 1"),
             ("space watch", "space watch"),

@@ -628,7 +628,10 @@ fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> GoalFindi
     let peers: Vec<&BenchRow> = others.collect();
     let told = |row: &BenchRow| {
         let why = row.reason.as_deref().unwrap_or("it did not run");
-        format!("`{}` on `{problem}`: {why}", row.implementation)
+        match row.implementation == OWN {
+            true => format!("the candidate on `{problem}`: {why}"),
+            false => format!("`{}` on `{problem}`: {why}", row.implementation),
+        }
     };
     let silent = Some(own).filter(|own| own.status != RowStatus::Pass);
     // The peer that did not run may be the fastest of them.
@@ -817,7 +820,7 @@ mod peers_tests {
             (&wrong_alone[..1].to_vec(), 1, NotRun, "has no answer"),
             // A comparison without a noise floor, and a candidate that was not timed.
             (&no_floor, 1, NotRun, "noise floor"),
-            (&untimed, 1, NotRun, "`@candidate` on"),
+            (&untimed, 1, NotRun, "the candidate on"),
             (&Vec::new(), 1, NotRun, "asks for 1"),
         ] {
             let (state, why) = decide(&FasterGoal { peer: "a".into(), by: 0.1, problems }, rows);

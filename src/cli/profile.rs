@@ -163,7 +163,18 @@ pub struct CounterOrder<'a> {
 }
 
 impl<'a> CounterOrder<'a> {
-    /// The counters that name the bottleneck, of a candidate that was judged on a device, on a plan of its job.
+    /// The counters that name the bottleneck.
+    pub fn light(
+        options: LaneOptions,
+        job: &'a Job,
+        sources: KnownSources<'a>,
+        limit: Duration,
+    ) -> CounterOrder<'a> {
+        let (set, further) = (MetricSet::Light, &[][..]);
+        CounterOrder { options, job, sources, set, further, ncu: None, keep_report: false, limit }
+    }
+
+    /// The same of a candidate that was judged on a device, on a plan of its job.
     pub fn of(
         asked: &AskedCandidate,
         judged: &'a Judged,
@@ -180,9 +191,7 @@ impl<'a> CounterOrder<'a> {
             time_ns: time_of(judged.evaluation(), plan, judged.mode).map(|time| time.p50_ns),
             mode: judged.mode,
         };
-        let (options, limit) = (asked.lane_options()?, asked.options.run.limits.tool);
-        let (set, further) = (MetricSet::Light, &[][..]);
-        Ok(CounterOrder { options, job, sources, set, further, ncu: None, keep_report: false, limit })
+        Ok(CounterOrder::light(asked.lane_options()?, job, sources, asked.options.run.limits.tool))
     }
 }
 

@@ -51,8 +51,11 @@ pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
         if length == shown {
             continue;
         }
-        shown = length;
-        server.replace(page(&chosen)?);
+        // A damaged journal that grows may read differently each time; then the page stays as it is for now.
+        if let Ok(text) = page(&chosen) {
+            server.replace(text);
+            shown = length;
+        }
         thread::sleep((began.elapsed() * REST).max(LEAST));
     }
 }
@@ -68,6 +71,8 @@ fn page(chosen: &ChosenStudy) -> Result<String, CliError> {
     report::rendered(&StudyModel::of(&report::gather(chosen, true)?), StudyView::LivePage)
 }
 
+/// Connections at once; the next one is closed.
+const CONNECTIONS: usize = 32;
 /// A client that takes nothing for so long is left.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -89,6 +94,10 @@ impl PageServer {
                 thread::sleep(Duration::from_millis(50));
                 continue;
             };
+            // One for this function's `self`, one for the page's keeper, and one for each connection.
+            if Arc::strong_count(&self) >= CONNECTIONS + 2 {
+                continue;
+            }
             let server = Arc::clone(&self);
             // A connection for which there is no thread is closed.
             let _ = thread::Builder::new().name("client".into()).spawn(move || server.answer(stream));
@@ -113,7 +122,9 @@ impl PageServer {
             }
             Ok(_) => write!(
                 stream,
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nETag: {version}\r\n{FIELDS}\r\n{text}"
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nETag: {version}\r\n\
+                 Content-Length: {}\r\n{FIELDS}\r\n{text}",
+                text.len()
             ),
         }
     }
@@ -132,7 +143,7 @@ const HEAD_MAX: usize = 16 << 10;
 fn read_head(stream: &mut impl Read) -> Option<Vec<u8>> {
     let (mut head, began) = (Vec::new(), Instant::now());
     let mut part = [0; 1024];
-    while !head.ends_with(b"\r\n\r\n") {
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
         head.extend_from_slice(&part[..count]);
         if head.len() > HEAD_MAX || began.elapsed() > PATIENCE {

@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use evo_protocol::request::{CandidateKind, EvaluationRequest, ToolArguments, UNSERVED};
 use evo_space::document::suggestion;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_path_to_error::deserialize;
 
@@ -34,7 +36,13 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
         return refused(mistake("the request is not a JSON object", "it begins with `{`"), Some((1, 1)));
     }
     let mut reader = serde_json::Deserializer::from_str(body);
-    let read = deserialize::<_, EvaluationRequest>(&mut reader).map_err(|error| {
+    let read = deserialize::<_, EvaluationRequest>(&mut reader).or_else(|error| {
+        // Programs write every part of the form. Places are those of the request as it stands.
+        let mut value = serde_json::from_str(body).unwrap_or_default();
+        drop_silent(&mut value);
+        EvaluationRequest::deserialize(value).map_err(|_| error)
+    });
+    let read = read.map_err(|error| {
         let (line, column) = (error.inner().line(), error.inner().column());
         let bytes = body.lines().nth(line.saturating_sub(1)).unwrap_or_default().bytes().take(column);
         // In characters: a byte within one does not count.
@@ -47,6 +55,25 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
         _ => Ok(request),
     });
     read.or_else(|(wrong, place)| refused(wrong, place))
+}
+
+/// Parts that this evo does not serve, and that say nothing either.
+fn drop_silent(value: &mut Value) {
+    const PARTS: [&str; 6] = ["task", "candidate", "sources", "launches", "limits", "feedback"];
+    let is_silent = |value: &Value| match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        other => other.is_null() || *other == Value::Bool(false),
+    };
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(drop_silent),
+        Value::Object(fields) => {
+            fields.retain(|name, value| !is_silent(value) || UNSERVED.iter().all(|(part, _)| part != name));
+            let parts = fields.iter_mut().filter(|(name, _)| PARTS.contains(&name.as_str()));
+            parts.for_each(|(_, value)| drop_silent(value));
+        }
+        _ => {}
+    }
 }
 
 fn mistake(message: &str, hint: &str) -> Mistake {
@@ -134,19 +161,18 @@ fn rules(request: &EvaluationRequest) -> Result<(), Mistake> {
         "an integer has 64 bits",
     )?;
     refuse(size(id) > ID_MAX, "`id` is too long", "at most 256 bytes are kept")?;
-    let hypothesis = hypothesis.as_ref().map_or(0, String::len);
-    refuse(
-        hypothesis.max(tag.as_ref().map_or(0, size)) > TEXT_MAX,
-        "`hypothesis` or `tag` is too long",
-        "at most 4096 bytes are kept of each",
-    )?;
+    let lengths =
+        [("hypothesis", hypothesis.as_ref().map_or(0, String::len)), ("tag", tag.as_ref().map_or(0, size))];
+    for (name, length) in lengths {
+        let message = format!("`{name}` has {length} bytes");
+        refuse(length > TEXT_MAX, &message, "at most 4096 bytes are kept of it")?;
+    }
     let limits = limits.unwrap_or_default();
-    let mut seconds = [limits.compile_s, limits.run_s, limits.total_s].into_iter().flatten();
-    refuse(
-        seconds.any(|limit| !(0.1..=86_400.0).contains(&limit)),
-        "`limits` has a time that is out of range",
-        "each is 0.1 to 86400 seconds",
-    )?;
+    let seconds = [("compile_s", limits.compile_s), ("run_s", limits.run_s), ("total_s", limits.total_s)];
+    for (name, limit) in seconds.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
+        let message = format!("`limits.{name}` is {limit}, which is out of range");
+        refuse(!(0.1..=86_400.0).contains(&limit), &message, "it is 0.1 to 86400 seconds")?;
+    }
     refuse(
         feedback.and_then(|feedback| feedback.bytes) > Some(65_536),
         "`feedback.bytes` is out of range",
@@ -171,8 +197,10 @@ fn rules(request: &EvaluationRequest) -> Result<(), Mistake> {
     let mut entries: Vec<&str> =
         candidate.launches.iter().flatten().map(|launch| launch.entry.as_str()).collect();
     entries.sort_unstable();
-    let twice = entries.windows(2).any(|pair| pair[0] == pair[1]);
-    refuse(twice, "`candidate.launches` has two launches of one entry", "name each entry once")
+    let twice = entries.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| shortened(pair[0], 80));
+    let message =
+        format!("`candidate.launches` has two launches of `{}`", twice.as_deref().unwrap_or_default());
+    refuse(twice.is_some(), &message, "name each entry once")
 }
 
 /// Bytes of a request. The longest kernel in use has some hundred kilobytes.
@@ -237,26 +265,47 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> io::Result<Option<(u64, R
 
 /// What a line or a file of so many bytes is, of which these were kept.
 pub fn whole(kept: Vec<u8>, bytes: usize) -> RequestLine {
-    let bad = |is_too_long, message, hint: &str| {
-        let hint = Some(hint.to_string());
-        Err(Box::new(RequestError { id: Value::Null, message, hint, place: None, is_too_long }))
+    let bad = |kept: &[u8], is_too_long, message, hint: &str| {
+        let (id, hint) = (id_of(&String::from_utf8_lossy(kept)), Some(hint.to_string()));
+        Err(Box::new(RequestError { id, message, hint, place: None, is_too_long }))
     };
     if bytes > REQUEST_MAX {
         let message = format!("the request has {bytes} bytes, and at most {REQUEST_MAX} are read");
-        return bad(true, message, "a request holds one source");
+        return bad(&kept, true, message, "a request holds one source");
     }
     String::from_utf8(kept).or_else(|error| {
         let valid = error.utf8_error().valid_up_to();
         let message = format!("the request is not UTF-8 from byte {valid} on");
-        bad(false, message, "JSON is a text in UTF-8")
+        bad(error.as_bytes(), false, message, "JSON is a text in UTF-8")
     })
 }
 
-/// The `id` of an object, a text or an integer; null where there is none, or the text is not JSON.
+/// The first `id` of an object, a text or an integer, also where what follows is cut off or no JSON; null where there is none.
 pub fn id_of(text: &str) -> Value {
-    let read = serde_json::from_str::<Value>(text).ok();
-    let id = read.and_then(|mut value| value.get_mut("id").map(Value::take)).unwrap_or_default();
+    let mut id = Value::Null;
+    let _ = serde_json::Deserializer::from_str(text).deserialize_map(IdSeeker(&mut id));
     if id.is_string() || id.is_i64() || id.is_u64() { id } else { Value::Null }
+}
+
+struct IdSeeker<'a>(&'a mut Value);
+
+impl<'de> Visitor<'de> for IdSeeker<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "id" {
+                *self.0 = map.next_value()?;
+                break;
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -297,6 +346,9 @@ mod tests {
         assert_eq!(read.limits.unwrap().total_s, Some(0.5));
         assert_eq!((read.feedback_bytes(), read.wants_profile()), (100, true));
         assert_eq!((read.visibility, &read.tag), (Some(Visibility::Owner), &Some(json!({"generation": 3}))));
+        let silent =
+            r#"{"candidate":{"kind":"configuration","flags":[]},"tune":null,"feedback":{"sass":false}}"#;
+        assert_eq!(request(silent).unwrap().feedback.unwrap().bytes, None);
         let least = request(r#"{"candidate":{"kind":"configuration"}}"#).unwrap();
         assert_eq!((least.id, least.level, least.visibility), (Value::Null, None, None));
         assert!(request(r#"{"id":1,"ask":"task","hypothesis":"h"}"#).unwrap().asks_task());

@@ -180,11 +180,11 @@ fn bad_lines_are_answered_and_the_next_one_is_judged() {
     let long = format!("{{\"id\": \"long\", \"candidate\": \"{}\"}}", "x".repeat(10 << 20));
     let bad: [(&[u8], Value); 10] = [
         (b"garbage", Value::Null),
-        (b"{\"id\": 5, \"candidate\": [", Value::Null),
+        (b"{\"id\": 5, \"candidate\": [", json!(5)),
         (b"{\"id\": {\"a\": 1}, \"candidate\": {\"kind\": \"configuration\"}}", Value::Null),
-        (b"{\"id\": 1, \"id\": 2}", json!(2)),
-        (b"{\"id\": \"utf\", \"x\": \"\xff\"}", Value::Null),
-        (long.as_bytes(), Value::Null),
+        (b"{\"id\": 1, \"id\": 2}", json!(1)),
+        (b"{\"id\": \"utf\", \"x\": \"\xff\"}", json!("utf")),
+        (long.as_bytes(), json!("long")),
         (b"{\"candidate\": {\"kind\": \"cubin\"}}", Value::Null),
         (b"[]", Value::Null),
         (

@@ -37,16 +37,20 @@ fn shown(folder: &str) -> String {
         });
         format!("== {}\n{}", case.rule, kernel.message())
     };
+    assert!(!list.cases.is_empty(), "{folder}");
     list.cases.iter().map(shown).collect::<Vec<_>>().join("\n\n")
 }
 
 #[test]
 fn mistakes_have_a_place_and_a_way_out() {
-    for entry in fs::read_dir(data("kernels")).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        if entry.path().join("mistakes.toml").is_file() {
-            insta::assert_snapshot!(name.clone(), shown(&name));
-        }
+    let folders = fs::read_dir(data("kernels")).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<_> = folders.filter(|path| path.join("mistakes.toml").is_file()).collect();
+    let names = folders.iter().map(|path| path.file_name().unwrap().to_str().unwrap());
+    // One that is lost would leave its snapshot behind, and nobody would see it.
+    let snapshots = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/snapshots")).unwrap();
+    let snapshots = snapshots.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(snapshots.filter(|name| name.starts_with("it__mistakes__")).count(), folders.len());
+    for name in names {
+        insta::assert_snapshot!(name, shown(name));
     }
 }

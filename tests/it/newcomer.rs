@@ -350,7 +350,6 @@ fn odd_words_get_a_hint_of_their_own_command() {
         assert!(!message.contains("os error"), "{message}");
     };
     check("test-one BLOCK=32 scale.toml", &["hint: a space comes first: `scale.toml`, then values"]);
-    check("bench-search --help", &["hint: bench-search is a command of the lab: cargo run "]);
     let cause = out(&desk.run("explain wrong_answer:tial"));
     assert!(cause.contains("`tial` is not a cause of it: did you mean `tail`?"), "{cause}");
 }

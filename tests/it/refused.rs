@@ -35,7 +35,8 @@ fn check(root: &Path, group: &Group, words: &str, expected: &[String]) -> Result
     let output = evo(root, &format!("{words} --json")).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let answer = object(words, &output, words.starts_with("sweep"));
-    let told = format!("{stderr}hint: {}", answer["error"]["hint"].as_str().unwrap_or_default());
+    let hint = answer["error"]["hint"].as_str().map_or(String::new(), |hint| format!("hint: {hint}"));
+    let told = format!("{stderr}{hint}");
     let fault =
         |is_so: bool, why: &str| if is_so { Ok(()) } else { Err(format!("`{words}`: {why}: {told}")) };
     let seen = (output.status.code(), answer["status"].as_str());
@@ -44,6 +45,17 @@ fn check(root: &Path, group: &Group, words: &str, expected: &[String]) -> Result
     fault(stderr.contains("error: ") && stderr.lines().count() < 25, "not one screen of words")?;
     fault(!told.contains("os error"), "a number of the system")?;
     fault(!root.join("evidence").exists(), "something was written")?;
+    expected.iter().try_for_each(|part| fault(told.contains(part), &format!("no `{part}`")))?;
+    if words.contains("--json") {
+        return Ok(());
+    }
+    // People are told the same.
+    let plain = evo(root, words).output().unwrap();
+    let told = String::from_utf8_lossy(&plain.stderr).into_owned();
+    let fault = |is_so: bool, why: &str| {
+        if is_so { Ok(()) } else { Err(format!("`{words}` without `--json`: {why}: {told}")) }
+    };
+    fault(plain.status.code() == Some(2) && plain.stdout.is_empty(), "another end, or something on stdout")?;
     expected.iter().try_for_each(|part| fault(told.contains(part), &format!("no `{part}`")))
 }
 

@@ -411,7 +411,10 @@ impl<R: Recipe> Engine<'_, R> {
         while let Some(message) = self.next_message()? {
             if let Message::Lane(lane, answer) = message {
                 self.beside(lane, &answer)?;
-                if let Some(found) = pick(*answer).filter(|_| lane == asked) {
+                // Only of its lane: what is picked is gone.
+                if lane == asked
+                    && let Some(found) = pick(*answer)
+                {
                     return Ok(Some(found));
                 }
             }

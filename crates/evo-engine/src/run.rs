@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use evo_journal::budget::{Budget, CommandClock, StopReason};
@@ -441,7 +441,22 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.lanes.send(self.fleet.confirming, call);
         // A note in the journal: a run does not fail for lack of it, and nobody who is in a hurry waits for it.
         let within = if self.wall.left().is_some() { STATE_WITHIN } else { STATE_WITHIN_MAX };
-        state.recv_timeout(within).ok().flatten()
+        let until = Instant::now() + within;
+        let left = || until.saturating_duration_since(Instant::now());
+        while let Ok(message) = self.inbox.receiver.recv_timeout(left()) {
+            match state.try_recv() {
+                Ok(found) => return found,
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {}
+            }
+            if let Message::Interrupt(count) = message {
+                self.interrupted(count);
+                if self.ending.at_once {
+                    return None;
+                }
+            }
+        }
+        None
     }
 
     fn finish(

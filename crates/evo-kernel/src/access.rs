@@ -152,7 +152,7 @@ pub const TEMPLATES: &[(&str, &str)] = embedded!("templates":
     "attention_simt.cu.j2" "attention_mma.cu.j2" "attention_decode.cu.j2" "attention_hopper.cu.j2" "attention_naive.cu"
     "gemm.cu.j2" "gemm_mma.cu.j2" "gemm_hopper.cu.j2" "softmax.cu.j2" "rmsnorm.cu.j2" "reduction.cu.j2"
     "transpose.cu.j2" "faults.cu.j2" "faults_naive.cu" "faults_heads.cu.j2" "faults_heads_naive.cu"
-    "gates.cu.j2" "gates_naive.cu" "anchors.cu.j2" "anchors_naive.cu");
+    "gates.cu.j2" "gates_naive.cu");
 
 pub fn names() -> Vec<&'static str> {
     SPACES.iter().map(|(file, _)| file.trim_end_matches(".toml")).collect()

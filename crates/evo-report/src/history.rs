@@ -279,11 +279,17 @@ fn rendered(template: &str, mut values: Value) -> String {
 fn with_texts(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            if let Some(Value::Object(own)) = fields.get("configuration") {
-                let text = Configuration::from(own.clone()).to_string();
-                fields.insert("configuration".into(), text.into());
+            for (name, field) in fields {
+                match (name.as_str(), field) {
+                    // Names of problems are the user's.
+                    ("problems", _) => {}
+                    ("configuration", field @ Value::Object(_)) => {
+                        let own = std::mem::take(field).as_object().cloned().unwrap_or_default();
+                        *field = Configuration::from(own).to_string().into();
+                    }
+                    (_, field) => with_texts(field),
+                }
             }
-            fields.values_mut().for_each(with_texts);
         }
         Value::Array(items) => items.iter_mut().for_each(with_texts),
         _ => {}

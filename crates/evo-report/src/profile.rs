@@ -170,6 +170,7 @@ mod tests {
     use super::*;
     use evo_compile::occupancy::OccupancyLimit;
     use evo_inspect::profile::{Collected, KnownFacts};
+    use evo_inspect::tool::{ToolFailure, ToolState};
 
     fn profile() -> Profile {
         let known = KnownFacts {
@@ -220,5 +221,18 @@ mod tests {
         let text = text(&profile());
         assert!(text.contains("tensor_instructions        missing"), "{text}");
         assert!(text.contains("l2_hit_percent             35             target at least 70"), "{text}");
+    }
+    #[test]
+    fn without_counters_there_is_what_is_known_without_them() {
+        for (none, state) in [
+            (NoCounters::HostDevice, serde_json::Value::Null),
+            (NoCounters::Failed(ToolFailure::new(ToolState::Refused, "no")), "refused".into()),
+        ] {
+            let (fields, _) =
+                told(&ProfileResult::of(&Profile { version: None, counters: Err(none), ..profile() }));
+            assert_eq!(fields["tool"]["state"], state);
+            assert_eq!(fields["known_without_counters"]["limited_by"], "registers");
+            assert_eq!(fields["launches"], json!([]));
+        }
     }
 }

@@ -73,13 +73,8 @@ impl Talk {
     }
 
     fn begin_panel(&mut self) {
-        let bar = match self.tally.total {
-            Some(_) => "{bar:30.cyan/dim} {pos}/{len}  {elapsed}  ETA {eta}",
-            None => "{pos}  {elapsed}",
-        };
-        let style = ProgressStyle::with_template(&format!("  {{prefix:9}}{bar}\n{{msg}}"));
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╌");
-        let panel = ProgressBar::new(self.tally.total.unwrap_or(0)).with_style(style);
+        let panel =
+            ProgressBar::new(self.tally.total.unwrap_or(0)).with_style(style(self.tally.total.is_some()));
         panel.set_position(self.tally.done);
         // What was done before this run took none of its time.
         panel.reset_eta();
@@ -92,7 +87,10 @@ impl Talk {
         let Some(panel) = &self.panel else { return };
         match self.tally.confirming {
             Some((finalist, of)) => {
-                panel.set_prefix("confirm");
+                if panel.prefix() != "confirm" {
+                    panel.set_prefix("confirm");
+                    panel.set_style(style(true));
+                }
                 panel.set_length(of as u64);
                 panel.set_position(finalist as u64);
             }
@@ -152,6 +150,15 @@ impl Drop for Talk {
     fn drop(&mut self) {
         self.end_panel();
     }
+}
+
+fn style(has_length: bool) -> ProgressStyle {
+    let bar = match has_length {
+        true => "{bar:30.cyan/dim} {pos}/{len}  {elapsed}  ETA {eta}",
+        false => "{pos}  {elapsed}",
+    };
+    let style = ProgressStyle::with_template(&format!("  {{prefix:9}}{bar}\n{{msg}}"));
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╌")
 }
 
 /// A line for an event that is more than a move of numbers.

@@ -1,6 +1,7 @@
 //! Which strategy searches where the user names none. A sweep that is cut short is a random sample, and `evolve`
 //! finds more with the same budget.
 
+use evo_protocol::device::DeviceKind;
 use evo_search::registry::{FULL, SWEPT_WHOLE_BELOW};
 use evo_space::text::counted;
 
@@ -12,8 +13,14 @@ pub const EXHAUSTIVE: &str = "exhaustive";
 const SEARCH_SHARE: f64 = 0.75;
 
 /// What is counted on, on the low side, so that a sweep which begins also ends: two cores of a host made 1 to 4
-/// evaluations/s, and an H200 swept seven spaces at 17 to 92 (`evidence/h200`, 2026-11-21).
-const PER_SECOND: f64 = 1.0;
+/// evaluations/s, and an H200 swept seven spaces at 17 to 92 (`evidence/h200`, 2026-11-21). A replay waits for nothing.
+fn per_second(kind: DeviceKind) -> u32 {
+    match kind {
+        DeviceKind::Cuda => 15,
+        DeviceKind::Host => 1,
+        DeviceKind::Replay => 2_000,
+    }
+}
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct StrategyChoice {
@@ -21,7 +28,13 @@ pub struct StrategyChoice {
     pub why: String,
 }
 
-pub fn choose(valid: u128, budget: &Budget, population: u32) -> StrategyChoice {
+/// `done` of the valid configurations have been evaluated by the run that is resumed.
+pub fn choose(
+    (valid, done): (u128, u64),
+    kind: DeviceKind,
+    budget: &Budget,
+    population: u32,
+) -> StrategyChoice {
     let evolve = |why: String| StrategyChoice { strategy: FULL, why: format!("`{FULL}` searches: {why}") };
     if valid >= SWEPT_WHOLE_BELOW {
         return evolve(format!("{valid} valid configurations are too many to evaluate all of them"));
@@ -33,10 +46,11 @@ pub fn choose(valid: u128, budget: &Budget, population: u32) -> StrategyChoice {
         let all = format!("the {valid} valid configurations");
         return evolve(format!("{} {verb} not cover {all}", counted(limit, "evaluation")));
     }
-    let covers = |seconds: f64| seconds * SEARCH_SHARE * PER_SECOND >= valid as f64;
+    let (left, pace) = (valid.saturating_sub(u128::from(done)), per_second(kind));
+    let covers = |seconds: f64| seconds * SEARCH_SHARE * f64::from(pace) >= left as f64;
     if let Some(seconds) = budget.wall.map(|wall| wall.as_secs_f64()).filter(|wall| !covers(*wall)) {
-        let all = format!("{valid} valid configurations");
-        return evolve(format!("{seconds:.0} s may not be enough for {all}, at {PER_SECOND} evaluation/s"));
+        let pace = counted(pace, "evaluation");
+        return evolve(format!("{seconds:.0} s may not be enough for {left} configurations, at {pace}/s"));
     }
     let within = if *budget == Budget::default() { "" } else { ", which the budget covers" };
     let all = match valid {
@@ -59,7 +73,7 @@ mod tests {
         let few = |count| evolve(&format!("{count} evaluations do not cover the 1000 valid configurations"));
         let many =
             |count| evolve(&format!("{count} valid configurations are too many to evaluate all of them"));
-        let slow = evolve("1333 s may not be enough for 1000 valid configurations, at 1 evaluation/s");
+        let slow = evolve("1333 s may not be enough for 1000 configurations, at 1 evaluation/s");
         for (valid, limits, generations, why) in [
             (1000, &[][..], None, all.to_string()),
             (1000, &["1000"], None, covered.clone()),
@@ -74,11 +88,16 @@ mod tests {
         ] {
             let budget = Budget { generations, ..Budget::default() };
             let budget = limits.iter().fold(budget, |budget, limit| budget.with_limit(limit).unwrap());
-            let choice = choose(valid, &budget, 16);
+            let choice = choose((valid, 0), DeviceKind::Host, &budget, 16);
             assert_eq!(
                 (choice.strategy, choice.why.as_str()),
                 (why.split('`').nth(1).unwrap(), why.as_str())
             );
         }
+        let minute = Budget::default().with_limit("60s").unwrap();
+        let strategy = |done, kind| choose((1000, done), kind, &minute, 16).strategy;
+        use DeviceKind::{Cuda, Host, Replay};
+        let all = [(0, Replay), (990, Host), (500, Cuda)].map(|(done, kind)| strategy(done, kind));
+        assert_eq!((all, strategy(0, Cuda)), ([EXHAUSTIVE; 3], FULL));
     }
 }

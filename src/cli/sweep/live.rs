@@ -23,8 +23,9 @@ use crate::cli::{device_lane, judge, words};
 use crate::compile::CompileFarm;
 use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
+use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Compilers, Inbox, LanePart, Recipe, SanitizePlan, Utilization};
+use crate::engine::{Compilers, Inbox, LanePart, Recipe, SanitizePlan, Utilization, single};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::{LaneAccount, StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -130,6 +131,23 @@ impl LiveSubject {
     /// The study's name where the user gave none: `KERNEL-DEVICE`.
     pub fn default_study(&self) -> String {
         format!("{}-{}", self.kernel_name(), self.setup.choice.kind.as_str())
+    }
+
+    /// The variant is known to pass. A worker runs meanwhile and is gone afterwards.
+    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
+        let kernel = session::kernel_of(&self.file)?;
+        let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
+        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let recipe = session::recipe(kernel, &problems, &self.setup, lane.info(), seed)?;
+        let genome = self.file.space.genome(configuration);
+        let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
+        let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
+        match single::job(&recipe, genome, configuration.clone(), false, compile)? {
+            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, Some(kernel))?)),
+            Err(refused) => {
+                Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
+            }
+        }
     }
 
     fn sanitizer(

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use evo_protocol::device::DeviceInfo;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry;
@@ -134,7 +134,7 @@ impl SweepPlan<'_> {
             subject,
         };
         plan.request().check()?;
-        let before = resumed(&plan.request());
+        let (before, done) = resumed(&plan.request()).unzip();
         plan.changes = before.as_ref().map_or_else(Vec::new, |before| changes(arguments, before));
         if let Some(before) = before.as_ref().filter(|_| plan.asked == (None, None)) {
             plan.keep_budget(before)?;
@@ -144,7 +144,7 @@ impl SweepPlan<'_> {
             None => seed::random()?,
         };
         plan.per_problem |= before.as_ref().is_some_and(|before| before.per_problem);
-        plan.choose_strategy();
+        plan.choose_strategy(done.unwrap_or(0));
         Ok(plan)
     }
 
@@ -160,12 +160,16 @@ impl SweepPlan<'_> {
         Ok(())
     }
 
-    fn choose_strategy(&mut self) {
+    fn choose_strategy(&mut self, done: u64) {
         self.strategy = match &self.arguments.strategy {
             Some(name) => name.clone(),
             None => {
+                let kind = match &self.subject {
+                    SweepSubject::Live(live) => live.setup.choice.kind,
+                    SweepSubject::Replayed(_) => DeviceKind::Replay,
+                };
                 let (valid, population) = (self.options.valid, self.options.population.get());
-                let choice = choice::choose(valid, &self.options.budget, population);
+                let choice = choice::choose((valid, done), kind, &self.options.budget, population);
                 self.choice = Some(choice.why);
                 choice.strategy.to_string()
             }

@@ -1,41 +1,43 @@
-//! `evo sweep --profile finalists`: `evo profile` looks at the champion of this run once the search is over, in a
-//! process of its own. What comes of it is kept beside the journal and never changes how the sweep ends.
+//! `evo sweep --profile finalists`: a profiler looks at the champion of this run once the search is over. What comes of
+//! it is kept beside the journal and never changes how the sweep ends.
 
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use evo_protocol::envelope::CommandEnvelope;
+use evo_protocol::leaderboard::LeaderboardSection;
+use evo_space::text::quote;
 use serde_json::{Value, json};
 
 use super::execute::SweepOutcome;
+use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
 use crate::cli::args::ProfileWhen;
-use crate::cli::one_args::SandboxMode;
+use crate::cli::call::Call;
+use crate::cli::error::CliError;
+use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
 use crate::cli::{output, session};
-use crate::process::{self, RunLimits};
+use crate::inspect::profile::KnownSources;
+use crate::study::{KeptProfile, ProfileFile, keep_profile};
 
 /// With less time than this left a profiler would only be started to be killed.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// Without a wall budget: gates, a compilation and the profiler have limits of their own.
-const LONGEST: Duration = Duration::from_secs(3600);
-
 /// Gives the field of the sweep's object.
-pub fn champion(plan: &SweepPlan, outcome: &SweepOutcome) -> Option<Value> {
+pub fn champion(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Value> {
     if plan.arguments.profile == ProfileWhen::Off {
         return None;
     }
-    Some(profiled(plan, outcome).unwrap_or_else(|why| {
+    Some(profiled(plan, outcome, call).unwrap_or_else(|why| {
         output::say(&format!("note: the champion is not profiled: {why}"));
         json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why })
     }))
 }
 
 /// The same, or why nobody looked.
-fn profiled(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<Value, String> {
+fn profiled(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Value, String> {
     let SweepSubject::Live(live) = &plan.subject else { return Err("a recording has no counters".into()) };
-    if outcome.section.is_none() {
-        return Err("this run confirmed none".into());
-    }
+    let Some(section) = &outcome.section else { return Err("this run confirmed none".into()) };
     if outcome.summary.end.reason.is_early() {
         return Err("the run did not end by itself".into());
     }
@@ -46,29 +48,84 @@ fn profiled(plan: &SweepPlan, outcome: &SweepOutcome) -> Result<Value, String> {
     if limit < LEAST {
         return Err("no time is left for it".into());
     }
-    let header = outcome.study.header();
-    let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
-    command.args(["profile", &session::space_word(&live.file), "@champion", "--json"]);
-    command.arg("--out").arg(&plan.arguments.out).args(["--study", &header.study]);
-    command.args(header.problems.first().into_iter().flat_map(|first| ["--problem", first.as_str()]));
-    command.args(["--device", live.device_word(&plan.arguments.device), "--seed", &plan.seed.to_string()]);
-    command.args(["--limit", &format!("tool={}s", limit.as_secs())]);
-    if plan.arguments.sandbox == SandboxMode::Off {
-        command.args(["--sandbox", "off"]);
-    }
-    command.args(plan.arguments.worker_command.iter().flat_map(|words| ["--worker-command", words.as_str()]));
-    let within = RunLimits::new(left.unwrap_or(LONGEST));
-    let ended = process::run(command, &within).map_err(|error| error.to_string())?;
-    let object: Value = serde_json::from_str(&ended.stdout.text()).map_err(|error| error.to_string())?;
-    let (file, result) = (&object["profile_file"], &object["result"]);
-    let reason = object["error"]["message"].as_str();
-    let Some(kept) = file.as_str() else { return Err(reason.unwrap_or("it does not pass now").into()) };
-    let said = |name: &str| result[name].as_str().unwrap_or_default();
-    let bottleneck = said("bottleneck");
-    output::say(&match reason {
-        Some(why) => format!("note: the champion has no counters: {why}; kept: {kept}"),
-        None => format!("the champion's bottleneck: {bottleneck} ({}); {kept}", said("bottleneck_because")),
+    let looked = looked(plan.seed, live, section, limit).map_err(|error| error.to_string())?;
+    let file = keep(plan, outcome, live, section, &looked, call.facts());
+    let file = file.map_err(|error| error.to_string())?.display().to_string();
+    let diagnosis = looked.profile.diagnosis();
+    let bottleneck = diagnosis.bottleneck.as_str();
+    let reason = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope().message);
+    output::say(&match &reason {
+        Some(why) => format!("note: the champion has no counters: {why}; kept: {file}"),
+        None => format!("the champion's bottleneck: {bottleneck} ({}); {file}", diagnosis.because),
     });
     let status = if reason.is_some() { "not_run" } else { "pass" };
     Ok(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
+}
+
+fn looked(
+    seed: u64,
+    live: &LiveSubject,
+    section: &LeaderboardSection,
+    limit: Duration,
+) -> Result<CounterLook, CliError> {
+    let champion = &section.champion;
+    let (job, options) = live.job_of(seed, &champion.configuration)?;
+    let plan = job.timed.first().ok_or_else(|| CliError::harness("the champion has no timed problem"))?;
+    let result = champion.results.iter().find(|one| one.problem == plan.name);
+    let time = result.and_then(|one| one.modes.get(section.ranking.as_str()));
+    let sources = KnownSources {
+        device: &section.device,
+        plan,
+        resources: &champion.resources,
+        // Those of the first problem.
+        attributes: champion.attributes.get(..plan.launches.len()).unwrap_or_default(),
+        time_ns: time.map(|time| time.p50_ns),
+        mode: section.ranking.timing(),
+    };
+    look(&CounterOrder::light(options, &job, sources, limit))
+}
+
+/// The file's path, or that of an earlier one with counters.
+fn keep(
+    plan: &SweepPlan,
+    outcome: &SweepOutcome,
+    live: &LiveSubject,
+    section: &LeaderboardSection,
+    looked: &CounterLook,
+    facts: CommandEnvelope,
+) -> Result<PathBuf, CliError> {
+    let champion = &section.champion;
+    let (study, space) = (&outcome.study.header().study, session::space_word(&live.file));
+    let words: Vec<String> = champion
+        .configuration
+        .iter()
+        .map(|(name, value)| quote(&format!("{name}={value}")).into_owned())
+        .collect();
+    let repro = format!(
+        "evo profile {} {} --problem {} --device {} --seed {}",
+        quote(&space),
+        words.join(" "),
+        quote(&looked.profile.problem),
+        live.device_word(&plan.arguments.device),
+        plan.seed
+    );
+    let candidate = json!({
+        "space": space, "kernel": section.kernel, "configuration": champion.configuration,
+        "configuration_hash": champion.configuration_hash, "kind": "champion", "from": study,
+        "number": champion.number,
+    });
+    let facts = CommandEnvelope { candidate: Some(candidate), repro, ..facts };
+    let error = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope());
+    let hashes = [champion.source_hash.as_ref(), champion.code_hash.as_ref()];
+    let file = ProfileFile {
+        hash: champion.configuration_hash.as_str(),
+        problem: &looked.profile.problem,
+        object: &document(&facts, hashes, &looked.profile, error),
+        report: None,
+    };
+    let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));
+    let folder = outcome.study.out().folder(study).map_err(unopened)?;
+    Ok(match keep_profile(&folder, &file)? {
+        KeptProfile::Written { profile, .. } | KeptProfile::Earlier { profile } => profile,
+    })
 }

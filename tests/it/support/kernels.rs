@@ -130,8 +130,10 @@ impl Kernel {
             command.env("CXX", format!("sh {}", self.root().join(script).display()));
         }
         let output = command.output().unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        assert_eq!(output.status.code().map(i64::from), answer["exit_code"].as_i64(), "{answer}");
+        answer
     }
 }
 

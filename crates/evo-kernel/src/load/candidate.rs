@@ -168,6 +168,9 @@ fn read_grid(root: &Field, space: &SpaceFile, keys: &[&str]) -> Option<Vec<Probl
     let grid = root.at(root.node, "the grid");
     grid.keys(keys)?;
     let field = grid.required("problems", "add [[problems]] with name and sizes")?;
+    if field.node.items().is_none() {
+        return problems::read(&field);
+    }
     let items: Vec<Node> =
         field.node.items().unwrap_or_default().iter().flat_map(expanded).take(SHAPES_MAX + 1).collect();
     let node = Node { span: field.node.span.clone(), data: Data::List(items.clone()) };

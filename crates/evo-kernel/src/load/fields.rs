@@ -48,7 +48,11 @@ impl<'a> Scope<'a> {
     pub(super) fn passing<'s>(&self, arguments: impl Iterator<Item = &'s ArgumentSpec>) -> Scope<'a> {
         let there: Vec<&str> = arguments.map(ArgumentSpec::name).collect();
         let all = self.arguments.iter().filter(|own| there.contains(&own.name.as_str()));
-        let arguments = all.map(|own| WrittenArgument { symbol: None, ..own.clone() }).collect();
+        let arguments = all.map(|own| {
+            let other = own.other.filter(|_| own.symbol.is_none());
+            WrittenArgument { symbol: None, other, ..own.clone() }
+        });
+        let arguments = arguments.collect();
         Scope { arguments, ..self.clone() }
     }
 

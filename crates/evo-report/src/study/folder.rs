@@ -202,8 +202,9 @@ pub(super) fn complete(request: &StudyRequest<'_>, header: &StudyHeader) -> Opti
     if is_same && is_done { take(&out, name).ok() } else { None }
 }
 
-/// The last run's header of the study that a request resumes; `None` where there is nothing to resume.
-pub fn resumed(request: &StudyRequest<'_>) -> Option<StudyHeader> {
+/// The last run's header of the study that a request resumes, and how many evaluations it has; `None` where there is nothing
+/// to resume.
+pub fn resumed(request: &StudyRequest<'_>) -> Option<(StudyHeader, u64)> {
     if !request.wish.resumes() {
         return None;
     }
@@ -212,7 +213,9 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<StudyHeader> {
         Some(name) => begun(&out, name)?,
         None => request.last_begun(&out)?.1,
     };
-    History::replay(reader::read_in(&folder).ok()?).header
+    let history = History::replay(reader::read_in(&folder).ok()?);
+    let done = history.evaluations.iter().filter(|one| one.is_counted()).count();
+    Some((history.header?, done as u64))
 }
 
 /// The folder of a study that has a journal.

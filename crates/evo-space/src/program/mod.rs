@@ -110,6 +110,76 @@ mod tests {
     use crate::expr::Expr;
     use crate::value::Value;
 
+    fn values() -> Vec<Value> {
+        // Two of them are integers that no float holds, which tells exact comparison from one of floats.
+        let integers = [-3, 0, 1, 2, 7, (1 << 53) + 1, i64::MAX].map(Value::Int);
+        let others = [Value::Float(0.5), Value::Float(-4.0), Value::text(""), Value::text("x")];
+        integers.into_iter().chain(others).collect()
+    }
+
+    /// For every combination of values of `a` and `b`: the value itself, and whether all conjuncts hold.
+    #[track_caller]
+    fn check_on(text: &str, values: &[Value]) {
+        let expr = Expr::parse(text).unwrap();
+        let names = expr.distinct_names();
+        let compiled = expr.compile(&vec![values.to_vec(); names.len()]);
+        let texts = Texts::collect(values.iter(), [expr.tree()].into_iter());
+        let atoms: Vec<Atom> = values.iter().map(|value| texts.atom(value)).collect();
+        let slots: Vec<usize> = names.iter().map(|name| usize::from(&**name == "b")).collect();
+        let both = [atoms.clone(), atoms.clone()];
+        let domains = Domains::new(&both, &texts);
+        let mut registers = Registers::new(2);
+        let codes = conjuncts(expr.tree(), &slots, &domains);
+        let programs: Vec<Program> = codes.iter().map(|code| Program::new(code, &mut registers)).collect();
+        let mut scratch = Scratch::default();
+        for (at, a) in values.iter().enumerate() {
+            for (bt, b) in values.iter().enumerate() {
+                let pair = [a, b];
+                let scope = |name: &str| Some(pair[usize::from(name == "b")].clone());
+                let expected = expr.evaluate(&scope).ok();
+                let value = compiled.evaluate(|name| pair[slots[name]], &mut scratch);
+                assert_eq!(value, expected, "{text} at {a} {b}");
+                assert_eq!(is_text(&value), is_text(&expected), "{text} at {a} {b}");
+                registers.set(0, Some(atoms[at]));
+                registers.set(1, Some(atoms[bt]));
+                let holds = programs.iter().all(|program| program.holds(&mut registers));
+                assert_eq!(
+                    holds,
+                    expected.is_some_and(|value| value.is_true()),
+                    "{text}: {codes:?} at {a} {b}"
+                );
+            }
+        }
+    }
+
+    fn is_text(value: &Option<Value>) -> bool {
+        matches!(value, Some(Value::Text(_)))
+    }
+
+    #[track_caller]
+    fn check(text: &str) {
+        check_on(text, &values());
+    }
+
+    #[test]
+    fn programs_mean_what_the_tree_means() {
+        check("a + b * 2 - 3 < a // b");
+        check("a % b == 1 or b / a > 0.5");
+        check("a ** b <= 8 and not a == b");
+        check("(a or b) != (b and a)");
+        check("a in [1, b, 'x'] or b not in [2, 7]");
+        check("a in [] or b < 0");
+        check("a in [1, 2 // b, -3] or a not in [b, 1 // b]");
+        check("(1 // a if b else 2 // b) > 0");
+        check("min(a, b, 1) < max(b, 0.5) or abs(a) > ceil_div(b, a)");
+        check("-a < b <= 7 < a");
+        check("'x' == a or a * b > 9223372036854775807 - 1");
+        check("b != 0 and a / b > 1");
+        check("1 if a else 'x'");
+        check("not (a or b // a > 1)");
+        check("1 // 0 == 1 and a");
+    }
+
     #[test]
     fn a_register_without_a_value_fails_only_the_program_that_reads_it() {
         let read = |first: bool| {

@@ -69,9 +69,10 @@ impl SanitizedFault {
         let cells = || SanitizerCheck::ALL.iter().map(|check| (check.as_str(), cell(check)));
         let (expected, why) = self.expected.split_once(": ").unwrap_or((self.expected, ""));
         let passed = match expected {
-            "honest" => !outcomes.is_empty() && cells().all(|(_, cell)| ["-", ""].contains(&cell)),
-            "unseen" => true,
-            _ => cells().any(|(_, cell)| cell == "FOUND"),
+            "honest" => Some(!outcomes.is_empty() && cells().all(|(_, cell)| ["-", ""].contains(&cell))),
+            // It decides nothing.
+            "unseen" => None,
+            _ => Some(cells().any(|(_, cell)| cell == "FOUND")),
         };
         let first = outcomes.iter().flat_map(|one| one.findings.iter().map(|own| (one.check, own)));
         let first = first.min_by_key(|(_, own)| (!own.is_error(), own.tool == SanitizerFinding::OF_EVO));
@@ -79,12 +80,12 @@ impl SanitizedFault {
         let message = match (first, failure) {
             (Some((check, own)), _) => format!("{}: {}", check.as_str(), own.what),
             (None, Some(failure)) => failure.message.clone(),
-            (None, None) if passed => why.to_string(),
+            (None, None) if passed != Some(false) => why.to_string(),
             (None, None) => "nothing was found".to_string(),
         };
         let message: String = message.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
         let shown: String = cells().map(|(_, cell)| format!("{cell:<10}")).collect();
-        let check = SelftestCheck::new(self.name, Some(passed), format!("{shown}{expected:<10}{message}"));
+        let check = SelftestCheck::new(self.name, passed, format!("{shown}{expected:<10}{message}"));
         let elapsed_ms: f64 = outcomes.iter().map(|own| own.elapsed.as_secs_f64() * 1e3).sum();
         let cells: serde_json::Map<_, _> = cells().map(|(name, cell)| (name.into(), cell.into())).collect();
         check.with(&json!({ "expected": self.expected, "cells": cells, "elapsed_ms": elapsed_ms }))
