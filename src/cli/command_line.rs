@@ -72,7 +72,7 @@ pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             (Some((_, [whole, _])), _) if is_asked => modern.push(whole.into()),
             (Some((_, whole)), _) => modern.extend(whole.map(OsString::from)),
             (None, Some(limit)) => {
-                // Another option is no value.
+                // What looks like an option is not taken for its value.
                 let mut next = || {
                     let value = words.next_if(|word| !word.to_string_lossy().starts_with("--"));
                     value.unwrap_or_default().to_string_lossy().into_owned()

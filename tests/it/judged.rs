@@ -90,7 +90,7 @@ impl Row {
         };
         let lacking = self.has.iter().find(lacks).cloned();
         let missed = lacking.or_else(|| self.at.iter().find(differs).map(|own| format!("{own:?}")));
-        // A gate that did not run is no pass.
+        // Where a gate did not run, nothing passed.
         let is_whole = label != "pass" || answer["status"] == "pass";
         let is_right = is_expected && is_whole && missed.is_none();
         (!is_right).then(|| format!("{label}, not {}; no {missed:?}: {answer:#}", self.verdict))

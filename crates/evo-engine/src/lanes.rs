@@ -5,15 +5,18 @@
 
 use evo_journal::budget::StopReason;
 use evo_journal::record::{LaneAccount, RepeatedComparison};
-use evo_protocol::evaluation::Recovery;
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::device::DeviceKind;
+use evo_protocol::evaluation::{Evaluation, Recovery};
+use evo_protocol::measurement::Measurement;
+use evo_protocol::verdict::{Verdict, VerdictClass, VerdictKind};
 use evo_report::event::{Event, LaneActivity, LaneProgress};
 use evo_supervise::blame::after_two;
-use evo_supervise::job::{Judgement, SecondLook};
+use evo_supervise::job::{Judgement, SecondLook, Standing};
 use evo_supervise::lane::Renewal;
 
 use crate::confirm::Deep;
-use crate::fleet::{LaneRecord, LaneTimes, Strike};
+use crate::fleet::{EVERY, LaneRecord, LaneTimes, PATIENCE, Strike};
+use crate::lane::Task;
 use crate::ports::Recipe;
 use crate::run::Engine;
 use crate::trouble::EngineError;
@@ -267,6 +270,204 @@ impl<R: Recipe> Engine<'_, R> {
             LaneAccount { busy_seconds, absent_seconds, out, ..own.account.clone() }
         });
         accounts.collect()
+    }
+
+    /// Makes the lanes comparable before a resumed study goes on: its baseline is known already.
+    pub(super) fn calibrate(&mut self) -> Result<(), EngineError> {
+        if !self.fleet.is_several() {
+            return Ok(());
+        }
+        for lane in 1..self.fleet.lanes.len() {
+            self.lanes.hold(lane, true);
+        }
+        let ranked = self.ranked();
+        let Some(number) = self.baseline(&ranked).filter(|_| !ranked.is_empty()) else { return Ok(()) };
+        let Some(rebuilt) = self.rebuilt(number, None)? else { return Ok(()) };
+        self.anchor_all(number, rebuilt.job, 2);
+        Ok(())
+    }
+
+    pub(super) fn release_lanes(&mut self) {
+        if self.fleet.anchor.is_none() {
+            (0..self.fleet.lanes.len()).for_each(|lane| self.lanes.hold(lane, false));
+        }
+    }
+
+    /// As soon as it can be launched: the other lanes measure it while the first one judges it.
+    pub(super) fn anchor_default(&mut self, number: u64, job: &R::Job) {
+        if self.fleet.is_several() && self.fleet.anchor.is_none() {
+            self.anchor_all(number, job.clone(), 1);
+        }
+    }
+
+    fn anchor_all(&mut self, number: u64, job: R::Job, first: u32) {
+        self.fleet.anchor = Some((number, job));
+        for lane in 0..self.fleet.lanes.len() {
+            self.anchor(lane, if lane == 0 { first } else { 2 });
+        }
+    }
+
+    fn anchor(&mut self, lane: usize, times: u32) {
+        let Some((number, job)) = self.fleet.anchor.clone() else { return };
+        if self.lanes.is_out(lane) || self.fleet.lanes[lane].anchoring > 0 {
+            return;
+        }
+        for _ in 0..times {
+            self.lanes.send(lane, Task::Anchor { job: Box::new(job.clone()), number });
+        }
+        self.fleet.lanes[lane].anchoring = times;
+        self.fleet.lanes[lane].anchored_at = Some(self.wall.elapsed());
+    }
+
+    pub(super) fn anchor_when_due(&mut self) {
+        if !self.fleet.is_several() || self.ending.stop.is_some() {
+            return;
+        }
+        let now = self.wall.elapsed();
+        for lane in 0..self.fleet.lanes.len() {
+            let at = self.fleet.lanes[lane].anchored_at;
+            if at.is_some_and(|at| now.saturating_sub(at) >= EVERY) {
+                self.anchor(lane, 1);
+            }
+        }
+        let judged: u64 = self.fleet.lanes.iter().map(|lane| lane.account.evaluations).sum();
+        if judged >= PATIENCE {
+            self.release_lanes();
+        }
+    }
+
+    /// The lane that judged the anchor has measured it too.
+    pub(super) fn anchor_judged(
+        &mut self,
+        lane: usize,
+        ratio: f64,
+        evaluation: &Evaluation,
+    ) -> Result<(), EngineError> {
+        if self.fleet.anchor.as_ref().is_none_or(|(number, _)| *number != evaluation.number) {
+            return Ok(());
+        }
+        if !evaluation.verdict.is_pass() {
+            self.fleet.anchor = None;
+            return Ok(());
+        }
+        self.note_anchor(lane, ratio, &evaluation.measurements);
+        self.compare_lanes()
+    }
+
+    fn note_anchor(&mut self, lane: usize, ratio: f64, measurements: &[Measurement]) {
+        let mode = self.study.header().ranking.timing();
+        let times = measurements.iter().filter(|one| one.mode == mode);
+        self.fleet.lanes[lane].note_anchor(times.map(|one| (one.problem.clone(), one.p50_ns * ratio)));
+    }
+
+    /// A lane whose worker was replaced may be another one than before.
+    pub(super) fn anchor_after_fault(&mut self, lane: usize) {
+        if self.fleet.is_several() && self.ending.stop.is_none() {
+            self.anchor(lane, 1);
+        }
+    }
+
+    pub(super) fn anchored(
+        &mut self,
+        lane: usize,
+        number: u64,
+        result: &Judgement,
+    ) -> Result<(), EngineError> {
+        let own = &mut self.fleet.lanes[lane];
+        own.anchoring = own.anchoring.saturating_sub(1);
+        if result.lost {
+            let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
+            let now = self.seconds();
+            self.fleet.lanes[lane].lose(&why, now);
+            return self.lost_idle(lane, &why);
+        }
+        if result.verdict.is_pass() {
+            own.broken_anchors = 0;
+            self.note_anchor(lane, 1.0, &result.measurements);
+        } else if self.evaluation_of(number).is_some_and(|evaluation| evaluation.verdict.is_pass()) {
+            self.contradicted(lane, result)?;
+        }
+        // A lane that cannot measure the anchor goes on without.
+        if self.fleet.lanes[lane].anchoring == 0 && !result.verdict.is_pass() {
+            self.lanes.hold(lane, false);
+        }
+        self.compare_lanes()
+    }
+
+    /// A lane refuses a variant that is known to be well. Somebody may have killed its worker, so that counts when it
+    /// happens again.
+    fn contradicted(&mut self, lane: usize, result: &Judgement) -> Result<(), EngineError> {
+        if result.second_look.is_some() {
+            let own = &mut self.fleet.lanes[lane];
+            own.broken_anchors += 1;
+            if own.broken_anchors < 2 {
+                self.anchor_after_fault(lane);
+                return Ok(());
+            }
+        } else if !matches!(
+            result.verdict.kind.class(),
+            VerdictClass::Wrong | VerdictClass::Crash | VerdictClass::Hang
+        ) {
+            return Ok(());
+        }
+        if self.lanes.live() > 1 {
+            let why = format!("it says `{}` of a variant that passed elsewhere", result.verdict.label());
+            self.put_out(lane, &why)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn compare_lanes(&mut self) -> Result<(), EngineError> {
+        let reference = self.fleet.reference();
+        self.lanes.hold(reference, false);
+        for lane in 0..self.fleet.lanes.len() {
+            if lane == reference || self.fleet.lanes[lane].account.out.is_some() {
+                continue;
+            }
+            let Some(ratio) = self.fleet.compare(lane) else { continue };
+            let ratio = if self.is_on_host() { 1.0 } else { ratio };
+            self.fleet.lanes[lane].account.ratio = ratio;
+            self.lanes.set_ratio(lane, ratio);
+            // Until it has measured the anchor, which `release_lanes` does not wait for for ever.
+            if self.fleet.lanes[lane].anchoring == 0 && self.fleet.anchor.is_some() {
+                self.lanes.hold(lane, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lanes on one processor take turns with it: what one takes longer says nothing of the next moment.
+    fn is_on_host(&self) -> bool {
+        self.study.header().device.kind == DeviceKind::Host
+    }
+
+    /// Measures the best variants of other lanes on the confirming one, as many as may become finalists.
+    pub(super) fn measure_apart(&mut self) -> Result<(), EngineError> {
+        if self.is_on_host() {
+            return Ok(());
+        }
+        let confirming = self.fleet.lanes[self.fleet.confirming].account.device_uuid.clone();
+        let is_elsewhere = |one: &Evaluation| one.device_uuid.as_ref().is_some_and(|own| *own != confirming);
+        for number in self.ranked().into_iter().take(2 * self.options.finalists) {
+            if self.ending.is_early() || !self.wall.fits_finalist() {
+                return Ok(());
+            }
+            if !self.evaluation_of(number).is_some_and(is_elsewhere) {
+                continue;
+            }
+            let Some(rebuilt) = self.rebuilt(number, None)? else { continue };
+            let result = self.judge(number, rebuilt.job, Standing::default())?;
+            let Some(result) = result else { return Ok(()) };
+            if let Some(time) = result.objective_ns.filter(|_| result.verdict.is_pass()) {
+                self.fleet.adjusted.insert(number, time);
+            }
+        }
+        Ok(())
+    }
+
+    /// The time by which a variant is ranked: on the confirming lane, if it was measured there.
+    pub(super) fn ranking_time(&self, evaluation: &Evaluation) -> Option<f64> {
+        self.fleet.adjusted.get(&evaluation.number).copied().or(evaluation.objective_ns)
     }
 }
 

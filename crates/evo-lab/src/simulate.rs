@@ -133,15 +133,14 @@ impl Clock {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::path::Path;
+pub(crate) fn invented() -> Recording {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/stencil__invented.json");
+    Recording::open(std::path::Path::new(path)).unwrap()
+}
 
+#[cfg(test)]
+mod tests {
     use super::*;
-
-    pub(crate) fn invented() -> Recording {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/stencil__invented.json");
-        Recording::open(Path::new(path)).unwrap()
-    }
 
     fn options(until_ms: f64, in_flight: usize) -> SimulationOptions {
         SimulationOptions { seed: 3, in_flight, is_pipeline: false, overhead: false, until_ms }

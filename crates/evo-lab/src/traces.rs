@@ -163,7 +163,7 @@ fn unwritten(path: &Path, error: &io::Error) -> LabError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::tests::invented;
+    use crate::simulate::invented;
 
     fn check(bytes: impl AsRef<[u8]>) -> Result<Vec<Run>, String> {
         let folder = tempfile::tempdir().unwrap();

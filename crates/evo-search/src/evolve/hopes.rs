@@ -79,7 +79,7 @@ mod tests {
         let kept = (0..800).filter(|_| hopes.is_worth_compiling(&genome(1), 7)).count();
         assert!((20..=90).contains(&kept), "{kept} of 800 are compiled all the same");
         hopes.tell(&genome(1), None);
-        // It is no longer in flight, and nonsense is no bound.
+        // It is no longer in flight, and nonsense does not bound anything.
         hopes.propose(&genome(2), &expected(0.0, 0.0));
         hopes.propose(&genome(3), &expected(f64::INFINITY, f64::NAN));
         assert_eq!(worth(&mut hopes), [true; 4]);
