@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use evo_protocol::request::{CandidateKind, EvaluationRequest, ToolArguments, UNSERVED};
 use evo_space::document::suggestion;
+use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_path_to_error::deserialize;
 
@@ -36,28 +36,38 @@ pub fn request(text: &str) -> Result<EvaluationRequest, Box<RequestError>> {
         return refused(mistake("the request is not a JSON object", "it begins with `{`"), Some((1, 1)));
     }
     let mut reader = serde_json::Deserializer::from_str(body);
-    let read = deserialize::<_, EvaluationRequest>(&mut reader).or_else(|error| {
-        // Programs write every part of the form. Places are those of the request as it stands.
-        let mut value = serde_json::from_str(body).unwrap_or_default();
-        drop_silent(&mut value);
-        EvaluationRequest::deserialize(value).map_err(|_| error)
-    });
-    let read = read.map_err(|error| {
-        let (line, column) = (error.inner().line(), error.inner().column());
-        let bytes = body.lines().nth(line.saturating_sub(1)).unwrap_or_default().bytes().take(column);
-        // In characters: a byte within one does not count.
-        let column = bytes.filter(|byte| byte & 0xc0 != 0x80).count();
-        (explained(&error, "field"), Some((line as u32, column as u32)))
-    });
-    let read = read.and_then(|request| match (reader.end(), rules(&request)) {
-        (Err(error), _) => Err((mistake(&error.to_string(), "one object is one request"), None)),
-        (_, Err(wrong)) => Err((wrong, None)),
-        _ => Ok(request),
-    });
+    let read = match deserialize::<_, EvaluationRequest>(&mut reader) {
+        Ok(request) => match reader.end() {
+            Ok(()) => Ok(request),
+            Err(error) => Err((mistake(&error.to_string(), "one object is one request"), None)),
+        },
+        Err(error) => without_silent(body, &error).ok_or_else(|| {
+            let (line, column) = (error.inner().line(), error.inner().column());
+            let bytes = body.lines().nth(line.saturating_sub(1)).unwrap_or_default().bytes().take(column);
+            // In characters: a byte within one does not count.
+            let column = bytes.filter(|byte| byte & 0xc0 != 0x80).count();
+            (explained(&error, "field"), Some((line as u32, column as u32)))
+        }),
+    };
+    let read = read.and_then(|request| rules(&request).map(|()| request).map_err(|wrong| (wrong, None)));
     read.or_else(|(wrong, place)| refused(wrong, place))
 }
 
-/// Parts that this evo does not serve, and that say nothing either.
+/// The request without parts that this evo does not serve and that say nothing, where one of them is what is wrong: programs
+/// write every part of the form.
+fn without_silent(
+    body: &str,
+    error: &serde_path_to_error::Error<serde_json::Error>,
+) -> Option<EvaluationRequest> {
+    let text = error.inner().to_string();
+    let name = text.strip_prefix("unknown field `")?.split('`').next()?;
+    UNSERVED.iter().find(|(part, _)| *part == name)?;
+    let mut value = serde_json::from_str(body).ok()?;
+    drop_silent(&mut value);
+    // As a text again: a configuration is kept as it was written.
+    serde_json::from_str(&value.to_string()).ok()
+}
+
 fn drop_silent(value: &mut Value) {
     const PARTS: [&str; 6] = ["task", "candidate", "sources", "launches", "limits", "feedback"];
     let is_silent = |value: &Value| match value {
