@@ -1,13 +1,14 @@
 //! The shape of the workspace as tests: no cycle between modules at any level.
 //!
 //! Cargo refuses cycles between crates; inside a crate Rust allows them, so this file looks. It reads
-//! sources as text: `use` trees and inline paths that begin with `crate`, `super`, `self` or a child
-//! module are resolved to the file that defines the name, through re-exports. Files of tests take part
-//! in the search for cycles between files; tests at the end of a file do not.
+//! sources as tokens: paths that begin with `crate`, `super`, `self` or a child module are resolved to the
+//! file that defines the name, through re-exports. What is for tests only does not take part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// A module of a crate: a file.
 struct Module {
@@ -15,12 +16,85 @@ struct Module {
     path: Vec<String>,
     /// From the repository's root.
     file: String,
-    /// Its code, without comments, tests and texts.
-    code: String,
+    names: Names,
+}
+
+/// What a file takes from elsewhere and gives on.
+#[derive(Default)]
+struct Names {
     /// Names it re-exports: name → path as written.
     exports: BTreeMap<String, Vec<String>>,
-    /// Everything it takes from elsewhere, as written.
+    /// Every path of more than one word, as written.
     uses: Vec<Vec<String>>,
+    /// What it declares for tests only.
+    tests: Vec<String>,
+}
+
+/// Whether that is the `[cfg(test)]` of an attribute.
+fn is_test(group: &Group) -> bool {
+    group.delimiter() == Delimiter::Bracket && group.stream().to_string() == "cfg (test)"
+}
+
+impl Names {
+    fn of(code: &str) -> Names {
+        let mut names = Names::default();
+        names.read(code.parse().unwrap(), &[], false);
+        names
+    }
+
+    /// Every path in the code, those of a tree one by one: `a::{b, c::d as e}` is `a::b` and `a::c::d`, each
+    /// with its last name.
+    fn read(&mut self, code: TokenStream, prefix: &[String], mut is_export: bool) {
+        let tokens: Vec<TokenTree> = code.into_iter().collect();
+        let mut rest = tokens.as_slice();
+        let mut is_public = false;
+        while let [token, after @ ..] = rest {
+            rest = after;
+            match token {
+                TokenTree::Group(group) if is_test(group) => {
+                    let is_end =
+                        |token: &TokenTree| matches!(token.to_string().as_bytes(), [b';' | b'{', ..]);
+                    let item = &after[..=after.iter().position(is_end).unwrap_or(after.len() - 1)];
+                    let declared = item.iter().skip_while(|token| token.to_string() != "mod").nth(1);
+                    self.tests.extend(declared.map(TokenTree::to_string));
+                    rest = &after[item.len()..];
+                }
+                TokenTree::Group(group) => self.read(group.stream(), &[], is_export),
+                TokenTree::Ident(word) => {
+                    is_export |= is_public && word == "use";
+                    is_public = word == "pub" || (is_public && word == "use");
+                    let mut path = [prefix, &[word.to_string()]].concat();
+                    while let [TokenTree::Punct(one), TokenTree::Punct(two), next, more @ ..] = rest
+                        && (one.as_char(), two.as_char()) == (':', ':')
+                    {
+                        match next {
+                            TokenTree::Ident(word) => path.push(word.to_string()),
+                            TokenTree::Group(tree) => {
+                                self.read(tree.stream(), &path, is_export);
+                                path.clear();
+                            }
+                            _ => break,
+                        }
+                        rest = more;
+                    }
+                    path.pop_if(|last| last == "self" && !prefix.is_empty());
+                    let mut name = path.last().cloned();
+                    if let [TokenTree::Ident(word), TokenTree::Ident(alias), more @ ..] = rest
+                        && word == "as"
+                    {
+                        name = Some(alias.to_string());
+                        rest = more;
+                    }
+                    if path.len() > 1 {
+                        self.exports.extend(name.filter(|_| is_export).map(|name| (name, path.clone())));
+                        self.uses.push(path);
+                    }
+                }
+                TokenTree::Punct(mark) if mark.as_char() == ';' => (is_public, is_export) = (false, false),
+                _ => (),
+            }
+        }
+    }
 }
 
 fn root() -> &'static Path {
@@ -38,10 +112,7 @@ fn crates() -> Vec<PathBuf> {
 }
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    for path in entries {
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if path.is_dir() {
             rust_files(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -50,115 +121,17 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file: comments and the contents of string literals cut, and everything from the first
-/// `#[cfg(test)]` on a `mod … {`.
-fn code_of(text: &str) -> String {
-    let end = ["#[cfg(test)]\nmod tests {", "#[cfg(test)]\npub(crate) mod example {"]
-        .iter()
-        .filter_map(|mark| text.find(mark))
-        .min()
-        .unwrap_or(text.len());
-    let without_comments: Vec<&str> =
-        text[..end].lines().map(|line| line.split("//").next().unwrap_or("")).collect();
-    without_comments.join("\n")
-}
-
-/// Modules that a file declares for tests only.
-fn test_modules(code: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let lines: Vec<&str> = code.lines().collect();
-    for (at, line) in lines.iter().enumerate() {
-        if line.trim() != "#[cfg(test)]" {
-            continue;
-        }
-        // Further attributes may stand between.
-        let declared = lines[at + 1..].iter().find(|line| !line.trim().starts_with("#[")).unwrap_or(&"");
-        let name = declared.trim().strip_suffix(';').and_then(|rest| rest.split("mod ").nth(1));
-        names.extend(name.map(str::to_string));
-    }
-    names
-}
-
-/// The paths of a `use` tree, flat: `a::{b, c::d as e}` is `a::b` and `a::c::d`, each with its last name.
-fn flatten(prefix: &[String], tree: &str, found: &mut Vec<(Vec<String>, String)>) {
-    let tree = tree.trim();
-    if tree.is_empty() {
-        return;
-    }
-    if let Some(open) = tree.find('{') {
-        let mut inside = prefix.to_vec();
-        inside.extend(
-            tree[..open].split("::").map(str::trim).filter(|name| !name.is_empty()).map(String::from),
-        );
-        let close = tree.rfind('}').unwrap_or(tree.len());
-        let (mut depth, mut from) = (0, open + 1);
-        for (at, letter) in tree[..close].char_indices().skip_while(|(at, _)| *at <= open) {
-            match letter {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    flatten(&inside, &tree[from..at], found);
-                    from = at + 1;
-                }
-                _ => (),
-            }
-        }
-        flatten(&inside, &tree[from..close], found);
-        return;
-    }
-    let (path, alias) = match tree.split_once(" as ") {
-        Some((path, alias)) => (path, Some(alias.trim())),
-        None => (tree, None),
-    };
-    let mut segments = prefix.to_vec();
-    segments.extend(path.split("::").map(|name| name.trim().to_string()).filter(|name| !name.is_empty()));
-    if segments.last().is_some_and(|last| last == "self") {
-        segments.pop();
-    }
-    let name = alias.map(String::from).or(segments.last().cloned()).unwrap_or_default();
-    found.push((segments, name));
-}
-
-/// Modules that a file declares.
-fn declared_modules(code: &str) -> Vec<String> {
-    let declared = code.lines().filter_map(|line| line.trim().strip_suffix(';')?.split_once("mod "));
-    let plain = declared.filter(|(before, _)| before.is_empty() || before.starts_with("pub"));
-    plain.map(|(_, name)| name.to_string()).collect()
-}
-
-/// Paths inside the code that begin with `crate`, `super` or a child module, outside `use` items.
-fn inline_paths(code: &str) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    let heads = ["crate".to_string(), "super".to_string()].into_iter().chain(declared_modules(code));
-    for head in heads.map(|head| head + "::") {
-        for (at, _) in code.match_indices(&head) {
-            let before = code[..at].chars().next_back().unwrap_or(' ');
-            if before.is_alphanumeric() || before == '_' || before == ':' {
-                continue;
-            }
-            let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-            let path: String = code[at..].chars().take_while(|c| is_part(*c)).collect();
-            let segments = path.split("::").filter(|name| !name.is_empty()).map(String::from).collect();
-            found.push(segments);
-        }
-    }
-    found
-}
-
+/// The modules of a crate that are not for tests only.
 fn read_crate(folder: &Path) -> Vec<Module> {
     let mut files = Vec::new();
     rust_files(folder, &mut files);
-    files.iter().map(|file| read_module(folder, file)).collect()
-}
-
-/// The modules that are not for tests only.
-fn without_tests(mut modules: Vec<Module>) -> Vec<Module> {
-    let mut tests: BTreeSet<Vec<String>> = BTreeSet::new();
-    for module in &modules {
-        for name in test_modules(&module.code) {
-            tests.insert(module.path.iter().cloned().chain([name]).collect());
-        }
-    }
+    files.sort();
+    let mut modules: Vec<Module> = files.iter().map(|file| read_module(folder, file)).collect();
+    let inside = |module: &Module, name: &String| [module.path.as_slice(), &[name.clone()]].concat();
+    let tests: BTreeSet<Vec<String>> = modules
+        .iter()
+        .flat_map(|module| module.names.tests.iter().map(|name| inside(module, name)))
+        .collect();
     modules.retain(|module| !tests.iter().any(|test| module.path.starts_with(test)));
     modules
 }
@@ -166,49 +139,9 @@ fn without_tests(mut modules: Vec<Module>) -> Vec<Module> {
 fn read_module(folder: &Path, file: &Path) -> Module {
     let inside = file.strip_prefix(folder).unwrap().with_extension("");
     let mut path: Vec<String> = inside.iter().map(|part| part.to_str().unwrap().to_string()).collect();
-    if path.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
-        path.pop();
-    }
-    let code = code_of(&fs::read_to_string(file).unwrap());
-    let (mut exports, mut uses) = (BTreeMap::new(), Vec::new());
-    let mut rest = code.as_str();
-    let mut outside_of_uses = String::new();
-    while let Some(at) = find_use(rest) {
-        let end = rest[at..].find(';').map_or(rest.len(), |end| at + end);
-        let item = &rest[at..end];
-        let (visibility, tree) = item.split_once("use ").unwrap();
-        let mut flat = Vec::new();
-        flatten(&[], tree, &mut flat);
-        for (segments, name) in flat {
-            if visibility.starts_with("pub") {
-                exports.insert(name, segments.clone());
-            }
-            uses.push(segments);
-        }
-        outside_of_uses.push_str(&rest[..at]);
-        rest = &rest[end..];
-    }
-    outside_of_uses.push_str(rest);
-    uses.extend(inline_paths(&outside_of_uses));
-    let file = file.strip_prefix(root()).unwrap().to_str().unwrap().to_string();
-    Module { path, file, code, exports, uses }
-}
-
-/// The next `use` item that begins a line, whatever its visibility.
-fn find_use(code: &str) -> Option<usize> {
-    let mut at = 0;
-    for line in code.split_inclusive('\n') {
-        let trimmed = line.trim_start();
-        let bare = match trimmed.strip_prefix("pub(") {
-            Some(rest) => rest.split_once(") ").map_or("", |(_, rest)| rest),
-            None => trimmed.strip_prefix("pub ").unwrap_or(trimmed),
-        };
-        if bare.starts_with("use ") {
-            return Some(at + line.len() - trimmed.len());
-        }
-        at += line.len();
-    }
-    None
+    path.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+    let names = Names::of(&fs::read_to_string(file).unwrap());
+    Module { path, file: file.strip_prefix(root()).unwrap().to_str().unwrap().to_string(), names }
 }
 
 /// Names from the crate's root to the number of the module.
@@ -248,7 +181,7 @@ fn resolve(modules: &[Module], index: &Index<'_>, from: usize, path: &[String], 
         rest = &rest[1..];
     }
     let module = *index.get(at.as_slice())?;
-    if let Some(export) = rest.first().and_then(|name| modules[module].exports.get(name))
+    if let Some(export) = rest.first().and_then(|name| modules[module].names.exports.get(name))
         && let Some(target) = resolve(modules, index, module, export, depth + 1)
     {
         return Some(target);
@@ -262,7 +195,7 @@ fn edges(modules: &[Module]) -> BTreeSet<(usize, usize)> {
         modules.iter().enumerate().map(|(at, module)| (module.path.as_slice(), at)).collect();
     let mut edges = BTreeSet::new();
     for (from, module) in modules.iter().enumerate() {
-        for path in &module.uses {
+        for path in &module.names.uses {
             // A module and those within it are one idea: what they share stands in the outer one.
             let is_within =
                 |outer: &[String], inner: &[String]| !outer.is_empty() && inner.starts_with(outer);
@@ -327,7 +260,7 @@ fn no_modules_need_each_other() {
     let mut found = Vec::new();
     for folder in crates() {
         // Tests of a module may use what stands above it.
-        let modules = without_tests(read_crate(&folder));
+        let modules = read_crate(&folder);
         let edges = edges(&modules);
         let file = |at: usize| modules[at].file.clone();
         let between_files = edges.iter().map(|(from, to)| (file(*from), file(*to))).collect();
@@ -347,24 +280,26 @@ fn no_modules_need_each_other() {
 
 #[test]
 fn the_reader_sees_cycles_where_there_are() {
-    let module = |path: &str, uses: &[&str]| Module {
+    let module = |path: &str, code: &str| Module {
         path: path.split("::").filter(|name| !name.is_empty()).map(String::from).collect(),
         file: format!("{path}.rs"),
-        code: String::new(),
-        exports: BTreeMap::from([("Moved".into(), vec!["a".into(), "x".into(), "Moved".into()])]),
-        uses: uses.iter().map(|path| path.split("::").map(String::from).collect()).collect(),
+        names: Names::of(code),
     };
-    let modules =
-        [module("", &[]), module("a", &[]), module("a::x", &["crate::b::B"]), module("b", &["super::Moved"])];
+    let modules = [
+        module("", ""),
+        module("a", "pub(crate) use a::x::Moved;"),
+        module("a::x", "fn f() { crate::b::B }"),
+        module("b", "use super::a::Moved; // use crate::a\n#[cfg(test)]\nmod tests;"),
+    ];
     let edges = edges(&modules);
-    assert_eq!(edges, BTreeSet::from([(2, 3), (3, 2)]));
-    let level = levels(&modules, &edges);
-    assert_eq!(cycles(&level), [vec!["::a".to_string(), "::b".to_string()]]);
-    assert_eq!(inline_paths("mod b;\nfn f() { b::g(); ab::h(); }"), [vec!["b".to_string(), "g".to_string()]]);
-    assert_eq!(test_modules("#[cfg(test)]\nmod tests;\npub mod a;\n"), ["tests"]);
-    let mut flat = Vec::new();
-    flatten(&[], "crate::a::{self, b::{C, D as E}, f}", &mut flat);
-    let names: Vec<String> = flat.iter().map(|(path, name)| format!("{} {name}", path.join("::"))).collect();
-    assert_eq!(names, ["crate::a a", "crate::a::b::C C", "crate::a::b::D E", "crate::a::f f"]);
-    assert_eq!(code_of("use a; // use b\n#[cfg(test)]\nmod tests {\n use c;\n}\n"), "use a; ");
+    assert_eq!(edges, BTreeSet::from([(2, 3), (3, 1)]));
+    assert_eq!(cycles(&levels(&modules, &edges)), [vec!["::a".to_string(), "::b".to_string()]]);
+    assert_eq!(modules[3].names.tests, ["tests"]);
+    let names =
+        Names::of("pub use crate::a::{self, b::{C, D as E}, f};\n#[cfg(test)]\npub mod c { use d::e; }");
+    let exports: Vec<String> =
+        names.exports.iter().map(|(name, path)| format!("{name} {}", path.join("::"))).collect();
+    assert_eq!(exports, ["C crate::a::b::C", "E crate::a::b::D", "a crate::a", "f crate::a::f"]);
+    assert_eq!(names.uses.len(), 4, "{:?}", names.uses);
+    assert!(Names::of("/// `crate::a`\nconst A: &str = \"crate::a\";").uses.is_empty());
 }
