@@ -10,8 +10,8 @@ use crate::expr::tree::{Kind, Tree};
 use crate::program::lower::lower;
 use crate::value::{Number, Value};
 
-pub(crate) use crate::program::lower::{Domains, Texts, conjuncts};
-pub(crate) use crate::program::machine::{Atom, Code, Program, Register, Registers};
+pub(crate) use crate::program::lower::{Domains, Texts, alone_or, conjuncts};
+pub(crate) use crate::program::machine::{Atom, Code, Program, Register, Registers, Step};
 
 /// An expression in the form that counts spaces, for evaluation at many points.
 ///
@@ -119,7 +119,8 @@ mod tests {
 
     /// For every combination of values of `a` and `b`: the value itself, and whether all conjuncts hold.
     #[track_caller]
-    fn check_on(text: &str, values: &[Value]) {
+    fn check(text: &str) {
+        let values = &values();
         let expr = Expr::parse(text).unwrap();
         let names = expr.distinct_names();
         let compiled = expr.compile(&vec![values.to_vec(); names.len()]);
@@ -156,11 +157,6 @@ mod tests {
         matches!(value, Some(Value::Text(_)))
     }
 
-    #[track_caller]
-    fn check(text: &str) {
-        check_on(text, &values());
-    }
-
     #[test]
     fn programs_mean_what_the_tree_means() {
         check("a + b * 2 - 3 < a // b");
@@ -183,8 +179,7 @@ mod tests {
     #[test]
     fn a_register_without_a_value_fails_only_the_program_that_reads_it() {
         let read = |first: bool| {
-            let truth = Code::Constant(Atom::bool(first));
-            let code = Code::Any(vec![truth, Code::Slot(0)]);
+            let code = Code::of(Step::Any, vec![Code::constant(Atom::bool(first)), Code::slot(0)]);
             let mut registers = Registers::new(1);
             let program = Program::new(&code, &mut registers);
             program.run(&mut registers)
