@@ -5,7 +5,7 @@
 //! escape sequences in them: it changes colors and titles, and some write what they are told to the input.
 
 use std::borrow::Cow;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 /// Every character that a terminal would obey is written as `\u001b`. Line ends and tabs stay. Inside strings of JSON
 /// the result means the same as before.
@@ -13,16 +13,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for letter in text.chars() {
-        if is_obeyed(letter) {
-            // All of them are below 2^16, so that four digits do.
-            let _ = write!(shown, "\\u{:04x}", u32::from(letter));
-        } else {
-            shown.push(letter);
-        }
-    }
-    Cow::Owned(shown)
+    let shown = |letter: char| match is_obeyed(letter) {
+        // All of them are below 2^16, so that four digits do.
+        true => format!("\\u{:04x}", u32::from(letter)),
+        false => letter.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// The same in one line: line ends and tabs are written as `\n` and `\t` too.
@@ -110,12 +106,10 @@ fn keys(text: &str) -> String {
         let (lead, name) = before.split_at(before.len() - word);
         let is_quoted = format!("{shown}{lead}").matches('"').count() % 2 == 1;
         shown.push_str(lead);
-        if name.is_empty() || is_quoted {
-            shown.push_str(name);
-            shown.push_str(" = ");
-        } else {
-            shown.push_str(&format!("\"{name}\": "));
-        }
+        shown += &match name.is_empty() || is_quoted {
+            true => format!("{name} = "),
+            false => format!("\"{name}\": "),
+        };
         rest = &after[3..];
     }
     shown.push_str(rest);

@@ -79,21 +79,15 @@ pub struct Closing {
 }
 
 /// Registers written into the state: two bits for the kind of each, then the values.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RegisterField {
     pub to: usize,
     pub registers: Vec<Register>,
 }
 
 impl RegisterField {
-    fn words(&self) -> usize {
+    pub fn words(&self) -> usize {
         self.registers.len().div_ceil(32) + self.registers.len()
-    }
-}
-
-impl SearchStep {
-    pub fn width_before_closing(&self) -> usize {
-        self.width + self.closing_registers.words()
     }
 }
 
@@ -264,31 +258,28 @@ impl<'a> Planner<'a> {
         for track in &mut self.tracks {
             let Some(diagram) = &track.diagram else { continue };
             let level = track.depths.iter().position(|own| *own == depth);
-            let from = track.node;
-            if track.is_pending(depth) {
+            let (from, is_pending) = (track.node, track.is_pending(depth));
+            if is_pending {
                 track.node = Some(*width);
                 *width += 1;
             }
-            match (level, from, track.node) {
-                (None, Some(from), Some(to)) if track.is_pending(depth) => carried.push((from, to)),
-                (Some(level), _, Some(to)) if track.is_pending(depth) => {
-                    moves.push(NodeMove {
-                        from,
-                        next: diagram.steps[level].clone(),
-                        size,
-                        then: Then::Keep { to },
-                    });
+            let then = match (level, track.node) {
+                (None, Some(to)) if is_pending => {
+                    carried.extend(from.map(|from| (from, to)));
+                    continue;
                 }
+                (Some(_), Some(to)) if is_pending => Then::Keep { to },
                 // The table is spent: its last node becomes the slot's allowed values and leaves the state.
-                (Some(level), _, _) if track.open_after(depth) == 1 => {
+                (Some(level), _) if track.open_after(depth) == 1 => {
                     let open = self.order[track.depths[level + 1]];
                     let mask = masks.iter().position(|mask| mask.slot == open);
                     let mask = mask.expect("a slot that a table closes on has a mask");
-                    let then = Then::Restrict { mask, rows: diagram.rows.clone() };
-                    moves.push(NodeMove { from, next: diagram.steps[level].clone(), size, then });
+                    Then::Restrict { mask, rows: diagram.rows.clone() }
                 }
-                _ => {}
-            }
+                _ => continue,
+            };
+            let next = level.map(|level| diagram.steps[level].clone()).unwrap_or_default();
+            moves.push(NodeMove { from, next, size, then });
         }
         (carried, moves)
     }
@@ -300,27 +291,18 @@ impl<'a> Planner<'a> {
         };
         // What only closings read is cut off the state once they have run: points that differ in it but
         // leave the same values to the last slot have the same completions.
-        let (mut key, mut closing) = (RegisterField::default(), RegisterField::default());
         let mut seen = FxHashSet::default();
-        let evaluated = || self.tracks.iter().filter(|track| track.diagram.is_none());
-        let reads = |track: &Track| {
-            track.residual.slots().into_iter().filter(|at| !open(*at)).map(|at| at as Register)
+        let mut read_by = |tracks: &mut dyn Iterator<Item = &Track>| -> Vec<Register> {
+            let slots =
+                tracks.filter(|track| track.diagram.is_none()).flat_map(|track| track.residual.slots());
+            let decided = slots.filter(|at| !open(*at)).map(|at| at as Register);
+            decided.filter(|register| seen.insert(*register)).collect()
         };
-        for register in evaluated().filter(|track| track.is_pending(depth)).flat_map(reads) {
-            if seen.insert(register) {
-                key.registers.push(register);
-            }
-        }
-        let closing_now = self.closing(depth).filter(|track| track.diagram.is_none());
-        for register in closing_now.flat_map(reads) {
-            if seen.insert(register) {
-                closing.registers.push(register);
-            }
-        }
+        let registers = read_by(&mut self.tracks.iter().filter(|track| track.is_pending(depth)));
         // Before the registers that only closings read, so that truncating the state drops just the latter.
-        key.to = *width;
+        let key = RegisterField { to: *width, registers };
         *width += key.words();
-        closing.to = *width;
+        let closing = RegisterField { to: *width, registers: read_by(&mut self.closing(depth)) };
         (key, closing)
     }
 

@@ -54,7 +54,7 @@ impl Problem {
         let mut tried = 0;
         while !problem.impossible && !watch.is_over() {
             problem.lower(parameters, constraints, &texts);
-            let single = problem.singles();
+            let single: Vec<bool> = problem.values.iter().map(|values| values.len() == 1).collect();
             problem.filter(&mut tried);
             if !problem.worth_lowering_again(&single) {
                 break;
@@ -82,10 +82,6 @@ impl Problem {
                 self.conjuncts.push(Conjunct { code, origin, slots, table: None });
             }
         }
-    }
-
-    fn singles(&self) -> Vec<bool> {
-        self.values.iter().map(|values| values.len() == 1).collect()
     }
 
     fn worth_lowering_again(&self, single_before: &[bool]) -> bool {
@@ -178,7 +174,7 @@ impl Problem {
             // Only now, because `is_current` compares a table with all slots of its conjunct.
             conjunct.slots.retain(|slot| self.values[*slot].len() > 1);
             if let Some(table) = &mut conjunct.table {
-                Arc::make_mut(table).drop_single_values();
+                Arc::make_mut(table).sizes.retain(|size| *size > 1);
             }
         }
         let open = |conjunct: &Conjunct| match &conjunct.table {
@@ -297,10 +293,6 @@ impl TruthTable {
         let mut each = kept.iter();
         self.bits.retain(|_| each.next() == Some(&true));
         self.sizes = flags.iter().map(|flags| flags.iter().filter(|flag| **flag).count()).collect();
-    }
-
-    pub fn drop_single_values(&mut self) {
-        self.sizes.retain(|size| *size > 1);
     }
 
     /// The same truth with the slots in another order: `order[k]` is the number here of the new slot `k`.

@@ -24,19 +24,6 @@ impl<C> fmt::Display for Field<'_, C> {
     }
 }
 
-/// Reads a value with complaints going to `diagnostics`.
-pub(crate) fn reading<T>(
-    node: &Node,
-    what: &str,
-    diagnostics: &mut Diagnostics,
-    read: impl FnOnce(&Field) -> T,
-) -> T {
-    let list = RefCell::new(std::mem::take(diagnostics));
-    let found = read(&Field::new(node, what, &(), &list));
-    *diagnostics = list.into_inner();
-    found
-}
-
 impl<'a, C> Field<'a, C> {
     pub fn new(
         node: &'a Node,

@@ -57,7 +57,6 @@ impl Expr {
         uses.map(|(slot, span)| (self.parsed.names[*slot].to_string(), span.clone())).collect()
     }
 
-    /// The text with words in the place of names.
     pub fn with_words(&self, word: impl Fn(&str) -> Option<String>) -> String {
         let mut text = self.text.to_string();
         // From the end, so that the places before stay where they are.
@@ -105,7 +104,6 @@ impl PartialEq for Expr {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExprError {
-    /// What is wrong: lower case, no final period.
     pub message: String,
     /// The part of the expression that is to blame, in bytes.
     pub span: Span,

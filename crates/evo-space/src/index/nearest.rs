@@ -32,30 +32,21 @@ impl Index {
         let mut positions = vec![0; self.layers.len()];
         self.free.iter().for_each(|at| self.diagrams[*at].cheapest(&self.layers, &cost, rng, &mut positions));
         for part in &self.parts {
-            self.cheapest_of(part, &cost, rng, &mut positions)?;
+            let mut search = CheapestSearch::new(self, part, &cost, positions.clone());
+            let tried_all = search.deepen(rng).is_ok();
+            if !tried_all && search.best.is_none() {
+                // First come, first served: nearby values first, without a limit.
+                (search.limit, search.steps_left) = (u64::MAX, STEPS);
+                let _ = search.go(0, 0, 0, rng);
+            }
+            // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
+            let is_found = search.write(&mut positions)
+                || (!tried_all && self.draw(part, rng, &mut positions, &mut self.checks.scratch()));
+            if !is_found {
+                return None;
+            }
         }
         Some(positions)
-    }
-
-    fn cheapest_of<C: Fn(usize, u16) -> u64>(
-        &self,
-        part: &Part,
-        cost: &C,
-        rng: &mut ChaCha8Rng,
-        positions: &mut [u16],
-    ) -> Option<()> {
-        let mut search = CheapestSearch::new(self, part, cost, positions.to_vec());
-        let tried_all = search.deepen(rng).is_ok();
-        if !tried_all && search.best.is_none() {
-            // First come, first served: nearby values first, without a limit.
-            (search.limit, search.steps_left) = (u64::MAX, STEPS);
-            let _ = search.go(0, 0, 0, rng);
-        }
-        if search.write(positions) {
-            return Some(());
-        }
-        // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
-        (!tried_all && self.draw(part, rng, positions, &mut self.checks.scratch())).then_some(())
     }
 }
 
@@ -113,20 +104,9 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             later += own;
         }
         least.reverse();
-        let scratch = index.checks.scratch();
+        let (scratch, steps_left) = (index.checks.scratch(), STEPS);
         let (limit, beyond, best) = (u64::MAX, later, None);
-        CheapestSearch {
-            index,
-            part,
-            cost,
-            least,
-            limit,
-            beyond,
-            best,
-            positions,
-            scratch,
-            steps_left: STEPS,
-        }
+        CheapestSearch { index, part, cost, least, limit, beyond, best, positions, scratch, steps_left }
     }
 
     fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {

@@ -160,10 +160,6 @@ impl Checks {
         &self.checks[check].slots
     }
 
-    pub fn last_slot(&self, check: usize) -> usize {
-        self.slots(check).last().copied().unwrap_or(0)
-    }
-
     pub fn scratch(&self) -> CheckScratch {
         CheckScratch(self.registers.clone())
     }
