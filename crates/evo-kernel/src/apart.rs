@@ -59,6 +59,8 @@ enum RenderTask {
 /// What was rendered; nothing of a template that is sound.
 type RenderAnswer = Result<String, Vec<TemplateError>>;
 
+pub type Rendered<T> = Result<T, RenderFailure>;
+
 #[derive(Debug)]
 pub enum RenderFailure {
     Template(TemplateError),
@@ -67,12 +69,7 @@ pub enum RenderFailure {
 }
 
 impl Renderer {
-    pub fn render(
-        &self,
-        path: &Path,
-        text: &str,
-        configuration: &Configuration,
-    ) -> Result<String, RenderFailure> {
+    pub fn render(&self, path: &Path, text: &str, configuration: &Configuration) -> Rendered<String> {
         let answer = self.answer(path, text, RenderTask::Render(configuration.clone()))?;
         answer.map_err(|errors| match errors.into_iter().next() {
             Some(error) => RenderFailure::Template(error),
@@ -80,18 +77,13 @@ impl Renderer {
         })
     }
 
-    pub fn check(
-        &self,
-        path: &Path,
-        text: &str,
-        known: &[&str],
-    ) -> Result<Vec<TemplateError>, RenderFailure> {
+    pub fn check(&self, path: &Path, text: &str, known: &[&str]) -> Rendered<Vec<TemplateError>> {
         let known = known.iter().map(ToString::to_string).collect();
         let answer = self.answer(path, text, RenderTask::Check(known))?;
         Ok(answer.err().unwrap_or_default())
     }
 
-    fn answer(&self, path: &Path, text: &str, task: RenderTask) -> Result<RenderAnswer, RenderFailure> {
+    fn answer(&self, path: &Path, text: &str, task: RenderTask) -> Rendered<RenderAnswer> {
         let order = RenderOrder { path: path.to_path_buf(), text: text.to_string(), task };
         match self {
             Renderer::Here => Ok(order.follow()),
@@ -118,7 +110,7 @@ impl RenderOrder {
 }
 
 impl RenderProcess {
-    fn answer(&self, order: &RenderOrder) -> Result<RenderAnswer, RenderFailure> {
+    fn answer(&self, order: &RenderOrder) -> Rendered<RenderAnswer> {
         // A process that somebody killed is started once more.
         match self.ask(order) {
             Err(RenderFailure::Machine(_)) => self.ask(order),
@@ -126,7 +118,7 @@ impl RenderProcess {
         }
     }
 
-    fn ask(&self, order: &RenderOrder) -> Result<RenderAnswer, RenderFailure> {
+    fn ask(&self, order: &RenderOrder) -> Rendered<RenderAnswer> {
         let mut talk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut running = match talk.take() {
             Some(running) => running,

@@ -47,7 +47,9 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
                 let known = with_constants(configuration, constants);
                 entries.extend(self::entries(kernel, &known));
                 let word = if position == 0 { "if" } else { "elif" };
-                body.push_str(&format!("#{word} {}\n", condition(constants)));
+                let equal =
+                    constants.iter().map(|(name, value)| format!("{CONSTANT_PREFIX}{name} == {value}"));
+                body.push_str(&format!("#{word} {}\n", equal.collect::<Vec<_>>().join(" && ")));
                 body.push_str(template_body(kernel, &known)?.trim_end_matches('\n'));
                 body.push('\n');
             }
@@ -75,9 +77,8 @@ pub fn render_for(
     let (body, options) = match kernel.source.kind {
         SourceKind::Template => (template_body(kernel, &known)?, own),
         SourceKind::Plain => {
-            let mut options = macros(&known);
-            options.extend(own);
-            (kernel.source.text.clone(), options)
+            let macros = known.iter().map(|(name, value)| format!("-D{name}={}", spec::in_c(value)));
+            (kernel.source.text.clone(), macros.chain(own).collect())
         }
         SourceKind::Given => {
             let given = constants.iter().map(|(name, value)| format!("-D{CONSTANT_PREFIX}{name}={value}"));
@@ -107,11 +108,6 @@ fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
     let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
     let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
     kernel.specialize.iter().any(|own| own == name)
-}
-
-fn condition(constants: &Specialization) -> String {
-    let one = |(name, value): (&str, i64)| format!("{CONSTANT_PREFIX}{name} == {value}");
-    constants.iter().map(one).collect::<Vec<_>>().join(" && ")
 }
 
 /// It gets the kernel's include folders and no parameter as a macro: its answer must not depend on the configuration.
@@ -192,15 +188,6 @@ fn template_body(kernel: &KernelSpec, configuration: &Configuration) -> Result<S
     })
 }
 
-/// `-DNAME=value` for every parameter; booleans as 1 and 0, texts as they are.
-fn macros(configuration: &Configuration) -> Vec<String> {
-    let text = |value: &Value| match value {
-        Value::Bool(value) => u8::from(*value).to_string(),
-        other => other.to_string(),
-    };
-    configuration.iter().map(|(name, value)| format!("-D{name}={}", text(value))).collect()
-}
-
 /// Of the launches that this configuration can make, each once, in order of first use. A template need not render an
 /// entry whose `when` its parameters alone refuse; where `when` also reads problem sizes the entry must be there.
 fn entries(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
@@ -226,7 +213,9 @@ fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: 
 fn header(lines: &[String], hash: &ContentHash) -> String {
     let mut text = String::new();
     for line in lines {
-        text.push_str(&format!("// {}\n", comment_text(line)));
+        // Text that stays inside a `//` comment: no line ends, and no backslash that would join lines.
+        let line: String = line.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect();
+        text.push_str(&format!("// {line}\n"));
     }
     text.push_str(&format!("// hash: {hash}\n"));
     text.push_str(&format!(
@@ -239,16 +228,8 @@ fn header(lines: &[String], hash: &ContentHash) -> String {
 
 fn with_line(first: usize, source: &KernelText, body: &str) -> String {
     let end = if body.ends_with('\n') { "" } else { "\n" };
-    format!("#line {first} \"{}\"\n{body}{end}", quotable(&source_name(source)))
-}
-
-/// Text that stays inside a `//` comment: no line ends, and no backslash that would join lines.
-fn comment_text(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect()
-}
-
-fn quotable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() || c == '\\' || c == '"' { '_' } else { c }).collect()
+    let name = source_name(source).replace(|c: char| c.is_control() || c == '\\' || c == '"', "_");
+    format!("#line {first} \"{name}\"\n{body}{end}")
 }
 
 /// `gemm.cu.j2` renders to `gemm.cu`.
@@ -267,7 +248,7 @@ const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 /// an option's.
 pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
     let sizes = BTreeMap::new();
-    let resolver = Resolver::without_problem(Names::new(configuration, &sizes));
+    let resolver = Resolver { names: Names::new(configuration, &sizes), problem: None };
     let mut options = Vec::new();
     for option in &kernel.options {
         let place = |key: &str| format!("`{key}` of option `{}`", option.text);
@@ -322,15 +303,10 @@ mod tests {
 
     #[test]
     fn values_become_options_as_a_compiler_reads_them() {
-        let check = |value: Value, expected: Option<&str>| assert_eq!(shown(&value).as_deref(), expected);
-        check(Value::Int(64), Some("64"));
-        check(Value::Float(64.0), Some("64"));
-        check(Value::Float(0.5), Some("0.5"));
-        check(Value::Bool(false), Some("false"));
-        check(Value::text("fast"), Some("fast"));
-        check(Value::text("a b"), None);
-        check(Value::text(""), None);
-        check(Value::Float(f64::NAN), None);
+        let good = [Value::Int(64), Value::Float(64.0), Value::Float(0.5), false.into(), "fast".into()];
+        assert_eq!(good.map(|own| shown(&own).unwrap()), ["64", "64", "0.5", "false", "fast"]);
+        let bad = ["a b".into(), "".into(), Value::Float(f64::NAN)];
+        assert_eq!(bad.map(|own| shown(&own)), [None, None, None]);
     }
 
     #[test]

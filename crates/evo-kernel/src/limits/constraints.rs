@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use evo_protocol::device::DeviceLimits;
 use evo_space::expr::Expr;
 use evo_space::space::{Constraint, Parameter, SearchSpace};
-use evo_space::value::Value;
 
 use super::AXES;
-use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault};
+use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault, in_c};
 
 /// Excluded is what cannot be launched at some of the problems, as far as expressions tell.
 pub fn within(
@@ -105,7 +104,7 @@ fn constraints(
 }
 
 fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits) -> Vec<(String, String)> {
-    let text = |expr: &Expr| with_sizes(expr, problem);
+    let text = |expr: &Expr| format!("({})", expr.with_words(|name| problem.sizes.get(name).map(in_c)));
     let product = |all: &[Expr]| all.iter().map(&text).collect::<Vec<_>>().join(" * ");
     let of = |what: &str| format!("the device's limit on {what}, in launch `{}`", launch.entry);
     let threads = format!("{} <= {}", product(&launch.block), limits.threads_per_block);
@@ -125,14 +124,6 @@ fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits)
     let Some(when) = &launch.when else { return found };
     let guarded = |(condition, because)| (format!("not {} or {condition}", text(when)), because);
     found.into_iter().map(guarded).collect()
-}
-
-fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
-    let literal = |value: &Value| match value {
-        Value::Bool(value) => i64::from(*value).to_string(),
-        other => other.to_string(),
-    };
-    format!("({})", expr.with_words(|name| problem.sizes.get(name).map(literal)))
 }
 
 #[cfg(test)]

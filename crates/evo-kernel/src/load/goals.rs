@@ -16,6 +16,7 @@ use crate::harm::Pathology;
 use crate::spec::{
     DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, ObjectiveSpec,
 };
+use crate::words::{is_c_name, is_one_of};
 
 /// Fields of a profile that a goal may name. `inspect` has the counters behind them and a test that both agree.
 pub const METRIC_NAMES: &str = "\
@@ -29,15 +30,11 @@ pub const METRIC_NAMES: &str = "\
 const RELATIONS: [Relation; 4] =
     [Relation::GreaterEqual, Relation::LessEqual, Relation::Greater, Relation::Less];
 
-fn is_metric(name: &str) -> bool {
-    METRIC_NAMES.split(' ').any(|known| known == name)
-}
-
-fn no_metric(name: &str) -> (String, String) {
-    let hint = suggestion(name, METRIC_NAMES.split(' '), || {
-        format!("there are {}", METRIC_NAMES.replace(' ', ", "))
-    });
-    (format!("there is no metric `{name}`"), hint)
+/// What is wrong with the name of a metric, and a hint.
+fn no_metric(name: &str) -> Option<(String, String)> {
+    let all = || format!("there are {}", METRIC_NAMES.replace(' ', ", "));
+    let hint = suggestion(name, METRIC_NAMES.split(' '), all);
+    (!is_one_of(name, METRIC_NAMES)).then(|| (format!("there is no metric `{name}`"), hint))
 }
 
 pub(super) fn read_goals(field: &Field) -> Option<GoalsSpec> {
@@ -68,8 +65,7 @@ fn metric(item: &Field) -> Option<MetricGoal> {
         let hint = "write a name, one of >= <= > <, and a number: \"sm_busy_percent >= 70\"";
         return item.refuse(format!("`{text}` is not a goal"), hint);
     };
-    if !is_metric(name) {
-        let (message, hint) = no_metric(name);
+    if let Some((message, hint)) = no_metric(name) {
         return item.refuse(message, hint);
     }
     let Some(bound) = bound.parse::<f64>().ok().filter(|bound| bound.is_finite()) else {
@@ -155,8 +151,7 @@ fn moves(field: &Field) -> Option<Vec<MetricEvidence>> {
     let mut found = Vec::new();
     for entry in field.at(field.node, "`moves`").entries("a table of metrics")? {
         let name = &entry.key;
-        if !is_metric(name) {
-            let (message, hint) = no_metric(name);
+        if let Some((message, hint)) = no_metric(name) {
             field.complain(&entry.key_span, message, Some(hint));
             return None;
         }
@@ -199,9 +194,7 @@ fn set(field: &Field, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> 
 }
 
 fn define(field: &Field) -> Option<Vec<(String, String)>> {
-    let is_word = |text: &str| {
-        !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-    };
+    let is_word = |text: &str| !text.is_empty() && is_c_name(&format!("_{text}"));
     let mut found = Vec::new();
     for entry in field.at(field.node, "`define`").entries("a table of macros")? {
         let value = match &entry.value.data {

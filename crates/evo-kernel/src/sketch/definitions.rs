@@ -257,13 +257,10 @@ fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s s
     }
     names.retain(|name| !declared.contains(name));
     names.truncate(TUNABLES_MAX);
-    names.retain(|name| !is_type(name, tokens));
+    // A name directly before another one is a type.
+    let is_type = |name: &str| tokens.windows(2).any(|pair| pair[0] == name && is_name(pair[1]));
+    names.retain(|name| !is_type(name));
     names
-}
-
-/// A name directly before another one, or before an asterisk and a name at the start of a statement.
-fn is_type(name: &str, tokens: &[&str]) -> bool {
-    (0..tokens.len().saturating_sub(1)).any(|at| tokens[at] == name && is_name(tokens[at + 1]))
 }
 
 fn looks_like_macro(token: &str) -> bool {

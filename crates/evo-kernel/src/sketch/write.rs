@@ -3,10 +3,11 @@
 use std::fmt::{Display, Write};
 
 use evo_protocol::dtype::DType;
+use evo_space::expr::Expr;
 
 use super::{
     KernelSketch, SketchArgument, SketchGuess, SketchLaunch, SketchRequest, SketchRole, SketchTunable,
-    guessed,
+    guessed, guessed_reference,
 };
 
 /// A space file as it grows: tables with their keys, and notes behind them.
@@ -150,11 +151,7 @@ pub(super) fn written(
          double precision.\n[check.reference]  # guess"
     ));
     text.key("source", quoted(source)).key("launches", launch.at_values(entry, &default));
-    guessed(
-        &mut guesses,
-        "the reference is the kernel itself at its defaults",
-        "evo has no other answer to compare with",
-    );
+    guessed_reference(&mut guesses);
     KernelSketch {
         space: text.end(),
         beside: reference.into_iter().collect(),
@@ -226,15 +223,9 @@ pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }
 
+/// An expression with values in the place of parameters.
 fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut text = String::new();
-    for piece in expression.split_inclusive(|c: char| !is_word(c)) {
-        let name = piece.trim_end_matches(|c: char| !is_word(c));
-        text.push_str(value_of(name).as_deref().unwrap_or(name));
-        text.push_str(&piece[name.len()..]);
-    }
-    text
+    Expr::parse(expression).map_or_else(|_| expression.to_string(), |own| own.with_words(value_of))
 }
 
 /// A source that gives the kernel's macros one value each and includes it: its file's name and its text.
@@ -250,16 +241,4 @@ pub(crate) fn reference(command: &str, path: &str, macros: &[(String, String)]) 
     }
     let _ = writeln!(text, "#include \"{path}\"");
     (format!("{stem}_reference.cu"), text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_take_the_place_of_whole_names() {
-        let value_of = |name: &str| (name == "B").then(|| "64".to_string());
-        assert_eq!(at_values("ceil_div(N, B * BB) + B", &value_of), "ceil_div(N, 64 * BB) + 64");
-        assert_eq!(at_values("", &value_of), "");
-    }
 }
