@@ -40,7 +40,10 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     }
     let greedy = greedy(problem, group);
     let mut orders: Vec<&[usize]> = if greedy == group { vec![group] } else { vec![group, &greedy] };
-    problem.watch.at(costliest(problem, group));
+    // To look at first if the group is too much: what reads the most parameters, with the most combinations.
+    let size = |conjunct: &&Conjunct| (conjunct.slots.len(), problem.combinations(conjunct));
+    let costliest = problem.conjuncts_of(group).max_by_key(size);
+    problem.watch.at(costliest.map(|conjunct| conjunct.origin));
     let max_paths = max_steps.saturating_mul(PATHS_PER_STEP).min(MAX_PATHS);
     let mut steps = FIRST_STEPS.min(max_steps);
     // Budgets grow by sixteen, so all failed attempts together cost less than an eighth more than the
@@ -61,13 +64,6 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
         }
         steps = steps.saturating_mul(16).min(max_steps);
     }
-}
-
-/// To look at first if a group is too much: its conjunct reads the most parameters, with the most combinations.
-fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
-    let size = |conjunct: &&Conjunct| (conjunct.slots.len(), problem.combinations(conjunct));
-    let worst = problem.conjuncts_of(group).max_by_key(size);
-    worst.map(|conjunct| conjunct.origin)
 }
 
 pub fn single(problem: &Problem, slot: usize) -> Layers {

@@ -40,12 +40,10 @@ impl Problem {
     pub fn new(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> Problem {
         let values = parameters.iter().flat_map(|parameter| &parameter.values);
         let texts = Texts::collect(values, constraints.iter().map(|constraint| constraint.expr.tree()));
+        let atoms = |own: &Parameter| own.values.iter().map(|value| texts.atom(value)).collect();
         let mut problem = Problem {
             positions: parameters.iter().map(|p| (0..p.values.len()).map(|at| at as u16).collect()).collect(),
-            values: parameters
-                .iter()
-                .map(|p| p.values.iter().map(|value| texts.atom(value)).collect())
-                .collect(),
+            values: parameters.iter().map(atoms).collect(),
             conjuncts: Vec::new(),
             impossible: parameters.iter().any(|parameter| parameter.values.is_empty()),
             watch: watch.clone(),
@@ -177,20 +175,15 @@ impl Problem {
                 Arc::make_mut(table).sizes.retain(|size| *size > 1);
             }
         }
-        let open = |conjunct: &Conjunct| match &conjunct.table {
-            Some(table) => table.holding < table.bits.len(),
-            None => true,
-        };
-        conjuncts.retain(open);
+        let open = |table: &Arc<TruthTable>| table.holding < table.bits.len();
+        conjuncts.retain(|conjunct| conjunct.table.as_ref().is_none_or(open));
         self.conjuncts = conjuncts;
     }
 
-    /// Slots linked by conjuncts.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         linked(self.values.len(), self.conjuncts.iter().map(|conjunct| conjunct.slots.iter().copied()))
     }
 
-    /// The conjuncts that read slots of a group.
     pub fn conjuncts_of(&self, group: &[usize]) -> impl Iterator<Item = &Conjunct> {
         self.conjuncts.iter().filter(move |conjunct| group.binary_search(&conjunct.slots[0]).is_ok())
     }

@@ -99,7 +99,6 @@ pub enum Data {
 
 #[derive(Clone, Debug)]
 pub struct TableEntry {
-    /// The key, escapes resolved.
     pub key: String,
     pub key_span: Span,
     pub value: Node,
@@ -107,10 +106,7 @@ pub struct TableEntry {
 
 impl Node {
     pub fn entries(&self) -> Option<&[TableEntry]> {
-        match &self.data {
-            Data::Table(entries) => Some(entries),
-            _ => None,
-        }
+        if let Data::Table(entries) = &self.data { Some(entries) } else { None }
     }
 
     pub fn get(&self, key: &str) -> Option<&Node> {
@@ -118,17 +114,11 @@ impl Node {
     }
 
     pub fn items(&self) -> Option<&[Node]> {
-        match &self.data {
-            Data::List(items) => Some(items),
-            _ => None,
-        }
+        if let Data::List(items) = &self.data { Some(items) } else { None }
     }
 
     pub fn text(&self, key: &str) -> Option<&str> {
-        match &self.get(key)?.data {
-            Data::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Data::Text(text) = &self.get(key)?.data { Some(text) } else { None }
     }
 
     /// What is not a list, a table or too large.
@@ -159,7 +149,6 @@ impl Node {
 /// Errors that are looked at; each costs a walk through the text.
 const MAX_ERRORS: usize = 50;
 
-/// Adds the parser's errors, one a line.
 pub(crate) fn report(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
     let mut last_line = None;
     let mut last_open = None;

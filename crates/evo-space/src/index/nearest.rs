@@ -12,6 +12,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::count::merge::OverBudget;
 use crate::index::Index;
 use crate::index::diagram::{Diagram, Edge, Layer};
 use crate::index::parts::{CheckScratch, Part};
@@ -73,8 +74,6 @@ impl Diagram {
     }
 }
 
-pub(super) struct OutOfSteps;
-
 pub(super) struct CheapestSearch<'a, C> {
     index: &'a Index,
     part: &'a Part,
@@ -109,7 +108,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         CheapestSearch { index, part, cost, least, limit, beyond, best, positions, scratch, steps_left }
     }
 
-    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OverBudget> {
         while self.best.is_none() && self.beyond < u64::MAX {
             // A little more than necessary, because costs come close together; the best point within
             // the limit is the best of all.
@@ -127,7 +126,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         true
     }
 
-    pub fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+    pub fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OverBudget> {
         if step == self.part.steps.len() {
             // Always an improvement, because edges that cannot lead to a cheaper point were cut off below.
             self.best = Some((spent, self.positions.clone()));
@@ -138,7 +137,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             if self.best.as_ref().is_some_and(|(least, _)| estimate >= *least) {
                 break;
             }
-            self.steps_left = self.steps_left.checked_sub(STEPS_TO_FOLLOW).ok_or(OutOfSteps)?;
+            self.steps_left = self.steps_left.checked_sub(STEPS_TO_FOLLOW).ok_or(OverBudget)?;
             let slot = self.part.steps[step].slot;
             self.positions[slot] = edge.position;
             self.index.checks.set(&mut self.scratch, slot, edge.position);
@@ -157,10 +156,10 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         node: u32,
         spent: u64,
         rng: &mut ChaCha8Rng,
-    ) -> Result<Vec<(u64, u32, Edge)>, OutOfSteps> {
+    ) -> Result<Vec<(u64, u32, Edge)>, OverBudget> {
         let place = &self.part.steps[step];
         let edges = self.index.layers[place.slot].edges_of(node);
-        self.steps_left = self.steps_left.checked_sub(edges.len() as u64).ok_or(OutOfSteps)?;
+        self.steps_left = self.steps_left.checked_sub(edges.len() as u64).ok_or(OverBudget)?;
         let (after, later) = &self.least[step];
         let mut found = Vec::new();
         for edge in edges {

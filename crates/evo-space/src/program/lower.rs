@@ -282,8 +282,5 @@ fn chained(left: i128, operator: Operator, right: Option<i128>) -> Option<i128> 
 }
 
 fn magnitude(atom: Atom) -> Option<i128> {
-    match atom {
-        Atom::Number(Number::Int(value)) => Some(i128::from(value).abs()),
-        _ => None,
-    }
+    if let Atom::Number(Number::Int(value)) = atom { Some(i128::from(value).abs()) } else { None }
 }
