@@ -71,10 +71,9 @@ pub enum RenderFailure {
 impl Renderer {
     pub fn render(&self, path: &Path, text: &str, configuration: &Configuration) -> Rendered<String> {
         let answer = self.answer(path, text, RenderTask::Render(configuration.clone()))?;
-        answer.map_err(|errors| match errors.into_iter().next() {
-            Some(error) => RenderFailure::Template(error),
-            None => RenderFailure::Machine("the process that renders templates gives no reason".into()),
-        })
+        let no_reason =
+            || RenderFailure::Machine("the process that renders templates gives no reason".into());
+        answer.map_err(|errors| errors.into_iter().next().map_or_else(no_reason, RenderFailure::Template))
     }
 
     pub fn check(&self, path: &Path, text: &str, known: &[&str]) -> Rendered<Vec<TemplateError>> {
@@ -100,10 +99,8 @@ impl RenderOrder {
             }
             RenderTask::Check(known) => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                match template::check(&self.path, &self.text, &known) {
-                    errors if errors.is_empty() => Ok(String::new()),
-                    errors => Err(errors),
-                }
+                let errors = template::check(&self.path, &self.text, &known);
+                if errors.is_empty() { Ok(String::new()) } else { Err(errors) }
             }
         }
     }
@@ -120,12 +117,9 @@ impl RenderProcess {
 
     fn ask(&self, order: &RenderOrder) -> Rendered<RenderAnswer> {
         let mut talk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut running = match talk.take() {
-            Some(running) => running,
-            None => start().map_err(|error| {
-                RenderFailure::Machine(format!("cannot start the process that renders templates: {error}"))
-            })?,
-        };
+        let mut running = talk.take().map_or_else(start, Ok).map_err(|error| {
+            RenderFailure::Machine(format!("cannot start the process that renders templates: {error}"))
+        })?;
         let answer = running.ask(order, DEADLINE).map_err(|death| blame(order, &death))?;
         // Back only after an answer: whoever is dead is not asked again.
         *talk = Some(running);
@@ -210,11 +204,8 @@ mod tests {
         let aborted = ended(libc::SIGABRT);
         let memory = "memory allocation of 1099511627776 bytes failed\n";
         check(aborted.clone(), memory, (true, "k.cu.j2: rendering needs more than 96 MiB of memory"));
-        check(
-            aborted,
-            "thread 'main' has overflowed its stack",
-            (true, "k.cu.j2: rendering ends with SIGABRT"),
-        );
+        let stack = "thread 'main' has overflowed its stack";
+        check(aborted, stack, (true, "k.cu.j2: rendering ends with SIGABRT"));
         let late = DeathHow::Deadline { limit: DEADLINE };
         check(late, "", (true, "k.cu.j2: the template takes longer than 20 s to render"));
         let killed = "the process that renders templates was killed by SIGKILL";

@@ -227,10 +227,8 @@ pub fn apply(kernel: &mut KernelSpec, dose: &Dose) -> Result<(), String> {
     kernel.options.extend(options.map(OptionSpec::plain));
     if let Some(bytes) = shared_bytes {
         for launch in &mut kernel.launches {
-            let text = match &launch.shared_bytes {
-                Some(own) => format!("max({}, {bytes})", own.text()),
-                None => bytes.to_string(),
-            };
+            let own = launch.shared_bytes.as_ref();
+            let text = own.map_or(bytes.to_string(), |own| format!("max({}, {bytes})", own.text()));
             launch.shared_bytes = Some(Expr::parse(&text).map_err(|error| error.to_string())?);
         }
     }

@@ -17,7 +17,7 @@ use evo_space::value::Value;
 
 use super::apart::RenderFailure;
 use super::resolve::{Names, Resolver};
-use super::spec::{KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
+use super::spec::{KernelSpec, KernelText, LaunchSpec, OptionSpec, PrepareSpec, ReferenceSpec, SourceKind};
 use super::{spec, specialize, template};
 
 /// The symbol that holds the configuration's hash as a zero-terminated text of 32 digits.
@@ -37,7 +37,12 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     if kernel.specialize.is_empty() {
         return Ok(own);
     }
-    let options = own.options.into_iter().filter(|option| !defines_constant(kernel, option)).collect();
+    let defines_constant = |option: &String| {
+        let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
+        let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
+        kernel.specialize.iter().any(|own| own == name)
+    };
+    let options = own.options.into_iter().filter(|option| !defines_constant(option)).collect();
     let mut entries = own.entries;
     let body = match kernel.source.kind {
         SourceKind::Plain | SourceKind::Given => kernel.source.text.clone(),
@@ -102,12 +107,6 @@ pub fn render_for(
 
 fn header_lines(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     vec![format!("evo: {} {configuration}", kernel.name), format!("test-one: {}", configuration.positional())]
-}
-
-fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
-    let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
-    let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
-    kernel.specialize.iter().any(|own| own == name)
 }
 
 /// It gets the kernel's include folders and no parameter as a macro: its answer must not depend on the configuration.
@@ -176,15 +175,10 @@ fn template_body(kernel: &KernelSpec, configuration: &Configuration) -> Result<S
                 return Box::new(Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Machine));
             }
         };
-        let mut message = error.to_string();
-        if let Some(hint) = &error.hint {
-            message.push_str(&format!("; {hint}"));
-        }
-        let mut verdict = Verdict::new(VerdictKind::RenderError, message).with("template", error.file);
-        if let Some(line) = error.line {
-            verdict = verdict.with("line", line);
-        }
-        Box::new(verdict)
+        let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("; {hint}"));
+        let verdict = Verdict::new(VerdictKind::RenderError, format!("{error}{hint}"));
+        let verdict = verdict.with("template", error.file);
+        Box::new(error.line.into_iter().fold(verdict, |verdict, line| verdict.with("line", line)))
     })
 }
 
@@ -249,24 +243,19 @@ const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
     let sizes = BTreeMap::new();
     let resolver = Resolver { names: Names::new(configuration, &sizes), problem: None };
-    let mut options = Vec::new();
-    for option in &kernel.options {
+    let option = |option: &OptionSpec| {
         let place = |key: &str| format!("`{key}` of option `{}`", option.text);
         if !resolver.truth(&option.when, &place("when"), true)? {
-            continue;
+            return Ok(None);
         }
-        options.push(match &option.value {
-            None => option.text.clone(),
-            Some(expr) => {
-                let value = resolver.value(expr, &place("value"))?;
-                let text = shown(&value).ok_or_else(|| {
-                    resolver.refuse(expr, &place("value"), &format!("is `{value}`, which no option can have"))
-                })?;
-                format!("{}={text}", option.text)
-            }
-        });
-    }
-    Ok(options)
+        let Some(expr) = &option.value else { return Ok(Some(option.text.clone())) };
+        let value = resolver.value(expr, &place("value"))?;
+        let text = shown(&value).ok_or_else(|| {
+            resolver.refuse(expr, &place("value"), &format!("is `{value}`, which no option can have"))
+        })?;
+        Ok(Some(format!("{}={text}", option.text)))
+    };
+    kernel.options.iter().map(option).filter_map(Result::transpose).collect()
 }
 
 /// A value as an option has it: `4.0` is 4, and a text holds no blanks.

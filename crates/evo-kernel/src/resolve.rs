@@ -45,7 +45,16 @@ pub fn resolve(
     }
     let mut planner = Planner { kernel, resolver, swapped: Vec::new(), literals: Vec::new() };
     let mut launches = planner.stream(&kernel.launches, &kernel.loops, ArgumentSpec::is_passed)?;
-    let tensor_maps = planner.tensor_maps(&buffers, &mut launches)?;
+    // The maps that launches receive, which are renumbered to their places in the list.
+    let mut tensor_maps = Vec::new();
+    for (position, map) in kernel.tensor_maps().enumerate() {
+        let all = launches.iter_mut().flat_map(|launch| &mut launch.arguments);
+        let uses: Vec<_> = all.filter(|own| **own == ArgumentRef::TensorMap(position)).collect();
+        if !uses.is_empty() {
+            uses.into_iter().for_each(|own| *own = ArgumentRef::TensorMap(tensor_maps.len()));
+            tensor_maps.push(planner.resolver.tensor_map(map, &buffers)?);
+        }
+    }
     let sizes = planner.resolver.sizes()?;
     // Of the reference and of what prepares inputs. At a size of 0 there is nothing to compute; a launch of no blocks is
     // an error.
@@ -306,10 +315,7 @@ impl<'a> Resolver<'a> {
         let of = buffers.iter().position(|buffer| buffer.name == map.of).unwrap_or_default();
         let (dtype, bytes) = (buffers[of].dtype, buffers[of].bytes());
         let dims = list("dims", &map.dims)?;
-        let strides = match &map.strides {
-            Some(strides) => list("strides", strides)?,
-            None => dense(&dims),
-        };
+        let strides = if let Some(strides) = &map.strides { list("strides", strides)? } else { dense(&dims) };
         // A stride beyond 64 bits breaks the rule of strides as the largest number does.
         let strides = strides.iter().map(|elements| elements.saturating_mul(dtype.bytes() as i64)).collect();
         let resolved = TensorMap {
@@ -500,25 +506,6 @@ impl Planner<'_> {
 
     fn now(&self, place: ArgumentRef) -> ArgumentRef {
         self.swapped.iter().find(|(said, _)| *said == place).map_or(place, |(_, now)| *now)
-    }
-
-    /// The maps that launches receive, which are renumbered to their places in the list.
-    fn tensor_maps(
-        &self,
-        buffers: &[BufferPlan],
-        launches: &mut [LaunchPlan],
-    ) -> Resolved<Vec<TensorMapPlan>> {
-        let mut plans = Vec::new();
-        for (position, map) in self.kernel.tensor_maps().enumerate() {
-            let all = launches.iter_mut().flat_map(|launch| &mut launch.arguments);
-            let uses: Vec<_> = all.filter(|own| **own == ArgumentRef::TensorMap(position)).collect();
-            if uses.is_empty() {
-                continue;
-            }
-            uses.into_iter().for_each(|one| *one = ArgumentRef::TensorMap(plans.len()));
-            plans.push(self.resolver.tensor_map(map, buffers)?);
-        }
-        Ok(plans)
     }
 }
 

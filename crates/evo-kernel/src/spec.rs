@@ -448,7 +448,7 @@ impl ReferenceSpec {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ObjectiveSpec {
     pub ranking: RankingMode,
     /// Operations of one call, for TFLOP/s and the roofline; over parameters and sizes.

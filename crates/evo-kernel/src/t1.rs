@@ -7,7 +7,7 @@
 use evo_protocol::dtype::DType;
 use serde_json::Value;
 
-use crate::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
+use crate::foreign::{ForeignNode, Read, parsed, shown};
 use crate::sketch::write::{self, REFERENCE_NOTE, SpaceText, is_plain, list, quoted};
 use crate::sketch::{KernelSketch, SketchLaunch, guessed, guessed_reference};
 use crate::words::is_c_name;
@@ -20,10 +20,9 @@ pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
     let parameters = parameters(&root)?;
     let kernel = root.need("KernelSpecification")?;
     let language = kernel.need("Language")?;
-    if language.text()? != "CUDA" {
-        return Err(
-            language.unsupported(&format!("`{}`", shown(language.text()?)), "evo tunes kernels in CUDA")
-        );
+    let word = language.text()?;
+    if word != "CUDA" {
+        return Err(language.unsupported(&format!("`{}`", shown(word)), "evo tunes kernels in CUDA"));
     }
     let entry = plain(&kernel.need("KernelName")?)?;
     let source = plain(&kernel.need("KernelFile")?)?;
@@ -85,7 +84,6 @@ fn plain<'v>(node: &Node<'v>) -> Read<&'v str> {
     checked(node, is_plain, "it has a quote, a backslash or a control character")
 }
 
-/// A name of C, as macros, variables and keys of a space file have it.
 fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
     checked(node, is_c_name, "it is not a name of letters, digits and `_`")
 }
@@ -124,10 +122,8 @@ fn parameters(root: &Node<'_>) -> Read<Vec<T1Parameter>> {
         let all = match values.value {
             Value::Array(all) => all.clone(),
             Value::String(text) => list_of(text).ok_or_else(|| {
-                values.unsupported(
-                    &format!("`{}`", shown(text)),
-                    "write a list such as `[1, 2, 4]`, or `range(1, 9)`, in the file",
-                )
+                let hint = "write a list such as `[1, 2, 4]`, or `range(1, 9)`, in the file";
+                values.unsupported(&format!("`{}`", shown(text)), hint)
             })?,
             _ => return Err(values.wrong("it is neither a list nor the text of one")),
         };
@@ -226,11 +222,9 @@ const TYPES: &[(&str, DType, u64)] = &[
 
 /// Reads and writes `KernelSpecification.Arguments`: the names of variables of the module, which are not passed.
 fn arguments(kernel: &Node<'_>, parameters: &[T1Parameter], text: &mut SpaceText) -> Read<Vec<String>> {
-    let Some(list) = kernel.find("Arguments") else {
-        return Err(
-            kernel.unsupported("a kernel without `Arguments`", "state what the kernel takes, in order")
-        );
-    };
+    let without =
+        || kernel.unsupported("a kernel without `Arguments`", "state what the kernel takes, in order");
+    let list = kernel.find("Arguments").ok_or_else(without)?;
     let sizes = kernel.list("ProblemSize")?;
     let items = list.items()?;
     if items.len() > ARGUMENTS_MAX {
@@ -253,10 +247,8 @@ fn argument(
     let type_node = node.need("Type")?;
     let word = type_node.text()?;
     let (_, dtype, lanes) = *TYPES.iter().find(|(known, ..)| *known == word).ok_or_else(|| {
-        type_node.unsupported(
-            &format!("the type `{}`", shown(word)),
-            "pass a structure's fields as arguments of their own",
-        )
+        let hint = "pass a structure's fields as arguments of their own";
+        type_node.unsupported(&format!("the type `{}`", shown(word)), hint)
     })?;
     text.argument(&name, dtype);
     let memory = node.need("MemoryType")?;
@@ -317,10 +309,9 @@ fn scalar(own: &Node<'_>, dtype: DType) -> Read<Value> {
 
 fn fill(own: &Node<'_>, dtype: DType) -> Read<Option<String>> {
     let Some(how) = own.find("FillType") else { return Ok(None) };
-    let number = || {
+    let number = || -> Read<f64> {
         let value = own.need("FillValue")?;
-        let number = value.value.as_f64().ok_or_else(|| value.wrong("it is not a number"))?;
-        Ok::<f64, ForeignError>(number)
+        value.value.as_f64().ok_or_else(|| value.wrong("it is not a number"))
     };
     Ok(Some(match how.text()? {
         "Constant" => format!("{{ constant = {} }}", number_text(number()?, dtype)),
@@ -356,10 +347,8 @@ fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> 
         }
     }
     if text.contains('[') {
-        return Err(size.unsupported(
-            &format!("`{}`", shown(&text)),
-            "state a number, or an expression of `ProblemSize[0]`",
-        ));
+        let hint = "state a number, or an expression of `ProblemSize[0]`";
+        return Err(size.unsupported(&format!("`{}`", shown(&text)), hint));
     }
     Ok(text)
 }
@@ -368,14 +357,10 @@ const AXES: [&str; 3] = ["X", "Y", "Z"];
 
 /// Compiler options; tools of before wrote some with one hyphen.
 fn options(kernel: &Node<'_>) -> Read<Vec<String>> {
-    let option = |option: &Node<'_>| {
-        Ok(match option.text()?.trim() {
-            "-use_fast_math" => "--use_fast_math".to_string(),
-            other => other.to_string(),
-        })
-    };
-    let options: Vec<String> = kernel.list("CompilerOptions")?.iter().map(option).collect::<Read<_>>()?;
-    Ok(options.into_iter().filter(|option| !option.is_empty()).collect())
+    let all = kernel.list("CompilerOptions")?;
+    let options = all.iter().map(|option| option.text().map(str::trim)).collect::<Read<Vec<&str>>>()?;
+    let spelled = |own: &str| if own == "-use_fast_math" { format!("-{own}") } else { own.to_string() };
+    Ok(options.into_iter().filter(|option| !option.is_empty()).map(spelled).collect())
 }
 
 fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
@@ -390,11 +375,10 @@ fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
             let global = axes(&kernel.need("GlobalSize")?)?;
             match kernel.word("GlobalSizeType")? {
                 // A count of threads; the others count blocks.
-                Some("OpenCL") => global
-                    .iter()
-                    .zip(&block)
-                    .map(|(threads, own)| format!("ceil_div({threads}, {own})"))
-                    .collect(),
+                Some("OpenCL") => {
+                    let blocks = |(threads, own): (&String, &String)| format!("ceil_div({threads}, {own})");
+                    global.iter().zip(&block).map(blocks).collect()
+                }
                 _ => global,
             }
         }
@@ -405,29 +389,17 @@ fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
 
 /// Kernel Tuner's rule: each size over the product of its divisors, rounded up; the block's extent where none are named.
 fn by_problem(kernel: &Node<'_>, sizes: &Node<'_>, block: &[String]) -> Read<Vec<String>> {
-    let sizes = match sizes.value {
-        Value::Array(_) => sizes.items()?,
-        _ => vec![sizes.clone()],
-    };
-    let mut grid = Vec::new();
-    for (at, axis) in AXES.iter().enumerate() {
-        let Some(size) = sizes.get(at) else {
-            grid.push("1".to_string());
-            continue;
-        };
-        let size = expression(size)?;
-        let divisors = kernel.find(&format!("GridDiv{axis}"));
-        let divisors = divisors.map(|own| own.items()).transpose()?;
-        let factors = match divisors {
-            Some(all) => all.iter().map(expression).collect::<Read<Vec<String>>>()?,
+    let sizes = if let Value::Array(_) = sizes.value { sizes.items()? } else { vec![sizes.clone()] };
+    let blocks = |(at, axis): (usize, &&str)| {
+        let Some(size) = sizes.get(at).map(expression).transpose()? else { return Ok("1".to_string()) };
+        let factors = match kernel.find(&format!("GridDiv{axis}")) {
+            Some(own) => own.items()?.iter().map(expression).collect::<Read<Vec<String>>>()?,
             None => vec![block[at].clone()],
         };
-        grid.push(match factors.is_empty() {
-            true => size,
-            false => format!("ceil_div({size}, {})", factors.join(" * ")),
-        });
-    }
-    Ok(grid)
+        let factors = factors.join(" * ");
+        Ok(if factors.is_empty() { size } else { format!("ceil_div({size}, {factors})") })
+    };
+    AXES.iter().enumerate().map(blocks).collect()
 }
 
 #[cfg(test)]

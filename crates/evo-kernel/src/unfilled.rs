@@ -9,7 +9,6 @@ use super::signature::{is_whole, plain_number};
 use super::words::{brackets, directives, is_name, is_one_of, tokens};
 
 struct Variable {
-    /// Where its name stands in its declaration.
     at: usize,
     is_constant: bool,
     is_array: bool,

@@ -62,14 +62,9 @@ impl DeviceSpace {
             return None;
         }
         let limits: BTreeSet<String> = found.into_iter().filter_map(|one| one.because).collect();
-        let (folded, replaced_default) = ReplacedDefault::mend(folded);
-        Some(DeviceSpace {
-            space: folded,
-            excluded,
-            of: space.count(),
-            limits: limits.into_iter().collect(),
-            replaced_default,
-        })
+        let (limits, of) = (limits.into_iter().collect(), space.count());
+        let (space, replaced_default) = ReplacedDefault::mend(folded);
+        Some(DeviceSpace { space, excluded, of, limits, replaced_default })
     }
 
     pub fn note(&self) -> String {
@@ -147,11 +142,8 @@ mod tests {
         let text = "[parameters]\nBLOCK = { values = [256, 512, 1024, 2048], default = 2048 }\nX = [1, 2]\n";
         let within = folded(text, "BLOCK * X").unwrap();
         assert_eq!((within.excluded, within.of, within.space.count()), (3, 8, 5));
-        assert!(
-            within
-                .note()
-                .starts_with("3 of 8 valid points are not tried: beyond the device's limit on threads")
-        );
+        let note = "3 of 8 valid points are not tried: beyond the device's limit on threads";
+        assert!(within.note().starts_with(note));
         assert_eq!(within.replaced_default.unwrap().taken.to_string(), "BLOCK=1024 X=1");
     }
 

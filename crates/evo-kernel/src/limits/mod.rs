@@ -16,7 +16,6 @@ pub mod constraints;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// Nothing, or why a plan is refused.
 pub type Checked = Result<(), Box<Verdict>>;
 
 /// Refuses a plan that the device cannot launch (`static_reject` with the cause `threads`, `grid`, `smem`,
@@ -171,13 +170,10 @@ pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Checked {
     if total <= cap {
         return Ok(());
     }
+    let (problem, name) = (&plan.name, &largest.name);
+    let [needed, most, limit] = [total, largest.bytes(), cap].map(with_unit);
     let message = format!(
-        "the buffers of problem `{}` need {}, of which `{}` takes {}; the limit here is {}",
-        plan.name,
-        with_unit(total),
-        largest.name,
-        with_unit(largest.bytes()),
-        with_unit(cap)
+        "the buffers of problem `{problem}` need {needed}, of which `{name}` takes {most}; the limit here is {limit}"
     );
     let verdict = refusal(plan, "memory", message).with("argument", largest.name.clone());
     Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
@@ -245,44 +241,32 @@ fn check_entry(entry: &EntryResources, launch: &LaunchPlan, limits: &DeviceLimit
     // 0 for a block that `check_launches` refuses anyway.
     let extents = launch.block.iter().map(|extent| u64::try_from(*extent).unwrap_or(0));
     let (name, threads) = (&entry.entry, extents.fold(1, u64::saturating_mul));
-    let refuse = |cause: &str, message: String, value: u64, limit: u64| {
-        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
-        Err(verdict.with("value", value).with("limit", limit))
-    };
     // Nothing reported means nothing to object to here: the launch gate asks the driver.
     let fixed = entry.shared_static_bytes.unwrap_or(0);
-    if fixed > limits.shared_static_bytes {
-        let limit = limits.shared_static_bytes;
-        let optin = limits.shared_optin_bytes;
-        let message = format!(
-            "`{name}` holds {fixed} bytes of static shared memory; the limit is {limit}, and {optin} for dynamic \
-             shared memory"
-        );
-        return refuse("smem", message, fixed, limit);
-    }
     let asked = u64::try_from(launch.shared_bytes).unwrap_or(0);
-    if fixed + asked > limits.shared_optin_bytes {
-        let limit = limits.shared_optin_bytes;
-        let message = format!(
-            "`{name}` needs {fixed} static and {asked} dynamic bytes of shared memory; the limit is {limit}"
-        );
-        return refuse("smem", message, fixed + asked, limit);
-    }
-    if let Some(limit) = entry.threads_max.map(u64::from).filter(|&limit| threads > limit) {
-        let message = format!("`{name}` is launched with {threads} threads; its launch bounds allow {limit}");
-        return refuse("threads", message, threads, limit);
-    }
+    let (own, all) = (limits.shared_static_bytes, limits.shared_optin_bytes);
+    let bound = entry.threads_max.map_or(u64::MAX, u64::from);
     // As they are allocated: whole warps, in units.
     let each = entry.registers.unwrap_or(0);
     let needed = registers_of_warp(each.into()).saturating_mul(threads.div_ceil(WARP));
-    if needed > u64::from(limits.registers_per_block) {
-        let limit = u64::from(limits.registers_per_block);
-        let message = format!(
-            "{threads} threads of `{name}` need {needed} registers ({each} each); the limit is {limit}"
-        );
-        return refuse("registers", message, needed, limit);
-    }
-    Ok(())
+    let registers = u64::from(limits.registers_per_block);
+    let (cause, value, limit, message) = if fixed > own {
+        let what = format!("`{name}` holds {fixed} bytes of static shared memory");
+        ("smem", fixed, own, format!("{what}; the limit is {own}, and {all} for dynamic shared memory"))
+    } else if fixed + asked > all {
+        let what = format!("`{name}` needs {fixed} static and {asked} dynamic bytes of shared memory");
+        ("smem", fixed + asked, all, format!("{what}; the limit is {all}"))
+    } else if threads > bound {
+        let what = format!("`{name}` is launched with {threads} threads");
+        ("threads", threads, bound, format!("{what}; its launch bounds allow {bound}"))
+    } else if needed > registers {
+        let what = format!("{threads} threads of `{name}` need {needed} registers ({each} each)");
+        ("registers", needed, registers, format!("{what}; the limit is {registers}"))
+    } else {
+        return Ok(());
+    };
+    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+    Err(verdict.with("value", value).with("limit", limit))
 }
 
 #[cfg(test)]

@@ -29,11 +29,12 @@ pub(super) fn read(field: &Field) -> Option<Vec<ArgumentSpec>> {
     let items = field.list("tables")?;
     // Where an argument could not be read, it may be the buffer that a map names.
     let arguments = named_tables(&items, "arguments", argument, ArgumentSpec::name)?;
-    let sound = |(item, argument): (&Field, &ArgumentSpec)| match argument {
-        ArgumentSpec::TensorMap(map) => check_buffer_of_map(item, map, &arguments).is_some(),
-        _ => true,
+    let is_broken = |(item, argument): &(&Field, &ArgumentSpec)| match argument {
+        ArgumentSpec::TensorMap(map) => check_buffer_of_map(item, map, &arguments).is_none(),
+        _ => false,
     };
-    let sound = items.iter().zip(&arguments).map(sound).fold(true, |all, sound| all && sound);
+    // Counted, so that the mistakes of all of them show.
+    let sound = items.iter().zip(&arguments).filter(is_broken).count() == 0;
     if sound && !arguments.iter().filter_map(ArgumentSpec::buffer).any(|buffer| buffer.role.is_answer()) {
         let hint = "an argument with role = \"output\" or \"inout\" holds what is checked";
         return field.refuse("the kernel has no output argument", hint);

@@ -264,10 +264,8 @@ fn command(field: &Field) -> Option<CommandReference> {
         return field.refuse("an embedded space cannot have a reference by command", hint);
     };
     let words = field.get("command").and_then(|own| words(&own));
-    let named = words.as_ref().and_then(|words| {
-        let own = field.get("command")?;
-        named_files(&own.at(own.node, "`command` of `reference`"), folder, words)
-    });
+    let own = field.at(field.node.get("command")?, "`command` of `reference`");
+    let named = words.as_ref().and_then(|words| named_files(&own, folder, words));
     let more = field.or("files", Vec::new(), |own| {
         let count = own.list("file names")?.len();
         if count > WORDS_MAX {

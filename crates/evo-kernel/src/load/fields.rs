@@ -117,18 +117,16 @@ pub(super) fn parameter_value(field: &Field, parameter: &Parameter) -> Option<Va
     if let Some(value) = found {
         return Some(value.clone());
     }
-    let mut values: Vec<String> =
-        parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();
-    if parameter.values.len() > SHOWN_VALUES {
-        values.push(format!("… ({} in all)", parameter.values.len()));
-    }
+    let all = parameter.values.len();
+    let more = (all > SHOWN_VALUES).then(|| format!("… ({all} in all)"));
+    let values = parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).chain(more);
     let name = &parameter.name;
     let message = match written {
         Some(Value::Text(text)) => format!("the text `{text}` is not a value of `{name}`"),
         Some(other) => format!("{other} is not a value of `{name}`"),
         None => format!("`{name}` is {}", field.node.kind()),
     };
-    field.refuse(message, format!("allowed are {}", values.join(", ")))
+    field.refuse(message, format!("allowed are {}", values.collect::<Vec<_>>().join(", ")))
 }
 
 /// An expression over the known names, written as a text, a number or a boolean.

@@ -53,7 +53,6 @@ pub(super) fn read_goals(field: &Field) -> Option<GoalsSpec> {
     Some(goals)
 }
 
-/// `sm_busy_percent >= 70`
 fn metric(item: &Field) -> Option<MetricGoal> {
     let item = item.at(item.node, "a goal of `metrics`");
     let text = item.string()?;
@@ -74,7 +73,6 @@ fn metric(item: &Field) -> Option<MetricGoal> {
     Some(MetricGoal { metric: name.to_string(), relation, bound, text: text.trim().to_string() })
 }
 
-/// `{ peer = "torch", by = "10%", problems = 2 }`
 fn faster(item: &Field) -> Option<FasterGoal> {
     let field = item.at(item.node, "a goal of `faster_than`");
     field.keys(&["peer", "by", "problems"])?;
@@ -85,7 +83,6 @@ fn faster(item: &Field) -> Option<FasterGoal> {
     })
 }
 
-/// `"10%"`
 fn share(field: &Field) -> Option<f64> {
     let text = field.string()?;
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
@@ -98,10 +95,7 @@ fn share(field: &Field) -> Option<f64> {
 const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", RankingMode::Cold)];
 
 pub(super) fn read_objective(field: Option<&Field>) -> Option<ObjectiveSpec> {
-    let Some(field) = field else {
-        let ranking = RankingMode::Hot;
-        return Some(ObjectiveSpec { ranking, flops: None, bytes: None, allow_trade: false });
-    };
+    let Some(field) = field else { return Some(ObjectiveSpec::default()) };
     field.keys(&["ranking", "flops", "bytes", "allow_trade"])?;
     read_all!(ObjectiveSpec {
         ranking: field.or("ranking", RankingMode::Hot, |own| own.choice(MODES)),

@@ -112,7 +112,6 @@ fn launch(field: &Field) -> Option<LaunchSpec> {
     })
 }
 
-/// `{ argument = "k", ratio = 0.6 }`
 fn window(field: &Field) -> Option<L2PersistSpec> {
     field.keys(&["argument", "ratio"])?;
     let hint = "add ratio = 1.0, the share of its accesses that are kept";

@@ -66,10 +66,8 @@ pub enum LoadError {
         cause: io::Error,
         hint: String,
     },
-    /// The file's name says that it is something else.
     #[error("`{}` is {what}, and a space file is TOML or JSON", .path.display())]
     NotASpace { path: PathBuf, what: &'static str, hint: String },
-    /// The name is neither an embedded space nor a file.
     #[error("no space `{name}` here")]
     Unknown { name: String, hint: String },
 }
@@ -139,7 +137,6 @@ fn read_capped(file: File, limit: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Where a file was looked for that is not there.
 pub(super) fn looked_in(path: &Path) -> String {
     if path.is_absolute() {
         return "check the path, or name an embedded space".to_string();
@@ -188,11 +185,8 @@ pub(super) fn load_text(
             "opening the space took longer than {limit} s of processor time, or {patience} s in all; \
              `--limit space=TIME` allows more"
         );
-        diagnostics.push(Diagnostic {
-            message: "the space takes too long to open".into(),
-            span: None,
-            hint: Some(hint),
-        });
+        let message = "the space takes too long to open".into();
+        diagnostics.push(Diagnostic { message, span: None, hint: Some(hint) });
     }
     match file {
         Some(file) if diagnostics.is_empty() => Ok(file),

@@ -49,7 +49,6 @@ impl<'a, 's> LaunchClues<'a, 's> {
         self.names.iter().any(|parameter| parameter == name)
     }
 
-    /// An expression of the source over parameters.
     fn expression(&self, tokens: &[&str]) -> Option<String> {
         self.definitions.expression(tokens, &|name| self.is_parameter(name))
     }

@@ -163,7 +163,6 @@ pub(super) struct SketchArgument {
     pub(super) lanes: u64,
     pub(super) role: SketchRole,
     pub(super) doubt: Option<String>,
-    /// Its values are places of another array.
     pub(super) holds_places: bool,
     /// Outermost first, where its indices say it.
     pub(super) shape: Option<Vec<String>>,
@@ -171,14 +170,7 @@ pub(super) struct SketchArgument {
 
 impl SketchArgument {
     pub(super) fn size(&self) -> Option<&str> {
-        match &self.role {
-            SketchRole::Size(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    fn is_buffer(&self) -> bool {
-        matches!(self.role, SketchRole::Input | SketchRole::Output | SketchRole::Inout { .. })
+        if let SketchRole::Size(name) = &self.role { Some(name) } else { None }
     }
 }
 
