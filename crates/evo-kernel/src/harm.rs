@@ -49,15 +49,10 @@ struct DoseForm {
     amounts: Vec<f64>,
     #[serde(default)]
     base: f64,
-    #[serde(default = "one")]
     step: f64,
     shown: String,
     #[serde(flatten)]
     change: HarmChange,
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 impl DoseForm {

@@ -32,7 +32,7 @@ pub(super) fn read(field: &Field) -> Option<Launches> {
 /// One table of the list: a launch, a launch that is repeated, or a loop with a body.
 fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) -> Option<()> {
     let Some(body) = item.node.get("body") else {
-        let field = titled(item);
+        let field = item.titled("launch", "entry", "a launch");
         field.keys(&keys_beside(&[]))?;
         let (launch, found) = repeated(&field)?;
         launches.push(LaunchSpec { in_loop: found.is_some().then_some(loops.len()), ..launch });
@@ -46,7 +46,7 @@ fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) 
     let scope = field.context.naming(names);
     let body = field.at(body, "`body` of a loop of launches");
     let read = body.with(&scope).each("launches", |item| {
-        let field = titled(item);
+        let field = item.titled("launch", "entry", "a launch");
         field.keys(&KEYS.split(' ').collect::<Vec<_>>())?;
         launch(&field)
     })?;
@@ -56,10 +56,6 @@ fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) 
     launches.extend(read.into_iter().map(|launch| LaunchSpec { in_loop: Some(loops.len()), ..launch }));
     loops.push(found?);
     Some(())
-}
-
-fn titled<'a>(item: &Field<'a>) -> Field<'a> {
-    item.titled("launch", "entry", "a launch")
 }
 
 /// A launch and its own loop, if it says `repeat`.

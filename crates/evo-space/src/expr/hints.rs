@@ -3,6 +3,7 @@
 use super::tree::Function;
 use crate::diagnostic::{nearest, suggestion};
 use crate::expr::ExprTokenKind;
+use crate::text::quoted;
 
 pub const IF: &str = "write `a if condition else b`";
 
@@ -18,7 +19,7 @@ fn rows(place: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     rows.filter(move |(own, _)| *own == place).filter_map(|(_, row)| row.split_once('\t'))
 }
 
-fn listed(place: &str, word: &str) -> Option<&'static str> {
+pub fn listed(place: &str, word: &str) -> Option<&'static str> {
     rows(place).find(|(words, _)| words.split(' ').any(|own| own == word)).map(|(_, hint)| hint)
 }
 
@@ -108,16 +109,7 @@ pub fn operator(found: &ExprTokenKind, before: &str) -> String {
 }
 
 pub fn function(name: &str) -> String {
-    listed("function", name).map_or_else(
-        || {
-            let names = Function::ALL.map(Function::as_str);
-            let list = || names.map(|name| format!("`{name}`")).join(", ");
-            suggestion(name, names, || format!("there are {}; `*` multiplies", list()))
-        },
-        str::to_string,
-    )
-}
-
-pub fn arguments(function: Function) -> &'static str {
-    listed("arguments", function.as_str()).unwrap_or_default()
+    let names = Function::ALL.map(Function::as_str);
+    let all = || format!("there are {}; `*` multiplies", quoted(names));
+    listed("function", name).map_or_else(|| suggestion(name, names, all), str::to_string)
 }

@@ -292,7 +292,9 @@ impl Parser<'_> {
         };
         if !is_right {
             let message = format!("`{name}` takes {takes}, not {}", arguments.len());
-            return Err(ExprError::new(span, message).hint(hints::arguments(function)));
+            return Err(
+                ExprError::new(span, message).hint(hints::listed("arguments", name).unwrap_or_default())
+            );
         }
         Ok(Tree { kind: Kind::Call(function, arguments), span })
     }
