@@ -2,10 +2,8 @@
 //! and membership agree.
 #![no_main]
 
-use evo_space::SpaceWatch;
 use evo_space::diagnostic::Diagnostics;
 use evo_space::document::{self, Data, Node};
-use evo_space::load;
 use evo_space::space::SearchSpace;
 use libfuzzer_sys::fuzz_target;
 
@@ -16,19 +14,18 @@ fuzz_target!(|text: &str| {
     if text.len() > 4000 {
         return;
     }
-    let mut diagnostics = Diagnostics::default();
-    let root = document::parse(text, &mut diagnostics);
-    if root.as_ref().is_some_and(is_large) {
+    if document::parse(text, &mut Diagnostics::default()).as_ref().is_some_and(is_large) {
         return;
     }
-    let space = root.and_then(|root| load::read_space(&root, &SpaceWatch::default(), &mut diagnostics));
+    let space = SearchSpace::parse(text);
+    let diagnostics = space.as_ref().err().cloned().unwrap_or_default();
     for diagnostic in diagnostics.list() {
         let inside = diagnostic.span.as_ref().is_none_or(|span| text.get(span.clone()).is_some());
         assert!(inside, "{diagnostic:?}");
     }
     let rendered = diagnostics.render("space.toml", text);
-    assert_eq!(space.is_none(), !rendered.is_empty(), "{rendered}");
-    if let Some(space) = space {
+    assert_eq!(space.is_err(), !rendered.is_empty(), "{rendered}");
+    if let Ok(space) = space {
         check(&space);
     }
 });

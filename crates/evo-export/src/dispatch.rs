@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::files::{EXACT_HPP, EXACT_PY, ExportFile, render};
 use crate::model::identifiers;
-use crate::translate::{ExportError, ExportFormula, FormulaNames};
+use crate::translate::{ExportError, ExportFormula, Exported, FormulaNames};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DispatchVariant {
@@ -37,11 +37,10 @@ pub struct Dispatch {
     pub worst_factor: Option<f64>,
     /// Whether no smaller set does.
     pub is_exact: bool,
-    /// Sizes at which the variants were measured, by problem.
     pub measured: Vec<(String, BTreeMap<String, i64>)>,
 }
 
-pub fn files(dispatch: &Dispatch, evo: &str) -> Result<Vec<ExportFile>, ExportError> {
+pub fn files(dispatch: &Dispatch, evo: &str) -> Exported<Vec<ExportFile>> {
     let mut identifiers = identifiers();
     let ident = identifiers.take(&dispatch.kernel);
     let sizes: Vec<(String, String)> =

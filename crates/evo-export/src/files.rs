@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use evo_kernel::template;
 use evo_protocol::plan::Role;
 use evo_protocol::words;
-use evo_space::diagnostic::nearest;
+use evo_space::diagnostic::suggestion;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
 use crate::model::{ExportModel, PassedArgument};
 use crate::source::{PlainSource, one_line};
-use crate::translate::{ExportError, Language, quoted};
+use crate::translate::{ExportError, Exported, Language, quoted};
 
 pub(crate) const EXACT_HPP: &str = include_str!("../templates/exact.hpp");
 pub(crate) const EXACT_PY: &str = include_str!("../templates/exact.py");
@@ -66,12 +66,9 @@ impl ExportFormat {
                 None if name == "all" => formats.extend(ExportFormat::ALL),
                 None => {
                     let names: Vec<&str> = ExportFormat::ALL.iter().map(|format| format.as_str()).collect();
-                    return Err(match nearest(name, names.iter().copied()) {
-                        Some(near) => format!("there is no format `{name}`; did you mean `{near}`?"),
-                        None => {
-                            format!("there is no format `{name}`; there are {} and all", names.join(", "))
-                        }
-                    });
+                    let all = || format!("there are {} and all", names.join(", "));
+                    let hint = suggestion(name, names.iter().copied(), all);
+                    return Err(format!("there is no format `{name}`; {hint}"));
                 }
             }
         }
@@ -163,7 +160,7 @@ const FILES: &[FileRow] = {
 /// CuPy and cuda.core launch by themselves what has no tensor maps.
 const DRIVER: &str = "driver.py";
 
-pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Result<Vec<ExportFile>, ExportError> {
+pub fn files(unit: &ExportUnit<'_>, formats: &[ExportFormat]) -> Exported<Vec<ExportFile>> {
     let mut context = context(unit);
     let needs_driver = uses_maps(unit.model) || formats.contains(&ExportFormat::TorchOp);
     let mut files = Vec::new();
@@ -244,7 +241,7 @@ fn context(unit: &ExportUnit<'_>) -> Value {
     })
 }
 
-pub(crate) fn render(name: &str, text: &str, context: &Value) -> Result<String, ExportError> {
+pub(crate) fn render(name: &str, text: &str, context: &Value) -> Exported<String> {
     let fault =
         |why: minijinja::Error| ExportError::Template { name: name.to_string(), why: format!("{why:#}") };
     let mut environment = template::plain_environment();

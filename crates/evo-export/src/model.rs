@@ -3,10 +3,12 @@
 //! The launches are those that evo resolves for each problem, before sizes are known: loops stay loops. What the files
 //! could not say is refused here, by its name in the space file.
 
+use std::collections::BTreeSet;
+
 use evo_kernel::identifiers::Identifiers;
 use evo_kernel::spec::{
     ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, SwizzleSpec,
-    TensorMapSpec, TinySpec,
+    TensorMapSpec, TinySpec, swizzle_of,
 };
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::EntryName;
@@ -15,10 +17,9 @@ use evo_protocol::specialization::Specialization;
 use evo_protocol::tensor_map::{OutsideFill, Swizzle};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;
-use evo_space::value::Value;
 use serde::Serialize;
 
-use crate::translate::{ExportError, ExportFormula, FormulaNames, place};
+use crate::translate::{ExportError, ExportFormula, Exported, FormulaNames, place};
 
 /// Addresses of buffers are multiples of this: all gates saw such addresses, and no others.
 pub const ALIGNMENT: u64 = 32;
@@ -106,15 +107,12 @@ pub struct ExportStep {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExportLaunch {
-    /// Position among the entries.
     pub entry: usize,
     pub when: Option<ExportFormula>,
     pub grid: Vec<ExportFormula>,
     pub block: Vec<ExportFormula>,
-    /// Dynamic shared memory, bytes.
     pub shared_bytes: ExportFormula,
     pub cluster: Option<Vec<ExportFormula>>,
-    /// Whether all blocks have to be resident at once.
     pub cooperative: ExportFormula,
     /// Whether it may start before the launch before it ends.
     pub programmatic: ExportFormula,
@@ -124,10 +122,13 @@ pub struct ExportLaunch {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PassedArgument {
-    /// A buffer, by its identifier.
-    Buffer { ident: String },
-    /// One of the scalars, by its identifier.
-    Scalar { ident: String, dtype: DType },
+    Buffer {
+        ident: String,
+    },
+    Scalar {
+        ident: String,
+        dtype: DType,
+    },
     /// A number of this launch alone.
     Literal(ScalarArgument),
     /// A layout that the driver encodes for the address of a buffer.
@@ -149,7 +150,7 @@ pub fn model(
     configuration: &Configuration,
     constants: &Specialization,
     symbol_of: &dyn Fn(&str) -> Option<String>,
-) -> Result<ExportModel, ExportError> {
+) -> Exported<ExportModel> {
     if kernel.prepare.is_some() {
         let text = "`[prepare]` derives inputs by launches of the task's own, which an export does not carry";
         return Err(ExportError::not_exportable(text));
@@ -177,14 +178,11 @@ pub fn model(
         };
         model.buffers.iter().enumerate().find_map(place)
     };
-    model.sizes = sizes
-        .iter()
-        .map(|(name, ident)| SizeArgument {
-            name: name.clone(),
-            ident: ident.clone(),
-            found_in: found_in(name),
-        })
-        .collect();
+    let size = |(name, ident): &(String, String)| {
+        let (name, ident, found_in) = (name.clone(), ident.clone(), found_in(name));
+        SizeArgument { name, ident, found_in }
+    };
+    model.sizes = sizes.iter().map(size).collect();
     Ok(model)
 }
 
@@ -199,7 +197,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn argument(&mut self, argument: &ArgumentSpec) -> Result<(), ExportError> {
+    fn argument(&mut self, argument: &ArgumentSpec) -> Exported<()> {
         match argument {
             ArgumentSpec::Buffer(BufferSpec { name, symbol: Some(symbol), .. }) => {
                 return Err(ExportError::not_exportable(format!(
@@ -208,20 +206,19 @@ impl Builder<'_> {
                 )));
             }
             ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role, fill, .. }) => {
-                let constant = match fill {
-                    FillSpec::Fixed(Fill::Constant { value }) if !role.is_read() => Some(*value),
-                    _ => None,
-                };
                 let buffer = BufferArgument {
                     name: name.clone(),
                     ident: self.identifiers.take(name),
                     dtype: *dtype,
-                    cpp_type: cpp_type(*dtype),
+                    cpp_type: element_type(*dtype).0,
                     element_bytes: dtype.bytes(),
                     shape: self.names.wholes(shape, |axis| format!("shape[{axis}] of argument `{name}`"))?,
                     role: *role,
                     is_written: *role != Role::Input,
-                    constant,
+                    constant: match fill {
+                        FillSpec::Fixed(Fill::Constant { value }) if !role.is_read() => Some(*value),
+                        _ => None,
+                    },
                 };
                 self.model.buffers.push(buffer);
             }
@@ -238,7 +235,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn steps(&mut self) -> Result<(), ExportError> {
+    fn steps(&mut self) -> Exported<()> {
         let kernel = self.kernel;
         let bodies = kernel.launches.chunk_by(|a, b| a.in_loop.is_some() && a.in_loop == b.in_loop);
         for body in bodies {
@@ -267,11 +264,7 @@ impl Builder<'_> {
         self.model.buffers.iter().find(|buffer| buffer.name == name)
     }
 
-    fn launch(
-        &mut self,
-        launch: &LaunchSpec,
-        names: &FormulaNames<'_>,
-    ) -> Result<Option<ExportLaunch>, ExportError> {
+    fn launch(&mut self, launch: &LaunchSpec, names: &FormulaNames<'_>) -> Exported<Option<ExportLaunch>> {
         let condition = |expr: &Option<Expr>, key: &str, absent: bool| match expr {
             Some(expr) => names.condition(expr, &place(key, launch)),
             None => Ok(ExportFormula::truth(absent)),
@@ -283,11 +276,9 @@ impl Builder<'_> {
         if let Some(window) = &launch.l2_persist {
             let ratio = names.whole(&window.ratio, &place("ratio of `l2_persist`", launch));
             if ratio.ok().and_then(|ratio| ratio.known) != Some(0) {
-                let text = format!(
-                    "{} keeps `{}` in the L2 cache, which an export does not ask for",
-                    place("`l2_persist`", launch),
-                    window.argument
-                );
+                let (place, argument) = (place("`l2_persist`", launch), &window.argument);
+                let text =
+                    format!("{place} keeps `{argument}` in the L2 cache, which an export does not ask for");
                 return Err(ExportError::not_exportable(text));
             }
         }
@@ -297,13 +288,12 @@ impl Builder<'_> {
             extents.resize(3, ExportFormula::fixed(1));
             Ok::<Vec<ExportFormula>, ExportError>(extents)
         };
-        let shared =
-            launch.shared_bytes.as_ref().map(|expr| names.whole(expr, &place("shared_bytes", launch)));
+        let shared = |expr| names.whole(expr, &place("shared_bytes", launch));
         Ok(Some(ExportLaunch {
             when: when.known.is_none().then_some(when),
             grid: extents(&launch.grid, "grid")?,
             block: extents(&launch.block, "block")?,
-            shared_bytes: shared.transpose()?.unwrap_or_else(|| ExportFormula::fixed(0)),
+            shared_bytes: launch.shared_bytes.as_ref().map_or(Ok(ExportFormula::fixed(0)), shared)?,
             cluster: launch.cluster.as_ref().map(|list| extents(list, "cluster")).transpose()?,
             cooperative: condition(&launch.cooperative, "cooperative", false)?,
             programmatic: condition(&launch.programmatic, "programmatic", false)?,
@@ -312,11 +302,7 @@ impl Builder<'_> {
         }))
     }
 
-    fn passed(
-        &self,
-        launch: &LaunchSpec,
-        names: &FormulaNames<'_>,
-    ) -> Result<Vec<PassedArgument>, ExportError> {
+    fn passed(&self, launch: &LaunchSpec, names: &FormulaNames<'_>) -> Exported<Vec<PassedArgument>> {
         let mut passed: Vec<PassedArgument> = Vec::new();
         let Some(given) = &launch.arguments else {
             for argument in &self.kernel.arguments {
@@ -344,18 +330,14 @@ impl Builder<'_> {
         Ok(passed)
     }
 
-    fn named(&self, name: &str) -> Result<Option<PassedArgument>, ExportError> {
+    fn named(&self, name: &str) -> Exported<Option<PassedArgument>> {
         if let Some(buffer) = self.buffer(name) {
             return Ok(Some(PassedArgument::Buffer { ident: buffer.ident.clone() }));
         }
         if let Some(scalar) = self.model.scalars.iter().find(|scalar| scalar.name == name) {
             return Ok(Some(PassedArgument::Scalar { ident: scalar.ident.clone(), dtype: scalar.dtype }));
         }
-        let map = self.kernel.arguments.iter().find_map(|argument| match argument {
-            ArgumentSpec::TensorMap(map) if map.name == name => Some(map),
-            _ => None,
-        });
-        let Some(map) = map else { return Ok(None) };
+        let Some(map) = self.kernel.tensor_maps().find(|map| map.name == name) else { return Ok(None) };
         let ident = self.maps.iter().find(|(own, _)| own == name).map(|(_, ident)| ident.clone());
         let buffer = self.buffer(&map.of).ok_or_else(|| {
             ExportError::not_exportable(format!("`{name}` is a tensor map of no known buffer"))
@@ -369,7 +351,7 @@ impl Builder<'_> {
             ident: ident.unwrap_or_default(),
             is_again: false,
             of: buffer.ident.clone(),
-            data_type: data_type(buffer.dtype),
+            data_type: element_type(buffer.dtype).1,
             element_bytes: buffer.element_bytes,
             dims: list("dims", &map.dims)?,
             strides: map.strides.as_ref().map(|strides| list("strides", strides)).transpose()?,
@@ -380,14 +362,14 @@ impl Builder<'_> {
         })))
     }
 
-    fn entry(&mut self, name: &str) -> Result<usize, ExportError> {
+    fn entry(&mut self, name: &str) -> Exported<usize> {
         let entries = &mut self.model.entries;
         if let Some(at) = entries.iter().position(|entry| entry.name == name) {
             return Ok(at);
         }
-        let Some(parsed) = EntryName::parse(name) else {
-            return Err(ExportError::not_exportable(format!("the entry `{name}` is not a function's name")));
-        };
+        let parsed = EntryName::parse(name).ok_or_else(|| {
+            ExportError::not_exportable(format!("the entry `{name}` is not a function's name"))
+        })?;
         let function = format!("::{}", parsed.function.trim_start_matches("::"));
         let address = EntryName { function: &function, ..parsed }.expression();
         let symbol = (self.symbol_of)(name).unwrap_or_else(|| name.to_string());
@@ -395,7 +377,7 @@ impl Builder<'_> {
         Ok(entries.len() - 1)
     }
 
-    fn conditions(&mut self) -> Result<(), ExportError> {
+    fn conditions(&mut self) -> Exported<()> {
         let ident = |name: &str| {
             self.names.sizes.iter().find(|(size, _)| size == name).map(|(_, ident)| ident.clone())
         };
@@ -407,17 +389,16 @@ impl Builder<'_> {
         }
         let only = matches!(self.kernel.check.tiny, TinySpec::None).then(|| {
             let problems = self.kernel.problems.iter();
-            let sizes: std::collections::BTreeSet<Vec<i64>> = problems
-                .map(|problem| problem.sizes.values().map(|size| size.as_int().unwrap_or(0)).collect())
-                .collect();
-            sizes.into_iter().collect()
+            let sizes =
+                problems.map(|own| own.sizes.values().map(|size| size.as_int().unwrap_or(0)).collect());
+            sizes.collect::<BTreeSet<Vec<i64>>>().into_iter().collect()
         });
         self.model.conditions = ExportConditions { constants: constants.collect(), multiples, only };
         Ok(())
     }
 }
 
-fn scalar(spec: &ScalarSpec, ident: String, names: &FormulaNames<'_>) -> Result<ScalarArgument, ExportError> {
+fn scalar(spec: &ScalarSpec, ident: String, names: &FormulaNames<'_>) -> Exported<ScalarArgument> {
     let ScalarSpec { name, dtype, value, .. } = spec;
     if matches!(dtype, DType::F16 | DType::Bf16) {
         return Err(ExportError::not_exportable(format!(
@@ -428,30 +409,26 @@ fn scalar(spec: &ScalarSpec, ident: String, names: &FormulaNames<'_>) -> Result<
     let place = format!("value of argument `{name}`");
     let is_float = dtype.is_float();
     let value = if is_float { names.number(value, &place) } else { names.whole(value, &place) }?;
-    Ok(ScalarArgument {
-        name: name.clone(),
-        ident,
-        dtype: *dtype,
-        cpp_type: cpp_type(*dtype),
-        is_float,
-        value,
-    })
+    let (name, cpp_type) = (name.clone(), element_type(*dtype).0);
+    Ok(ScalarArgument { name, ident, dtype: *dtype, cpp_type, is_float, value })
 }
 
-fn cpp_type(dtype: DType) -> &'static str {
+/// What C++ calls elements, and the driver's number of their type (`CUtensorMapDataType`, CUDA driver API). It has none for
+/// signed integers of 8 and 16 bits, whose bits a copy moves as those of unsigned ones.
+pub(crate) fn element_type(dtype: DType) -> (&'static str, u32) {
     match dtype {
-        DType::F16 => "__half",
-        DType::Bf16 => "__nv_bfloat16",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::I8 => "int8_t",
-        DType::I16 => "int16_t",
-        DType::I32 => "int32_t",
-        DType::I64 => "int64_t",
-        DType::U8 => "uint8_t",
-        DType::U16 => "uint16_t",
-        DType::U32 => "uint32_t",
-        DType::U64 => "uint64_t",
+        DType::F16 => ("__half", 6),
+        DType::Bf16 => ("__nv_bfloat16", 9),
+        DType::F32 => ("float", 7),
+        DType::F64 => ("double", 8),
+        DType::I8 => ("int8_t", 0),
+        DType::I16 => ("int16_t", 1),
+        DType::I32 => ("int32_t", 3),
+        DType::I64 => ("int64_t", 5),
+        DType::U8 => ("uint8_t", 0),
+        DType::U16 => ("uint16_t", 1),
+        DType::U32 => ("uint32_t", 2),
+        DType::U64 => ("uint64_t", 4),
     }
 }
 
@@ -479,38 +456,16 @@ pub struct TensorMapArgument {
     pub fill: u32,
 }
 
-fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Result<Swizzle, ExportError> {
+fn swizzle(map: &TensorMapSpec, names: &FormulaNames<'_>) -> Exported<Swizzle> {
     let expr = match &map.swizzle {
         SwizzleSpec::Fixed(swizzle) => return Ok(*swizzle),
         SwizzleSpec::Chosen(expr) => expr,
     };
     let known = names.known(expr, &format!("swizzle of argument `{}`", map.name))?;
-    let is = |swizzle: &Swizzle, value: &Value| match value {
-        Value::Text(text) => **text == *swizzle.as_str(),
-        other => other.as_int() == Some(swizzle.span()),
-    };
-    let found = known.and_then(|value| Swizzle::ALL.iter().copied().find(|swizzle| is(swizzle, &value)));
-    found.ok_or_else(|| {
+    known.as_ref().and_then(swizzle_of).ok_or_else(|| {
         ExportError::not_exportable(format!(
             "the swizzle of the tensor map `{}` depends on sizes, and an export has one for all of them",
             map.name
         ))
     })
-}
-
-/// `CUtensorMapDataType` (CUDA driver API). It has none for signed integers of 8 and 16 bits, whose bits a copy moves as
-/// those of unsigned ones.
-pub(crate) fn data_type(dtype: DType) -> u32 {
-    match dtype {
-        DType::U8 | DType::I8 => 0,
-        DType::U16 | DType::I16 => 1,
-        DType::U32 => 2,
-        DType::I32 => 3,
-        DType::U64 => 4,
-        DType::I64 => 5,
-        DType::F16 => 6,
-        DType::F32 => 7,
-        DType::F64 => 8,
-        DType::Bf16 => 9,
-    }
 }

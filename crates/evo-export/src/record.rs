@@ -9,22 +9,25 @@ use evo_protocol::tensor_map::{OutsideFill, TENSOR_MAP_BYTES, TensorMap, TensorM
 use serde_json::json;
 
 use crate::files::{ExportFile, render, uses_maps};
-use crate::model::{ExportModel, PassedArgument};
-use crate::translate::ExportError;
+use crate::model::{ExportModel, PassedArgument, element_type};
+use crate::translate::Exported;
 
 /// The programs: `record.cpp` is compiled with `cuda_runtime.h` beside it, `record.py` runs as it is. Both lie in a folder
 /// with the export's own files.
-pub fn programs(
-    model: &ExportModel,
-    problems: &[BTreeMap<String, i64>],
-) -> Result<Vec<ExportFile>, ExportError> {
+pub fn programs(model: &ExportModel, problems: &[BTreeMap<String, i64>]) -> Exported<Vec<ExportFile>> {
     let row = |sizes: &BTreeMap<String, i64>| {
         model.sizes.iter().map(|size| sizes.get(&size.name).copied().unwrap_or(0)).collect::<Vec<i64>>()
     };
     let problems: Vec<Vec<i64>> = problems.iter().map(row).collect();
+    let bytes_of = |argument: &PassedArgument| match argument {
+        PassedArgument::Buffer { .. } => 0,
+        PassedArgument::Scalar { dtype, .. } => dtype.bytes(),
+        PassedArgument::Literal(scalar) => scalar.dtype.bytes(),
+        PassedArgument::TensorMap(_) => TENSOR_MAP_BYTES as u64,
+    };
     let signature = |at: usize| {
-        let launches = model.steps.iter().flat_map(|step| &step.launches);
-        let first = launches.into_iter().find(|launch| launch.entry == at);
+        let mut launches = model.steps.iter().flat_map(|step| &step.launches);
+        let first = launches.find(|launch| launch.entry == at);
         first.map(|launch| launch.arguments.iter().map(bytes_of).collect()).unwrap_or_default()
     };
     let signatures: Vec<Vec<u64>> = (0..model.entries.len()).map(signature).collect();
@@ -43,15 +46,6 @@ pub fn programs(
     ])
 }
 
-fn bytes_of(argument: &PassedArgument) -> u64 {
-    match argument {
-        PassedArgument::Buffer { .. } => 0,
-        PassedArgument::Scalar { dtype, .. } => dtype.bytes(),
-        PassedArgument::Literal(scalar) => scalar.dtype.bytes(),
-        PassedArgument::TensorMap(_) => TENSOR_MAP_BYTES as u64,
-    }
-}
-
 pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Result<(), String> {
     let mut problems = printed.split("problem\n");
     problems.next();
@@ -61,10 +55,8 @@ pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Res
         };
         let expected = expected(model, plan);
         let found: Vec<&str> = lines.lines().collect();
-        let differs =
-            |(at, line): (usize, &String)| (found.get(at).copied() != Some(line.as_str())).then_some(at);
-        let different = expected.iter().enumerate().find_map(differs);
-        if let Some(at) = different {
+        let differs = |at: &usize| found.get(*at).copied() != Some(expected[*at].as_str());
+        if let Some(at) = (0..expected.len()).find(differs) {
             let found = found.get(at).copied().unwrap_or("nothing");
             return Err(format!("in problem `{}`: `{found}` instead of `{}`", plan.name, expected[at]));
         }
@@ -72,10 +64,8 @@ pub fn compare(model: &ExportModel, printed: &str, plans: &[ProblemPlan]) -> Res
             return Err(format!("in problem `{}`: `{more}` too much", plan.name));
         }
     }
-    match problems.next() {
-        Some(_) => Err("more problems were printed than there are".to_string()),
-        None => Ok(()),
-    }
+    let more = || "more problems were printed than there are".to_string();
+    problems.next().map_or(Ok(()), |_| Err(more()))
 }
 
 fn expected(model: &ExportModel, plan: &ProblemPlan) -> Vec<String> {
@@ -102,7 +92,7 @@ fn launch(model: &ExportModel, plan: &ProblemPlan, launch: &LaunchPlan) -> Strin
 
 fn tensor_map(plan: &TensorMapPlan) -> String {
     let TensorMap { dtype, dims, strides, extents, swizzle, fill } = &plan.map;
-    let data_type = crate::model::data_type(*dtype);
+    let (_, data_type) = element_type(*dtype);
     let fill = u8::from(*fill == OutsideFill::Nan);
     let list = |all: &[i64]| all.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
     let (dims, strides, extents) = (list(dims), list(strides), list(extents));

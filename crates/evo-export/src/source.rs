@@ -17,10 +17,8 @@ pub fn plain(source: &KernelSource, title: &[String]) -> PlainSource {
         _ => body,
     };
     let mut text: String = title.iter().map(|line| format!("// {}\n", one_line(line))).collect();
-    let (macros, others): (Vec<&String>, Vec<&String>) = source
-        .options
-        .iter()
-        .partition(|option| option.starts_with("-D") || option.starts_with("--define-macro="));
+    let is_macro = |option: &&String| option.starts_with("-D") || option.starts_with("--define-macro=");
+    let (macros, others): (Vec<&String>, Vec<&String>) = source.options.iter().partition(is_macro);
     if !macros.is_empty() {
         text.push('\n');
     }
@@ -31,11 +29,9 @@ pub fn plain(source: &KernelSource, title: &[String]) -> PlainSource {
     }
     text.push('\n');
     text.push_str(&neighboring(body, "evo/"));
-    let is_folder = |option: &&&String| option.starts_with("-I") || option.starts_with("--include-path=");
-    PlainSource {
-        options: others.iter().filter(|own| !is_folder(own)).map(|own| own.to_string()).collect(),
-        text,
-    }
+    let is_folder = |option: &String| option.starts_with("-I") || option.starts_with("--include-path=");
+    let options = others.into_iter().filter(|option| !is_folder(option)).cloned().collect();
+    PlainSource { text, options }
 }
 
 /// A text that includes evo's headers in quotes, from `folder`: so no compiler has to be told where they are, and headers

@@ -49,7 +49,6 @@ impl TranslatedPart {
     }
 }
 
-/// Translates an expression; `meaning` is asked for each of its names.
 pub fn translate(
     expr: &Expr,
     language: Language,
@@ -123,20 +122,17 @@ impl Translator<'_> {
     }
 
     fn open(&self, tree: &Tree) -> TranslatedPart {
+        let truth = |text: String| TranslatedPart::of(Form::Truth, text);
+        let exact = |text: String| TranslatedPart::of(Form::Exact, text);
         match &tree.kind {
             Kind::Literal(value) => self.literal(value.clone()),
             Kind::Name(slot) => match &self.meanings[*slot] {
                 Meaning::Known(value) => self.literal(value.clone()),
-                Meaning::Variable(name) => TranslatedPart::of(Form::Exact, name.clone()),
+                Meaning::Variable(name) => exact(name.clone()),
             },
-            Kind::List(items) => TranslatedPart::of(Form::Truth, self.list(items)),
-            Kind::Not(operand) => TranslatedPart::of(
-                Form::Truth,
-                format!("({}{})", self.word("!", "not "), self.condition(operand)),
-            ),
-            Kind::Negate(operand) => {
-                TranslatedPart::of(Form::Exact, format!("(-{})", self.number(operand, true)))
-            }
+            Kind::List(items) => truth(self.list(items)),
+            Kind::Not(operand) => truth(format!("({}{})", self.word("!", "not "), self.condition(operand))),
+            Kind::Negate(operand) => exact(format!("(-{})", self.number(operand, true))),
             Kind::Chain(first, rest) => self.chain(first, rest),
             Kind::Compare(first, rest) => self.compare(first, rest),
             Kind::All(operands) => self.joined(operands, true),
@@ -278,24 +274,20 @@ impl Translator<'_> {
     }
 
     fn call(&self, function: Function, arguments: &[Tree]) -> TranslatedPart {
-        match function {
-            Function::Abs => {
-                let operand = self.number(&arguments[0], true);
-                TranslatedPart::of(
-                    Form::Exact,
-                    format!("{}({})", self.word("absolute", "abs"), bare(&operand)),
-                )
+        let (form, name) = match function {
+            Function::Abs => (Form::Exact, self.word("absolute", "abs")),
+            Function::CeilDiv => (Form::Exact, "ceil_div"),
+            Function::Min => (Form::Open, "smallest"),
+            Function::Max => (Form::Open, "largest"),
+        };
+        let operands = match form {
+            Form::Open => self.list(arguments),
+            _ => {
+                let operand = |(at, own)| bare(&self.number(own, at == 0)).to_string();
+                arguments.iter().enumerate().map(operand).collect::<Vec<_>>().join(", ")
             }
-            Function::CeilDiv => {
-                let (a, b) = (self.number(&arguments[0], true), self.number(&arguments[1], false));
-                TranslatedPart::of(Form::Exact, format!("ceil_div({}, {})", bare(&a), bare(&b)))
-            }
-            Function::Min | Function::Max => {
-                let list = self.list(arguments);
-                let name = if function == Function::Min { "smallest" } else { "largest" };
-                TranslatedPart::of(Form::Open, format!("{name}({list})"))
-            }
-        }
+        };
+        TranslatedPart::of(form, format!("{name}({operands})"))
     }
 }
 
@@ -409,20 +401,18 @@ impl FormulaNames<'_> {
         size.or_else(|| self.configuration.get(name).cloned().map(Meaning::Known))
     }
 
-    fn codes(&self, expr: &Expr, place: &str) -> Result<(String, String, Option<Value>), ExportError> {
+    fn codes(&self, expr: &Expr, place: &str) -> Exported<(String, String, Option<Value>)> {
         let code = |language| {
             translate(expr, language, &|name| self.meaning(name)).map_err(|name| {
-                ExportError::not_exportable(format!(
-                    "{place} = `{}` reads `{name}`, which is not a size",
-                    expr.text()
-                ))
+                let text = format!("{place} = `{}` reads `{name}`, which is not a size", expr.text());
+                ExportError::not_exportable(text)
             })
         };
         let (cpp, python) = (code(Language::Cpp)?, code(Language::Python)?);
         Ok((cpp.text, python.text, cpp.known))
     }
 
-    pub(crate) fn whole(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
+    pub(crate) fn whole(&self, expr: &Expr, place: &str) -> Exported<ExportFormula> {
         let (cpp, python, known) = self.codes(expr, place)?;
         let source = expr.text().to_string();
         let Some(value) = known else {
@@ -438,24 +428,24 @@ impl FormulaNames<'_> {
         &self,
         list: &[Expr],
         place: impl Fn(usize) -> String,
-    ) -> Result<Vec<ExportFormula>, ExportError> {
+    ) -> Exported<Vec<ExportFormula>> {
         list.iter().enumerate().map(|(axis, expr)| self.whole(expr, &place(axis))).collect()
     }
 
     /// What a formula gives; nothing where it reads a size.
-    pub(crate) fn known(&self, expr: &Expr, place: &str) -> Result<Option<Value>, ExportError> {
+    pub(crate) fn known(&self, expr: &Expr, place: &str) -> Exported<Option<Value>> {
         Ok(self.codes(expr, place)?.2)
     }
 
-    pub(crate) fn number(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
+    pub(crate) fn number(&self, expr: &Expr, place: &str) -> Exported<ExportFormula> {
         let (cpp, python, _) = self.codes(expr, place)?;
-        let (cpp, python) =
-            (format!("exact({}).number()", bare(&cpp)), format!("to_number({})", bare(&python)));
+        let cpp = format!("exact({}).number()", bare(&cpp));
+        let python = format!("to_number({})", bare(&python));
         Ok(ExportFormula { source: expr.text().to_string(), cpp, python, known: None })
     }
 
     /// A formula of which only the truth counts: where it reads no size, it is known to be 1 or 0.
-    pub(crate) fn condition(&self, expr: &Expr, place: &str) -> Result<ExportFormula, ExportError> {
+    pub(crate) fn condition(&self, expr: &Expr, place: &str) -> Exported<ExportFormula> {
         let (cpp, python, known) = self.codes(expr, place)?;
         let source = expr.text().to_string();
         Ok(match known {
@@ -470,12 +460,12 @@ impl FormulaNames<'_> {
     }
 }
 
-/// How messages call a key of a launch.
 pub(crate) fn place(key: &str, launch: &LaunchSpec) -> String {
     format!("{key} of launch `{}`", launch.entry)
 }
 
-/// Why a candidate cannot be exported.
+pub type Exported<T> = Result<T, ExportError>;
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     #[error("{0}")]

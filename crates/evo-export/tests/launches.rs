@@ -23,7 +23,6 @@ use crate::support::{is_there, printed};
 
 mod support;
 
-/// A space of the test's own.
 fn space(text: &str, source: &str) -> (tempfile::TempDir, SpaceFile) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("k.cu"), source).unwrap();
@@ -105,16 +104,6 @@ fn split(printed: &str, count: usize) -> (String, Vec<String>) {
     (good, all[count..].to_vec())
 }
 
-#[test]
-fn the_cubin_is_an_array_too() {
-    let (_folder, file) = space(EVERYTHING, "// kernels");
-    let (own, files) = exported(&file, &Specialization::default());
-    let array = files.iter().find(|file| file.path == "kernel_cubin.hpp").unwrap();
-    let text = String::from_utf8(array.contents.clone()).unwrap();
-    let bytes: String = b"not a cubin".map(|byte| format!("{byte},")).concat();
-    assert!(text.ends_with(&format!("unsigned char {}_cubin[11] = {{\n{bytes}\n}};\n", own.ident)), "{text}");
-}
-
 const EVERYTHING: &str = include_str!("spaces/everything.toml");
 
 #[test]
@@ -191,6 +180,7 @@ fn the_files_of_a_kernel_read_well() {
     };
     for path in [
         "kernel.cu",
+        "kernel_cubin.hpp",
         "launch.hpp",
         "launch_plan.py",
         "torch_op.py",

@@ -179,21 +179,13 @@ mod tests {
         symlink("sub/k.cu", folder.join("inside.cu")).unwrap();
         symlink("../secret", folder.join("out.cu")).unwrap();
         symlink(root.path(), folder.join("up")).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            folder.join("pipe.cu"),
-            rustix::fs::FileType::Fifo,
-            Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("pipe.cu"), Mode::from_raw_mode(0o600)).unwrap();
         let outside = "it is outside the folder of the space file";
         assert_eq!(why(&folder, "sub/k.cu"), "read: code");
         assert_eq!(why(&folder, "inside.cu"), "read: code");
         for name in ["../secret", "out.cu", "up/secret", "/etc/passwd", "sub/../../secret"] {
             let error = read_beside(&folder, name, false).unwrap_err();
-            assert!(is_outside(&error), "{name}: {error}");
-            assert_eq!(why(&folder, name), outside, "{name}");
+            assert!(is_outside(&error) && error.to_string() == outside, "{name}: {error}");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let error = open_canonical(&folder, name, flags).unwrap_err();
             assert_eq!(error.to_string(), outside, "{name}, without the system call");

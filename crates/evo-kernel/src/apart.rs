@@ -59,6 +59,8 @@ enum RenderTask {
 /// What was rendered; nothing of a template that is sound.
 type RenderAnswer = Result<String, Vec<TemplateError>>;
 
+pub type Rendered<T> = Result<T, RenderFailure>;
+
 #[derive(Debug)]
 pub enum RenderFailure {
     Template(TemplateError),
@@ -67,31 +69,20 @@ pub enum RenderFailure {
 }
 
 impl Renderer {
-    pub fn render(
-        &self,
-        path: &Path,
-        text: &str,
-        configuration: &Configuration,
-    ) -> Result<String, RenderFailure> {
+    pub fn render(&self, path: &Path, text: &str, configuration: &Configuration) -> Rendered<String> {
         let answer = self.answer(path, text, RenderTask::Render(configuration.clone()))?;
-        answer.map_err(|errors| match errors.into_iter().next() {
-            Some(error) => RenderFailure::Template(error),
-            None => RenderFailure::Machine("the process that renders templates gives no reason".into()),
-        })
+        let no_reason =
+            || RenderFailure::Machine("the process that renders templates gives no reason".into());
+        answer.map_err(|errors| errors.into_iter().next().map_or_else(no_reason, RenderFailure::Template))
     }
 
-    pub fn check(
-        &self,
-        path: &Path,
-        text: &str,
-        known: &[&str],
-    ) -> Result<Vec<TemplateError>, RenderFailure> {
+    pub fn check(&self, path: &Path, text: &str, known: &[&str]) -> Rendered<Vec<TemplateError>> {
         let known = known.iter().map(ToString::to_string).collect();
         let answer = self.answer(path, text, RenderTask::Check(known))?;
         Ok(answer.err().unwrap_or_default())
     }
 
-    fn answer(&self, path: &Path, text: &str, task: RenderTask) -> Result<RenderAnswer, RenderFailure> {
+    fn answer(&self, path: &Path, text: &str, task: RenderTask) -> Rendered<RenderAnswer> {
         let order = RenderOrder { path: path.to_path_buf(), text: text.to_string(), task };
         match self {
             Renderer::Here => Ok(order.follow()),
@@ -108,17 +99,15 @@ impl RenderOrder {
             }
             RenderTask::Check(known) => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                match template::check(&self.path, &self.text, &known) {
-                    errors if errors.is_empty() => Ok(String::new()),
-                    errors => Err(errors),
-                }
+                let errors = template::check(&self.path, &self.text, &known);
+                if errors.is_empty() { Ok(String::new()) } else { Err(errors) }
             }
         }
     }
 }
 
 impl RenderProcess {
-    fn answer(&self, order: &RenderOrder) -> Result<RenderAnswer, RenderFailure> {
+    fn answer(&self, order: &RenderOrder) -> Rendered<RenderAnswer> {
         // A process that somebody killed is started once more.
         match self.ask(order) {
             Err(RenderFailure::Machine(_)) => self.ask(order),
@@ -126,14 +115,11 @@ impl RenderProcess {
         }
     }
 
-    fn ask(&self, order: &RenderOrder) -> Result<RenderAnswer, RenderFailure> {
+    fn ask(&self, order: &RenderOrder) -> Rendered<RenderAnswer> {
         let mut talk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut running = match talk.take() {
-            Some(running) => running,
-            None => start().map_err(|error| {
-                RenderFailure::Machine(format!("cannot start the process that renders templates: {error}"))
-            })?,
-        };
+        let mut running = talk.take().map_or_else(start, Ok).map_err(|error| {
+            RenderFailure::Machine(format!("cannot start the process that renders templates: {error}"))
+        })?;
         let answer = running.ask(order, DEADLINE).map_err(|death| blame(order, &death))?;
         // Back only after an answer: whoever is dead is not asked again.
         *talk = Some(running);
@@ -218,11 +204,8 @@ mod tests {
         let aborted = ended(libc::SIGABRT);
         let memory = "memory allocation of 1099511627776 bytes failed\n";
         check(aborted.clone(), memory, (true, "k.cu.j2: rendering needs more than 96 MiB of memory"));
-        check(
-            aborted,
-            "thread 'main' has overflowed its stack",
-            (true, "k.cu.j2: rendering ends with SIGABRT"),
-        );
+        let stack = "thread 'main' has overflowed its stack";
+        check(aborted, stack, (true, "k.cu.j2: rendering ends with SIGABRT"));
         let late = DeathHow::Deadline { limit: DEADLINE };
         check(late, "", (true, "k.cu.j2: the template takes longer than 20 s to render"));
         let killed = "the process that renders templates was killed by SIGKILL";

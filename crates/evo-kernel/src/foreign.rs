@@ -3,7 +3,6 @@
 use evo_space::text::{printable, printable_line, shortened};
 use serde_json::Value;
 
-/// Why a file cannot be taken over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct ForeignError {
@@ -37,7 +36,6 @@ pub fn parsed(text: &str, lead: &str, hint: &str) -> Read<Value> {
     })
 }
 
-/// Letters of a file's text that a message shows.
 const SHOWN: usize = 80;
 
 pub fn shown(text: &str) -> String {
@@ -78,7 +76,6 @@ impl<'v> ForeignNode<'v> {
         self.value.get(key).filter(|value| !value.is_null()).map(|value| self.beneath(key, value))
     }
 
-    /// A field that the form demands.
     pub fn need(&self, key: &str) -> Read<ForeignNode<'v>> {
         self.need_or(key, self.missing)
     }
@@ -90,7 +87,6 @@ impl<'v> ForeignNode<'v> {
         })
     }
 
-    /// The entries of an object, in the file's order.
     pub fn entries(&self) -> Read<Vec<(&'v str, ForeignNode<'v>)>> {
         let all = self.value.as_object().ok_or_else(|| self.wrong("it is not an object"))?;
         Ok(all.iter().map(|(key, value)| (key.as_str(), self.beneath(key, value))).collect())
@@ -110,7 +106,6 @@ impl<'v> ForeignNode<'v> {
         self.find(key).map_or(Ok(Vec::new()), |list| list.items())
     }
 
-    /// The text of a field that may be absent.
     pub fn word(&self, key: &str) -> Read<Option<&'v str>> {
         self.find(key).map(|word| word.text()).transpose()
     }
@@ -136,7 +131,6 @@ impl<'v> ForeignNode<'v> {
         ForeignError::new(&self.place, what, hint)
     }
 
-    /// Something that evo does not have.
     pub fn unsupported(&self, what: &str, hint: &str) -> ForeignError {
         ForeignError::new(&self.place, format!("{what} is not supported"), hint)
     }

@@ -24,14 +24,12 @@ struct HarmFile {
     pathologies: Vec<Pathology>,
 }
 
-/// Takes something away from any kernel.
 #[derive(Debug, Deserialize)]
 pub struct Pathology {
     /// As `--only` and files name it.
     pub name: String,
     /// What a kernel lacks that suffers from it.
     resource: String,
-    /// One unit of its doses.
     unit: String,
     /// By what a profiler sees that it happened; nothing where no metric goes one way for certain.
     #[serde(default)]
@@ -51,15 +49,10 @@ struct DoseForm {
     amounts: Vec<f64>,
     #[serde(default)]
     base: f64,
-    #[serde(default = "one")]
     step: f64,
     shown: String,
     #[serde(flatten)]
     change: HarmChange,
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 impl DoseForm {
@@ -169,20 +162,16 @@ pub struct Dose {
     /// What was done, for people: `32 of 64 registers`.
     pub shown: String,
     change: HarmChange,
-    /// Parameters that have another value.
     pub set: Vec<(String, Value)>,
-    /// Macros that the compiler is given.
     define: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct HarmChange {
-    /// One more option of the compiler.
     option: Option<String>,
     /// At least so many bytes of dynamic shared memory in each launch.
     shared_bytes: Option<u64>,
-    /// A line before the source.
     line: Option<String>,
     /// A statement at the beginning of each `__global__` function.
     entry: Option<String>,
@@ -230,13 +219,11 @@ pub fn apply(kernel: &mut KernelSpec, dose: &Dose) -> Result<(), String> {
     let HarmChange { option, shared_bytes, line, entry } = &dose.change;
     let macros = dose.define.iter().map(|(name, value)| format!("-D{name}={value}"));
     let options = option.clone().into_iter().chain(macros);
-    kernel.options.extend(options.map(|text| OptionSpec { text, value: None, when: None }));
+    kernel.options.extend(options.map(OptionSpec::plain));
     if let Some(bytes) = shared_bytes {
         for launch in &mut kernel.launches {
-            let text = match &launch.shared_bytes {
-                Some(own) => format!("max({}, {bytes})", own.text()),
-                None => bytes.to_string(),
-            };
+            let own = launch.shared_bytes.as_ref();
+            let text = own.map_or(bytes.to_string(), |own| format!("max({}, {bytes})", own.text()));
             launch.shared_bytes = Some(Expr::parse(&text).map_err(|error| error.to_string())?);
         }
     }
@@ -283,17 +270,18 @@ mod tests {
         Ok(found)
     }
 
-    fn shown(pathology: &str, kind: DeviceKind, registers: u32, blocks: u32) -> Result<Vec<String>, String> {
-        Ok(doses(pathology, kind, registers, blocks)?.into_iter().map(|dose| dose.shown).collect())
-    }
-
     #[test]
-    fn registers_are_taken_away_as_far_as_there_are_any() {
-        let caps = shown("register_cap", DeviceKind::Cuda, 64, 8).unwrap();
-        assert_eq!(caps, ["48 of 64 registers", "32 of 64 registers"]);
-        let none = shown("register_cap", DeviceKind::Cuda, 24, 8).unwrap_err();
-        assert_eq!(none, "24 registers a thread leave nothing to take away");
-        assert_eq!(shown("register_cap", DeviceKind::Host, 64, 8).unwrap_err(), "only a GPU has it");
+    fn every_device_has_its_doses() {
+        let of = |name: &str, kind: DeviceKind, registers| {
+            let row = |own: &Dose| format!("  {}: {:?}\n", own.shown, own.change);
+            let found = doses(name, kind, registers, 8);
+            let rows = found.map_or_else(|why| format!("  {why}\n"), |all| all.iter().map(row).collect());
+            format!("{name} on {} with {registers} registers\n{rows}", kind.as_str())
+        };
+        let kinds = [DeviceKind::Cuda, DeviceKind::Host];
+        let all = Pathology::all().iter().flat_map(|own| kinds.map(|kind| of(&own.name, kind, 64)));
+        let none = of("register_cap", DeviceKind::Cuda, 24);
+        insta::assert_snapshot!(all.chain([none]).collect::<String>());
     }
 
     #[test]
@@ -307,24 +295,7 @@ mod tests {
             assert!(bytes + 2048 <= 227 * 1024);
         }
         assert_eq!(found.len(), 3);
-        assert!(shown(RESIDENT_BLOCKS, DeviceKind::Cuda, 64, 1).is_err());
-    }
-
-    #[test]
-    fn every_device_has_the_pathologies_of_the_source() {
-        for kind in [DeviceKind::Cuda, DeviceKind::Host] {
-            for own in ["barriers", "entry_delay", "divergent_entry"] {
-                assert_eq!(shown(own, kind, 64, 8).unwrap().len(), 3, "{own}");
-            }
-        }
-        let barriers = &doses("barriers", DeviceKind::Cuda, 64, 8).unwrap()[1];
-        let line = "#define __syncthreads() (__syncthreads(), __syncthreads(), __syncthreads())";
-        assert_eq!(
-            (barriers.shown.as_str(), barriers.change.line.as_deref()),
-            ("each barrier 3 times", Some(line))
-        );
-        let levels = doses("compiler_level", DeviceKind::Cuda, 64, 8).unwrap();
-        assert_eq!(levels[1].change.option.as_deref(), Some("--ptxas-options=-O1"));
+        assert!(doses(RESIDENT_BLOCKS, DeviceKind::Cuda, 64, 1).is_err());
     }
 
     const SOURCE: &str = "template <int N>\n__global__ void __launch_bounds__({{ THREADS }}) {{ prefix }}_one(float* x) {\n\

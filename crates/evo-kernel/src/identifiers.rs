@@ -29,11 +29,7 @@ impl Identifiers {
         let mut identifier = plain(name);
         let is_word = |name: &str| is_one_of(name, WORDS) || is_one_of(name, self.taken);
         while is_word(&identifier) || self.used.contains(&identifier) {
-            identifier.push('_');
-            if identifier.ends_with("__") {
-                identifier.truncate(identifier.len() - 2);
-                identifier.push_str("_x");
-            }
+            identifier += if identifier.ends_with('_') { "x" } else { "_" };
         }
         self.used.insert(identifier.clone());
         identifier

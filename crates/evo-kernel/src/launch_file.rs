@@ -67,20 +67,14 @@ fn literal(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use evo_space::SearchSpace;
 
     use super::*;
 
     #[test]
     fn values_take_the_place_of_parameters() {
-        let pairs = [
-            ("A", Value::Int(4)),
-            ("B", Value::Int(-2)),
-            ("T", Value::text("xor")),
-            ("F", Value::Float(0.5)),
-        ];
-        let pairs = pairs.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
-        let configuration = Configuration::new(pairs);
+        let space = SearchSpace::parse("parameters = { A = [4], B = [-2], T = ['xor'], F = [0.5] }").unwrap();
+        let configuration = space.configuration(&space.default_genome());
         let check = |text: &str, expected: &str| {
             let own = with_values(&Expr::parse(text).unwrap(), &configuration);
             assert_eq!(own, expected);

@@ -19,10 +19,22 @@ pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Strin
     let mut warnings: Vec<String> =
         kernel.buffers().filter_map(|buffer| open_integers(kernel, buffer)).collect();
     warnings.extend(square_problems(kernel).map_or_else(|| equal_extents(&met), |warning| vec![warning]));
-    warnings.extend(batches_of_one(&met));
+    // Extents that are 1 wherever the kernel runs: one that ignores them passes.
+    let alone = |values: &[i64]| !values.is_empty() && values.iter().all(|value| *value == 1);
+    warnings.extend(met.iter().filter(|(_, values)| alone(values)).map(|(name, _)| {
+        format!(
+            "`{name}` is 1 in every problem and small shape, so a kernel that ignores it passes: add a problem with \
+             timed = false in which it is 2"
+        )
+    }));
     warnings.extend(built_in_values(kernel));
     warnings.extend(kernel.buffers().filter_map(resolve::remark));
-    warnings.extend(untried_values(kernel));
+    if kernel.check.special_values == SpecialValues::AsDefault {
+        let untried = "special_values = \"as_default\": NaN, infinite, subnormal and huge inputs are not tried, because \
+                       the answers of the default configuration are not taken; \"reference\" compares them with the \
+                       reference";
+        warnings.push(untried.to_string());
+    }
     warnings.extend(shapes.iter().flat_map(|shapes| untested_tails(kernel, configuration, shapes)));
     warnings
 }
@@ -30,8 +42,7 @@ pub fn warnings(kernel: &KernelSpec, configuration: &Configuration) -> Vec<Strin
 /// An integer input without a range: gates give it every value of its type, which an index cannot take.
 fn open_integers(kernel: &KernelSpec, buffer: &BufferSpec) -> Option<String> {
     let open = matches!(buffer.fill, FillSpec::Fixed(Fill::Unrestricted));
-    let input = buffer.role.is_read();
-    if !open || !input || buffer.dtype.is_float() {
+    if !open || !buffer.role.is_read() || buffer.dtype.is_float() {
         return None;
     }
     let (name, dtype) = (&buffer.name, buffer.dtype.as_str());
@@ -46,7 +57,11 @@ fn open_integers(kernel: &KernelSpec, buffer: &BufferSpec) -> Option<String> {
 fn square_problems(kernel: &KernelSpec) -> Option<String> {
     let used: Vec<&ProblemSpec> = kernel.problems.iter().filter(|one| one.timed || one.checked).collect();
     let extents = extents(kernel);
-    if extents.len() < 2 || used.iter().any(|problem| !is_square(problem, &extents)) {
+    let is_square = |problem: &&ProblemSpec| {
+        let values: Vec<&Value> = extents.iter().filter_map(|name| problem.sizes.get(name)).collect();
+        values.windows(2).all(|pair| pair[0] == pair[1])
+    };
+    if extents.len() < 2 || !used.iter().all(is_square) {
         return None;
     }
     let names = quoted(&extents);
@@ -83,18 +98,6 @@ fn equal_extents(met: &BTreeMap<String, Vec<i64>>) -> Vec<String> {
     alike.into_values().filter(|names| names.len() > 1).map(warn).collect()
 }
 
-/// Extents that are 1 wherever the kernel runs: one that ignores them passes.
-fn batches_of_one(met: &BTreeMap<String, Vec<i64>>) -> Vec<String> {
-    let alone = |values: &[i64]| !values.is_empty() && values.iter().all(|value| *value == 1);
-    let warn = |(name, _): (&String, _)| {
-        format!(
-            "`{name}` is 1 in every problem and small shape, so a kernel that ignores it passes: add a problem with \
-             timed = false in which it is 2"
-        )
-    };
-    met.iter().filter(|(_, values)| alone(values)).map(warn).collect()
-}
-
 /// Scalars and constant inputs that never change: a kernel may have their value built in.
 fn built_in_values(kernel: &KernelSpec) -> Option<String> {
     let scalar = |argument: &ArgumentSpec| match argument {
@@ -115,25 +118,12 @@ fn built_in_values(kernel: &KernelSpec) -> Option<String> {
     })
 }
 
-fn untried_values(kernel: &KernelSpec) -> Option<String> {
-    (kernel.check.special_values == SpecialValues::AsDefault).then(|| {
-        "special_values = \"as_default\": NaN, infinite, subnormal and huge inputs are not tried, because the answers \
-         of the default configuration are not taken; \"reference\" compares them with the reference"
-            .to_string()
-    })
-}
-
 fn extents(kernel: &KernelSpec) -> BTreeSet<String> {
     let shapes = kernel.buffers().flat_map(|buffer| &buffer.shape);
     let names: BTreeSet<String> =
         shapes.flat_map(|extent| extent.distinct_names()).map(ToString::to_string).collect();
     let first = kernel.problems.first();
     names.into_iter().filter(|name| first.is_some_and(|first| first.sizes.contains_key(name))).collect()
-}
-
-fn is_square(problem: &ProblemSpec, extents: &BTreeSet<String>) -> bool {
-    let values: Vec<&Value> = extents.iter().filter_map(|name| problem.sizes.get(name)).collect();
-    values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 /// Listed shapes that leave no partial tile, and kernels whose tails nothing checks.

@@ -17,7 +17,7 @@ use evo_space::value::Value;
 
 use super::apart::RenderFailure;
 use super::resolve::{Names, Resolver};
-use super::spec::{KernelSpec, KernelText, LaunchSpec, PrepareSpec, ReferenceSpec, SourceKind};
+use super::spec::{KernelSpec, KernelText, LaunchSpec, OptionSpec, PrepareSpec, ReferenceSpec, SourceKind};
 use super::{spec, specialize, template};
 
 /// The symbol that holds the configuration's hash as a zero-terminated text of 32 digits.
@@ -37,7 +37,12 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
     if kernel.specialize.is_empty() {
         return Ok(own);
     }
-    let options = own.options.into_iter().filter(|option| !defines_constant(kernel, option)).collect();
+    let defines_constant = |option: &String| {
+        let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
+        let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
+        kernel.specialize.iter().any(|own| own == name)
+    };
+    let options = own.options.into_iter().filter(|option| !defines_constant(option)).collect();
     let mut entries = own.entries;
     let body = match kernel.source.kind {
         SourceKind::Plain | SourceKind::Given => kernel.source.text.clone(),
@@ -47,7 +52,9 @@ pub fn render(kernel: &KernelSpec, configuration: &Configuration) -> Result<Kern
                 let known = with_constants(configuration, constants);
                 entries.extend(self::entries(kernel, &known));
                 let word = if position == 0 { "if" } else { "elif" };
-                body.push_str(&format!("#{word} {}\n", condition(constants)));
+                let equal =
+                    constants.iter().map(|(name, value)| format!("{CONSTANT_PREFIX}{name} == {value}"));
+                body.push_str(&format!("#{word} {}\n", equal.collect::<Vec<_>>().join(" && ")));
                 body.push_str(template_body(kernel, &known)?.trim_end_matches('\n'));
                 body.push('\n');
             }
@@ -75,9 +82,8 @@ pub fn render_for(
     let (body, options) = match kernel.source.kind {
         SourceKind::Template => (template_body(kernel, &known)?, own),
         SourceKind::Plain => {
-            let mut options = macros(&known);
-            options.extend(own);
-            (kernel.source.text.clone(), options)
+            let macros = known.iter().map(|(name, value)| format!("-D{name}={}", spec::in_c(value)));
+            (kernel.source.text.clone(), macros.chain(own).collect())
         }
         SourceKind::Given => {
             let given = constants.iter().map(|(name, value)| format!("-D{CONSTANT_PREFIX}{name}={value}"));
@@ -101,17 +107,6 @@ pub fn render_for(
 
 fn header_lines(kernel: &KernelSpec, configuration: &Configuration) -> Vec<String> {
     vec![format!("evo: {} {configuration}", kernel.name), format!("test-one: {}", configuration.positional())]
-}
-
-fn defines_constant(kernel: &KernelSpec, option: &str) -> bool {
-    let name = option.strip_prefix("-D").and_then(|own| own.split('=').next()).unwrap_or_default();
-    let name = name.strip_prefix(CONSTANT_PREFIX).unwrap_or(name);
-    kernel.specialize.iter().any(|own| own == name)
-}
-
-fn condition(constants: &Specialization) -> String {
-    let one = |(name, value): (&str, i64)| format!("{CONSTANT_PREFIX}{name} == {value}");
-    constants.iter().map(one).collect::<Vec<_>>().join(" && ")
 }
 
 /// It gets the kernel's include folders and no parameter as a macro: its answer must not depend on the configuration.
@@ -180,25 +175,11 @@ fn template_body(kernel: &KernelSpec, configuration: &Configuration) -> Result<S
                 return Box::new(Verdict::new(VerdictKind::HarnessError, message).with_cause(Cause::Machine));
             }
         };
-        let mut message = error.to_string();
-        if let Some(hint) = &error.hint {
-            message.push_str(&format!("; {hint}"));
-        }
-        let mut verdict = Verdict::new(VerdictKind::RenderError, message).with("template", error.file);
-        if let Some(line) = error.line {
-            verdict = verdict.with("line", line);
-        }
-        Box::new(verdict)
+        let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("; {hint}"));
+        let verdict = Verdict::new(VerdictKind::RenderError, format!("{error}{hint}"));
+        let verdict = verdict.with("template", error.file);
+        Box::new(error.line.into_iter().fold(verdict, |verdict, line| verdict.with("line", line)))
     })
-}
-
-/// `-DNAME=value` for every parameter; booleans as 1 and 0, texts as they are.
-fn macros(configuration: &Configuration) -> Vec<String> {
-    let text = |value: &Value| match value {
-        Value::Bool(value) => u8::from(*value).to_string(),
-        other => other.to_string(),
-    };
-    configuration.iter().map(|(name, value)| format!("-D{name}={}", text(value))).collect()
 }
 
 /// Of the launches that this configuration can make, each once, in order of first use. A template need not render an
@@ -226,7 +207,9 @@ fn with_header(lines: &[String], hash: &ContentHash, source: &KernelText, body: 
 fn header(lines: &[String], hash: &ContentHash) -> String {
     let mut text = String::new();
     for line in lines {
-        text.push_str(&format!("// {}\n", comment_text(line)));
+        // Text that stays inside a `//` comment: no line ends, and no backslash that would join lines.
+        let line: String = line.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect();
+        text.push_str(&format!("// {line}\n"));
     }
     text.push_str(&format!("// hash: {hash}\n"));
     text.push_str(&format!(
@@ -239,16 +222,8 @@ fn header(lines: &[String], hash: &ContentHash) -> String {
 
 fn with_line(first: usize, source: &KernelText, body: &str) -> String {
     let end = if body.ends_with('\n') { "" } else { "\n" };
-    format!("#line {first} \"{}\"\n{body}{end}", quotable(&source_name(source)))
-}
-
-/// Text that stays inside a `//` comment: no line ends, and no backslash that would join lines.
-fn comment_text(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == '\\' { '?' } else { c }).collect()
-}
-
-fn quotable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() || c == '\\' || c == '"' { '_' } else { c }).collect()
+    let name = source_name(source).replace(|c: char| c.is_control() || c == '\\' || c == '"', "_");
+    format!("#line {first} \"{name}\"\n{body}{end}")
 }
 
 /// `gemm.cu.j2` renders to `gemm.cu`.
@@ -267,25 +242,20 @@ const FLUSH: [&str; 2] = ["-ftz=true", "--ftz=true"];
 /// an option's.
 pub fn options_at(kernel: &KernelSpec, configuration: &Configuration) -> Result<Vec<String>, Box<Verdict>> {
     let sizes = BTreeMap::new();
-    let resolver = Resolver::without_problem(Names::new(configuration, &sizes));
-    let mut options = Vec::new();
-    for option in &kernel.options {
+    let resolver = Resolver { names: Names::new(configuration, &sizes), problem: None };
+    let option = |option: &OptionSpec| {
         let place = |key: &str| format!("`{key}` of option `{}`", option.text);
         if !resolver.truth(&option.when, &place("when"), true)? {
-            continue;
+            return Ok(None);
         }
-        options.push(match &option.value {
-            None => option.text.clone(),
-            Some(expr) => {
-                let value = resolver.value(expr, &place("value"))?;
-                let text = shown(&value).ok_or_else(|| {
-                    resolver.refuse(expr, &place("value"), &format!("is `{value}`, which no option can have"))
-                })?;
-                format!("{}={text}", option.text)
-            }
-        });
-    }
-    Ok(options)
+        let Some(expr) = &option.value else { return Ok(Some(option.text.clone())) };
+        let value = resolver.value(expr, &place("value"))?;
+        let text = shown(&value).ok_or_else(|| {
+            resolver.refuse(expr, &place("value"), &format!("is `{value}`, which no option can have"))
+        })?;
+        Ok(Some(format!("{}={text}", option.text)))
+    };
+    kernel.options.iter().map(option).filter_map(Result::transpose).collect()
 }
 
 /// A value as an option has it: `4.0` is 4, and a text holds no blanks.
@@ -322,15 +292,10 @@ mod tests {
 
     #[test]
     fn values_become_options_as_a_compiler_reads_them() {
-        let check = |value: Value, expected: Option<&str>| assert_eq!(shown(&value).as_deref(), expected);
-        check(Value::Int(64), Some("64"));
-        check(Value::Float(64.0), Some("64"));
-        check(Value::Float(0.5), Some("0.5"));
-        check(Value::Bool(false), Some("false"));
-        check(Value::text("fast"), Some("fast"));
-        check(Value::text("a b"), None);
-        check(Value::text(""), None);
-        check(Value::Float(f64::NAN), None);
+        let good = [Value::Int(64), Value::Float(64.0), Value::Float(0.5), false.into(), "fast".into()];
+        assert_eq!(good.map(|own| shown(&own).unwrap()), ["64", "64", "0.5", "false", "fast"]);
+        let bad = ["a b".into(), "".into(), Value::Float(f64::NAN)];
+        assert_eq!(bad.map(|own| shown(&own)), [None, None, None]);
     }
 
     #[test]

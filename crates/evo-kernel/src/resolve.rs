@@ -17,8 +17,8 @@ use evo_space::value::Value;
 
 use crate::range::{self, End};
 use crate::spec::{
-    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, PrepareSpec,
-    ProblemSpec, RangeSpec, ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, shown, whole,
+    ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, LoopSpec, PassedSpec, ProblemSpec, RangeSpec,
+    ReferenceSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, shown, swizzle_of, whole,
 };
 use crate::words::uses_identifier;
 
@@ -31,7 +31,7 @@ pub fn resolve(
     kernel: &KernelSpec,
     configuration: &Configuration,
     problem: &ProblemSpec,
-) -> Result<ProblemPlan, Box<Verdict>> {
+) -> Resolved<ProblemPlan> {
     let resolver = Resolver::of(configuration, problem);
     let mut buffers = Vec::new();
     let mut scalars = Vec::new();
@@ -43,46 +43,59 @@ pub fn resolve(
             ArgumentSpec::TensorMap(_) => {}
         }
     }
-    let mut literals = Vec::new();
-    let stream = Stream {
-        launches: &kernel.launches,
-        loops: &kernel.loops,
-        passed: every_argument(kernel, ArgumentSpec::is_passed),
+    let mut planner = Planner { kernel, resolver, swapped: Vec::new(), literals: Vec::new() };
+    let mut launches = planner.stream(&kernel.launches, &kernel.loops, ArgumentSpec::is_passed)?;
+    // The maps that launches receive, which are renumbered to their places in the list.
+    let mut tensor_maps = Vec::new();
+    for (position, map) in kernel.tensor_maps().enumerate() {
+        let all = launches.iter_mut().flat_map(|launch| &mut launch.arguments);
+        let uses: Vec<_> = all.filter(|own| **own == ArgumentRef::TensorMap(position)).collect();
+        if !uses.is_empty() {
+            uses.into_iter().for_each(|own| *own = ArgumentRef::TensorMap(tensor_maps.len()));
+            tensor_maps.push(planner.resolver.tensor_map(map, &buffers)?);
+        }
+    }
+    let sizes = planner.resolver.sizes()?;
+    // Of the reference and of what prepares inputs. At a size of 0 there is nothing to compute; a launch of no blocks is
+    // an error.
+    let with_blocks = |mut launches: Vec<LaunchPlan>| {
+        launches.retain(|launch| !launch.grid.contains(&0));
+        launches
     };
-    let mut launches = resolver.stream(kernel, &stream, &mut literals)?;
-    let reference = match &kernel.check.reference {
-        ReferenceSpec::Kernel { launches, loops, .. } => Some(Stream {
-            launches,
-            loops,
-            passed: every_argument(kernel, |own| is_given_to_reference(kernel, own)),
-        }),
-        _ => None,
+    let reference_launches = match &kernel.check.reference {
+        ReferenceSpec::Kernel { launches, loops, .. } => {
+            with_blocks(planner.stream(launches, loops, |own| is_given_to_reference(kernel, own))?)
+        }
+        _ => Vec::new(),
     };
-    let prepare = kernel.prepare.as_ref().map(|PrepareSpec { launches, loops, .. }| Stream {
-        launches,
-        loops,
-        passed: every_argument(kernel, ArgumentSpec::is_for_prepare),
-    });
-    let tensor_maps = resolver.tensor_maps(kernel, &buffers, &mut launches)?;
+    let prepare_launches = match &kernel.prepare {
+        Some(own) => with_blocks(planner.stream(&own.launches, &own.loops, ArgumentSpec::is_for_prepare)?),
+        None => Vec::new(),
+    };
+    let Planner { resolver, literals, .. } = planner;
+    let seen = |name: &String| Some((name.clone(), configuration.get(name)?.clone()));
     Ok(ProblemPlan {
         name: problem.name.clone(),
-        sizes: resolver.sizes()?,
         weight: problem.weight,
         buffers,
         scalars,
         tensor_maps,
         launches,
-        reference_launches: resolver.launches_beside(kernel, reference, &mut literals)?,
-        prepare_launches: resolver.launches_beside(kernel, prepare, &mut literals)?,
+        reference_launches,
+        prepare_launches,
         reference_variables: reference_variables(kernel),
-        reference_sizes: resolver.reference_sizes(kernel)?,
-        reference_parameters: resolver.reference_parameters(kernel),
+        reference_sizes: resolver.reference_sizes(kernel, &sizes)?,
+        reference_parameters: kernel.check.reference_parameters.iter().filter_map(seen).collect(),
+        sizes,
         literals,
         dictionary: Dictionary::default(),
         flops: resolver.optional_number(&kernel.objective.flops, "objective.flops")?,
         bytes: resolver.optional_number(&kernel.objective.bytes, "objective.bytes")?,
     })
 }
+
+/// What an expression gives, or why its variant is refused.
+pub(super) type Resolved<T> = Result<T, Box<Verdict>>;
 
 /// Sizes hide nothing: the loader refuses a size that has a parameter's name.
 pub(super) struct Names<'a> {
@@ -107,19 +120,15 @@ impl Scope for Names<'_> {
 }
 
 pub(super) struct Resolver<'a> {
-    names: Names<'a>,
+    pub(super) names: Names<'a>,
     /// Nothing where no problem is meant: for what is compiled once for all of them.
-    problem: Option<&'a str>,
+    pub(super) problem: Option<&'a str>,
 }
 
 impl<'a> Resolver<'a> {
     pub(super) fn of(configuration: &'a Configuration, problem: &'a ProblemSpec) -> Resolver<'a> {
         let names = Names::new(configuration, &problem.sizes);
         Resolver { names, problem: Some(&problem.name) }
-    }
-
-    pub(super) fn without_problem(names: Names<'a>) -> Resolver<'a> {
-        Resolver { names, problem: None }
     }
 
     fn reject(&self, cause: &str, message: String, evidence: &[(&str, &str)]) -> Box<Verdict> {
@@ -145,7 +154,7 @@ impl<'a> Resolver<'a> {
         self.reject("shape", message, &[("argument", &buffer.name)])
     }
 
-    pub(super) fn value(&self, expr: &Expr, place: &str) -> Result<Value, Box<Verdict>> {
+    pub(super) fn value(&self, expr: &Expr, place: &str) -> Resolved<Value> {
         expr.evaluate(&self.names).map_err(|error| {
             let hint = error.hint.map_or(String::new(), |hint| format!(" ({hint})"));
             self.refuse(expr, place, &format!("has no value: {}{hint}", error.message))
@@ -153,12 +162,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// A whole number; `4.0` counts as 4.
-    pub(super) fn integer(&self, expr: &Expr, place: &str) -> Result<i64, Box<Verdict>> {
+    pub(super) fn integer(&self, expr: &Expr, place: &str) -> Resolved<i64> {
         let value = self.value(expr, place)?;
         whole(&value).map_err(|why| self.refuse(expr, place, &why))
     }
 
-    fn number(&self, expr: &Expr, place: &str) -> Result<f64, Box<Verdict>> {
+    fn number(&self, expr: &Expr, place: &str) -> Resolved<f64> {
         let value = self.value(expr, place)?;
         match value.as_float() {
             Some(number) if number.is_finite() => Ok(number),
@@ -166,42 +175,38 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn optional_number(&self, expr: &Option<Expr>, place: &str) -> Result<Option<f64>, Box<Verdict>> {
+    fn optional_number(&self, expr: &Option<Expr>, place: &str) -> Resolved<Option<f64>> {
         expr.as_ref().map(|expr| self.number(expr, place)).transpose()
     }
 
-    pub(super) fn truth(&self, expr: &Option<Expr>, place: &str, absent: bool) -> Result<bool, Box<Verdict>> {
-        match expr {
-            Some(expr) => Ok(self.value(expr, place)?.is_true()),
-            None => Ok(absent),
-        }
+    pub(super) fn truth(&self, expr: &Option<Expr>, place: &str, absent: bool) -> Resolved<bool> {
+        expr.as_ref().map_or(Ok(absent), |expr| Ok(self.value(expr, place)?.is_true()))
     }
 
-    fn extents(&self, list: &[Expr], key: &str, owner: &str) -> Result<[i64; 3], Box<Verdict>> {
-        let mut extents = [1; 3];
-        for (axis, expr) in list.iter().enumerate().take(3) {
-            extents[axis] = self.integer(expr, &format!("{key}[{axis}] of {owner}"))?;
-        }
-        Ok(extents)
+    fn extents(&self, list: &[Expr], key: &str, owner: &str) -> Resolved<[i64; 3]> {
+        let mut extents = self.integers(list, key, owner)?.into_iter();
+        Ok([(); 3].map(|()| extents.next().unwrap_or(1)))
     }
 
-    fn sizes(&self) -> Result<BTreeMap<String, i64>, Box<Verdict>> {
-        let mut sizes = BTreeMap::new();
-        for (name, value) in self.names.sizes {
-            let value = whole(value).map_err(|why| self.refuse_size(name, &why))?;
-            sizes.insert(name.clone(), value);
-        }
-        Ok(sizes)
+    fn integers(&self, list: &[Expr], key: &str, owner: &str) -> Resolved<Vec<i64>> {
+        let one = |(place, expr): (usize, &Expr)| self.integer(expr, &format!("{key}[{place}] of {owner}"));
+        list.iter().enumerate().map(one).collect()
     }
 
-    fn buffer(&self, buffer: &BufferSpec) -> Result<BufferPlan, Box<Verdict>> {
-        let mut shape = Vec::new();
-        for (axis, expr) in buffer.shape.iter().enumerate() {
-            let extent = self.integer(expr, &format!("shape[{axis}] of argument `{}`", buffer.name))?;
-            let extent = u64::try_from(extent)
-                .map_err(|_| self.refuse_shape(buffer, &format!("has the negative extent {extent}")))?;
-            shape.push(extent);
-        }
+    fn sizes(&self) -> Resolved<BTreeMap<String, i64>> {
+        let size = |(name, value): (&String, &Value)| {
+            Ok((name.clone(), whole(value).map_err(|why| self.refuse_size(name, &why))?))
+        };
+        self.names.sizes.iter().map(size).collect()
+    }
+
+    fn buffer(&self, buffer: &BufferSpec) -> Resolved<BufferPlan> {
+        let extent = |extent: i64| {
+            let refuse = |_| self.refuse_shape(buffer, &format!("has the negative extent {extent}"));
+            u64::try_from(extent).map_err(refuse)
+        };
+        let shape = self.integers(&buffer.shape, "shape", &format!("argument `{}`", buffer.name))?;
+        let shape = shape.into_iter().map(extent).collect::<Resolved<Vec<u64>>>()?;
         let elements = shape.iter().try_fold(1_u64, |product, extent| product.checked_mul(*extent));
         let bytes = elements.and_then(|elements| elements.checked_mul(buffer.dtype.bytes()));
         if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
@@ -214,7 +219,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The fill with its ends known. A buffer without elements has no use for a range, which may be as empty.
-    fn fill(&self, buffer: &BufferSpec, empty: bool) -> Result<Fill, Box<Verdict>> {
+    fn fill(&self, buffer: &BufferSpec, empty: bool) -> Resolved<Fill> {
         let (low, high, inclusive) = match &buffer.fill {
             FillSpec::Fixed(fill) => return Ok(fill.clone()),
             FillSpec::Uniform { .. } if empty => return Ok(Fill::Unrestricted),
@@ -230,7 +235,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn scalar(&self, scalar: &ScalarSpec) -> Result<ScalarPlan, Box<Verdict>> {
+    fn scalar(&self, scalar: &ScalarSpec) -> Resolved<ScalarPlan> {
         let place = format!("value of argument `{}`", scalar.name);
         let (name, dtype) = (scalar.name.clone(), scalar.dtype);
         if dtype.is_float() {
@@ -246,41 +251,7 @@ impl<'a> Resolver<'a> {
         Ok(ScalarPlan { name, dtype, value: integer as f64, integer: Some(integer) })
     }
 
-    /// The launches of a call. Numbers of single launches are added to `literals`.
-    fn stream(
-        &self,
-        kernel: &KernelSpec,
-        stream: &Stream<'_>,
-        literals: &mut Vec<ScalarPlan>,
-    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
-        let mut swapped = Swapped::none(kernel);
-        let mut plans = Vec::new();
-        for body in
-            stream.launches.chunk_by(|one, other| one.in_loop.is_some() && one.in_loop == other.in_loop)
-        {
-            let own = body[0].in_loop.and_then(|position| stream.loops.get(position));
-            let times = match own {
-                Some(own) => self.times(own, body)?,
-                None => 1,
-            };
-            for number in 0..times {
-                let turn = own.and_then(|own| Some((own.index.as_deref()?, number)));
-                let names = Names { turn, ..self.names };
-                let resolver = Resolver { names, problem: self.problem };
-                for launch in body {
-                    // First, because the other expressions of a launch that is left out may have no value.
-                    if resolver.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
-                        let given = resolver.given(launch, stream, &swapped, literals)?;
-                        plans.push(resolver.launch(kernel, launch, given)?);
-                    }
-                }
-                own.iter().flat_map(|own| &own.swap).for_each(|pair| swapped.swap(pair));
-            }
-        }
-        Ok(plans)
-    }
-
-    fn times(&self, own: &LoopSpec, body: &[LaunchSpec]) -> Result<i64, Box<Verdict>> {
+    fn times(&self, own: &LoopSpec, body: &[LaunchSpec]) -> Resolved<i64> {
         let place = format!("repeat of launch `{}`", body[0].entry);
         let times = self.integer(&own.times, &place)?;
         if times < 0 {
@@ -294,63 +265,29 @@ impl<'a> Resolver<'a> {
         Ok(times)
     }
 
-    fn given(
-        &self,
-        launch: &LaunchSpec,
-        stream: &Stream<'_>,
-        swapped: &Swapped<'_>,
-        literals: &mut Vec<ScalarPlan>,
-    ) -> Result<Vec<ArgumentRef>, Box<Verdict>> {
-        let Some(passed) = &launch.arguments else {
-            return Ok(stream.passed.iter().map(|place| swapped.now(*place)).collect());
-        };
-        let mut given = Vec::with_capacity(passed.len());
-        for own in passed {
-            match own {
-                PassedSpec::Named(name) => given.extend(swapped.place(name).map(|place| swapped.now(place))),
-                PassedSpec::Literal(scalar) => {
-                    let plan = self.scalar(scalar)?;
-                    let known = literals.iter().position(|own| *own == plan);
-                    given.push(ArgumentRef::Literal(known.unwrap_or(literals.len())));
-                    if known.is_none() {
-                        literals.push(plan);
-                    }
-                }
-            }
-        }
-        Ok(given)
-    }
-
-    fn launch(
-        &self,
-        kernel: &KernelSpec,
-        launch: &LaunchSpec,
-        arguments: Vec<ArgumentRef>,
-    ) -> Result<LaunchPlan, Box<Verdict>> {
+    fn launch(&self, launch: &LaunchSpec) -> Resolved<LaunchPlan> {
         let owner = format!("launch `{}`", launch.entry);
         let place = |key: &str| format!("{key} of {owner}");
-        let shared_bytes = match &launch.shared_bytes {
-            Some(expr) => self.integer(expr, &place("shared_bytes"))?,
-            None => 0,
-        };
-        let cluster = match &launch.cluster {
-            Some(list) => Some(self.extents(list, "cluster", &owner)?),
-            None => None,
-        };
+        let shared_bytes = launch
+            .shared_bytes
+            .as_ref()
+            .map(|expr| self.integer(expr, &place("shared_bytes")))
+            .transpose()?;
+        let cluster =
+            launch.cluster.as_ref().map(|list| self.extents(list, "cluster", &owner)).transpose()?;
         Ok(LaunchPlan {
             entry: launch.entry.clone(),
             grid: self.extents(&launch.grid, "grid", &owner)?,
             block: self.extents(&launch.block, "block", &owner)?,
-            shared_bytes,
+            shared_bytes: shared_bytes.unwrap_or(0),
             cluster,
             cooperative: self.truth(&launch.cooperative, &place("cooperative"), false)?,
             programmatic: self.truth(&launch.programmatic, &place("programmatic"), false)?,
-            l2_persist: self.window(kernel, launch)?,
-            arguments,
+            ..LaunchPlan::default()
         })
     }
 
-    fn window(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Result<Option<L2Persist>, Box<Verdict>> {
+    fn window(&self, kernel: &KernelSpec, launch: &LaunchSpec) -> Resolved<Option<L2Persist>> {
         let Some(window) = &launch.l2_persist else { return Ok(None) };
         let place = format!("ratio of `l2_persist` of launch `{}`", launch.entry);
         let ratio = self.number(&window.ratio, &place)?;
@@ -363,23 +300,8 @@ impl<'a> Resolver<'a> {
         Ok(buffer.filter(|_| ratio > 0.0).map(|buffer| L2Persist { buffer, ratio }))
     }
 
-    /// Launches of the reference and of what prepares inputs. At a size of 0 there is nothing to compute; a launch of
-    /// no blocks is an error.
-    fn launches_beside(
-        &self,
-        kernel: &KernelSpec,
-        stream: Option<Stream<'_>>,
-        literals: &mut Vec<ScalarPlan>,
-    ) -> Result<Vec<LaunchPlan>, Box<Verdict>> {
-        let Some(stream) = stream else { return Ok(Vec::new()) };
-        let mut launches = self.stream(kernel, &stream, literals)?;
-        launches.retain(|launch| !launch.grid.contains(&0));
-        Ok(launches)
-    }
-
-    fn reference_sizes(&self, kernel: &KernelSpec) -> Result<Vec<String>, Box<Verdict>> {
+    fn reference_sizes(&self, kernel: &KernelSpec, all: &BTreeMap<String, i64>) -> Resolved<Vec<String>> {
         let ReferenceSpec::Kernel { sizes, .. } = &kernel.check.reference else { return Ok(Vec::new()) };
-        let all = self.sizes()?;
         let large = sizes.iter().find(|name| all.get(*name).is_some_and(|own| i32::try_from(*own).is_err()));
         match large {
             Some(name) => Err(self.refuse_size(name, "does not fit the `int` that the reference takes")),
@@ -387,47 +309,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn reference_parameters(&self, kernel: &KernelSpec) -> BTreeMap<String, Value> {
-        let seen = |name: &String| Some((name.clone(), self.names.configuration.get(name)?.clone()));
-        kernel.check.reference_parameters.iter().filter_map(seen).collect()
-    }
-
-    /// The maps that launches receive, which are renumbered to their places in the list.
-    fn tensor_maps(
-        &self,
-        kernel: &KernelSpec,
-        buffers: &[BufferPlan],
-        launches: &mut [LaunchPlan],
-    ) -> Result<Vec<TensorMapPlan>, Box<Verdict>> {
-        let mut plans = Vec::new();
-        for (position, map) in kernel.tensor_maps().enumerate() {
-            let own = ArgumentRef::TensorMap(position);
-            let uses =
-                launches.iter_mut().flat_map(|launch| &mut launch.arguments).filter(|one| **one == own);
-            let uses: Vec<&mut ArgumentRef> = uses.collect();
-            if uses.is_empty() {
-                continue;
-            }
-            uses.into_iter().for_each(|one| *one = ArgumentRef::TensorMap(plans.len()));
-            plans.push(self.tensor_map(map, buffers)?);
-        }
-        Ok(plans)
-    }
-
-    fn tensor_map(&self, map: &TensorMapSpec, buffers: &[BufferPlan]) -> Result<TensorMapPlan, Box<Verdict>> {
+    fn tensor_map(&self, map: &TensorMapSpec, buffers: &[BufferPlan]) -> Resolved<TensorMapPlan> {
         let owner = format!("argument `{}`", map.name);
-        let list = |key: &str, list: &[Expr]| -> Result<Vec<i64>, Box<Verdict>> {
-            let one =
-                |(place, expr): (usize, &Expr)| self.integer(expr, &format!("{key}[{place}] of {owner}"));
-            list.iter().enumerate().map(one).collect()
-        };
+        let list = |key: &str, list: &[Expr]| self.integers(list, key, &owner);
         let of = buffers.iter().position(|buffer| buffer.name == map.of).unwrap_or_default();
         let (dtype, bytes) = (buffers[of].dtype, buffers[of].bytes());
         let dims = list("dims", &map.dims)?;
-        let strides = match &map.strides {
-            Some(strides) => list("strides", strides)?,
-            None => dense(&dims),
-        };
+        let strides = if let Some(strides) = &map.strides { list("strides", strides)? } else { dense(&dims) };
         // A stride beyond 64 bits breaks the rule of strides as the largest number does.
         let strides = strides.iter().map(|elements| elements.saturating_mul(dtype.bytes() as i64)).collect();
         let resolved = TensorMap {
@@ -444,50 +332,36 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn swizzle(&self, map: &TensorMapSpec, owner: &str) -> Result<Swizzle, Box<Verdict>> {
+    fn swizzle(&self, map: &TensorMapSpec, owner: &str) -> Resolved<Swizzle> {
         let expr = match &map.swizzle {
             SwizzleSpec::Fixed(swizzle) => return Ok(*swizzle),
             SwizzleSpec::Chosen(expr) => expr,
         };
         let place = format!("swizzle of {owner}");
         let value = self.value(expr, &place)?;
-        let found = Swizzle::ALL.iter().copied().find(|own| match &value {
-            Value::Text(text) => **text == *own.as_str(),
-            other => whole(other) == Ok(own.span()),
-        });
-        found.ok_or_else(|| {
+        swizzle_of(&value).ok_or_else(|| {
             let words = Swizzle::ALL.iter().map(|known| known.as_str()).collect::<Vec<_>>().join(", ");
             let what = format!("is {}, expected one of {words}, or the span in bytes", shown(&value));
             self.refuse(expr, &place, &what)
         })
     }
 
-    fn view(&self, buffer: &BufferSpec, shape: &[u64]) -> Result<Option<OutputView>, Box<Verdict>> {
+    fn view(&self, buffer: &BufferSpec, shape: &[u64]) -> Resolved<Option<OutputView>> {
         let Some(view) = &buffer.view else { return Ok(None) };
-        let mut region = Vec::new();
-        for (axis, extent) in shape.iter().enumerate() {
-            region.push(match view.region.as_ref().and_then(|ranges| ranges.get(axis)) {
-                Some(range) => self.axis_range(buffer, range, axis, *extent as i64)?,
-                None => AxisRange::all(*extent),
-            });
-        }
+        let range = |(axis, extent): (usize, &u64)| match view.region.as_ref().and_then(|all| all.get(axis)) {
+            Some(range) => self.axis_range(&buffer.name, range, axis, *extent as i64),
+            None => Ok(AxisRange::all(*extent)),
+        };
+        let region = shape.iter().enumerate().map(range).collect::<Resolved<_>>()?;
         Ok(Some(OutputView { region, form: view.form, axis: view.axis }))
     }
 
-    fn axis_range(
-        &self,
-        buffer: &BufferSpec,
-        range: &RangeSpec,
-        axis: usize,
-        extent: i64,
-    ) -> Result<AxisRange, Box<Verdict>> {
-        let place = format!("region[{axis}] of `check` of argument `{}`", buffer.name);
-        let refuse = |what: String| {
-            Err(self.reject("region", format!("{place} {what}"), &[("check_of", &buffer.name)]))
-        };
-        let value = |expr: &Option<Expr>, absent: i64| match expr {
-            Some(expr) => self.integer(expr, &place),
-            None => Ok(absent),
+    fn axis_range(&self, name: &str, range: &RangeSpec, axis: usize, extent: i64) -> Resolved<AxisRange> {
+        let place = format!("region[{axis}] of `check` of argument `{name}`");
+        let refuse =
+            |what: String| Err(self.reject("region", format!("{place} {what}"), &[("check_of", name)]));
+        let value = |expr: &Option<Expr>, absent: i64| {
+            expr.as_ref().map_or(Ok(absent), |expr| self.integer(expr, &place))
         };
         let (first, stop) = (value(&range.first, 0)?, value(&range.stop, extent)?);
         let step = value(&range.step, 1)?;
@@ -523,14 +397,11 @@ impl<'a> Resolver<'a> {
 }
 
 fn dense(dims: &[i64]) -> Vec<i64> {
-    let mut stride: i64 = 1;
-    let outer = dims.iter().take(dims.len().saturating_sub(1));
-    outer
-        .map(|dim| {
-            stride = stride.saturating_mul(*dim);
-            stride
-        })
-        .collect()
+    let product = |stride: &mut i64, dim: &i64| {
+        *stride = stride.saturating_mul(*dim);
+        Some(*stride)
+    };
+    dims.iter().take(dims.len().saturating_sub(1)).scan(1, product).collect()
 }
 
 pub(crate) fn remark(buffer: &BufferSpec) -> Option<String> {
@@ -560,15 +431,82 @@ pub(crate) fn remark(buffer: &BufferSpec) -> Option<String> {
     })
 }
 
-struct Stream<'a> {
-    launches: &'a [LaunchSpec],
-    loops: &'a [LoopSpec],
-    passed: Vec<ArgumentRef>,
+struct Planner<'a> {
+    kernel: &'a KernelSpec,
+    resolver: Resolver<'a>,
+    /// What is given in the place of an argument.
+    swapped: Vec<(ArgumentRef, ArgumentRef)>,
+    /// Numbers of single launches.
+    literals: Vec<ScalarPlan>,
 }
 
-/// What a launch is given that does not say it: every argument that it may take.
-fn every_argument(kernel: &KernelSpec, takes: impl Fn(&ArgumentSpec) -> bool) -> Vec<ArgumentRef> {
-    positions(kernel).filter(|(argument, _)| takes(argument)).map(|(_, place)| place).collect()
+impl Planner<'_> {
+    /// The launches of a call; one that does not say what it is given gets every argument that it `takes`.
+    fn stream(
+        &mut self,
+        launches: &[LaunchSpec],
+        loops: &[LoopSpec],
+        takes: impl Fn(&ArgumentSpec) -> bool,
+    ) -> Resolved<Vec<LaunchPlan>> {
+        let passed: Vec<ArgumentRef> =
+            positions(self.kernel).filter(|(argument, _)| takes(argument)).map(|(_, place)| place).collect();
+        let mut plans = Vec::new();
+        self.swapped.clear();
+        for body in launches.chunk_by(|one, other| one.in_loop.is_some() && one.in_loop == other.in_loop) {
+            let own = body[0].in_loop.and_then(|position| loops.get(position));
+            let times = own.map_or(Ok(1), |own| self.resolver.times(own, body))?;
+            for number in 0..times {
+                let turn = own.and_then(|own| Some((own.index.as_deref()?, number)));
+                let resolver = Resolver { names: Names { turn, ..self.resolver.names }, ..self.resolver };
+                for launch in body {
+                    // First, because the other expressions of a launch that is left out may have no value.
+                    if resolver.truth(&launch.when, &format!("when of launch `{}`", launch.entry), true)? {
+                        let arguments = match &launch.arguments {
+                            Some(passed) => self.given(passed, &resolver)?,
+                            None => passed.iter().map(|place| self.now(*place)).collect(),
+                        };
+                        let plan = resolver.launch(launch)?;
+                        let l2_persist = resolver.window(self.kernel, launch)?;
+                        plans.push(LaunchPlan { l2_persist, arguments, ..plan });
+                    }
+                }
+                for [one, other] in own.iter().flat_map(|own| &own.swap) {
+                    // The loader has refused names that do not exist.
+                    let (Some(one), Some(other)) = (self.place(one), self.place(other)) else { continue };
+                    let (first, second) = (self.now(one), self.now(other));
+                    self.swapped.retain(|(said, _)| *said != one && *said != other);
+                    self.swapped.extend([(one, second), (other, first)]);
+                }
+            }
+        }
+        Ok(plans)
+    }
+
+    fn given(&mut self, passed: &[PassedSpec], resolver: &Resolver<'_>) -> Resolved<Vec<ArgumentRef>> {
+        let mut given = Vec::with_capacity(passed.len());
+        for own in passed {
+            match own {
+                PassedSpec::Named(name) => given.extend(self.place(name).map(|place| self.now(place))),
+                PassedSpec::Literal(scalar) => {
+                    let plan = resolver.scalar(scalar)?;
+                    let known = self.literals.iter().position(|own| *own == plan);
+                    given.push(ArgumentRef::Literal(known.unwrap_or(self.literals.len())));
+                    if known.is_none() {
+                        self.literals.push(plan);
+                    }
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    fn place(&self, name: &str) -> Option<ArgumentRef> {
+        positions(self.kernel).find(|(own, _)| own.name() == name).map(|(_, place)| place)
+    }
+
+    fn now(&self, place: ArgumentRef) -> ArgumentRef {
+        self.swapped.iter().find(|(said, _)| *said == place).map_or(place, |(_, now)| *now)
+    }
 }
 
 /// Whether a launch of the reference kernel takes it that does not say it: no tensor maps. An argument that lies in a
@@ -625,31 +563,4 @@ fn positions(kernel: &KernelSpec) -> impl Iterator<Item = (&ArgumentSpec, Argume
         *counter += 1;
         (argument, make(*counter - 1))
     })
-}
-
-struct Swapped<'a> {
-    kernel: &'a KernelSpec,
-    pairs: Vec<(ArgumentRef, ArgumentRef)>,
-}
-
-impl Swapped<'_> {
-    fn none(kernel: &KernelSpec) -> Swapped<'_> {
-        Swapped { kernel, pairs: Vec::new() }
-    }
-
-    fn place(&self, name: &str) -> Option<ArgumentRef> {
-        positions(self.kernel).find(|(own, _)| own.name() == name).map(|(_, place)| place)
-    }
-
-    fn now(&self, place: ArgumentRef) -> ArgumentRef {
-        self.pairs.iter().find(|(said, _)| *said == place).map_or(place, |(_, now)| *now)
-    }
-
-    fn swap(&mut self, [one, other]: &[String; 2]) {
-        // The loader has refused names that do not exist.
-        let (Some(one), Some(other)) = (self.place(one), self.place(other)) else { return };
-        let (first, second) = (self.now(one), self.now(other));
-        self.pairs.retain(|(said, _)| *said != one && *said != other);
-        self.pairs.extend([(one, second), (other, first)]);
-    }
 }

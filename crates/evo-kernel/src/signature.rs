@@ -9,7 +9,7 @@ use evo_protocol::entry_name::base;
 use evo_protocol::plan::Role;
 
 use super::resolve;
-use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec};
+use super::spec::{ArgumentSpec, BufferSpec, KernelSpec, ScalarSpec, TensorMapSpec, distinct};
 use super::words::{is_name, is_one_of, tokens, uses_identifier};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,24 +62,17 @@ const LIBRARIES: &str = "cuda cooperative_groups mma.h math cmath cstd std type_
 
 /// Whether every name of a source stands in its text: none is pasted together, or comes from a header of somebody's.
 pub(super) fn is_whole(source: &str) -> bool {
-    let foreign = |line: &str| {
-        let Some(rest) = line.trim_start().strip_prefix('#') else { return false };
-        let Some(name) = rest.trim_start().strip_prefix("include") else { return false };
+    let is_library = |name: &str| {
         let name = name.trim_start_matches([' ', '\t', '<', '"']);
-        !LIBRARIES.split(' ').any(|library| name.starts_with(library))
+        LIBRARIES.split(' ').any(|library| name.starts_with(library))
     };
-    !source.contains("##") && !source.contains("%:") && !source.lines().any(foreign)
+    !source.contains("##") && !source.contains("%:") && includes(source).all(is_library)
 }
 
 pub fn names(source: &str) -> Vec<String> {
     let tokens = tokens(source);
-    let mut names: Vec<String> = Vec::new();
-    for (name, ..) in functions(&tokens).filter_map(|function| heads(function).last()) {
-        if !names.iter().any(|other| other == name) {
-            names.push(name.to_string());
-        }
-    }
-    names
+    let names = functions(&tokens).filter_map(|function| heads(function).last());
+    distinct(names.map(|(name, ..)| name.to_string()))
 }
 
 /// The tokens behind each `__global__`, up to the next: so no source makes anybody look at its end again and again.
@@ -175,12 +168,8 @@ fn split(tokens: &[&str]) -> Option<Vec<SourceParameter>> {
 }
 
 fn parameter(tokens: &[&str]) -> Option<SourceParameter> {
-    let own = tokens.split(|token| *token == "=").next()?;
-    if own.is_empty() {
-        return None;
-    }
-    let kind = kind_of(own);
-    Some(SourceParameter { text: spelled(own), kind })
+    let own = tokens.split(|token| *token == "=").next().filter(|own| !own.is_empty())?;
+    Some(SourceParameter { text: spelled(own), kind: kind_of(own) })
 }
 
 fn kind_of(tokens: &[&str]) -> ParameterKind {
@@ -297,17 +286,15 @@ impl Taker {
     }
 }
 
-/// Whether a function can be launched with the arguments.
-fn fits(given: &[&ArgumentSpec], parameters: &[SourceParameter], taker: Taker) -> bool {
-    (parameters.len() == given.len() || (taker.is_reference && parameters.len() < given.len()))
-        && given.iter().zip(parameters).all(|(argument, parameter)| takes(argument, parameter, taker))
-}
-
 /// Both lists side by side where no definition of the entry that can be read takes what is given.
 pub fn mismatch(source: &str, entry: &str, given: &[&ArgumentSpec], taker: Taker) -> Option<String> {
     let SourceEntry::Read(definitions) = find(source, entry) else { return None };
     let first = definitions.first()?;
-    let is_there = definitions.iter().any(|parameters| fits(given, parameters, taker));
+    let fits = |parameters: &Vec<SourceParameter>| {
+        (parameters.len() == given.len() || (taker.is_reference && parameters.len() < given.len()))
+            && given.iter().zip(parameters).all(|(argument, parameter)| takes(argument, parameter, taker))
+    };
+    let is_there = definitions.iter().any(fits);
     (!is_there).then(|| side_by_side(given, first, taker))
 }
 
@@ -336,11 +323,16 @@ fn points_to(of: DType, elements: DType) -> bool {
 
 /// The names in the `#include` lines of a text, also in lines that a preprocessor or a template would leave out.
 pub fn included(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let word = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+    includes(text).filter_map(|word| {
         let end = if word.starts_with('<') { '>' } else { '"' };
         word.strip_prefix(['<', '"'])?.split(end).next()
     })
+}
+
+/// What stands behind each `#include`.
+fn includes(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
+    lines.filter_map(|rest| rest.trim_start().strip_prefix("include").map(str::trim_start))
 }
 
 const ROWS: usize = 14;
@@ -389,62 +381,33 @@ fn shown(argument: &ArgumentSpec, taker: Taker) -> String {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(source: &str, expected: &[&[(&str, ParameterKind)]]) {
-        let SourceEntry::Read(found) = find(source, "k") else { panic!("{source}") };
-        let pair = |parameter: &SourceParameter| (parameter.text.clone(), parameter.kind);
-        let found: Vec<Vec<_>> = found.iter().map(|list| list.iter().map(pair).collect()).collect();
-        let plain = |list: &&[(&str, ParameterKind)]| {
-            list.iter().map(|(text, kind)| (text.to_string(), *kind)).collect()
-        };
-        assert_eq!(found, expected.iter().map(plain).collect::<Vec<Vec<_>>>(), "{source}");
-    }
-
     #[test]
     fn signatures_are_read_as_people_write_them() {
-        use ParameterKind::{Scalar, Unknown};
-        let pointer = |of, is_const| ParameterKind::Pointer { of, is_const };
-        check("__global__ void k() {}", &[&[]]);
-        check("extern \"C\" __global__ void k(void);", &[&[]]);
-        check(
+        let sources = [
+            "__global__ void k() {}",
+            "extern \"C\" __global__ void k(void);",
             "extern \"C\" __global__ void __launch_bounds__(B * (2), 1) k(const float* __restrict__ x, float *y, int n)\n{",
-            &[&[
-                ("const float *__restrict__ x", pointer(Some(DType::F32), true)),
-                ("float *y", pointer(Some(DType::F32), false)),
-                ("int n", Scalar(DType::I32)),
-            ]],
-        );
-        check(
             "template <int N> __global__ void k(const Pair<int, 3> p, T x[], unsigned long long m, size_t, float a = 1)",
-            &[&[
-                ("const Pair<int,3> p", Unknown),
-                ("T x[]", pointer(None, false)),
-                ("unsigned long long m", Scalar(DType::U64)),
-                ("size_t", Scalar(DType::U64)),
-                ("float a", Scalar(DType::F32)),
-            ]],
-        );
-        check(
             "// __global__ void k(int a)\n/* __global__ void k(int b) */\n#define X __global__ void k(int c)\n\
              #if A\n__global__ void k(half h)\n#else\n__global__ void k(std::uint8_t c, uint u)\n#endif\n{}",
-            &[&[("half h", Scalar(DType::F16))], &[("std::uint8_t c", Unknown), ("uint u", Unknown)]],
-        );
+            // Tensor maps are told by their type, and not by a name.
+            "__global__ void k(const __grid_constant__ evo::tensor_map k_map, CUtensorMap, const tensor_map* all, \
+             int tensor_map)",
+        ];
+        let shown = sources.map(|source| {
+            let SourceEntry::Read(found) = find(source, "k") else { panic!("{source}") };
+            let row = |own: &SourceParameter| format!("  {}: {:?}\n", own.text, own.kind);
+            let lists = found.iter().map(|list| list.iter().map(row).collect::<String>());
+            format!("{source}\n{}", lists.collect::<Vec<_>>().join("  or\n"))
+        });
+        insta::assert_snapshot!(shown.concat());
     }
 
     #[test]
-    fn tensor_maps_are_told_by_their_type_and_not_by_a_name() {
-        use ParameterKind::{Pointer, Scalar, TensorMap};
-        let all = Pointer { of: None, is_const: true };
-        check(
-            "__global__ void k(const __grid_constant__ evo::tensor_map k_map, CUtensorMap, const tensor_map* all, \
-             int tensor_map)",
-            &[&[
-                ("const __grid_constant__ evo::tensor_map k_map", TensorMap),
-                ("CUtensorMap", TensorMap),
-                ("const tensor_map *all", all),
-                ("int tensor_map", Scalar(DType::I32)),
-            ]],
-        );
+    fn names_of_included_files_are_found_in_both_spellings() {
+        let text =
+            "#include \"a.cuh\"\n  # include <sub/b.cuh> // why\n// #include \"c\"\n#include MACRO\nint x;";
+        assert_eq!(included(text).collect::<Vec<_>>(), ["a.cuh", "sub/b.cuh"]);
     }
 
     #[test]

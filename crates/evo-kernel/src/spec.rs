@@ -119,6 +119,10 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
+    pub fn plain(text: String) -> OptionSpec {
+        OptionSpec { text, value: None, when: None }
+    }
+
     /// The option as a person reads it: `-maxrregcount=<REGISTERS> where REGISTERS > 0`.
     pub fn shown(&self) -> String {
         let value = self.value.as_ref().map_or(String::new(), |value| format!("=<{}>", value.text()));
@@ -150,37 +154,37 @@ impl KernelSpec {
     }
 
     pub fn scalars(&self) -> impl Iterator<Item = &ScalarSpec> {
-        self.arguments.iter().filter_map(|argument| match argument {
-            ArgumentSpec::Scalar(scalar) => Some(scalar),
-            ArgumentSpec::Buffer(_) | ArgumentSpec::TensorMap(_) => None,
-        })
+        self.arguments
+            .iter()
+            .filter_map(|own| if let ArgumentSpec::Scalar(own) = own { Some(own) } else { None })
     }
 
     pub fn tensor_maps(&self) -> impl Iterator<Item = &TensorMapSpec> {
-        self.arguments.iter().filter_map(|argument| match argument {
-            ArgumentSpec::TensorMap(map) => Some(map),
-            ArgumentSpec::Buffer(_) | ArgumentSpec::Scalar(_) => None,
-        })
+        self.arguments
+            .iter()
+            .filter_map(|own| if let ArgumentSpec::TensorMap(own) = own { Some(own) } else { None })
     }
+}
+
+/// Each once, in the order in which they first come.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
 }
 
 /// The names of entry points, each once, in order of first use.
 pub(crate) fn entries<'l>(launches: impl IntoIterator<Item = &'l LaunchSpec>) -> Vec<String> {
-    let mut entries: Vec<String> = Vec::new();
-    for launch in launches {
-        if !entries.contains(&launch.entry) {
-            entries.push(launch.entry.clone());
-        }
-    }
-    entries
+    distinct(launches.into_iter().map(|launch| launch.entry.clone()))
 }
 
 impl ArgumentSpec {
     pub fn buffer(&self) -> Option<&BufferSpec> {
-        match self {
-            ArgumentSpec::Buffer(buffer) => Some(buffer),
-            ArgumentSpec::Scalar(_) | ArgumentSpec::TensorMap(_) => None,
-        }
+        if let ArgumentSpec::Buffer(buffer) = self { Some(buffer) } else { None }
     }
 
     /// Whether entry points take it: a buffer that lies in a variable of the module is not passed.
@@ -191,21 +195,14 @@ impl ArgumentSpec {
     /// Whether a reference kernel may take it: no tensor map, whose buffer it has, and nothing that is prepared from what
     /// it has.
     pub(crate) fn is_for_reference(&self) -> bool {
-        match self {
-            ArgumentSpec::Buffer(buffer) => !buffer.is_prepared(),
-            ArgumentSpec::Scalar(_) => true,
-            ArgumentSpec::TensorMap(_) => false,
-        }
+        !matches!(self, ArgumentSpec::TensorMap(_)) && !self.buffer().is_some_and(BufferSpec::is_prepared)
     }
 
     /// Whether launches that prepare inputs may take it. Outputs and workspace hold nothing yet, and a tensor map describes
     /// what may not be there.
     pub(crate) fn is_for_prepare(&self) -> bool {
-        match self {
-            ArgumentSpec::Buffer(buffer) => buffer.role.is_read(),
-            ArgumentSpec::Scalar(_) => true,
-            ArgumentSpec::TensorMap(_) => false,
-        }
+        !matches!(self, ArgumentSpec::TensorMap(_))
+            && self.buffer().is_none_or(|buffer| buffer.role.is_read())
     }
 
     pub fn name(&self) -> &str {
@@ -293,6 +290,14 @@ pub enum SwizzleSpec {
     Chosen(Expr),
 }
 
+/// The one that has a value's name, or its span.
+pub fn swizzle_of(value: &Value) -> Option<Swizzle> {
+    Swizzle::ALL.iter().copied().find(|own| match value {
+        Value::Text(text) => **text == *own.as_str(),
+        other => whole(other) == Ok(own.span()),
+    })
+}
+
 /// One launch. All numbers are expressions over parameters and problem sizes.
 #[derive(Clone, Debug)]
 pub struct LaunchSpec {
@@ -344,7 +349,7 @@ pub struct L2PersistSpec {
     pub ratio: Expr,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProblemSpec {
     pub name: String,
     pub sizes: BTreeMap<String, Value>,
@@ -363,16 +368,7 @@ pub struct ProblemSpec {
 impl ProblemSpec {
     /// A shape beside the problems of the file: checked, on any device, and never timed.
     pub(crate) fn small(name: String, sizes: BTreeMap<String, Value>) -> ProblemSpec {
-        ProblemSpec {
-            name,
-            sizes,
-            weight: 1.0,
-            timed: false,
-            canonical: false,
-            checked: true,
-            device: None,
-            on_request: false,
-        }
+        ProblemSpec { name, sizes, weight: 1.0, checked: true, ..ProblemSpec::default() }
     }
 
     /// The loader has refused sizes that are not whole.
@@ -452,7 +448,7 @@ impl ReferenceSpec {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ObjectiveSpec {
     pub ranking: RankingMode,
     /// Operations of one call, for TFLOP/s and the roofline; over parameters and sizes.
@@ -511,12 +507,8 @@ impl ReplacedDefault {
         // The seed breaks ties alone, so that a file has the same default in every run.
         let Some(nearest) = space.repair(&stated, &mut seeded(0)) else { return (space, None) };
         let violated = space.violations(&stated).iter().map(|one| one.expr.text().to_string()).collect();
-        let replaced = ReplacedDefault {
-            stated: space.configuration(&stated),
-            taken: space.configuration(&nearest),
-            violated,
-        };
-        (space.with_default(&nearest), Some(replaced))
+        let (stated, taken) = (space.configuration(&stated), space.configuration(&nearest));
+        (space.with_default(&nearest), Some(ReplacedDefault { stated, taken, violated }))
     }
 
     pub fn note(&self) -> String {
@@ -524,10 +516,9 @@ impl ReplacedDefault {
         let changed: Vec<String> =
             changed.map(|((name, old), (_, new))| format!("{name}={new} instead of {old}")).collect();
         let violated: Vec<String> = self.violated.iter().map(|text| format!("`{text}`")).collect();
+        let (violated, changed) = (violated.join(" and "), changed.join(", "));
         format!(
-            "the default configuration violates {}, so the nearest valid point takes its place: {}",
-            violated.join(" and "),
-            changed.join(", ")
+            "the default configuration violates {violated}, so the nearest valid point takes its place: {changed}"
         )
     }
 }
@@ -546,6 +537,11 @@ pub fn whole(value: &Value) -> Result<i64, String> {
         }
         other => Err(format!("is {}, not a whole number of 64 bits", shown(other))),
     }
+}
+
+/// A value as a macro of C has it: booleans as 1 and 0, texts as they are.
+pub(crate) fn in_c(value: &Value) -> String {
+    if let Value::Bool(value) = value { u8::from(*value).to_string() } else { value.to_string() }
 }
 
 pub(super) fn shown(value: &Value) -> String {

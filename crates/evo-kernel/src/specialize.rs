@@ -5,6 +5,7 @@
 use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
+pub use super::spec::distinct;
 use super::spec::{KernelSpec, ProblemSpec, TinySpec};
 
 /// Most sets of values: each is a compilation of every variant, and each is judged by every gate.
@@ -12,16 +13,6 @@ pub const CONSTANTS_MAX: usize = 16;
 
 pub fn constants_of(names: &[String], problem: &ProblemSpec) -> Specialization {
     Specialization::of(names, &problem.whole_sizes())
-}
-
-pub fn distinct(all: impl IntoIterator<Item = Specialization>) -> Vec<Specialization> {
-    let mut found: Vec<Specialization> = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
 }
 
 /// The sets that all of a kernel's problems have, on any device; one empty set where nothing is specialized.

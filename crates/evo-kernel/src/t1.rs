@@ -7,9 +7,9 @@
 use evo_protocol::dtype::DType;
 use serde_json::Value;
 
-use crate::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
+use crate::foreign::{ForeignNode, Read, parsed, shown};
 use crate::sketch::write::{self, REFERENCE_NOTE, SpaceText, is_plain, list, quoted};
-use crate::sketch::{KernelSketch, SketchLaunch, guessed};
+use crate::sketch::{KernelSketch, SketchLaunch, guessed, guessed_reference};
 use crate::words::is_c_name;
 
 /// A T1 file's text as a space file. `name` is the kernel's on the leaderboard; sources are named from the file's folder.
@@ -20,10 +20,9 @@ pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
     let parameters = parameters(&root)?;
     let kernel = root.need("KernelSpecification")?;
     let language = kernel.need("Language")?;
-    if language.text()? != "CUDA" {
-        return Err(
-            language.unsupported(&format!("`{}`", shown(language.text()?)), "evo tunes kernels in CUDA")
-        );
+    let word = language.text()?;
+    if word != "CUDA" {
+        return Err(language.unsupported(&format!("`{}`", shown(word)), "evo tunes kernels in CUDA"));
     }
     let entry = plain(&kernel.need("KernelName")?)?;
     let source = plain(&kernel.need("KernelFile")?)?;
@@ -58,11 +57,7 @@ pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
     text.table(&format!("{REFERENCE_NOTE}[check]")).key("tiny", "\"none\"");
     text.key("reference", format!("{{ source = {}, launches = {launches} }}", quoted(&file)));
     let mut guesses = Vec::new();
-    guessed(
-        &mut guesses,
-        "the reference is the kernel itself at its defaults",
-        "evo has no other answer to compare with",
-    );
+    guessed_reference(&mut guesses);
     guessed(&mut guesses, "small and odd shapes are not tried", "a T1 file has one size of each array");
     if let Some(answers) = kernel.find("ReferenceArguments") {
         let why =
@@ -79,22 +74,18 @@ pub fn space_of(text: &str, name: &str) -> Read<KernelSketch> {
 
 type Node<'v> = ForeignNode<'v>;
 
-/// A text that may stand anywhere in a file: nothing in it ends a line or a literal.
-fn plain<'v>(node: &Node<'v>) -> Read<&'v str> {
+fn checked<'v>(node: &Node<'v>, is_right: fn(&str) -> bool, wrong: &str) -> Read<&'v str> {
     let text = node.text()?;
-    match is_plain(text) {
-        true => Ok(text),
-        false => Err(node.wrong("it has a quote, a backslash or a control character")),
-    }
+    if is_right(text) { Ok(text) } else { Err(node.wrong(wrong)) }
 }
 
-/// A name of C, as macros, variables and keys of a space file have it.
+/// A text that may stand anywhere in a file: nothing in it ends a line or a literal.
+fn plain<'v>(node: &Node<'v>) -> Read<&'v str> {
+    checked(node, is_plain, "it has a quote, a backslash or a control character")
+}
+
 fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
-    let text = node.text()?;
-    match is_c_name(text) {
-        true => Ok(text),
-        false => Err(node.wrong("it is not a name of letters, digits and `_`")),
-    }
+    checked(node, is_c_name, "it is not a name of letters, digits and `_`")
 }
 
 fn expression(node: &Node<'_>) -> Read<String> {
@@ -122,7 +113,6 @@ const PARAMETERS_MAX: usize = 256;
 
 const VALUES_MAX: i64 = 1 << 16;
 
-/// Reads `ConfigurationSpace.TuningParameters`.
 fn parameters(root: &Node<'_>) -> Read<Vec<T1Parameter>> {
     let list = root.need("ConfigurationSpace")?.need("TuningParameters")?;
     let mut found = Vec::new();
@@ -132,10 +122,8 @@ fn parameters(root: &Node<'_>) -> Read<Vec<T1Parameter>> {
         let all = match values.value {
             Value::Array(all) => all.clone(),
             Value::String(text) => list_of(text).ok_or_else(|| {
-                values.unsupported(
-                    &format!("`{}`", shown(text)),
-                    "write a list such as `[1, 2, 4]`, or `range(1, 9)`, in the file",
-                )
+                let hint = "write a list such as `[1, 2, 4]`, or `range(1, 9)`, in the file";
+                values.unsupported(&format!("`{}`", shown(text)), hint)
             })?,
             _ => return Err(values.wrong("it is neither a list nor the text of one")),
         };
@@ -196,12 +184,10 @@ fn value_of(text: &str) -> Option<Value> {
 }
 
 impl T1Parameter {
-    /// The largest value, where all are numbers.
     fn largest(&self) -> Option<i64> {
         self.values.iter().map(Value::as_i64).collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 
-    /// The default as a macro has it.
     fn as_macro(&self) -> String {
         match &self.default {
             Value::Bool(own) => u8::from(*own).to_string(),
@@ -236,25 +222,19 @@ const TYPES: &[(&str, DType, u64)] = &[
 
 /// Reads and writes `KernelSpecification.Arguments`: the names of variables of the module, which are not passed.
 fn arguments(kernel: &Node<'_>, parameters: &[T1Parameter], text: &mut SpaceText) -> Read<Vec<String>> {
-    let Some(list) = kernel.find("Arguments") else {
-        return Err(
-            kernel.unsupported("a kernel without `Arguments`", "state what the kernel takes, in order")
-        );
-    };
+    let without =
+        || kernel.unsupported("a kernel without `Arguments`", "state what the kernel takes, in order");
+    let list = kernel.find("Arguments").ok_or_else(without)?;
     let sizes = kernel.list("ProblemSize")?;
     let items = list.items()?;
     if items.len() > ARGUMENTS_MAX {
         let count = items.len();
         return Err(list.wrong(&format!("it has {count} arguments, and at most {ARGUMENTS_MAX} are read")));
     }
-    let mut symbols = Vec::new();
-    for (at, node) in items.iter().enumerate() {
-        symbols.extend(argument(node, at, parameters, &sizes, text)?);
-    }
-    Ok(symbols)
+    let read = |(at, node)| argument(node, at, parameters, &sizes, text).transpose();
+    items.iter().enumerate().filter_map(read).collect()
 }
 
-/// Its name, where it is a variable of the module.
 fn argument(
     node: &Node<'_>,
     at: usize,
@@ -267,10 +247,8 @@ fn argument(
     let type_node = node.need("Type")?;
     let word = type_node.text()?;
     let (_, dtype, lanes) = *TYPES.iter().find(|(known, ..)| *known == word).ok_or_else(|| {
-        type_node.unsupported(
-            &format!("the type `{}`", shown(word)),
-            "pass a structure's fields as arguments of their own",
-        )
+        let hint = "pass a structure's fields as arguments of their own";
+        type_node.unsupported(&format!("the type `{}`", shown(word)), hint)
     })?;
     text.argument(&name, dtype);
     let memory = node.need("MemoryType")?;
@@ -331,10 +309,9 @@ fn scalar(own: &Node<'_>, dtype: DType) -> Read<Value> {
 
 fn fill(own: &Node<'_>, dtype: DType) -> Read<Option<String>> {
     let Some(how) = own.find("FillType") else { return Ok(None) };
-    let number = || {
+    let number = || -> Read<f64> {
         let value = own.need("FillValue")?;
-        let number = value.value.as_f64().ok_or_else(|| value.wrong("it is not a number"))?;
-        Ok::<f64, ForeignError>(number)
+        value.value.as_f64().ok_or_else(|| value.wrong("it is not a number"))
     };
     Ok(Some(match how.text()? {
         "Constant" => format!("{{ constant = {} }}", number_text(number()?, dtype)),
@@ -370,10 +347,8 @@ fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> 
         }
     }
     if text.contains('[') {
-        return Err(size.unsupported(
-            &format!("`{}`", shown(&text)),
-            "state a number, or an expression of `ProblemSize[0]`",
-        ));
+        let hint = "state a number, or an expression of `ProblemSize[0]`";
+        return Err(size.unsupported(&format!("`{}`", shown(&text)), hint));
     }
     Ok(text)
 }
@@ -382,17 +357,12 @@ const AXES: [&str; 3] = ["X", "Y", "Z"];
 
 /// Compiler options; tools of before wrote some with one hyphen.
 fn options(kernel: &Node<'_>) -> Read<Vec<String>> {
-    let option = |option: &Node<'_>| {
-        Ok(match option.text()?.trim() {
-            "-use_fast_math" => "--use_fast_math".to_string(),
-            other => other.to_string(),
-        })
-    };
-    let options: Vec<String> = kernel.list("CompilerOptions")?.iter().map(option).collect::<Read<_>>()?;
-    Ok(options.into_iter().filter(|option| !option.is_empty()).collect())
+    let all = kernel.list("CompilerOptions")?;
+    let options = all.iter().map(|option| option.text().map(str::trim)).collect::<Read<Vec<&str>>>()?;
+    let spelled = |own: &str| if own == "-use_fast_math" { format!("-{own}") } else { own.to_string() };
+    Ok(options.into_iter().filter(|option| !option.is_empty()).map(spelled).collect())
 }
 
-/// Grid and block from either dialect.
 fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
     let local = kernel.need("LocalSize")?;
     let axes = |node: &Node<'_>| -> Read<Vec<String>> {
@@ -405,11 +375,10 @@ fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
             let global = axes(&kernel.need("GlobalSize")?)?;
             match kernel.word("GlobalSizeType")? {
                 // A count of threads; the others count blocks.
-                Some("OpenCL") => global
-                    .iter()
-                    .zip(&block)
-                    .map(|(threads, own)| format!("ceil_div({threads}, {own})"))
-                    .collect(),
+                Some("OpenCL") => {
+                    let blocks = |(threads, own): (&String, &String)| format!("ceil_div({threads}, {own})");
+                    global.iter().zip(&block).map(blocks).collect()
+                }
                 _ => global,
             }
         }
@@ -420,29 +389,17 @@ fn launch(kernel: &Node<'_>) -> Read<SketchLaunch> {
 
 /// Kernel Tuner's rule: each size over the product of its divisors, rounded up; the block's extent where none are named.
 fn by_problem(kernel: &Node<'_>, sizes: &Node<'_>, block: &[String]) -> Read<Vec<String>> {
-    let sizes = match sizes.value {
-        Value::Array(_) => sizes.items()?,
-        _ => vec![sizes.clone()],
-    };
-    let mut grid = Vec::new();
-    for (at, axis) in AXES.iter().enumerate() {
-        let Some(size) = sizes.get(at) else {
-            grid.push("1".to_string());
-            continue;
-        };
-        let size = expression(size)?;
-        let divisors = kernel.find(&format!("GridDiv{axis}"));
-        let divisors = divisors.map(|own| own.items()).transpose()?;
-        let factors = match divisors {
-            Some(all) => all.iter().map(expression).collect::<Read<Vec<String>>>()?,
+    let sizes = if let Value::Array(_) = sizes.value { sizes.items()? } else { vec![sizes.clone()] };
+    let blocks = |(at, axis): (usize, &&str)| {
+        let Some(size) = sizes.get(at).map(expression).transpose()? else { return Ok("1".to_string()) };
+        let factors = match kernel.find(&format!("GridDiv{axis}")) {
+            Some(own) => own.items()?.iter().map(expression).collect::<Read<Vec<String>>>()?,
             None => vec![block[at].clone()],
         };
-        grid.push(match factors.is_empty() {
-            true => size,
-            false => format!("ceil_div({size}, {})", factors.join(" * ")),
-        });
-    }
-    Ok(grid)
+        let factors = factors.join(" * ");
+        Ok(if factors.is_empty() { size } else { format!("ceil_div({size}, {factors})") })
+    };
+    AXES.iter().enumerate().map(blocks).collect()
 }
 
 #[cfg(test)]
@@ -490,44 +447,23 @@ mod tests {
 
     #[test]
     fn what_has_no_counterpart_is_refused_by_name_and_place() {
-        for (place, value, expected) in [
-            (
-                "KernelSpecification/Language",
-                json!("OpenCL"),
-                "KernelSpecification.Language: `OpenCL` is not supported",
-            ),
-            (
-                "KernelSpecification/Arguments/0/FillType",
-                json!("Generator"),
-                "KernelSpecification.Arguments[0].FillType: `Generator` is not supported",
-            ),
-            (
-                "KernelSpecification/Arguments/0/Type",
-                json!("custom"),
-                "KernelSpecification.Arguments[0].Type: the type `custom` is not supported",
-            ),
-            (
-                "KernelSpecification/Arguments/0/MemoryType",
-                json!("Local"),
-                "KernelSpecification.Arguments[0].MemoryType: `Local` is not supported",
-            ),
-            (
-                "ConfigurationSpace/TuningParameters/0/Values",
-                json!("[2**i for i in range(3)]"),
-                "ConfigurationSpace.TuningParameters[0].Values: `[2**i for i in range(3)]` is not supported",
-            ),
-            ("KernelSpecification/KernelFile", Value::Null, "KernelSpecification: it has no `KernelFile`"),
-            ("", json!([]), "the file: it has no `ConfigurationSpace`"),
-        ] {
+        let rows = [
+            ("KernelSpecification/Language", json!("OpenCL")),
+            ("KernelSpecification/Arguments/0/FillType", json!("Generator")),
+            ("KernelSpecification/Arguments/0/Type", json!("custom")),
+            ("KernelSpecification/Arguments/0/MemoryType", json!("Local")),
+            ("ConfigurationSpace/TuningParameters/0/Values", json!("[2**i for i in range(3)]")),
+            ("KernelSpecification/KernelFile", Value::Null),
+            ("", json!([])),
+        ];
+        let refused = rows.map(|(place, value)| {
             let mut file: Value = serde_json::from_str(KTT).unwrap();
             let pointer = if place.is_empty() { String::new() } else { format!("/{place}") };
             *file.pointer_mut(&pointer).unwrap() = value;
             let error = space_of(&file.to_string(), "add").unwrap_err();
-            assert_eq!(error.to_string(), expected);
-            assert!(!error.hint.is_empty());
-        }
-        assert!(
-            space_of("{", "add").unwrap_err().to_string().starts_with("line 1, column 1: it is not JSON")
-        );
+            format!("{error} | hint: {}\n", error.hint)
+        });
+        insta::assert_snapshot!(refused.concat());
+        assert!(space_of("{", "").unwrap_err().to_string().starts_with("line 1, column 1: it is not JSON"));
     }
 }

@@ -9,7 +9,6 @@ use super::signature::{is_whole, plain_number};
 use super::words::{brackets, directives, is_name, is_one_of, tokens};
 
 struct Variable {
-    /// Where its name stands in its declaration.
     at: usize,
     is_constant: bool,
     is_array: bool,
@@ -35,17 +34,14 @@ pub(super) fn unfilled(source: &str, is_filled: impl Fn(&str) -> bool) -> Option
     }
     // Code that is not in the tokens may write variables, but not those in constant memory.
     let is_whole = is_whole(source);
-    let in_macros: HashSet<&str> = directives(source).into_iter().flat_map(words_of).collect();
+    let words = |line| str::split(line, |c: char| !(c.is_alphanumeric() || c == '_'));
+    let in_macros: HashSet<&str> = directives(source).into_iter().flat_map(words).collect();
     let is_unfilled = |name: &str, variable: &Variable| {
         let is_seen = variable.is_constant || (is_whole && !in_macros.contains(name));
         is_seen && variable.uses > 0 && !variable.is_doubtful && !variable.has_value && !is_filled(name)
     };
     let found = variables.into_iter().filter(|(name, variable)| is_unfilled(name, variable));
     found.min_by_key(|(_, variable)| variable.at).map(|(name, _)| name)
-}
-
-fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
 }
 
 /// The variables that words for their memory declare. Functions are none, nor are those of another file, and one of several

@@ -41,6 +41,16 @@ pub(super) fn brackets(tokens: &[&str]) -> Vec<usize> {
     brackets
 }
 
+/// The tokens up to one of these signs outside of brackets, or up to a bracket that they do not open.
+pub(super) fn until<'t, 's>(tokens: &'t [&'s str], signs: &[&str]) -> &'t [&'s str] {
+    let mut depth = 0;
+    let inside = tokens.iter().take_while(|token| {
+        depth += i32::from(matches!(**token, "(" | "[")) - i32::from(matches!(**token, ")" | "]"));
+        depth >= 0 && !(depth == 0 && signs.contains(token))
+    });
+    &tokens[..inside.count()]
+}
+
 pub(super) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }

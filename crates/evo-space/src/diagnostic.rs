@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 use crate::text::{as_json, is_json, objects, printable, shortened};
 
@@ -79,15 +79,13 @@ fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
     let Diagnostic { message, hint, .. } = spelled(diagnostic, text);
     let message = shortened(&message, MAX_MESSAGE);
     let title = Level::ERROR.primary_title(message.as_ref());
+    let group = Group::with_title(title);
     let mut group = match &diagnostic.span {
         Some(span) => {
             let annotation = AnnotationKind::Primary.span(clamp(span, text));
-            Group::with_title(title).element(Snippet::source(text).path(file_name).annotation(annotation))
+            group.element(Snippet::source(text).path(file_name).annotation(annotation))
         }
-        None => {
-            let place = annotate_snippets::Origin::path(file_name);
-            Group::with_title(title).element(place)
-        }
+        None => group.element(Origin::path(file_name)),
     };
     let hint = hint.as_ref().map(|hint| shortened(hint, MAX_MESSAGE));
     if let Some(hint) = &hint {
@@ -100,10 +98,9 @@ fn render_one(diagnostic: &Diagnostic, file_name: &str, text: &str) -> String {
 pub(crate) fn spelled(diagnostic: &Diagnostic, text: &str) -> Diagnostic {
     let mut own = diagnostic.clone();
     if is_json(text) {
-        own.message = match own.message.contains("table") {
-            true => objects(&own.message),
-            false => own.message,
-        };
+        if own.message.contains("table") {
+            own.message = objects(&own.message);
+        }
         own.hint = own.hint.map(|hint| as_json(&hint));
     }
     own
@@ -127,26 +124,18 @@ pub(crate) fn clamp(span: &Span, text: &str) -> Span {
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
     let folded = name.to_lowercase();
-    let scored = known.into_iter().map(|candidate| {
-        let exact_fold = candidate.to_lowercase() == folded;
+    let scored = known.into_iter().filter_map(|candidate| {
         // Computing a distance takes the product of the lengths, which hopeless pairs are spared.
         let far = candidate.len().abs_diff(name.len()) > 4 * limit || name.len() > 100;
-        (
-            if exact_fold {
-                0
-            } else if far {
-                usize::MAX
-            } else {
-                // Insertions, deletions, replacements, and swaps of neighbors: the commonest slip.
-                strsim::osa_distance(name, candidate)
-            },
-            candidate,
-        )
+        let distance = match candidate.to_lowercase() == folded {
+            true => 0,
+            false if far => return None,
+            // Insertions, deletions, replacements, and swaps of neighbors: the commonest slip.
+            false => strsim::osa_distance(name, candidate),
+        };
+        (distance <= limit).then_some((distance, candidate))
     });
-    scored
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+    scored.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
 /// A hint for a name that is unknown: the known one that was meant, if one is near.
@@ -232,13 +221,9 @@ mod tests {
     #[test]
     fn nearest_forgives_one_slip_in_three_letters() {
         let known = ["BLOCK_M", "NUM_WARPS", "VEC"];
-        let check = |name: &str, expected: Option<&str>| assert_eq!(nearest(name, known), expected, "{name}");
-        check("BLOK_M", Some("BLOCK_M"));
-        check("BLCOK_M", Some("BLOCK_M"));
-        check("num_warps", Some("NUM_WARPS"));
-        check("vec", Some("VEC"));
-        check("VCE", Some("VEC"));
-        check("STAGES", None);
-        check("", None);
+        let found =
+            ["BLOK_M", "BLCOK_M", "num_warps", "vec", "VCE", "STAGES", ""].map(|name| nearest(name, known));
+        let [block, warps, vec] = known.map(Some);
+        assert_eq!(found, [block, block, warps, vec, vec, None, None]);
     }
 }

@@ -38,6 +38,21 @@ impl SearchSpace {
         let of = |constraint| removal(self.parameters(), constraint, share, watch);
         self.constraints().iter().map(of).collect()
     }
+
+    pub fn shape(&self) -> SpaceShape {
+        let sizes = self.index.diagrams.iter().map(|diagram| diagram.slots.len());
+        let linked: Vec<usize> = sizes.filter(|parameters| *parameters > 1).collect();
+        let largest = linked.iter().copied().max().unwrap_or(0);
+        SpaceShape { groups: linked.len(), largest, nodes: self.index.nodes() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceShape {
+    pub groups: usize,
+    pub largest: usize,
+    /// Nodes of all diagrams, those of single parameters too.
+    pub nodes: usize,
 }
 
 pub(crate) fn removal(
@@ -122,8 +137,7 @@ fn index(
     watch: &SpaceWatch,
 ) -> Option<Index> {
     let new = || Index::new(&Problem::new(parameters, constraints, watch), limits);
-    let index = if watch.is_over() { None } else { Some(new()) };
-    index.filter(|_| !watch.is_over())
+    (!watch.is_over()).then(new).filter(|_| !watch.is_over())
 }
 
 /// `part / whole`, for numbers of any size.
@@ -131,28 +145,6 @@ pub fn ratio(part: &BigUint, whole: &BigUint) -> f64 {
     // A float holds about 1000 bits; what is cut off does not show.
     let cut = whole.bits().saturating_sub(1000);
     float(&(part >> cut)) / float(&(whole >> cut))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpaceShape {
-    pub groups: usize,
-    pub largest: usize,
-    /// Nodes of all diagrams, those of single parameters too.
-    pub nodes: usize,
-}
-
-impl SearchSpace {
-    pub fn shape(&self) -> SpaceShape {
-        let linked = || {
-            let sizes = self.index.diagrams.iter().map(|diagram| diagram.slots.len());
-            sizes.filter(|parameters| *parameters > 1)
-        };
-        SpaceShape {
-            groups: linked().count(),
-            largest: linked().max().unwrap_or(0),
-            nodes: self.index.nodes(),
-        }
-    }
 }
 
 #[cfg(test)]

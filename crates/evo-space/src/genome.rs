@@ -56,7 +56,6 @@ impl Configuration {
         Configuration { pairs }
     }
 
-    /// The same with some values changed.
     pub fn with<S: AsRef<str>>(&self, changes: &[(S, Value)]) -> Configuration {
         let value = |name: &str, value: &Value| {
             let change = changes.iter().find(|(other, _)| other.as_ref() == name);
@@ -75,13 +74,10 @@ impl Configuration {
 
     /// The name of this configuration in journals: a hash of names, kinds and values.
     pub fn hash(&self) -> ContentHash {
-        let mut text = String::new();
-        for (name, value) in self.iter() {
-            // Names and values hold no control characters, so the separators keep them apart. The kind is
-            // hashed too, because the text `4` and the number 4 are written alike.
-            text.push_str(&format!("{name}\u{1f}{}\u{1f}{value}\u{1e}", value.kind()));
-        }
-        ContentHash::of(text.as_bytes())
+        // Names and values hold no control characters, so the separators keep them apart. The kind is hashed too, because
+        // the text `4` and the number 4 are written alike.
+        let pair = |(name, value): (&str, &Value)| format!("{name}\u{1f}{}\u{1f}{value}\u{1e}", value.kind());
+        ContentHash::of(self.iter().map(pair).collect::<String>().as_bytes())
     }
 
     /// The values alone, separated by spaces: what `evo test-one` takes.
@@ -98,11 +94,8 @@ impl Scope for Configuration {
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, (name, value)) in self.iter().enumerate() {
-            let separator = if position == 0 { "" } else { " " };
-            write!(f, "{separator}{name}={value}")?;
-        }
-        Ok(())
+        let pairs: Vec<String> = self.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        f.write_str(&pairs.join(" "))
     }
 }
 

@@ -101,29 +101,21 @@ fn changes(index: &Index, point: &[u16], nearest: bool) -> Vec<Genome> {
     let mut found = Vec::new();
     let Some(around) = Around::new(index, point) else { return found };
     let most = if nearest { 1 } else { usize::MAX };
+    let point_at = |slot: usize, edge: &Edge| Genome::from(around.changed(slot, edge.position));
     for slot in 0..point.len() {
         let (below, _) = around.edges(slot);
+        let mut accepted = below.iter().filter(|edge| around.accepts(slot, edge));
         // Edges ascend, so the nearest one below is the last.
         match nearest {
-            true => add(&around, slot, below.iter().rev(), most, &mut found),
-            false => add(&around, slot, below.iter(), most, &mut found),
+            true => found.extend(accepted.next_back().map(|edge| point_at(slot, edge))),
+            false => found.extend(accepted.map(|edge| point_at(slot, edge))),
         }
     }
     for slot in (0..point.len()).rev() {
-        add(&around, slot, around.edges(slot).1.iter(), most, &mut found);
+        let accepted = around.edges(slot).1.iter().filter(|edge| around.accepts(slot, edge));
+        found.extend(accepted.take(most).map(|edge| point_at(slot, edge)));
     }
     found
-}
-
-fn add<'e>(
-    around: &Around,
-    slot: usize,
-    edges: impl Iterator<Item = &'e Edge>,
-    most: usize,
-    found: &mut Vec<Genome>,
-) {
-    let accepted = edges.filter(|edge| around.accepts(slot, edge)).take(most);
-    found.extend(accepted.map(|edge| Genome::from(around.changed(slot, edge.position))));
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::expr::{Expr, ExprError, Scope};
 use crate::text::quoted;
 use crate::value::Value;
 
-/// So many values for a hint.
 pub fn first_values(values: &[Value], count: usize) -> String {
     quoted(&values[..count.min(values.len())]) + if values.len() > count { ", …" } else { "" }
 }

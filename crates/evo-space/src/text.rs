@@ -5,7 +5,7 @@
 //! escape sequences in them: it changes colors and titles, and some write what they are told to the input.
 
 use std::borrow::Cow;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 /// Every character that a terminal would obey is written as `\u001b`. Line ends and tabs stay. Inside strings of JSON
 /// the result means the same as before.
@@ -13,16 +13,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for letter in text.chars() {
-        if is_obeyed(letter) {
-            // All of them are below 2^16, so that four digits do.
-            let _ = write!(shown, "\\u{:04x}", u32::from(letter));
-        } else {
-            shown.push(letter);
-        }
-    }
-    Cow::Owned(shown)
+    let shown = |letter: char| match is_obeyed(letter) {
+        // All of them are below 2^16, so that four digits do.
+        true => format!("\\u{:04x}", u32::from(letter)),
+        false => letter.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// The same in one line: line ends and tabs are written as `\n` and `\t` too.
@@ -110,12 +106,7 @@ fn keys(text: &str) -> String {
         let (lead, name) = before.split_at(before.len() - word);
         let is_quoted = format!("{shown}{lead}").matches('"').count() % 2 == 1;
         shown.push_str(lead);
-        if name.is_empty() || is_quoted {
-            shown.push_str(name);
-            shown.push_str(" = ");
-        } else {
-            shown.push_str(&format!("\"{name}\": "));
-        }
+        shown += &if name.is_empty() || is_quoted { format!("{name} = ") } else { format!("\"{name}\": ") };
         rest = &after[3..];
     }
     shown.push_str(rest);
@@ -147,24 +138,25 @@ mod tests {
 
     #[test]
     fn only_one_is_singular() {
-        let check = |count: i64, noun: &str, expected: &str| assert_eq!(counted(count, noun), expected);
-        check(0, "compile process", "0 compile processes");
-        check(12, "entry", "12 entries");
-        check(1, "evaluation", "1 evaluation");
-        check(21, "key", "21 keys");
-        check(2, "branch", "2 branches");
-        check(1, "entry", "1 entry");
+        let rows = [
+            (0, "compile process"),
+            (12, "entry"),
+            (1, "evaluation"),
+            (21, "key"),
+            (2, "branch"),
+            (1, "entry"),
+        ];
+        let shown = rows.map(|(count, noun)| counted(count, noun));
+        let expected =
+            ["0 compile processes", "12 entries", "1 evaluation", "21 keys", "2 branches", "1 entry"];
+        assert_eq!(shown, expected);
     }
 
     #[test]
     fn words_are_quoted_only_where_a_shell_needs_it() {
-        let check = |word: &str, expected: &str| assert_eq!(quote(word), expected);
-        check("BLOCK_M=32", "BLOCK_M=32");
-        check("dir/häß.toml", "dir/häß.toml");
-        check("sp ace/k.toml", "'sp ace/k.toml'");
-        check("it's", r"'it'\''s'");
-        check("", "''");
-        check("$HOME;", "'$HOME;'");
+        let words = ["BLOCK_M=32", "dir/häß.toml", "sp ace/k.toml", "it's", "", "$HOME;"];
+        let expected = ["BLOCK_M=32", "dir/häß.toml", "'sp ace/k.toml'", r"'it'\''s'", "''", "'$HOME;'"];
+        assert_eq!(words.map(quote), expected);
     }
 
     #[test]

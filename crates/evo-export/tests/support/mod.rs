@@ -12,7 +12,6 @@ pub fn is_there(program: &str) -> bool {
     found
 }
 
-/// What a command prints in a folder.
 #[track_caller]
 pub fn printed(folder: &Path, words: &str) -> String {
     let mut words = words.split(' ');

@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use evo_protocol::device::DeviceLimits;
 use evo_space::expr::Expr;
 use evo_space::space::{Constraint, Parameter, SearchSpace};
-use evo_space::value::Value;
 
 use super::AXES;
-use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault};
+use crate::spec::{LaunchSpec, ProblemSpec, ReplacedDefault, in_c};
 
 /// Excluded is what cannot be launched at some of the problems, as far as expressions tell.
 pub fn within(
@@ -63,14 +62,9 @@ impl DeviceSpace {
             return None;
         }
         let limits: BTreeSet<String> = found.into_iter().filter_map(|one| one.because).collect();
-        let (folded, replaced_default) = ReplacedDefault::mend(folded);
-        Some(DeviceSpace {
-            space: folded,
-            excluded,
-            of: space.count(),
-            limits: limits.into_iter().collect(),
-            replaced_default,
-        })
+        let (limits, of) = (limits.into_iter().collect(), space.count());
+        let (space, replaced_default) = ReplacedDefault::mend(folded);
+        Some(DeviceSpace { space, excluded, of, limits, replaced_default })
     }
 
     pub fn note(&self) -> String {
@@ -105,7 +99,7 @@ fn constraints(
 }
 
 fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits) -> Vec<(String, String)> {
-    let text = |expr: &Expr| with_sizes(expr, problem);
+    let text = |expr: &Expr| format!("({})", expr.with_words(|name| problem.sizes.get(name).map(in_c)));
     let product = |all: &[Expr]| all.iter().map(&text).collect::<Vec<_>>().join(" * ");
     let of = |what: &str| format!("the device's limit on {what}, in launch `{}`", launch.entry);
     let threads = format!("{} <= {}", product(&launch.block), limits.threads_per_block);
@@ -125,14 +119,6 @@ fn conditions(launch: &LaunchSpec, problem: &ProblemSpec, limits: &DeviceLimits)
     let Some(when) = &launch.when else { return found };
     let guarded = |(condition, because)| (format!("not {} or {condition}", text(when)), because);
     found.into_iter().map(guarded).collect()
-}
-
-fn with_sizes(expr: &Expr, problem: &ProblemSpec) -> String {
-    let literal = |value: &Value| match value {
-        Value::Bool(value) => i64::from(*value).to_string(),
-        other => other.to_string(),
-    };
-    format!("({})", expr.with_words(|name| problem.sizes.get(name).map(literal)))
 }
 
 #[cfg(test)]
@@ -156,11 +142,8 @@ mod tests {
         let text = "[parameters]\nBLOCK = { values = [256, 512, 1024, 2048], default = 2048 }\nX = [1, 2]\n";
         let within = folded(text, "BLOCK * X").unwrap();
         assert_eq!((within.excluded, within.of, within.space.count()), (3, 8, 5));
-        assert!(
-            within
-                .note()
-                .starts_with("3 of 8 valid points are not tried: beyond the device's limit on threads")
-        );
+        let note = "3 of 8 valid points are not tried: beyond the device's limit on threads";
+        assert!(within.note().starts_with(note));
         assert_eq!(within.replaced_default.unwrap().taken.to_string(), "BLOCK=1024 X=1");
     }
 

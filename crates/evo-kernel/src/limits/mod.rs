@@ -16,14 +16,12 @@ pub mod constraints;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
+pub type Checked = Result<(), Box<Verdict>>;
+
 /// Refuses a plan that the device cannot launch (`static_reject` with the cause `threads`, `grid`, `smem`,
 /// `cluster` or `cooperative`). A plan without launches is legal: a call at a size of 0 may have nothing to do.
-pub fn check_launches(
-    plan: &ProblemPlan,
-    limits: &DeviceLimits,
-    checks: CheckSet,
-) -> Result<(), Box<Verdict>> {
-    let limit = |check, answer: Result<(), Box<Verdict>>| if checks.include(check) { answer } else { Ok(()) };
+pub fn check_launches(plan: &ProblemPlan, limits: &DeviceLimits, checks: CheckSet) -> Checked {
+    let limit = |check, answer: Checked| if checks.include(check) { answer } else { Ok(()) };
     for launch in &plan.launches {
         let check = LaunchCheck { plan, launch, limits };
         limit(GateCheck::LimitThreads, check.threads())?;
@@ -35,7 +33,7 @@ pub fn check_launches(
     Ok(())
 }
 
-pub fn check_timed(plan: &ProblemPlan, checks: CheckSet) -> Result<(), Box<Verdict>> {
+pub fn check_timed(plan: &ProblemPlan, checks: CheckSet) -> Checked {
     if plan.launches.is_empty() && checks.include(GateCheck::LimitWork) {
         let message =
             format!("no launch of timed problem `{}` takes place: every `when` is false", plan.name);
@@ -64,14 +62,13 @@ impl LaunchCheck<'_> {
         Box::new(verdict.with(name, value).with(&format!("{name}_limit"), limit))
     }
 
-    fn threads(&self) -> Result<(), Box<Verdict>> {
+    fn threads(&self) -> Checked {
         let (block, limit) = (self.launch.block, u64::from(self.limits.threads_per_block));
         let refuse = |what, name, value, limit| Err(self.refuse("threads", what, name, value, limit));
-        for ((name, extent), limit) in AXES.into_iter().zip(block).zip(self.limits.block) {
-            if extent < 1 {
-                let what = format!("a block of {extent} threads in {name} does no work");
-                return refuse(what, "block", extent, limit.into());
-            }
+        let mut axes = AXES.into_iter().zip(block).zip(self.limits.block.map(u64::from));
+        if let Some(((name, extent), limit)) = axes.clone().find(|((_, extent), _)| *extent < 1) {
+            let what = format!("a block of {extent} threads in {name} does no work");
+            return refuse(what, "block", extent, limit);
         }
         // From here on the extents are positive, which `product` and the casts below rely on.
         let threads = product(block);
@@ -79,16 +76,14 @@ impl LaunchCheck<'_> {
             let what = format!("a block of {} threads exceeds the limit of {limit}", extents(block));
             return refuse(what, "threads", threads.unwrap_or(i64::MAX), limit);
         }
-        for ((name, extent), limit) in AXES.into_iter().zip(block).zip(self.limits.block) {
-            if extent as u64 > u64::from(limit) {
-                let what = format!("a block of {extent} threads in {name} exceeds the limit of {limit}");
-                return refuse(what, "block", extent, limit.into());
-            }
-        }
-        Ok(())
+        let Some(((name, extent), limit)) = axes.find(|((_, extent), limit)| *extent as u64 > *limit) else {
+            return Ok(());
+        };
+        let what = format!("a block of {extent} threads in {name} exceeds the limit of {limit}");
+        refuse(what, "block", extent, limit)
     }
 
-    fn grid(&self) -> Result<(), Box<Verdict>> {
+    fn grid(&self) -> Checked {
         for ((name, extent), limit) in AXES.into_iter().zip(self.launch.grid).zip(self.limits.grid) {
             let limit = u64::from(limit);
             let what = match extent {
@@ -106,7 +101,7 @@ impl LaunchCheck<'_> {
         Ok(())
     }
 
-    fn shared_memory(&self) -> Result<(), Box<Verdict>> {
+    fn shared_memory(&self) -> Checked {
         let (bytes, limit) = (self.launch.shared_bytes, self.limits.shared_optin_bytes);
         let what = match bytes {
             ..=-1 => format!("{bytes} bytes of dynamic shared memory are negative"),
@@ -118,7 +113,7 @@ impl LaunchCheck<'_> {
         Err(self.refuse("smem", what, "shared_bytes", bytes, limit))
     }
 
-    fn cluster(&self) -> Result<(), Box<Verdict>> {
+    fn cluster(&self) -> Checked {
         let Some(cluster) = self.launch.cluster else { return Ok(()) };
         let limit = u64::from(self.limits.cluster);
         let refuse = |what, value| Err(self.refuse("cluster", what, "cluster", value, limit));
@@ -142,7 +137,7 @@ impl LaunchCheck<'_> {
         Ok(())
     }
 
-    fn cooperative(&self) -> Result<(), Box<Verdict>> {
+    fn cooperative(&self) -> Checked {
         if !self.launch.cooperative || self.limits.cooperative {
             return Ok(());
         }
@@ -169,19 +164,16 @@ pub fn memory_cap(info: &DeviceInfo) -> u64 {
     }
 }
 
-pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Result<(), Box<Verdict>> {
+pub fn check_memory(plan: &ProblemPlan, cap: u64) -> Checked {
     let total = plan.buffers.iter().map(BufferPlan::bytes).fold(0, u64::saturating_add);
     let Some(largest) = plan.buffers.iter().max_by_key(|buffer| buffer.bytes()) else { return Ok(()) };
     if total <= cap {
         return Ok(());
     }
+    let (problem, name) = (&plan.name, &largest.name);
+    let [needed, most, limit] = [total, largest.bytes(), cap].map(with_unit);
     let message = format!(
-        "the buffers of problem `{}` need {}, of which `{}` takes {}; the limit here is {}",
-        plan.name,
-        with_unit(total),
-        largest.name,
-        with_unit(largest.bytes()),
-        with_unit(cap)
+        "the buffers of problem `{problem}` need {needed}, of which `{name}` takes {most}; the limit here is {limit}"
     );
     let verdict = refusal(plan, "memory", message).with("argument", largest.name.clone());
     Err(Box::new(verdict.with("bytes", total).with("bytes_limit", cap)))
@@ -208,7 +200,7 @@ fn with_unit(bytes: u64) -> String {
 const TENSOR_MAPS_FIRST: u32 = 90;
 
 /// The host device has tensor maps, and so has a target that is not known.
-pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Result<(), Box<Verdict>> {
+pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Checked {
     let lacks = capability(arch).is_some_and(|number| number < TENSOR_MAPS_FIRST);
     let Some(map) = plan.tensor_maps.first().filter(|_| lacks) else { return Ok(()) };
     let message = format!(
@@ -219,11 +211,7 @@ pub fn check_tensor_maps(plan: &ProblemPlan, arch: &str) -> Result<(), Box<Verdi
 }
 
 /// Causes: `smem`, `registers`, `threads`. Entries without a report pass: their kernel is judged at launch.
-pub fn check_resources(
-    resources: &[EntryResources],
-    plan: &ProblemPlan,
-    limits: &DeviceLimits,
-) -> Result<(), Box<Verdict>> {
+pub fn check_resources(resources: &[EntryResources], plan: &ProblemPlan, limits: &DeviceLimits) -> Checked {
     for launch in &plan.launches {
         let Some(entry) = resources.iter().find(|entry| entry.entry == launch.entry) else { continue };
         check_entry(entry, launch, limits).map_err(|verdict| {
@@ -233,7 +221,7 @@ pub fn check_resources(
     Ok(())
 }
 
-pub fn check_spills(resources: &[EntryResources], spill_bytes_max: Option<u64>) -> Result<(), Box<Verdict>> {
+pub fn check_spills(resources: &[EntryResources], spill_bytes_max: Option<u64>) -> Checked {
     let Some(limit) = spill_bytes_max else { return Ok(()) };
     for entry in resources {
         let (Some(stored), Some(loaded)) = (entry.spill_store_bytes, entry.spill_load_bytes) else {
@@ -250,55 +238,35 @@ pub fn check_spills(resources: &[EntryResources], spill_bytes_max: Option<u64>) 
 }
 
 fn check_entry(entry: &EntryResources, launch: &LaunchPlan, limits: &DeviceLimits) -> Result<(), Verdict> {
-    let (name, threads) = (&entry.entry, threads_of(launch));
-    let refuse = |cause: &str, message: String, value: u64, limit: u64| {
-        let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
-        Err(verdict.with("value", value).with("limit", limit))
-    };
+    // 0 for a block that `check_launches` refuses anyway.
+    let extents = launch.block.iter().map(|extent| u64::try_from(*extent).unwrap_or(0));
+    let (name, threads) = (&entry.entry, extents.fold(1, u64::saturating_mul));
     // Nothing reported means nothing to object to here: the launch gate asks the driver.
     let fixed = entry.shared_static_bytes.unwrap_or(0);
-    if fixed > limits.shared_static_bytes {
-        let limit = limits.shared_static_bytes;
-        let optin = limits.shared_optin_bytes;
-        let message = format!(
-            "`{name}` holds {fixed} bytes of static shared memory; the limit is {limit}, and {optin} for dynamic \
-             shared memory"
-        );
-        return refuse("smem", message, fixed, limit);
-    }
     let asked = u64::try_from(launch.shared_bytes).unwrap_or(0);
-    if fixed + asked > limits.shared_optin_bytes {
-        let limit = limits.shared_optin_bytes;
-        let message = format!(
-            "`{name}` needs {fixed} static and {asked} dynamic bytes of shared memory; the limit is {limit}"
-        );
-        return refuse("smem", message, fixed + asked, limit);
-    }
-    if let Some(limit) = entry.threads_max.map(u64::from).filter(|&limit| threads > limit) {
-        let message = format!("`{name}` is launched with {threads} threads; its launch bounds allow {limit}");
-        return refuse("threads", message, threads, limit);
-    }
-    let needed = registers_of(entry, threads);
-    if needed > u64::from(limits.registers_per_block) {
-        let limit = u64::from(limits.registers_per_block);
-        let each = entry.registers.unwrap_or(0);
-        let message = format!(
-            "{threads} threads of `{name}` need {needed} registers ({each} each); the limit is {limit}"
-        );
-        return refuse("registers", message, needed, limit);
-    }
-    Ok(())
-}
-
-/// Threads of a block; 0 for a block that `check_launches` refuses anyway.
-fn threads_of(launch: &LaunchPlan) -> u64 {
-    let extent = |extent: &i64| u64::try_from(*extent).unwrap_or(0);
-    launch.block.iter().map(extent).fold(1, u64::saturating_mul)
-}
-
-/// Registers of a block, as they are allocated: whole warps, in units.
-fn registers_of(entry: &EntryResources, threads: u64) -> u64 {
-    registers_of_warp(entry.registers.unwrap_or(0).into()).saturating_mul(threads.div_ceil(WARP))
+    let (own, all) = (limits.shared_static_bytes, limits.shared_optin_bytes);
+    let bound = entry.threads_max.map_or(u64::MAX, u64::from);
+    // As they are allocated: whole warps, in units.
+    let each = entry.registers.unwrap_or(0);
+    let needed = registers_of_warp(each.into()).saturating_mul(threads.div_ceil(WARP));
+    let registers = u64::from(limits.registers_per_block);
+    let (cause, value, limit, message) = if fixed > own {
+        let what = format!("`{name}` holds {fixed} bytes of static shared memory");
+        ("smem", fixed, own, format!("{what}; the limit is {own}, and {all} for dynamic shared memory"))
+    } else if fixed + asked > all {
+        let what = format!("`{name}` needs {fixed} static and {asked} dynamic bytes of shared memory");
+        ("smem", fixed + asked, all, format!("{what}; the limit is {all}"))
+    } else if threads > bound {
+        let what = format!("`{name}` is launched with {threads} threads");
+        ("threads", threads, bound, format!("{what}; its launch bounds allow {bound}"))
+    } else if needed > registers {
+        let what = format!("{threads} threads of `{name}` need {needed} registers ({each} each)");
+        ("registers", needed, registers, format!("{what}; the limit is {registers}"))
+    } else {
+        return Ok(());
+    };
+    let verdict = Verdict::new(VerdictKind::StaticReject, message).with_cause(cause);
+    Err(verdict.with("value", value).with("limit", limit))
 }
 
 #[cfg(test)]
@@ -317,66 +285,47 @@ mod tests {
         ProblemPlan { name: "p".into(), launches, ..ProblemPlan::default() }
     }
 
-    #[track_caller]
-    fn check_on(arch: &str, change: impl FnOnce(&mut LaunchPlan), expected: &str) {
-        let mut changed = launch();
-        change(&mut changed);
-        let limits = DeviceLimits::of_arch(arch).unwrap();
-        let shown = match check_launches(&plan(vec![launch(), changed]), &limits, CheckSet::default()) {
-            Ok(()) => "ok".to_string(),
-            Err(verdict) => {
-                assert_eq!(verdict.kind, VerdictKind::StaticReject);
-                format!("{}: {}", verdict.cause.unwrap(), verdict.message)
-            }
-        };
-        assert_eq!(shown.replace(", in launch `k` of problem `p`", " @"), expected);
-    }
-
-    /// On a device of `sm_90a`.
-    #[track_caller]
-    fn check(change: impl FnOnce(&mut LaunchPlan), expected: &str) {
-        check_on("sm_90a", change, expected);
-    }
-
-    #[test]
-    fn limits_are_met_exactly() {
-        check(|_| {}, "ok");
-        check(|l| l.block = [1024, 1, 1], "ok");
-        check(|l| l.grid = [2_147_483_647, 65_535, 65_535], "ok");
-        check(|l| l.shared_bytes = 101_377, "ok");
-        check(|l| l.cluster = Some([4, 2, 1]), "ok");
-        check_on("sm_89", |l| l.shared_bytes = 101_376, "ok");
-        check_on("sm_89", |l| l.cluster = Some([1, 1, 1]), "ok");
-        check_on("sm_89", |l| l.cooperative = true, "ok");
-    }
-
     #[test]
     fn what_is_beyond_a_limit_is_refused_with_number_and_limit() {
-        check(|l| l.block[1] = 0, "threads: a block of 0 threads in y does no work @");
-        check(|l| l.block[0] = -32, "threads: a block of -32 threads in x does no work @");
-        check(|l| l.block = [256, 8, 1], "threads: a block of 256x8 threads exceeds the limit of 1024 @");
-        check(|l| l.block = [1, 1, 128], "threads: a block of 128 threads in z exceeds the limit of 64 @");
-        let huge = "threads: a block of 9223372036854775807x2 threads exceeds the limit of 1024 @";
-        check(|l| l.block = [i64::MAX, 2, 1], huge);
-        check(|l| l.grid[0] = 0, "grid: a grid of 0 blocks in x does no work @");
-        check(|l| l.grid[2] = -1, "grid: a grid of -1 blocks in z is negative @");
-        check(|l| l.grid[1] = 65_536, "grid: a grid of 65536 blocks in y exceeds the limit of 65535 @");
-        let huge = "grid: a grid of 1099511627776 blocks in x exceeds the limit of 2147483647 @";
-        check(|l| l.grid[0] = 1 << 40, huge);
-        let beyond = "smem: 101377 bytes of dynamic shared memory exceed the limit of 101376 @";
-        check_on("sm_89", |l| l.shared_bytes = 101_377, beyond);
-        check(|l| l.shared_bytes = -4, "smem: -4 bytes of dynamic shared memory are negative @");
-        let divides = "cluster: a cluster of 3 blocks in x does not divide the grid of 4 @";
-        check(|l| l.cluster = Some([3, 1, 1]), divides);
-        let many = "cluster: a cluster of 16 blocks exceeds the limit of 8 @";
-        check(|l| (l.grid, l.cluster) = ([16, 2, 1], Some([16, 1, 1])), many);
-        let none = "cluster: a cluster of 2 blocks needs a device with clusters @";
-        check_on("sm_89", |l| l.cluster = Some([2, 1, 1]), none);
-        check(|l| l.cluster = Some([2, 0, 1]), "cluster: a cluster of 0 blocks in y does no work @");
-        let limits = DeviceLimits { cooperative: false, ..DeviceLimits::of_arch("sm_90a").unwrap() };
-        let together = plan(vec![LaunchPlan { cooperative: true, ..launch() }]);
-        let verdict = check_launches(&together, &limits, CheckSet::default()).unwrap_err();
-        assert_eq!(verdict.label(), "static_reject:cooperative");
+        type Change = fn(&mut LaunchPlan);
+        let rows: [(&str, Change); 25] = [
+            ("sm_90a", |_| {}),
+            ("sm_90a", |l| l.block = [1024, 1, 1]),
+            ("sm_90a", |l| l.block[1] = 0),
+            ("sm_90a", |l| l.block[0] = -32),
+            ("sm_90a", |l| l.block = [256, 8, 1]),
+            ("sm_90a", |l| l.block = [1, 1, 128]),
+            ("sm_90a", |l| l.block = [i64::MAX, 2, 1]),
+            ("sm_90a", |l| l.grid = [2_147_483_647, 65_535, 65_535]),
+            ("sm_90a", |l| l.grid[0] = 0),
+            ("sm_90a", |l| l.grid[2] = -1),
+            ("sm_90a", |l| l.grid[1] = 65_536),
+            ("sm_90a", |l| l.grid[0] = 1 << 40),
+            ("sm_90a", |l| l.shared_bytes = 101_377),
+            ("sm_89", |l| l.shared_bytes = 101_376),
+            ("sm_89", |l| l.shared_bytes = 101_377),
+            ("sm_90a", |l| l.shared_bytes = -4),
+            ("sm_90a", |l| l.cluster = Some([4, 2, 1])),
+            ("sm_89", |l| l.cluster = Some([1, 1, 1])),
+            ("sm_90a", |l| l.cluster = Some([3, 1, 1])),
+            ("sm_90a", |l| (l.grid, l.cluster) = ([16, 2, 1], Some([16, 1, 1]))),
+            ("sm_89", |l| l.cluster = Some([2, 1, 1])),
+            ("sm_90a", |l| l.cluster = Some([2, 0, 1])),
+            ("sm_89", |l| l.cooperative = true),
+            ("sm_90a", |l| l.cooperative = true),
+            ("none", |l| l.cooperative = true),
+        ];
+        let shown = rows.map(|(arch, change)| {
+            let mut changed = launch();
+            change(&mut changed);
+            let limits = DeviceLimits::of_arch(arch)
+                .unwrap_or(DeviceLimits { cooperative: false, ..DeviceLimits::of_arch("sm_90a").unwrap() });
+            let LaunchPlan { grid, block, shared_bytes, cluster, .. } = changed;
+            let found = check_launches(&plan(vec![launch(), changed]), &limits, CheckSet::default());
+            let found = found.map_err(|verdict| format!("{}: {}", verdict.label(), verdict.message));
+            format!("{arch} {grid:?} {block:?} {shared_bytes} {cluster:?}: {found:?}\n")
+        });
+        insta::assert_snapshot!(shown.concat());
     }
 
     #[test]
@@ -410,30 +359,28 @@ mod tests {
         assert!(check_tensor_maps(&plan(Vec::new()), "sm_89").is_ok());
     }
 
-    fn check_one(entry: EntryResources, threads: i64, shared_bytes: i64) -> String {
-        let launch = LaunchPlan { block: [threads, 1, 1], shared_bytes, ..launch() };
-        let limits = DeviceLimits::of_arch("sm_89").unwrap();
-        match check_entry(&EntryResources { entry: "k".to_string(), ..entry }, &launch, &limits) {
-            Ok(()) => "fits".to_string(),
-            Err(verdict) => verdict.label(),
-        }
-    }
-
     #[test]
     fn sums_are_held_against_the_limits() {
         let shared = |bytes| EntryResources { shared_static_bytes: Some(bytes), ..EntryResources::default() };
         let registers = |count| EntryResources { registers: Some(count), ..EntryResources::default() };
-        assert_eq!(check_one(shared(30 << 10), 256, 69 << 10), "fits");
-        assert_eq!(check_one(shared(30 << 10), 256, 70 << 10), "static_reject:smem");
-        assert_eq!(check_one(shared(64 << 10), 256, 0), "static_reject:smem");
-        assert_eq!(check_one(registers(64), 1024, 0), "fits");
-        // 65 registers are allocated as 72.
-        assert_eq!(check_one(registers(65), 896, 0), "fits");
-        assert_eq!(check_one(registers(65), 928, 0), "static_reject:registers");
         let bounded = EntryResources { threads_max: Some(128), ..EntryResources::default() };
-        assert_eq!(check_one(bounded.clone(), 128, 0), "fits");
-        assert_eq!(check_one(bounded, 256, 0), "static_reject:threads");
-        assert_eq!(check_one(EntryResources::default(), 1024, 99 << 10), "fits");
+        for (entry, threads, shared_bytes, expected) in [
+            (shared(30 << 10), 256, 69 << 10, "fits"),
+            (shared(30 << 10), 256, 70 << 10, "static_reject:smem"),
+            (shared(64 << 10), 256, 0, "static_reject:smem"),
+            (registers(64), 1024, 0, "fits"),
+            // 65 registers are allocated as 72.
+            (registers(65), 896, 0, "fits"),
+            (registers(65), 928, 0, "static_reject:registers"),
+            (bounded.clone(), 128, 0, "fits"),
+            (bounded, 256, 0, "static_reject:threads"),
+            (EntryResources::default(), 1024, 99 << 10, "fits"),
+        ] {
+            let launch = LaunchPlan { block: [threads, 1, 1], shared_bytes, ..launch() };
+            let found = check_entry(&entry, &launch, &DeviceLimits::of_arch("sm_89").unwrap());
+            let found = found.map_or_else(|verdict| verdict.label(), |()| "fits".to_string());
+            assert_eq!(found, expected, "{entry:?} {threads} {shared_bytes}");
+        }
     }
 
     fn plan_of(elements: &[u64]) -> ProblemPlan {
@@ -466,11 +413,7 @@ mod tests {
 
     #[test]
     fn sizes_for_people() {
-        let check = |bytes, expected: &str| assert_eq!(with_unit(bytes), expected);
-        check(0, "0 bytes");
-        check(999, "999 bytes");
-        check(1_500, "1.50 kB");
-        check(24_000_000, "24.0 MB");
-        check(150_000_000_000, "150 GB");
+        let shown = [0, 999, 1_500, 24_000_000, 150_000_000_000].map(with_unit);
+        assert_eq!(shown, ["0 bytes", "999 bytes", "1.50 kB", "24.0 MB", "150 GB"]);
     }
 }

@@ -13,7 +13,7 @@ use evo_space::value::Value;
 
 use super::fields::{Field, dtype, expression, expressions, label, named_tables, read_all};
 use super::source::existing_file;
-use crate::range::{self, End};
+use crate::range::{self, End, Misfit};
 use crate::spec::{
     ArgumentSpec, BufferSpec, FillSpec, RangeSpec, ScalarSpec, SwizzleSpec, TensorMapSpec, ViewSpec,
 };
@@ -29,12 +29,12 @@ pub(super) fn read(field: &Field) -> Option<Vec<ArgumentSpec>> {
     let items = field.list("tables")?;
     // Where an argument could not be read, it may be the buffer that a map names.
     let arguments = named_tables(&items, "arguments", argument, ArgumentSpec::name)?;
-    let mut sound = true;
-    for (item, argument) in items.iter().zip(&arguments) {
-        if let ArgumentSpec::TensorMap(map) = argument {
-            sound &= check_buffer_of_map(item, map, &arguments).is_some();
-        }
-    }
+    let is_broken = |(item, argument): &(&Field, &ArgumentSpec)| match argument {
+        ArgumentSpec::TensorMap(map) => check_buffer_of_map(item, map, &arguments).is_none(),
+        _ => false,
+    };
+    // Counted, so that the mistakes of all of them show.
+    let sound = items.iter().zip(&arguments).filter(is_broken).count() == 0;
     if sound && !arguments.iter().filter_map(ArgumentSpec::buffer).any(|buffer| buffer.role.is_answer()) {
         let hint = "an argument with role = \"output\" or \"inout\" holds what is checked";
         return field.refuse("the kernel has no output argument", hint);
@@ -78,18 +78,11 @@ fn buffer(field: &Field, name: Option<String>, dtype: Option<DType>) -> Option<A
         extents => Some(extents),
     });
     let role = field.need("role", "one of: input, output, inout, scratch", |role| role.choice(ROLES));
-    let role = match field.get("restore") {
-        Some(restore) => restored(&restore, role?),
-        None => role,
-    };
-    let fill = match field.get("fill") {
-        Some(own) => fill(&own, dtype?),
-        None => Some(FillSpec::Fixed(Fill::Unrestricted)),
-    };
+    let role = field.get("restore").map_or(role, |restore| restored(&restore, role?));
+    let fill = field.or("fill", FillSpec::Fixed(Fill::Unrestricted), |own| fill(own, dtype?));
     let symbol = field.optional("symbol", symbol);
     let (name, dtype, shape, role) = (name?, dtype?, shape?, role?);
-    let viewed = Viewed { dtype, role, rank: shape.len() };
-    let view = field.optional("check", |own| view(own, &viewed))?;
+    let view = field.optional("check", |own| view(own, dtype, role, shape.len()))?;
     Some(ArgumentSpec::Buffer(BufferSpec { name, dtype, shape, role, fill: fill?, symbol: symbol?, view }))
 }
 
@@ -144,11 +137,10 @@ fn fill(field: &Field, dtype: DType) -> Option<FillSpec> {
 
 fn constant(field: &Field, dtype: DType) -> Option<Fill> {
     let value = field.number()?;
-    if let Err(misfit) = range::element(&Value::Float(value), dtype) {
+    let misfits = |misfit: Misfit| {
         field.complain(&field.node.span, format!("{field} {}", misfit.message), misfit.hint);
-        return None;
-    }
-    Some(Fill::Constant { value })
+    };
+    range::element(&Value::Float(value), dtype).map(|()| Fill::Constant { value }).map_err(misfits).ok()
 }
 
 fn uniform(field: &Field, dtype: DType, inclusive: bool) -> Option<FillSpec> {
@@ -162,26 +154,23 @@ fn uniform(field: &Field, dtype: DType, inclusive: bool) -> Option<FillSpec> {
         // The ends are known for each problem, where `resolve` checks them.
         return Some(FillSpec::Uniform { low, high, inclusive });
     }
-    let complain = |node: &Node, message: &str, hint| {
-        field.complain(&node.span, format!("{field}{message}"), hint);
+    let complain = |own: &Field, message: &str, hint| {
+        field.complain(&own.node.span, format!("{field}{message}"), hint);
     };
     let value = |expr: &Expr, end: &Field| {
         let found = expr.evaluate(&|_: &str| None);
-        found.map_err(|error| complain(end.node, &format!(": {}", error.message), error.hint)).ok()
+        found.map_err(|error| complain(end, &format!(": {}", error.message), error.hint)).ok()
     };
     let ends = (value(&low, low_end)?, value(&high, high_end)?);
-    match range::uniform(&ends.0, &ends.1, inclusive, dtype) {
-        Ok(fill) => Some(FillSpec::Fixed(fill)),
-        Err(misfit) => {
-            let place = match misfit.end {
-                Some(End::Low) => low_end.node,
-                Some(End::High) => high_end.node,
-                None => field.node,
-            };
-            complain(place, &format!(" {}", misfit.message), misfit.hint);
-            None
-        }
-    }
+    let misfits = |misfit: Misfit| {
+        let place = match misfit.end {
+            Some(End::Low) => low_end,
+            Some(End::High) => high_end,
+            None => field,
+        };
+        complain(place, &format!(" {}", misfit.message), misfit.hint);
+    };
+    range::uniform(&ends.0, &ends.1, inclusive, dtype).map(FillSpec::Fixed).map_err(misfits).ok()
 }
 
 const MAP_KIND: &str = "tensor_map";
@@ -265,28 +254,21 @@ fn check_buffer_of_map(item: &Field, map: &TensorMapSpec, arguments: &[ArgumentS
 const VIEW_FORMS: &[(&str, ComparedForm)] =
     &[("elements", ComparedForm::Elements), ("sorted", ComparedForm::Sorted), ("sum", ComparedForm::Sum)];
 
-/// What a buffer is, as far as its view depends on it.
-struct Viewed {
-    dtype: DType,
-    role: Role,
-    rank: usize,
-}
-
-fn view(field: &Field, buffer: &Viewed) -> Option<ViewSpec> {
-    if !buffer.role.is_answer() {
+fn view(field: &Field, dtype: DType, role: Role, rank: usize) -> Option<ViewSpec> {
+    if !role.is_answer() {
         let hint = "it says what of an output is compared with the reference";
         let message = format!("{field} has a meaning for role = \"output\" and \"inout\" only");
         return field.refuse(message, hint);
     }
     field.keys(&["region", "compare", "axis"])?;
-    let region = field.optional("region", |own| region(own, buffer.rank))?;
+    let region = field.optional("region", |own| region(own, rank))?;
     let form = field.or("compare", ComparedForm::Elements, |own| own.choice(VIEW_FORMS))?;
-    let axis = field.optional("axis", |own| axis(own, form, buffer.rank))?;
+    let axis = field.optional("axis", |own| axis(own, form, rank))?;
     if region.is_none() && form == ComparedForm::Elements {
         let hint = "one of: region = [\"0:N\"], compare = \"sorted\", compare = \"sum\"";
         return field.refuse(format!("{field} says nothing: every element is compared"), hint);
     }
-    if form != ComparedForm::Elements && matches!(buffer.dtype, DType::I64 | DType::U64) {
+    if form != ComparedForm::Elements && matches!(dtype, DType::I64 | DType::U64) {
         let hint = "64-bit integers are compared bit by bit; a `region` of them may be named";
         return field.refuse(format!("`compare` of {field} needs elements of at most 32 bits"), hint);
     }

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use evo_space::text::quoted;
 use evo_space::value::Value;
 
 use super::fields::{Field, KnownNames, Scope, expression, extents, parameter_value, read_all};
-use super::{LoadError, problems};
+use super::{LoadError, problems, read_capped};
 use crate::spec::{self, KernelSpec, ProblemSpec, SpaceFile};
 
 /// The key under which files of evo's keep a configuration: rows of the leaderboard, records, `config.json`.
@@ -145,12 +145,7 @@ const SHAPES_MAX: usize = 10_000;
 const GRID_MAX: u64 = 8 << 20;
 
 pub fn read_grid_text(file: File) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(GRID_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > GRID_MAX {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 8 MiB"));
-    }
-    Ok(text)
+    read_capped(file, GRID_MAX)
 }
 
 /// The problems of a grid, for a space whose kernel takes its sizes. `shown` names the file in messages, which may have
@@ -230,91 +225,57 @@ fn at_size(mut item: Node, key: &str, value: &Node) -> Node {
 
 #[cfg(test)]
 mod tests {
+    use evo_space::SearchSpace;
+
     use super::*;
     use crate::catalog;
 
-    fn file() -> SpaceFile {
-        catalog::open("gemm").unwrap()
-    }
-
-    #[track_caller]
-    fn check(text: &str, expected: Result<&str, &[&str]>) {
-        let file = file();
-        match (configuration("c.json", text, file.space.parameters()), expected) {
-            (Ok(own), Ok(words)) => assert!(own.to_string().contains(words), "{own}"),
-            (Err(error), Err(parts)) => {
-                let shown = error.to_string();
-                assert!(shown.lines().count() < 25, "{shown}");
-                for part in parts {
-                    assert!(shown.contains(part), "no `{part}` in {shown}");
-                }
-            }
-            (own, _) => panic!("{text}: {own:?}"),
-        }
+    /// Each text with what is read from it, or all of what is wrong with it.
+    fn shown<T: std::fmt::Debug>(texts: &[String], read: impl Fn(&str) -> Result<T, LoadError>) -> String {
+        let one = |text: &String| match read(text) {
+            Ok(found) => format!("{text}\n{found:?}\n\n"),
+            Err(error) => format!("{text}\n{error}\n\n"),
+        };
+        texts.iter().map(one).collect()
     }
 
     #[test]
     fn configurations_are_read_alone_and_from_rows() {
-        let file = file();
-        let parameter = &file.space.parameters()[0];
-        let (name, value) = (&parameter.name, &parameter.values[0]);
-        check(&format!("{{\"{name}\": {value}}}"), Ok(&format!("{name}={value}")));
-        let row = format!("{{\"rank\": 1, \"configuration\": {{\"{name}\": {value}.0}}, \"number\": 7}}");
-        check(&row, Ok(&format!("{name}={value}")));
-        check("{}", Ok(""));
-    }
-
-    #[test]
-    fn mistakes_have_places() {
-        let file = file();
-        let name = file.space.parameters()[0].name.to_string();
-        check(
-            &format!("{{\n  \"{name}\": 33333 }}"),
-            Err(&["c.json:2:", "33333 is not a value of", "^^^^^"]),
-        );
-        check(&format!("{{\"{name}\": \"64\"}}"), Err(&["the text `64` is not a value"]));
-        check(&format!("{{\"{name}\": null}}"), Err(&["is null", "allowed are"]));
-        check(&format!("{{\"{name}\": [1]}}"), Err(&["is a list"]));
-        check(&format!("{{\"{name}X\": 64}}"), Err(&["there is no parameter", "did you mean"]));
-        check("{\"configuration\": 3}", Err(&["the configuration is an integer"]));
-        let outer = format!("{{\"configuration\": {{}}, \"rank\": 1, \"{name}\": 64}}");
-        check(&outer, Err(&["stands beside `configuration`", "move it into"]));
-        check("[1]", Err(&["the file is not a JSON object"]));
-        check("", Err(&["the file is not a JSON object"]));
-        check("{\"A\": }", Err(&["c.json:1:7"]));
+        let space = SearchSpace::parse("[parameters]\nBLOCK_M = [64, 128]\nFAST = [true, false]\n").unwrap();
+        let texts = [
+            r#"{"BLOCK_M": 128}"#,
+            r#"{"rank": 1, "configuration": {"BLOCK_M": 128.0}, "number": 7}"#,
+            "{}",
+            "{\n  \"BLOCK_M\": 33333 }",
+            r#"{"BLOCK_M": "64"}"#,
+            r#"{"BLOCK_M": null}"#,
+            r#"{"BLOCK_M": [1]}"#,
+            r#"{"BLOCK_MX": 64}"#,
+            r#"{"configuration": 3}"#,
+            r#"{"configuration": {}, "rank": 1, "BLOCK_M": 64}"#,
+            "[1]",
+            "",
+            r#"{"A": }"#,
+        ];
+        let read = |text: &str| configuration("c.json", text, space.parameters()).map(|own| own.to_string());
+        insta::assert_snapshot!(shown(&texts.map(String::from), read));
     }
 
     #[test]
     fn geometry_reads_sizes_and_parameters() {
-        let file = file();
+        let file = catalog::open("gemm").unwrap();
         let kernel = file.kernel.as_ref().unwrap();
-        let entry = kernel.launches[0].entry.clone();
-        let read = |text: &str| launch_geometry("l.json", text, &file, kernel);
-        let text = format!("{{\"{entry}\": {{\"grid\": [\"ceil_div(M, 64)\", 2], \"shared_bytes\": 0}}}}");
-        let own = read(&text).unwrap();
-        assert_eq!((own[0].grid.as_ref().map(Vec::len), own[0].block.is_none()), (Some(2), true));
-        let shown = |text: &str| read(text).unwrap_err().to_string();
-        assert!(shown("{\"gem\": {}}").contains("unknown key `gem`"));
-        let text = format!("{{\"{entry}\": {{\"grd\": 1}}}}");
-        assert!(shown(&text).contains("did you mean `grid`?"), "{}", shown(&text));
-        let text = format!("{{\"{entry}\": {{\"grid\": \"ceil_div(M, 64\"}}}}");
-        assert!(shown(&text).contains("l.json:1:"), "{}", shown(&text));
-        let text = format!("{{\"{entry}\": {{\"block\": \"QQ\"}}}}");
-        assert!(shown(&text).contains("unknown name `QQ`"), "{}", shown(&text));
-        assert!(shown("{}").contains("the file gives no geometry"));
-        assert!(shown(&format!("{{\"{entry}\": {{}}}}")).contains("gives no geometry"));
-    }
-
-    #[track_caller]
-    fn check_grid(text: &str, expected: Result<&[&str], &str>) {
-        let space = catalog::open("gemm").unwrap();
-        match (grid_problems("g.toml", text, &space, &["problems"]), expected) {
-            (Ok(found), Ok(names)) => {
-                assert_eq!(found.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), names);
-            }
-            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "no `{part}` in {error}"),
-            (found, expected) => panic!("{found:?}, expected {expected:?}"),
-        }
+        let entry = &kernel.launches[0].entry;
+        let inside = [
+            r#""grid": ["ceil_div(M, 64)", 2], "shared_bytes": 0"#,
+            r#""grd": 1"#,
+            r#""grid": "ceil_div(M, 64""#,
+            r#""block": "QQ""#,
+            "",
+        ];
+        let texts = inside.map(|inside| format!("{{\"{entry}\": {{{inside}}}}}"));
+        let texts = [&texts[..], &["{\"gem\": {}}".to_string(), "{}".to_string()]].concat();
+        insta::assert_snapshot!(shown(&texts, |text| launch_geometry("l.json", text, &file, kernel)));
     }
 
     #[test]
@@ -324,17 +285,25 @@ mod tests {
         let sizes: Vec<String> = own.sizes.keys().map(|name| format!("{name} = 64")).collect();
         let one =
             |name: &str| format!("[[problems]]\nname = \"{name}\"\nsizes = {{ {} }}\n", sizes.join(", "));
-        check_grid(&format!("{}{}", one("a"), one("b")), Ok(&["a", "b"]));
         let lists = one("a").replace("K = 64", "K = [64, 96]").replace("M = 64", "M = [32, 64]");
-        check_grid(&lists, Ok(&["a_K64_M32", "a_K64_M64", "a_K96_M32", "a_K96_M64"]));
+        let read = |text: &str| {
+            let found = grid_problems("g.toml", text, &space, &["problems"])?;
+            Ok(found.into_iter().map(|own| own.name).collect::<Vec<_>>())
+        };
+        let texts = [
+            one("a") + &one("b"),
+            lists.clone(),
+            String::new(),
+            "problems = []".to_string(),
+            one(&own.name),
+            "[[problems]]\nname = \"a\"\nsizes = { Q = 1 }".to_string(),
+            one("a") + "[check]\n",
+        ];
+        insta::assert_snapshot!(shown(&texts, read));
         let long = (1..200).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
-        check_grid(&lists.replace("64, 96", &long).replace("32, 64", &long), Err("at most"));
-        check_grid("", Err("has no `problems`"));
-        check_grid("problems = []", Err("is empty"));
-        check_grid(&one(&own.name), Err("already"));
-        check_grid("[[problems]]\nname = \"a\"\nsizes = { Q = 1 }", Err("the space takes"));
-        check_grid(&format!("{}[check]\n", one("a")), Err("unknown key `check`"));
         let many: String = (0..=SHAPES_MAX).map(|at| one(&format!("p{at}"))).collect();
-        check_grid(&many, Err("more than 10000 shapes"));
+        for text in [lists.replace("64, 96", &long).replace("32, 64", &long), many] {
+            assert!(read(&text).unwrap_err().to_string().contains("more than 10000 shapes"));
+        }
     }
 }

@@ -57,6 +57,8 @@ pub(super) fn read(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<
     let tolerance = |key: &str| field.optional(key, |own| own.positive(true));
     let scope = field.context.naming(field.context.names.first_problem());
     let first = field.with(&scope);
+    let known: Vec<_> = FAMILIES.split(' ').map(|name| (name, name)).collect();
+    let family = |item: &Field| item.choice(&known).map(str::to_string);
     read_all!(CheckSpec {
         reference: field.need("reference", REFERENCE_HINT, |own| reference(own, arguments)),
         reference_parameters: match field.get("reference").and_then(|own| own.node.get("parameters")) {
@@ -79,7 +81,7 @@ pub(super) fn read(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<
             .or("special_values", SpecialValues::default(), |own| own.choice(SPECIAL_VALUES)),
         deterministic: flag("deterministic", true),
         repeats: field.or("repeats", 10, |own| count(own, 2)),
-        families: field.or("families", Vec::new(), families),
+        families: field.or("families", Vec::new(), |own| own.each("input families", family)),
         spill_bytes_max: field.optional("spill_bytes_max", |own| own.integer(0).map(|bytes| bytes as u64)),
         demands_sanitizer: field.or("sanitize", false, |own| own.choice(SANITIZE)),
         sanitizers: field.or("sanitizers", SanitizerCheck::ALL.to_vec(), sanitizers),
@@ -95,24 +97,17 @@ fn task(field: &Field) -> Option<TaskTolerance> {
         rtol: number("rtol"),
         matched: field.or("matched", 1.0, |own| own.positive(true)),
     })?;
-    if task.matched > 1.0 {
-        let message = format!("`matched` of {field} is {}, expected a share from 0 to 1", task.matched);
-        return field.wrong(message);
+    if task.matched <= 1.0 {
+        return Some(task);
     }
-    Some(task)
+    field.wrong(format!("`matched` of {field} is {}, expected a share from 0 to 1", task.matched))
 }
 
 fn count(field: &Field, least: i64) -> Option<u32> {
-    let value = field.integer(least)?;
-    if value > 10_000 {
-        return field.wrong(format!("{field} is {value}, expected at most 10000"));
+    match field.integer(least)? {
+        value @ ..=10_000 => Some(value as u32),
+        value => field.wrong(format!("{field} is {value}, expected at most 10000")),
     }
-    Some(value as u32)
-}
-
-fn families(field: &Field) -> Option<Vec<String>> {
-    let known: Vec<_> = FAMILIES.split(' ').map(|name| (name, name)).collect();
-    field.each("input families", |item| item.choice(&known).map(str::to_string))
 }
 
 /// In the order in which they are made, each once.
@@ -210,7 +205,7 @@ fn expected_files(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<R
 }
 
 fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<ReferenceSpec> {
-    field.keys(&launches::keys_beside(&["source", "real", "sizes", "parameters"]))?;
+    field.keys(&launches::keys_beside(&["source", "real", "sizes", "parameters", "launches"]))?;
     let passed = arguments.unwrap_or_default().iter().filter(|argument| argument.is_for_reference());
     let scope = field.context.naming(field.context.names.sizes_only());
     let scope = scope.passing(passed);
@@ -227,11 +222,7 @@ fn kernel(field: &Field, arguments: Option<&[ArgumentSpec]>) -> Option<Reference
 /// A reference kernel has parameters in variables of type `int`.
 pub(super) fn parameters_fit(root: &Field, space: &SearchSpace, check: &CheckSpec) {
     let ReferenceSpec::Kernel { .. } = check.reference else { return };
-    let fits = |value: &Value| match value {
-        Value::Bool(_) => true,
-        Value::Int(own) => i32::try_from(*own).is_ok(),
-        Value::Float(_) | Value::Text(_) => false,
-    };
+    let fits = |value: &Value| value.as_int().is_some_and(|own| i32::try_from(own).is_ok());
     for name in &check.reference_parameters {
         let own = space.parameters().iter().find(|own| own.name.as_ref() == name.as_str());
         let Some(other) = own.and_then(|own| own.values.iter().find(|value| !fits(value))) else { continue };
@@ -273,10 +264,8 @@ fn command(field: &Field) -> Option<CommandReference> {
         return field.refuse("an embedded space cannot have a reference by command", hint);
     };
     let words = field.get("command").and_then(|own| words(&own));
-    let named = words.as_ref().and_then(|words| {
-        let own = field.get("command")?;
-        named_files(&own.at(own.node, "`command` of `reference`"), folder, words)
-    });
+    let own = field.at(field.node.get("command")?, "`command` of `reference`");
+    let named = words.as_ref().and_then(|words| named_files(&own, folder, words));
     let more = field.or("files", Vec::new(), |own| {
         let count = own.list("file names")?.len();
         if count > WORDS_MAX {
@@ -305,11 +294,10 @@ fn command(field: &Field) -> Option<CommandReference> {
 }
 
 fn timeout(field: &Field) -> Option<f64> {
-    let seconds = field.positive(false)?;
-    if !(0.1..=TIMEOUT_MAX_S).contains(&seconds) {
-        return field.wrong(format!("{field} is {seconds}, expected 0.1 to {TIMEOUT_MAX_S} seconds"));
+    match field.positive(false)? {
+        seconds if (0.1..=TIMEOUT_MAX_S).contains(&seconds) => Some(seconds),
+        seconds => field.wrong(format!("{field} is {seconds}, expected 0.1 to {TIMEOUT_MAX_S} seconds")),
     }
-    Some(seconds)
 }
 
 fn words(field: &Field) -> Option<Vec<String>> {
@@ -335,12 +323,10 @@ fn named_files(field: &Field, folder: &Path, words: &[String]) -> Option<Vec<Pat
             continue;
         }
         let path = folder.join(word);
-        let cause = match access::open_beside(folder, word, ARRAY_MAX, field.context.allow_outside) {
-            Ok(_) => {
-                found.push(field.context.path_beside(word));
-                continue;
-            }
-            Err(cause) => cause,
+        let opened = access::open_beside(folder, word, ARRAY_MAX, field.context.allow_outside);
+        let Err(cause) = opened else {
+            found.push(path);
+            continue;
         };
         let irregular = evo_system::regular::irregular(&path).filter(|what| *what != "a folder");
         // Looks like a file, and is none: said now, and not by a Python that cannot open it.
@@ -353,7 +339,7 @@ fn named_files(field: &Field, folder: &Path, words: &[String]) -> Option<Vec<Pat
         } else if let Some(what) = irregular {
             (format!("{field} names `{word}`, which is {what}"), "name a regular file".to_string())
         } else if is_path && cause.kind() == ErrorKind::NotFound {
-            let hint = format!("looked for `{}`", field.context.path_beside(word).display());
+            let hint = format!("looked for `{}`", path.display());
             (format!("{field}: there is no file `{word}`"), hint)
         } else {
             continue;

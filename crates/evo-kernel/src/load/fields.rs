@@ -16,7 +16,6 @@ use crate::apart::Renderer;
 use crate::label::{LABEL_HINT, is_label};
 use crate::spec::ArgumentSpec;
 
-/// Values shown of a parameter with many.
 const SHOWN_VALUES: usize = 24;
 
 pub(super) type Field<'a> = document::Field<'a, Scope<'a>>;
@@ -79,7 +78,6 @@ pub(super) struct WrittenArgument {
     pub(super) dtype: String,
     /// The variable of the module that holds it.
     pub(super) symbol: Option<String>,
-    /// What it is, if it is not passed as a pointer.
     pub(super) other: Option<&'static str>,
 }
 
@@ -119,18 +117,16 @@ pub(super) fn parameter_value(field: &Field, parameter: &Parameter) -> Option<Va
     if let Some(value) = found {
         return Some(value.clone());
     }
-    let mut values: Vec<String> =
-        parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).collect();
-    if parameter.values.len() > SHOWN_VALUES {
-        values.push(format!("… ({} in all)", parameter.values.len()));
-    }
+    let all = parameter.values.len();
+    let more = (all > SHOWN_VALUES).then(|| format!("… ({all} in all)"));
+    let values = parameter.values.iter().take(SHOWN_VALUES).map(ToString::to_string).chain(more);
     let name = &parameter.name;
     let message = match written {
         Some(Value::Text(text)) => format!("the text `{text}` is not a value of `{name}`"),
         Some(other) => format!("{other} is not a value of `{name}`"),
         None => format!("`{name}` is {}", field.node.kind()),
     };
-    field.refuse(message, format!("allowed are {}", values.join(", ")))
+    field.refuse(message, format!("allowed are {}", values.collect::<Vec<_>>().join(", ")))
 }
 
 /// An expression over the known names, written as a text, a number or a boolean.
@@ -145,17 +141,12 @@ pub(super) fn expression(field: &Field) -> Option<Expr> {
     let complain = |span: &Span, message: &str, hint| {
         field.complain(&span_inside(field, &text, span), format!("{field}: {message}"), hint);
     };
-    let expr = match Expr::parse(&text) {
-        Ok(expr) => expr,
-        Err(error) => {
-            complain(&error.span, &error.message, error.hint);
-            return None;
-        }
-    };
+    let parsed = Expr::parse(&text);
+    let expr = parsed.map_err(|error| complain(&error.span, &error.message, error.hint)).ok()?;
     let mut sound = true;
     for (name, span) in expr.names() {
-        if let Some(complaint) = field.context.names.complaint(&name) {
-            complain(&span, &complaint.message, complaint.hint);
+        if let Some((message, hint)) = field.context.names.complaint(&name) {
+            complain(&span, &message, Some(hint));
             sound = false;
         }
     }
@@ -205,9 +196,8 @@ pub(super) fn label(field: &Field) -> Option<String> {
 /// A name that an expression could read here.
 pub(super) fn known_name(field: &Field) -> Option<String> {
     let name = field.string()?;
-    let Some(complaint) = field.context.names.complaint(&name) else { return Some(name) };
-    field.complain(&field.node.span, format!("{field}: {}", complaint.message), complaint.hint);
-    None
+    let Some((message, hint)) = field.context.names.complaint(&name) else { return Some(name) };
+    field.refuse(format!("{field}: {message}"), hint)
 }
 
 /// What `read` makes of a list's tables, no two of which may have one name.
@@ -254,12 +244,6 @@ pub(super) struct KnownNames {
     index: Option<String>,
 }
 
-#[derive(Debug)]
-pub(super) struct Complaint {
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
-}
-
 impl KnownNames {
     /// The names in a file, read before anything else, so that a mistake in a parameter does not
     /// make its uses look unknown.
@@ -269,10 +253,8 @@ impl KnownNames {
         };
         let problems = root.get("problems").and_then(Node::items).into_iter().flatten().enumerate();
         let problems = problems.map(|(position, problem)| {
-            let name = match problem.text("name") {
-                Some(name) => format!("`{name}`"),
-                None => format!("number {}", position + 1),
-            };
+            let number = || format!("number {}", position + 1);
+            let name = problem.text("name").map_or_else(number, |name| format!("`{name}`"));
             (name, keys(problem.get("sizes")).into_iter().collect())
         });
         let problems = problems.collect();
@@ -310,7 +292,8 @@ impl KnownNames {
         self.problems.iter().flat_map(|(_, sizes)| sizes).map(String::as_str).collect()
     }
 
-    pub(super) fn complaint(&self, name: &str) -> Option<Complaint> {
+    /// What is wrong with a name, and a hint.
+    fn complaint(&self, name: &str) -> Option<(String, String)> {
         if self.is_parameter(name) || self.index.as_deref() == Some(name) {
             return None;
         }
@@ -318,14 +301,11 @@ impl KnownNames {
             self.problems.iter().partition(|(_, sizes)| sizes.contains(name));
         match (with.first(), without.first()) {
             (Some(_), None) => None,
-            (Some((other, _)), Some((lacking, _))) => Some(Complaint {
-                message: format!("problem {lacking} has no size `{name}`"),
-                hint: Some(format!("problem {other} has it; an expression is evaluated for every problem")),
-            }),
-            (None, _) => Some(Complaint {
-                message: format!("unknown name `{name}`"),
-                hint: Some(self.suggestion(name)),
-            }),
+            (Some((other, _)), Some((lacking, _))) => {
+                let hint = format!("problem {other} has it; an expression is evaluated for every problem");
+                Some((format!("problem {lacking} has no size `{name}`"), hint))
+            }
+            (None, _) => Some((format!("unknown name `{name}`"), self.suggestion(name))),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::harm::Pathology;
 use crate::spec::{
     DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, ObjectiveSpec,
 };
+use crate::words::{is_c_name, is_one_of};
 
 /// Fields of a profile that a goal may name. `inspect` has the counters behind them and a test that both agree.
 pub const METRIC_NAMES: &str = "\
@@ -29,15 +30,11 @@ pub const METRIC_NAMES: &str = "\
 const RELATIONS: [Relation; 4] =
     [Relation::GreaterEqual, Relation::LessEqual, Relation::Greater, Relation::Less];
 
-fn is_metric(name: &str) -> bool {
-    METRIC_NAMES.split(' ').any(|known| known == name)
-}
-
-fn no_metric(name: &str) -> (String, String) {
-    let hint = suggestion(name, METRIC_NAMES.split(' '), || {
-        format!("there are {}", METRIC_NAMES.replace(' ', ", "))
-    });
-    (format!("there is no metric `{name}`"), hint)
+/// What is wrong with the name of a metric, and a hint.
+fn no_metric(name: &str) -> Option<(String, String)> {
+    let all = || format!("there are {}", METRIC_NAMES.replace(' ', ", "));
+    let hint = suggestion(name, METRIC_NAMES.split(' '), all);
+    (!is_one_of(name, METRIC_NAMES)).then(|| (format!("there is no metric `{name}`"), hint))
 }
 
 pub(super) fn read_goals(field: &Field) -> Option<GoalsSpec> {
@@ -56,7 +53,6 @@ pub(super) fn read_goals(field: &Field) -> Option<GoalsSpec> {
     Some(goals)
 }
 
-/// `sm_busy_percent >= 70`
 fn metric(item: &Field) -> Option<MetricGoal> {
     let item = item.at(item.node, "a goal of `metrics`");
     let text = item.string()?;
@@ -68,8 +64,7 @@ fn metric(item: &Field) -> Option<MetricGoal> {
         let hint = "write a name, one of >= <= > <, and a number: \"sm_busy_percent >= 70\"";
         return item.refuse(format!("`{text}` is not a goal"), hint);
     };
-    if !is_metric(name) {
-        let (message, hint) = no_metric(name);
+    if let Some((message, hint)) = no_metric(name) {
         return item.refuse(message, hint);
     }
     let Some(bound) = bound.parse::<f64>().ok().filter(|bound| bound.is_finite()) else {
@@ -78,7 +73,6 @@ fn metric(item: &Field) -> Option<MetricGoal> {
     Some(MetricGoal { metric: name.to_string(), relation, bound, text: text.trim().to_string() })
 }
 
-/// `{ peer = "torch", by = "10%", problems = 2 }`
 fn faster(item: &Field) -> Option<FasterGoal> {
     let field = item.at(item.node, "a goal of `faster_than`");
     field.keys(&["peer", "by", "problems"])?;
@@ -89,7 +83,6 @@ fn faster(item: &Field) -> Option<FasterGoal> {
     })
 }
 
-/// `"10%"`
 fn share(field: &Field) -> Option<f64> {
     let text = field.string()?;
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
@@ -102,10 +95,7 @@ fn share(field: &Field) -> Option<f64> {
 const MODES: &[(&str, RankingMode)] = &[("hot", RankingMode::Hot), ("cold", RankingMode::Cold)];
 
 pub(super) fn read_objective(field: Option<&Field>) -> Option<ObjectiveSpec> {
-    let Some(field) = field else {
-        let ranking = RankingMode::Hot;
-        return Some(ObjectiveSpec { ranking, flops: None, bytes: None, allow_trade: false });
-    };
+    let Some(field) = field else { return Some(ObjectiveSpec::default()) };
     field.keys(&["ranking", "flops", "bytes", "allow_trade"])?;
     read_all!(ObjectiveSpec {
         ranking: field.or("ranking", RankingMode::Hot, |own| own.choice(MODES)),
@@ -155,8 +145,7 @@ fn moves(field: &Field) -> Option<Vec<MetricEvidence>> {
     let mut found = Vec::new();
     for entry in field.at(field.node, "`moves`").entries("a table of metrics")? {
         let name = &entry.key;
-        if !is_metric(name) {
-            let (message, hint) = no_metric(name);
+        if let Some((message, hint)) = no_metric(name) {
             field.complain(&entry.key_span, message, Some(hint));
             return None;
         }
@@ -199,9 +188,7 @@ fn set(field: &Field, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> 
 }
 
 fn define(field: &Field) -> Option<Vec<(String, String)>> {
-    let is_word = |text: &str| {
-        !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-    };
+    let is_word = |text: &str| !text.is_empty() && is_c_name(&format!("_{text}"));
     let mut found = Vec::new();
     for entry in field.at(field.node, "`define`").entries("a table of macros")? {
         let value = match &entry.value.data {

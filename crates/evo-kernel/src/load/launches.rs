@@ -12,18 +12,7 @@ use crate::spec::{L2PersistSpec, LaunchSpec, LoopSpec, PassedSpec, ScalarSpec};
 /// How the names of evo's own kernels begin, by which profilers and sanitizers leave them out.
 const OWN_PREFIX: &str = "evo_";
 
-const KEYS: &[&str] = &[
-    "entry",
-    "when",
-    "grid",
-    "block",
-    "shared_bytes",
-    "cluster",
-    "cooperative",
-    "programmatic",
-    "l2_persist",
-    "arguments",
-];
+const KEYS: &str = "entry when grid block shared_bytes cluster cooperative programmatic l2_persist arguments";
 
 pub(super) type Launches = (Vec<LaunchSpec>, Vec<LoopSpec>);
 
@@ -43,8 +32,8 @@ pub(super) fn read(field: &Field) -> Option<Launches> {
 /// One table of the list: a launch, a launch that is repeated, or a loop with a body.
 fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) -> Option<()> {
     let Some(body) = item.node.get("body") else {
-        let field = titled(item);
-        field.keys(&[KEYS, LOOP_KEYS].concat())?;
+        let field = item.titled("launch", "entry", "a launch");
+        field.keys(&keys_beside(&[]))?;
         let (launch, found) = repeated(&field)?;
         launches.push(LaunchSpec { in_loop: found.is_some().then_some(loops.len()), ..launch });
         loops.extend(found);
@@ -57,8 +46,8 @@ fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) 
     let scope = field.context.naming(names);
     let body = field.at(body, "`body` of a loop of launches");
     let read = body.with(&scope).each("launches", |item| {
-        let field = titled(item);
-        field.keys(KEYS)?;
+        let field = item.titled("launch", "entry", "a launch");
+        field.keys(&KEYS.split(' ').collect::<Vec<_>>())?;
         launch(&field)
     })?;
     if read.is_empty() {
@@ -69,15 +58,17 @@ fn one(item: &Field, launches: &mut Vec<LaunchSpec>, loops: &mut Vec<LoopSpec>) 
     Some(())
 }
 
-fn titled<'a>(item: &Field<'a>) -> Field<'a> {
-    item.titled("launch", "entry", "a launch")
-}
-
 /// A launch and its own loop, if it says `repeat`.
 fn repeated(field: &Field) -> Option<(LaunchSpec, Option<LoopSpec>)> {
-    let found = match field.get("repeat") {
-        Some(_) => read_loop(field).map(Some),
-        None => refuse_without_repeat(field).then_some(None),
+    let found = if field.get("repeat").is_some() {
+        read_loop(field).map(Some)
+    } else {
+        let alone: Vec<_> = ["index", "swap"].into_iter().filter_map(|key| field.get(key)).collect();
+        for own in &alone {
+            let hint = "add repeat = \"STEPS\", how often the launch is made";
+            own.hinted(format!("{own} has no meaning without `repeat`"), hint);
+        }
+        alone.is_empty().then_some(None)
     };
     let scope = field.context.naming(field.context.names.with_index(index_of(field.node)));
     let launch = launch(&field.with(&scope));
@@ -86,7 +77,7 @@ fn repeated(field: &Field) -> Option<(LaunchSpec, Option<LoopSpec>)> {
 
 /// Keys of a table with a source of its own: a single launch, or `launches`.
 pub(super) fn keys_beside(others: &[&'static str]) -> Vec<&'static str> {
-    [others, &["launches"], KEYS, LOOP_KEYS].concat()
+    others.iter().copied().chain(KEYS.split(' ')).chain(LOOP_KEYS.iter().copied()).collect()
 }
 
 pub(super) fn read_beside(field: &Field) -> Option<Launches> {
@@ -95,7 +86,7 @@ pub(super) fn read_beside(field: &Field) -> Option<Launches> {
         let launch = LaunchSpec { in_loop: found.is_some().then_some(0), ..launch };
         return Some((vec![launch], found.into_iter().collect()));
     };
-    for own in KEYS.iter().chain(LOOP_KEYS).filter_map(|key| field.get(key)) {
+    for own in keys_beside(&[]).into_iter().filter_map(|key| field.get(key)) {
         own.hinted(format!("{own} stands beside `launches`"), "each of `launches` has keys of its own");
     }
     read(&list.at(list.node, "`launches`"))
@@ -117,7 +108,6 @@ fn launch(field: &Field) -> Option<LaunchSpec> {
     })
 }
 
-/// `{ argument = "k", ratio = 0.6 }`
 fn window(field: &Field) -> Option<L2PersistSpec> {
     field.keys(&["argument", "ratio"])?;
     let hint = "add ratio = 1.0, the share of its accesses that are kept";
@@ -192,15 +182,6 @@ fn read_loop(field: &Field) -> Option<LoopSpec> {
 /// make its uses unknown.
 fn index_of(node: &Node) -> Option<String> {
     node.text("index").map(str::to_string)
-}
-
-fn refuse_without_repeat(field: &Field) -> bool {
-    let found: Vec<_> = ["index", "swap"].into_iter().filter_map(|key| field.get(key)).collect();
-    for own in &found {
-        let hint = "add repeat = \"STEPS\", how often the launch is made";
-        own.hinted(format!("{own} has no meaning without `repeat`"), hint);
-    }
-    found.is_empty()
 }
 
 fn index(field: &Field) -> Option<String> {

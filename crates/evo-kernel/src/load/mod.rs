@@ -7,7 +7,7 @@
 //! they would give an error for each line and not the one that helps.
 
 use std::cell::RefCell;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,10 +66,8 @@ pub enum LoadError {
         cause: io::Error,
         hint: String,
     },
-    /// The file's name says that it is something else.
     #[error("`{}` is {what}, and a space file is TOML or JSON", .path.display())]
     NotASpace { path: PathBuf, what: &'static str, hint: String },
-    /// The name is neither an embedded space nor a file.
     #[error("no space `{name}` here")]
     Unknown { name: String, hint: String },
 }
@@ -125,16 +123,20 @@ pub fn load_file_with(path: &Path, access: SpaceAccess) -> Result<SpaceFile, Loa
 }
 
 pub(super) fn read_text(path: &Path) -> io::Result<String> {
+    read_capped(evo_system::regular::open(path)?, MAX_BYTES)
+}
+
+fn read_capped(file: File, limit: u64) -> io::Result<String> {
     let mut text = String::new();
     // One byte more, which tells a file of exactly the limit from a longer one.
-    evo_system::regular::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 4 MiB"));
+    file.take(limit + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > limit {
+        let message = format!("it is larger than {} MiB", limit >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(text)
 }
 
-/// Where a file was looked for that is not there.
 pub(super) fn looked_in(path: &Path) -> String {
     if path.is_absolute() {
         return "check the path, or name an embedded space".to_string();
@@ -183,11 +185,8 @@ pub(super) fn load_text(
             "opening the space took longer than {limit} s of processor time, or {patience} s in all; \
              `--limit space=TIME` allows more"
         );
-        diagnostics.push(Diagnostic {
-            message: "the space takes too long to open".into(),
-            span: None,
-            hint: Some(hint),
-        });
+        let message = "the space takes too long to open".into();
+        diagnostics.push(Diagnostic { message, span: None, hint: Some(hint) });
     }
     match file {
         Some(file) if diagnostics.is_empty() => Ok(file),
@@ -209,9 +208,16 @@ fn read(
     root.keys(&[COMMON_KEYS, KERNEL_KEYS, if has_kernel { &[] } else { SPACE_KEYS }].concat())?;
     let kernel = match has_kernel {
         true => read_kernel(path, &root).map(Some),
-        false => kernel_is_absent(&root).then_some(None),
+        false => {
+            let first = KERNEL_KEYS.iter().find_map(|key| section(&root, key));
+            if let Some(first) = &first {
+                let hint = "add [kernel] with name and template or source";
+                first.hinted(format!("{first} needs a `kernel`"), hint);
+            }
+            first.is_none().then_some(None)
+        }
     };
-    let space = read_space(&node, watch, &mut diagnostics.borrow_mut());
+    let space = read_space(&root, watch);
     // Both parts are read before either ends this, so that one pass shows the errors of both.
     let (space, mut kernel) = (space?, kernel?);
     if let (Some(kernel), Some(field)) = (&mut kernel, section(&root, "diagnose")) {
@@ -234,15 +240,6 @@ fn read(
 
 fn section<'a>(root: &Field<'a>, key: &str) -> Option<Field<'a>> {
     root.node.get(key).map(|node| root.at(node, format!("`{key}`")))
-}
-
-/// Complains of the first of a kernel's sections in a file without a kernel.
-fn kernel_is_absent(root: &Field) -> bool {
-    let first = KERNEL_KEYS.iter().find_map(|key| section(root, key));
-    if let Some(first) = &first {
-        first.hinted(format!("{first} needs a `kernel`"), "add [kernel] with name and template or source");
-    }
-    first.is_none()
 }
 
 fn read_kernel(path: &Path, root: &Field) -> Option<KernelSpec> {

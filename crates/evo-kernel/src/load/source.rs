@@ -60,7 +60,7 @@ pub(super) fn read(field: &Field) -> Option<Header> {
 /// A text, or a table with what a parameter chooses.
 fn compiler_option(item: &Field) -> Option<OptionSpec> {
     if !matches!(item.node.data, Data::Table(_)) {
-        return Some(OptionSpec { text: item.string()?, value: None, when: None });
+        return item.string().map(OptionSpec::plain);
     }
     let field = item.at(item.node, format!("an entry of {item}"));
     field.keys(&["option", "value", "when"])?;
@@ -75,7 +75,7 @@ fn compiler_option(item: &Field) -> Option<OptionSpec> {
         Some(text)
     });
     let (value, when) = (field.optional("value", expression), field.optional("when", expression));
-    Some(OptionSpec { text: text?, value: value?, when: when? })
+    read_all!(OptionSpec { text, value, when })
 }
 
 pub(super) fn plain_source(field: &Field) -> Option<KernelText> {
@@ -148,10 +148,8 @@ pub(super) const OUTSIDE_HINT: &str =
     "copy the file beside the space file, or pass `--allow-outside` if you trust the space";
 
 fn unreadable<T>(field: &Field, path: &Path, cause: &io::Error) -> Option<T> {
-    let hint = access::is_outside(cause).then(|| OUTSIDE_HINT.to_string());
     let message = format!("{field}: cannot read `{}`: {cause}", path.display());
-    field.complain(&field.node.span, message, hint);
-    None
+    if access::is_outside(cause) { field.refuse(message, OUTSIDE_HINT) } else { field.wrong(message) }
 }
 
 fn include_folder(field: &Field) -> Option<PathBuf> {
@@ -184,14 +182,13 @@ pub(super) fn include_options<'t>(
     }
     let option = |path: PathBuf| {
         let folder = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
-        OptionSpec { text: format!("-I{}", folder.display()), value: None, when: None }
+        OptionSpec::plain(format!("-I{}", folder.display()))
     };
     all.into_iter().map(option).collect()
 }
 
 const FILL_HINT: &str = "give the input that the launches write fill = { prepared = true }";
 
-/// Reads the table, if there is one, and checks that inputs are prepared where the file says so.
 pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<Option<PrepareSpec>> {
     let buffers = arguments.iter().filter_map(ArgumentSpec::buffer);
     let prepared: Vec<_> = buffers.filter(|buffer| buffer.is_prepared()).collect();
@@ -217,7 +214,7 @@ pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<O
     if prepared.is_empty() {
         field.hinted("[prepare] prepares no argument", FILL_HINT);
     }
-    field.keys(&launches::keys_beside(&["source"]))?;
+    field.keys(&launches::keys_beside(&["source", "launches"]))?;
     let source = field.need("source", "add source = \"prepare.cu\", a file of its own", plain_source);
     let read = launches::read_beside(&field);
     let (source, (launches, loops)) = (source?, read?);
@@ -230,16 +227,4 @@ pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<O
         return field.refuse(format!("no launch of [prepare] is given `{}`", buffer.name), hint);
     }
     Some(Some(PrepareSpec { source, launches, loops }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_included_files_are_found_in_both_spellings() {
-        let text =
-            "#include \"a.cuh\"\n  # include <sub/b.cuh> // why\n// #include \"c\"\n#include MACRO\nint x;";
-        assert_eq!(included(text).collect::<Vec<_>>(), ["a.cuh", "sub/b.cuh"]);
-    }
 }

@@ -90,19 +90,12 @@ impl<'s> Definitions<'s> {
 
     fn number(&self, name: &str) -> Option<i64> {
         let value = self.macros.get(name)?;
-        let inside = match value[..] {
-            ["(", own, ")"] | [own] => own,
-            _ => return None,
-        };
+        let (["(", inside, ")"] | [inside]) = value[..] else { return None };
         inside.parse().ok()
     }
 
     pub(super) fn is_defined(&self, name: &str) -> bool {
         self.macros.contains_key(name) || self.functions.contains(name) || self.constants.contains_key(name)
-    }
-
-    pub(super) fn is_flag(&self, name: &str) -> bool {
-        self.flags.contains(name)
     }
 
     /// An expression of a source as one of space files, over `known` names; nothing where it has anything else.
@@ -153,7 +146,6 @@ const FOREIGN: &str = "INFINITY NAN NULL M_PI M_E HUGE_VALF HUGE_VAL RAND_MAX RE
 const FOREIGN_STARTS: &str = "__ CUDART_ CUDA_ FLT_ DBL_ INT_ UINT_ INT8_ INT16_ INT32_ INT64_ LONG_ CHAR_ SHRT_ M_ \
     LLONG_ UCHAR_ USHRT_ ULONG_ UINT8_ UINT16_ UINT32_ UINT64_";
 
-/// Words before a name that declare it.
 const DECLARING: &str = "int unsigned typename class struct enum auto float double bool size_t long short char const half \
     void using namespace goto uint32_t int32_t uint T";
 
@@ -165,7 +157,8 @@ pub(super) fn tunables<'s>(
     let mut found = Vec::new();
     let numbered = |name: &&'s str| Some((*name, definitions.number(name)?));
     for (name, default) in definitions.guarded.iter().filter_map(numbered).take(TUNABLES_MAX) {
-        let flag = (0..=1).contains(&default) && (definitions.is_flag(name) || is_switch(name, tokens));
+        let flag =
+            (0..=1).contains(&default) && (definitions.flags.contains(name) || is_switch(name, tokens));
         let values = if flag { vec![0, 1] } else { around(default, is_block(name)) };
         let why = format!("around the source's own {default}");
         found.push(SketchTunable { name: name.to_string(), values, default, is_undefined: false, why });
@@ -257,13 +250,10 @@ fn undefined<'s>(tokens: &[&'s str], definitions: &Definitions<'_>) -> Vec<&'s s
     }
     names.retain(|name| !declared.contains(name));
     names.truncate(TUNABLES_MAX);
-    names.retain(|name| !is_type(name, tokens));
+    // A name directly before another one is a type.
+    let is_type = |name: &str| tokens.windows(2).any(|pair| pair[0] == name && is_name(pair[1]));
+    names.retain(|name| !is_type(name));
     names
-}
-
-/// A name directly before another one, or before an asterisk and a name at the start of a statement.
-fn is_type(name: &str, tokens: &[&str]) -> bool {
-    (0..tokens.len().saturating_sub(1)).any(|at| tokens[at] == name && is_name(tokens[at + 1]))
 }
 
 fn looks_like_macro(token: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::definitions::{Definitions, is_block};
 use super::{SketchArgument, SketchGuess, SketchLaunch, SketchTunable, guessed};
-use crate::words::is_name;
+use crate::words::{is_name, until};
 
 pub(super) struct LaunchClues<'a, 's> {
     arguments: &'a [SketchArgument],
@@ -49,7 +49,6 @@ impl<'a, 's> LaunchClues<'a, 's> {
         self.names.iter().any(|parameter| parameter == name)
     }
 
-    /// An expression of the source over parameters.
     fn expression(&self, tokens: &[&str]) -> Option<String> {
         self.definitions.expression(tokens, &|name| self.is_parameter(name))
     }
@@ -149,12 +148,9 @@ pub(super) fn guess(
     let mut grid = Vec::new();
     for (axis, tile) in tiles.iter().enumerate() {
         let bound = extents.of_axis(axis).map(str::to_string);
+        let grid_along = format!("the grid along {}", AXES[axis]);
         if bound.is_none() && !matches!(tile, Tile::Unknown) {
-            guessed(
-                guesses,
-                format!("the grid along {}", AXES[axis]),
-                "no condition says how far its index runs",
-            );
+            guessed(guesses, &grid_along, "no condition says how far its index runs");
         }
         let extent = bound.unwrap_or_else(|| clues.fallback(axis, matches!(tile, Tile::Unit)));
         extents.bound_alone(axis, &extent);
@@ -165,11 +161,7 @@ pub(super) fn guess(
             Tile::Threads(Some(own)) => format!("ceil_div({extent}, {} * {own})", block[axis]),
             Tile::Unknown if !clues.uses("blockIdx", axis) => "1".to_string(),
             Tile::Unknown => {
-                guessed(
-                    guesses,
-                    format!("the grid along {}", AXES[axis]),
-                    "what a block covers is not plain",
-                );
+                guessed(guesses, &grid_along, "what a block covers is not plain");
                 format!("ceil_div({extent}, {})", block[axis])
             }
         });
@@ -241,12 +233,7 @@ fn named_block(clues: &LaunchClues<'_, '_>, axis: usize) -> Option<String> {
 
 fn launch_bounds(clues: &LaunchClues<'_, '_>) -> Option<Vec<String>> {
     let at = clues.tokens.windows(2).position(|words| words == ["__launch_bounds__", "("])?;
-    let mut depth = 0;
-    let first = clues.tokens[at + 2..].iter().take_while(|token| {
-        depth += i32::from(**token == "(") - i32::from(**token == ")");
-        depth >= 0 && !(depth == 0 && **token == ",")
-    });
-    let first = &clues.tokens[at + 2..at + 2 + first.count()];
+    let first = until(&clues.tokens[at + 2..], &[","]);
     // A plain number is a limit, and no parameter would change it.
     if !first.iter().any(|token| clues.is_parameter(token)) {
         return None;
@@ -329,14 +316,9 @@ impl<'s> IndexExtents<'s> {
     /// The shape that the indices of an array say, outermost first: `x[row * n + column]`, `x[i]`, `x[0]`.
     pub(super) fn shape(&self, name: &str, body: &[&str], brackets: &[usize]) -> Option<Vec<String>> {
         let places = (0..body.len().saturating_sub(1)).filter(|at| body[*at] == name && body[at + 1] == "[");
-        let shapes: Option<Vec<Vec<String>>> = places
-            .map(|at| {
-                let end = brackets[at + 1];
-                self.index(&body[at + 2..end.saturating_sub(1).max(at + 2)])
-            })
-            .collect();
+        let index = |at: usize| self.index(&body[at + 2..brackets[at + 1].saturating_sub(1).max(at + 2)]);
         // A place that says nothing may be anywhere in the array.
-        let shapes = shapes?;
+        let shapes = places.map(index).collect::<Option<Vec<Vec<String>>>>()?;
         let longest = shapes.iter().max_by_key(|shape| shape.len())?;
         shapes.iter().all(|own| own == longest || *own == ["1"]).then(|| longest.clone())
     }
@@ -349,9 +331,7 @@ impl<'s> IndexExtents<'s> {
             [a, "*", stride, "+", b] | ["(", a, "*", stride, ")", "+", b] | [b, "+", a, "*", stride] => {
                 // Rows of the length that the inner index runs over.
                 let inner = bound(b)?;
-                let is_length = inner.eq_ignore_ascii_case(stride);
-                is_length.then_some(())?;
-                Some(vec![bound(a)?, inner])
+                if inner.eq_ignore_ascii_case(stride) { Some(vec![bound(a)?, inner]) } else { None }
             }
             _ => None,
         }
@@ -368,16 +348,9 @@ fn assignments<'b, 's>(body: &'b [&'s str]) -> Vec<(&'s str, &'b [&'s str])> {
     for at in 1..body.len().saturating_sub(1) {
         let plain = body[at] == "=" && body[at + 1] != "=" && is_name(body[at - 1]);
         let declares = at >= 2 && (is_name(body[at - 2]) || body[at - 2] == ",");
-        if plain && declares {
-            let mut depth = 0i32;
-            let end = body[at + 1..].iter().take(VALUE_TOKENS).take_while(|token| {
-                depth += i32::from(matches!(**token, "(" | "[")) - i32::from(matches!(**token, ")" | "]"));
-                depth >= 0 && !(**token == ";" || (**token == "," && depth == 0))
-            });
-            found.push((body[at - 1], &body[at + 1..at + 1 + end.count()]));
-            if found.len() == VALUES_MAX {
-                break;
-            }
+        if plain && declares && found.len() < VALUES_MAX {
+            let rest = &body[at + 1..];
+            found.push((body[at - 1], until(&rest[..rest.len().min(VALUE_TOKENS)], &[";", ","])));
         }
     }
     found

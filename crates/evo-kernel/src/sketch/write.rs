@@ -3,10 +3,11 @@
 use std::fmt::{Display, Write};
 
 use evo_protocol::dtype::DType;
+use evo_space::expr::Expr;
 
 use super::{
     KernelSketch, SketchArgument, SketchGuess, SketchLaunch, SketchRequest, SketchRole, SketchTunable,
-    guessed,
+    guessed, guessed_reference,
 };
 
 /// A space file as it grows: tables with their keys, and notes behind them.
@@ -27,13 +28,11 @@ impl SpaceText {
         self
     }
 
-    /// A key with a value as TOML has it.
     pub fn key(&mut self, key: &str, value: impl Display) -> &mut SpaceText {
         let _ = writeln!(self.0, "{key} = {value}");
         self
     }
 
-    /// A comment on a line of its own.
     pub fn comment(&mut self, text: &str) -> &mut SpaceText {
         let _ = writeln!(self.0, "# {text}");
         self
@@ -78,13 +77,14 @@ impl SpaceText {
 impl SketchLaunch {
     /// As a row of `launches`, with values in the place of parameters.
     pub(crate) fn at_values(&self, entry: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
-        let fixed = |texts: &[String]| {
-            list(&texts.iter().map(|text| at_values(text, value_of)).collect::<Vec<String>>())
+        let fixed = |text: &String| {
+            let expr = Expr::parse(text);
+            quoted(&expr.map_or_else(|_| text.clone(), |expr| expr.with_words(value_of)))
         };
-        let shared = self.shared_bytes.as_ref();
-        let shared = shared
-            .map_or(String::new(), |text| format!(", shared_bytes = {}", quoted(&at_values(text, value_of))));
-        let (grid, block) = (fixed(&self.grid), fixed(&self.block));
+        let all = |texts: &[String]| format!("[{}]", texts.iter().map(fixed).collect::<Vec<_>>().join(", "));
+        let shared = self.shared_bytes.as_ref().map(|text| format!(", shared_bytes = {}", fixed(text)));
+        let shared = shared.unwrap_or_default();
+        let (grid, block) = (all(&self.grid), all(&self.block));
         format!("[{{ entry = {}, grid = {grid}, block = {block}{shared} }}]", quoted(entry))
     }
 }
@@ -150,17 +150,9 @@ pub(super) fn written(
          double precision.\n[check.reference]  # guess"
     ));
     text.key("source", quoted(source)).key("launches", launch.at_values(entry, &default));
-    guessed(
-        &mut guesses,
-        "the reference is the kernel itself at its defaults",
-        "evo has no other answer to compare with",
-    );
-    KernelSketch {
-        space: text.end(),
-        beside: reference.into_iter().collect(),
-        entry: entry.to_string(),
-        guesses,
-    }
+    guessed_reference(&mut guesses);
+    let beside = reference.into_iter().collect();
+    KernelSketch { space: text.end(), beside, entry: entry.to_string(), guesses }
 }
 
 fn buffer(text: &mut SpaceText, argument: &SketchArgument, sizes: &[String], guesses: &mut Vec<SketchGuess>) {
@@ -193,12 +185,14 @@ fn problems(
     sizes: &[String],
     guesses: &mut Vec<SketchGuess>,
 ) {
+    use SketchRole::{Number, Size, Small};
     let is_flat = |shape: &Option<Vec<String>>| shape.as_ref().is_some_and(|shape| shape.len() < 3);
-    let mut buffers = arguments.iter().filter(|argument| argument.is_buffer());
+    let mut buffers =
+        arguments.iter().filter(|argument| !matches!(argument.role, Size(_) | Small(_) | Number));
     let matrices = sizes.len() == 3 && buffers.all(|argument| is_flat(&argument.shape));
     let (cuda, host) = if matrices { MATRICES } else { EXTENTS[(sizes.len() - 1).min(EXTENTS.len() - 1)] };
     let small = arguments.iter().filter_map(|argument| match &argument.role {
-        SketchRole::Small(name) => Some(format!("{name} = {SMALL}")),
+        Small(name) => Some(format!("{name} = {SMALL}")),
         _ => None,
     });
     for (name, device, extents) in [("large", "cuda", cuda), ("small", "host", host)] {
@@ -226,17 +220,6 @@ pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || c == '"' || c == '\\')
 }
 
-fn at_values(expression: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut text = String::new();
-    for piece in expression.split_inclusive(|c: char| !is_word(c)) {
-        let name = piece.trim_end_matches(|c: char| !is_word(c));
-        text.push_str(value_of(name).as_deref().unwrap_or(name));
-        text.push_str(&piece[name.len()..]);
-    }
-    text
-}
-
 /// A source that gives the kernel's macros one value each and includes it: its file's name and its text.
 pub(crate) fn reference(command: &str, path: &str, macros: &[(String, String)]) -> (String, String) {
     let file = path.rsplit('/').next().unwrap_or(path);
@@ -250,16 +233,4 @@ pub(crate) fn reference(command: &str, path: &str, macros: &[(String, String)]) 
     }
     let _ = writeln!(text, "#include \"{path}\"");
     (format!("{stem}_reference.cu"), text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_take_the_place_of_whole_names() {
-        let value_of = |name: &str| (name == "B").then(|| "64".to_string());
-        assert_eq!(at_values("ceil_div(N, B * BB) + B", &value_of), "ceil_div(N, 64 * BB) + 64");
-        assert_eq!(at_values("", &value_of), "");
-    }
 }

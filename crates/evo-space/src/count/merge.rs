@@ -91,7 +91,7 @@ struct DepthMemory {
 impl DepthMemory {
     fn new(step: &SearchStep) -> DepthMemory {
         DepthMemory {
-            before_closing: KeyTable::new(step.width_before_closing()),
+            before_closing: KeyTable::new(step.width + step.closing_registers.words()),
             states: KeyTable::new(step.width),
             shared: SharedNodes::default(),
             edges: Vec::new(),
@@ -177,7 +177,11 @@ impl MergeSearch<'_> {
             }
             next.truncate(step.width);
         }
-        let empty = step.closings.iter().any(|closing| is_empty(mask_of(step, closing, next)));
+        let is_closed = |closing: &Closing| {
+            let mask = &step.masks[closing.mask];
+            is_empty(&next[mask.to..mask.to + mask.words])
+        };
+        let empty = step.closings.iter().any(is_closed);
         let child = if empty { DEAD } else { self.remembered(depth)? };
         if let Some(entry) = before {
             self.memory[depth].before_closing.set(entry, child);
@@ -232,7 +236,8 @@ fn advance(
             Then::Restrict { mask, rows } => {
                 let mask = &step.masks[*mask];
                 let allowed = &mut next[mask.to..mask.to + mask.words];
-                restrict(allowed, &rows[child as usize * mask.words..][..mask.words]);
+                let row = &rows[child as usize * mask.words..][..mask.words];
+                allowed.iter_mut().zip(row).for_each(|(word, other)| *word &= other);
                 if is_empty(allowed) {
                     return false;
                 }
@@ -250,10 +255,6 @@ fn advance(
     true
 }
 
-fn restrict(allowed: &mut [u64], row: &[u64]) {
-    allowed.iter_mut().zip(row).for_each(|(word, other)| *word &= other);
-}
-
 /// Turns a conjunct into its last slot's allowed values; the steps that took.
 fn close(closing: &Closing, step: &SearchStep, next: &mut [u64], registers: &mut Registers) -> u64 {
     let mask = &step.masks[closing.mask];
@@ -268,11 +269,6 @@ fn close(closing: &Closing, step: &SearchStep, next: &mut [u64], registers: &mut
         }
     }
     tried
-}
-
-fn mask_of<'n>(step: &SearchStep, closing: &Closing, next: &'n [u64]) -> &'n [u64] {
-    let mask = &step.masks[closing.mask];
-    &next[mask.to..mask.to + mask.words]
 }
 
 /// A register without a value fails whatever reads it in the same way, so its mark is enough.

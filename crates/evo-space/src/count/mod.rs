@@ -78,9 +78,8 @@ impl Choice<'_> {
         let mut touched = vec![false; self.part.values.len()];
         batch.iter().for_each(|conjunct| touched[conjunct.slots[0]] = true);
         let mut groups = self.part.groups();
-        groups.retain(|group| {
-            self.group.binary_search(&group[0]).is_ok() && group.iter().any(|slot| touched[*slot])
-        });
+        let is_mine = |group: &Vec<usize>| self.group.binary_search(&group[0]).is_ok();
+        groups.retain(|group| is_mine(group) && group.iter().any(|slot| touched[*slot]));
         // Conjuncts that were taken before can link what the batch touches, so the groups are found anew
         // and the diagrams inside them are built again.
         let mut replaced = vec![false; self.part.values.len()];

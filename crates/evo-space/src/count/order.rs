@@ -40,7 +40,10 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
     }
     let greedy = greedy(problem, group);
     let mut orders: Vec<&[usize]> = if greedy == group { vec![group] } else { vec![group, &greedy] };
-    problem.watch.at(costliest(problem, group));
+    // To look at first if the group is too much: what reads the most parameters, with the most combinations.
+    let size = |conjunct: &&Conjunct| (conjunct.slots.len(), problem.combinations(conjunct));
+    let costliest = problem.conjuncts_of(group).max_by_key(size);
+    problem.watch.at(costliest.map(|conjunct| conjunct.origin));
     let max_paths = max_steps.saturating_mul(PATHS_PER_STEP).min(MAX_PATHS);
     let mut steps = FIRST_STEPS.min(max_steps);
     // Budgets grow by sixteen, so all failed attempts together cost less than an eighth more than the
@@ -61,13 +64,6 @@ pub fn diagram(problem: &Problem, group: &[usize], max_steps: u64) -> Result<Lay
         }
         steps = steps.saturating_mul(16).min(max_steps);
     }
-}
-
-/// To look at first if a group is too much: its conjunct reads the most parameters, with the most combinations.
-fn costliest(problem: &Problem, group: &[usize]) -> Option<usize> {
-    let size = |conjunct: &&Conjunct| (conjunct.slots.len(), problem.combinations(conjunct));
-    let worst = problem.conjuncts_of(group).max_by_key(size);
-    worst.map(|conjunct| conjunct.origin)
 }
 
 pub fn single(problem: &Problem, slot: usize) -> Layers {
@@ -105,8 +101,11 @@ fn greedy(problem: &Problem, group: &[usize]) -> Vec<usize> {
     let mut order = Vec::with_capacity(group.len());
     while !left.is_empty() {
         // A completed conjunct drops out of the state, an opened one adds to it; small states merge more.
-        let score =
-            |slot: usize| (Reverse(waiting.closed[slot]), waiting.fresh(slot), problem.values[slot].len());
+        let score = |slot: usize| {
+            // Those that have begun are open already.
+            let fresh = waiting.readers[slot].len() - waiting.begun[slot];
+            (Reverse(waiting.closed[slot]), fresh, problem.values[slot].len())
+        };
         // Ties go to the declared order, so that the same file always gives the same diagram.
         let best = (0..left.len()).min_by_key(|at| score(left[*at])).unwrap_or(0);
         let slot = left.remove(best);
@@ -148,11 +147,6 @@ impl Waiting {
             }
         }
         waiting
-    }
-
-    /// Readers of this that have not begun.
-    fn fresh(&self, thing: usize) -> usize {
-        self.readers[thing].len() - self.begun[thing]
     }
 
     pub fn decide(&mut self, thing: usize) {
@@ -240,17 +234,6 @@ mod tests {
         paths.into_iter().map(|(path, _)| path).collect()
     }
 
-    fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
-        if items.is_empty() {
-            return vec![Vec::new()];
-        }
-        let with_first = |first: &usize| {
-            let rest: Vec<usize> = items.iter().copied().filter(|item| item != first).collect();
-            permutations(&rest).into_iter().map(|tail| [&[*first], &tail[..]].concat()).collect::<Vec<_>>()
-        };
-        items.iter().flat_map(with_first).collect()
-    }
-
     #[test]
     fn every_search_order_sorts_to_the_same_diagram() {
         let problem = problem(
@@ -262,7 +245,14 @@ mod tests {
         let limits = SearchLimits { steps: 1 << 20, words: 1 << 20 };
         let declared = search(&problem, &groups[0], limits).unwrap();
         let sizes = |layers: &Layers| layers.nodes.iter().map(Vec::len).collect::<Vec<_>>();
-        for order in permutations(&groups[0]) {
+        for number in 0..720 {
+            let (mut left, mut number) = (groups[0].clone(), number);
+            let mut next = |count: usize| {
+                let at = number % count;
+                number /= count;
+                left.remove(at)
+            };
+            let order: Vec<usize> = (1..=6).rev().map(&mut next).collect();
             let layers =
                 sorted(search(&problem, &order, limits).unwrap(), MAX_PATHS, &problem.watch).unwrap();
             assert_eq!(layers.slots, groups[0], "{order:?}");

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use crate::count::problem::{Conjunct, Problem, TableDiagram};
 use crate::count::words::{push_full, words_for};
-use crate::program::{Atom, Code, Program, Register, Registers};
+use crate::program::{Atom, Code, Program, Register, Registers, Step, alone_or};
 
 #[derive(Debug)]
 pub struct SearchPlan {
@@ -79,21 +79,15 @@ pub struct Closing {
 }
 
 /// Registers written into the state: two bits for the kind of each, then the values.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RegisterField {
     pub to: usize,
     pub registers: Vec<Register>,
 }
 
 impl RegisterField {
-    fn words(&self) -> usize {
+    pub fn words(&self) -> usize {
         self.registers.len().div_ceil(32) + self.registers.len()
-    }
-}
-
-impl SearchStep {
-    pub fn width_before_closing(&self) -> usize {
-        self.width + self.closing_registers.words()
     }
 }
 
@@ -264,31 +258,28 @@ impl<'a> Planner<'a> {
         for track in &mut self.tracks {
             let Some(diagram) = &track.diagram else { continue };
             let level = track.depths.iter().position(|own| *own == depth);
-            let from = track.node;
-            if track.is_pending(depth) {
+            let (from, is_pending) = (track.node, track.is_pending(depth));
+            if is_pending {
                 track.node = Some(*width);
                 *width += 1;
             }
-            match (level, from, track.node) {
-                (None, Some(from), Some(to)) if track.is_pending(depth) => carried.push((from, to)),
-                (Some(level), _, Some(to)) if track.is_pending(depth) => {
-                    moves.push(NodeMove {
-                        from,
-                        next: diagram.steps[level].clone(),
-                        size,
-                        then: Then::Keep { to },
-                    });
+            let then = match (level, track.node) {
+                (None, Some(to)) if is_pending => {
+                    carried.extend(from.map(|from| (from, to)));
+                    continue;
                 }
+                (Some(_), Some(to)) if is_pending => Then::Keep { to },
                 // The table is spent: its last node becomes the slot's allowed values and leaves the state.
-                (Some(level), _, _) if track.open_after(depth) == 1 => {
+                (Some(level), _) if track.open_after(depth) == 1 => {
                     let open = self.order[track.depths[level + 1]];
                     let mask = masks.iter().position(|mask| mask.slot == open);
                     let mask = mask.expect("a slot that a table closes on has a mask");
-                    let then = Then::Restrict { mask, rows: diagram.rows.clone() };
-                    moves.push(NodeMove { from, next: diagram.steps[level].clone(), size, then });
+                    Then::Restrict { mask, rows: diagram.rows.clone() }
                 }
-                _ => {}
-            }
+                _ => continue,
+            };
+            let next = level.map(|level| diagram.steps[level].clone()).unwrap_or_default();
+            moves.push(NodeMove { from, next, size, then });
         }
         (carried, moves)
     }
@@ -300,27 +291,18 @@ impl<'a> Planner<'a> {
         };
         // What only closings read is cut off the state once they have run: points that differ in it but
         // leave the same values to the last slot have the same completions.
-        let (mut key, mut closing) = (RegisterField::default(), RegisterField::default());
         let mut seen = FxHashSet::default();
-        let evaluated = || self.tracks.iter().filter(|track| track.diagram.is_none());
-        let reads = |track: &Track| {
-            track.residual.slots().into_iter().filter(|at| !open(*at)).map(|at| at as Register)
+        let mut read_by = |tracks: &mut dyn Iterator<Item = &Track>| -> Vec<Register> {
+            let slots =
+                tracks.filter(|track| track.diagram.is_none()).flat_map(|track| track.residual.slots());
+            let decided = slots.filter(|at| !open(*at)).map(|at| at as Register);
+            decided.filter(|register| seen.insert(*register)).collect()
         };
-        for register in evaluated().filter(|track| track.is_pending(depth)).flat_map(reads) {
-            if seen.insert(register) {
-                key.registers.push(register);
-            }
-        }
-        let closing_now = self.closing(depth).filter(|track| track.diagram.is_none());
-        for register in closing_now.flat_map(reads) {
-            if seen.insert(register) {
-                closing.registers.push(register);
-            }
-        }
+        let registers = read_by(&mut self.tracks.iter().filter(|track| track.is_pending(depth)));
         // Before the registers that only closings read, so that truncating the state drops just the latter.
-        key.to = *width;
+        let key = RegisterField { to: *width, registers };
         *width += key.words();
-        closing.to = *width;
+        let closing = RegisterField { to: *width, registers: read_by(&mut self.closing(depth)) };
         (key, closing)
     }
 
@@ -368,45 +350,36 @@ pub fn extract(
     parts: &mut Vec<Precomputed>,
     registers: &mut Registers,
 ) -> Code {
+    let is_open = |code: &Code| reads(code, is_decided).1;
     match reads(code, is_decided) {
-        (false, _) => code.clone(),
-        (true, false) => Code::Slot(part(code, parts, registers) as usize),
-        (true, true) => match code {
-            // Lowering made both flat only where no order can overflow.
-            Code::Sum(terms) => Code::Sum(gathered(
-                terms,
-                |(_, term)| !reads(term, is_decided).1,
-                |terms| (false, sum(terms)),
-                |(sign, term)| (*sign, extract(term, is_decided, parts, registers)),
-            )),
-            Code::Product(factors) => Code::Product(gathered(
-                factors,
-                |factor| !reads(factor, is_decided).1,
-                product,
-                |factor| extract(factor, is_decided, parts, registers),
-            )),
-            // What is decided at the start of a chain is computed as one; nothing else may be joined,
-            // because the order of evaluation counts.
-            Code::Chain(first, rest) if !reads(first, is_decided).1 => {
-                let ready = rest.iter().take_while(|(_, operand)| !reads(operand, is_decided).1).count();
-                let start = match ready {
-                    0 => (**first).clone(),
-                    ready => Code::Chain(first.clone(), rest[..ready].to_vec()),
-                };
-                let start = Box::new(extract(&start, is_decided, parts, registers));
-                let rest = rest[ready..]
-                    .iter()
-                    .map(|(operator, operand)| (*operator, extract(operand, is_decided, parts, registers)));
-                Code::Chain(start, rest.collect())
-            }
-            other => other.map_children(&mut |child| extract(child, is_decided, parts, registers)),
-        },
+        (false, _) => return code.clone(),
+        (true, false) => return Code::slot(part(code, parts, registers) as usize),
+        (true, true) => {}
     }
+    let operands = &code.operands;
+    let (step, first, rest) = match &code.step {
+        // Lowering made both flat only where no order can overflow. What is ready becomes one operand, which comes first.
+        step @ (Step::Sum | Step::Product) => {
+            let (open, ready): (Vec<&Code>, Vec<&Code>) = operands.iter().partition(|own| is_open(own));
+            let ready: Vec<Code> = ready.into_iter().cloned().collect();
+            (step.clone(), (!ready.is_empty()).then(|| alone_or(step.clone(), ready)), open)
+        }
+        // What is decided at the start of a chain is computed as one; nothing else may be joined,
+        // because the order of evaluation counts.
+        Step::Chain(operators) => {
+            let ready = operands.iter().take_while(|operand| !is_open(operand)).count().max(1);
+            let start = alone_or(Step::Chain(operators[..ready - 1].to_vec()), operands[..ready].to_vec());
+            (Step::Chain(operators[ready - 1..].to_vec()), Some(start), operands[ready..].iter().collect())
+        }
+        step => (step.clone(), None, operands.iter().collect()),
+    };
+    let extracted = first.iter().chain(rest).map(|own| extract(own, is_decided, parts, registers));
+    Code::of(step, extracted.collect())
 }
 
 fn part(code: &Code, parts: &mut Vec<Precomputed>, registers: &mut Registers) -> Register {
-    if let Code::Slot(slot) = code {
-        return *slot as Register;
+    if let Step::Slot(slot) = code.step {
+        return slot as Register;
     }
     // Conjuncts often share a term such as `x * y`. One register for it keeps the state short.
     if let Some(known) = parts.iter().find(|part| part.code == *code) {
@@ -418,37 +391,13 @@ fn part(code: &Code, parts: &mut Vec<Precomputed>, registers: &mut Registers) ->
     register
 }
 
-/// Operands of which those that are ready have become one, which comes first.
-fn gathered<T: Clone>(
-    operands: &[T],
-    is_ready: impl Fn(&T) -> bool,
-    join: impl Fn(Vec<T>) -> T,
-    mut extract: impl FnMut(&T) -> T,
-) -> Vec<T> {
-    let (ready, open): (Vec<T>, Vec<T>) = operands.iter().cloned().partition(is_ready);
-    let open: Vec<T> = open.iter().map(&mut extract).collect();
-    let ready = (!ready.is_empty()).then(|| extract(&join(ready)));
-    ready.into_iter().chain(open).collect()
-}
-
-fn sum(mut terms: Vec<(bool, Code)>) -> Code {
-    match terms.as_slice() {
-        [(false, _)] => terms.remove(0).1,
-        _ => Code::Sum(terms),
-    }
-}
-
-fn product(mut factors: Vec<Code>) -> Code {
-    if factors.len() == 1 { factors.remove(0) } else { Code::Product(factors) }
-}
-
 /// Whether the code reads decided registers, and whether it reads open ones.
 fn reads(code: &Code, is_decided: &impl Fn(usize) -> bool) -> (bool, bool) {
     let (mut decided, mut open) = (false, false);
     code.visit(&mut |code| {
-        if let Code::Slot(slot) = code {
-            decided |= is_decided(*slot);
-            open |= !is_decided(*slot);
+        if let Step::Slot(slot) = code.step {
+            decided |= is_decided(slot);
+            open |= !is_decided(slot);
         }
     });
     (decided, open)

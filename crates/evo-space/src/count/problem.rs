@@ -40,12 +40,10 @@ impl Problem {
     pub fn new(parameters: &[Parameter], constraints: &[&Constraint], watch: &SpaceWatch) -> Problem {
         let values = parameters.iter().flat_map(|parameter| &parameter.values);
         let texts = Texts::collect(values, constraints.iter().map(|constraint| constraint.expr.tree()));
+        let atoms = |own: &Parameter| own.values.iter().map(|value| texts.atom(value)).collect();
         let mut problem = Problem {
             positions: parameters.iter().map(|p| (0..p.values.len()).map(|at| at as u16).collect()).collect(),
-            values: parameters
-                .iter()
-                .map(|p| p.values.iter().map(|value| texts.atom(value)).collect())
-                .collect(),
+            values: parameters.iter().map(atoms).collect(),
             conjuncts: Vec::new(),
             impossible: parameters.iter().any(|parameter| parameter.values.is_empty()),
             watch: watch.clone(),
@@ -54,7 +52,7 @@ impl Problem {
         let mut tried = 0;
         while !problem.impossible && !watch.is_over() {
             problem.lower(parameters, constraints, &texts);
-            let single = problem.singles();
+            let single: Vec<bool> = problem.values.iter().map(|values| values.len() == 1).collect();
             problem.filter(&mut tried);
             if !problem.worth_lowering_again(&single) {
                 break;
@@ -82,10 +80,6 @@ impl Problem {
                 self.conjuncts.push(Conjunct { code, origin, slots, table: None });
             }
         }
-    }
-
-    fn singles(&self) -> Vec<bool> {
-        self.values.iter().map(|values| values.len() == 1).collect()
     }
 
     fn worth_lowering_again(&self, single_before: &[bool]) -> bool {
@@ -178,23 +172,18 @@ impl Problem {
             // Only now, because `is_current` compares a table with all slots of its conjunct.
             conjunct.slots.retain(|slot| self.values[*slot].len() > 1);
             if let Some(table) = &mut conjunct.table {
-                Arc::make_mut(table).drop_single_values();
+                Arc::make_mut(table).sizes.retain(|size| *size > 1);
             }
         }
-        let open = |conjunct: &Conjunct| match &conjunct.table {
-            Some(table) => table.holding < table.bits.len(),
-            None => true,
-        };
-        conjuncts.retain(open);
+        let open = |table: &Arc<TruthTable>| table.holding < table.bits.len();
+        conjuncts.retain(|conjunct| conjunct.table.as_ref().is_none_or(open));
         self.conjuncts = conjuncts;
     }
 
-    /// Slots linked by conjuncts.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         linked(self.values.len(), self.conjuncts.iter().map(|conjunct| conjunct.slots.iter().copied()))
     }
 
-    /// The conjuncts that read slots of a group.
     pub fn conjuncts_of(&self, group: &[usize]) -> impl Iterator<Item = &Conjunct> {
         self.conjuncts.iter().filter(move |conjunct| group.binary_search(&conjunct.slots[0]).is_ok())
     }
@@ -297,10 +286,6 @@ impl TruthTable {
         let mut each = kept.iter();
         self.bits.retain(|_| each.next() == Some(&true));
         self.sizes = flags.iter().map(|flags| flags.iter().filter(|flag| **flag).count()).collect();
-    }
-
-    pub fn drop_single_values(&mut self) {
-        self.sizes.retain(|size| *size > 1);
     }
 
     /// The same truth with the slots in another order: `order[k]` is the number here of the new slot `k`.

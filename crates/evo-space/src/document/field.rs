@@ -24,19 +24,6 @@ impl<C> fmt::Display for Field<'_, C> {
     }
 }
 
-/// Reads a value with complaints going to `diagnostics`.
-pub(crate) fn reading<T>(
-    node: &Node,
-    what: &str,
-    diagnostics: &mut Diagnostics,
-    read: impl FnOnce(&Field) -> T,
-) -> T {
-    let list = RefCell::new(std::mem::take(diagnostics));
-    let found = read(&Field::new(node, what, &(), &list));
-    *diagnostics = list.into_inner();
-    found
-}
-
 impl<'a, C> Field<'a, C> {
     pub fn new(
         node: &'a Node,
@@ -79,7 +66,6 @@ impl<'a, C> Field<'a, C> {
         self.at(self.node, title.unwrap_or_else(|| otherwise.to_string()))
     }
 
-    /// How many complaints there are of the file.
     pub(crate) fn complaints(&self) -> usize {
         self.diagnostics.borrow().list().len()
     }
@@ -108,7 +94,6 @@ impl<'a, C> Field<'a, C> {
         None
     }
 
-    /// The same with a way out.
     pub fn refuse<T>(&self, message: impl Into<String>, hint: impl Into<String>) -> Option<T> {
         self.hinted(message, hint);
         None
@@ -147,7 +132,6 @@ impl<'a, C> Field<'a, C> {
         self.get(key).or_else(|| self.refuse(format!("{self} has no `{key}`"), hint))
     }
 
-    /// What `read` makes of a key that must be there.
     pub fn need<T>(&self, key: &str, hint: &str, read: impl FnOnce(&Field<'a, C>) -> Option<T>) -> Option<T> {
         read(&self.required(key, hint)?)
     }
@@ -183,10 +167,7 @@ impl<'a, C> Field<'a, C> {
     }
 
     pub fn boolean(&self) -> Option<bool> {
-        match self.node.data {
-            Data::Bool(value) => Some(value),
-            _ => self.wrong_kind("true or false"),
-        }
+        if let Data::Bool(value) = self.node.data { Some(value) } else { self.wrong_kind("true or false") }
     }
 
     pub fn integer(&self, least: i64) -> Option<i64> {

@@ -174,36 +174,3 @@ fn error(span: Span, message: impl Into<String>, hint: &str) -> Diagnostic {
     let hint = Some(hint.to_string()).filter(|hint| !hint.is_empty());
     Diagnostic { message: message.into(), span: Some(span), hint }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check_error(text: &str, at: usize, expected: &str) {
-        let mut diagnostics = Diagnostics::default();
-        assert!(parse(text, &mut diagnostics).is_none(), "{text}");
-        let first = &diagnostics.list()[0];
-        assert!(text.get(first.span.clone().unwrap()).is_some(), "{text}");
-        assert!(diagnostics.render("space.json", text).contains(expected), "{text}");
-        assert_eq!((first.span.clone().unwrap().start, first.message.as_str()), (at, expected), "{text}");
-    }
-
-    #[test]
-    fn malformed_json_is_pointed_at() {
-        check_error("{", 1, "expected a key in double quotes, found the end of the file");
-        check_error("{\"a\" 1}", 5, "expected `:`, found `1`");
-        check_error("{\"a\": 1,}", 7, "a comma before the closing bracket");
-        check_error("{\"a\": 1} x", 9, "expected the end of the file, found `x`");
-        check_error("{\"a\": 1, \"a\": 2}", 9, "duplicate key `a`");
-        check_error("{\"a\": 01}", 6, "`01` is not a number");
-        check_error("{\"a\": 1.}", 6, "`1.` is not a number");
-        check_error("{\"a\": nan}", 6, "expected a value, found `nan`");
-        check_error("{\"a\": 'x'}", 6, "expected a value, found `'`");
-        check_error("{\"a\": \"x\n\"}", 6, "this text does not end on its line");
-        check_error("{\"a\": \"\\x\"}", 7, "unknown escape in a text");
-        check_error("{\"a\": \"\\ud800\"}", 7, "unknown escape in a text");
-        check_error("{\"é\": é}", 7, "expected a value, found `é`");
-        check_error(&("[".repeat(100_000) + &"]".repeat(100_000)), 100, "nesting is deeper than 100");
-        check_error(&("[".repeat(100) + "é"), 100, "expected a value, found `é`");
-    }
-}

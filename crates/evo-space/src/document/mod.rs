@@ -21,7 +21,6 @@ use crate::value::Value;
 
 pub use crate::diagnostic::{Span, suggestion};
 pub use field::Field;
-pub(crate) use field::reading;
 
 /// Reads TOML or JSON (told apart by the first character that is not white space: `{` is JSON).
 /// A file that is not well-formed leaves an error in `diagnostics` and gives `None`.
@@ -40,14 +39,11 @@ fn parse_toml(text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
 }
 
 fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<TableEntry> {
-    let mut entries: Vec<TableEntry> = table
-        .into_iter()
-        .filter_map(|(key, value): (Spanned<DeString<'_>>, _)| {
-            let key_span = key.span();
-            let value = toml_node(value, diagnostics)?;
-            Some(TableEntry { key: key.into_inner().into_owned(), key_span, value })
-        })
-        .collect();
+    let entry = |(key, value): (Spanned<DeString<'_>>, _)| {
+        let (key_span, value) = (key.span(), toml_node(value, diagnostics)?);
+        Some(TableEntry { key: key.into_inner().into_owned(), key_span, value })
+    };
+    let mut entries: Vec<TableEntry> = table.into_iter().filter_map(entry).collect();
     // The parser's map sorts by key; people mean the order in which they wrote.
     entries.sort_by_key(|entry| entry.key_span.start);
     entries
@@ -55,6 +51,10 @@ fn toml_entries(table: DeTable<'_>, diagnostics: &mut Diagnostics) -> Vec<TableE
 
 fn toml_node(value: Spanned<DeValue<'_>>, diagnostics: &mut Diagnostics) -> Option<Node> {
     let span = value.span();
+    let mut refused = |message: &str| {
+        diagnostics.error(span.clone(), message);
+        None
+    };
     let data = match value.into_inner() {
         DeValue::String(text) => Data::Text(text.into_owned()),
         DeValue::Boolean(value) => Data::Bool(value),
@@ -64,20 +64,15 @@ fn toml_node(value: Spanned<DeValue<'_>>, diagnostics: &mut Diagnostics) -> Opti
         },
         DeValue::Float(number) => match number.as_str().parse() {
             Ok(value) => Data::Float(value),
-            Err(_) => return refused(diagnostics, span, "this is not a number"),
+            Err(_) => return refused("this is not a number"),
         },
-        DeValue::Datetime(_) => return refused(diagnostics, span, "dates have no use here"),
+        DeValue::Datetime(_) => return refused("dates have no use here"),
         DeValue::Array(items) => {
             Data::List(items.into_iter().filter_map(|item| toml_node(item, diagnostics)).collect())
         }
         DeValue::Table(table) => Data::Table(toml_entries(table, diagnostics)),
     };
     Some(Node { span, data })
-}
-
-fn refused(diagnostics: &mut Diagnostics, span: Span, message: &str) -> Option<Node> {
-    diagnostics.error(span, message);
-    None
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +99,6 @@ pub enum Data {
 
 #[derive(Clone, Debug)]
 pub struct TableEntry {
-    /// The key, escapes resolved.
     pub key: String,
     pub key_span: Span,
     pub value: Node,
@@ -112,10 +106,7 @@ pub struct TableEntry {
 
 impl Node {
     pub fn entries(&self) -> Option<&[TableEntry]> {
-        match &self.data {
-            Data::Table(entries) => Some(entries),
-            _ => None,
-        }
+        if let Data::Table(entries) = &self.data { Some(entries) } else { None }
     }
 
     pub fn get(&self, key: &str) -> Option<&Node> {
@@ -123,17 +114,11 @@ impl Node {
     }
 
     pub fn items(&self) -> Option<&[Node]> {
-        match &self.data {
-            Data::List(items) => Some(items),
-            _ => None,
-        }
+        if let Data::List(items) = &self.data { Some(items) } else { None }
     }
 
     pub fn text(&self, key: &str) -> Option<&str> {
-        match &self.get(key)?.data {
-            Data::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Data::Text(text) = &self.get(key)?.data { Some(text) } else { None }
     }
 
     /// What is not a list, a table or too large.
@@ -164,7 +149,6 @@ impl Node {
 /// Errors that are looked at; each costs a walk through the text.
 const MAX_ERRORS: usize = 50;
 
-/// Adds the parser's errors, one a line.
 pub(crate) fn report(text: &str, errors: &[Error], diagnostics: &mut Diagnostics) {
     let mut last_line = None;
     let mut last_open = None;
@@ -201,7 +185,6 @@ fn words(message: &str) -> String {
     if line.is_empty() { "this is not valid TOML".to_string() } else { line.to_string() }
 }
 
-/// Counts from 1.
 fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
@@ -242,6 +225,7 @@ fn begins_statement(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::shortened;
 
     fn shape(node: &Node) -> String {
         match &node.data {
@@ -259,28 +243,54 @@ mod tests {
         }
     }
 
-    fn check(text: &str, expected: &str) {
-        let mut diagnostics = Diagnostics::default();
-        let node = parse(text, &mut diagnostics);
-        assert!(diagnostics.is_empty(), "{:?}", diagnostics.list());
-        assert_eq!(shape(&node.unwrap()), expected, "{text}");
-    }
-
     #[test]
-    fn toml_keeps_the_order_of_the_file() {
-        check("[z]\nb = 1\na = [1, 2.5, 'x', true]\n[a]\n", r#"{z: {b: 1, a: [1, 2.5, "x", true]}, a: {}}"#);
-        check("[[c]]\nx = 0x10\n[[c]]\nx = 1_000\n", "{c: [{x: 16}, {x: 1000}]}");
-        check("x = 99999999999999999999", "{x: big 99999999999999999999}");
-        check("a.b = 1\na.c = { d = -inf }", "{a: {b: 1, c: {d: -inf}}}");
-    }
-
-    #[test]
-    fn json_becomes_the_same_tree() {
-        check(
+    fn texts_become_trees_or_complaints() {
+        let open = "[".repeat(100);
+        let deep = [open.repeat(1000) + &"]".repeat(100_000), open + "é"];
+        let texts = [
+            // TOML keeps the order of the file.
+            "[z]\nb = 1\na = [1, 2.5, 'x', true]\n[a]\n",
+            "[[c]]\nx = 0x10\n[[c]]\nx = 1_000\n",
+            "x = 99999999999999999999",
+            "a.b = 1\na.c = { d = -inf }",
+            // JSON becomes the same tree.
             r#" {"a": [1, -2, 2.5e-3, -0, 1E5], "b": {"c": "x\n\u00e9\ud83d\ude00\/"}, "d": null, "e": [true, {}, []]}"#,
-            r#"{a: [1, -2, 0.0025, 0, 100000.0], b: {c: "x\né😀/"}, d: null, e: [true, {}, []]}"#,
-        );
-        check("{\"n\": 199730046861096889759}", "{n: big 199730046861096889759}");
+            "{\"n\": 199730046861096889759}",
+            // A bracket left open is the only complaint.
+            "a = 1\nb = [1, 2\nc = 3\n[d]\ne = [4]\nf = 5\n",
+            "b = [\"]\", # ]\n  1,\n[[c]]\nx = 1\n[[d]]\n",
+            "b = [{ x = 1 }, { y = ']' }\nc = 3\nd = 4\n",
+            // Separate mistakes are all told.
+            "a = 1\na = 2\n",
+            "d = 1979-05-27\n",
+            "a = x\nb = 1\nc = y\n",
+            // Malformed JSON is pointed at.
+            "{",
+            "{\"a\" 1}",
+            "{\"a\": 1,}",
+            "{\"a\": 1} x",
+            "{\"a\": 1, \"a\": 2}",
+            "{\"a\": 01}",
+            "{\"a\": 1.}",
+            "{\"a\": nan}",
+            "{\"a\": 'x'}",
+            "{\"a\": \"x\n\"}",
+            "{\"a\": \"\\x\"}",
+            "{\"a\": \"\\ud800\"}",
+            "{\"é\": é}",
+        ];
+        let shown = texts.into_iter().chain(deep.iter().map(String::as_str)).map(|text| {
+            let mut diagnostics = Diagnostics::default();
+            let tree = parse(text, &mut diagnostics).map(|node| format!("  {}\n", shape(&node)));
+            let complaint = |own: &Diagnostic| {
+                let Diagnostic { message, span, hint } = own;
+                let (start, part) = span.clone().map_or((0, ""), |span| (span.start, &text[span]));
+                format!("  line {}, byte {start} `{part}`: {message}; {hint:?}\n", line_of(text, start))
+            };
+            let complaints = || diagnostics.list().iter().map(complaint).collect();
+            format!("{}\n{}", shortened(text, 150), tree.unwrap_or_else(complaints))
+        });
+        insta::assert_snapshot!(shown.collect::<String>());
     }
 
     #[test]
@@ -293,42 +303,9 @@ mod tests {
         assert_eq!(&text[values[1].span.clone()], "22");
     }
 
-    fn check_complaints(text: &str, expected: &[&str]) {
-        let mut diagnostics = Diagnostics::default();
-        assert!(parse(text, &mut diagnostics).is_none(), "{text}");
-        let shown = diagnostics.list().iter().map(|one| {
-            let span = one.span.clone().unwrap_or(0..0);
-            format!("{} `{}` {}", line_of(text, span.start), &text[span], one.message)
-        });
-        assert_eq!(shown.collect::<Vec<_>>(), expected, "{text}");
-    }
-
-    #[test]
-    fn a_bracket_left_open_is_the_only_complaint() {
-        check_complaints("a = 1\nb = [1, 2\nc = 3\n[d]\ne = [4]\nf = 5\n", &["2 `[` this `[` is not closed"]);
-        check_complaints("b = [\"]\", # ]\n  1,\n[[c]]\nx = 1\n[[d]]\n", &["1 `[` this `[` is not closed"]);
-        check_complaints("b = [{ x = 1 }, { y = ']' }\nc = 3\nd = 4\n", &["1 `[` this `[` is not closed"]);
-    }
-
-    #[test]
-    fn separate_mistakes_are_all_told() {
-        check_complaints("a = 1\na = 2\n", &["2 `a` duplicate key"]);
-        check_complaints("d = 1979-05-27\n", &["1 `1979-05-27` dates have no use here"]);
-        let quoted = "string values must be quoted, expected literal string";
-        let both = [format!("1 `x` {quoted}"), format!("3 `y` {quoted}")];
-        check_complaints("a = x\nb = 1\nc = y\n", &both.each_ref().map(String::as_str));
-    }
-
     #[test]
     fn an_item_is_no_statement() {
-        let check = |line: &str, expected: bool| assert_eq!(begins_statement(line), expected, "{line}");
-        check("[parameters]", true);
-        check("[[launches]]", true);
-        check("BLOCK_M = [1]", true);
-        check("[1, 2],", false);
-        check("[[1]]", false);
-        check("{ name = 1 },", false);
-        check("\"a = b\",", false);
-        check("", false);
+        assert!(["[parameters]", "[[launches]]", "BLOCK_M = [1]"].into_iter().all(begins_statement));
+        assert!(!["[1, 2],", "[[1]]", "{ name = 1 },", "\"a = b\",", ""].into_iter().any(begins_statement));
     }
 }

@@ -3,6 +3,7 @@
 use super::tree::Function;
 use crate::diagnostic::{nearest, suggestion};
 use crate::expr::ExprTokenKind;
+use crate::text::quoted;
 
 pub const IF: &str = "write `a if condition else b`";
 
@@ -18,7 +19,7 @@ fn rows(place: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     rows.filter(move |(own, _)| *own == place).filter_map(|(_, row)| row.split_once('\t'))
 }
 
-fn listed(place: &str, word: &str) -> Option<&'static str> {
+pub fn listed(place: &str, word: &str) -> Option<&'static str> {
     rows(place).find(|(words, _)| words.split(' ').any(|own| own == word)).map(|(_, hint)| hint)
 }
 
@@ -37,39 +38,32 @@ pub fn character(character: char) -> &'static str {
 pub fn number(text: &str) -> String {
     let lower = text.to_lowercase();
     let after_digits = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
-    let suffix = ["u", "l", "f", "ul", "ll", "ull", "f32", "f64", "i32", "i64", "h", "d"];
-    // Before suffixes are looked for, because `d` and `f` are digits here.
-    if let Some(hex) = lower.strip_prefix("0x") {
-        return match !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            true => "integers reach 9223372036854775807".to_string(),
-            false => "hexadecimal digits are 0 to 9 and a to f, as in `0x1f`".to_string(),
-        };
-    }
-    if ["0b", "0o"].iter().any(|prefix| lower.starts_with(prefix)) {
-        return "write it in decimal, or with `0x` in hexadecimal".to_string();
-    }
-    if text.contains('_') && after_digits.is_empty() {
-        return "an underscore stands between two digits, as in `1_000`".to_string();
-    }
-    if text.matches('.').count() > 1 {
-        return "a number has one decimal point; write a range as `1 <= A <= 5`".to_string();
-    }
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return match text.starts_with('0') {
-            true => format!("write `{}`", text.trim_start_matches('0')),
-            false => "integers reach 9223372036854775807; `1e19` is a float".to_string(),
-        };
-    }
-    if suffix.contains(&after_digits) {
-        return "a number has no suffix".to_string();
-    }
-    match after_digits.strip_prefix('e') {
-        Some("" | "+" | "-") => "an exponent has digits, as in `1e3`".to_string(),
-        Some(exponent) if exponent.trim_start_matches(['+', '-']).bytes().all(|b| b.is_ascii_digit()) => {
-            "floats reach about 1.8e308".to_string()
+    let suffixes = ["u", "l", "f", "ul", "ll", "ull", "f32", "f64", "i32", "i64", "h", "d"];
+    let is_hex = |hex: &str| !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let hint = match after_digits.strip_prefix('e') {
+        // Before suffixes are looked for, because `d` and `f` are digits here.
+        _ if lower.strip_prefix("0x").is_some_and(is_hex) => "integers reach 9223372036854775807",
+        _ if lower.starts_with("0x") => "hexadecimal digits are 0 to 9 and a to f, as in `0x1f`",
+        _ if lower.starts_with("0b") || lower.starts_with("0o") => {
+            "write it in decimal, or with `0x` in hexadecimal"
         }
-        _ => "a name begins with a letter or `_`; put an operator after a number".to_string(),
-    }
+        _ if text.contains('_') && after_digits.is_empty() => {
+            "an underscore stands between two digits, as in `1_000`"
+        }
+        _ if text.matches('.').count() > 1 => {
+            "a number has one decimal point; write a range as `1 <= A <= 5`"
+        }
+        _ if are_digits(text) && text.starts_with('0') => {
+            return format!("write `{}`", text.trim_start_matches('0'));
+        }
+        _ if are_digits(text) => "integers reach 9223372036854775807; `1e19` is a float",
+        _ if suffixes.contains(&after_digits) => "a number has no suffix",
+        Some("" | "+" | "-") => "an exponent has digits, as in `1e3`",
+        Some(exponent) if are_digits(exponent.trim_start_matches(['+', '-'])) => "floats reach about 1.8e308",
+        _ => "a name begins with a letter or `_`; put an operator after a number",
+    };
+    hint.to_string()
 }
 
 /// `before` is the text of the token before it, empty at the start.
@@ -115,16 +109,7 @@ pub fn operator(found: &ExprTokenKind, before: &str) -> String {
 }
 
 pub fn function(name: &str) -> String {
-    listed("function", name).map_or_else(
-        || {
-            let names = Function::ALL.map(Function::as_str);
-            let list = || names.map(|name| format!("`{name}`")).join(", ");
-            suggestion(name, names, || format!("there are {}; `*` multiplies", list()))
-        },
-        str::to_string,
-    )
-}
-
-pub fn arguments(function: Function) -> &'static str {
-    listed("arguments", function.as_str()).unwrap_or_default()
+    let names = Function::ALL.map(Function::as_str);
+    let all = || format!("there are {}; `*` multiplies", quoted(names));
+    listed("function", name).map_or_else(|| suggestion(name, names, all), str::to_string)
 }

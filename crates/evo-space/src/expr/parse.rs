@@ -40,16 +40,11 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
         return Err(ExprError::new(0..start, message).hint(hints::SPLIT));
     }
     let (tokens, broken) = tokens(text);
-    let mut parser = Parser {
-        tokens,
-        at: 0,
-        depth: 0,
-        names: Vec::new(),
-        places: FxHashMap::default(),
-        uses: Vec::new(),
-        text,
-    };
-    let root = parser.whole();
+    let mut parser = Parser { tokens, text, ..Parser::default() };
+    let root = parser.expression().and_then(|root| match parser.peek().kind {
+        ExprTokenKind::End => Ok(root),
+        _ => Err(parser.expected_operator()),
+    });
     // A parser that came as far as the broken place has nothing to say of what follows.
     let root = match broken {
         Some(error) if parser.peek().kind == ExprTokenKind::End => Err(error),
@@ -58,6 +53,7 @@ pub fn parse(text: &str) -> Result<Parsed, ExprError> {
     Ok(Parsed { root, names: parser.names, uses: parser.uses })
 }
 
+#[derive(Default)]
 struct Parser<'a> {
     tokens: Vec<ExprToken>,
     at: usize,
@@ -71,11 +67,6 @@ struct Parser<'a> {
 type Parse = Result<Tree, ExprError>;
 
 impl Parser<'_> {
-    fn whole(&mut self) -> Parse {
-        let root = self.expression()?;
-        if self.peek().kind == ExprTokenKind::End { Ok(root) } else { Err(self.expected_operator()) }
-    }
-
     /// `a if condition else b`, or anything that binds tighter.
     fn expression(&mut self) -> Parse {
         self.deeper(|parser| {
@@ -106,18 +97,15 @@ impl Parser<'_> {
         operand: impl Fn(&mut Self) -> Parse,
     ) -> Parse {
         // One flat list for operands of one kind, so that only real nesting counts against the depth limit.
-        let first = operand(self)?;
-        let mut operands = vec![first];
+        let mut operands = vec![operand(self)?];
         while self.take_word(word) {
             operands.push(operand(self)?);
         }
-        Ok(match operands.len() {
-            1 => operands.remove(0),
-            count => {
-                let span = operands[0].span.start..operands[count - 1].span.end;
-                Tree { kind: kind(operands), span }
-            }
-        })
+        if operands.len() == 1 {
+            return Ok(operands.remove(0));
+        }
+        let span = operands[0].span.start..self.last_end();
+        Ok(Tree { kind: kind(operands), span })
     }
 
     fn negation(&mut self) -> Parse {
@@ -149,14 +137,8 @@ impl Parser<'_> {
     }
 
     fn take_comparison(&mut self) -> Result<Option<Relation>, ExprError> {
-        let symbols = [
-            Relation::Equal,
-            Relation::NotEqual,
-            Relation::Less,
-            Relation::LessEqual,
-            Relation::Greater,
-            Relation::GreaterEqual,
-        ];
+        use Relation::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+        let symbols = [Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual];
         if let Some(comparison) = symbols.into_iter().find(|comparison| self.take(comparison.as_str())) {
             return Ok(Some(comparison));
         }
@@ -251,12 +233,12 @@ impl Parser<'_> {
 
     fn atom(&mut self) -> Parse {
         let token = self.peek().clone();
-        let kind = match token.kind {
+        match token.kind {
             ExprTokenKind::Literal(value) => {
                 self.at += 1;
-                Kind::Literal(value)
+                Ok(Tree { kind: Kind::Literal(value), span: token.span })
             }
-            ExprTokenKind::Word(word) => return self.word(&word, token.span),
+            ExprTokenKind::Word(word) => self.word(&word, token.span),
             ExprTokenKind::Symbol("(") => {
                 self.at += 1;
                 let inner = self.expression()?;
@@ -264,65 +246,55 @@ impl Parser<'_> {
                     return Err(self.unclosed(token.span, ")", false));
                 }
                 // Brackets need no node; the span includes them, so that messages point at all of the operand.
-                return Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() });
+                Ok(Tree { kind: inner.kind, span: token.span.start..self.last_end() })
             }
             ExprTokenKind::Symbol("[") => {
-                let error = ExprError::new(token.span, "a list stands only after `in`");
-                return Err(error.hint(hints::MEMBERS));
+                Err(ExprError::new(token.span, "a list stands only after `in`").hint(hints::MEMBERS))
             }
-            _ => return Err(self.expected_value()),
-        };
-        Ok(Tree { kind, span: token.span })
+            _ => Err(self.expected_value()),
+        }
     }
 
     fn word(&mut self, word: &str, span: Span) -> Parse {
-        let literal = match word {
-            "True" | "true" => Some(Value::Bool(true)),
-            "False" | "false" => Some(Value::Bool(false)),
-            _ if RESERVED.contains(&word) => return Err(self.expected_value()),
-            _ => None,
-        };
+        let is_true = word.eq_ignore_ascii_case("true");
+        if RESERVED.contains(&word) && !is_true && !word.eq_ignore_ascii_case("false") {
+            return Err(self.expected_value());
+        }
         self.at += 1;
-        if let Some(value) = literal {
-            return Ok(Tree { kind: Kind::Literal(value), span });
+        if RESERVED.contains(&word) {
+            return Ok(Tree { kind: Kind::Literal(Value::Bool(is_true)), span });
         }
         // Functions are not reserved words, so the bracket decides: a parameter may be named `min`.
         if self.take("(") {
             return self.call(word, span);
         }
-        let slot = self.slot(word);
+        let next = self.names.len();
+        let slot = *self.places.entry(Arc::from(word)).or_insert(next);
+        if slot == next {
+            self.names.push(Arc::from(word));
+        }
         self.uses.push((slot, span.clone()));
         Ok(Tree { kind: Kind::Name(slot), span })
     }
 
-    fn slot(&mut self, word: &str) -> usize {
-        if let Some(slot) = self.places.get(word) {
-            return *slot;
-        }
-        let name: Arc<str> = Arc::from(word);
-        self.places.insert(Arc::clone(&name), self.names.len());
-        self.names.push(name);
-        self.names.len() - 1
-    }
-
     fn call(&mut self, name: &str, span: Span) -> Parse {
         let Some(function) = Function::ALL.into_iter().find(|function| function.as_str() == name) else {
-            return Err(
-                ExprError::new(span, format!("unknown function `{name}`")).hint(hints::function(name))
-            );
+            let error = ExprError::new(span, format!("unknown function `{name}`"));
+            return Err(error.hint(hints::function(name)));
         };
         let open = self.tokens[self.at - 1].span.clone();
         let arguments = self.items(open, ")")?;
         let span = span.start..self.last_end();
-        let (least, most) = function.arity();
-        if arguments.len() < least || arguments.len() > most {
-            let takes = match (least, most) {
-                (1, 1) => "1 argument".to_string(),
-                (1, _) => "1 or more arguments".to_string(),
-                _ => format!("{least} arguments"),
-            };
+        let (is_right, takes) = match function {
+            Function::Min | Function::Max => (!arguments.is_empty(), "1 or more arguments"),
+            Function::Abs => (arguments.len() == 1, "1 argument"),
+            Function::CeilDiv => (arguments.len() == 2, "2 arguments"),
+        };
+        if !is_right {
             let message = format!("`{name}` takes {takes}, not {}", arguments.len());
-            return Err(ExprError::new(span, message).hint(hints::arguments(function)));
+            return Err(
+                ExprError::new(span, message).hint(hints::listed("arguments", name).unwrap_or_default())
+            );
         }
         Ok(Tree { kind: Kind::Call(function, arguments), span })
     }
@@ -358,9 +330,7 @@ impl Parser<'_> {
     fn last_end(&self) -> usize {
         self.tokens[self.at - 1].span.end
     }
-}
 
-impl Parser<'_> {
     /// At the end the last token, so that there is something to point at.
     fn place(&self) -> Span {
         match (self.peek().kind == ExprTokenKind::End, self.at.checked_sub(1)) {
@@ -447,7 +417,8 @@ fn token(rest: &str, first: char) -> Result<(ExprTokenKind, usize), ExprError> {
         '0'..='9' => number(rest),
         '.' if digit_follows => number(rest),
         'a'..='z' | 'A'..='Z' | '_' => {
-            let length = word_length(rest);
+            let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+            let length = rest.bytes().take_while(is_word).count();
             Ok((ExprTokenKind::Word(rest[..length].to_string()), length))
         }
         '\'' | '"' => quoted(rest, first),
@@ -455,21 +426,18 @@ fn token(rest: &str, first: char) -> Result<(ExprTokenKind, usize), ExprError> {
     }
 }
 
-fn word_length(rest: &str) -> usize {
-    rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count()
-}
-
 fn quoted(rest: &str, quote: char) -> Result<(ExprTokenKind, usize), ExprError> {
     match rest[1..].find(quote) {
-        Some(length) if rest[1..1 + length].contains('\\') => {
-            let at = 1 + rest[1..].find('\\').unwrap_or(0);
-            let hint = "texts are taken as they stand, without escapes";
-            Err(ExprError::new(at..at + 1, "a text holds no backslash").hint(hint))
-        }
-        Some(length) => Ok((ExprTokenKind::Literal(Value::text(&rest[1..1 + length])), length + 2)),
+        Some(length) => match rest[1..1 + length].find('\\') {
+            Some(at) => {
+                let hint = "texts are taken as they stand, without escapes";
+                Err(ExprError::new(at + 1..at + 2, "a text holds no backslash").hint(hint))
+            }
+            None => Ok((ExprTokenKind::Literal(Value::text(&rest[1..1 + length])), length + 2)),
+        },
         None => {
-            Err(ExprError::new(0..rest.len(), "this text does not end")
-                .hint(format!("close it with `{quote}`")))
+            let error = ExprError::new(0..rest.len(), "this text does not end");
+            Err(error.hint(format!("close it with `{quote}`")))
         }
     }
 }
@@ -508,11 +476,9 @@ fn number_value(text: &str) -> Result<Value, String> {
     let digits = text.replace('_', "");
     let too_big = || format!("`{text}` does not fit 64 bits");
     if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        let sound = !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-        return if sound {
-            i64::from_str_radix(hex, 16).map(Value::Int).map_err(|_| too_big())
-        } else {
-            Err(no_number())
+        return match !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            true => i64::from_str_radix(hex, 16).map(Value::Int).map_err(|_| too_big()),
+            false => Err(no_number()),
         };
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -134,14 +134,6 @@ impl Function {
             Function::CeilDiv => "ceil_div",
         }
     }
-
-    pub fn arity(self) -> (usize, usize) {
-        match self {
-            Function::Min | Function::Max => (1, usize::MAX),
-            Function::Abs => (1, 1),
-            Function::CeilDiv => (2, 2),
-        }
-    }
 }
 
 /// What names mean during evaluation; any function from a name to its value is one.
@@ -222,7 +214,10 @@ fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -
     let mut left = evaluate(first, context)?;
     for (comparison, right_tree) in rest {
         if let Kind::List(items) = &right_tree.kind {
-            let found = is_member(&left, items, context)?;
+            // As in Python: an item without a value is an error even behind one that is equal.
+            let items: Result<Vec<Value>, ExprError> =
+                items.iter().map(|item| evaluate(item, context)).collect();
+            let found = items?.contains(&left);
             // The last of the chain: the parser lets nothing follow a list.
             return Ok(Value::Bool(found == (*comparison == Relation::In)));
         }
@@ -238,13 +233,6 @@ fn compare_all(first: &Tree, rest: &[(Relation, Tree)], context: &Context<'_>) -
         (left_tree, left) = (right_tree, right);
     }
     Ok(Value::Bool(true))
-}
-
-fn is_member(value: &Value, items: &[Tree], context: &Context<'_>) -> Result<bool, ExprError> {
-    // As in Python: an item without a value is an error even behind one that is equal.
-    let items =
-        items.iter().map(|item| evaluate(item, context)).collect::<Result<Vec<Value>, ExprError>>()?;
-    Ok(items.contains(value))
 }
 
 fn call(function: Function, arguments: &[Tree], tree: &Tree, context: &Context<'_>) -> Evaluated {

@@ -94,7 +94,8 @@ impl Index {
         let count = u128::try_from(&total).unwrap_or(u128::MAX);
         let checks = if count == 0 { Arc::default() } else { checks };
         let mut closes = vec![Vec::new(); slots];
-        (0..checks.len()).for_each(|check| closes[checks.last_slot(check)].push(check));
+        let last_slot = |check: usize| checks.slots(check).last().copied().unwrap_or(0);
+        (0..checks.len()).for_each(|check| closes[last_slot(check)].push(check));
         let (parts, free) = parts::parts(&diagrams, &layers, &checks);
         let (domains, stops) = (OnceLock::new(), OnceLock::new());
         Index { diagrams, layers, total, domains, stops, count, checks, closes, parts, free }

@@ -12,6 +12,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::count::merge::OverBudget;
 use crate::index::Index;
 use crate::index::diagram::{Diagram, Edge, Layer};
 use crate::index::parts::{CheckScratch, Part};
@@ -32,30 +33,21 @@ impl Index {
         let mut positions = vec![0; self.layers.len()];
         self.free.iter().for_each(|at| self.diagrams[*at].cheapest(&self.layers, &cost, rng, &mut positions));
         for part in &self.parts {
-            self.cheapest_of(part, &cost, rng, &mut positions)?;
+            let mut search = CheapestSearch::new(self, part, &cost, positions.clone());
+            let tried_all = search.deepen(rng).is_ok();
+            if !tried_all && search.best.is_none() {
+                // First come, first served: nearby values first, without a limit.
+                (search.limit, search.steps_left) = (u64::MAX, STEPS);
+                let _ = search.go(0, 0, 0, rng);
+            }
+            // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
+            let is_found = search.write(&mut positions)
+                || (!tried_all && self.draw(part, rng, &mut positions, &mut self.checks.scratch()));
+            if !is_found {
+                return None;
+            }
         }
         Some(positions)
-    }
-
-    fn cheapest_of<C: Fn(usize, u16) -> u64>(
-        &self,
-        part: &Part,
-        cost: &C,
-        rng: &mut ChaCha8Rng,
-        positions: &mut [u16],
-    ) -> Option<()> {
-        let mut search = CheapestSearch::new(self, part, cost, positions.to_vec());
-        let tried_all = search.deepen(rng).is_ok();
-        if !tried_all && search.best.is_none() {
-            // First come, first served: nearby values first, without a limit.
-            (search.limit, search.steps_left) = (u64::MAX, STEPS);
-            let _ = search.go(0, 0, 0, rng);
-        }
-        if search.write(positions) {
-            return Some(());
-        }
-        // If everything was tried, the part is empty. Otherwise a random draw may still hit a point.
-        (!tried_all && self.draw(part, rng, positions, &mut self.checks.scratch())).then_some(())
     }
 }
 
@@ -81,8 +73,6 @@ impl Diagram {
         }
     }
 }
-
-pub(super) struct OutOfSteps;
 
 pub(super) struct CheapestSearch<'a, C> {
     index: &'a Index,
@@ -113,23 +103,12 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             later += own;
         }
         least.reverse();
-        let scratch = index.checks.scratch();
+        let (scratch, steps_left) = (index.checks.scratch(), STEPS);
         let (limit, beyond, best) = (u64::MAX, later, None);
-        CheapestSearch {
-            index,
-            part,
-            cost,
-            least,
-            limit,
-            beyond,
-            best,
-            positions,
-            scratch,
-            steps_left: STEPS,
-        }
+        CheapestSearch { index, part, cost, least, limit, beyond, best, positions, scratch, steps_left }
     }
 
-    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+    fn deepen(&mut self, rng: &mut ChaCha8Rng) -> Result<(), OverBudget> {
         while self.best.is_none() && self.beyond < u64::MAX {
             // A little more than necessary, because costs come close together; the best point within
             // the limit is the best of all.
@@ -147,7 +126,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         true
     }
 
-    pub fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OutOfSteps> {
+    pub fn go(&mut self, step: usize, node: u32, spent: u64, rng: &mut ChaCha8Rng) -> Result<(), OverBudget> {
         if step == self.part.steps.len() {
             // Always an improvement, because edges that cannot lead to a cheaper point were cut off below.
             self.best = Some((spent, self.positions.clone()));
@@ -158,7 +137,7 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
             if self.best.as_ref().is_some_and(|(least, _)| estimate >= *least) {
                 break;
             }
-            self.steps_left = self.steps_left.checked_sub(STEPS_TO_FOLLOW).ok_or(OutOfSteps)?;
+            self.steps_left = self.steps_left.checked_sub(STEPS_TO_FOLLOW).ok_or(OverBudget)?;
             let slot = self.part.steps[step].slot;
             self.positions[slot] = edge.position;
             self.index.checks.set(&mut self.scratch, slot, edge.position);
@@ -177,10 +156,10 @@ impl<'a, C: Fn(usize, u16) -> u64> CheapestSearch<'a, C> {
         node: u32,
         spent: u64,
         rng: &mut ChaCha8Rng,
-    ) -> Result<Vec<(u64, u32, Edge)>, OutOfSteps> {
+    ) -> Result<Vec<(u64, u32, Edge)>, OverBudget> {
         let place = &self.part.steps[step];
         let edges = self.index.layers[place.slot].edges_of(node);
-        self.steps_left = self.steps_left.checked_sub(edges.len() as u64).ok_or(OutOfSteps)?;
+        self.steps_left = self.steps_left.checked_sub(edges.len() as u64).ok_or(OverBudget)?;
         let (after, later) = &self.least[step];
         let mut found = Vec::new();
         for edge in edges {

@@ -124,10 +124,8 @@ impl Checks {
             let length = positions.last().map_or(0, |last| usize::from(*last) + 1);
             // Diagrams speak in original positions; removed ones hold a filler that no diagram asks for.
             let mut values = vec![Atom::Text(0); length];
-            positions
-                .iter()
-                .zip(&problem.values[slot])
-                .for_each(|(at, value)| values[usize::from(*at)] = *value);
+            let known = positions.iter().zip(&problem.values[slot]);
+            known.for_each(|(at, value)| values[usize::from(*at)] = *value);
             values
         };
         let values: Vec<Vec<Atom>> = (0..problem.values.len()).map(values).collect();
@@ -158,10 +156,6 @@ impl Checks {
 
     pub fn slots(&self, check: usize) -> &[usize] {
         &self.checks[check].slots
-    }
-
-    pub fn last_slot(&self, check: usize) -> usize {
-        self.slots(check).last().copied().unwrap_or(0)
     }
 
     pub fn scratch(&self) -> CheckScratch {

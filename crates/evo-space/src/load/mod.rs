@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -18,35 +19,26 @@ use crate::value::Value;
 use crate::watch::SpaceWatch;
 
 impl SearchSpace {
-    /// Reads the `parameters` and `constraints` of a TOML or JSON text; every other key is ignored.
-    ///
-    /// # Errors
-    /// All errors of the text at once, each with its place; `Diagnostics::render` prints them with carets.
+    /// Reads the `parameters` and `constraints` of a TOML or JSON text; every other key is ignored. All errors come at
+    /// once, each with its place; `Diagnostics::render` prints them with carets.
     pub fn parse(text: &str) -> Result<SearchSpace, Diagnostics> {
         SearchSpace::parse_watched(text, &SpaceWatch::default())
     }
 
-    /// The same under a watch.
-    ///
-    /// # Errors
-    /// A space whose construction `watch` ended is an error too, which names the constraint that was being
-    /// worked on.
+    /// The same under a watch. A space whose construction it ended is an error too, which names the constraint that was
+    /// being worked on.
     pub fn parse_watched(text: &str, watch: &SpaceWatch) -> Result<SearchSpace, Diagnostics> {
-        let mut diagnostics = Diagnostics::default();
-        let root = document::parse(text, &mut diagnostics);
-        let space = root.and_then(|root| read_space(&root, watch, &mut diagnostics));
-        space.ok_or(diagnostics)
+        let diagnostics = RefCell::default();
+        let root = document::parse(text, &mut diagnostics.borrow_mut());
+        let read = |root: Node| read_space(&Field::new(&root, "the file", &(), &diagnostics), watch);
+        root.and_then(read).ok_or_else(|| diagnostics.take())
     }
 }
 
-/// Reads `parameters` and `constraints` of a file's root table, and nothing else of it. `None` means
-/// that `diagnostics` holds at least one new error. A space that is proven to have no
-/// valid point is an error that names the constraints to blame.
-pub fn read_space(root: &Node, watch: &SpaceWatch, diagnostics: &mut Diagnostics) -> Option<SearchSpace> {
-    document::reading(root, "the file", diagnostics, |root| space(root, watch))
-}
-
-fn space(root: &Field, watch: &SpaceWatch) -> Option<SearchSpace> {
+/// Reads `parameters` and `constraints` of a file's root table, and nothing else of it. `None` means that there is at least
+/// one new complaint. A space that is proven to have no valid point is an error that names the constraints to blame.
+pub fn read_space<C>(root: &Field<C>, watch: &SpaceWatch) -> Option<SearchSpace> {
+    let root = &root.with(&());
     let before = root.complaints();
     let parameters = read_parameters(root);
     // After a bad parameter an unknown name in a constraint would be a second error for one mistake.
@@ -76,10 +68,7 @@ fn space(root: &Field, watch: &SpaceWatch) -> Option<SearchSpace> {
 
 fn explain_empty(place: &Field, parameters: &[Parameter], constraints: &[Constraint], watch: &SpaceWatch) {
     let guilty = conflict(parameters, constraints, watch);
-    let alone = |constraint: &Constraint| {
-        let single = std::slice::from_ref(constraint);
-        !conflict(parameters, single, watch).is_empty()
-    };
+    let alone = |at: usize| !conflict(parameters, &constraints[at..=at], watch).is_empty();
     let blame = |at: usize, message: &str, failure: Option<String>| {
         let constraint = &constraints[at];
         let failure = failure.map(|failure| format!("it has no value at some points: {failure}"));
@@ -88,7 +77,7 @@ fn explain_empty(place: &Field, parameters: &[Parameter], constraints: &[Constra
     };
     match guilty.as_slice() {
         [] => place.error("the space has no valid point"),
-        [first, ..] if alone(&constraints[*first]) => {
+        [first, ..] if alone(*first) => {
             for at in &guilty {
                 let failure = removal(parameters, &constraints[*at], STEPS, watch).failure;
                 let message = "no point satisfies this constraint, so the space has no valid point";
@@ -96,10 +85,9 @@ fn explain_empty(place: &Field, parameters: &[Parameter], constraints: &[Constra
             }
         }
         [first, rest @ ..] => {
-            let message = format!(
-                "the space has no valid point: these {} constraints exclude each other",
-                guilty.len()
-            );
+            let count = guilty.len();
+            let message =
+                format!("the space has no valid point: these {count} constraints exclude each other");
             blame(*first, &message, None);
             rest.iter().for_each(|at| blame(*at, "… and this constraint", None));
         }
@@ -184,7 +172,6 @@ pub(crate) fn read_parameter(parent: &Field, entry: &TableEntry) -> Option<Param
     Some(Parameter { name: Arc::from(name), values, default, help })
 }
 
-/// Complains of bad and of repeated values.
 fn read_values(list: &Field, items: &[Node], name: &str) -> Option<Vec<Value>> {
     let before = list.complaints();
     let read = items.iter().map(|item| list.at(item, "")).filter_map(|item| Some((read_value(&item)?, item)));
@@ -282,7 +269,6 @@ fn add(part: &str, values: &mut BTreeSet<i64>) -> Result<(), (String, Option<Str
 /// Constraints of one space; the largest public spaces have a few dozen.
 const MAX_CONSTRAINTS: usize = 10_000;
 
-/// Bytes of all constraints together.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Names in expressions are checked only if all parameters could be read, so that one mistake is

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::expr::tree::{Kind, Relation, Tree};
-use crate::program::machine::{Atom, Code, Program, Registers};
+use crate::program::machine::{Atom, Code, Program, Registers, Step};
 use crate::value::{Number, Operator, Value};
 
 /// All texts of a space in order; the rank of the empty text, if there, is 0.
@@ -76,69 +76,62 @@ impl<'a> Domains<'a> {
 pub fn conjuncts(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Vec<Code> {
     let mut list = Vec::new();
     split(lower(tree, slots, domains), &mut list);
-    list.retain(|code| !matches!(code, Code::Constant(atom) if atom.is_true()));
+    list.retain(|code| !code.as_constant().is_some_and(Atom::is_true));
     list
 }
 
-fn split(code: Code, list: &mut Vec<Code>) {
-    match code {
-        Code::All(operands) => operands.into_iter().for_each(|operand| split(operand, list)),
-        Code::Not(operand) => match *operand {
-            // A failing operand refuses the point just as a true one does.
-            Code::Any(operands) => {
-                operands.into_iter().for_each(|operand| split(Code::Not(Box::new(operand)), list))
-            }
-            Code::Not(inner) => split(*inner, list),
-            other => list.push(Code::Not(Box::new(other))),
-        },
-        other => list.push(other),
+fn split(mut code: Code, list: &mut Vec<Code>) {
+    match (&code.step, code.operands.first().map(|first| &first.step)) {
+        (Step::All, _) => code.operands.into_iter().for_each(|operand| split(operand, list)),
+        // A failing operand refuses the point just as a true one does.
+        (Step::Not, Some(Step::Any)) => {
+            let operands = code.operands.remove(0).operands;
+            operands.into_iter().for_each(|operand| split(Code::of(Step::Not, vec![operand]), list));
+        }
+        (Step::Not, Some(Step::Not)) => split(code.operands.remove(0).operands.remove(0), list),
+        _ => list.push(code),
     }
 }
 
 /// The code of a tree. `slots[name]` is the slot of each name that the tree reads.
 pub fn lower(tree: &Tree, slots: &[usize], domains: &Domains<'_>) -> Code {
     let one = |tree: &Tree| lower(tree, slots, domains);
-    let boxed = |tree: &Tree| Box::new(lower(tree, slots, domains));
-    let many = |trees: &[Tree]| trees.iter().map(one).collect::<Vec<Code>>();
+    let many = |step: Step, trees: &[Tree]| Code::of(step, trees.iter().map(one).collect());
     let code = match &tree.kind {
-        Kind::Literal(value) => Code::Constant(domains.texts.atom(value)),
+        Kind::Literal(value) => Code::constant(domains.texts.atom(value)),
         Kind::Name(name) => match domains.values[slots[*name]].as_slice() {
-            [only] => Code::Constant(*only),
-            _ => Code::Slot(slots[*name]),
+            [only] => Code::constant(*only),
+            _ => Code::slot(slots[*name]),
         },
-        Kind::List(items) => Code::All(many(items)),
-        Kind::Not(operand) => Code::Not(boxed(operand)),
-        Kind::Negate(operand) => Code::Negate(boxed(operand)),
+        Kind::List(items) => many(Step::All, items),
+        Kind::Not(operand) => Code::of(Step::Not, vec![one(operand)]),
+        Kind::Negate(operand) => Code::of(Step::Negate, vec![one(operand)]),
         Kind::Chain(first, rest) => {
             chain(one(first), rest.iter().map(|(op, tree)| (*op, one(tree))), domains)
         }
         Kind::Compare(first, rest) => comparisons(first, rest, &one),
-        Kind::All(operands) => joined(many(operands), false),
-        Kind::Any(operands) => joined(many(operands), true),
-        Kind::If { condition, then, otherwise } => match one(condition) {
-            Code::Constant(atom) if atom.is_true() => one(then),
-            Code::Constant(_) => one(otherwise),
-            condition => Code::If(Box::new([condition, one(then), one(otherwise)])),
-        },
-        Kind::Call(function, arguments) => Code::Call(*function, many(arguments)),
+        Kind::All(operands) => joined(Step::All, operands.iter().map(one).collect()),
+        Kind::Any(operands) => joined(Step::Any, operands.iter().map(one).collect()),
+        Kind::If { condition, then, otherwise } => {
+            let condition = one(condition);
+            match condition.as_constant() {
+                Some(atom) => one(if atom.is_true() { then } else { otherwise }),
+                None => Code::of(Step::If, vec![condition, one(then), one(otherwise)]),
+            }
+        }
+        Kind::Call(function, arguments) => many(Step::Call(*function), arguments),
     };
     fold(code)
 }
 
 fn fold(code: Code) -> Code {
-    let mut constant = true;
-    code.for_children(&mut |child| constant &= matches!(child, Code::Constant(_)));
-    match code {
-        Code::Slot(_) | Code::Constant(_) => code,
-        code if constant => value_of_constants(&code).map_or(code, Code::Constant),
-        code => code,
+    let is_leaf = matches!(code.step, Step::Slot(_) | Step::Constant(_));
+    if is_leaf || code.operands.iter().any(|operand| operand.as_constant().is_none()) {
+        return code;
     }
-}
-
-fn value_of_constants(code: &Code) -> Option<Atom> {
     // The machine itself folds, so that a constant means what the instructions would have computed.
     let mut registers = Registers::default();
-    Program::new(code, &mut registers).run(&mut registers)
+    Program::new(&code, &mut registers).run(&mut registers).map_or(code, Code::constant)
 }
 
 fn comparisons(first: &Tree, rest: &[(Relation, Tree)], one: &impl Fn(&Tree) -> Code) -> Code {
@@ -146,25 +139,27 @@ fn comparisons(first: &Tree, rest: &[(Relation, Tree)], one: &impl Fn(&Tree) -> 
     let mut list = Vec::new();
     for (comparison, tree) in rest {
         if let Kind::List(items) = &tree.kind {
-            let member = Code::Member(Box::new(left.clone()), items.iter().map(one).collect());
-            let code = if *comparison == Relation::NotIn { Code::Not(Box::new(member)) } else { member };
-            list.push(fold(code));
+            let operands = std::iter::once(left.clone()).chain(items.iter().map(one));
+            let member = Code::of(Step::Member, operands.collect());
+            let is_not = *comparison == Relation::NotIn;
+            list.push(fold(if is_not { Code::of(Step::Not, vec![member]) } else { member }));
             continue;
         }
         // Operands have no effects, so the middle of `a < b < c` may be evaluated twice.
         let right = one(tree);
-        list.push(fold(Code::Compare(*comparison, Box::new(left), Box::new(right.clone()))));
+        list.push(fold(Code::of(Step::Compare(*comparison), vec![left, right.clone()])));
         left = right;
     }
-    joined(list, false)
+    joined(Step::All, list)
 }
 
-/// `and` (`stop` false) or `or` (`stop` true): constants that do not stop it vanish, the first that does ends it.
-fn joined(operands: Vec<Code>, stop: bool) -> Code {
+/// Of `and` or `or`: constants that do not stop it vanish, the first that does ends it.
+fn joined(step: Step, operands: Vec<Code>) -> Code {
+    let stop = step == Step::Any;
     let mut kept: Vec<Code> = Vec::new();
     let last = operands.len() - 1;
     for (position, operand) in operands.into_iter().enumerate() {
-        if let Code::Constant(atom) = operand {
+        if let Some(atom) = operand.as_constant() {
             if atom.is_true() == stop {
                 kept.push(operand);
                 break;
@@ -176,18 +171,19 @@ fn joined(operands: Vec<Code>, stop: bool) -> Code {
         }
         kept.push(operand);
     }
-    match kept.len() {
-        1 => kept.remove(0),
-        _ if stop => Code::Any(kept),
-        _ => Code::All(kept),
-    }
+    alone_or(step, kept)
+}
+
+/// What several operands make; one is itself.
+pub fn alone_or(step: Step, mut operands: Vec<Code>) -> Code {
+    if operands.len() == 1 { operands.remove(0) } else { Code::of(step, operands) }
 }
 
 fn chain(first: Code, rest: impl Iterator<Item = (Operator, Code)>, domains: &Domains<'_>) -> Code {
     let mut bounded = Bounded { bound: bound(&first, domains), code: first };
     for (operator, right) in rest {
         // Only two constants can fold; asking `fold` each time would walk a long sum once per operand.
-        let constant = matches!((&bounded.code, &right), (Code::Constant(_), Code::Constant(_)));
+        let constant = bounded.code.as_constant().is_some() && right.as_constant().is_some();
         let right = Bounded { bound: bound(&right, domains), code: right };
         bounded = match operator {
             Operator::Add | Operator::Subtract => add(bounded, operator, right),
@@ -211,13 +207,14 @@ struct Bounded {
 
 fn append(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
     let bound = left.bound.and_then(|left| chained(left, operator, right.bound));
-    let code = match left.code {
-        Code::Chain(first, mut rest) => {
-            rest.push((operator, right.code));
-            Code::Chain(first, rest)
-        }
-        first => Code::Chain(Box::new(first), vec![(operator, right.code)]),
+    let mut code = match left.code.step {
+        Step::Chain(_) => left.code,
+        _ => Code::of(Step::Chain(Vec::new()), vec![left.code]),
     };
+    if let Step::Chain(operators) = &mut code.step {
+        operators.push(operator);
+        code.operands.push(right.code);
+    }
     Bounded { code, bound }
 }
 
@@ -227,16 +224,14 @@ fn add(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
     if sum.is_none_or(|sum| sum > i128::from(i64::MAX)) {
         return append(left, operator, right);
     }
-    let negative = operator == Operator::Subtract;
-    let mut terms = match left.code {
-        Code::Sum(terms) => terms,
-        other => vec![(false, other)],
+    let signed = |mut term: Code| match (operator, &term.step) {
+        (Operator::Subtract, Step::Negate) => term.operands.remove(0),
+        (Operator::Subtract, _) => Code::of(Step::Negate, vec![term]),
+        _ => term,
     };
-    match right.code {
-        Code::Sum(more) => terms.extend(more.into_iter().map(|(own, term)| (own != negative, term))),
-        other => terms.push((negative, other)),
-    }
-    Bounded { code: Code::Sum(terms), bound: sum }
+    let right = operands_of(Step::Sum, right.code).into_iter().map(signed);
+    let terms = operands_of(Step::Sum, left.code).into_iter().chain(right).collect();
+    Bounded { code: Code::of(Step::Sum, terms), bound: sum }
 }
 
 fn multiply(left: Bounded, right: Bounded) -> Bounded {
@@ -245,40 +240,34 @@ fn multiply(left: Bounded, right: Bounded) -> Bounded {
     if product.is_none_or(|product| product > i128::from(i64::MAX)) {
         return append(left, Operator::Multiply, right);
     }
-    let mut factors = match left.code {
-        Code::Product(factors) => factors,
-        other => vec![other],
-    };
-    match right.code {
-        Code::Product(more) => factors.extend(more),
-        other => factors.push(other),
-    }
-    Bounded { code: Code::Product(factors), bound: product }
+    let mut factors = operands_of(Step::Product, left.code);
+    factors.extend(operands_of(Step::Product, right.code));
+    Bounded { code: Code::of(Step::Product, factors), bound: product }
+}
+
+/// The terms of a sum or the factors of a product; anything else is one of them itself.
+fn operands_of(step: Step, code: Code) -> Vec<Code> {
+    if code.step == step { code.operands } else { vec![code] }
 }
 
 /// An upper bound of the absolute value of an expression that is an integer for certain and whose
 /// parts, added or multiplied in any order, stay below the bound as well.
 fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
-    let of = |code: &Code| bound(code, domains);
-    match code {
-        Code::Constant(atom) => magnitude(*atom),
-        Code::Slot(slot) => domains.magnitudes[*slot],
-        Code::Negate(operand) => of(operand),
-        Code::Sum(terms) => {
-            terms.iter().try_fold(0i128, |total, (_, term)| Some(total.saturating_add(of(term)?)))
+    let mut operands = code.operands.iter().map(|operand| bound(operand, domains));
+    match &code.step {
+        Step::Constant(atom) => magnitude(*atom),
+        Step::Slot(slot) => domains.magnitudes[*slot],
+        Step::Negate => operands.next()?,
+        Step::Sum => operands.try_fold(0i128, |total, term| Some(total.saturating_add(term?))),
+        Step::Product => operands.try_fold(1i128, |total, factor| Some(total.saturating_mul(factor?.max(1)))),
+        Step::Chain(operators) => {
+            let first = operands.next()??;
+            operators.iter().zip(operands).try_fold(first, |left, (own, right)| chained(left, *own, right))
         }
-        Code::Product(factors) => {
-            factors.iter().try_fold(1i128, |total, factor| Some(total.saturating_mul(of(factor)?.max(1))))
-        }
-        Code::Chain(first, rest) => {
-            rest.iter().try_fold(of(first)?, |left, (operator, right)| chained(left, *operator, of(right)))
-        }
-        Code::Not(_) | Code::Compare(..) | Code::Member(..) => Some(1),
-        Code::If(parts) => of(&parts[1]).zip(of(&parts[2])).map(|(a, b)| a.max(b)),
-        Code::Call(_, arguments) => {
-            arguments.iter().map(of).try_fold(0, |most, one| Some(most.max(one?))).map(|most: i128| most + 1)
-        }
-        Code::All(_) | Code::Any(_) => None,
+        Step::Not | Step::Compare(_) | Step::Member => Some(1),
+        Step::If => operands.skip(1).try_fold(0, |most, one| Some(most.max(one?))),
+        Step::Call(_) => operands.try_fold(0, |most, one| Some(most.max(one?))).map(|most: i128| most + 1),
+        Step::All | Step::Any => None,
     }
 }
 
@@ -293,8 +282,5 @@ fn chained(left: i128, operator: Operator, right: Option<i128>) -> Option<i128> 
 }
 
 fn magnitude(atom: Atom) -> Option<i128> {
-    match atom {
-        Atom::Number(Number::Int(value)) => Some(i128::from(value).abs()),
-        _ => None,
-    }
+    if let Atom::Number(Number::Int(value)) = atom { Some(i128::from(value).abs()) } else { None }
 }

@@ -49,89 +49,65 @@ impl Atom {
     }
 }
 
+/// A node however many operands it has, so that nothing that walks a long sum can overflow the stack.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Code {
+pub struct Code {
+    pub step: Step,
+    pub operands: Vec<Code>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
     Constant(Atom),
     Slot(usize),
-    Not(Box<Code>),
-    Negate(Box<Code>),
-    /// From left to right: one node however long, so that nothing that walks the code can overflow the stack.
-    Chain(Box<Code>, Vec<(Operator, Code)>),
-    /// Integers that add up (negated where true) without overflow, in any order.
-    Sum(Vec<(bool, Code)>),
+    Not,
+    Negate,
+    /// From left to right: an operator before each operand but the first.
+    Chain(Vec<Operator>),
+    /// Integers that add up without overflow, in any order; those that are negated are subtracted.
+    Sum,
     /// Integers whose product does not overflow, in any order.
-    Product(Vec<Code>),
-    Compare(Relation, Box<Code>, Box<Code>),
-    Member(Box<Code>, Vec<Code>),
-    All(Vec<Code>),
-    Any(Vec<Code>),
-    If(Box<[Code; 3]>),
-    Call(Function, Vec<Code>),
+    Product,
+    Compare(Relation),
+    /// Whether the first operand is among the others.
+    Member,
+    All,
+    Any,
+    /// Condition, value, other value.
+    If,
+    Call(Function),
 }
 
 impl Code {
+    pub fn of(step: Step, operands: Vec<Code>) -> Code {
+        Code { step, operands }
+    }
+
+    pub fn slot(slot: usize) -> Code {
+        Code::of(Step::Slot(slot), Vec::new())
+    }
+
+    pub fn constant(atom: Atom) -> Code {
+        Code::of(Step::Constant(atom), Vec::new())
+    }
+
+    pub fn as_constant(&self) -> Option<Atom> {
+        if let Step::Constant(atom) = self.step { Some(atom) } else { None }
+    }
+
     pub fn slots(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.visit(&mut |code| {
-            if let Code::Slot(slot) = code {
-                found.push(*slot);
-            }
+            found.extend(if let Step::Slot(slot) = code.step { Some(slot) } else { None })
         });
         found.sort_unstable();
         found.dedup();
         found
     }
 
-    pub fn map_children(&self, change: &mut dyn FnMut(&Code) -> Code) -> Code {
-        let mut list = |operands: &[Code]| operands.iter().map(&mut *change).collect::<Vec<Code>>();
-        match self {
-            Code::Constant(_) | Code::Slot(_) => self.clone(),
-            Code::Product(operands) => Code::Product(list(operands)),
-            Code::All(operands) => Code::All(list(operands)),
-            Code::Any(operands) => Code::Any(list(operands)),
-            Code::Call(function, operands) => Code::Call(*function, list(operands)),
-            Code::Not(a) => Code::Not(Box::new(change(a))),
-            Code::Negate(a) => Code::Negate(Box::new(change(a))),
-            Code::Chain(first, rest) => {
-                let first = Box::new(change(first));
-                Code::Chain(first, rest.iter().map(|(operator, code)| (*operator, change(code))).collect())
-            }
-            Code::Compare(comparison, a, b) => {
-                Code::Compare(*comparison, Box::new(change(a)), Box::new(change(b)))
-            }
-            Code::Sum(terms) => Code::Sum(terms.iter().map(|(sign, term)| (*sign, change(term))).collect()),
-            Code::Member(a, items) => {
-                let value = Box::new(change(a));
-                Code::Member(value, items.iter().map(change).collect())
-            }
-            Code::If(parts) => Code::If(Box::new([change(&parts[0]), change(&parts[1]), change(&parts[2])])),
-        }
-    }
-
     pub fn visit(&self, visit: &mut dyn FnMut(&Code)) {
         visit(self);
-        self.for_children(&mut |child| child.visit(visit));
-    }
-
-    pub fn for_children<'c>(&'c self, visit: &mut dyn FnMut(&'c Code)) {
-        match self {
-            Code::Constant(_) | Code::Slot(_) => {}
-            Code::Not(a) | Code::Negate(a) => visit(a),
-            Code::Chain(first, rest) => {
-                visit(first);
-                rest.iter().for_each(|(_, code)| visit(code));
-            }
-            Code::Compare(_, a, b) => [a, b].into_iter().for_each(|code| visit(code)),
-            Code::Sum(terms) => terms.iter().for_each(|(_, term)| visit(term)),
-            Code::Product(list) | Code::All(list) | Code::Any(list) | Code::Call(_, list) => {
-                list.iter().for_each(visit);
-            }
-            Code::Member(a, list) => {
-                visit(a);
-                list.iter().for_each(visit);
-            }
-            Code::If(parts) => parts.iter().for_each(visit),
-        }
+        self.operands.iter().for_each(|operand| operand.visit(visit));
     }
 }
 
@@ -193,13 +169,7 @@ struct Instruction {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Operation {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    FloorDivide,
-    Remainder,
-    Power,
+    Arithmetic(Operator),
     Compare(Relation),
     Not,
     Negate,
@@ -276,12 +246,12 @@ impl Program {
 #[inline]
 fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
     let value = match operation {
-        Operation::Add => a.checked_add(b)?,
-        Operation::Subtract => a.checked_sub(b)?,
-        Operation::Multiply => a.checked_mul(b)?,
+        Operation::Arithmetic(Operator::Add) => a.checked_add(b)?,
+        Operation::Arithmetic(Operator::Subtract) => a.checked_sub(b)?,
+        Operation::Arithmetic(Operator::Multiply) => a.checked_mul(b)?,
         // For positive divisors Python's quotient and remainder are Euclid's.
-        Operation::FloorDivide if b > 0 => a.div_euclid(b),
-        Operation::Remainder if b > 0 => a.rem_euclid(b),
+        Operation::Arithmetic(Operator::FloorDivide) if b > 0 => a.div_euclid(b),
+        Operation::Arithmetic(Operator::Remainder) if b > 0 => a.rem_euclid(b),
         Operation::Compare(relation) => i64::from(relation.holds(Some(a.cmp(&b)))?),
         _ => return any(operation, Atom::Number(Number::Int(a)), Atom::Number(Number::Int(b))),
     };
@@ -289,15 +259,10 @@ fn integers(operation: Operation, a: i64, b: i64) -> Option<Atom> {
 }
 
 fn any(operation: Operation, a: Atom, b: Atom) -> Option<Atom> {
-    let arithmetic = |operator| Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number);
     match operation {
-        Operation::Add => arithmetic(Operator::Add),
-        Operation::Subtract => arithmetic(Operator::Subtract),
-        Operation::Multiply => arithmetic(Operator::Multiply),
-        Operation::Divide => arithmetic(Operator::Divide),
-        Operation::FloorDivide => arithmetic(Operator::FloorDivide),
-        Operation::Remainder => arithmetic(Operator::Remainder),
-        Operation::Power => arithmetic(Operator::Power),
+        Operation::Arithmetic(operator) => {
+            Number::apply(operator, a.number()?, b.number()?).ok().map(Atom::Number)
+        }
         Operation::CeilDiv => Number::ceil_div(a.number()?, b.number()?).ok().map(Atom::Number),
         // The first of equals stays, as in Python.
         Operation::Least => Some(if b.compare(a)? == Ordering::Less { b } else { a }),
@@ -320,40 +285,67 @@ struct CodeCompiler<'a> {
 
 impl CodeCompiler<'_> {
     fn compile(&mut self, code: &Code) -> Register {
-        match code {
+        match code.step {
             // A register of its own that is set here, so that a constant needs no instruction.
-            Code::Constant(atom) => self.registers.add(Some(*atom)),
-            Code::Slot(slot) => *slot as Register,
-            other => {
+            Step::Constant(atom) => self.registers.add(Some(atom)),
+            Step::Slot(slot) => slot as Register,
+            _ => {
                 let out = self.registers.add(None);
-                self.compile_into(other, out);
+                self.compile_into(code, out);
                 out
             }
         }
     }
 
     fn compile_into(&mut self, code: &Code, out: Register) {
-        match code {
-            Code::Constant(_) | Code::Slot(_) => {
+        let operands = &code.operands[..];
+        match &code.step {
+            Step::Constant(_) | Step::Slot(_) => {
                 let value = self.compile(code);
                 self.push(Operation::Copy, value, 0, out);
             }
-            Code::Not(operand) => self.unary(Operation::Not, operand, out),
-            Code::Negate(operand) => self.unary(Operation::Negate, operand, out),
-            Code::Chain(first, rest) => self.chain(first, rest, out),
-            Code::Sum(terms) => self.sum(terms, out),
-            Code::Product(factors) => self.reduce(Operation::Multiply, factors, out),
-            Code::Compare(comparison, a, b) => self.binary(Operation::Compare(*comparison), a, b, out),
-            Code::Member(value, items) => self.member(value, items, out),
-            Code::All(operands) => self.first_that(operands, false, out),
-            Code::Any(operands) => self.first_that(operands, true, out),
-            Code::If(parts) => self.conditional(parts, out),
-            Code::Call(Function::Abs, arguments) => self.unary(Operation::Absolute, &arguments[0], out),
-            Code::Call(Function::CeilDiv, arguments) => {
-                self.binary(Operation::CeilDiv, &arguments[0], &arguments[1], out);
+            Step::Not => self.unary(Operation::Not, operands, out),
+            Step::Negate => self.unary(Operation::Negate, operands, out),
+            Step::Call(Function::Abs) => self.unary(Operation::Absolute, operands, out),
+            Step::Compare(relation) => self.binary(Operation::Compare(*relation), operands, out),
+            Step::Call(Function::CeilDiv) => self.binary(Operation::CeilDiv, operands, out),
+            Step::Chain(operators) => {
+                // The first operand may be a slot's own register, which must not be overwritten.
+                let mut left = self.compile(&operands[0]);
+                for (operator, operand) in operators.iter().zip(&operands[1..]) {
+                    let next = self.compile(operand);
+                    self.push(Operation::Arithmetic(*operator), left, next, out);
+                    left = out;
+                }
             }
-            Code::Call(Function::Min, arguments) => self.reduce(Operation::Least, arguments, out),
-            Code::Call(Function::Max, arguments) => self.reduce(Operation::Greatest, arguments, out),
+            Step::Sum => {
+                self.compile_into(&operands[0], out);
+                for term in &operands[1..] {
+                    let (operator, term) = match term.step {
+                        Step::Negate => (Operator::Subtract, &term.operands[0]),
+                        _ => (Operator::Add, term),
+                    };
+                    let next = self.compile(term);
+                    self.push(Operation::Arithmetic(operator), out, next, out);
+                }
+            }
+            Step::Product => self.reduce(Operation::Arithmetic(Operator::Multiply), operands, out),
+            Step::Call(Function::Min) => self.reduce(Operation::Least, operands, out),
+            Step::Call(Function::Max) => self.reduce(Operation::Greatest, operands, out),
+            Step::Member => self.member(&operands[0], &operands[1..], out),
+            Step::All => self.first_that(operands, false, out),
+            Step::Any => self.first_that(operands, true, out),
+            Step::If => {
+                let condition = self.compile(&operands[0]);
+                let to_otherwise = self.jump(Operation::JumpIfFalse, condition);
+                self.compile_into(&operands[1], out);
+                // An unconditional jump would be one more case in the loop that everything goes through.
+                let always = self.registers.add(Some(Atom::bool(true)));
+                let to_end = self.jump(Operation::JumpIfTrue, always);
+                self.land(&[to_otherwise]);
+                self.compile_into(&operands[2], out);
+                self.land(&[to_end]);
+            }
         }
     }
 
@@ -361,13 +353,13 @@ impl CodeCompiler<'_> {
         self.instructions.push(Instruction { operation, a, b, out });
     }
 
-    fn unary(&mut self, operation: Operation, operand: &Code, out: Register) {
-        let a = self.compile(operand);
+    fn unary(&mut self, operation: Operation, operands: &[Code], out: Register) {
+        let a = self.compile(&operands[0]);
         self.push(operation, a, 0, out);
     }
 
-    fn binary(&mut self, operation: Operation, a: &Code, b: &Code, out: Register) {
-        let (a, b) = (self.compile(a), self.compile(b));
+    fn binary(&mut self, operation: Operation, operands: &[Code], out: Register) {
+        let (a, b) = (self.compile(&operands[0]), self.compile(&operands[1]));
         self.push(operation, a, b, out);
     }
 
@@ -379,39 +371,18 @@ impl CodeCompiler<'_> {
         }
     }
 
-    fn chain(&mut self, first: &Code, rest: &[(Operator, Code)], out: Register) {
-        // The first operand may be a slot's own register, which must not be overwritten.
-        let mut left = self.compile(first);
-        for (operator, operand) in rest {
-            let next = self.compile(operand);
-            self.push(arithmetic(*operator), left, next, out);
-            left = out;
-        }
-    }
-
-    fn sum(&mut self, terms: &[(bool, Code)], out: Register) {
-        let (negative, first) = &terms[0];
-        if *negative {
-            self.unary(Operation::Negate, first, out);
-        } else {
-            self.compile_into(first, out);
-        }
-        for (negative, term) in &terms[1..] {
-            let next = self.compile(term);
-            self.push(if *negative { Operation::Subtract } else { Operation::Add }, out, next, out);
-        }
-    }
-
     fn member(&mut self, value: &Code, items: &[Code], out: Register) {
         let value = self.compile(value);
-        if let Some(list) = constants(items) {
-            let number = self.lists.len() as u32;
-            self.lists.push(list);
-            return self.push(Operation::Among, value, number, out);
+        // A short list is compared item by item, which takes no longer.
+        let constants = items.iter().map(Code::as_constant).collect::<Option<Vec<Atom>>>();
+        if let Some(mut list) = constants.filter(|list| list.len() >= SEARCHED_ITEMS) {
+            list.sort_by(|a, b| in_lists(*a, *b));
+            self.lists.push(list.into());
+            return self.push(Operation::Among, value, self.lists.len() as u32 - 1, out);
         }
         // The whole list is evaluated first, as in Python.
         // Slots are read as well, even where comparing stops before them.
-        for slot in items.iter().filter(|item| matches!(item, Code::Slot(_))) {
+        for slot in items.iter().filter(|item| matches!(item.step, Step::Slot(_))) {
             self.compile_into(slot, out);
         }
         let items: Vec<Register> = items.iter().map(|item| self.compile(item)).collect();
@@ -435,22 +406,9 @@ impl CodeCompiler<'_> {
             }
         }
         if operands.is_empty() {
-            self.compile_into(&Code::Constant(Atom::bool(!wanted)), out);
+            self.compile_into(&Code::constant(Atom::bool(!wanted)), out);
         }
         self.land(&exits);
-    }
-
-    fn conditional(&mut self, parts: &[Code; 3], out: Register) {
-        let [condition, then, otherwise] = parts;
-        let condition = self.compile(condition);
-        let to_otherwise = self.jump(Operation::JumpIfFalse, condition);
-        self.compile_into(then, out);
-        // An unconditional jump would be one more case in the loop that everything goes through.
-        let always = self.registers.add(Some(Atom::bool(true)));
-        let to_end = self.jump(Operation::JumpIfTrue, always);
-        self.land(&[to_otherwise]);
-        self.compile_into(otherwise, out);
-        self.land(&[to_end]);
     }
 
     /// Emits a jump whose target `land` sets; its number.
@@ -463,31 +421,5 @@ impl CodeCompiler<'_> {
     fn land(&mut self, jumps: &[usize]) {
         let here = self.instructions.len() as u32;
         jumps.iter().for_each(|jump| self.instructions[*jump].b = here);
-    }
-}
-
-/// If the list is long and holds constants alone. A short one is compared item by item, which takes no longer.
-fn constants(items: &[Code]) -> Option<Box<[Atom]>> {
-    let constant = |item: &Code| match item {
-        Code::Constant(atom) => Some(*atom),
-        _ => None,
-    };
-    let mut list: Vec<Atom> = items.iter().map(constant).collect::<Option<_>>()?;
-    if list.len() < SEARCHED_ITEMS {
-        return None;
-    }
-    list.sort_by(|a, b| in_lists(*a, *b));
-    Some(list.into())
-}
-
-fn arithmetic(operator: Operator) -> Operation {
-    match operator {
-        Operator::Add => Operation::Add,
-        Operator::Subtract => Operation::Subtract,
-        Operator::Multiply => Operation::Multiply,
-        Operator::Divide => Operation::Divide,
-        Operator::FloorDivide => Operation::FloorDivide,
-        Operator::Remainder => Operation::Remainder,
-        Operator::Power => Operation::Power,
     }
 }
