@@ -166,7 +166,6 @@ struct Permutation {
 }
 
 impl Permutation {
-    /// Panics if `count` is larger than 2^126.
     fn new(count: u128, seed: u64) -> Permutation {
         assert!(count <= 1 << 126, "a permutation covers at most 2^126 indices");
         let bits = 128 - count.saturating_sub(1).leading_zeros();
