@@ -82,8 +82,7 @@ impl<'a> StrategyResult<'a> {
                 per_run: per_run(),
             })
         };
-        let spaces: Vec<SpaceResult> =
-            tool.runs.par_iter().zip(spaces).filter_map(|(runs, space)| on_space((runs, space))).collect();
+        let spaces: Vec<SpaceResult> = tool.runs.par_iter().zip(spaces).filter_map(on_space).collect();
         let (score, spread) = score::aggregate(spaces.iter().map(|on| on.score.curve.as_slice())).unzip();
         let own_time = own_time(tool.runs.iter().flatten());
         StrategyResult { strategy: &tool.name, score, spread, own_time, spaces }
