@@ -29,7 +29,6 @@ impl KnownTime {
         }
     }
 
-    /// The time or the lower bound.
     pub fn value(self) -> Option<f64> {
         match self {
             KnownTime::Measured(time) | KnownTime::AtLeast(time) => Some(time),

@@ -58,7 +58,7 @@ impl LoadedStudy {
         let mut journal = reader::read_in(folder)?;
         journal.torn &= !is_live;
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        let mut study = readable(LoadedStudy::of(journal, &file), |study| &study.header, folder)?;
+        let mut study = LoadedStudy::of(journal, &file, folder)?;
         study.profile = newest_profile(folder);
         let evaluations = &study.history.evaluations;
         let computed = || if is_live { None } else { computed(&study.header, evaluations) };
@@ -66,8 +66,8 @@ impl LoadedStudy {
         Ok(study)
     }
 
-    /// What a journal gives, without an insight; `None` where it has no header and the text of `study.json` has no copy.
-    fn of(journal: Journal, file: &[u8]) -> Option<LoadedStudy> {
+    /// What a journal gives, without an insight. Where it has no header, the text of `study.json` may have a copy.
+    fn of(journal: Journal, file: &[u8], folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
         let damage = damage(&journal);
         let note = |record: &JournalRecord| match record {
             JournalRecord::Note { at, message, .. } => {
@@ -77,8 +77,8 @@ impl LoadedStudy {
         };
         let notes = journal.records.iter().filter_map(note).collect();
         let history = History::replay(journal);
-        let header = history.header.clone().or_else(|| read_header(file))?;
-        Some(LoadedStudy { header, history, notes, insight: None, damage, profile: None })
+        let header = readable(history.header.clone().or_else(|| read_header(file)), folder)?;
+        Ok(LoadedStudy { header, history, notes, insight: None, damage, profile: None })
     }
 }
 
@@ -128,7 +128,6 @@ impl ReportMaterial {
         }
     }
 
-    /// The evaluation that the winner is compared with.
     pub fn baseline(&self) -> Option<&Evaluation> {
         match &self.section {
             Some(section) => self.numbered(section.baseline.number),
