@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use evo_protocol::facts::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
@@ -33,7 +34,7 @@ pub struct Seeded<'a> {
     /// Ranked points that were not proposed, the best first.
     left: VecDeque<Genome>,
     /// Ranked points that were proposed, in the order of the ranking, and whether each was told.
-    given: Vec<(Genome, bool)>,
+    given: IndexMap<Genome, bool>,
     /// Place and time of those that were measured, in the order of their outcomes.
     measured: Vec<(usize, f64)>,
     room: SeedRoom,
@@ -45,12 +46,12 @@ pub struct Seeded<'a> {
 impl<'a> Seeded<'a> {
     /// The best first. The strategy itself proposes the default configuration, so that is not among them.
     pub fn new(inner: Box<dyn Strategy + 'a>, ranked: Vec<Genome>, room: SeedRoom) -> Seeded<'a> {
-        let (given, measured) = (Vec::new(), Vec::new());
+        let (given, measured) = (IndexMap::new(), Vec::new());
         Seeded { inner, left: ranked.into(), given, measured, room, is_seeds_turn: false, holds: None }
     }
 
     fn in_flight(&self) -> usize {
-        self.given.iter().filter(|(_, is_told)| !is_told).count()
+        self.given.values().filter(|is_told| !**is_told).count()
     }
 
     /// The next ranked point, where one may be proposed now. The ninth waits until eight are measured.
@@ -62,26 +63,18 @@ impl<'a> Seeded<'a> {
         }
         let genome = self.left.pop_front()?;
         self.room.seeds -= 1;
-        self.given.push((genome.clone(), false));
+        self.given.insert(genome.clone(), false);
         self.is_seeds_turn = false;
         Some(Proposal::new(genome, Origin::MICRO))
     }
 
     /// The strategy's next point that was not proposed from the ranking. It does not know of those before it is told.
     fn own(&mut self) -> Option<Proposal> {
-        let proposal = loop {
-            let proposal = self.inner.ask(1).pop()?;
-            if !self.is_given(&proposal.genome) {
-                break proposal;
-            }
-        };
+        let mut proposals = std::iter::from_fn(|| self.inner.ask(1).pop());
+        let proposal = proposals.find(|proposal| !self.given.contains_key(&proposal.genome))?;
         self.left.retain(|genome| *genome != proposal.genome);
         self.is_seeds_turn = true;
         Some(proposal)
-    }
-
-    fn is_given(&self, genome: &Genome) -> bool {
-        self.given.iter().any(|(given, _)| given == genome)
     }
 
     fn next(&mut self) -> Option<Proposal> {
@@ -102,9 +95,10 @@ impl Strategy for Seeded<'_> {
     fn tell(&mut self, outcome: &Outcome) {
         self.inner.tell(outcome);
         self.left.retain(|genome| *genome != outcome.genome);
-        let is_awaited = |(genome, is_told): &(Genome, bool)| *genome == outcome.genome && !is_told;
-        let Some(place) = self.given.iter().position(is_awaited) else { return };
-        self.given[place].1 = true;
+        let Some((place, _, is_told)) = self.given.get_full_mut(&outcome.genome) else { return };
+        if std::mem::replace(is_told, true) {
+            return;
+        }
         if let Some(time) = counted_time(outcome.class, outcome.objective_ns) {
             self.measured.push((place, time));
         }
@@ -119,7 +113,7 @@ impl Strategy for Seeded<'_> {
 
     fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
         // The ranking can only be tested by what runs.
-        self.is_given(genome) || self.inner.is_worth_compiling(genome)
+        self.given.contains_key(genome) || self.inner.is_worth_compiling(genome)
     }
 
     fn learns(&self) -> bool {
@@ -127,7 +121,7 @@ impl Strategy for Seeded<'_> {
     }
 
     fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
-        self.is_given(genome) || self.inner.reconsider(genome, facts)
+        self.given.contains_key(genome) || self.inner.reconsider(genome, facts)
     }
 
     fn inherit(&mut self, studies: &[PriorStudy]) -> bool {

@@ -170,7 +170,9 @@ impl GaussianProcess {
     /// The prediction for a point, and what it will be once the points in flight are measured if they are as
     /// expected: the same mean and at most the same spread.
     pub fn predict_both(&self, row: &[f64]) -> (ModelPrediction, ModelPrediction) {
-        let whitened = self.whitened_row(row);
+        // `v` in `L v = k`.
+        let mut whitened = self.covariances(&self.scaled(row), self.inputs.rows());
+        self.factor.solve_lower(&mut whitened);
         let mean = dot(&whitened, &self.whitened);
         let (measured, in_flight) = whitened.split_at(self.observations());
         // Rounding may make this slightly negative at observed points; `in_units` takes it for 0.
@@ -184,13 +186,6 @@ impl GaussianProcess {
 
     pub fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    /// The whitened covariances of a point: `v` in `L v = k`.
-    pub(super) fn whitened_row(&self, row: &[f64]) -> Vec<f64> {
-        let mut covariances = self.covariances(&self.scaled(row), self.inputs.rows());
-        self.factor.solve_lower(&mut covariances);
-        covariances
     }
 
     pub(super) fn in_units(&self, mean: f64, variance: f64) -> ModelPrediction {
