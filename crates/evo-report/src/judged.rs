@@ -516,10 +516,7 @@ impl Evaluated<'_> {
 fn log_tail(evaluation: &Evaluation) -> Option<String> {
     let evidence = &evaluation.verdict.evidence;
     let log = ["log", "log_tail"].iter().find_map(|name| evidence.get(name)?.as_str())?;
-    let mut from = log.len().saturating_sub(LOG_MAX);
-    while !log.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = (log.len().saturating_sub(LOG_MAX)..).find(|at| log.is_char_boundary(*at))?;
     Some(log[from..].to_string()).filter(|log| !log.is_empty())
 }
 

@@ -14,8 +14,7 @@ use evo_protocol::verdict::VerdictClass;
 use evo_search::insight::Insight;
 use evo_space::genome::Genome;
 use evo_space::space::{Parameter, SearchSpace};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
@@ -31,19 +30,13 @@ const STUDY_MAX: u64 = 1 << 26;
 /// Damaged lines that are named.
 const NAMED: usize = 5;
 
-#[derive(Clone, Debug, Serialize)]
-pub struct StudyNote {
-    /// UTC, RFC 3339.
-    pub at: String,
-    pub message: String,
-}
-
 #[derive(Debug)]
 pub struct LoadedStudy {
     /// The newest run's.
     pub header: StudyHeader,
     pub history: History,
-    pub notes: Vec<StudyNote>,
+    /// When runs said something, UTC in RFC 3339, and what.
+    pub notes: Vec<Value>,
     pub insight: Option<Insight>,
     /// What cannot be read of the journal, a line each.
     pub damage: Vec<String>,
@@ -70,9 +63,7 @@ impl LoadedStudy {
     fn of(journal: Journal, file: &[u8], folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
         let damage = damage(&journal);
         let note = |record: &JournalRecord| match record {
-            JournalRecord::Note { at, message, .. } => {
-                Some(StudyNote { at: at.clone(), message: message.clone() })
-            }
+            JournalRecord::Note { at, message, .. } => Some(json!({ "at": at, "message": message })),
             _ => None,
         };
         let notes = journal.records.iter().filter_map(note).collect();

@@ -353,14 +353,10 @@ fn heat_map(parameters: &[&TriedParameter], evaluations: &[Evaluation]) -> Optio
             *cell = time;
         }
     }
-    let axis = |parameter: &TriedParameter| {
-        let values: Vec<String> = parameter.values.iter().map(ToString::to_string).collect();
-        json!({ "name": parameter.name, "values": values })
-    };
     // Where nothing is known, the time is null.
     let cell = |(is_bound, time_ns): &(bool, f64)| json!({ "time_ns": time_ns, "is_bound": is_bound });
     let cells: Vec<Vec<Json>> = cells.iter().map(|row| row.iter().map(cell).collect()).collect();
-    Some(json!({ "across": axis(across), "down": axis(down), "cells": cells }))
+    Some(json!({ "across": across.named(), "down": down.named(), "cells": cells }))
 }
 
 /// The problems of the champion that say what they take.

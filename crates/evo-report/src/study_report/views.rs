@@ -88,14 +88,8 @@ fn policy(style: &str, script: &str, is_live: bool) -> String {
 
 /// JSON that may stand inside of a `script` element: nothing in it ends the element or begins another.
 fn embedded(value: &Json) -> String {
-    let mut safe = String::new();
-    for letter in value.to_string().chars() {
-        match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => safe += &format!("\\u{:04x}", u32::from(letter)),
-            other => safe.push(other),
-        }
-    }
-    safe
+    let escaped = |text: String, letter: char| text.replace(letter, &format!("\\u{:04x}", u32::from(letter)));
+    ['<', '>', '&', '\u{2028}', '\u{2029}'].into_iter().fold(value.to_string(), escaped)
 }
 
 #[cfg(test)]
