@@ -38,7 +38,7 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let ladders: Vec<_> = rungs.into_iter().map(|rung| (rung, beside(&rung))).collect();
     let result = history::history(&ladders, &ladder.notes);
     if !call.is_json() {
-        output::stdout(&history::history_text(&ladders))?;
+        output::stdout(&result.text())?;
     }
     ladder.notes.iter().for_each(|note| output::say(&format!("note: {note}")));
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))

@@ -55,7 +55,9 @@ pub fn run(
     let most = recording.rows().len().saturating_mul(2);
     while clock.now_ms <= options.until_ms && run.evaluations.len() < most {
         // While the device has what it needs, the next proposal can wait for one more outcome.
-        if !pipeline.has_compiled() {
+        let is_compiled =
+            |(ready_ms, ..): &(f64, _, _)| (f64::MIN_POSITIVE..=pipeline.free_ms).contains(ready_ms);
+        if !pipeline.flying.iter().any(is_compiled) {
             let useful = if options.is_pipeline { search.useful_in_flight(1) } else { usize::MAX };
             let room = options.in_flight.min(useful).max(1).saturating_sub(pipeline.flying.len());
             for Proposal { genome, .. } in clock.time(|| search.ask(room)) {
@@ -87,10 +89,6 @@ struct Pipeline<'r> {
 }
 
 impl<'r> Pipeline<'r> {
-    fn has_compiled(&self) -> bool {
-        self.flying.iter().any(|(ready_ms, ..)| (f64::MIN_POSITIVE..=self.free_ms).contains(ready_ms))
-    }
-
     /// The next one that the device is done with: the first compiled, of equals the oldest. A variant that does
     /// not compile waits for its turn and takes no time.
     fn next(&mut self) -> Option<(Genome, &'r Row)> {

@@ -129,31 +129,22 @@ impl TracedRun {
     }
 }
 
-/// A trace file to be written, compressed if its name ends in `.gz`.
-pub struct TraceFile<'a> {
-    path: &'a Path,
-    file: File,
+pub fn create(path: &Path) -> Result<(&Path, File), LabError> {
+    Ok((path, File::create(path).map_err(|error| unwritten(path, &error))?))
 }
 
-impl TraceFile<'_> {
-    pub fn create(path: &Path) -> Result<TraceFile<'_>, LabError> {
-        let file = File::create(path).map_err(|error| unwritten(path, &error))?;
-        Ok(TraceFile { path, file })
-    }
-
-    pub fn write(self, runs: impl Iterator<Item = TracedRun>) -> Result<(), LabError> {
-        let TraceFile { path, mut file } = self;
-        let lines: String = runs.map(|run| format!("{}\n", serde_json::json!(run))).collect();
-        let written = match path.extension().is_some_and(|extension| extension == "gz") {
-            true => {
-                let mut packed = GzEncoder::new(file, Compression::default());
-                // Not left to `drop`, which would swallow the error of a full disk.
-                packed.write_all(lines.as_bytes()).and_then(|()| packed.finish().map(|_| ()))
-            }
-            false => file.write_all(lines.as_bytes()),
-        };
-        written.map_err(|error| unwritten(path, &error))
-    }
+/// Compressed if the file's name ends in `.gz`.
+pub fn write((path, mut file): (&Path, File), runs: impl Iterator<Item = TracedRun>) -> Result<(), LabError> {
+    let lines: String = runs.map(|run| format!("{}\n", serde_json::json!(run))).collect();
+    let written = match path.extension().is_some_and(|extension| extension == "gz") {
+        true => {
+            let mut packed = GzEncoder::new(file, Compression::default());
+            // Not left to `drop`, which would swallow the error of a full disk.
+            packed.write_all(lines.as_bytes()).and_then(|()| packed.finish().map(|_| ()))
+        }
+        false => file.write_all(lines.as_bytes()),
+    };
+    written.map_err(|error| unwritten(path, &error))
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> LabError {
@@ -191,19 +182,16 @@ mod tests {
         hint: each line is an object such as {"tool": "evo", "dataset": "kernel__gpu", "run": 0, "evals": [812, 95]}
         "#);
         let kind = error("{\"dataset\":\"x\",\"evals\":[1,2.5]}");
-        assert!(
-            kind.contains("line 1: invalid type: floating point `2.5`, expected i64 at column"),
-            "{kind}"
-        );
+        let words = "line 1: invalid type: floating point `2.5`, expected i64 at column";
+        assert!(kind.contains(words), "{kind}");
         insta::assert_snapshot!(error("{\"dataset\":\"x\",\"evals\":[1,2],\"overhead_ms\":[1]}"), @"
         cannot judge the trace `FILE`: line 1: `overhead_ms` has 1 entries, `evals` has 2
         hint: give one number for all evaluations, or one for each, or leave it out
         ");
         insta::assert_snapshot!(error("{\"dataset\":\"x\",\"evals\":[1,2],\"overhead_ms\":[1,-2]}"), @"cannot judge the trace `FILE`: line 1: evaluation 1: the own time -2 ms is negative");
         let kind = error("{\"dataset\":\"x\",\"evals\":[],\"overhead_ms\":\"no\"}");
-        assert!(
-            kind.contains("line 1: `overhead_ms` is neither a number nor a list of numbers at column 45")
-        );
+        let words = "line 1: `overhead_ms` is neither a number nor a list of numbers at column 45";
+        assert!(kind.contains(words), "{kind}");
         insta::assert_snapshot!(check(b"{\"dataset\":\"\xff\"}").unwrap_err(), @"cannot judge the trace `FILE`: line 1: stream did not contain valid UTF-8");
     }
 
@@ -221,7 +209,7 @@ mod tests {
         for (name, is_plain) in [("trace.jsonl", true), ("trace.jsonl.gz", false)] {
             let path = folder.path().join(name);
             let runs = [traced(&[0.5, 1.25]), traced(&[])];
-            TraceFile::create(&path).unwrap().write(runs.clone().into_iter()).unwrap();
+            write(create(&path).unwrap(), runs.clone().into_iter()).unwrap();
             let bytes = std::fs::read(&path).unwrap();
             assert_eq!(bytes == TEXT.as_bytes(), is_plain, "{name}");
             let lines: Vec<TracedRun> = read(&path).unwrap();
@@ -229,16 +217,12 @@ mod tests {
             assert!(lines.eq(runs), "{name}");
             if !is_plain {
                 let cut = check(&bytes[..bytes.len() - 12]).unwrap_err();
-                assert!(
-                    cut.starts_with("cannot judge the trace `FILE`: line ") && cut.contains("cut off"),
-                    "{cut}"
-                );
+                assert!(cut.starts_with("cannot judge the trace `FILE`: line "), "{cut}");
+                assert!(cut.contains("cut off"), "{cut}");
             }
         }
         let missing = read(Path::new("/nonexistent/trace")).unwrap_err().to_string();
-        assert!(
-            missing.starts_with("cannot read the trace `/nonexistent/trace`")
-                && missing.contains("JSON lines")
-        );
+        assert!(missing.starts_with("cannot read the trace `/nonexistent/trace`"), "{missing}");
+        assert!(missing.contains("JSON lines"), "{missing}");
     }
 }

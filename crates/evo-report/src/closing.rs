@@ -10,7 +10,7 @@ use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision, RankedEntry}
 use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_search::insight::Insight;
 use evo_space::genome::Configuration;
-use evo_space::text::{counted, quote};
+use evo_space::text::quote;
 use minijinja::context;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
@@ -187,18 +187,10 @@ impl Ending<'_> {
 }
 
 /// What a run did, how long its command took so far, and why it ended.
-pub fn run_line(end: &RunEnd, wall: Duration) -> String {
-    let more = |count: u64, text: String| if count == 0 { String::new() } else { text };
-    format!(
-        "{} ({} in this run){}{}{} in {:.1} s; {}",
-        counted(end.evaluations, "evaluation"),
-        end.evaluations_this_run,
-        more(end.passed_over, format!(" and {} not run", counted(end.passed_over, "variant"))),
-        more(end.taken_over, format!(" and {} taken over", counted(end.taken_over, "result"))),
-        more(end.not_final, format!("; {} without a verdict, which `--resume` tries again", end.not_final)),
-        wall.as_secs_f64(),
-        end.reason.describe(),
-    )
+pub fn run_line(end: &RunEnd, wall: Duration, width: usize) -> String {
+    let values =
+        context! { end => Serde(end), seconds => wall.as_secs_f64(), reason => end.reason.describe() };
+    templates::prose("run.txt.j2", values, width)
 }
 
 /// What `--verbose` says before the answer.

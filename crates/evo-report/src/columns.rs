@@ -163,10 +163,6 @@ pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter
         cells.chain(values.map(|place| json!(place))).collect::<Json>()
     });
     let cells: Json = cells.collect();
-    let parameter = |parameter: &TriedParameter| {
-        let values: Vec<String> = parameter.values.iter().map(ToString::to_string).collect();
-        json!({ "name": parameter.name, "values": values })
-    };
     json!({
         "schema": "evo.report_rows",
         "version": 1,
@@ -178,7 +174,7 @@ pub fn data(header: &StudyHeader, rows: &[Row<'_>], parameters: &[TriedParameter
             "after": format!("--device {} --seed {}", header.device.kind.as_str(), header.seed),
         },
         "columns": PAGE.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        "parameters": parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "parameters": parameters.iter().map(TriedParameter::named).collect::<Vec<_>>(),
         "texts": texts,
         "rows": cells,
     })
@@ -192,6 +188,11 @@ pub struct TriedParameter {
 }
 
 impl TriedParameter {
+    pub fn named(&self) -> Json {
+        let values: Vec<String> = self.values.iter().map(ToString::to_string).collect();
+        json!({ "name": self.name, "values": values })
+    }
+
     pub fn position(&self, configuration: &Configuration) -> Option<usize> {
         let value = configuration.get(&self.name)?;
         self.values.iter().position(|known| known == value)

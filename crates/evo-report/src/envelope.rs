@@ -44,24 +44,18 @@ const FIRST: [&str; 5] = ["schema", "version", "status", "exit_code", "error"];
 /// The object's text, without a final newline: the command's own fields, which is the text of a JSON object, with the
 /// envelope's around them. Where both have a field, the command's own stays, because programs read it already.
 pub fn object(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<String> {
-    let (mut fields, last) = fields_beside(envelope, own)?;
+    // Read for its keys only: as text it keeps integers of any size.
+    let known: Map<String, Value> = serde_json::from_str(own)?;
+    let (mut fields, mut last) = (Vec::new(), Vec::new());
+    for (name, value) in serde_json::to_value(envelope)?.as_object().into_iter().flatten() {
+        let half = if FIRST.contains(&name.as_str()) { &mut fields } else { &mut last };
+        half.extend((!known.contains_key(name)).then(|| format!("{}:{value}", Value::from(name.as_str()))));
+    }
     let own = own.trim();
     let own = own.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(own).trim();
     fields.extend(Some(own.to_string()).filter(|own| !own.is_empty()));
     fields.extend(last);
     Ok(format!("{{{}}}", fields.join(",")))
-}
-
-/// The envelope's fields that `own` lacks, as text: those that come first, and the others.
-fn fields_beside(envelope: &CommandEnvelope, own: &str) -> serde_json::Result<(Vec<String>, Vec<String>)> {
-    // Read for its keys only: as text it keeps integers of any size.
-    let own: Map<String, Value> = serde_json::from_str(own)?;
-    let (mut first, mut last) = (Vec::new(), Vec::new());
-    for (name, value) in serde_json::to_value(envelope)?.as_object().into_iter().flatten() {
-        let half = if FIRST.contains(&name.as_str()) { &mut first } else { &mut last };
-        half.extend((!own.contains_key(name)).then(|| format!("{}:{value}", Value::from(name.as_str()))));
-    }
-    Ok((first, last))
 }
 
 #[cfg(test)]

@@ -146,7 +146,6 @@ fn lane_objects<S: Serializer>(lanes: &[LaneProgress], serializer: S) -> Result<
     serializer.collect_seq(lanes)
 }
 
-/// Receives events in order.
 pub trait Observer {
     fn observe(&mut self, event: &Event);
 }

@@ -34,15 +34,16 @@ pub fn first_of_each<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) ->
     for first in failed(evaluations) {
         match failures.iter_mut().find(|failure| failure.first.verdict.kind == first.verdict.kind) {
             Some(failure) => failure.count += 1,
-            None => failures.push(FirstFailure { first, count: 1, repro: repro(header, first) }),
+            None => failures.push(FirstFailure::of(header, first)),
         }
     }
     failures
 }
 
 pub fn of_default<'a>(header: &StudyHeader, evaluations: &'a [Evaluation]) -> Option<FirstFailure<'a>> {
-    let first = failed(evaluations).find(|evaluation| evaluation.is_default())?;
-    Some(FirstFailure { first, count: 1, repro: repro(header, first) })
+    failed(evaluations)
+        .find(|evaluation| evaluation.is_default())
+        .map(|first| FirstFailure::of(header, first))
 }
 
 /// Whether evo itself failed every time, so that nothing is known of any variant; `not_final` have no verdict.
@@ -50,13 +51,6 @@ pub fn is_all_harness(evaluations: &[Evaluation], not_final: u64) -> bool {
     let mut counted = evaluations.iter().filter(|evaluation| evaluation.is_counted()).peekable();
     let is_something = not_final > 0 || counted.peek().is_some();
     is_something && counted.all(|evaluation| evaluation.verdict.kind == VerdictKind::HarnessError)
-}
-
-fn repro(header: &StudyHeader, evaluation: &Evaluation) -> String {
-    match header.device.kind {
-        DeviceKind::Replay => replay_again(header),
-        _ => leaderboard::repro(header, &evaluation.configuration),
-    }
 }
 
 /// A recorded failure can only be read again. The command line knows the recording's file; the header's
@@ -72,6 +66,14 @@ fn replay_again(header: &StudyHeader) -> String {
 }
 
 impl FirstFailure<'_> {
+    fn of<'a>(header: &StudyHeader, first: &'a Evaluation) -> FirstFailure<'a> {
+        let repro = match header.device.kind {
+            DeviceKind::Replay => replay_again(header),
+            _ => leaderboard::repro(header, &first.configuration),
+        };
+        FirstFailure { first, count: 1, repro }
+    }
+
     /// `wrong_answer:tail: 3 elements differ`, cut to one line.
     pub fn text(&self) -> String {
         let verdict = &self.first.verdict;

@@ -301,12 +301,9 @@ mod tests {
             check(run(decisions), expected);
         }
         check(GateResult { missing: vec!["honesty".into()], ..run(&[pass]) }, NotRun);
-        let goal = |state, is_allowed| JudgedGoal {
-            name: "p90",
-            goal: "p90".into(),
-            state,
-            why: "w".into(),
-            is_allowed,
+        let goal = |state, is_allowed| {
+            let [goal, why] = ["p90", "w"].map(String::from);
+            JudgedGoal { name: "p90", goal, state, why, is_allowed }
         };
         let (met, open) = (goal(GoalState::Met, false), goal(GoalState::NotRun, false));
         let with = |goals| GateResult { goals, ..run(&[pass]) };
@@ -319,10 +316,7 @@ mod tests {
     fn rows_are_told_with_their_reasons_and_a_bar_stays_in_its_cell() {
         let run = run(&[GatedDecision::NotRun, GatedDecision::Pass]).decided();
         let (result, reasons) = told(&run);
-        assert_eq!(
-            (&result["decision"], &result["problems"][0]["decision"]),
-            (&"not_run".into(), &"not_run".into())
-        );
+        assert_eq!([&result["decision"], &result["problems"][0]["decision"]], ["not_run"; 2]);
         assert_eq!(reasons["problems.0.ratio"], "because");
         assert!(run.markdown().contains("| a\\|b | 1.00 µs |"), "{}", run.markdown());
         assert_eq!(run.github_commands(), ["::warning title=evo gate%3A a|b not_run::because"]);

@@ -8,16 +8,15 @@ use evo_space::genome::{Configuration, ContentHash};
 use minijinja::value::Serde;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::standing::{self, Standing};
+use super::standing::Standing;
 use super::templates;
 use evo_journal::ladder::{LadderStep, Rung, StepKind};
 
 const DECISIONS: usize = 5;
 /// Letters of a line of text.
 const WIDTH: usize = 110;
-const NO_BEST: &str = "nothing was accepted or confirmed yet";
 const NO_PEERS: &str =
     "`evo bench --peer …` compares with peers, and no such run of this kernel on this device is kept";
 
@@ -111,7 +110,7 @@ impl<'a> HistoryStep<'a> {
 
     fn best_of(rung: &'a Rung) -> Known<HistoryStep<'a>> {
         let best = rung.best().map(|step| HistoryStep::of(rung, step));
-        Known::of(best, NO_BEST)
+        Known::of(best, "nothing was accepted or confirmed yet")
     }
 }
 
@@ -135,28 +134,10 @@ pub fn history<'a>(ladders: &'a [(&'a Rung, Option<Standing>)], notes: &'a [Stri
     }
 }
 
-pub fn history_text(ladders: &[(&Rung, Option<Standing>)]) -> String {
-    #[derive(Serialize)]
-    struct Ladder<'a> {
-        kernel: &'a str,
-        device: &'a str,
-        device_kind: &'a str,
-        steps: Vec<HistoryStep<'a>>,
-        best: Known<HistoryStep<'a>>,
-        peers: Option<String>,
+impl HistoryResult<'_> {
+    pub fn text(&self) -> String {
+        rendered("history.txt.j2", told(self).0)
     }
-    let ladder = |(rung, peers): &'_ (&'_ Rung, Option<Standing>)| {
-        json!(Ladder {
-            kernel: &rung.kernel,
-            device: &rung.device,
-            device_kind: &rung.device_kind,
-            steps: rung.steps.iter().map(|step| HistoryStep::of(rung, step)).collect(),
-            best: HistoryStep::best_of(rung),
-            peers: peers.as_ref().map(standing::text),
-        })
-    };
-    let ladders: Vec<Value> = ladders.iter().map(ladder).collect();
-    rendered("history.txt.j2", json!({ "ladders": told(&ladders).0 }))
 }
 
 /// The `result` of `evo summary`: what it says of one kernel on one device.
@@ -197,16 +178,18 @@ pub fn summary<'a>(
         device: &rung.device,
         steps: rung.steps.len(),
         best: HistoryStep::best_of(rung),
-        last_decisions: last_decisions(rung).map(|step| HistoryStep::of(rung, step)).collect(),
+        last_decisions: rung
+            .steps
+            .iter()
+            .rev()
+            .take(DECISIONS)
+            .map(|step| HistoryStep::of(rung, step))
+            .collect(),
         open_findings: asked_for(rung).into_iter().chain(profile).chain(notes.iter().cloned()).collect(),
         tried_and_failed: failures(rung),
         others: others.iter().map(other).collect(),
         notes,
     }
-}
-
-fn last_decisions(rung: &Rung) -> impl Iterator<Item = &LadderStep> {
-    rung.steps.iter().rev().take(DECISIONS)
 }
 
 /// What the last gate run and the last evaluation ask for.

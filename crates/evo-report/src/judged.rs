@@ -34,7 +34,6 @@ pub struct Setting {
     pub repro: String,
 }
 
-/// The verdict for people.
 pub fn text(setting: &Setting, evaluation: &Evaluation, attributes: &[EntryAttributes]) -> String {
     let gates = evaluation.gates.iter().map(|report| evidence(&report.evidence));
     let values = context! {
@@ -212,7 +211,6 @@ pub struct VerdictAnswer<'a> {
 /// For each timed problem the comparison with another candidate, or why there is none.
 pub type Pairs = [Result<PairedProblem, String>];
 
-/// What was measured of a candidate.
 #[derive(Debug)]
 pub struct Measured<'a> {
     pub evaluation: &'a Evaluation,
@@ -387,7 +385,6 @@ impl Figures {
     }
 }
 
-/// A candidate as far as it was judged.
 #[derive(Debug)]
 pub struct Evaluated<'a> {
     pub evaluation: &'a Evaluation,
@@ -404,7 +401,6 @@ pub struct Evaluated<'a> {
     pub next_step: String,
 }
 
-/// One timed problem.
 #[derive(Debug)]
 pub struct EvaluatedProblem<'a> {
     pub plan: &'a ProblemPlan,
@@ -520,10 +516,7 @@ impl Evaluated<'_> {
 fn log_tail(evaluation: &Evaluation) -> Option<String> {
     let evidence = &evaluation.verdict.evidence;
     let log = ["log", "log_tail"].iter().find_map(|name| evidence.get(name)?.as_str())?;
-    let mut from = log.len().saturating_sub(LOG_MAX);
-    while !log.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = (log.len().saturating_sub(LOG_MAX)..).find(|at| log.is_char_boundary(*at))?;
     Some(log[from..].to_string()).filter(|log| !log.is_empty())
 }
 

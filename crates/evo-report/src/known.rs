@@ -6,7 +6,7 @@ use evo_journal::record::StudyHeader;
 use evo_journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::measurement::Measurement;
-use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_protocol::verdict::VerdictClass;
 
 use super::judged::geometric_mean;
 
@@ -29,7 +29,6 @@ impl KnownTime {
         }
     }
 
-    /// The time or the lower bound.
     pub fn value(self) -> Option<f64> {
         match self {
             KnownTime::Measured(time) | KnownTime::AtLeast(time) => Some(time),
@@ -80,9 +79,7 @@ pub fn weights(header: &StudyHeader, history: &History) -> BTreeMap<String, f64>
     let defined = header.definition.iter().flat_map(|own| &own.problems).map(|own| (&own.name, own.weight));
     let worked = history.confirmations.iter().flat_map(|own| &own.work).map(|own| (&own.problem, own.weight));
     for (name, weight) in defined.chain(worked).filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
-        if let Some(own) = weights.get_mut(name) {
-            *own = weight;
-        }
+        weights.entry(name.clone()).and_modify(|own| *own = weight);
     }
     weights
 }
@@ -96,7 +93,8 @@ pub fn refused_faster<'a>(
     best_ns: f64,
 ) -> Vec<(f64, usize, &'a Evaluation)> {
     let weights = weights(header, history);
-    let refused = history.evaluations.iter().filter(|evaluation| is_refusal(evaluation.verdict.kind));
+    let not_refused = [VerdictClass::Ok, VerdictClass::Slow, VerdictClass::PassedOver, VerdictClass::Harness];
+    let refused = history.evaluations.iter().filter(|one| !not_refused.contains(&one.verdict.kind.class()));
     let timed = refused.filter_map(|evaluation| {
         let (time_ns, timed) = mean_time(header, &weights, evaluation)?;
         (time_ns < best_ns).then_some((time_ns, timed, evaluation))
@@ -104,13 +102,6 @@ pub fn refused_faster<'a>(
     let mut found: Vec<_> = timed.collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.number.cmp(&b.2.number)));
     found
-}
-
-fn is_refusal(kind: VerdictKind) -> bool {
-    !matches!(
-        kind.class(),
-        VerdictClass::Ok | VerdictClass::Slow | VerdictClass::PassedOver | VerdictClass::Harness
-    )
 }
 
 fn mean_time(

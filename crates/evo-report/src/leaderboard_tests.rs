@@ -196,20 +196,14 @@ fn a_champion_falls_only_to_a_faster_one() {
     let held = &board.sections[0];
     assert_eq!((held.study.name.as_str(), held.champion.number, held.history.len()), ("better", 1, 2));
     assert_eq!(held.history[0].study, "long");
-    assert!(
-        (held.history[1].ratio_to_previous.unwrap() - 0.8).abs() < 1e-9,
-        "both were measured by `better`"
-    );
+    // Both were measured by `better`.
+    assert!((held.history[1].ratio_to_previous.unwrap() - 0.8).abs() < 1e-9);
     // More of the study that holds the section is its new state, without a change of the champion.
     merge(&mut board, study("better", &[210.0, 84.0, 105.0, 90.0]));
     assert_eq!((board.sections[0].runners_up.len(), board.sections[0].history.len()), (3, 2));
     let text = crate::text::board(&board, 100);
-    assert!(
-        text.contains(
-            "champions: 2.00× by `long` (2026-01-01), then 2.50× by `better` (2026-01-01, 1.25× the"
-        ),
-        "{text}"
-    );
+    let line = "champions: 2.00× by `long` (2026-01-01), then 2.50× by `better` (2026-01-01, 1.25× the";
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct Standing {
 }
 
 /// The best row of ours on a problem, and the fastest peer in the same run. Times are nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PeerTime {
     pub implementation: Value,
     pub peer: Value,
@@ -38,7 +38,7 @@ pub struct PeerTime {
 }
 
 /// Our time over the peer's, paired, with its 95 % interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerRatio {
     pub ratio_to_best_peer: Option<f64>,
     pub ratio_low: Option<f64>,
@@ -113,23 +113,13 @@ fn standing(file: &Value, place: &str) -> Option<Standing> {
     (!problems.is_empty()).then(|| Standing { folder: place.into(), at: file["at"].clone(), problems })
 }
 
-pub fn text(standing: &Standing) -> String {
-    let lines = standing.problems.iter().map(|(problem, times)| {
-        let (peer, ratio) = (times.peer.as_str().unwrap_or("?"), &times.ratio);
-        format!(
-            "beside peers: {problem} takes {:.3} of the time of {peer} ({})\n",
-            ratio.ratio_to_best_peer.unwrap_or(f64::NAN),
-            ratio.decision.as_deref().unwrap_or("?")
-        )
-    });
-    lines.collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use evo_journal::ladder::Rung;
     use serde_json::json;
 
     use super::*;
+    use crate::history::history;
 
     fn bench(at: &str, ratio: Option<f64>) -> Value {
         let row = |name: &str, p50_ns: f64, ratio: Option<f64>| {
@@ -165,7 +155,9 @@ mod tests {
             "ratio_high": 0.9, "decision": "faster" });
         let (folder, at) = ("bench/d/2026-01-02-b", "2026-01-02T00:00:00Z");
         assert_eq!(json!(own), json!({ "folder": folder, "at": at, "problems": { "p": times } }));
-        assert_eq!(text(&own), "beside peers: p takes 0.900 of the time of torch/b (faster)\n");
+        let rung = Rung { kernel: "scale".into(), ..Rung::default() };
+        let text = history(&[(&rung, Some(own))], &[]).text();
+        assert!(text.contains("\nbeside peers: p takes 0.900 of the time of torch/b (faster)\n"), "{text}");
         assert_eq!((seen("other", "d"), seen("scale", "e")), (None, None));
     }
 }

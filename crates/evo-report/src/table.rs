@@ -97,6 +97,7 @@ impl FittedTable {
     /// The columns that fit, parameters with one value, and the names of what else does not fit.
     fn fitted(&self, width: usize, is_brief: bool) -> (Vec<&TableColumn>, Vec<String>, Vec<&str>) {
         let mut shown: Vec<&TableColumn> = self.columns.iter().filter(|column| !column.is_empty()).collect();
+        let total = |shown: &[&TableColumn]| shown.iter().map(|column| GAP + column.width()).sum::<usize>();
         let too_wide = |shown: &[&TableColumn]| total(shown) > width;
         let (mut shared, mut left_out) = (Vec::new(), Vec::new());
         if is_brief || too_wide(&shown) {
@@ -131,10 +132,6 @@ fn expendable(shown: &[&TableColumn]) -> Option<usize> {
     let ranked = (0..shown.len()).filter(|position| rank(position).is_some()).min_by_key(rank);
     let parameters = (0..shown.len()).filter(|position| shown[*position].keep == Keep::Parameter);
     ranked.or_else(|| parameters.max_by_key(|position| shown[*position].width()))
-}
-
-fn total(shown: &[&TableColumn]) -> usize {
-    shown.iter().map(|column| GAP + column.width()).sum()
 }
 
 /// Aligned columns: right, but for the last if it has no head, which holds remarks.

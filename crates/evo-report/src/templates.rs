@@ -16,15 +16,17 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 25] = templates![
+const TEMPLATES: [(&str, &str); 27] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
     "chart.html.j2",
     "report.html.j2",
     "board.txt.j2",
+    "champions.txt.j2",
     "insight.txt.j2",
     "details.txt.j2",
+    "run.txt.j2",
     "closing.txt.j2",
     "verdict.txt.j2",
     "figures.txt.j2",

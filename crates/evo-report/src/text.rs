@@ -6,8 +6,7 @@ use evo_protocol::binary::EntryResources;
 use evo_protocol::device::DeviceInfo;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
-    ChampionChange, Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry,
-    TradedProblem,
+    Leaderboard, LeaderboardSection, PairedDecision, ProblemResult, RankedEntry, TradedProblem,
 };
 use evo_protocol::verdict::{Gate, GateReport};
 use evo_space::genome::Configuration;
@@ -35,7 +34,8 @@ pub fn board(board: &Leaderboard, width: usize) -> String {
         if board.sections.iter().filter(|other| titled(other) == name).count() > 1 {
             name += &format!(" · space {}", section.space_hash.short());
         }
-        wrapped(&name, width) + &untitled(section, width) + &history(section, width)
+        let history = templates::prose("champions.txt.j2", context! { section => Serde(section) }, width);
+        wrapped(&name, width) + &untitled(section, width) + &history
     };
     board.sections.iter().map(text).collect::<Vec<_>>().join("\n")
 }
@@ -43,23 +43,6 @@ pub fn board(board: &Leaderboard, width: usize) -> String {
 /// What was searched, and where.
 pub fn title(kernel: &str, device: &DeviceInfo, problems: &[String]) -> String {
     format!("{kernel} on {} · {}", device.name, problems.join(", "))
-}
-
-/// How the champion's place changed hands, if it did; the newest last.
-fn history(section: &LeaderboardSection, width: usize) -> String {
-    if section.history.len() < 2 {
-        return String::new();
-    }
-    let change = |change: &ChampionChange| {
-        let speed = change.speedup.map_or("baseline".to_string(), |speed| format!("{speed:.2}×"));
-        let day = change.at.split('T').next().unwrap_or_default();
-        let lead = change
-            .ratio_to_previous
-            .map_or(String::new(), |ratio| format!(", {:.2}× the champion before it", 1.0 / ratio));
-        format!("{speed} by `{}` ({day}{lead})", change.study)
-    };
-    let changes: Vec<String> = section.history.iter().map(change).collect();
-    wrapped(&format!("champions: {}", changes.join(", then ")), width)
 }
 
 /// One section as a ranked table, for whoever has said whose it is.
@@ -191,17 +174,12 @@ fn most(entry: &RankedEntry, of: fn(&EntryResources) -> Option<u64>) -> Option<S
 const AMBIGUOUS: &str = "ambiguous";
 const NOISY: &str = "noisy";
 
-/// A second card does not repeat the win.
-const ONE_CARD: &str = "this card only";
-
-/// No small shape was there at which a wrong tail would have shown.
-const TAILS: &str = "tails not checked";
-
 /// What there is to say of an entry beside its numbers.
 fn remark(section: &LeaderboardSection, entry: &RankedEntry) -> String {
+    // A second card does not repeat the win.
     let is_one_cards = entry.repeated.as_ref().is_some_and(|repeated| repeated.this_card_only);
     let mut remarks = vec![standing(section, entry).to_string()];
-    remarks.extend(is_one_cards.then(|| ONE_CARD.to_string()));
+    remarks.extend(is_one_cards.then(|| "this card only".to_string()));
     remarks.extend(entry.traded.iter().map(trade));
     remarks.extend(entry.noisy.then(|| NOISY.to_string()));
     remarks.retain(|remark| !remark.is_empty());
@@ -238,7 +216,9 @@ pub fn unconfirmed(evaluations: &[Evaluation], count: usize, how: &str, width: u
     add_parameters(&mut table, configurations, &["#", how]);
     table.add(how, Keep::Always, passing.iter().map(|(objective, _)| time(*objective)).collect());
     let remarks = passing.iter().map(|(_, evaluation)| {
-        let tails = evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes).then_some(TAILS);
+        // No small shape was there at which a wrong tail would have shown.
+        let lacks_tails = evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::lacks_shapes);
+        let tails = lacks_tails.then_some("tails not checked");
         let noisy = is_noisy(evaluation.measurements.iter()).then_some(NOISY);
         let default = evaluation.is_default().then_some("default");
         [default, tails, noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")

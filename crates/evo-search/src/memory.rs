@@ -109,11 +109,10 @@ impl<'a> Unseen<'a> {
         if self.is_exhausted() {
             return None;
         }
-        for _ in 0..DRAWS {
-            let Some(genome) = self.space.sample(rng) else { break };
-            if self.claim(&genome) {
-                return Some(genome);
-            }
+        let space = self.space;
+        let mut drawn = (0..DRAWS).map_while(|_| space.sample(rng));
+        if let Some(genome) = drawn.find(|genome| self.claim(genome)) {
+            return Some(genome);
         }
         // When nearly all points are known, draws keep meeting known ones; walking finds the rest for sure.
         let last = self.next_in_order();
@@ -166,7 +165,6 @@ struct Permutation {
 }
 
 impl Permutation {
-    /// Panics if `count` is larger than 2^126.
     fn new(count: u128, seed: u64) -> Permutation {
         assert!(count <= 1 << 126, "a permutation covers at most 2^126 indices");
         let bits = 128 - count.saturating_sub(1).leading_zeros();

@@ -213,16 +213,13 @@ impl ProblemProgress {
         };
         Some(ratio.ln().max(0.0))
     }
-
-    fn patience(&self) -> f64 {
-        PATIENCE / (PATIENCE + f64::from(self.fruitless))
-    }
 }
 
 fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + Clone) -> Vec<f64> {
     // Where nothing passed yet, as much is left as anywhere.
     let most = problems.clone().filter_map(ProblemProgress::left).fold(0.0, f64::max);
-    let weights: Vec<f64> = problems.map(|one| one.left().unwrap_or(most) * one.patience()).collect();
+    let patience = |one: &ProblemProgress| PATIENCE / (PATIENCE + f64::from(one.fruitless));
+    let weights: Vec<f64> = problems.map(|one| one.left().unwrap_or(most) * patience(one)).collect();
     let largest = weights.iter().copied().fold(0.0, f64::max);
     let raised = weights.iter().map(|weight| match largest > 0.0 {
         true => weight.max(LEAST * largest),
@@ -235,14 +232,12 @@ fn shares<'p>(problems: impl Iterator<Item = &'p ProblemProgress> + Clone) -> Ve
 
 fn pick(shares: &[f64], ticket: f64) -> usize {
     let mut left = ticket;
-    for (problem, share) in shares.iter().enumerate() {
+    let hit = shares.iter().position(|share| {
         left -= share;
-        if left < 0.0 {
-            return problem;
-        }
-    }
+        left < 0.0
+    });
     // Rounding may leave a ticket of almost 1 over.
-    shares.len().saturating_sub(1)
+    hit.unwrap_or(shares.len().saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use evo_protocol::facts::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::strategy::{Origin, Outcome, PriorStudy, Proposal, Strategy};
@@ -33,7 +34,7 @@ pub struct Seeded<'a> {
     /// Ranked points that were not proposed, the best first.
     left: VecDeque<Genome>,
     /// Ranked points that were proposed, in the order of the ranking, and whether each was told.
-    given: Vec<(Genome, bool)>,
+    given: IndexMap<Genome, bool>,
     /// Place and time of those that were measured, in the order of their outcomes.
     measured: Vec<(usize, f64)>,
     room: SeedRoom,
@@ -45,50 +46,35 @@ pub struct Seeded<'a> {
 impl<'a> Seeded<'a> {
     /// The best first. The strategy itself proposes the default configuration, so that is not among them.
     pub fn new(inner: Box<dyn Strategy + 'a>, ranked: Vec<Genome>, room: SeedRoom) -> Seeded<'a> {
-        let (given, measured) = (Vec::new(), Vec::new());
+        let (given, measured) = (IndexMap::new(), Vec::new());
         Seeded { inner, left: ranked.into(), given, measured, room, is_seeds_turn: false, holds: None }
     }
 
-    /// Whether a ranked point may be proposed now. The ninth waits until eight are measured.
-    fn may_seed(&self) -> bool {
-        let has_room = self.room.proposals > 0 && self.room.seeds > 0 && !self.left.is_empty();
-        let is_tested = match self.holds {
-            Some(holds) => holds,
-            None => self.measured.len() + self.in_flight() < JUDGED,
-        };
-        has_room && is_tested
-    }
-
     fn in_flight(&self) -> usize {
-        self.given.iter().filter(|(_, is_told)| !is_told).count()
+        self.given.values().filter(|is_told| !**is_told).count()
     }
 
+    /// The next ranked point, where one may be proposed now. The ninth waits until eight are measured.
     fn seed(&mut self) -> Option<Proposal> {
-        if !self.may_seed() {
+        let has_room = self.room.proposals > 0 && self.room.seeds > 0;
+        let is_tested = || self.measured.len() + self.in_flight() < MicroAgreement::JUDGED;
+        if !(has_room && self.holds.unwrap_or_else(is_tested)) {
             return None;
         }
         let genome = self.left.pop_front()?;
         self.room.seeds -= 1;
-        self.given.push((genome.clone(), false));
+        self.given.insert(genome.clone(), false);
         self.is_seeds_turn = false;
         Some(Proposal::new(genome, Origin::MICRO))
     }
 
     /// The strategy's next point that was not proposed from the ranking. It does not know of those before it is told.
     fn own(&mut self) -> Option<Proposal> {
-        let proposal = loop {
-            let proposal = self.inner.ask(1).pop()?;
-            if !self.is_given(&proposal.genome) {
-                break proposal;
-            }
-        };
+        let mut proposals = std::iter::from_fn(|| self.inner.ask(1).pop());
+        let proposal = proposals.find(|proposal| !self.given.contains_key(&proposal.genome))?;
         self.left.retain(|genome| *genome != proposal.genome);
         self.is_seeds_turn = true;
         Some(proposal)
-    }
-
-    fn is_given(&self, genome: &Genome) -> bool {
-        self.given.iter().any(|(given, _)| given == genome)
     }
 
     fn next(&mut self) -> Option<Proposal> {
@@ -109,13 +95,14 @@ impl Strategy for Seeded<'_> {
     fn tell(&mut self, outcome: &Outcome) {
         self.inner.tell(outcome);
         self.left.retain(|genome| *genome != outcome.genome);
-        let is_awaited = |(genome, is_told): &(Genome, bool)| *genome == outcome.genome && !is_told;
-        let Some(place) = self.given.iter().position(is_awaited) else { return };
-        self.given[place].1 = true;
+        let Some((place, _, is_told)) = self.given.get_full_mut(&outcome.genome) else { return };
+        if std::mem::replace(is_told, true) {
+            return;
+        }
         if let Some(time) = counted_time(outcome.class, outcome.objective_ns) {
             self.measured.push((place, time));
         }
-        if self.holds.is_none() && self.measured.len() >= JUDGED {
+        if self.holds.is_none() && self.measured.len() >= MicroAgreement::JUDGED {
             let holds = !MicroAgreement::of(&self.measured).dropped;
             self.holds = Some(holds);
             if !holds {
@@ -126,7 +113,7 @@ impl Strategy for Seeded<'_> {
 
     fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
         // The ranking can only be tested by what runs.
-        self.is_given(genome) || self.inner.is_worth_compiling(genome)
+        self.given.contains_key(genome) || self.inner.is_worth_compiling(genome)
     }
 
     fn learns(&self) -> bool {
@@ -134,7 +121,7 @@ impl Strategy for Seeded<'_> {
     }
 
     fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {
-        self.is_given(genome) || self.inner.reconsider(genome, facts)
+        self.given.contains_key(genome) || self.inner.reconsider(genome, facts)
     }
 
     fn inherit(&mut self, studies: &[PriorStudy]) -> bool {
@@ -151,9 +138,6 @@ impl Strategy for Seeded<'_> {
     }
 }
 
-/// So many measured configurations decide whether a ranking is believed.
-pub(crate) const JUDGED: usize = 8;
-
 /// Of eight pairs in no relation, Spearman's coefficient is 0.3 or more about one time in four.
 const CORRELATION_MIN: f64 = 0.3;
 
@@ -166,16 +150,17 @@ pub struct MicroAgreement {
 }
 
 impl MicroAgreement {
-    pub const JUDGED: usize = JUDGED;
+    /// So many measured configurations decide whether a ranking is believed.
+    pub const JUDGED: usize = 8;
 
     /// In the order in which outcomes came: place in the ranking, and time in nanoseconds, infinite for a failure.
     pub(crate) fn of(outcomes: &[(usize, f64)]) -> MicroAgreement {
         let measured = outcomes.len();
-        if measured < JUDGED {
+        if measured < MicroAgreement::JUDGED {
             return MicroAgreement { measured, spearman: None, dropped: false };
         }
         let pairs: Vec<(f64, f64)> =
-            outcomes[..JUDGED].iter().map(|(place, time)| (*place as f64, *time)).collect();
+            outcomes[..MicroAgreement::JUDGED].iter().map(|(place, time)| (*place as f64, *time)).collect();
         let spearman = spearman(&pairs);
         // Where nothing can be said for the ranking, nothing speaks for trying more of it.
         let dropped = spearman.is_none_or(|own| own < CORRELATION_MIN);
@@ -223,7 +208,7 @@ mod tests {
     use evo_space::space::SearchSpace;
 
     use super::*;
-    use crate::{conformance, registry};
+    use crate::conformance::{self, make};
 
     #[track_caller]
     fn check(times: &[f64], expected: Option<f64>) {
@@ -296,24 +281,13 @@ mod tests {
         points
     }
 
-    fn plain<'a>(name: &str, space: &'a SearchSpace) -> Box<dyn Strategy + 'a> {
-        registry::create(name, space, 7).unwrap()
+    /// Proposals in order, each told before the next is asked for.
+    fn run(strategy: &mut dyn Strategy, steps: usize, fate: impl Fn(&Proposal) -> Outcome) -> Vec<Proposal> {
+        conformance::run(strategy, 1, steps, |_, proposal| fate(proposal))
     }
 
-    /// Proposals in order, each told before the next is asked for; `fate` gives class and objective.
-    fn run(
-        strategy: &mut dyn Strategy,
-        steps: usize,
-        fate: impl Fn(&Proposal) -> (VerdictClass, Option<f64>),
-    ) -> Vec<Proposal> {
-        conformance::run(strategy, 1, steps, |_, proposal| {
-            let (class, objective) = fate(proposal);
-            Outcome::new(proposal.genome.clone(), class, objective)
-        })
-    }
-
-    fn timed(proposal: &Proposal) -> (VerdictClass, Option<f64>) {
-        (VerdictClass::Ok, Some(time(&proposal.genome)))
+    fn timed(Proposal { genome, .. }: &Proposal) -> Outcome {
+        Outcome::new(genome.clone(), VerdictClass::Ok, Some(time(genome)))
     }
 
     fn seeds(proposals: &[Proposal]) -> usize {
@@ -325,7 +299,7 @@ mod tests {
     }
 
     fn with_ranking<'a>(name: &str, space: &'a SearchSpace, ranking: Vec<Genome>) -> Seeded<'a> {
-        Seeded::new(plain(name, space), ranking, SeedRoom::of(POPULATION, 0, 0))
+        Seeded::new(make(name, space, 7), ranking, SeedRoom::of(POPULATION, 0, 0))
     }
 
     #[test]
@@ -334,11 +308,8 @@ mod tests {
         for name in ["evolve", "random", "exhaustive"] {
             let mut strategy = with_ranking(name, &space, spread_ranking(&space));
             let all = run(&mut strategy, 2 * POPULATION, timed);
-            assert_eq!(
-                (all[0].origin, &all[1].genome),
-                (Origin::DEFAULT, &spread_ranking(&space)[0]),
-                "{name}"
-            );
+            assert_eq!(all[0].origin, Origin::DEFAULT, "{name}");
+            assert_eq!(all[1].genome, spread_ranking(&space)[0], "{name}");
             assert_eq!(seeds(&all[..POPULATION]), POPULATION / 2, "{name}");
             assert_eq!(seeds(&all), POPULATION / 2, "{name}: later generations take none");
             for end in 1..POPULATION {
@@ -353,23 +324,18 @@ mod tests {
     #[test]
     fn a_ranking_that_does_not_hold_is_dropped_after_eight() {
         let space = space();
-        let check =
-            |ranking: Vec<Genome>, fate: fn(&Proposal) -> (VerdictClass, Option<f64>), seeded, holds| {
-                let mut strategy = with_ranking("evolve", &space, ranking);
-                assert_eq!(seeds(&run(&mut strategy, 2 * POPULATION, fate)), seeded);
-                assert_eq!(strategy.holds, holds);
+        let check = |ranking: Vec<Genome>, failing: Option<VerdictClass>, seeded, holds| {
+            let mut strategy = with_ranking("evolve", &space, ranking);
+            let fate = |proposal: &Proposal| match failing.filter(|_| proposal.origin == Origin::MICRO) {
+                Some(class) => Outcome::new(proposal.genome.clone(), class, None),
+                None => timed(proposal),
             };
-        check(spread_ranking(&space).into_iter().rev().collect(), timed, JUDGED, Some(false));
-        let failing = |proposal: &Proposal| match proposal.origin {
-            Origin::MICRO => (VerdictClass::Wrong, None),
-            _ => timed(proposal),
+            assert_eq!(seeds(&run(&mut strategy, 2 * POPULATION, fate)), seeded);
+            assert_eq!(strategy.holds, holds);
         };
-        check(spread_ranking(&space), failing, JUDGED, Some(false));
-        let lost = |proposal: &Proposal| match proposal.origin {
-            Origin::MICRO => (VerdictClass::Harness, None),
-            _ => timed(proposal),
-        };
-        check(spread_ranking(&space), lost, POPULATION / 2, None);
+        check(spread_ranking(&space).into_iter().rev().collect(), None, MicroAgreement::JUDGED, Some(false));
+        check(spread_ranking(&space), Some(VerdictClass::Wrong), MicroAgreement::JUDGED, Some(false));
+        check(spread_ranking(&space), Some(VerdictClass::Harness), POPULATION / 2, None);
     }
 
     #[test]
@@ -377,17 +343,17 @@ mod tests {
         let space = space();
         let mut strategy = with_ranking("random", &space, spread_ranking(&space));
         let first = strategy.ask(POPULATION);
-        assert_eq!((first.len(), seeds(&first)), (POPULATION, JUDGED));
-        assert_eq!(strategy.in_flight(), JUDGED);
+        assert_eq!((first.len(), seeds(&first)), (POPULATION, MicroAgreement::JUDGED));
+        assert_eq!(strategy.in_flight(), MicroAgreement::JUDGED);
     }
 
     #[test]
     fn without_room_or_points_the_search_is_the_same() {
         let space = space();
         for name in ["evolve", "random"] {
-            let expected = run(&mut *plain(name, &space), 60, timed);
+            let expected = run(&mut *make(name, &space, 7), 60, timed);
             let full = SeedRoom::of(POPULATION, POPULATION, 0);
-            let mut seeded = Seeded::new(plain(name, &space), ranked(&space), full);
+            let mut seeded = Seeded::new(make(name, &space, 7), ranked(&space), full);
             assert_eq!(run(&mut seeded, 60, timed), expected, "{name}");
             assert_eq!(run(&mut with_ranking(name, &space, Vec::new()), 60, timed), expected, "{name}");
         }

@@ -147,13 +147,8 @@ pub struct PriorStudy {
 }
 
 impl PriorStudy {
-    pub fn best(&self) -> Option<f64> {
-        let objectives = self.outcomes.iter().filter_map(|(_, objective)| *objective);
-        objectives.min_by(f64::total_cmp)
-    }
-
-    pub fn best_point(&self) -> Option<&Genome> {
+    pub fn best(&self) -> Option<(&Genome, f64)> {
         let worked = self.outcomes.iter().filter_map(|(genome, objective)| Some((genome, (*objective)?)));
-        worked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome)
+        worked.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 }

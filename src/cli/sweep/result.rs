@@ -250,7 +250,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
     let title = text::title(&header.kernel, &header.device, &header.problems);
     lines.extend(styled(Tone::Strong, &wrapped(&title, width)));
     // Read last, so that it is the time of the whole command.
-    let run = wrapped(&closing::run_line(&outcome.summary.end, plan.options.clock.elapsed()), width);
+    let run = closing::run_line(&outcome.summary.end, plan.options.clock.elapsed(), width);
     lines.extend(styled(Tone::Plain, &format!("{run}{table}\n")));
     lines.extend(closing::answer(&ending, width));
     lines

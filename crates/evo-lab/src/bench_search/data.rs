@@ -10,7 +10,7 @@ use evo_engine::replay::Recording;
 use crate::error::LabError;
 use crate::score::Yardstick;
 use crate::simulate::Run;
-use crate::traces;
+use crate::traces::{self, TracedRun};
 
 pub struct ScoredSpace {
     pub recording: Recording,
@@ -88,14 +88,10 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Its runs with their numbers on each space.
-    pub fn runs_on<'a>(
-        &'a self,
-        spaces: &'a [ScoredSpace],
-    ) -> impl Iterator<Item = (&'a str, &'a ScoredSpace, usize, &'a Run)> {
-        let on_spaces = self.runs.iter().zip(spaces);
-        on_spaces.flat_map(move |(runs, space)| {
-            runs.iter().enumerate().map(move |(number, run)| (self.name.as_str(), space, number, run))
+    pub fn traced(&self, spaces: &[ScoredSpace]) -> impl Iterator<Item = TracedRun> {
+        self.runs.iter().zip(spaces).flat_map(move |(runs, space)| {
+            let numbered = runs.iter().enumerate();
+            numbered.map(move |(number, run)| TracedRun::of(&self.name, &space.recording.name, number, run))
         })
     }
 }

@@ -19,22 +19,18 @@ use self::results::StrategyResult;
 use crate::args::BenchSearchArgs;
 use crate::error::LabError;
 use crate::simulate::{self, Run, SimulationOptions};
-use crate::traces::{TraceFile, TracedRun};
+use crate::traces;
 
 pub fn run(arguments: &BenchSearchArgs) -> Result<(), LabError> {
     let spaces = data::open(&arguments.data)?;
     let earlier = if arguments.prior.is_empty() { Vec::new() } else { data::open(&arguments.prior)? };
     let names = arguments.known_strategies()?;
     // A trace that cannot be written is noticed before the runs, not after.
-    let trace = arguments.trace.as_deref().map(TraceFile::create).transpose()?;
+    let trace = arguments.trace.as_deref().map(traces::create).transpose()?;
     let theirs = data::judged(&arguments.judge, &spaces, &names, !arguments.no_overhead)?;
     let ours = simulated(arguments, &names, &spaces, &earlier)?;
     if let Some(trace) = trace {
-        let of_tool = |tool| Tool::runs_on(tool, &spaces);
-        let traced = |(tool, space, number, run): (&str, &ScoredSpace, usize, &Run)| {
-            TracedRun::of(tool, &space.recording.name, number, run)
-        };
-        trace.write(ours.iter().flat_map(of_tool).map(traced))?;
+        traces::write(trace, ours.iter().flat_map(|tool| tool.traced(&spaces)))?;
     }
     let results: Vec<StrategyResult> =
         ours.iter().chain(&theirs).map(|tool| StrategyResult::of(tool, &spaces)).collect();

@@ -30,22 +30,12 @@ struct SpaceResult<'a> {
     #[serde(flatten)]
     score: SpaceScore,
     own_time: Option<OwnTime>,
-    per_run: PerRun,
+    /// What a run did, as means over the runs.
+    per_run: Value,
 }
 
 fn by_name<S: Serializer>(spaces: &[SpaceResult], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(spaces.iter().map(|on| (on.name, on)))
-}
-
-/// What a run did, as means over the runs.
-#[derive(Serialize)]
-struct PerRun {
-    distinct: f64,
-    failures: f64,
-    /// Evaluations of configurations that the run had evaluated before.
-    repeats: f64,
-    /// Evaluations that the space does not allow.
-    illegal: f64,
 }
 
 #[derive(Serialize)]
@@ -69,21 +59,21 @@ impl<'a> StrategyResult<'a> {
             let mean = |counts: &dyn Fn(&RunProgress) -> usize| {
                 progress.iter().map(counts).sum::<usize>() as f64 / runs.len() as f64
             };
-            let per_run = || PerRun {
-                distinct: mean(&|run| run.distinct),
-                failures: mean(&|run| run.failures),
-                repeats: mean(&|run| run.times.len() - run.distinct),
-                illegal: runs.iter().map(|run| run.illegal).sum::<usize>() as f64 / runs.len() as f64,
-            };
             (!runs.is_empty()).then(|| SpaceResult {
                 name: &space.recording.name,
                 score: score::score(&space.yardstick, &progress),
                 own_time: own_time(runs),
-                per_run: per_run(),
+                per_run: json!({
+                    "distinct": mean(&|run| run.distinct),
+                    "failures": mean(&|run| run.failures),
+                    // Evaluations of configurations that the run had evaluated before.
+                    "repeats": mean(&|run| run.times.len() - run.distinct),
+                    // Evaluations that the space does not allow.
+                    "illegal": runs.iter().map(|run| run.illegal).sum::<usize>() as f64 / runs.len() as f64,
+                }),
             })
         };
-        let spaces: Vec<SpaceResult> =
-            tool.runs.par_iter().zip(spaces).filter_map(|(runs, space)| on_space((runs, space))).collect();
+        let spaces: Vec<SpaceResult> = tool.runs.par_iter().zip(spaces).filter_map(on_space).collect();
         let (score, spread) = score::aggregate(spaces.iter().map(|on| on.score.curve.as_slice())).unzip();
         let own_time = own_time(tool.runs.iter().flatten());
         StrategyResult { strategy: &tool.name, score, spread, own_time, spaces }

@@ -114,7 +114,6 @@ pub struct Hit {
 }
 
 impl RunProgress {
-    /// Plays the evaluations on the clock.
     pub fn of(yardstick: &Yardstick, run: &Run) -> RunProgress {
         let mut progress =
             RunProgress { times: Vec::new(), best: Vec::new(), hits: [None; 2], distinct: 0, failures: 0 };
@@ -133,21 +132,17 @@ impl RunProgress {
             if let Some(value) = priced.objective_ns.filter(|value| best.is_none_or(|best| *value < best)) {
                 best = Some(value);
                 let hit = Hit { evaluations: seen.len(), time_ms: clock };
-                progress.note(value, yardstick.optimum(), hit);
+                for (known, tolerance) in progress.hits.iter_mut().zip(TOLERANCES) {
+                    if value <= yardstick.optimum() * (1.0 + tolerance) {
+                        known.get_or_insert(hit);
+                    }
+                }
             }
             progress.times.push(clock);
             progress.best.push(best);
         }
         progress.distinct = seen.len();
         progress
-    }
-
-    fn note(&mut self, value: f64, optimum: f64, hit: Hit) {
-        for (known, tolerance) in self.hits.iter_mut().zip(TOLERANCES) {
-            if value <= optimum * (1.0 + tolerance) && known.is_none() {
-                *known = Some(hit);
-            }
-        }
     }
 
     /// Time and value of each evaluation once something was found, of the first `longest` evaluations.

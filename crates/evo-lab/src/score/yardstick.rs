@@ -43,7 +43,6 @@ pub struct Yardstick {
 }
 
 impl Yardstick {
-    /// The yardstick of a recording that holds every configuration.
     pub fn of(recording: &Recording) -> Result<Yardstick, NotScorable> {
         if !recording.exhaustive {
             let (rows, valid) = (recording.rows().len(), recording.space.valid().to_string());

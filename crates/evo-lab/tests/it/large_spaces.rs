@@ -26,7 +26,6 @@ struct LargeSpace {
     losses: fn(&Point) -> Losses,
 }
 
-/// The set, opened once for all tests.
 static SPACES: LazyLock<[LargeSpace; 3]> = LazyLock::new(|| {
     [
         open("matrix_tiles", MATRIX_TILES, "32 8 12 6 16 4 3 xor 3 z 4 true", matrix_tiles_losses),

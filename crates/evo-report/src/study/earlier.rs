@@ -57,7 +57,6 @@ pub struct EarlierResults {
 }
 
 impl EarlierResults {
-    /// Reads the studies of `own`'s kernel beside it.
     pub fn beside(out: &OwnFolder, own: &StudyHeader, limits: EarlierLimits) -> EarlierResults {
         let mut found = EarlierResults::default();
         let Some(conditions) = &own.conditions else { return found };

@@ -218,7 +218,6 @@ pub fn resumed(request: &StudyRequest<'_>) -> Option<(StudyHeader, u64)> {
     Some((history.header?, done as u64))
 }
 
-/// The folder of a study that has a journal.
 fn begun(out: &OwnFolder, name: &str) -> Option<OwnFolder> {
     out.folder(name).ok().filter(|folder| folder.exists(JOURNAL))
 }
@@ -261,10 +260,8 @@ mod tests {
             std::fs::write(found.folder.place(JOURNAL), "").unwrap();
             found.name
         };
-        assert_eq!(
-            [begin(StudyWish::Begin), begin(StudyWish::Begin), begin(StudyWish::Resume)],
-            ["k-host", "k-host-2", "k-host-2"]
-        );
+        let names = [StudyWish::Begin, StudyWish::Begin, StudyWish::Resume].map(begin);
+        assert_eq!(names, ["k-host", "k-host-2", "k-host-2"]);
     }
 
     #[test]
@@ -272,10 +269,8 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let request = |wish| StudyRequest { out: out.path(), name: Some("mine"), default_name: "x", wish };
         let found = find(&request(StudyWish::Begin)).unwrap();
-        assert!(matches!(
-            find(&request(StudyWish::ResumeOrBegin)),
-            Err(StudyError::Journal(JournalError::Locked { .. }))
-        ));
+        let locked = find(&request(StudyWish::ResumeOrBegin)).unwrap_err();
+        assert!(matches!(locked, StudyError::Journal(JournalError::Locked { .. })));
         std::fs::write(found.folder.place(JOURNAL), "").unwrap();
         drop(found);
         assert!(matches!(find(&request(StudyWish::Begin)), Err(StudyError::Taken { .. })));

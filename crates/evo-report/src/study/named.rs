@@ -74,7 +74,7 @@ impl ReadStudy {
             JournalRecord::Study(header) => Some((**header).clone()),
             _ => None,
         });
-        Ok(ReadStudy { name, header: readable(header, |header| header, folder)?, records })
+        Ok(ReadStudy { name, header: readable(header, folder)?, records })
     }
 
     /// Evaluations in the order of their verdicts, those of before an edit included.

@@ -55,10 +55,12 @@ impl Study {
         if place.folder.exists(JOURNAL) {
             let mut study = Study::resume(place, header, clock)?;
             if goes_on {
-                study.notice(format!(
+                let message = format!(
                     "study `{}` has evaluated every configuration, so it goes on; `--study NAME` begins another",
                     study.header.study
-                ))?;
+                );
+                study.notices.push(message.clone());
+                study.note(message)?;
             }
             return Ok(study);
         }
@@ -119,7 +121,6 @@ impl Study {
         Ok(self)
     }
 
-    /// The stamp of a record that is written now.
     fn stamp(&mut self) -> Option<u64> {
         // Saturating: a damaged journal may hold any number.
         let now = self.before_ms.saturating_add(self.clock.elapsed_ms());
@@ -203,11 +204,6 @@ impl Study {
         Ok(())
     }
 
-    fn notice(&mut self, message: String) -> Result<(), JournalError> {
-        self.notices.push(message.clone());
-        self.note(message)
-    }
-
     pub fn note(&mut self, message: String) -> Result<(), JournalError> {
         let at_ms = self.stamp();
         self.writer.append(&JournalRecord::Note { at: now(), message, at_ms })
@@ -221,7 +217,6 @@ impl Study {
         Ok(end)
     }
 
-    /// Writes `gen-NNN.json` for a slice of evaluations.
     pub fn write_generation(&self, generation: u32, slice: &[Evaluation]) -> Result<(), JournalError> {
         let name = format!("{GENERATION}{generation:03}.json");
         // A view of the journal that can be made again: the loop does not wait for the disk.

@@ -110,11 +110,9 @@ mod tests {
         json!({ "schema": SCHEMA, "result": { "tool": { "state": state } } })
     }
 
-    fn keep_one(
-        folder: &OwnFolder,
-        state: &str,
-        report: Option<&[u8]>,
-    ) -> Result<KeptProfile, ProfileFileError> {
+    type Kept = Result<KeptProfile, ProfileFileError>;
+
+    fn keep_one(folder: &OwnFolder, state: &str, report: Option<&[u8]>) -> Kept {
         let (hash, problem) = ("0123456789abcdef0123456789abcdef", "a/b c");
         let object = object(state);
         keep(folder, &ProfileFile { hash, problem, object: &object, report })
@@ -129,10 +127,8 @@ mod tests {
         assert_eq!(keep_one(&folder, "refused", None).unwrap(), written(None));
         let report = folder.place("profile-0123456789abcdef-a_b_c.ncu-rep");
         assert_eq!(keep_one(&folder, "ok", Some(b"NVR\0")).unwrap(), written(Some(report.clone())));
-        assert_eq!(
-            keep_one(&folder, "busy", None).unwrap(),
-            KeptProfile::Earlier { profile: profile.clone() }
-        );
+        let earlier = KeptProfile::Earlier { profile: profile.clone() };
+        assert_eq!(keep_one(&folder, "busy", None).unwrap(), earlier);
         let kept: Value = serde_json::from_slice(&std::fs::read(&profile).unwrap()).unwrap();
         assert_eq!((kept, std::fs::read(&report).unwrap()), (object("ok"), b"NVR\0".to_vec()));
         assert_eq!(keep_one(&folder, "ok", Some(b"NVR\x01")).unwrap(), written(Some(report)));

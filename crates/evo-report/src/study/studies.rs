@@ -64,15 +64,13 @@ pub fn instead_of(name: &str, out: Option<&OwnFolder>, place: &str) -> Option<St
 }
 
 /// Refuses a study that has no header, and one that a newer evo wrote.
-pub(crate) fn readable<T>(
-    study: Option<T>,
-    header: fn(&T) -> &StudyHeader,
-    folder: &OwnFolder,
-) -> Result<T, JournalError> {
+pub(crate) fn readable(header: Option<StudyHeader>, folder: &OwnFolder) -> Result<StudyHeader, JournalError> {
     let path = folder.place(JOURNAL);
-    let Some(study) = study else { return Err(JournalError::NoHeader { path }) };
-    match header(&study).format {
-        found if found > FORMAT => Err(JournalError::Newer { path, found, known: FORMAT }),
-        _ => Ok(study),
+    match header {
+        None => Err(JournalError::NoHeader { path }),
+        Some(newer) if newer.format > FORMAT => {
+            Err(JournalError::Newer { path, found: newer.format, known: FORMAT })
+        }
+        Some(header) => Ok(header),
     }
 }

@@ -14,8 +14,7 @@ use evo_protocol::verdict::VerdictClass;
 use evo_search::insight::Insight;
 use evo_space::genome::Genome;
 use evo_space::space::{Parameter, SearchSpace};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::columns::{TriedParameter, tried};
 use crate::json::read_header;
@@ -31,19 +30,13 @@ const STUDY_MAX: u64 = 1 << 26;
 /// Damaged lines that are named.
 const NAMED: usize = 5;
 
-#[derive(Clone, Debug, Serialize)]
-pub struct StudyNote {
-    /// UTC, RFC 3339.
-    pub at: String,
-    pub message: String,
-}
-
 #[derive(Debug)]
 pub struct LoadedStudy {
     /// The newest run's.
     pub header: StudyHeader,
     pub history: History,
-    pub notes: Vec<StudyNote>,
+    /// When runs said something, UTC in RFC 3339, and what.
+    pub notes: Vec<Value>,
     pub insight: Option<Insight>,
     /// What cannot be read of the journal, a line each.
     pub damage: Vec<String>,
@@ -58,7 +51,7 @@ impl LoadedStudy {
         let mut journal = reader::read_in(folder)?;
         journal.torn &= !is_live;
         let file = folder.read_at_most(STUDY, STUDY_MAX).ok().flatten().unwrap_or_default();
-        let mut study = readable(LoadedStudy::of(journal, &file), |study| &study.header, folder)?;
+        let mut study = LoadedStudy::of(journal, &file, folder)?;
         study.profile = newest_profile(folder);
         let evaluations = &study.history.evaluations;
         let computed = || if is_live { None } else { computed(&study.header, evaluations) };
@@ -66,19 +59,17 @@ impl LoadedStudy {
         Ok(study)
     }
 
-    /// What a journal gives, without an insight; `None` where it has no header and the text of `study.json` has no copy.
-    fn of(journal: Journal, file: &[u8]) -> Option<LoadedStudy> {
+    /// What a journal gives, without an insight. Where it has no header, the text of `study.json` may have a copy.
+    fn of(journal: Journal, file: &[u8], folder: &OwnFolder) -> Result<LoadedStudy, JournalError> {
         let damage = damage(&journal);
         let note = |record: &JournalRecord| match record {
-            JournalRecord::Note { at, message, .. } => {
-                Some(StudyNote { at: at.clone(), message: message.clone() })
-            }
+            JournalRecord::Note { at, message, .. } => Some(json!({ "at": at, "message": message })),
             _ => None,
         };
         let notes = journal.records.iter().filter_map(note).collect();
         let history = History::replay(journal);
-        let header = history.header.clone().or_else(|| read_header(file))?;
-        Some(LoadedStudy { header, history, notes, insight: None, damage, profile: None })
+        let header = readable(history.header.clone().or_else(|| read_header(file)), folder)?;
+        Ok(LoadedStudy { header, history, notes, insight: None, damage, profile: None })
     }
 }
 
@@ -128,7 +119,6 @@ impl ReportMaterial {
         }
     }
 
-    /// The evaluation that the winner is compared with.
     pub fn baseline(&self) -> Option<&Evaluation> {
         match &self.section {
             Some(section) => self.numbered(section.baseline.number),

@@ -8,6 +8,6 @@ mod loaded;
 mod model;
 mod views;
 
-pub use loaded::{LoadedStudy, ReportMaterial, SourceText, StudyNote};
+pub use loaded::{LoadedStudy, ReportMaterial, SourceText};
 pub use model::StudyModel;
 pub use views::StudyView;

@@ -55,6 +55,7 @@ impl<'a> StudyModel<'a> {
         let (study, evaluations) = (&material.study, material.evaluations());
         let (header, history, section) = (&study.header, &study.history, material.section.as_ref());
         let rows = Row::all(evaluations);
+        let gate_run = |run: &GateRun| described(run, &run.candidate.configuration);
         let (winner, base) = (material.winner(), material.baseline());
         let parameters = tried(header, evaluations);
         let important = by_importance(&parameters, study.insight.as_ref());
@@ -102,7 +103,7 @@ impl<'a> StudyModel<'a> {
             bests => Serde(bests(evaluations)),
             confirmations => Serde(confirmations(material)),
             iterations => Serde(edits(&material.iterations)),
-            gate_runs => Serde(gate_runs(&material.gates)),
+            gate_runs => Serde(material.gates.iter().map(gate_run).collect::<Vec<_>>()),
             peers => Serde(&material.peers),
             refused => Serde(refused(material)),
             ends => Serde(ends),
@@ -250,10 +251,6 @@ fn edits(iterations: &[Iteration]) -> Vec<Json> {
     all
 }
 
-fn gate_runs(runs: &[GateRun]) -> Vec<Json> {
-    runs.iter().map(|run| described(run, &run.candidate.configuration)).collect()
-}
-
 fn refused(material: &ReportMaterial) -> Vec<Json> {
     let Some(best_ns) = material.best_ns() else { return Vec::new() };
     let header = &material.study.header;
@@ -300,7 +297,6 @@ struct ValueTimes {
     beyond: Vec<f64>,
 }
 
-/// A parameter with the times of each value.
 fn times_of(parameter: &TriedParameter, evaluations: &[Evaluation]) -> Json {
     let row = |value: &evo_space::value::Value| ValueTimes { value: value.to_string(), ..Default::default() };
     let mut values: Vec<ValueTimes> = parameter.values.iter().map(row).collect();
@@ -357,14 +353,10 @@ fn heat_map(parameters: &[&TriedParameter], evaluations: &[Evaluation]) -> Optio
             *cell = time;
         }
     }
-    let axis = |parameter: &TriedParameter| {
-        let values: Vec<String> = parameter.values.iter().map(ToString::to_string).collect();
-        json!({ "name": parameter.name, "values": values })
-    };
     // Where nothing is known, the time is null.
     let cell = |(is_bound, time_ns): &(bool, f64)| json!({ "time_ns": time_ns, "is_bound": is_bound });
     let cells: Vec<Vec<Json>> = cells.iter().map(|row| row.iter().map(cell).collect()).collect();
-    Some(json!({ "across": axis(across), "down": axis(down), "cells": cells }))
+    Some(json!({ "across": across.named(), "down": down.named(), "cells": cells }))
 }
 
 /// The problems of the champion that say what they take.

@@ -19,24 +19,32 @@ use crate::strategy::PriorStudy;
 #[derive(Debug)]
 pub(crate) struct Encoder {
     pub(super) features: Arc<Features>,
-    prior: Option<PriorModel>,
+    /// Of the earlier studies that have enough outcomes.
+    prior: Vec<Forest>,
     pub(super) scales: Scales,
 }
 
 impl Encoder {
     pub(crate) fn new(space: &SearchSpace, prior: &[PriorStudy], seed: u64) -> Encoder {
         let features = Features::new(space);
-        let prior = PriorModel::new(&features, prior, seed);
+        let prior: Vec<Forest> = prior.iter().filter_map(|study| forest(&features, study, seed)).collect();
         let mut scales = features.scales().to_vec();
-        scales.extend(prior.iter().map(|_| PriorModel::scale()));
+        scales.extend((!prior.is_empty()).then(prior_scale));
         Encoder { features: Arc::new(features), prior, scales: Arc::from(scales) }
     }
 
     pub(crate) fn code_row(&self, genome: &Genome) -> Vec<u16> {
         let mut codes = self.features.code_row(genome);
-        let prior = self.prior.as_ref().map(|prior| PriorModel::code(prior.expect(&codes)));
-        codes.extend(prior);
+        let expected = self.expected(&codes).map(|value| (value * f64::from(LEVELS - 1)).round() as u16);
+        codes.extend(expected);
         codes
+    }
+
+    /// The mean prediction of the forests: 0 is as good as the best of the earlier studies, 1 as bad as their failures;
+    /// `None` without any.
+    fn expected(&self, codes: &[u16]) -> Option<f64> {
+        let sum: f64 = self.prior.iter().map(|forest| forest.predict_codes(codes).mean).sum();
+        (!self.prior.is_empty()).then(|| (sum / self.prior.len() as f64).clamp(0.0, 1.0))
     }
 
     pub(crate) fn codes<G: Borrow<Genome>>(&self, genomes: impl IntoIterator<Item = G>) -> Codes {
@@ -44,12 +52,14 @@ impl Encoder {
     }
 
     pub(crate) fn process_columns(&self) -> usize {
-        self.features.process_columns() + usize::from(self.prior.is_some())
+        self.features.process_columns() + usize::from(!self.prior.is_empty())
     }
 
     pub(crate) fn process_row(&self, genome: &Genome) -> Vec<f64> {
         let mut row = self.features.process_row(genome);
-        row.extend(self.prior.as_ref().map(|prior| prior.expect(&self.features.code_row(genome))));
+        if !self.prior.is_empty() {
+            row.extend(self.expected(&self.features.code_row(genome)));
+        }
         row
     }
 
@@ -67,35 +77,12 @@ const FAILURE: f64 = 1.1;
 /// Fewest measured outcomes of a study that is used; fewer say too little about the rest of the space.
 const FEWEST: usize = 8;
 
-#[derive(Debug)]
-pub(crate) struct PriorModel {
-    forests: Vec<Forest>,
-}
-
-impl PriorModel {
-    /// Learns all studies with enough outcomes; `None` if no study has enough.
-    pub(crate) fn new(features: &Features, studies: &[PriorStudy], seed: u64) -> Option<PriorModel> {
-        let forests: Vec<Forest> = studies.iter().filter_map(|study| forest(features, study, seed)).collect();
-        (!forests.is_empty()).then_some(PriorModel { forests })
-    }
-
-    /// The mean prediction: 0 is as good as the best of the earlier studies, 1 as bad as their failures.
-    pub(crate) fn expect(&self, codes: &[u16]) -> f64 {
-        let sum: f64 = self.forests.iter().map(|forest| forest.predict_codes(codes).mean).sum();
-        (sum / self.forests.len() as f64).clamp(0.0, 1.0)
-    }
-
-    pub(crate) fn scale() -> ColumnScale {
-        ColumnScale::new((0..LEVELS).map(|level| f64::from(level) / f64::from(LEVELS - 1)).collect())
-    }
-
-    pub(crate) fn code(value: f64) -> u16 {
-        (value * f64::from(LEVELS - 1)).round() as u16
-    }
+fn prior_scale() -> ColumnScale {
+    ColumnScale::new((0..LEVELS).map(|level| f64::from(level) / f64::from(LEVELS - 1)).collect())
 }
 
 fn forest(features: &Features, study: &PriorStudy, seed: u64) -> Option<Forest> {
-    let best = study.best()?;
+    let (_, best) = study.best()?;
     let distance = |objective: &f64| distance(*objective, best);
     let worked = study.outcomes.iter().filter_map(|(_, objective)| objective.as_ref());
     let scale = scale_of(&mut worked.map(distance).collect::<Vec<_>>());
@@ -138,22 +125,21 @@ mod tests {
     #[test]
     fn the_best_of_the_earlier_study_is_near_0_and_failures_are_near_1() {
         let space = space();
-        let features = Features::new(&space);
         let study = study(&space);
-        let model = PriorModel::new(&features, std::slice::from_ref(&study), 1).unwrap();
-        let expect = |genome: &Genome| model.expect(&features.code_row(genome));
-        let best = expect(study.best_point().unwrap());
+        let encoder = Encoder::new(&space, std::slice::from_ref(&study), 1);
+        let expect = |genome: &Genome| encoder.expected(&encoder.features.code_row(genome)).unwrap();
+        let best = expect(study.best().unwrap().0);
         assert!(best < 0.1, "{best}");
         let failed = study.outcomes.iter().filter(|(_, objective)| objective.is_none());
         assert!(failed.clone().count() > 10);
         failed.for_each(|(genome, _)| assert!(expect(genome) > 0.8, "{genome:?}"));
-        assert_eq!(PriorModel::scale().code(1.0), PriorModel::code(1.0));
+        assert_eq!(prior_scale().code(1.0), LEVELS - 1);
     }
 
     #[test]
     fn a_study_of_few_points_is_not_listened_to() {
         let space = space();
         let few = PriorStudy { outcomes: study(&space).outcomes[..5].to_vec() };
-        assert!(PriorModel::new(&Features::new(&space), &[few], 1).is_none());
+        assert!(Encoder::new(&space, &[few], 1).prior.is_empty());
     }
 }

@@ -291,7 +291,7 @@ impl Ensemble {
             // Until the first failure there is nothing to tell apart, so the model of failures stays empty
             // and takes no time. It then catches up with all points that worked.
             if self.failed.is_empty() {
-                let worked = self.encoder.codes(&self.observations.genomes);
+                let worked = self.encoder.codes(self.observations.objectives.keys());
                 self.validity.learn(worked, &vec![false; self.observations.len()], rng);
             }
             self.failed.push(genome.clone());
@@ -354,11 +354,11 @@ impl Ensemble {
         }
         self.observations.take_stale();
         let targets = self.observations.targets();
-        let genomes = &self.observations.genomes;
-        self.forest.learn(self.encoder.codes(genomes), &targets, &mut rng);
+        let genomes = self.observations.objectives.keys();
+        self.forest.learn(self.encoder.codes(genomes.clone()), &targets, &mut rng);
         if !self.failed.is_empty() {
-            let all = self.encoder.codes(genomes.iter().chain(&self.failed));
-            let fails: Vec<bool> = (0..all.rows()).map(|row| row >= genomes.len()).collect();
+            let all = self.encoder.codes(genomes.chain(&self.failed));
+            let fails: Vec<bool> = (0..all.rows()).map(|row| row >= targets.len()).collect();
             self.validity.learn(all, &fails, &mut rng);
         }
         self.process.retarget(&targets);

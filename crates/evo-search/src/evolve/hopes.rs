@@ -34,8 +34,7 @@ impl Hopes {
     }
 
     pub(super) fn is_worth_compiling(&mut self, genome: &Genome, seed: u64) -> bool {
-        let is_pointless = self.bounds.get(genome).is_some_and(|bound| self.is_beyond(*bound));
-        if !is_pointless {
+        if self.bounds.get(genome).is_none_or(|bound| !self.is_beyond(*bound)) {
             return true;
         }
         // Some are compiled all the same, so that a wrong model finds out.

@@ -7,9 +7,8 @@
 //! shrinks as a search closes in. Until 2026-11-21 `s` was 1. Targets without the outer logarithm cost 0.06
 //! of the score (docs/SEARCH.md, `evolve-squeeze`).
 
-use std::collections::HashMap;
-
 use evo_space::genome::Genome;
+use indexmap::IndexMap;
 
 /// In natural logarithms of time: a hundredth of a percent, below what timing can tell apart. The largest is 1.
 const SCALE_MIN: f64 = 1e-4;
@@ -19,9 +18,7 @@ const SCALE_PAUSE: usize = 2;
 
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
-    pub(crate) genomes: Vec<Genome>,
-    objectives: Vec<f64>,
-    places: HashMap<Genome, usize>,
+    pub(crate) objectives: IndexMap<Genome, f64>,
     pub(crate) best: Option<f64>,
     /// The distance from the best, in natural logarithms of time, where the outer logarithm begins to bend; 1 at first.
     scale: Option<f64>,
@@ -31,37 +28,27 @@ pub(crate) struct Observations {
 
 impl Observations {
     pub(crate) fn len(&self) -> usize {
-        self.genomes.len()
+        self.objectives.len()
     }
 
     /// Adds a point, or replaces its objective. Returns whether the point is new.
     pub(crate) fn put(&mut self, genome: &Genome, objective: f64) -> bool {
-        let is_new = self.place(genome, objective);
-        if self.stale || self.len() >= self.next_scale {
-            self.rescale();
-        }
-        is_new
-    }
-
-    fn place(&mut self, genome: &Genome, objective: f64) -> bool {
         if self.best.is_none_or(|best| objective < best) {
             self.best = Some(objective);
             self.stale = true;
         }
-        if let Some(place) = self.places.get(genome) {
-            self.objectives[*place] = objective;
-            self.stale = true;
-            return false;
+        let before = self.objectives.insert(genome.clone(), objective);
+        self.stale |= before.is_some();
+        if self.stale || self.len() >= self.next_scale {
+            self.rescale();
         }
-        self.places.insert(genome.clone(), self.len());
-        self.genomes.push(genome.clone());
-        self.objectives.push(objective);
-        true
+        before.is_none()
     }
 
     fn rescale(&mut self) {
+        let best = self.best.unwrap_or_default();
         let mut distances: Vec<f64> =
-            self.objectives.iter().map(|objective| self.distance(*objective)).collect();
+            self.objectives.values().map(|objective| distance(*objective, best)).collect();
         let scale = scale_of(&mut distances);
         self.next_scale = self.len() + (self.len() / 4).max(SCALE_PAUSE);
         self.stale |= scale != self.scale();
@@ -72,15 +59,6 @@ impl Observations {
         self.scale.unwrap_or(1.0)
     }
 
-    /// The natural logarithm of the ratio of an objective to the best.
-    fn distance(&self, objective: f64) -> f64 {
-        distance(objective, self.best.unwrap_or(objective))
-    }
-
-    pub(crate) fn target(&self, objective: f64) -> f64 {
-        (self.distance(objective) / self.scale()).ln_1p()
-    }
-
     pub(crate) fn objective(&self, target: f64) -> f64 {
         // The bounds keep the exponentials finite for whatever a model predicts.
         let log = target.clamp(-1.0, 14.0).exp_m1() * self.scale();
@@ -88,7 +66,8 @@ impl Observations {
     }
 
     pub(crate) fn targets(&self) -> Vec<f64> {
-        self.objectives.iter().map(|objective| self.target(*objective)).collect()
+        let (best, scale) = (self.best.unwrap_or_default(), self.scale());
+        self.objectives.values().map(|objective| (distance(*objective, best) / scale).ln_1p()).collect()
     }
 
     pub(crate) fn take_stale(&mut self) -> bool {

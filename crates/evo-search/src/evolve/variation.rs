@@ -250,18 +250,12 @@ fn drift(
 /// Draws a position in a list that is sorted best first, with weights that fall linearly from `len` to 1.
 fn rank_pick(len: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
     let total = len * (len + 1) / 2;
-    if total == 0 {
-        return None;
-    }
-    let mut ticket = rng.random_range(0..total);
-    for position in 0..len {
-        let weight = len - position;
-        if ticket < weight {
-            return Some(position);
-        }
-        ticket -= weight;
-    }
-    Some(len - 1)
+    let mut left = (total > 0).then(|| rng.random_range(0..total))?;
+    (0..len).find(|position| {
+        let is_hit = left < len - position;
+        left = left.saturating_sub(len - position);
+        is_hit
+    })
 }
 
 /// The weight that an older trial keeps each time its operator is tried again: about ten trials count.

@@ -85,10 +85,7 @@ pub(super) fn random_search(
     known: &[Observation<'_>],
     seed: u64,
 ) -> Option<RandomSearch> {
-    let times = known.iter().filter_map(|one| match one.fate {
-        Fate::Measured(time) => Some(time),
-        _ => None,
-    });
+    let times = known.iter().filter_map(Observation::measured);
     let (low, high) =
         times.fold((f64::INFINITY, 0.0_f64), |(low, high), time| (low.min(time), high.max(time)));
     if low > high {
@@ -145,27 +142,21 @@ fn course(chances: &Chances, (low, high): (f64, f64), evaluations: usize, points
 
 fn chances(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<(Basis, Chances)> {
     if space.is_exact() && known.len() as u128 >= space.count() {
-        return Some((Basis::WholeSpace, counted(known.iter())));
+        return Some((Basis::WholeSpace, counted(&known.iter().collect::<Vec<_>>())));
     }
     let is_uniform = |one: &&Observation<'_>| UNIFORM.contains(&one.evaluation.origin.as_str());
-    let own = known.iter().filter(is_uniform).count();
+    let own: Vec<&Observation<'_>> = known.iter().filter(is_uniform).collect();
     // From few draws nothing follows about the best of many.
-    if own >= ENOUGH && own * 2 >= known.len() {
-        return Some((Basis::OwnDraws, counted(known.iter().filter(is_uniform))));
+    if own.len() >= ENOUGH && own.len() * 2 >= known.len() {
+        return Some((Basis::OwnDraws, counted(&own)));
     }
     predicted(space, known, seed).map(|chances| (Basis::Model, chances))
 }
 
-fn counted<'a, 'b: 'a>(drawn: impl Iterator<Item = &'a Observation<'b>>) -> Chances {
-    let (mut times, mut count) = (Vec::new(), 0);
-    for one in drawn {
-        count += 1;
-        if let Fate::Measured(time) = one.fate {
-            times.push(time);
-        }
-    }
+fn counted(drawn: &[&Observation<'_>]) -> Chances {
+    let mut times: Vec<f64> = drawn.iter().filter_map(|one| one.measured()).collect();
     times.sort_by(f64::total_cmp);
-    Chances::Counted { times, drawn: count }
+    Chances::Counted { times, drawn: drawn.len() }
 }
 
 fn predicted(space: &SearchSpace, known: &[Observation<'_>], seed: u64) -> Option<Chances> {

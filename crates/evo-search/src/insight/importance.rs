@@ -23,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::insight::{Observation, observations, thinned, timed};
+use crate::model::ModelPrediction;
 use crate::model::features::Features;
 use crate::model::forest::{Forest, ForestOptions};
 use crate::model::matrix::Codes;
@@ -160,24 +161,20 @@ pub fn expected_points(
     let mut rng = seeded(seed);
     let features = Features::new(space);
     let forest = forest(&features, features.codes(genomes), &targets, &mut rng);
-    let mut expected: Vec<(ExpectedPoint, Genome)> = untried(space, evaluations, &known, seed)
-        .into_iter()
-        .map(|genome| {
-            let own = forest.predict_codes(&features.code_row(&genome));
-            let point = ExpectedPoint {
-                configuration: space.configuration(&genome),
-                objective_ns: own.mean.exp(),
-                low_ns: (own.mean - own.spread).exp(),
-                high_ns: (own.mean + own.spread).exp(),
-            };
-            (point, genome)
-        })
-        .collect();
+    let untried = untried(space, evaluations, &known, seed).into_iter();
+    let expected = untried.map(|genome| (forest.predict_codes(&features.code_row(&genome)), genome));
+    let mut expected: Vec<(ModelPrediction, Genome)> = expected.collect();
     // Of equal times the earlier point of the space, so that the same study gives the same list.
     expected.sort_by(|(a, one), (b, other)| {
-        a.objective_ns.total_cmp(&b.objective_ns).then_with(|| one.positions().cmp(other.positions()))
+        a.mean.exp().total_cmp(&b.mean.exp()).then_with(|| one.positions().cmp(other.positions()))
     });
-    expected.into_iter().take(most).map(|(point, _)| point).collect()
+    let point = |(own, genome): (ModelPrediction, Genome)| ExpectedPoint {
+        configuration: space.configuration(&genome),
+        objective_ns: own.mean.exp(),
+        low_ns: (own.mean - own.spread).exp(),
+        high_ns: (own.mean + own.spread).exp(),
+    };
+    expected.into_iter().take(most).map(point).collect()
 }
 
 fn untried(

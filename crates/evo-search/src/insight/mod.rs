@@ -75,16 +75,15 @@ impl Insight {
     /// Computes the insight from evaluations in the order of their verdicts. `seed` seeds the models' draws.
     pub fn of(space: &SearchSpace, evaluations: &[Evaluation], seed: u64) -> Insight {
         let known = observations(space, evaluations);
-        let measured = known.iter().filter(|one| matches!(one.fate, Fate::Measured(_)));
         let (never_tried, never_passed) = untried(space, &known);
         Insight {
             evaluations: known.len(),
-            passing: measured.count(),
+            passing: known.iter().filter_map(Observation::measured).count(),
             best: best(&known),
             importance: importance(space, &known, seed),
             untried: never_tried,
             never_passed,
-            dead: dead(space.parameters().iter().map(|parameter| &*parameter.name), &known),
+            dead: dead(space, &known),
             random: random_search(space, &known, seed),
             calibration: calibration(&known),
             micro: micro(evaluations),
@@ -94,10 +93,7 @@ impl Insight {
 }
 
 fn best(known: &[Observation<'_>]) -> Option<Best> {
-    let measured = known.iter().enumerate().filter_map(|(at, one)| match one.fate {
-        Fate::Measured(time) => Some((time, at)),
-        _ => None,
-    });
+    let measured = known.iter().enumerate().filter_map(|(at, one)| Some((one.measured()?, at)));
     let (objective_ns, at) = measured.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let cost = |part: &[Observation<'_>]| -> f64 {
         part.iter().map(|one| one.evaluation.compile_ms + one.evaluation.device_ms).sum()
@@ -142,7 +138,7 @@ fn operators(known: &[Observation<'_>]) -> BTreeMap<String, OperatorCounts> {
     for one in known {
         let operator = all.entry(one.evaluation.origin.clone()).or_default();
         operator.evaluations += 1;
-        if let Fate::Measured(time) = one.fate {
+        if let Some(time) = one.measured() {
             operator.passing += 1;
             operator.improvements += usize::from(time < best);
             best = best.min(time);
@@ -169,6 +165,10 @@ enum Fate {
 }
 
 impl Observation<'_> {
+    fn measured(&self) -> Option<f64> {
+        if let Fate::Measured(time) = self.fate { Some(time) } else { None }
+    }
+
     /// Natural logarithm of the time, or of the lower bound that is known of it.
     fn log_time(&self) -> Option<f64> {
         match self.fate {
@@ -223,14 +223,13 @@ pub struct DeadParameter {
     pub pairs: usize,
 }
 
-/// The dead parameters among `names`, which are in the order of the space.
-fn dead<'a>(names: impl Iterator<Item = &'a str>, known: &[Observation<'_>]) -> Vec<DeadParameter> {
+fn dead(space: &SearchSpace, known: &[Observation<'_>]) -> Vec<DeadParameter> {
     // What was refused before it compiled has no code, and says nothing here.
     let built: Vec<&Observation<'_>> =
         known.iter().filter(|one| one.evaluation.code_hash.is_some()).collect();
-    let dead = names.enumerate().filter_map(|(slot, name)| {
+    let dead = space.parameters().iter().enumerate().filter_map(|(slot, parameter)| {
         let pairs = equal_pairs(slot, &built)?;
-        (pairs >= PAIRS_MIN).then(|| DeadParameter { parameter: name.to_string(), pairs })
+        (pairs >= PAIRS_MIN).then(|| DeadParameter { parameter: parameter.name.to_string(), pairs })
     });
     dead.collect()
 }

@@ -120,7 +120,7 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
-    use crate::model::matrix::{ColumnScale, Matrix, scales_of};
+    use crate::model::matrix::{ColumnScale, Matrix};
 
     /// Rows over three features in 0 to 1; the target is a step of the first and a slope of the second.
     fn steps(rows: usize, seed: u64) -> (Matrix, Vec<f64>) {
@@ -130,15 +130,26 @@ mod tests {
         (Matrix::from_rows(&rows), y)
     }
 
+    fn code_row(scales: &Scales, row: &[f64]) -> Vec<u16> {
+        row.iter().zip(&**scales).map(|(value, scale)| scale.code(*value)).collect()
+    }
+
+    /// A forest over the values of these rows, and their codes.
+    fn empty(options: ForestOptions, x: &Matrix) -> (Forest, Codes) {
+        let column = |at| ColumnScale::new((0..x.rows()).map(|row| x.at(row, at)).collect());
+        let scales: Scales = (0..x.columns()).map(column).collect();
+        let codes = Codes::of_rows(x.columns(), x.iter().map(|row| code_row(&scales, row)));
+        (Forest::new(options, scales), codes)
+    }
+
     fn fitted(options: ForestOptions, x: &Matrix, y: &[f64], seed: u64) -> Forest {
-        let mut forest = Forest::new(options, scales_of(x));
-        forest.learn(Codes::of_matrix(x, &scales_of(x)), y, &mut seeded(seed));
+        let (mut forest, codes) = empty(options, x);
+        forest.learn(codes, y, &mut seeded(seed));
         forest
     }
 
     fn predict(forest: &Forest, row: &[f64]) -> ModelPrediction {
-        let code = |(value, scale): (&f64, &ColumnScale)| scale.code(*value);
-        forest.predict_codes(&row.iter().zip(&*forest.data.scales).map(code).collect::<Vec<_>>())
+        forest.predict_codes(&code_row(&forest.data.scales, row))
     }
 
     #[test]
@@ -172,9 +183,7 @@ mod tests {
 
     fn watched(rows: usize) -> (Forest, Codes, Vec<f64>) {
         let (x, y) = steps(rows, 7);
-        let scales = scales_of(&x);
-        let codes = Codes::of_matrix(&x, &scales);
-        let mut forest = Forest::new(ForestOptions::extra_trees(), scales);
+        let (mut forest, codes) = empty(ForestOptions::extra_trees(), &x);
         forest.watch(Arc::new(codes.clone()));
         (forest, codes, y)
     }
@@ -220,10 +229,8 @@ mod tests {
         forest.retarget(&twice);
         screen_is_exact(&forest, &codes);
         for (old, new) in before.iter().zip(forest.watched()) {
-            assert!(
-                (new.mean - (2.0 * old.mean + 1.0)).abs() < 1e-9
-                    && (new.spread - 2.0 * old.spread).abs() < 1e-6
-            );
+            assert!((new.mean - (2.0 * old.mean + 1.0)).abs() < 1e-9);
+            assert!((new.spread - 2.0 * old.spread).abs() < 1e-6);
         }
     }
 
@@ -238,10 +245,8 @@ mod tests {
 
     #[test]
     fn duplicates_constants_single_points_and_wild_targets() {
-        assert_eq!(
-            survives(&[[0.5, 0.5]; 4], &[1.0, 3.0, 1.0, 3.0]),
-            ModelPrediction { mean: 2.0, spread: 1.0 }
-        );
+        let both = ModelPrediction { mean: 2.0, spread: 1.0 };
+        assert_eq!(survives(&[[0.5, 0.5]; 4], &[1.0, 3.0, 1.0, 3.0]), both);
         assert_eq!(survives(&[[0.1, 0.5], [0.2, 0.6], [0.3, 0.7]], &[4.0; 3]).mean, 4.0);
         assert_eq!(survives(&[[0.1, 0.5]], &[4.0]), ModelPrediction { mean: 4.0, spread: 0.0 });
         survives(&[[0.1, 0.5], [0.2, 0.6], [0.3, 0.7]], &[f64::INFINITY, 1.0, f64::NAN]);
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn without_features_it_is_the_mean() {
-        let mut forest = Forest::new(ForestOptions::extra_trees(), scales_of(&Matrix::with_columns(0)));
+        let (mut forest, _) = empty(ForestOptions::extra_trees(), &Matrix::with_columns(0));
         forest.watch(Arc::new(Codes::of_rows(0, [vec![], vec![]])));
         let mut rng = seeded(1);
         [1.0, 2.0, 6.0].into_iter().for_each(|y| forest.add(&[], y, &mut rng));

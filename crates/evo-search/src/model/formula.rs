@@ -58,7 +58,6 @@ impl Formula {
         Formula { tree: Kind::Name(0).into(), names: Arc::new([slot]) }
     }
 
-    /// Whether a parameter has a value: for texts.
     pub fn indicator(slot: usize, value: &Value) -> Formula {
         let value = Kind::Literal(value.clone()).into();
         let kind = Kind::Compare(Box::new(Kind::Name(0).into()), vec![(Relation::Equal, value)]);
@@ -210,10 +209,7 @@ mod tests {
         check("C == \"y\"");
         check("A in [1, 8] or C not in [\"x\", \"nothing\"]");
         check("not D");
-    }
-
-    #[test]
-    fn operands_that_a_decided_condition_skips_are_not_evaluated() {
+        // Operands that a decided condition skips are not evaluated.
         check("B != 0 and A / B > 1");
         check("B == 0 or A / B > 1");
         check("0 < B < A / B");

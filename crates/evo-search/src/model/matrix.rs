@@ -20,14 +20,12 @@ impl Matrix {
     }
 
     pub fn from_rows<R: AsRef<[f64]>>(rows: &[R]) -> Matrix {
-        let mut matrix = Matrix::with_columns(rows.first().map_or(0, |row| row.as_ref().len()));
-        rows.iter().for_each(|row| matrix.push(row.as_ref()));
-        matrix
+        Matrix::of_rows(rows.first().map_or(0, |row| row.as_ref().len()), rows)
     }
 
-    pub fn of_rows(columns: usize, rows: impl IntoIterator<Item = Vec<f64>>) -> Matrix {
+    pub fn of_rows(columns: usize, rows: impl IntoIterator<Item: AsRef<[f64]>>) -> Matrix {
         let mut matrix = Matrix::with_columns(columns);
-        rows.into_iter().for_each(|row| matrix.push(&row));
+        rows.into_iter().for_each(|row| matrix.push(row.as_ref()));
         matrix
     }
 
@@ -73,7 +71,7 @@ impl Matrix {
     }
 
     pub fn select(&self, rows: &[usize]) -> Matrix {
-        Matrix::of_rows(self.columns, rows.iter().map(|row| self.row(*row).to_vec()))
+        Matrix::of_rows(self.columns, rows.iter().map(|row| self.row(*row)))
     }
 }
 
@@ -173,11 +171,6 @@ impl Codes {
         codes
     }
 
-    pub fn of_matrix(matrix: &Matrix, scales: &[ColumnScale]) -> Codes {
-        let code = |(value, scale): (&f64, &ColumnScale)| scale.code(*value);
-        Codes::of_rows(scales.len(), matrix.iter().map(|row| row.iter().zip(scales).map(code).collect()))
-    }
-
     pub fn push(&mut self, row: &[u16]) {
         assert_eq!(row.len(), self.columns.len(), "a row has one code for each column");
         self.columns.iter_mut().zip(row).for_each(|(column, code)| column.push(*code));
@@ -199,11 +192,6 @@ impl Codes {
     pub fn row(&self, row: usize) -> Vec<u16> {
         self.columns.iter().map(|column| column[row]).collect()
     }
-}
-
-pub fn scales_of(matrix: &Matrix) -> Scales {
-    let column = |at| ColumnScale::new((0..matrix.rows()).map(|row| matrix.at(row, at)).collect());
-    (0..matrix.columns()).map(column).collect()
 }
 
 #[cfg(test)]

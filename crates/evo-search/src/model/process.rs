@@ -155,31 +155,11 @@ impl GaussianProcess {
     /// `Cholesky::append`), and `z` its next element by one step of forward substitution. Mean and scale of
     /// the targets stay as they were at the last `retarget`, or all of `z` would change.
     pub fn append(&mut self, row: &[f64], y: f64) {
-        assert_eq!(self.in_flight, 0, "points in flight come after all observations");
         if self.targets.is_empty() {
-            return self.learn(&Matrix::from_rows(&[row]), &[y]);
+            return self.learn(&Matrix::of_rows(row.len(), [row]), &[y]);
         }
-        self.append_input(row);
-        self.whitened.push(0.0);
-        self.take_target(y);
-    }
-
-    fn take_target(&mut self, y: f64) {
-        let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        // A missing time counts as the worst so far.
-        let y = if y.is_finite() { y } else { worst };
-        let row = self.targets.len();
-        self.targets.push(y);
-        let own = self.factor.row(row);
-        let standard = (y - self.center) / self.scale;
-        self.whitened[row] = (standard - dot(&own[..row], &self.whitened[..row])) / own[row];
-    }
-
-    fn append_input(&mut self, row: &[f64]) {
-        let scaled = self.scaled(row);
-        let covariances = self.covariances(&scaled, self.inputs.rows());
-        self.factor.append(&covariances, self.hyperparameters.signal() + self.hyperparameters.noise());
-        self.inputs.push(&scaled);
+        self.launch(row);
+        self.measure(self.in_flight - 1, y);
     }
 
     /// The signal, without the noise of measuring it. Points in flight do not count.
@@ -190,7 +170,9 @@ impl GaussianProcess {
     /// The prediction for a point, and what it will be once the points in flight are measured if they are as
     /// expected: the same mean and at most the same spread.
     pub fn predict_both(&self, row: &[f64]) -> (ModelPrediction, ModelPrediction) {
-        let whitened = self.whitened_row(row);
+        // `v` in `L v = k`.
+        let mut whitened = self.covariances(&self.scaled(row), self.inputs.rows());
+        self.factor.solve_lower(&mut whitened);
         let mean = dot(&whitened, &self.whitened);
         let (measured, in_flight) = whitened.split_at(self.observations());
         // Rounding may make this slightly negative at observed points; `in_units` takes it for 0.
@@ -204,13 +186,6 @@ impl GaussianProcess {
 
     pub fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    /// The whitened covariances of a point: `v` in `L v = k`.
-    pub(super) fn whitened_row(&self, row: &[f64]) -> Vec<f64> {
-        let mut covariances = self.covariances(&self.scaled(row), self.inputs.rows());
-        self.factor.solve_lower(&mut covariances);
-        covariances
     }
 
     pub(super) fn in_units(&self, mean: f64, variance: f64) -> ModelPrediction {
@@ -266,7 +241,10 @@ impl GaussianProcess {
         if self.targets.is_empty() {
             return;
         }
-        self.append_input(row);
+        let scaled = self.scaled(row);
+        let covariances = self.covariances(&scaled, self.inputs.rows());
+        self.factor.append(&covariances, self.hyperparameters.signal() + self.hyperparameters.noise());
+        self.inputs.push(&scaled);
         self.whitened.push(0.0);
         self.in_flight += 1;
     }
@@ -287,7 +265,13 @@ impl GaussianProcess {
         let first = self.observations();
         let reflections = (first..first + place).rev().map(|at| self.exchange(at)).collect();
         self.in_flight -= 1;
-        self.take_target(y);
+        let worst = self.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // A missing time counts as the worst so far.
+        let y = if y.is_finite() { y } else { worst };
+        self.targets.push(y);
+        let own = self.factor.row(first);
+        let standard = (y - self.center) / self.scale;
+        self.whitened[first] = (standard - dot(&own[..first], &self.whitened[..first])) / own[first];
         reflections
     }
 
@@ -381,31 +365,21 @@ mod tests {
     }
 
     #[test]
-    fn appending_is_learning() {
-        let (x, y) = grid(4);
-        let mut grown = plain(2);
-        let mut whole = plain(2);
-        x.iter().zip(&y).for_each(|(row, target)| grown.append(row, *target));
-        // Appending keeps the center and scale of the first target. From here on both have those of all.
-        grown.retarget(&y);
-        whole.learn(&x, &y);
-        for row in [[0.1, 0.1], [0.8, 0.3]] {
-            let (a, b) = (grown.predict_row(&row), whole.predict_row(&row));
-            assert!((a.mean - b.mean).abs() < 1e-6 && (a.spread - b.spread).abs() < 1e-6, "{a:?} {b:?}");
-        }
-    }
-
-    #[test]
-    fn targets_that_change_give_what_learning_gives() {
+    fn appending_and_changing_targets_is_learning() {
         let (x, y) = grid(4);
         let logs: Vec<f64> = y.iter().map(|y| (y + 2.0).ln()).collect();
-        let (mut changed, mut fresh) = (plain(2), plain(2));
+        let [mut grown, mut changed, mut whole] = [(); 3].map(|()| plain(2));
+        x.iter().zip(&y).for_each(|(row, target)| grown.append(row, *target));
+        // Appending keeps the center and scale of the first target. From here on all have those of all.
+        grown.retarget(&logs);
         changed.learn(&x, &y);
         changed.retarget(&logs);
-        fresh.learn(&x, &logs);
-        let all =
-            |process: &GaussianProcess| x.iter().map(|row| process.predict_row(row)).collect::<Vec<_>>();
-        assert_eq!(all(&changed), all(&fresh));
+        whole.learn(&x, &logs);
+        for row in x.iter().chain([&[0.1, 0.1][..], &[0.8, 0.3]]) {
+            let (a, b) = (grown.predict_row(row), whole.predict_row(row));
+            assert!((a.mean - b.mean).abs() < 1e-6 && (a.spread - b.spread).abs() < 1e-6, "{a:?} {b:?}");
+            assert_eq!(changed.predict_row(row), b);
+        }
     }
 
     /// Fits, and asks about a point: whatever comes in, numbers come out.

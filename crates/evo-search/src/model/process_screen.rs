@@ -59,16 +59,20 @@ impl ProcessScreen {
             ..ProcessScreen::default()
         };
         // The last block is filled up with points at 0, so that every loop has a fixed length.
-        for _ in 0..points.rows().div_ceil(BLOCK) {
-            screen.blocks.push(ScreenBlock {
-                features: vec![0.0; columns * BLOCK],
-                whitened: Vec::new(),
-                means: vec![0.0; BLOCK],
-                explained: vec![0.0; BLOCK],
-                awaited: vec![0.0; BLOCK],
-            });
+        let block = ScreenBlock {
+            features: vec![0.0; columns * BLOCK],
+            whitened: Vec::new(),
+            means: vec![0.0; BLOCK],
+            explained: vec![0.0; BLOCK],
+            awaited: vec![0.0; BLOCK],
+        };
+        screen.blocks = vec![block; points.rows().div_ceil(BLOCK)];
+        for (at, row) in points.iter().enumerate() {
+            let features = &mut screen.blocks[at / BLOCK].features;
+            row.iter()
+                .enumerate()
+                .for_each(|(column, value)| features[column * BLOCK + at % BLOCK] = *value as f32);
         }
-        points.iter().enumerate().for_each(|(at, row)| screen.place(at, row));
         screen
     }
 
@@ -158,13 +162,6 @@ impl ProcessScreen {
             block.awaited.fill(0.0);
         }
         self.in_flight = 0;
-    }
-
-    fn place(&mut self, at: usize, row: &[f64]) {
-        let block = &mut self.blocks[at / BLOCK];
-        for (column, value) in row.iter().enumerate() {
-            block.features[column * BLOCK + at % BLOCK] = *value as f32;
-        }
     }
 
     fn take(&mut self, observation: usize, process: &GaussianProcess, lengths: &[f32]) {

@@ -79,14 +79,12 @@ pub(crate) struct RegressionTree {
 impl RegressionTree {
     pub(crate) fn new(members: &mut [u32], growth: &mut Growth<'_>) -> RegressionTree {
         let points = growth.points.map_or(0, Codes::rows) as u32;
-        let root = TreeNode::leaf(0, points);
         let mut tree = RegressionTree {
-            nodes: vec![root],
+            nodes: vec![TreeNode::leaf(0, points)],
             free: Vec::new(),
-            next: Vec::new(),
+            next: vec![NONE; growth.data.targets.len()],
             order: (0..points).collect(),
         };
-        tree.next.resize(growth.data.targets.len(), NONE);
         tree.grow(0, members, growth);
         tree.contribute(0, 1.0, growth.sums);
         tree
@@ -217,24 +215,17 @@ impl RegressionTree {
         let left_points =
             points.map_or(0, |points| partition(own, points.column(split.column as usize), split.code));
         let middle = start + left_points as u32;
-        let children =
-            [TreeNode::leaf(start, middle), TreeNode::leaf(middle, end)].map(|node| self.place(node));
+        let children = [TreeNode::leaf(start, middle), TreeNode::leaf(middle, end)].map(|node| {
+            let Some(at) = self.free.pop() else {
+                self.nodes.push(node);
+                return self.nodes.len() as u32 - 1;
+            };
+            self.nodes[at as usize] = node;
+            at
+        });
         let node = &mut self.nodes[at as usize];
         (node.split, node.left, node.right) = (split, children[0], children[1]);
         children
-    }
-
-    fn place(&mut self, node: TreeNode) -> u32 {
-        match self.free.pop() {
-            Some(at) => {
-                self.nodes[at as usize] = node;
-                at
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() as u32 - 1
-            }
-        }
     }
 
     fn link(&mut self, members: &[u32]) -> u32 {
@@ -384,14 +375,11 @@ impl Splitter {
             left_sum += if is_left { *sum } else { 0.0 };
             sum_all += sum;
         }
-        let right = members.len() - left;
-        (left > 0 && right > 0).then(|| worth(left, left_sum, right, sum_all - left_sum))
+        let (right, right_sum) = (members.len() - left, sum_all - left_sum);
+        // The sum of squares between the two sides, `Σ wᵢ (mᵢ - m)²` for targets with overall mean `m` = 0.
+        let between = || left_sum * left_sum / left as f64 + right_sum * right_sum / right as f64;
+        (left > 0 && right > 0).then(between)
     }
-}
-
-/// The sum of squares between the two sides, `Σ wᵢ (mᵢ - m)²` for targets with overall mean `m` = 0.
-fn worth(left: usize, left_sum: f64, right: usize, right_sum: f64) -> f64 {
-    left_sum * left_sum / left as f64 + right_sum * right_sum / right as f64
 }
 
 #[derive(Clone, Debug)]

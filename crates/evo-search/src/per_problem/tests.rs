@@ -7,7 +7,7 @@ use std::rc::Rc;
 use evo_space::space::SearchSpace;
 
 use super::*;
-use crate::conformance::{self, space_of};
+use crate::conformance::{self, make, space_of};
 use crate::registry;
 use crate::strategy::ProblemTime;
 
@@ -38,12 +38,8 @@ fn measured(proposal: &Proposal) -> Outcome {
     }
 }
 
-fn plain<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> Box<dyn Strategy + 'a> {
-    registry::create(name, space, seed).unwrap()
-}
-
 fn apart<'a>(name: &str, space: &'a SearchSpace, seed: u64) -> PerProblem<'a> {
-    let search = |bound| ProblemSearch::new(plain(name, space, seed), Some(bound));
+    let search = |bound| ProblemSearch::new(make(name, space, seed), Some(bound));
     PerProblem::new(vec![search(500.0), search(4500.0)], seed).unwrap()
 }
 
@@ -64,7 +60,7 @@ fn each_problem_gets_its_best_where_the_mean_hides_it() {
     for seed in [1, 3, 4] {
         let own = found(&run(&mut apart("evolve", &space, seed), 120));
         assert!(own.iter().all(|factor| *factor < 1.03), "seed {seed}: {own:?}");
-        let mean = found(&run(&mut *plain("evolve", &space, seed), 120));
+        let mean = found(&run(&mut *make("evolve", &space, seed), 120));
         assert!(mean.iter().all(|factor| *factor > 1.05), "seed {seed}: {mean:?}");
     }
 }

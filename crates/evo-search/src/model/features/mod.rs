@@ -348,8 +348,8 @@ fn expressions(space: &SearchSpace) -> Vec<Formula> {
 
 /// Adds what a tree says: its value, the quotients of what it divides or compares, then its parts.
 fn visit(tree: &Tree, formula: &dyn Fn(&Tree) -> Option<Formula>, found: &mut Vec<Formula>) {
-    let is_plain = |tree: &Tree| matches!(tree.kind, Kind::Name(_) | Kind::Literal(_) | Kind::List(_));
     match &tree.kind {
+        Kind::Name(_) | Kind::Literal(_) | Kind::List(_) => {}
         Kind::Chain(first, rest) => {
             let mut left = formula(first);
             for (operator, operand) in rest {
@@ -367,7 +367,6 @@ fn visit(tree: &Tree, formula: &dyn Fn(&Tree) -> Option<Formula>, found: &mut Ve
             }
             found.extend(formula(tree));
         }
-        _ if is_plain(tree) => {}
         _ => found.extend(formula(tree)),
     }
     tree.for_children(&mut |child| visit(child, formula, found));
