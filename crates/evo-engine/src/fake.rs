@@ -1,6 +1,7 @@
 //! Compilers, a device, a recipe and a sanitizer that cost nothing, and a study in a temporary folder that runs with them,
 //! for tests of the engine.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,13 @@ use evo_journal::example::header;
 use evo_journal::line::LineWriter;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::JOURNAL;
-use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, StudyHeader};
+use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, SanitizeTally, StudyHeader, now};
 use evo_journal::replay::History;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::facts::Facts;
-use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem, RankedEntry};
 use evo_protocol::measurement::{StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_report::event::{Event, Observer};
@@ -38,7 +39,8 @@ use crate::ports::{
     Recipe, Refused, Rivals, Sanitizer, SanitizerAnswer,
 };
 use crate::run::{Engine, Options, Parts, RunSummary, SanitizePlan};
-use crate::trouble::EngineError;
+use crate::take_over::ago;
+use crate::trouble::EngineResult;
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
@@ -462,6 +464,8 @@ pub(super) struct TestStudy {
     pub on_gpu: bool,
     /// Whether the study has the problems `p` and `q`, and whether they are searched apart.
     pub two_problems: Option<bool>,
+    /// What came of the runs so far, for snapshots.
+    told: RefCell<String>,
 }
 
 pub(super) struct Ran {
@@ -510,7 +514,28 @@ impl TestStudy {
             renew: None,
             on_gpu: false,
             two_problems: None,
+            told: RefCell::default(),
         }
+    }
+
+    pub(super) fn with(&mut self, change: impl FnOnce(&mut TestStudy)) -> &mut TestStudy {
+        change(self);
+        self
+    }
+
+    pub(super) fn budget(&mut self, evaluations: impl Into<Option<u64>>) -> &mut TestStudy {
+        self.with(|own| own.options.budget.evaluations = evaluations.into())
+    }
+
+    pub(super) fn edit(&mut self, space: &str) -> &mut TestStudy {
+        self.space = SearchSpace::parse(space).unwrap();
+        self.options.valid = self.space.count();
+        self
+    }
+
+    /// The next runs are those of a study of this name beside the others.
+    pub(super) fn named(&mut self, name: &str) -> &mut TestStudy {
+        self.with(|own| own.name = name.to_string())
     }
 
     pub(super) fn confirming(space: &str, finalists: usize) -> TestStudy {
@@ -583,7 +608,7 @@ impl TestStudy {
         StudyHeader { space_hash, conditions, demands_sanitizer, device, problems, per_problem, ..header() }
     }
 
-    pub(super) fn try_open(&self) -> Result<Study, EngineError> {
+    pub(super) fn try_open(&self) -> EngineResult<Study> {
         let name = Some(self.name.as_str());
         let request =
             StudyRequest { out: self.out.path(), name, default_name: "s", wish: StudyWish::ResumeOrBegin };
@@ -602,7 +627,7 @@ impl TestStudy {
         self.try_run_with(script).unwrap()
     }
 
-    pub(super) fn try_run_with<F>(&self, script: F) -> Result<Ran, EngineError>
+    pub(super) fn try_run_with<F>(&self, script: F) -> EngineResult<Ran>
     where
         F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
     {
@@ -613,11 +638,11 @@ impl TestStudy {
         &self,
         strategy: Box<dyn Strategy + '_>,
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
-    ) -> Result<Ran, EngineError> {
+    ) -> EngineResult<Ran> {
         let study = &mut self.try_open()?;
         let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
         let log = Arc::new(Mutex::new(log));
-        let inbox = Inbox::new();
+        let inbox = Inbox::default();
         let script = script(inbox.sender());
         let earlier = EarlierResults::beside(study.out(), study.header(), EarlierLimits::default());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
@@ -639,7 +664,81 @@ impl TestStudy {
         };
         let summary = Engine::new(parts, self.options.clone())?.run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
-        Ok(Ran { summary, log, events: watcher.events })
+        let ran = Ran { summary, log, events: watcher.events };
+        let told = self.tell(&ran);
+        self.told.borrow_mut().push_str(&told);
+        Ok(ran)
+    }
+
+    /// What came of a run, what it said, and what the study holds then.
+    fn tell(&self, ran: &Ran) -> String {
+        let (RunSummary { end, confirmed, left_out, .. }, log) = (&ran.summary, &ran.log);
+        let history = self.history();
+        let sizes = [confirmed, left_out, &log.compiled.len(), &log.paired, &history.set_aside.len()];
+        let [confirmed, left_out, compiled, paired, set_aside] = sizes.map(|size| *size as u64);
+        let counts = [
+            (end.evaluations, "evaluations"),
+            (end.evaluations_this_run, "in this run"),
+            (end.passed_over, "passed over"),
+            (end.taken_over, "taken over"),
+            (end.not_final, "not final"),
+            (set_aside, "set aside"),
+            (compiled, "compiled"),
+            (confirmed, "confirmed"),
+            (left_out, "left out"),
+            (paired, "compared"),
+        ];
+        let counts =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let mut lines =
+            vec![format!("{}: {:?}, {}", self.name, end.reason, counts.collect::<Vec<_>>().join(", "))];
+        let lists = [
+            ("ran", &log.evaluated),
+            ("alone", &log.unrivaled),
+            ("at full depth", &log.deep),
+            ("sanitized", &log.sanitized),
+        ];
+        let lists = lists.iter().filter(|(_, labels)| !labels.is_empty());
+        lines.extend(lists.map(|(what, labels)| format!("  {what}: {}", labels.join(", "))));
+        lines.extend(end.sanitized.map(|tally| {
+            let SanitizeTally { variants, findings, unanswered, .. } = tally;
+            let unlimited = log.looks_within.iter().filter(|within| within.is_none()).count();
+            format!(
+                "  looks: {variants}, {findings} findings, {unanswered} unanswered, {unlimited} unlimited"
+            )
+        }));
+        let notices = ran.events.iter().filter_map(|event| event.strip_prefix("Notice { message: "));
+        lines.extend(notices.map(|notice| format!("  says {}", notice.trim_end_matches(" }"))));
+        let mut evaluations: Vec<&Evaluation> = history.evaluations.iter().collect();
+        evaluations.sort_by_key(|one| one.number);
+        // Once: what stays as it was is not told again.
+        let rows = evaluations.into_iter().map(|one| format!("  {}{}", self.name, row(one)));
+        lines.extend(rows.filter(|row| !self.told.borrow().contains(row)));
+        let slices: Vec<usize> = (0..).map_while(|generation| self.slice(generation)).collect();
+        lines.push(format!("  slices of {slices:?}"));
+        let board = evo_journal::leaderboard::section(&history);
+        lines.extend(
+            board.iter().map(|board| format!("  default is the baseline: {}", board.baseline.is_default)),
+        );
+        lines.extend(board.iter().flat_map(|board| board.entries()).map(|entry| {
+            let RankedEntry { rank, configuration, speedup, tie_with_champion, .. } = entry;
+            let tie = if *tie_with_champion { " tie" } else { "" };
+            let gate = entry.gates.get("sanitize");
+            let looked = entry.sanitizer.as_ref().map(|note| format!(" {:?} {gate:?}", note.state));
+            let looked = looked.unwrap_or_default();
+            let speedup = speedup.map_or(String::new(), |speedup| format!(" {speedup:.6}"));
+            format!("  {rank}. {configuration}{speedup}{tie}{looked}")
+        }));
+        let (folder, long_ago) = (self.out.path().display().to_string(), ago(&header().started_at, &now()));
+        (lines.join("\n") + "\n").replace(&folder, "OUT").replace(&long_ago, "long ago")
+    }
+
+    /// Evaluations that count in the file of a generation.
+    fn slice(&self, generation: u32) -> Option<usize> {
+        let path = self.journal().with_file_name(format!("gen-{generation:03}.json"));
+        let slice: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).unwrap();
+        let all = slice["evaluations"].as_array().unwrap();
+        Some(all.iter().filter(|one| one["verdict"]["kind"] != "passed_over").count())
     }
 
     fn lanes(&self, first: Script, log: &Arc<Mutex<Log>>) -> Vec<LanePart<FakeJob>> {
@@ -661,6 +760,36 @@ impl TestStudy {
 
     pub(super) fn verdicts(&self) -> BTreeMap<String, String> {
         verdicts_in(&self.journal())
+    }
+}
+
+/// `#3 A=1 B=1: pass 1011, PPPPPPPPNN, exhaustive, 1 ms, timed 1, registers 11, as #2, from s #1`.
+fn row(one: &Evaluation) -> String {
+    let Evaluation { number, configuration, gates, origin, device_ms, .. } = one;
+    let time = one.objective_ns.map(|time| format!(" {time}"));
+    let gates: String = gates.iter().filter_map(|own| format!("{:?}", own.state).chars().next()).collect();
+    let built = one.resources.first().and_then(|own| own.registers);
+    assert_eq!(built.map(f64::from), one.facts.and_then(|facts| facts.registers), "{one:?}");
+    let built = built.map(|registers| format!(", registers {registers}"));
+    let twin = one.duplicate_of.map(|original| format!(", as #{original}"));
+    let from = one.taken_over_from.as_ref().map(|own| format!(", from {} #{}", own.study, own.number));
+    let timed = (!one.measurements.is_empty()).then(|| format!(", timed {}", one.measurements.len()));
+    let [time, timed, built, twin, from] = [time, timed, built, twin, from].map(Option::unwrap_or_default);
+    let label = one.verdict.label();
+    format!(
+        "#{number} {configuration}: {label}{time}, {gates}, {origin}, {device_ms} ms{timed}{built}{twin}{from}"
+    )
+}
+
+/// Studies that are played one after the other: what came of each run, for a snapshot.
+#[derive(Default)]
+pub(super) struct Plays(pub String);
+
+impl Plays {
+    pub(super) fn play(&mut self, title: &str, space: &str, runs: impl FnOnce(&mut TestStudy)) {
+        let mut bench = TestStudy::new(space);
+        runs(&mut bench);
+        self.0 += &format!("# {title}\n{}\n", bench.told.take());
     }
 }
 

@@ -36,6 +36,12 @@ impl<R: Recipe> Flight<R> {
         }
     }
 
+    /// What is on a lane is kept when a run is abandoned, but nothing will come from a lost device.
+    pub(super) fn leave_lanes(&mut self) {
+        self.variants.clear();
+        self.on_lane.clear();
+    }
+
     /// `cancelled` are the numbers that the lane gave back.
     pub(super) fn keep_on_lane(&mut self, cancelled: &[u64]) {
         self.on_lane.retain(|number| !cancelled.contains(number));

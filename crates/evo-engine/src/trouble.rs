@@ -101,6 +101,8 @@ pub(super) fn weigh(first: Option<&Verdict>, verdict: &Verdict) -> Weight {
     }
 }
 
+pub(super) type EngineResult<T = ()> = Result<T, EngineError>;
+
 #[derive(Debug, Error)]
 pub enum EngineError {
     #[error(transparent)]

@@ -86,7 +86,7 @@ pub(super) struct Costs {
     /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
     pub demands_sanitizer: bool,
-    sanitizer: Mean,
+    pub sanitizer: Mean,
     /// On one problem.
     floor: Mean,
     pair: Mean,
@@ -109,10 +109,6 @@ impl Costs {
             true => self.baseline = Some(took.as_secs_f64()),
             false => self.deep.add(took.as_secs_f64()),
         }
-    }
-
-    pub(super) fn note_sanitizer(&mut self, took: Duration) {
-        self.sanitizer.add(took.as_secs_f64());
     }
 
     fn sanitizer(&self) -> f64 {
@@ -334,9 +330,8 @@ impl Wall {
         within.is_none_or(|within| within.as_secs_f64() >= expected)
     }
 
-    pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
-        let least = self.costs.processes(PROCESSES_LEAST, problems);
-        within.is_none_or(|within| within.as_secs_f64() >= least)
+    pub(super) fn fits_pairs(&self, problems: usize) -> bool {
+        self.fits(Some(self.costs.processes(PROCESSES_LEAST, problems)))
     }
 
     /// Seconds, with the baseline before them or without it. Unknown before a variant has passed.
@@ -375,26 +370,17 @@ mod tests {
     /// A hundred variants that all pass; the default is not the best.
     const HUNDRED: &str = "[parameters]\nA = { values = [0, 1, 2, 3, 4, 5, 10, 11, 12, 13], default = 13 }\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n";
 
-    /// A second in the search, four at full depth.
-    fn takes(job: &FakeJob) -> u64 {
-        if job.deep { 4000 } else { 1000 }
-    }
-
-    fn timed(played: &PlayedTime) -> Script {
-        let played = played.clone();
-        Arc::new(move |job| {
-            played.pass(takes(job));
-            Judgement { device_ms: takes(job) as f64, ..passed(job) }
-        })
-    }
-
-    /// A second in the search, and so many milliseconds as nobody expects at full depth.
+    /// A second in the search, and four at full depth, or as much as nobody expects.
     fn surprising(played: &PlayedTime, deep: u64) -> Script {
         let played = played.clone();
         Arc::new(move |job| {
             played.pass(if job.deep { deep } else { 1000 });
             Judgement { device_ms: 1000.0, ..passed(job) }
         })
+    }
+
+    fn timed(played: &PlayedTime) -> Script {
+        surprising(played, 4000)
     }
 
     fn bench(wall: u64, finalists: usize) -> (TestStudy, PlayedTime) {
