@@ -709,7 +709,8 @@ impl TestStudy {
         }));
         let notices = ran.events.iter().filter_map(|event| event.strip_prefix("Notice { message: "));
         lines.extend(notices.map(|notice| format!("  says {}", notice.trim_end_matches(" }"))));
-        let mut evaluations: Vec<&Evaluation> = history.evaluations.iter().collect();
+        lines.extend(ran.summary.trouble.iter().map(|trouble| format!("  stops: {}", trouble.text)));
+        let mut evaluations: Vec<_> = history.evaluations.iter().chain(&history.not_final).collect();
         evaluations.sort_by_key(|one| one.number);
         // Once: what stays as it was is not told again.
         let rows = evaluations.into_iter().map(|one| format!("  {}{}", self.name, row(one)));

@@ -619,17 +619,4 @@ mod tests {
         assert_eq!(ran.evaluated().len(), 4);
         ran.said("none of 4 earlier results of this kernel can be taken over: an older evo measured them");
     }
-
-    #[test]
-    fn what_was_in_flight_at_a_crash_is_still_queued_after_an_edit() {
-        let mut bench = TestStudy::new(FOUR);
-        drop(bench.open());
-        let configuration = Configuration::new(vec![("A".into(), 1.into()), ("B".into(), 1.into())]);
-        let gone = Configuration::new(vec![("A".into(), 9.into()), ("B".into(), 1.into())]);
-        bench.crash(0, configuration);
-        bench.crash(1, gone);
-        let ran = bench.edit(SIX).run(all_pass());
-        assert_eq!(ran.evaluated().len(), 6);
-        assert_eq!(bench.find("A=1 B=1").number, 0);
-    }
 }

@@ -11,6 +11,8 @@ use evo_journal::replay::History;
 use evo_protocol::verdict::{Cause, Gate, Verdict, VerdictKind};
 use evo_search::registry::create;
 use evo_search::strategy::Expectation;
+use evo_space::genome::Configuration;
+use evo_supervise::job::Judgement;
 
 use crate::fake::{
     FakeBinary, FakeJob, Plays, Ran, ScriptedStrategy, TestStudy, all_pass, failing, lane_result, mixed,
@@ -257,22 +259,37 @@ fn one_interrupt_ends_a_run_whatever_hangs() {
 }
 
 #[test]
-fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
-    let bench = TestStudy::new(PLAIN);
-    let count = AtomicU64::new(0);
-    let ran = bench.run(Arc::new(move |job| {
-        let mut result = passed(job);
-        if count.fetch_add(1, Ordering::Relaxed) == 3 {
-            result = lane_result(job, VerdictKind::DeviceLost);
-            result.lost = true;
+fn what_was_on_a_device_when_something_died_gets_another_chance_until_the_third() {
+    let mut plays = Plays::default();
+    plays.play("a lost device ends the run", "[parameters]\nA = [0, 1, 2]\nB = [0, 1]\n", |bench| {
+        let count = AtomicU64::new(0);
+        bench.run(Arc::new(move |job| {
+            let lost = count.fetch_add(1, Ordering::Relaxed) == 3;
+            let kind = if lost { VerdictKind::DeviceLost } else { VerdictKind::Pass };
+            Judgement { lost, ..lane_result(job, kind) }
+        }));
+        bench.run(all_pass());
+    });
+    plays.play("what was in flight at three crashes is given up", "[parameters]\nA = [0, 1]\n", |bench| {
+        drop(bench.open());
+        let configuration = bench.space.configuration(&bench.space.default_genome());
+        for crash in 1..=3 {
+            bench.crash(0, configuration.clone());
+            assert_eq!(bench.open().history.struck[0].strikes, crash);
         }
-        result
-    }));
-    assert_eq!(ran.summary.end.reason, StopReason::DeviceLost);
-    bench.run(all_pass());
-    let verdicts = bench.verdicts();
-    assert_eq!(verdicts.len(), 18);
-    assert!(!verdicts.values().any(|verdict| verdict == "device_lost"));
+        bench.run(all_pass());
+    });
+    plays.play(
+        "what was is queued after an edit, unless it is gone",
+        "[parameters]\nA = [0, 1]\n",
+        |bench| {
+            drop(bench.open());
+            let points = [1, 9].map(|value| Configuration::new(vec![("A".into(), value.into())]));
+            (0..).zip(points).for_each(|(number, point)| bench.crash(number, point));
+            bench.edit("[parameters]\nA = [0, 1, 2]\n").run(all_pass());
+        },
+    );
+    insta::assert_snapshot!(plays.0);
 }
 
 #[test]
@@ -307,21 +324,6 @@ fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
         }
         assert_eq!(ran.tells("damaged line"), tells, "{:?}", ran.events);
     }
-}
-
-#[test]
-fn what_was_in_flight_at_three_crashes_is_given_up() {
-    let bench = TestStudy::new(PLAIN);
-    drop(bench.open());
-    let configuration = bench.space.configuration(&bench.space.default_genome());
-    for crash in 1..=3 {
-        bench.crash(0, configuration.clone());
-        assert_eq!(bench.open().history.struck[0].strikes, crash);
-    }
-    let ran = bench.run(all_pass());
-    assert_eq!(bench.verdicts()["A=0 B=0"], "interrupted");
-    assert!(!ran.log.evaluated.contains(&"A=0 B=0".to_string()));
-    assert_eq!(bench.verdicts().len(), 18);
 }
 
 #[test]
