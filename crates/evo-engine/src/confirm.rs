@@ -237,7 +237,7 @@ impl<R: Recipe> Engine<'_, R> {
             .filter(passing)
             .filter_map(|one| {
                 // On the confirming lane, if it was measured there.
-                let adjusted = self.fleet.adjusted.get(&one.number).copied();
+                let adjusted = self.fleet.adjusted.get(&one.number).map(|(time, _)| *time);
                 Some((adjusted.or(one.objective_ns)?, one.number))
             })
             .collect();
@@ -291,7 +291,7 @@ impl<R: Recipe> Engine<'_, R> {
     fn deep(&mut self, number: u64, is_baseline: bool) -> EngineResult<Option<Deep<R>>> {
         let began = self.wall.elapsed();
         let sampling_max = self.wall.sampling_max();
-        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.clock.search()) };
+        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.clock.last_verdict) };
         let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
         let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
@@ -443,7 +443,7 @@ impl<R: Recipe> Engine<'_, R> {
         match self.ask(self.fleet.confirming, move |device, _| device.noise_floor(&job, problems))? {
             // The largest, so that no difference counts that could be noise on one of the problems.
             Some(Ok(floor)) => {
-                self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
+                self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), None, problems);
                 Ok(Some(floor))
             }
             Some(Err(message)) => {
@@ -540,7 +540,7 @@ impl<R: Recipe> Engine<'_, R> {
             let lane = self.fleet.confirming;
             let answers = self.compare_on(lane, baseline, finalist, problems.clone(), floor)?;
             let Some(answers) = answers else { break };
-            let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
+            let rounds = answers.iter().flatten().map(|pair| pair.processes).max().or(Some(1));
             self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
                 match answer {
@@ -622,7 +622,9 @@ impl<R: Recipe> Engine<'_, R> {
         let header = self.study.header();
         let (problems, mode) = (&header.problems, header.ranking.timing());
         let times = |number: &u64| {
-            let own = self.evaluation_of(*number)?.measurements.iter().filter(|one| one.mode == mode);
+            let adjusted = self.fleet.adjusted.get(number).map(|(_, own)| own);
+            let own = adjusted.or_else(|| Some(&self.evaluation_of(*number)?.measurements))?;
+            let own = own.iter().filter(|one| one.mode == mode);
             let known: BTreeMap<&str, f64> = own.map(|one| (one.problem.as_str(), one.p50_ns)).collect();
             let all: Option<Vec<f64>> =
                 problems.iter().map(|name| known.get(name.as_str()).copied()).collect();

@@ -589,13 +589,7 @@ impl TestStudy {
     }
 
     fn header(&self) -> StudyHeader {
-        let texts = self
-            .space
-            .parameters()
-            .iter()
-            .map(|one| format!("{} {:?} {}", one.name, one.values, one.default));
-        let text: Vec<String> = texts.collect();
-        let space_hash = ContentHash::of(text.join("\n").as_bytes());
+        let space_hash = ContentHash::of(format!("{:?}", self.space.parameters()).as_bytes());
         let demands_sanitizer = self.options.sanitize.demanded;
         let mut device = header().device;
         if self.on_gpu {
@@ -624,14 +618,11 @@ impl TestStudy {
 
     /// `script` is made with the inbox's sender, to play the user.
     pub(super) fn run_with(&self, script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script) -> Ran {
-        self.try_run_with(script).unwrap()
+        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), script).unwrap()
     }
 
-    pub(super) fn try_run_with<F>(&self, script: F) -> EngineResult<Ran>
-    where
-        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
-    {
-        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), script)
+    pub(super) fn try_run(&self, script: Script) -> EngineResult<Ran> {
+        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), |_| script)
     }
 
     pub(super) fn run_strategy(

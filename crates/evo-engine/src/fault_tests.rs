@@ -68,7 +68,7 @@ fn play(seed: u64, expected: &BTreeMap<String, String>) -> usize {
         let own = seed * 1000 + run;
         bench.trouble = Some(failing_compilers(own, 0.15));
         faults::begin(own, 0.03);
-        let ran = bench.try_run_with(|_| failing_device(own, 0.1));
+        let ran = bench.try_run(failing_device(own, 0.1));
         happened += faults::end().len();
         match ran {
             Ok(ran) => assert_ne!(ran.summary.end.reason, StopReason::Interrupted),

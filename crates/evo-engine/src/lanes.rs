@@ -421,7 +421,7 @@ impl<R: Recipe> Engine<'_, R> {
             let result = self.judge(number, rebuilt.job, Standing::default())?;
             let Some(result) = result else { return Ok(()) };
             if let Some(time) = result.objective_ns.filter(|_| result.verdict.is_pass()) {
-                self.fleet.adjusted.insert(number, time);
+                self.fleet.adjusted.insert(number, (time, result.measurements));
             }
         }
         Ok(())

@@ -416,11 +416,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.observer.observe(&Event::Lanes(load));
     }
 
-    pub(super) fn note_verdict(&mut self) {
-        let device = self.lanes.busy().as_secs_f64();
-        self.clock.note_verdict(device, self.compilers.busy_seconds());
-    }
-
     fn throughput(&self) -> Throughput {
         self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
     }

@@ -210,7 +210,6 @@ mod tests {
     use std::sync::Arc;
 
     use evo_journal::leaderboard::section;
-    use evo_journal::record::SanitizeTally;
     use evo_protocol::verdict::{Verdict, VerdictKind};
 
     use super::*;
@@ -270,36 +269,31 @@ mod tests {
             });
         };
         let once = |_: &mut TestStudy| {};
-        let again = |bench: &mut TestStudy| {
-            drop(bench.with(|own| own.sanitizer = Some(race_in(&[]))).run(all_pass()))
+        let twice = |bench: &mut TestStudy| drop(bench.run(all_pass()));
+        let later = |bench: &mut TestStudy| {
+            bench.with(|own| own.sanitizer = Some(race_in(&[]))).run(all_pass());
         };
+        let race = |labels| Some(race_in(labels));
         let demanding = SanitizePlan { demanded: true, ..FINALISTS };
-        play("the next candidate moves up", Some(race_in(&["A=0 B=1"])), FINALISTS, once);
-        play(
-            "a faulty baseline is compared with and does not rank",
-            Some(race_in(&["A=0 B=0"])),
-            FINALISTS,
-            once,
-        );
-        play(
-            "a tool without an answer keeps nothing off the board, and is asked again",
-            Some(no_answer()),
-            FINALISTS,
-            again,
-        );
+        play("the next candidate moves up", race(&["A=0 B=1"]), FINALISTS, once);
+        play("a faulty baseline is compared with and does not rank", race(&["A=0 B=0"]), FINALISTS, once);
+        play("a tool without an answer keeps nothing off the board", Some(no_answer()), FINALISTS, later);
         play("nor does none", None, FINALISTS, once);
         // An answer later on is enough: nothing is searched again.
-        play("unless an answer is demanded", Some(no_answer()), demanding, again);
-        play("which none gives", None, demanding, again);
-        play("a demanded look comes before the comparison", Some(race_in(&["A=0 B=1"])), demanding, once);
-        play(
-            "a resumed study measures again and takes answers over",
-            Some(race_in(&["A=0 B=1"])),
-            FINALISTS,
-            |bench| {
-                bench.run(all_pass());
-            },
-        );
+        play("unless an answer is demanded", Some(no_answer()), demanding, later);
+        play("which none gives", None, demanding, later);
+        play("a demanded look comes before the comparison", race(&["A=0 B=1"]), demanding, once);
+        play("a resumed study takes answers over", race(&["A=0 B=1"]), FINALISTS, twice);
+        let every = |generations| SanitizePlan { every: NonZeroU32::new(generations), ..FINALISTS };
+        // Generations of four, counted from 0. A finalist is not looked at again.
+        play("the best of every second generation is looked at once", race(&[]), every(2), twice);
+        play("a finding in the best of a generation", race(&["A=1 B=1"]), every(1), |bench| {
+            let history = bench.history();
+            let refused = history.evaluations.iter().find(|one| !one.verdict.is_pass()).unwrap();
+            let view = bench.folder().place(&format!("gen-{:03}.json", refused.generation));
+            let view = std::fs::read_to_string(view).unwrap();
+            assert!(view.contains("racecheck"), "the view has the verdict of before");
+        });
         insta::assert_snapshot!(plays.0);
     }
 
@@ -355,43 +349,5 @@ mod tests {
         assert_eq!(board(&bench).len(), 2);
         bench.options.sanitize.demanded = true;
         assert_eq!(board(&bench), []);
-    }
-
-    #[test]
-    fn the_best_of_every_so_many_generations_is_looked_at_once() {
-        let every = NonZeroU32::new(2);
-        let bench = study(Some(race_in(&[])), SanitizePlan { every, ..FINALISTS });
-        let ran = bench.run(all_pass());
-        let finalists = ["A=0 B=0".to_string(), "A=0 B=1".to_string()];
-        // Generations of four, counted from 0. A finalist is not looked at again.
-        let due = [1, 3].map(|generation| best_of(&bench, generation));
-        let due = due.into_iter().filter(|best| !finalists.contains(best));
-        let expected: Vec<String> = finalists.iter().cloned().chain(due).collect();
-        assert!(expected.len() > 2 && ran.log.sanitized == expected, "{:?}", ran.log.sanitized);
-        let tally = SanitizeTally { seconds: 0.0, ..ran.summary.end.sanitized.unwrap() };
-        assert_eq!(tally, SanitizeTally { variants: expected.len() as u64, ..SanitizeTally::default() });
-        assert!(bench.run(all_pass()).log.sanitized.is_empty());
-    }
-
-    fn best_of(bench: &TestStudy, generation: u32) -> String {
-        let history = bench.open().history;
-        let own = history.evaluations.iter().filter(|one| one.generation == generation);
-        let fastest = own.min_by(|a, b| a.objective_ns.partial_cmp(&b.objective_ns).unwrap());
-        fastest.unwrap().configuration.to_string()
-    }
-
-    #[test]
-    fn a_finding_in_the_best_of_a_generation_is_its_verdict() {
-        let every = NonZeroU32::new(1);
-        let bench = study(Some(race_in(&["A=1 B=1"])), SanitizePlan { every, ..FINALISTS });
-        let ran = bench.run(all_pass());
-        assert_eq!(bench.verdicts()["A=1 B=1"], "sanitizer:racecheck");
-        let history = bench.open().history;
-        let refused = history.evaluations.iter().find(|one| !one.verdict.is_pass()).unwrap();
-        ran.said(&format!("the best of generation {}: sanitizer:racecheck", refused.generation + 1));
-        let view = format!("gen-{:03}.json", refused.generation);
-        let view = std::fs::read_to_string(bench.folder().place(&view)).unwrap();
-        assert!(view.contains("racecheck"), "the view has the verdict of before");
-        assert_eq!((board(&bench).len(), refused.objective_ns), (2, None));
     }
 }

@@ -342,7 +342,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.ledger.uncounted += u64::from(!evaluation.is_counted());
         // A strategy that learned it earlier could have acted on something that a resumed run does not know.
         self.study.record(&mut evaluation)?;
-        self.note_verdict();
+        self.clock.note_verdict(self.lanes.busy().as_secs_f64(), self.compilers.busy_seconds());
         self.undone.troubles.note_verdict();
         self.ahead.done(evaluation.device_ms / 1e3);
         let best = self.learn(position, Some(genome.clone()), &evaluation);

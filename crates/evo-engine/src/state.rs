@@ -114,7 +114,7 @@ pub(super) struct RunClock {
     pub started: Instant,
     pub ticked: Instant,
     /// Shares of busy time refer to it, so that they cover the search and neither its idle end nor the confirmation.
-    last_verdict: Duration,
+    pub last_verdict: Duration,
     device_busy_seconds: f64,
     compile_busy_seconds: f64,
     utilization: Option<Utilization>,
@@ -142,10 +142,6 @@ impl RunClock {
         self.device_busy_seconds = device_busy_seconds;
         self.compile_busy_seconds = compile_busy_seconds;
         self.gpu_busy = self.utilization.as_ref().and_then(|mean| mean());
-    }
-
-    pub(super) fn search(&self) -> Duration {
-        self.last_verdict
     }
 
     pub(super) fn throughput(&self, evaluations: u64, jobs: usize) -> Throughput {

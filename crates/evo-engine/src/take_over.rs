@@ -322,6 +322,7 @@ pub(super) fn ago(at: &str, now: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use evo_journal::record::JournalRecord;
@@ -375,6 +376,18 @@ mod tests {
             bench.named("t").edit(SIX).with(|own| own.options.finalists = 1).run(all_pass());
             // It names the study that measured, not the one that took over.
             bench.named("u").run(all_pass());
+        });
+        plays.play("a resumed study keeps what holds, with its number", FOUR, |bench| {
+            bench.run(all_pass());
+            let before = bench.find("A=1 B=1");
+            // One value more, one less.
+            bench.edit("[parameters]\nA = [0, 1, 2]\nB = [1]\n").budget(3).run(all_pass());
+            assert_eq!(bench.find("A=1 B=1"), before);
+            // Without a further edit nothing is said or asked again. Back in the first space what was measured holds.
+            bench.run(all_pass());
+            bench.edit(FOUR).run(all_pass());
+            let numbers: BTreeSet<u64> = bench.history().numbers().collect();
+            assert!(numbers.len() > 4, "no number is given twice");
         });
         plays.play("what is kept counts against the budget, what is taken over does not", FOUR, |bench| {
             bench.run(all_pass());
@@ -437,64 +450,31 @@ mod tests {
             format!("[parameters]\nA = [0]\nB = [{}]\n", values.join(", "))
         };
         // Nothing that is known is compiled.
-        plays.play(
-            "what is not compared before the search is taken over when proposed",
-            &many(30),
-            |bench| {
-                bench.run(all_pass());
-                bench.named("t").edit(&many(31)).budget(1).run(all_pass());
-                bench.budget(None).run(all_pass());
-            },
-        );
-        insta::assert_snapshot!(plays.0);
-    }
-
-    #[test]
-    fn a_resumed_study_keeps_what_holds_after_an_edit() {
-        let mut bench = measured(FOUR);
-        let before = bench.find("A=1 B=1");
-        // One value more, one less.
-        bench.edit("[parameters]\nA = [0, 1, 2]\nB = [1]\n");
-        bench.options.budget.evaluations = Some(3);
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.evaluated(), ["A=2 B=1"]);
-        ran.said("the study was edited: the space or the kernel has changed");
-        ran.said("1 of 4 results of before the edit hold after it");
-        ran.said("took over 1 of 1 result measured before (study `s`");
-        let history = bench.history();
-        assert_eq!((history.evaluations.len(), history.set_aside.len()), (3, 3));
-        assert_eq!(bench.find("A=1 B=1"), before, "kept as it was, with its number");
-        // Without a further edit nothing is said or asked again.
-        let again = bench.run(all_pass());
-        assert!(again.evaluated().is_empty());
-        assert!(!again.tells("hold after it"), "{:?}", again.events);
-        // Back to the first space: what was measured then holds again.
-        let ran = bench.edit(FOUR).run(all_pass());
-        assert!(ran.evaluated().is_empty(), "{:?}", ran.evaluated());
-        assert_eq!(bench.verdicts().len(), 4);
-        let numbers: std::collections::BTreeSet<u64> = bench.history().numbers().collect();
-        assert!(numbers.len() > 4, "no number is given twice");
-    }
-
-    #[test]
-    fn what_chance_decides_and_what_has_no_verdict_is_measured_again() {
-        for (kind, again) in [
-            (VerdictKind::WrongAnswer, false),
-            (VerdictKind::CrashTrap, false),
-            (VerdictKind::Hang, true),
-            (VerdictKind::Noisy, true),
-            (VerdictKind::TimingEscape, true),
-            (VerdictKind::WorkerDied, true),
-            (VerdictKind::HarnessError, true),
-        ] {
-            let mut bench = TestStudy::new(FOUR);
-            bench.run(one_is(kind));
-            let ran = bench.named("t").run(all_pass());
-            let expected: &[&str] = if again { &["A=1 B=0"] } else { &[] };
-            assert_eq!(ran.evaluated(), expected, "{kind}");
-            let verdict = if again { "pass" } else { kind.as_str() };
-            assert_eq!(bench.verdicts()["A=1 B=0"], verdict);
+        plays.play("more than is compared before the search", &many(30), |bench| {
+            bench.run(all_pass());
+            bench.named("t").edit(&many(31)).budget(1).run(all_pass());
+            bench.budget(None).run(all_pass());
+        });
+        for kind in "wrong_answer crash_trap hang noisy timing_escape worker_died harness_error".split(' ') {
+            plays.play(&format!("after {kind} of one"), FOUR, |bench| {
+                bench.run(one_is(VerdictKind::named(kind).unwrap()));
+                bench.named("t").run(all_pass());
+            });
         }
+        plays.play("results of before keys were kept are measured again", FOUR, |bench| {
+            bench.run(all_pass());
+            let records = reader::read(&bench.journal()).unwrap().records.into_iter().map(|mut record| {
+                match &mut record {
+                    JournalRecord::Evaluation(one) => one.key = None,
+                    JournalRecord::Study(header) => header.conditions = None,
+                    _ => {}
+                }
+                line::encode(&record).unwrap()
+            });
+            std::fs::write(bench.journal(), records.collect::<String>()).unwrap();
+            bench.named("t").run(all_pass());
+        });
+        insta::assert_snapshot!(plays.0);
     }
 
     /// `A=3` is fast; whoever comes later and is slower is too slow.
@@ -597,26 +577,5 @@ mod tests {
         std::fs::write(&journal, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
         let torn = read(2 * size, 1);
         assert!(torn.results.len() >= 4 && torn.notices.is_empty(), "{:?}", torn.notices);
-    }
-
-    #[test]
-    fn results_of_before_keys_were_kept_are_measured_again() {
-        let mut bench = measured(FOUR);
-        let records =
-            reader::read(&bench.journal()).unwrap().records.into_iter().map(|record| match record {
-                JournalRecord::Evaluation(one) => {
-                    JournalRecord::Evaluation(Box::new(Evaluation { key: None, ..*one }))
-                }
-                JournalRecord::Study(mut header) => {
-                    header.conditions = None;
-                    JournalRecord::Study(header)
-                }
-                other => other,
-            });
-        let text: String = records.map(|record| line::encode(&record).unwrap()).collect();
-        std::fs::write(bench.journal(), text).unwrap();
-        let ran = bench.named("t").run(all_pass());
-        assert_eq!(ran.evaluated().len(), 4);
-        ran.said("none of 4 earlier results of this kernel can be taken over: an older evo measured them");
     }
 }

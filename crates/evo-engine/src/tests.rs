@@ -30,39 +30,25 @@ fn a_run_evaluates_what_the_space_has_and_the_limits_allow() {
         bench.run(mixed());
         assert!(bench.find("A=0 B=0").passed_through(Gate::Honesty));
     });
-    for (evaluations, generations) in
-        [(Some(5), None), (None, Some(2)), (Some(3), Some(2)), (Some(100), None)]
-    {
-        let title = format!("{evaluations:?} evaluations, {generations:?} generations");
-        plays.play(&title, "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n", |bench| {
-            bench.options.budget.generations = generations;
-            bench.budget(evaluations).run(all_pass());
+    for limits in [(Some(5), None), (None, Some(2)), (Some(3), Some(2)), (Some(100), None)] {
+        let space = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";
+        plays.play(&format!("evaluations and generations: {limits:?}"), space, |bench| {
+            bench.options.budget.generations = limits.1;
+            bench.budget(limits.0).run(all_pass());
         });
     }
     // DEAD does not reach the source, LATE reaches it and not the machine code, and GRID changes the plan only. A
     // failing compiler is not asked twice either.
-    for twins in [
-        "A = [0, 1]\nDEAD = [0, 1, 2]",
-        "A = [0, 1]\nLATE = [0, 1, 2]",
-        "A = [0, 1]\nGRID = [1, 2, 3]",
-        "A = [6]\nDEAD = [0, 1, 2]",
-    ] {
-        plays.play(
-            &format!("twins: {}", twins.replace('\n', ", ")),
-            &format!("[parameters]\n{twins}\n"),
-            |bench| {
-                bench.run(all_pass());
-            },
-        );
+    for twins in ["A = [0, 1]\nDEAD", "A = [0, 1]\nLATE", "A = [0, 1]\nGRID", "A = [6]\nDEAD"] {
+        plays.play("twins", &format!("[parameters]\n{twins} = [0, 1, 2]\n"), |bench| {
+            bench.run(all_pass());
+        });
     }
-    plays.play(
-        "twins are known across runs",
-        "[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n",
-        |bench| {
-            bench.budget(6).run(all_pass());
-            bench.budget(None).run(all_pass());
-        },
-    );
+    let late = "[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n";
+    plays.play("twins are known across runs", late, |bench| {
+        bench.budget(6).run(all_pass());
+        bench.budget(None).run(all_pass());
+    });
     insta::assert_snapshot!(plays.0);
 }
 
@@ -160,22 +146,16 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
 fn finalists_are_the_best_that_pass_at_full_depth() {
     let mut plays = Plays::default();
     let four = "[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n";
-    plays.play(
-        "those that fail make room, and 1010 and 1001 ns are within the floor of 1 %",
-        &format!("{four}B = [0, 1]\n"),
-        |bench| {
-            bench.options.finalists = 2;
-            bench.run(failing(VerdictKind::Nondeterministic, |job| job.deep && job.label == "A=0 B=0"));
-        },
-    );
-    plays.play(
-        "they are not compared with a default that fails",
-        "[parameters]\nA = [0, 1, 2]\nB = [0, 1, 2]\n",
-        |bench| {
-            bench.options.finalists = 2;
-            bench.run(failing(VerdictKind::WrongAnswer, |job| job.deep && job.label == "A=0 B=0"));
-        },
-    );
+    // 1010 and 1001 ns are within the floor of 1 %.
+    plays.play("those that fail make room", &format!("{four}B = [0, 1]\n"), |bench| {
+        bench.options.finalists = 2;
+        bench.run(failing(VerdictKind::Nondeterministic, |job| job.deep && job.label == "A=0 B=0"));
+    });
+    let nine = "[parameters]\nA = [0, 1, 2]\nB = [0, 1, 2]\n";
+    plays.play("they are not compared with a default that fails", nine, |bench| {
+        bench.options.finalists = 2;
+        bench.run(failing(VerdictKind::WrongAnswer, |job| job.deep && job.label == "A=0 B=0"));
+    });
     plays.play("the default is measured although something faster was there before it", four, |bench| {
         // Its compiler dies the first time, so it comes last.
         bench.trouble = Some(Arc::new(|source, tries| {
@@ -279,16 +259,12 @@ fn what_was_on_a_device_when_something_died_gets_another_chance_until_the_third(
         }
         bench.run(all_pass());
     });
-    plays.play(
-        "what was is queued after an edit, unless it is gone",
-        "[parameters]\nA = [0, 1]\n",
-        |bench| {
-            drop(bench.open());
-            let points = [1, 9].map(|value| Configuration::new(vec![("A".into(), value.into())]));
-            (0..).zip(points).for_each(|(number, point)| bench.crash(number, point));
-            bench.edit("[parameters]\nA = [0, 1, 2]\n").run(all_pass());
-        },
-    );
+    plays.play("it is queued after an edit, unless it is gone", "[parameters]\nA = [0, 1]\n", |bench| {
+        drop(bench.open());
+        let points = [1, 9].map(|value| Configuration::new(vec![("A".into(), value.into())]));
+        (0..).zip(points).for_each(|(number, point)| bench.crash(number, point));
+        bench.edit("[parameters]\nA = [0, 1, 2]\n").run(all_pass());
+    });
     insta::assert_snapshot!(plays.0);
 }
 
@@ -384,7 +360,7 @@ fn strategies_that_evolve_run_too() {
 #[test]
 fn a_full_cache_stops_the_run_and_blames_no_variant() {
     let bench = TestStudy::new("[parameters]\nA = [0, 1, 9]\n");
-    let error = bench.try_run_with(|_| all_pass()).err().expect("stopped");
+    let error = bench.try_run(all_pass()).err().expect("stopped");
     assert_eq!(error.to_string(), "no room");
     assert_eq!(error.hint().unwrap(), "make room, or set EVO_CACHE_DIR to a folder with free space");
     assert!(bench.verdicts().values().all(|verdict| verdict == "pass"), "{:?}", bench.verdicts());

@@ -115,16 +115,11 @@ impl Costs {
         self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
     }
 
-    pub(super) fn note_floor(&mut self, took: Duration, problems: usize) {
+    /// A comparison in so many processes; a noise floor where nobody says how many.
+    pub(super) fn note_pairs(&mut self, took: Duration, processes: Option<u32>, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
-        self.floor.add(each);
-        self.process.add(each / f64::from(PROCESSES_FLOOR));
-    }
-
-    pub(super) fn note_pairs(&mut self, took: Duration, processes: u32, problems: usize) {
-        let each = took.as_secs_f64() / problems.max(1) as f64;
-        self.pair.add(each);
-        self.process.add(each / f64::from(processes.max(1)));
+        if processes.is_some() { &mut self.pair } else { &mut self.floor }.add(each);
+        self.process.add(each / f64::from(processes.unwrap_or(PROCESSES_FLOOR).max(1)));
     }
 
     /// The baseline and a finalist at full depth; `None` before anything was measured. A baseline that took longer than
@@ -164,13 +159,12 @@ impl Costs {
     }
 
     fn floor(&self, problems: usize) -> f64 {
-        let seen = self.floor.value().map(|each| each * problems as f64);
-        seen.unwrap_or_else(|| self.processes(PROCESSES_FLOOR, problems))
+        self.seen(self.floor, PROCESSES_FLOOR, problems)
     }
 
-    fn pair(&self, problems: usize) -> f64 {
-        let seen = self.pair.value().map(|each| each * problems as f64);
-        seen.unwrap_or_else(|| self.processes(PROCESSES_WHOLE, problems))
+    fn seen(&self, each: Mean, processes: u32, problems: usize) -> f64 {
+        let seen = each.value().map(|each| each * problems as f64);
+        seen.unwrap_or_else(|| self.processes(processes, problems))
     }
 
     /// One finalist whose comparisons are cut to their least, seconds.
@@ -189,7 +183,7 @@ impl Costs {
     fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
         let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
         let [baseline, finalist] = self.deep(problems)?;
-        let each = finalist + look + self.pair(problems);
+        let each = finalist + look + self.seen(self.pair, PROCESSES_WHOLE, problems);
         Some(baseline + look + self.floor(problems) + finalists as f64 * each)
     }
 }
