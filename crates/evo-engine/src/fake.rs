@@ -16,13 +16,13 @@ use evo_journal::example::header;
 use evo_journal::line::LineWriter;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::JOURNAL;
-use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, SanitizeTally, StudyHeader, now};
+use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, StudyHeader, now};
 use evo_journal::replay::History;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::facts::Facts;
-use evo_protocol::leaderboard::{PairedDecision, PairedProblem, RankedEntry};
+use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::{StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_report::event::{Event, Observer};
@@ -33,6 +33,8 @@ use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use evo_supervise::job::{Judgement, Standing, example};
 use evo_supervise::lane::Renewal;
+use minijinja::value::Serde;
+use serde::Serialize;
 
 use crate::ports::{
     BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, LanePart, Message, NoSanitizer, PairAnswer,
@@ -140,7 +142,7 @@ pub(super) struct FakeCompilers {
 /// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
 pub(super) type CompileTrouble = Arc<dyn Fn(&str, usize) -> Option<Verdict> + Send + Sync>;
 
-#[derive(Default, Debug)]
+#[derive(Default, Debug, Serialize)]
 pub(super) struct Log {
     pub compiled: Vec<u64>,
     pub sources: Vec<String>,
@@ -663,66 +665,37 @@ impl TestStudy {
 
     /// What came of a run, what it said, and what the study holds then.
     fn tell(&self, ran: &Ran) -> String {
-        let (RunSummary { end, confirmed, left_out, .. }, log) = (&ran.summary, &ran.log);
-        let history = self.history();
-        let sizes = [confirmed, left_out, &log.compiled.len(), &log.paired, &history.set_aside.len()];
-        let [confirmed, left_out, compiled, paired, set_aside] = sizes.map(|size| *size as u64);
-        let counts = [
-            (end.evaluations, "evaluations"),
-            (end.evaluations_this_run, "in this run"),
-            (end.passed_over, "passed over"),
-            (end.taken_over, "taken over"),
-            (end.not_final, "not final"),
-            (set_aside, "set aside"),
-            (compiled, "compiled"),
-            (confirmed, "confirmed"),
-            (left_out, "left out"),
-            (paired, "compared"),
-        ];
-        let counts =
-            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-        let mut lines =
-            vec![format!("{}: {:?}, {}", self.name, end.reason, counts.collect::<Vec<_>>().join(", "))];
-        let lists = [
-            ("ran", &log.evaluated),
-            ("alone", &log.unrivaled),
-            ("at full depth", &log.deep),
-            ("sanitized", &log.sanitized),
-        ];
-        let lists = lists.iter().filter(|(_, labels)| !labels.is_empty());
-        lines.extend(lists.map(|(what, labels)| format!("  {what}: {}", labels.join(", "))));
-        lines.extend(end.sanitized.map(|tally| {
-            let SanitizeTally { variants, findings, unanswered, .. } = tally;
-            let unlimited = log.looks_within.iter().filter(|within| within.is_none()).count();
-            format!(
-                "  looks: {variants}, {findings} findings, {unanswered} unanswered, {unlimited} unlimited"
-            )
-        }));
-        let notices = ran.events.iter().filter_map(|event| event.strip_prefix("Notice { message: "));
-        lines.extend(notices.map(|notice| format!("  says {}", notice.trim_end_matches(" }"))));
-        lines.extend(ran.summary.trouble.iter().map(|trouble| format!("  stops: {}", trouble.text)));
+        let (RunSummary { end, confirmed, trouble, .. }, history) = (&ran.summary, self.history());
         let mut evaluations: Vec<_> = history.evaluations.iter().chain(&history.not_final).collect();
         evaluations.sort_by_key(|one| one.number);
-        // Once: what stays as it was is not told again.
-        let rows = evaluations.into_iter().map(|one| format!("  {}{}", self.name, row(one)));
-        lines.extend(rows.filter(|row| !self.told.borrow().contains(row)));
-        let slices: Vec<usize> = (0..).map_while(|generation| self.slice(generation)).collect();
-        lines.push(format!("  slices of {slices:?}"));
+        let evaluations = evaluations.into_iter();
         let board = evo_journal::leaderboard::section(&history);
-        lines.extend(
-            board.iter().map(|board| format!("  default is the baseline: {}", board.baseline.is_default)),
+        let entries = board.iter().flat_map(|board| board.entries());
+        let notices = ran.events.iter().filter_map(|event| event.strip_prefix("Notice { message: "));
+        let told = minijinja::render!(
+            include_str!("told.j2"),
+            name => self.name.as_str(),
+            end => Serde(end),
+            confirmed => confirmed,
+            log => Serde(&ran.log),
+            set_aside => history.set_aside.len(),
+            notices => Serde(notices.map(|notice| notice.trim_end_matches(" }")).collect::<Vec<_>>()),
+            trouble => trouble.as_ref().map(|trouble| &trouble.text),
+            evaluations => Serde(
+                evaluations
+                    .map(|one| (one, one.configuration.to_string(), one.verdict.label()))
+                    .collect::<Vec<_>>()
+            ),
+            slices => (0..).map_while(|generation| self.slice(generation)).collect::<Vec<_>>(),
+            board => Serde(&board),
+            entries => Serde(entries.map(|own| (own, own.configuration.to_string())).collect::<Vec<_>>()),
         );
-        lines.extend(board.iter().flat_map(|board| board.entries()).map(|entry| {
-            let RankedEntry { rank, configuration, speedup, tie_with_champion, .. } = entry;
-            let tie = if *tie_with_champion { " tie" } else { "" };
-            let gate = entry.gates.get("sanitize");
-            let looked = entry.sanitizer.as_ref().map(|note| format!(" {:?} {gate:?}", note.state));
-            let looked = looked.unwrap_or_default();
-            let speedup = speedup.map_or(String::new(), |speedup| format!(" {speedup:.6}"));
-            format!("  {rank}. {configuration}{speedup}{tie}{looked}")
-        }));
         let (folder, long_ago) = (self.out.path().display().to_string(), ago(&header().started_at, &now()));
-        (lines.join("\n") + "\n").replace(&folder, "OUT").replace(&long_ago, "long ago")
+        let told = told.replace(&folder, "OUT").replace(&long_ago, "long ago");
+        // Once: what stays as it was is not told again.
+        let before = self.told.borrow();
+        let is_new = |line: &&str| !(line.contains('#') && before.contains(line));
+        told.lines().filter(is_new).flat_map(|line| [line, "\n"]).collect()
     }
 
     /// Evaluations that count in the file of a generation.
@@ -753,24 +726,6 @@ impl TestStudy {
     pub(super) fn verdicts(&self) -> BTreeMap<String, String> {
         verdicts_in(&self.journal())
     }
-}
-
-/// `#3 A=1 B=1: pass 1011, PPPPPPPPNN, exhaustive, 1 ms, timed 1, registers 11, as #2, from s #1`.
-fn row(one: &Evaluation) -> String {
-    let Evaluation { number, configuration, gates, origin, device_ms, .. } = one;
-    let time = one.objective_ns.map(|time| format!(" {time}"));
-    let gates: String = gates.iter().filter_map(|own| format!("{:?}", own.state).chars().next()).collect();
-    let built = one.resources.first().and_then(|own| own.registers);
-    assert_eq!(built.map(f64::from), one.facts.and_then(|facts| facts.registers), "{one:?}");
-    let built = built.map(|registers| format!(", registers {registers}"));
-    let twin = one.duplicate_of.map(|original| format!(", as #{original}"));
-    let from = one.taken_over_from.as_ref().map(|own| format!(", from {} #{}", own.study, own.number));
-    let timed = (!one.measurements.is_empty()).then(|| format!(", timed {}", one.measurements.len()));
-    let [time, timed, built, twin, from] = [time, timed, built, twin, from].map(Option::unwrap_or_default);
-    let label = one.verdict.label();
-    format!(
-        "#{number} {configuration}: {label}{time}, {gates}, {origin}, {device_ms} ms{timed}{built}{twin}{from}"
-    )
 }
 
 /// Studies that are played one after the other: what came of each run, for a snapshot.

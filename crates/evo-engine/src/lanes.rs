@@ -448,18 +448,15 @@ mod tests {
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
     fn lost(job: &FakeJob) -> Judgement {
-        let mut result = lane_result(job, VerdictKind::DeviceLost);
-        result.verdict.message = "two new workers failed in a row".to_string();
-        result.lost = true;
-        result
+        let verdict = Verdict::new(VerdictKind::DeviceLost, "two new workers failed in a row");
+        Judgement { verdict, lost: true, ..lane_result(job, VerdictKind::DeviceLost) }
     }
 
     fn broken(job: &FakeJob) -> Judgement {
-        let mut result = lane_result(job, VerdictKind::WorkerDied);
-        result.verdict = Verdict::new(VerdictKind::WorkerDied, "the worker exited").with_cause("exit_9");
-        result.recovery = Some(Recovery { level: RecoveryLevel::R2, elapsed_ms: 1.0 });
-        result.second_look = Some(SecondLook::Broken);
-        result
+        let verdict = Verdict::new(VerdictKind::WorkerDied, "the worker exited").with_cause("exit_9");
+        let recovery = Some(Recovery { level: RecoveryLevel::R2, elapsed_ms: 1.0 });
+        let second_look = Some(SecondLook::Broken);
+        Judgement { verdict, recovery, second_look, ..lane_result(job, VerdictKind::WorkerDied) }
     }
 
     #[derive(Clone, Default)]
@@ -747,11 +744,8 @@ mod tests {
     }
 
     fn cut_off(job: &FakeJob) -> Judgement {
-        let mut result = lane_result(job, VerdictKind::WorkerDied);
-        result.verdict = Verdict::new(VerdictKind::WorkerDied, "no sign of life").with_cause("cut_off");
-        result.second_look = Some(SecondLook::Broken);
-        result.owes_worker = true;
-        result
+        let verdict = Verdict::new(VerdictKind::WorkerDied, "no sign of life").with_cause("cut_off");
+        Judgement { verdict, recovery: None, owes_worker: true, ..broken(job) }
     }
 
     /// The second lane of a study that all went well with, whose worker died and had this successor.

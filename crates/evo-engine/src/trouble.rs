@@ -133,6 +133,7 @@ mod tests {
 
     use evo_journal::budget::StopReason;
     use evo_protocol::verdict::VerdictKind;
+    use evo_supervise::job::Judgement;
 
     use super::*;
     use crate::fake::{Plays, Script, TestStudy, all_pass, failing, lane_result, passed, undisturbed};
@@ -233,10 +234,9 @@ mod tests {
         });
         plays.play("a worker that cannot be started stops the run and not the device", two, |bench| {
             bench.run(Arc::new(|job| {
-                let mut result = lane_result(job, VerdictKind::HarnessError);
-                result.verdict.message = "two new workers failed in a row: cannot start the worker".into();
-                result.lost = true;
-                result
+                let message = "two new workers failed in a row: cannot start the worker";
+                let verdict = Verdict::new(VerdictKind::HarnessError, message);
+                Judgement { verdict, lost: true, ..lane_result(job, VerdictKind::HarnessError) }
             }));
             bench.run(all_pass());
         });
