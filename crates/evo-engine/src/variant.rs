@@ -120,8 +120,9 @@ impl<P> Variant<P> {
         variant_hash: &ContentHash,
         deep: Option<DeepOrder>,
     ) -> Result<R::Job, Box<Evaluation>> {
-        let refused = |verdict: &Box<Verdict>| Refused { gate: Gate::Compile, verdict: verdict.clone() };
-        let binary = answer.as_ref().map_err(|verdict| self.refused(refused(verdict)))?;
+        let binary = answer
+            .as_ref()
+            .map_err(|verdict| self.refused(Refused { gate: Gate::Compile, verdict: verdict.clone() }))?;
         let Some((prepared, _)) = &self.prepared else {
             let message = "a variant was compiled before it was prepared";
             let verdict = Verdict::new(VerdictKind::HarnessError, message);

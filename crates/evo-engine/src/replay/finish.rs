@@ -47,9 +47,8 @@ pub fn finish(
 ) -> Result<Recording, RecordingFault> {
     let Draft { kernel, gpu, problem, format, space, exhaustive, repeats, rows, mut notices } = draft;
     if rows.is_empty() {
-        return Err(
-            RecordingFault::new("it has no rows").with_hint("a recording holds at least one evaluation")
-        );
+        let hint = "a recording holds at least one evaluation";
+        return Err(RecordingFault::new("it has no rows").with_hint(hint));
     }
     // A file claims to be exhaustive for its own space, not for the caller's.
     let claims_all = exhaustive && own.is_none();

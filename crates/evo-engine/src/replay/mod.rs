@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_protocol::words;
 use evo_search::strategy::PriorStudy;
 use evo_space::genome::{ContentHash, Genome};
 use evo_space::space::SearchSpace;
@@ -150,22 +151,12 @@ fn read_text(path: &Path) -> Result<String, RecordingError> {
     String::from_utf8(bytes).map_err(|_| unusable("it is not text".to_string(), hint))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    TuningData,
-    KernelTunerCache,
-    T4,
-    Journal,
-}
-
-impl Format {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Format::TuningData => "tuning-data/1",
-            Format::KernelTunerCache => "Kernel Tuner cache",
-            Format::T4 => "T4 results",
-            Format::Journal => "evo journal",
-        }
+words! {
+    Format {
+        TuningData = "tuning-data/1",
+        KernelTunerCache = "Kernel Tuner cache",
+        T4 = "T4 results",
+        Journal = "evo journal",
     }
 }
 
