@@ -1,6 +1,5 @@
 //! Recorded spaces: the result and the cost of every configuration of a kernel on a GPU, read from files.
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use evo_search::strategy::PriorStudy;
 use evo_space::genome::{ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use flate2::read::MultiGzDecoder;
+use indexmap::IndexSet;
 use thiserror::Error;
 
 pub mod device;
@@ -41,9 +41,8 @@ pub struct Recording {
     /// What a person should know about how the file was read.
     pub notices: Vec<String>,
     pub(super) rows: Vec<Row>,
-    pub(super) genomes: Vec<Genome>,
-    /// The number of each point's row.
-    pub(super) lookup: HashMap<Genome, u32>,
+    /// Of the rows, in their order.
+    pub(super) points: IndexSet<Genome>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +74,7 @@ impl Cost {
 
 impl Recording {
     pub fn row(&self, genome: &Genome) -> Option<&Row> {
-        self.rows.get(*self.lookup.get(genome)? as usize)
+        self.rows.get(self.points.get_index_of(genome)?)
     }
 
     pub fn rows(&self) -> &[Row] {
@@ -83,7 +82,7 @@ impl Recording {
     }
 
     pub fn genome(&self, number: usize) -> Genome {
-        self.genomes[number].clone()
+        self.points[number].clone()
     }
 
     /// The outcomes of these rows, by number, as points of another space with the same parameters. Rows with values
