@@ -198,11 +198,8 @@ fn choose(
             if word == "@baseline" {
                 return Ok(default());
             }
-            let Some(kernel) = &file.kernel else {
-                let shown = file.path.display();
-                let text = format!("`{shown}` describes a space without a kernel: it has no studies");
-                return Err(refused(text, format!("name a space with a kernel to look for `{word}`")));
-            };
+            let hint = || format!("name a space with a kernel to look for `{word}`");
+            let kernel = kernel_of(file, ": it has no studies", hint)?;
             let CandidateRequest { out, study, device, .. } = *request;
             let (own, kind) = named(&StudySearch { out, study, device, kernel: &kernel.name }, word)?;
             let place = format!("evaluation {} of study `{}`", own.number, own.study);
@@ -213,6 +210,15 @@ fn choose(
     }
 }
 
+fn kernel_of<'f>(
+    file: &'f SpaceFile,
+    lacks: &str,
+    hint: impl FnOnce() -> String,
+) -> Result<&'f KernelSpec, CandidateError> {
+    let text = || format!("`{}` describes a space without a kernel{lacks}", file.path.display());
+    file.kernel.as_ref().ok_or_else(|| refused(text(), hint()))
+}
+
 /// The members of the kernel's portfolio, the champion first: of the board in `out`, or of the study that is named.
 pub fn portfolio(
     file: &SpaceFile,
@@ -220,11 +226,7 @@ pub fn portfolio(
     study: Option<&str>,
     device: Option<DeviceKind>,
 ) -> Result<Vec<NamedEvaluation>, CandidateError> {
-    let Some(kernel) = &file.kernel else {
-        let text =
-            format!("`{}` describes a space without a kernel: it has no portfolio", file.path.display());
-        return Err(refused(text, "name a space with a kernel"));
-    };
+    let kernel = kernel_of(file, ": it has no portfolio", || "name a space with a kernel".into())?;
     Ok(StudySearch { out, study, device, kernel: &kernel.name }.portfolio()?)
 }
 
@@ -300,13 +302,8 @@ impl ResolvedCandidate {
     fn take_source(&mut self, request: &CandidateRequest<'_>) -> Result<(), CandidateError> {
         let Some(source) = request.source else { return Ok(()) };
         let shown = source.name();
-        let Some(kernel) = &self.file.kernel else {
-            let text = format!("`{}` describes a space without a kernel", self.file.path.display());
-            return Err(refused(
-                text,
-                format!("`{shown}` needs entries, arguments and a reference to stand in for"),
-            ));
-        };
+        let hint = || format!("`{shown}` needs entries, arguments and a reference to stand in for");
+        let kernel = kernel_of(&self.file, "", hint)?;
         let text = source.read("the source", SOURCE_MAX)?;
         if text.trim().is_empty() {
             let text = format!("the source `{shown}` is empty");

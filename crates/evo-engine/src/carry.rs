@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use evo_journal::record::StudyHeader;
 use evo_protocol::evaluation::Evaluation;
-use evo_protocol::measurement::{Measurement, RankingMode, StopRule};
+use evo_protocol::measurement::{RankingMode, StopRule};
 use evo_protocol::verdict::{Verdict, VerdictClass, VerdictKind};
 use evo_report::study::EarlierResult;
 use evo_search::strategy::ProblemTime;
@@ -128,24 +128,18 @@ pub(super) fn improve(standing: &mut Standing, evaluation: &Evaluation, header: 
     let is_best = standing.objective_ns.is_none_or(|best| objective < best);
     match header.per_problem {
         true => improve_each(standing, evaluation, header.ranking),
-        false if is_best => *standing = standing_of(evaluation, objective, header.ranking),
+        // The times of one real variant, not the best of each problem, which no variant may reach together.
+        false if is_best => {
+            let ranked = evaluation.measurements.iter().filter(|own| own.mode == header.ranking.timing());
+            let times = ranked.map(|own| (own.problem.clone(), own.p50_ns)).collect();
+            *standing = Standing::new(times, objective);
+        }
         false => {}
     }
     is_best
 }
 
-/// The times of one real variant, not the best of each problem, which no variant may reach together.
-fn standing_of(one: &Evaluation, objective: f64, ranking: RankingMode) -> Standing {
-    let ranked = one.measurements.iter().filter(|own| own.mode == ranking.timing());
-    Standing::new(ranked.map(|own| (own.problem.clone(), own.p50_ns)).collect(), objective)
-}
-
-/// The time of a measurement: of a series that ended early its fastest sample, which no median is below.
-fn time_of(one: &Measurement) -> ProblemTime {
-    let is_bound = one.stop == StopRule::Abandoned;
-    ProblemTime { time_ns: if is_bound { one.min_ns } else { one.p50_ns }, is_bound }
-}
-
+/// The time of each problem: of a series that ended early its fastest sample, which no median is below.
 pub(super) fn problem_times(
     one: &Evaluation,
     problems: &[String],
@@ -153,7 +147,10 @@ pub(super) fn problem_times(
 ) -> Vec<Option<ProblemTime>> {
     let time = |problem: &String| {
         let mut own = one.measurements.iter().filter(|own| own.mode == ranking.timing());
-        own.find(|own| own.problem == *problem).map(time_of)
+        own.find(|own| own.problem == *problem).map(|own| {
+            let is_bound = own.stop == StopRule::Abandoned;
+            ProblemTime { time_ns: if is_bound { own.min_ns } else { own.p50_ns }, is_bound }
+        })
     };
     problems.iter().map(time).collect()
 }

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use evo_journal::budget::StopReason;
 use evo_journal::portfolio::{NEAR, smallest};
@@ -24,9 +23,11 @@ use evo_supervise::lane::Renewal;
 use evo_timing::paired;
 
 use crate::lane::{LaneJob, Task};
-use crate::ports::{CompileAnswer, DeepOrder, Evaluate, LaneAnswer, Message, Recipe, Rivals, Sanitizer};
+use crate::ports::{
+    CompileAnswer, DeepOrder, Evaluate, LaneAnswer, Message, PairAnswer, Recipe, Rivals, Sanitizer,
+};
 use crate::run::Engine;
-use crate::trouble::{EngineError, Weight, weigh};
+use crate::trouble::{EngineResult, Weight, weigh};
 use crate::variant::Variant;
 
 /// Candidates tried per wanted finalist: one that fails at full depth makes room for the next.
@@ -54,19 +55,6 @@ pub(super) struct Deep<R: Recipe> {
     toolchain: String,
 }
 
-impl<R: Recipe> Deep<R> {
-    pub(super) fn against(
-        &self,
-        baseline: &Deep<R>,
-        problems: Vec<usize>,
-        floor: Option<f64>,
-        within: Option<Duration>,
-    ) -> Rivals<R::Job> {
-        let (baseline, finalist) = (baseline.job.clone(), self.job.clone());
-        Rivals { baseline, finalist, problems, noise_floor: floor.unwrap_or(0.0), within }
-    }
-}
-
 struct WantedFinalists {
     /// 1 for a baseline that is confirmed.
     from_baseline: usize,
@@ -77,15 +65,9 @@ struct WantedFinalists {
     known: usize,
 }
 
-/// Whether the source is not the one that was screened: an included file was edited during the run.
-fn has_changed<P>(variant: &Variant<P>, screened: &Evaluation) -> bool {
-    let now = variant.prepared.as_ref().and_then(|(_, identity)| identity.text.as_ref());
-    now.zip(screened.source_hash.as_ref()).is_some_and(|(now, then)| now != then)
-}
-
 impl<R: Recipe> Engine<'_, R> {
     /// Confirms the finalists on one lane, and anew on another one if that lane is lost; gives how many passed.
-    pub(super) fn confirm(&mut self) -> Result<usize, EngineError> {
+    pub(super) fn confirm(&mut self) -> EngineResult<usize> {
         let before = self.ending.stop;
         loop {
             self.fleet.confirming = self.lanes.first();
@@ -102,7 +84,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    fn confirm_finalists(&mut self) -> Result<usize, EngineError> {
+    fn confirm_finalists(&mut self) -> EngineResult<usize> {
         let ranked = self.ranked();
         let wanted = self.wanted_by_mean();
         let Some(first) = ranked.first() else { return Ok(0) };
@@ -154,7 +136,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Confirms the finalists against another baseline than this one, which does not pass at full depth.
-    fn with_next_baseline(&mut self, failed: &Deep<R>) -> Result<usize, EngineError> {
+    fn with_next_baseline(&mut self, failed: &Deep<R>) -> EngineResult<usize> {
         let number = failed.evaluation.number;
         self.confirm_one(number, failed, None)?;
         if self.ending.is_early() {
@@ -175,7 +157,7 @@ impl<R: Recipe> Engine<'_, R> {
         baseline: &Deep<R>,
         noise_floor: Option<f64>,
         WantedFinalists { from_baseline: own, mut wanted, others, known }: WantedFinalists,
-    ) -> Result<usize, EngineError> {
+    ) -> EngineResult<usize> {
         let (ranked, number) = (self.ranked(), baseline.evaluation.number);
         let tried = ranked.iter().copied().take(wanted * CANDIDATES_PER_FINALIST).collect();
         let mut candidates: VecDeque<u64> = self.in_turn(tried, number).into();
@@ -253,7 +235,11 @@ impl<R: Recipe> Engine<'_, R> {
             .evaluations
             .iter()
             .filter(passing)
-            .filter_map(|one| Some((self.ranking_time(one)?, one.number)))
+            .filter_map(|one| {
+                // On the confirming lane, if it was measured there.
+                let adjusted = self.fleet.adjusted.get(&one.number).map(|(time, _)| *time);
+                Some((adjusted.or(one.objective_ns)?, one.number))
+            })
             .collect();
         // Ties go to the lower number, so that a replay ranks in the same order.
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -272,7 +258,7 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         number: u64,
         order: Option<DeepOrder>,
-    ) -> Result<Option<Rebuilt<R>>, EngineError> {
+    ) -> EngineResult<Option<Rebuilt<R>>> {
         let Some(screened) = self.evaluation_of(number).cloned() else { return Ok(None) };
         let configuration = screened.configuration.clone();
         let Some(genome) = self.space.genome(&configuration) else { return Ok(None) };
@@ -280,8 +266,9 @@ impl<R: Recipe> Engine<'_, R> {
         if variant.prepare(self.recipe).is_err() {
             return Ok(None);
         }
-        let Some((prepared, _)) = &variant.prepared else { return Ok(None) };
-        if has_changed(&variant, &screened) {
+        let Some((prepared, identity)) = &variant.prepared else { return Ok(None) };
+        let texts = identity.text.as_ref().zip(screened.source_hash.as_ref());
+        if texts.is_some_and(|(now, then)| now != then) {
             let message = format!(
                 "`{}` is not confirmed: a file that it includes has changed since it was screened",
                 variant.configuration
@@ -301,10 +288,10 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Evaluates again at full depth; `None` when interrupted or when the device is lost.
-    fn deep(&mut self, number: u64, is_baseline: bool) -> Result<Option<Deep<R>>, EngineError> {
+    fn deep(&mut self, number: u64, is_baseline: bool) -> EngineResult<Option<Deep<R>>> {
         let began = self.wall.elapsed();
         let sampling_max = self.wall.sampling_max();
-        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.clock.search()) };
+        let order = DeepOrder { sampling_max, ..DeepOrder::after(self.clock.last_verdict) };
         let Some(rebuilt) = self.rebuilt(number, Some(order))? else { return Ok(None) };
         let Rebuilt { mut variant, screened, mut job } = rebuilt;
         if let Some(instrumented) = variant.instrumented(self.recipe) {
@@ -334,7 +321,7 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         ticket: u64,
         prepared: &R::Prepared,
-    ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
+    ) -> EngineResult<Option<CompileAnswer<R::Binary>>> {
         let Some(answer) = self.compile_now(ticket, prepared)? else { return Ok(None) };
         let verdict = answer.as_ref().err();
         match verdict.is_some_and(|one| weigh(None, one) == Weight::Again) {
@@ -344,7 +331,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Once more where the machine may be at fault. `None` when the user wants out, or when the device is lost.
-    fn judge_again(&mut self, number: u64, job: &R::Job) -> Result<Option<Judgement>, EngineError> {
+    fn judge_again(&mut self, number: u64, job: &R::Job) -> EngineResult<Option<Judgement>> {
         let mut first: Option<Verdict> = None;
         loop {
             let standing = self.standing.clone();
@@ -370,7 +357,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Says that a finalist is left out because evo or the machine failed, which says nothing about it.
-    fn not_confirmed(&mut self, configuration: &Configuration, trouble: &Verdict) -> Result<(), EngineError> {
+    fn not_confirmed(&mut self, configuration: &Configuration, trouble: &Verdict) -> EngineResult {
         let why = trouble.message.lines().next().unwrap_or_default();
         self.notice(format!("`{configuration}` is not confirmed: {why}; `--resume` confirms again"))
     }
@@ -380,7 +367,7 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         ticket: u64,
         prepared: &R::Prepared,
-    ) -> Result<Option<CompileAnswer<R::Binary>>, EngineError> {
+    ) -> EngineResult<Option<CompileAnswer<R::Binary>>> {
         self.compilers.submit(ticket, prepared);
         loop {
             let Some(message) = self.next_message()? else { return Ok(None) };
@@ -392,7 +379,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    fn beside(&mut self, lane: usize, answer: &LaneAnswer) -> Result<(), EngineError> {
+    fn beside(&mut self, lane: usize, answer: &LaneAnswer) -> EngineResult {
         match answer {
             LaneAnswer::Anchored { number, result } => self.anchored(lane, *number, result),
             LaneAnswer::Renewed(renewal) => self.renewed(lane, Renewal::clone(renewal)),
@@ -406,7 +393,7 @@ impl<R: Recipe> Engine<'_, R> {
         asked: usize,
         task: Task<R::Job>,
         pick: impl Fn(LaneAnswer) -> Option<T>,
-    ) -> Result<Option<T>, EngineError> {
+    ) -> EngineResult<Option<T>> {
         self.lanes.send(asked, task);
         while let Some(message) = self.next_message()? {
             if let Message::Lane(lane, answer) = message {
@@ -426,7 +413,7 @@ impl<R: Recipe> Engine<'_, R> {
         &mut self,
         lane: usize,
         call: impl FnOnce(&mut dyn Evaluate<R::Job>, &mut dyn Sanitizer<R::Job>) -> T + Send + 'static,
-    ) -> Result<Option<T>, EngineError> {
+    ) -> EngineResult<Option<T>> {
         let (sender, receiver) = channel();
         let call = Task::Call(Box::new(move |device, sanitizer| drop(sender.send(call(device, sanitizer)))));
         self.answer_of(lane, call, |_| receiver.try_recv().ok())
@@ -438,7 +425,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         job: R::Job,
         standing: Standing,
-    ) -> Result<Option<Judgement>, EngineError> {
+    ) -> EngineResult<Option<Judgement>> {
         let task = Task::Evaluate(LaneJob { number, job: Box::new(job), standing, avoid: None });
         self.answer_of(self.fleet.confirming, task, |answer| match answer {
             LaneAnswer::Evaluated { result, .. } => Some(*result),
@@ -446,7 +433,7 @@ impl<R: Recipe> Engine<'_, R> {
         })
     }
 
-    fn noise_floor(&mut self, baseline: &Deep<R>) -> Result<Option<f64>, EngineError> {
+    fn noise_floor(&mut self, baseline: &Deep<R>) -> EngineResult<Option<f64>> {
         let problems = baseline.work.len();
         if self.ending.is_early() || problems == 0 || !self.wall.fits_floor() {
             return Ok(None);
@@ -456,7 +443,7 @@ impl<R: Recipe> Engine<'_, R> {
         match self.ask(self.fleet.confirming, move |device, _| device.noise_floor(&job, problems))? {
             // The largest, so that no difference counts that could be noise on one of the problems.
             Some(Ok(floor)) => {
-                self.wall.costs.note_floor(self.wall.elapsed().saturating_sub(began), problems);
+                self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), None, problems);
                 Ok(Some(floor))
             }
             Some(Err(message)) => {
@@ -468,7 +455,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    fn expect_pairs(&mut self) -> Result<(), EngineError> {
+    fn expect_pairs(&mut self) -> EngineResult {
         self.ask(self.fleet.confirming, |device, _| device.expect_pairs()).map(|_| ())
     }
 
@@ -477,7 +464,7 @@ impl<R: Recipe> Engine<'_, R> {
         number: u64,
         baseline: &Deep<R>,
         floor: Option<f64>,
-    ) -> Result<bool, EngineError> {
+    ) -> EngineResult<bool> {
         let is_baseline = number == baseline.evaluation.number;
         let deep = match is_baseline {
             true => None,
@@ -535,7 +522,7 @@ impl<R: Recipe> Engine<'_, R> {
         baseline: &Deep<R>,
         finalist: &Deep<R>,
         floor: Option<f64>,
-    ) -> Result<Vec<PairedProblem>, EngineError> {
+    ) -> EngineResult<Vec<PairedProblem>> {
         let noise_floor = floor.unwrap_or(0.0);
         let most = noise_floor.max(DRIFT_MAX);
         let drift = |pair: &PairedProblem| pair.baseline_drift.unwrap_or(0.0);
@@ -545,15 +532,15 @@ impl<R: Recipe> Engine<'_, R> {
             if problems.is_empty() || self.ending.is_early() {
                 break;
             }
-            let (began, within) = (self.wall.elapsed(), self.wall.left());
+            let began = self.wall.elapsed();
             // Every comparison is made once; only a repetition needs room.
-            if !best.is_empty() && !self.wall.fits_pairs(problems.len(), within) {
+            if !best.is_empty() && !self.wall.fits_pairs(problems.len()) {
                 break;
             }
-            let rivals = finalist.against(baseline, problems.clone(), floor, within);
-            let answers = self.ask(self.fleet.confirming, move |device, _| device.pair(&rivals))?;
+            let lane = self.fleet.confirming;
+            let answers = self.compare_on(lane, baseline, finalist, problems.clone(), floor)?;
             let Some(answers) = answers else { break };
-            let rounds = answers.iter().flatten().map(|pair| pair.processes).max().unwrap_or(1);
+            let rounds = answers.iter().flatten().map(|pair| pair.processes).max().or(Some(1));
             self.wall.costs.note_pairs(self.wall.elapsed().saturating_sub(began), rounds, answers.len());
             for (problem, answer) in std::mem::take(&mut problems).into_iter().zip(answers) {
                 match answer {
@@ -575,7 +562,21 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(best.into_values().collect())
     }
 
-    pub(super) fn notice(&mut self, message: String) -> Result<(), EngineError> {
+    pub(super) fn compare_on(
+        &mut self,
+        lane: usize,
+        baseline: &Deep<R>,
+        finalist: &Deep<R>,
+        problems: Vec<usize>,
+        floor: Option<f64>,
+    ) -> EngineResult<Option<Vec<PairAnswer>>> {
+        let (baseline, finalist) = (baseline.job.clone(), finalist.job.clone());
+        let (noise_floor, within) = (floor.unwrap_or(0.0), self.wall.left());
+        let rivals = Rivals { baseline, finalist, problems, noise_floor, within };
+        self.ask(lane, move |device, _| device.pair(&rivals))
+    }
+
+    pub(super) fn notice(&mut self, message: String) -> EngineResult {
         self.study.note(message.clone())?;
         self.observer.observe(&Event::Notice { message });
         Ok(())
@@ -586,11 +587,14 @@ impl<R: Recipe> Engine<'_, R> {
         ranked: &[u64],
         baseline: &Deep<R>,
         noise_floor: Option<f64>,
-    ) -> Result<usize, EngineError> {
+    ) -> EngineResult<usize> {
         let times = self.times_by_problem(ranked);
         let number = baseline.evaluation.number;
         let (mut passed, mut failed) = (0, BTreeSet::new());
-        let most = self.specialists_max();
+        // As many as there are finalists; where problems were searched apart, one for each problem if need be.
+        let header = self.study.header();
+        let problems = if header.per_problem { header.problems.len() } else { 0 };
+        let most = self.options.finalists.max(problems);
         // A specialist that fails at full depth makes room for another one.
         for _ in 0..2 * most {
             let confirmed: BTreeSet<u64> =
@@ -614,18 +618,13 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(passed)
     }
 
-    /// As many as there are finalists; where problems were searched apart, one for each problem if need be.
-    fn specialists_max(&self) -> usize {
-        let header = self.study.header();
-        let problems = if header.per_problem { header.problems.len() } else { 0 };
-        self.options.finalists.max(problems)
-    }
-
     fn times_by_problem(&self, ranked: &[u64]) -> Vec<(u64, Vec<f64>)> {
         let header = self.study.header();
         let (problems, mode) = (&header.problems, header.ranking.timing());
         let times = |number: &u64| {
-            let own = self.evaluation_of(*number)?.measurements.iter().filter(|one| one.mode == mode);
+            let adjusted = self.fleet.adjusted.get(number).map(|(_, own)| own);
+            let own = adjusted.or_else(|| Some(&self.evaluation_of(*number)?.measurements))?;
+            let own = own.iter().filter(|one| one.mode == mode);
             let known: BTreeMap<&str, f64> = own.map(|one| (one.problem.as_str(), one.p50_ns)).collect();
             let all: Option<Vec<f64>> =
                 problems.iter().map(|name| known.get(name.as_str()).copied()).collect();

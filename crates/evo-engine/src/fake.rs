@@ -1,6 +1,7 @@
 //! Compilers, a device, a recipe and a sanitizer that cost nothing, and a study in a temporary folder that runs with them,
 //! for tests of the engine.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use evo_journal::example::header;
 use evo_journal::line::LineWriter;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::JOURNAL;
-use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, StudyHeader};
+use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, StudyHeader, now};
 use evo_journal::replay::History;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
@@ -32,13 +33,16 @@ use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use evo_supervise::job::{Judgement, Standing, example};
 use evo_supervise::lane::Renewal;
+use minijinja::value::Serde;
+use serde::Serialize;
 
 use crate::ports::{
     BuildRecord, Compilers, Evaluate, Identity, Inbox, JobOrder, LanePart, Message, NoSanitizer, PairAnswer,
     Recipe, Refused, Rivals, Sanitizer, SanitizerAnswer,
 };
 use crate::run::{Engine, Options, Parts, RunSummary, SanitizePlan};
-use crate::trouble::EngineError;
+use crate::take_over::ago;
+use crate::trouble::EngineResult;
 
 /// `A` and `B` change the source; `DEAD` changes nothing; `LATE` changes the source, not the machine
 /// code; `GRID` changes the plan only. `A = 7` is refused, `A = 8` cannot
@@ -138,7 +142,7 @@ pub(super) struct FakeCompilers {
 /// What goes wrong with a source that the compilers are given for the n-th time in this run, from 1.
 pub(super) type CompileTrouble = Arc<dyn Fn(&str, usize) -> Option<Verdict> + Send + Sync>;
 
-#[derive(Default, Debug)]
+#[derive(Default, Debug, Serialize)]
 pub(super) struct Log {
     pub compiled: Vec<u64>,
     pub sources: Vec<String>,
@@ -462,6 +466,8 @@ pub(super) struct TestStudy {
     pub on_gpu: bool,
     /// Whether the study has the problems `p` and `q`, and whether they are searched apart.
     pub two_problems: Option<bool>,
+    /// What came of the runs so far, for snapshots.
+    told: RefCell<String>,
 }
 
 pub(super) struct Ran {
@@ -510,7 +516,28 @@ impl TestStudy {
             renew: None,
             on_gpu: false,
             two_problems: None,
+            told: RefCell::default(),
         }
+    }
+
+    pub(super) fn with(&mut self, change: impl FnOnce(&mut TestStudy)) -> &mut TestStudy {
+        change(self);
+        self
+    }
+
+    pub(super) fn budget(&mut self, evaluations: impl Into<Option<u64>>) -> &mut TestStudy {
+        self.with(|own| own.options.budget.evaluations = evaluations.into())
+    }
+
+    pub(super) fn edit(&mut self, space: &str) -> &mut TestStudy {
+        self.space = SearchSpace::parse(space).unwrap();
+        self.options.valid = self.space.count();
+        self
+    }
+
+    /// The next runs are those of a study of this name beside the others.
+    pub(super) fn named(&mut self, name: &str) -> &mut TestStudy {
+        self.with(|own| own.name = name.to_string())
     }
 
     pub(super) fn confirming(space: &str, finalists: usize) -> TestStudy {
@@ -564,13 +591,7 @@ impl TestStudy {
     }
 
     fn header(&self) -> StudyHeader {
-        let texts = self
-            .space
-            .parameters()
-            .iter()
-            .map(|one| format!("{} {:?} {}", one.name, one.values, one.default));
-        let text: Vec<String> = texts.collect();
-        let space_hash = ContentHash::of(text.join("\n").as_bytes());
+        let space_hash = ContentHash::of(format!("{:?}", self.space.parameters()).as_bytes());
         let demands_sanitizer = self.options.sanitize.demanded;
         let mut device = header().device;
         if self.on_gpu {
@@ -583,7 +604,7 @@ impl TestStudy {
         StudyHeader { space_hash, conditions, demands_sanitizer, device, problems, per_problem, ..header() }
     }
 
-    pub(super) fn try_open(&self) -> Result<Study, EngineError> {
+    pub(super) fn try_open(&self) -> EngineResult<Study> {
         let name = Some(self.name.as_str());
         let request =
             StudyRequest { out: self.out.path(), name, default_name: "s", wish: StudyWish::ResumeOrBegin };
@@ -599,25 +620,22 @@ impl TestStudy {
 
     /// `script` is made with the inbox's sender, to play the user.
     pub(super) fn run_with(&self, script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script) -> Ran {
-        self.try_run_with(script).unwrap()
+        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), script).unwrap()
     }
 
-    pub(super) fn try_run_with<F>(&self, script: F) -> Result<Ran, EngineError>
-    where
-        F: FnOnce(Sender<Message<FakeBinary>>) -> Script,
-    {
-        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), script)
+    pub(super) fn try_run(&self, script: Script) -> EngineResult<Ran> {
+        self.run_strategy(create(self.strategy, &self.space, 1).unwrap(), |_| script)
     }
 
     pub(super) fn run_strategy(
         &self,
         strategy: Box<dyn Strategy + '_>,
         script: impl FnOnce(Sender<Message<FakeBinary>>) -> Script,
-    ) -> Result<Ran, EngineError> {
+    ) -> EngineResult<Ran> {
         let study = &mut self.try_open()?;
         let log = Log { drifts: self.drifts.clone().into(), ..Log::default() };
         let log = Arc::new(Mutex::new(log));
-        let inbox = Inbox::new();
+        let inbox = Inbox::default();
         let script = script(inbox.sender());
         let earlier = EarlierResults::beside(study.out(), study.header(), EarlierLimits::default());
         let mut watcher = Watcher { journal: self.journal(), events: Vec::new() };
@@ -639,7 +657,53 @@ impl TestStudy {
         };
         let summary = Engine::new(parts, self.options.clone())?.run()?;
         let log = std::mem::take(&mut *log.lock().unwrap());
-        Ok(Ran { summary, log, events: watcher.events })
+        let ran = Ran { summary, log, events: watcher.events };
+        let told = self.tell(&ran);
+        self.told.borrow_mut().push_str(&told);
+        Ok(ran)
+    }
+
+    /// What came of a run, what it said, and what the study holds then.
+    fn tell(&self, ran: &Ran) -> String {
+        let (RunSummary { end, confirmed, trouble, .. }, history) = (&ran.summary, self.history());
+        let mut evaluations: Vec<_> = history.evaluations.iter().chain(&history.not_final).collect();
+        evaluations.sort_by_key(|one| one.number);
+        let evaluations = evaluations.into_iter();
+        let board = evo_journal::leaderboard::section(&history);
+        let entries = board.iter().flat_map(|board| board.entries());
+        let notices = ran.events.iter().filter_map(|event| event.strip_prefix("Notice { message: "));
+        let told = minijinja::render!(
+            include_str!("told.j2"),
+            name => self.name.as_str(),
+            end => Serde(end),
+            confirmed => confirmed,
+            log => Serde(&ran.log),
+            set_aside => history.set_aside.len(),
+            notices => Serde(notices.map(|notice| notice.trim_end_matches(" }")).collect::<Vec<_>>()),
+            trouble => trouble.as_ref().map(|trouble| &trouble.text),
+            evaluations => Serde(
+                evaluations
+                    .map(|one| (one, one.configuration.to_string(), one.verdict.label()))
+                    .collect::<Vec<_>>()
+            ),
+            slices => (0..).map_while(|generation| self.slice(generation)).collect::<Vec<_>>(),
+            board => Serde(&board),
+            entries => Serde(entries.map(|own| (own, own.configuration.to_string())).collect::<Vec<_>>()),
+        );
+        let (folder, long_ago) = (self.out.path().display().to_string(), ago(&header().started_at, &now()));
+        let told = told.replace(&folder, "OUT").replace(&long_ago, "long ago");
+        // Once: what stays as it was is not told again.
+        let before = self.told.borrow();
+        let is_new = |line: &&str| !(line.contains('#') && before.contains(line));
+        told.lines().filter(is_new).flat_map(|line| [line, "\n"]).collect()
+    }
+
+    /// Evaluations that count in the file of a generation.
+    fn slice(&self, generation: u32) -> Option<usize> {
+        let path = self.journal().with_file_name(format!("gen-{generation:03}.json"));
+        let slice: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).unwrap();
+        let all = slice["evaluations"].as_array().unwrap();
+        Some(all.iter().filter(|one| one["verdict"]["kind"] != "passed_over").count())
     }
 
     fn lanes(&self, first: Script, log: &Arc<Mutex<Log>>) -> Vec<LanePart<FakeJob>> {
@@ -661,6 +725,18 @@ impl TestStudy {
 
     pub(super) fn verdicts(&self) -> BTreeMap<String, String> {
         verdicts_in(&self.journal())
+    }
+}
+
+/// Studies that are played one after the other: what came of each run, for a snapshot.
+#[derive(Default)]
+pub(super) struct Plays(pub String);
+
+impl Plays {
+    pub(super) fn play(&mut self, title: &str, space: &str, runs: impl FnOnce(&mut TestStudy)) {
+        let mut bench = TestStudy::new(space);
+        runs(&mut bench);
+        self.0 += &format!("# {title}\n{}\n", bench.told.take());
     }
 }
 

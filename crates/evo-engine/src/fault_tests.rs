@@ -10,6 +10,7 @@ use evo_journal::disk::faults;
 use evo_journal::error::JournalError;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::sample::seeded;
+use evo_supervise::job::Judgement;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -33,13 +34,11 @@ fn failing_device(seed: u64, rate: f64) -> Script {
     let random = Mutex::new(seeded(seed));
     Arc::new(move |job| {
         let mut random = random.lock().unwrap();
-        let mut result = lane_result(job, mixed_kind(job));
-        if random.random_bool(rate) {
-            result = lane_result(job, VerdictKind::HarnessError);
-            result.verdict = trouble(&mut random);
-            result.lost = random.random_bool(0.1);
+        if !random.random_bool(rate) {
+            return lane_result(job, mixed_kind(job));
         }
-        result
+        let (verdict, lost) = (trouble(&mut random), random.random_bool(0.1));
+        Judgement { verdict, lost, ..lane_result(job, VerdictKind::HarnessError) }
     })
 }
 
@@ -68,7 +67,7 @@ fn play(seed: u64, expected: &BTreeMap<String, String>) -> usize {
         let own = seed * 1000 + run;
         bench.trouble = Some(failing_compilers(own, 0.15));
         faults::begin(own, 0.03);
-        let ran = bench.try_run_with(|_| failing_device(own, 0.1));
+        let ran = bench.try_run(failing_device(own, 0.1));
         happened += faults::end().len();
         match ran {
             Ok(ran) => assert_ne!(ran.summary.end.reason, StopReason::Interrupted),

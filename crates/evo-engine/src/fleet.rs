@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use evo_journal::record::LaneAccount;
 use evo_protocol::evaluation::Evaluation;
+use evo_protocol::measurement::Measurement;
 use evo_protocol::verdict::Verdict;
 
 /// Between two measurements of the anchor on a lane.
@@ -33,8 +34,8 @@ pub(super) struct Fleet<J> {
     pub strikes: BTreeMap<u64, Strike>,
     /// The baseline, with its number.
     pub anchor: Option<(u64, J)>,
-    /// Times on the confirming lane of variants of other lanes, nanoseconds.
-    pub adjusted: BTreeMap<u64, f64>,
+    /// Variants of other lanes as the confirming lane has measured them: over all problems, nanoseconds, and on each.
+    pub adjusted: BTreeMap<u64, (f64, Vec<Measurement>)>,
     pub confirming: usize,
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use evo_system::lock;
 
 use super::ports::{Evaluate, LaneAnswer, LanePart, Message, Sanitizer};
-use evo_supervise::job::{Judgement, Standing};
+use evo_supervise::job::Standing;
 use evo_supervise::lane::Renewal;
 
 /// How long a variant waits for a second device that has lost its worker, before the first one sees it again.
@@ -159,10 +159,6 @@ impl<J> SharedQueue<J> {
         }
     }
 
-    fn is_renewing(&self, lane: usize) -> bool {
-        self.lock().lanes[lane].renewing.is_some()
-    }
-
     fn renewed(&self, lane: usize, renewal: Option<&Renewal>) {
         let mut state = self.lock();
         state.lanes[lane].renewing = None;
@@ -201,7 +197,7 @@ impl<J: Send + 'static> LanePool<J> {
                         return;
                     }
                     // After it: what the worker died with goes to another lane while this one waits.
-                    if own.is_renewing(lane) {
+                    if own.lock().lanes[lane].renewing.is_some() {
                         let renewal = device.renew();
                         own.renewed(lane, renewal.as_ref());
                         if renewal.is_some_and(|renewal| !send(LaneAnswer::Renewed(Box::new(renewal)))) {
@@ -245,10 +241,6 @@ impl<J: Send + 'static> LanePool<J> {
         std::mem::take(&mut state.queue).into_iter().map(|job| job.number).collect()
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.shared.lock().lanes.len()
-    }
-
     pub(crate) fn live(&self) -> usize {
         self.shared.lock().lanes.iter().filter(|lane| !lane.is_out).count()
     }
@@ -258,7 +250,7 @@ impl<J: Send + 'static> LanePool<J> {
     }
 
     pub(crate) fn is_renewing(&self, lane: usize) -> bool {
-        self.shared.is_renewing(lane)
+        self.shared.lock().lanes[lane].renewing.is_some()
     }
 
     pub(crate) fn renewing_for(&self, lane: usize) -> Duration {
@@ -299,7 +291,7 @@ impl<J: Send + 'static> LanePool<J> {
     }
 
     pub(crate) fn busy(&self) -> Duration {
-        let count = self.count();
+        let count = self.shared.lock().lanes.len();
         (0..count).map(|lane| self.busy_of(lane)).sum::<Duration>() / count.max(1) as u32
     }
 }
@@ -328,7 +320,12 @@ fn perform<J>(
 ) -> (LaneAnswer, Option<LaneJob<J>>) {
     match task {
         Task::Evaluate(job) => {
-            let result = Box::new(evaluate(device, &job.job, &job.standing, ratio));
+            // What is compared and what comes back are the first lane's times, of which this one takes `ratio` as many.
+            let result = match ratio == 1.0 {
+                true => device.evaluate(&job.job, &job.standing),
+                false => device.evaluate(&job.job, &job.standing.scaled(ratio)).scaled(1.0 / ratio),
+            };
+            let result = Box::new(result);
             (LaneAnswer::Evaluated { number: job.number, ratio, result }, Some(job))
         }
         Task::Anchor { job, number } => {
@@ -340,13 +337,4 @@ fn perform<J>(
             (LaneAnswer::Called, None)
         }
     }
-}
-
-/// Evaluates on a lane that takes `ratio` times as long as the first one; what is compared and what comes back are the
-/// first one's times.
-fn evaluate<J>(device: &mut dyn Evaluate<J>, job: &J, standing: &Standing, ratio: f64) -> Judgement {
-    if ratio == 1.0 {
-        return device.evaluate(job, standing);
-    }
-    device.evaluate(job, &standing.scaled(ratio)).scaled(1.0 / ratio)
 }

@@ -19,7 +19,7 @@ use crate::fleet::{EVERY, LaneRecord, LaneTimes, PATIENCE, Strike};
 use crate::lane::Task;
 use crate::ports::Recipe;
 use crate::run::Engine;
-use crate::trouble::EngineError;
+use crate::trouble::EngineResult;
 
 impl<R: Recipe> Engine<'_, R> {
     /// `None` where another device has to see the variant first, which is queued for it then.
@@ -28,7 +28,7 @@ impl<R: Recipe> Engine<'_, R> {
         lane: usize,
         number: u64,
         mut result: Judgement,
-    ) -> Result<Option<Judgement>, EngineError> {
+    ) -> EngineResult<Option<Judgement>> {
         let Some(first) = self.fleet.strikes.remove(&number) else {
             let Some(_) = result.second_look.filter(|_| !self.ending.is_early()) else {
                 self.settled(lane, number);
@@ -53,7 +53,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Journals which lane has a variant, so that a crash can be laid at its door.
-    pub(super) fn taken(&mut self, lane: usize, number: u64) -> Result<(), EngineError> {
+    pub(super) fn taken(&mut self, lane: usize, number: u64) -> EngineResult {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         Ok(self.study.started(number, &variant.configuration, u32::try_from(lane).ok())?)
     }
@@ -70,7 +70,7 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    fn suspect(&mut self, lane: usize, number: u64) -> Result<(), EngineError> {
+    fn suspect(&mut self, lane: usize, number: u64) -> EngineResult {
         let is_enough = self.fleet.lanes[lane].suspect(number);
         if !is_enough || self.lanes.is_out(lane) || self.lanes.live() < 2 {
             return Ok(());
@@ -78,7 +78,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.put_out(lane, "two variants that broke on it were well on another device")
     }
 
-    pub(super) fn put_out(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
+    pub(super) fn put_out(&mut self, lane: usize, why: &str) -> EngineResult {
         self.lanes.put_out(lane);
         self.fleet.lanes[lane].account.out = Some(why.to_string());
         let left = self.lanes.live();
@@ -86,32 +86,15 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// A lane has no device any more. Its variant goes to the others, unless it has cost two devices.
-    pub(super) fn lane_lost(
-        &mut self,
-        lane: usize,
-        number: u64,
-        result: Judgement,
-    ) -> Result<(), EngineError> {
-        let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
+    pub(super) fn lane_lost(&mut self, lane: usize, number: u64, result: Judgement) -> EngineResult {
         let first = self.fleet.strikes.remove(&number);
-        let now = self.seconds();
-        self.fleet.lanes[lane].lose(&why, now);
         if !self.fleet.is_several() {
             return self.device_lost(number, &result);
         }
-        if self.lanes.live() == 0 {
-            return self.all_lost(&why);
+        let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
+        if !self.lane_gone(lane, &why, self.seconds(), Some(number))? {
+            return Ok(());
         }
-        // Nobody may be left to measure what they wait for.
-        self.release_lanes();
-        self.compare_lanes()?;
-        let configuration = self
-            .flight
-            .variants
-            .get(&number)
-            .map_or(String::new(), |own| format!(" with `{}` on it", own.configuration));
-        let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
-        self.notice(format!("{shown} is lost{configuration}: {why}; {left} left"))?;
         let Some(first) = first.filter(|first| first.lane != lane) else {
             let strike = Strike { verdict: result.verdict, lane, lost: true };
             self.fleet.strikes.insert(number, strike);
@@ -120,9 +103,10 @@ impl<R: Recipe> Engine<'_, R> {
         };
         self.lanes.settle(number);
         let message = format!(
-            "it was on two devices when they failed: {} on {}, and then {why} on {shown}",
+            "it was on two devices when they failed: {} on {}, and then {why} on {}",
             first.verdict.label(),
-            self.fleet.shown(first.lane)
+            self.fleet.shown(first.lane),
+            self.fleet.shown(lane)
         );
         let verdict = Verdict::new(VerdictKind::WorkerDied, message).with_cause("device_lost");
         let judgement = Judgement { verdict, lost: false, second_look: None, ..result };
@@ -133,16 +117,15 @@ impl<R: Recipe> Engine<'_, R> {
         self.clock.started.elapsed().as_secs_f64()
     }
 
-    pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> Result<(), EngineError> {
+    pub(super) fn renewed(&mut self, lane: usize, renewal: Renewal) -> EngineResult {
         let Renewal { recovery, lost, host, device_uuid } = renewal;
-        let now = self.seconds();
-        let own = &mut self.fleet.lanes[lane];
         match lost {
             Some(why) => {
-                own.lose(&why, now - recovery.elapsed_ms / 1e3);
-                self.lost_idle(lane, &why)
+                let at = self.seconds() - recovery.elapsed_ms / 1e3;
+                self.lane_gone(lane, &why, at, None).map(drop)
             }
             None => {
+                let own = &mut self.fleet.lanes[lane];
                 let device_uuid = device_uuid.unwrap_or(own.account.device_uuid.clone());
                 own.lead_to(host, device_uuid);
                 self.replaced(lane, recovery);
@@ -159,19 +142,27 @@ impl<R: Recipe> Engine<'_, R> {
         self.anchor_after_fault(lane);
     }
 
-    pub(super) fn lost_idle(&mut self, lane: usize, why: &str) -> Result<(), EngineError> {
-        if self.lanes.live() == 0 {
-            return self.all_lost(why);
+    /// A lane was lost at some second of the run, with a variant on it or idle. Whether others are left.
+    fn lane_gone(&mut self, lane: usize, why: &str, at: f64, with: Option<u64>) -> EngineResult<bool> {
+        self.fleet.lanes[lane].lose(why, at);
+        let left = self.lanes.live();
+        if left == 0 {
+            self.notice(format!("all {} lanes are lost; the last one: {why}", self.fleet.lanes.len()))?;
+            // A resumed run goes on with as many as it finds.
+            self.abandon(StopReason::DeviceLost);
+            self.flight.leave_lanes();
+            return Ok(false);
         }
-        let (shown, left) = (self.fleet.shown(lane), self.lanes.live());
-        self.notice(format!("{shown} is lost: {why}; {left} left"))?;
-        // Another lane may be the one to compare with now.
+        let variant = with.and_then(|number| self.flight.variants.get(&number));
+        let with = variant.map_or(String::new(), |own| format!(" with `{}` on it", own.configuration));
+        self.notice(format!("{} is lost{with}: {why}; {left} left", self.fleet.shown(lane)))?;
+        // Nobody may be left to measure what they wait for, and another lane may be the one to compare with now.
         self.release_lanes();
-        self.compare_lanes()
+        self.compare_lanes().map(|()| true)
     }
 
     /// A launcher may have given a new worker the device of another lane.
-    fn check_device(&mut self, lane: usize) -> Result<(), EngineError> {
+    fn check_device(&mut self, lane: usize) -> EngineResult {
         let uuid = &self.fleet.lanes[lane].account.device_uuid;
         let is_same = |(at, own): &(usize, &LaneRecord)| {
             *at != lane && own.account.out.is_none() && own.account.device_uuid == *uuid
@@ -181,22 +172,13 @@ impl<R: Recipe> Engine<'_, R> {
         self.put_out(lane, &why)
     }
 
-    /// No lane is left: the run ends, and a resumed one goes on with as many as it finds.
-    pub(super) fn all_lost(&mut self, why: &str) -> Result<(), EngineError> {
-        self.notice(format!("all {} lanes are lost; the last one: {why}", self.fleet.lanes.len()))?;
-        self.abandon(StopReason::DeviceLost);
-        self.flight.variants.clear();
-        self.flight.on_lane.clear();
-        Ok(())
-    }
-
     /// A win on one card alone may be that card's. `None` where there is no second device, or no time.
     pub(super) fn repeated(
         &mut self,
         baseline: &Deep<R>,
         finalist: &Deep<R>,
         floor: Option<f64>,
-    ) -> Result<Option<RepeatedComparison>, EngineError> {
+    ) -> EngineResult<Option<RepeatedComparison>> {
         let first = &self.fleet.lanes[self.fleet.confirming].account.device_uuid;
         let mut others = self.fleet.lanes.iter().enumerate();
         let is_ready = |lane: usize| !self.lanes.is_renewing(lane);
@@ -204,13 +186,11 @@ impl<R: Recipe> Engine<'_, R> {
             own.account.out.is_none() && own.account.device_uuid != *first && is_ready(*lane)
         });
         let Some(second) = second.map(|(lane, _)| lane) else { return Ok(None) };
-        let within = self.wall.left();
         let problems: Vec<usize> = (0..finalist.work.len()).collect();
-        if problems.is_empty() || !self.wall.fits_pairs(problems.len(), within) {
+        if problems.is_empty() || !self.wall.fits_pairs(problems.len()) {
             return Ok(None);
         }
-        let rivals = finalist.against(baseline, problems, floor, within);
-        let answers = self.ask(second, move |device, _| device.pair(&rivals))?;
+        let answers = self.compare_on(second, baseline, finalist, problems, floor)?;
         let mut pairs = Vec::new();
         for answer in answers.into_iter().flatten() {
             match answer {
@@ -273,7 +253,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Makes the lanes comparable before a resumed study goes on: its baseline is known already.
-    pub(super) fn calibrate(&mut self) -> Result<(), EngineError> {
+    pub(super) fn calibrate(&mut self) -> EngineResult {
         if !self.fleet.is_several() {
             return Ok(());
         }
@@ -293,14 +273,8 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    /// As soon as it can be launched: the other lanes measure it while the first one judges it.
-    pub(super) fn anchor_default(&mut self, number: u64, job: &R::Job) {
-        if self.fleet.is_several() && self.fleet.anchor.is_none() {
-            self.anchor_all(number, job.clone(), 1);
-        }
-    }
-
-    fn anchor_all(&mut self, number: u64, job: R::Job, first: u32) {
+    /// All lanes measure the anchor, the first one so many times.
+    pub(super) fn anchor_all(&mut self, number: u64, job: R::Job, first: u32) {
         self.fleet.anchor = Some((number, job));
         for lane in 0..self.fleet.lanes.len() {
             self.anchor(lane, if lane == 0 { first } else { 2 });
@@ -337,12 +311,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// The lane that judged the anchor has measured it too.
-    pub(super) fn anchor_judged(
-        &mut self,
-        lane: usize,
-        ratio: f64,
-        evaluation: &Evaluation,
-    ) -> Result<(), EngineError> {
+    pub(super) fn anchor_judged(&mut self, lane: usize, ratio: f64, evaluation: &Evaluation) -> EngineResult {
         if self.fleet.anchor.as_ref().is_none_or(|(number, _)| *number != evaluation.number) {
             return Ok(());
         }
@@ -367,19 +336,12 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    pub(super) fn anchored(
-        &mut self,
-        lane: usize,
-        number: u64,
-        result: &Judgement,
-    ) -> Result<(), EngineError> {
+    pub(super) fn anchored(&mut self, lane: usize, number: u64, result: &Judgement) -> EngineResult {
         let own = &mut self.fleet.lanes[lane];
         own.anchoring = own.anchoring.saturating_sub(1);
         if result.lost {
-            let why = result.verdict.message.lines().next().unwrap_or_default().to_string();
-            let now = self.seconds();
-            self.fleet.lanes[lane].lose(&why, now);
-            return self.lost_idle(lane, &why);
+            let why = result.verdict.message.lines().next().unwrap_or_default();
+            return self.lane_gone(lane, why, self.seconds(), None).map(drop);
         }
         if result.verdict.is_pass() {
             own.broken_anchors = 0;
@@ -396,7 +358,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// A lane refuses a variant that is known to be well. Somebody may have killed its worker, so that counts when it
     /// happens again.
-    fn contradicted(&mut self, lane: usize, result: &Judgement) -> Result<(), EngineError> {
+    fn contradicted(&mut self, lane: usize, result: &Judgement) -> EngineResult {
         if result.second_look.is_some() {
             let own = &mut self.fleet.lanes[lane];
             own.broken_anchors += 1;
@@ -417,7 +379,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    pub(super) fn compare_lanes(&mut self) -> Result<(), EngineError> {
+    pub(super) fn compare_lanes(&mut self) -> EngineResult {
         let reference = self.fleet.reference();
         self.lanes.hold(reference, false);
         for lane in 0..self.fleet.lanes.len() {
@@ -442,7 +404,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Measures the best variants of other lanes on the confirming one, as many as may become finalists.
-    pub(super) fn measure_apart(&mut self) -> Result<(), EngineError> {
+    pub(super) fn measure_apart(&mut self) -> EngineResult {
         if self.is_on_host() {
             return Ok(());
         }
@@ -459,15 +421,10 @@ impl<R: Recipe> Engine<'_, R> {
             let result = self.judge(number, rebuilt.job, Standing::default())?;
             let Some(result) = result else { return Ok(()) };
             if let Some(time) = result.objective_ns.filter(|_| result.verdict.is_pass()) {
-                self.fleet.adjusted.insert(number, time);
+                self.fleet.adjusted.insert(number, (time, result.measurements));
             }
         }
         Ok(())
-    }
-
-    /// The time by which a variant is ranked: on the confirming lane, if it was measured there.
-    pub(super) fn ranking_time(&self, evaluation: &Evaluation) -> Option<f64> {
-        self.fleet.adjusted.get(&evaluation.number).copied().or(evaluation.objective_ns)
     }
 }
 
@@ -491,18 +448,15 @@ mod tests {
     const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2, 3]\n";
 
     fn lost(job: &FakeJob) -> Judgement {
-        let mut result = lane_result(job, VerdictKind::DeviceLost);
-        result.verdict.message = "two new workers failed in a row".to_string();
-        result.lost = true;
-        result
+        let verdict = Verdict::new(VerdictKind::DeviceLost, "two new workers failed in a row");
+        Judgement { verdict, lost: true, ..lane_result(job, VerdictKind::DeviceLost) }
     }
 
     fn broken(job: &FakeJob) -> Judgement {
-        let mut result = lane_result(job, VerdictKind::WorkerDied);
-        result.verdict = Verdict::new(VerdictKind::WorkerDied, "the worker exited").with_cause("exit_9");
-        result.recovery = Some(Recovery { level: RecoveryLevel::R2, elapsed_ms: 1.0 });
-        result.second_look = Some(SecondLook::Broken);
-        result
+        let verdict = Verdict::new(VerdictKind::WorkerDied, "the worker exited").with_cause("exit_9");
+        let recovery = Some(Recovery { level: RecoveryLevel::R2, elapsed_ms: 1.0 });
+        let second_look = Some(SecondLook::Broken);
+        Judgement { verdict, recovery, second_look, ..lane_result(job, VerdictKind::WorkerDied) }
     }
 
     #[derive(Clone, Default)]
@@ -790,11 +744,8 @@ mod tests {
     }
 
     fn cut_off(job: &FakeJob) -> Judgement {
-        let mut result = lane_result(job, VerdictKind::WorkerDied);
-        result.verdict = Verdict::new(VerdictKind::WorkerDied, "no sign of life").with_cause("cut_off");
-        result.second_look = Some(SecondLook::Broken);
-        result.owes_worker = true;
-        result
+        let verdict = Verdict::new(VerdictKind::WorkerDied, "no sign of life").with_cause("cut_off");
+        Judgement { verdict, recovery: None, owes_worker: true, ..broken(job) }
     }
 
     /// The second lane of a study that all went well with, whose worker died and had this successor.

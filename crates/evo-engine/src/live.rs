@@ -83,12 +83,13 @@ impl Evaluate<Job> for Lane {
                 Ok(times) => {
                     rounds += 1;
                     let taken = began.elapsed();
-                    let room = Room {
-                        extends: taken < EXTENDED_WITHIN,
-                        has_more: has_room(taken, rounds, rivals.within),
+                    let most = match () {
+                        () if !has_room(taken, rounds, rivals.within) => 0,
+                        () if taken < EXTENDED_WITHIN => PROCESSES_MAX,
+                        () => PROCESSES,
                     };
                     let waiting = matches.iter_mut().filter(|own| own.answer.is_none());
-                    waiting.zip(times).for_each(|(own, times)| own.add(rivals, times, room));
+                    waiting.zip(times).for_each(|(own, times)| own.add(rivals, times, most));
                 }
                 Err(error) => {
                     let message = error.to_string();
@@ -129,7 +130,8 @@ struct Match {
 }
 
 impl Match {
-    fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, room: Room) {
+    /// `most`: processes after which it is answered, decided or not.
+    fn add(&mut self, rivals: &Rivals<Job>, times: PairedTimes, most: usize) {
         self.baseline_ns.push(times.a_ns);
         self.finalist_ns.extend(times.b_ns);
         self.processes.push(times.log_ratios);
@@ -140,9 +142,7 @@ impl Match {
         // Resampling is seeded by the job, so that the same ratios always give the same interval.
         let seed = rivals.finalist.candidate.check.seed;
         let comparison = paired::compare(&self.processes, rivals.noise_floor, seed);
-        let decided = comparison.decision != PairedDecision::Ambiguous;
-        let spent = count >= PROCESSES_MAX || !room.extends;
-        if decided || count >= PROCESSES && spent || !room.has_more {
+        if comparison.decision != PairedDecision::Ambiguous || count >= most {
             self.answer = Some(self.outcome(rivals, comparison));
         }
     }
@@ -164,12 +164,6 @@ impl Match {
             baseline_drift: self.baseline_ns.iter().filter_map(|own| paired::drift(own)).reduce(f64::max),
         })
     }
-}
-
-#[derive(Clone, Copy)]
-struct Room {
-    extends: bool,
-    has_more: bool,
 }
 
 /// Processes without which a comparison decides nothing; what they take beyond their time is the lane's to end.

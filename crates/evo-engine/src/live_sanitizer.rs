@@ -66,12 +66,7 @@ impl Sanitizer<Job> for DeviceSanitizer {
     ) -> SanitizerAnswer {
         let is_there = self.is_there();
         if let Some(failure) = self.tool.as_ref().err().filter(|_| !is_there) {
-            return SanitizerAnswer {
-                report: unlooked(failure),
-                verdict: None,
-                looked: false,
-                is_late: false,
-            };
+            return SanitizerAnswer::unlooked(unlooked(failure));
         }
         // Each waits for its own process: the tool for the GPU, the twin for compilers and a processor.
         let until = Instant::now() + within.map_or(self.limit, |within| within.min(self.limit));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::Telemetry;
-use evo_protocol::evaluation::{Evaluation, MeasurementKey};
+use evo_protocol::evaluation::MeasurementKey;
 use evo_protocol::facts::Facts;
 use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::{Gate, GateReport, Verdict};
@@ -109,9 +109,9 @@ pub struct SanitizerAnswer {
 }
 
 impl SanitizerAnswer {
-    /// Puts it into an evaluation. Without its objective a variant with a finding cannot rank.
-    pub(super) fn told(&self, evaluation: &mut Evaluation) {
-        evaluation.sanitized(&self.report, self.verdict.as_ref());
+    /// Without a look at anything.
+    pub(super) fn unlooked(report: GateReport) -> SanitizerAnswer {
+        SanitizerAnswer { report, verdict: None, looked: false, is_late: false }
     }
 }
 
@@ -138,7 +138,7 @@ impl NoSanitizer {
     pub(super) fn answer(&self) -> SanitizerAnswer {
         let mut report = GateReport::not_run(Gate::Sanitize, self.0);
         report.evidence.insert("tool", "compute-sanitizer");
-        SanitizerAnswer { report, verdict: None, looked: false, is_late: false }
+        SanitizerAnswer::unlooked(report)
     }
 }
 
@@ -298,11 +298,6 @@ pub struct Inbox<B> {
 }
 
 impl<B> Inbox<B> {
-    pub fn new() -> Inbox<B> {
-        let (sender, receiver) = channel();
-        Inbox { sender, receiver }
-    }
-
     pub fn sender(&self) -> Sender<Message<B>> {
         self.sender.clone()
     }
@@ -310,7 +305,8 @@ impl<B> Inbox<B> {
 
 impl<B> Default for Inbox<B> {
     fn default() -> Inbox<B> {
-        Inbox::new()
+        let (sender, receiver) = channel();
+        Inbox { sender, receiver }
     }
 }
 

@@ -24,15 +24,7 @@ pub struct KernelDraft {
 
 impl KernelDraft {
     pub fn refused(configuration: Configuration, gate: Gate, verdict: Box<Verdict>) -> KernelDraft {
-        let kernel = PreparedKernel {
-            configuration,
-            sources: Vec::new(),
-            text: None,
-            included: None,
-            tiny: TinyShapes::default(),
-            checked: Vec::new(),
-            timed: Vec::new(),
-        };
+        let kernel = PreparedKernel { configuration, ..PreparedKernel::default() };
         KernelDraft { kernel, refused: Some(Refused { gate, verdict }) }
     }
 
@@ -90,7 +82,7 @@ pub(super) fn one_hash(hashes: Vec<ContentHash>) -> ContentHash {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PreparedKernel {
     pub configuration: Configuration,
     /// One for each set of constants; at least one.

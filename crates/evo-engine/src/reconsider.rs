@@ -8,7 +8,7 @@ use evo_protocol::evaluation::Evaluation;
 
 use crate::ports::Recipe;
 use crate::run::Engine;
-use crate::trouble::EngineError;
+use crate::trouble::EngineResult;
 use crate::variant::Twin;
 
 /// After so many the next variant runs unasked: a wrong model must meet evidence, and a run must come to its end.
@@ -55,11 +55,11 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Variants that wait for its source are queued on their own: their launches may be others.
-    pub(super) fn pass_over_uncompiled(&mut self, number: u64) -> Result<(), EngineError> {
+    pub(super) fn pass_over_uncompiled(&mut self, number: u64) -> EngineResult {
         let Some(variant) = self.flight.variants.remove(&number) else { return Ok(()) };
         self.make_room();
         let waiting = self.forget_work(&variant);
-        self.record(&variant.genome, variant.not_compiled())?;
+        self.record(&variant.genome, variant.passed_over(false))?;
         self.restart(waiting)
     }
 
@@ -71,9 +71,9 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Variants that wait for its result end too: they have the same code and the same launches.
-    pub(super) fn pass_over(&mut self, number: u64) -> Result<(), EngineError> {
+    pub(super) fn pass_over(&mut self, number: u64) -> EngineResult {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
-        let (evaluation, code) = (variant.passed_over(), variant.code.clone());
+        let (evaluation, code) = (variant.passed_over(true), variant.code.clone());
         self.make_room();
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
@@ -101,19 +101,17 @@ fn position_after(all: &[Evaluation], counted: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::collections::{BTreeMap, HashSet, VecDeque};
+    use std::collections::{HashSet, VecDeque};
     use std::rc::Rc;
     use std::sync::Arc;
     use std::time::Duration;
 
-    use evo_protocol::facts::Facts;
     use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
     use evo_search::registry::create;
     use evo_search::strategy::{Proposal, Strategy};
     use evo_space::genome::Genome;
 
-    use super::*;
-    use crate::fake::{Ran, Script, ScriptedStrategy, TestStudy, all_pass, judging, passed};
+    use crate::fake::{Plays, Ran, Script, ScriptedStrategy, TestStudy, all_pass, judging, passed};
 
     /// Passes over what has at least `limit` registers, and checks what it is asked and told.
     fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<ScriptedStrategy<'a>> {
@@ -163,42 +161,36 @@ mod tests {
 
     const SPACE: &str = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";
 
-    fn count(verdicts: &BTreeMap<String, String>, verdict: &str) -> usize {
-        verdicts.values().filter(|own| *own == verdict).count()
-    }
-
     #[test]
     fn what_is_passed_over_is_compiled_and_never_run() {
-        let bench = TestStudy::new(SPACE);
-        let ran = run(&bench, 13.0);
-        assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
-        assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (9, 9));
-        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (18, 9));
-        let verdicts = bench.verdicts();
-        assert!(
-            verdicts.iter().all(|(name, verdict)| (name.as_str() >= "A=3") == (verdict == "passed_over"))
-        );
-        let one = bench.find("A=4 B=1");
-        let state = |gate| one.gate(gate).unwrap().state;
-        assert_eq!([state(Gate::Compile), state(Gate::Launch)], [GateState::Pass, GateState::NotRun]);
-        assert_eq!((one.objective_ns, one.measurements.len(), one.device_ms), (None, 0, 0.0));
-        assert_eq!(one.facts.unwrap().registers, Some(14.0));
-        assert_eq!(bench.history().ends[0].passed_over, 9);
-    }
-
-    #[test]
-    fn a_budget_of_evaluations_is_spent_on_what_runs() {
+        let mut plays = Plays::default();
+        plays.play("what has 13 registers or more", SPACE, |bench| drop(run(bench, 13.0)));
+        let default = "[parameters]\nA = { values = [0, 1, 2, 3, 4], default = 4 }\n";
+        plays.play("the default is run", default, |bench| drop(run(bench, 13.0)));
+        plays.play("everything is run where the user wants it", SPACE, |bench| {
+            run(bench.with(|own| own.options.run_all = true), 13.0);
+        });
         for (evaluations, generations) in [(Some(7), None), (None, Some(2))] {
-            let mut bench = TestStudy::new(SPACE);
-            bench.options.budget.evaluations = evaluations;
-            bench.options.budget.generations = generations;
-            let ran = run_backwards(&bench);
-            let expected = evaluations.unwrap_or(8);
-            assert_eq!(ran.summary.end.evaluations, expected);
-            assert_eq!(ran.log.evaluated.len() as u64, expected);
-            assert!(ran.summary.end.passed_over >= 9);
-            assert!(!ran.summary.end.reason.is_early());
+            plays.play("a budget of evaluations is spent on what runs", SPACE, |bench| {
+                bench.options.budget.generations = generations;
+                run_backwards(bench.budget(evaluations));
+            });
         }
+        // LATE reaches the source but not the machine code, and DEAD not even the source.
+        for twins in ["LATE", "DEAD"] {
+            let space = format!("[parameters]\nA = [0, 5]\n{twins} = [0, 1, 2]\n");
+            plays.play("twins are not run or not asked about", &space, |bench| drop(run(bench, 13.0)));
+        }
+        plays.play("a resumed study leaves passed over what was", SPACE, |bench| {
+            run(bench.budget(5), 11.0);
+            bench.budget(None).run(all_pass());
+        });
+        // The strategy itself checks that all but what does not compile comes with facts.
+        let space = "[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n";
+        plays.play("facts are told of what fails after compiling", space, |bench| {
+            bench.run_strategy(picky(whole(bench), 13.0), |_| judging(|_| VerdictKind::Hang)).unwrap();
+        });
+        insta::assert_snapshot!(plays.0);
     }
 
     #[test]
@@ -216,18 +208,7 @@ mod tests {
             passed_over += passed;
         }
         assert_eq!((counted, passed_over), (vec![4, 4, 1], 9));
-    }
-
-    #[test]
-    fn the_default_is_run_and_everything_where_the_user_wants_it() {
-        let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3, 4], default = 4 }\n");
-        run(&bench, 13.0);
-        let verdicts = bench.verdicts();
-        assert_eq!((verdicts["A=4"].as_str(), verdicts["A=3"].as_str()), ("pass", "passed_over"));
-        bench = TestStudy::new(SPACE);
-        bench.options.run_all = true;
-        assert_eq!(run(&bench, 13.0).summary.end.passed_over, 0);
-        assert_eq!(count(&bench.verdicts(), "pass"), 18);
+        assert_eq!(bench.history().ends[0].passed_over, 9);
     }
 
     #[test]
@@ -236,47 +217,6 @@ mod tests {
         let bench = TestStudy::new(&format!("[parameters]\nB = [{values}]\n"));
         let ran = run(&bench, 0.0);
         assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (3, 67));
-    }
-
-    #[test]
-    fn twins_of_what_is_passed_over_are_not_run_and_those_of_what_ran_are_not_asked_about() {
-        // LATE reaches the source but not the machine code.
-        let bench = TestStudy::new("[parameters]\nA = [0, 5]\nLATE = [0, 1, 2]\n");
-        let ran = run(&bench, 13.0);
-        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (6, 1));
-        let verdicts = bench.verdicts();
-        assert_eq!((count(&verdicts, "pass"), count(&verdicts, "passed_over")), (3, 3));
-        // DEAD does not reach the source.
-        let bench = TestStudy::new("[parameters]\nA = [0, 5]\nDEAD = [0, 1, 2]\n");
-        let ran = run(&bench, 13.0);
-        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (2, 1));
-        assert_eq!(count(&bench.verdicts(), "passed_over"), 3);
-    }
-
-    #[test]
-    fn a_resumed_study_leaves_passed_over_what_was() {
-        let mut bench = TestStudy::new(SPACE);
-        bench.options.budget.evaluations = Some(5);
-        let first = run(&bench, 11.0);
-        assert_eq!(first.summary.end.evaluations, 3, "only A = 0 has fewer registers");
-        assert_eq!(first.summary.end.passed_over, 15);
-        bench.options.budget.evaluations = None;
-        let second = bench.run(all_pass());
-        assert!(second.log.compiled.is_empty(), "passed over once is passed over");
-        let (end, verdicts) = (second.summary.end, bench.verdicts());
-        assert_eq!((end.evaluations, end.evaluations_this_run, end.passed_over), (3, 0, 15));
-        assert_eq!((count(&verdicts, "passed_over"), verdicts.len()), (15, 18));
-    }
-
-    #[test]
-    fn facts_are_told_of_what_fails_after_compiling_too() {
-        let bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 6]\nB = [0, 1]\n");
-        // The strategy itself checks that all but what does not compile comes with facts.
-        bench.run_strategy(picky(whole(&bench), 13.0), |_| judging(|_| VerdictKind::Hang)).unwrap();
-        let verdicts = bench.verdicts();
-        assert_eq!((count(&verdicts, "hang"), count(&verdicts, "compile_error")), (6, 2));
-        let facts = Facts { registers: Some(12.0), ..Facts::default() };
-        assert_eq!((bench.find("A=2 B=1").facts, bench.find("A=6 B=0").facts), (Some(facts), None));
     }
 
     /// Runs these values of `A` in order, on two compilers that hold three sources; gives the values that were asked about.

@@ -26,7 +26,7 @@ use crate::fleet::Fleet;
 use crate::lane::{LanePool, Task};
 use crate::ports::{Compilers, Inbox, LaneAnswer, LanePart, Message, Recipe};
 use crate::state::{Ending, Flight, Ledger, RunClock};
-use crate::trouble::{EngineError, RunTrouble, Troubles};
+use crate::trouble::{EngineError, EngineResult, RunTrouble, Troubles};
 use crate::variant::{Twins, Variant};
 use crate::wall::Wall;
 
@@ -164,7 +164,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     /// Proposals come first: compilers are the slow stage, and a source that is queued now is a binary
     /// when the device asks for one. The lane is fed before messages are taken as well as after each of
     /// them, so that the device never waits while the journal is synced for another variant.
-    fn search(&mut self) -> Result<(), EngineError> {
+    fn search(&mut self) -> EngineResult {
         loop {
             let proposed = self.propose()?;
             self.feed_lane()?;
@@ -191,7 +191,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         left.map_or(TICK, |left| left.min(TICK)).max(Duration::from_millis(1))
     }
 
-    fn take_messages(&mut self, patience: Duration) -> Result<(), EngineError> {
+    fn take_messages(&mut self, patience: Duration) -> EngineResult {
         let mut next = match self.inbox.receiver.recv_timeout(patience) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
@@ -236,7 +236,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     /// Ends the search when the rest of the wall budget belongs to the confirmation, and leaves the device alone
     /// when nothing of the budget is left.
-    fn check_wall(&mut self) -> Result<(), EngineError> {
+    fn check_wall(&mut self) -> EngineResult {
         if self.ending.stop.is_none() {
             self.tell_too_short(false)?;
         }
@@ -255,7 +255,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         Ok(())
     }
 
-    fn tell_too_short(&mut self, is_over: bool) -> Result<(), EngineError> {
+    fn tell_too_short(&mut self, is_over: bool) -> EngineResult {
         let Some(enough) = self.wall.found_too_short(is_over) else { return Ok(()) };
         let seconds = enough.as_secs_f64().ceil();
         self.notice(format!(
@@ -264,7 +264,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         ))
     }
 
-    fn leave_lane(&mut self) -> Result<(), EngineError> {
+    fn leave_lane(&mut self) -> EngineResult {
         let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
         if let Some(variant) = running {
             let message = format!(
@@ -293,7 +293,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
     }
 
     /// The strategy is told the evaluations of earlier runs, and variants that were in flight are queued again.
-    fn restore(&mut self) -> Result<(), EngineError> {
+    fn restore(&mut self) -> EngineResult {
         self.settle_history()?;
         let mut given_up = Vec::new();
         // What does not hold any more keeps its number in the journal.
@@ -354,15 +354,9 @@ impl<'a, R: Recipe> Engine<'a, R> {
 
     fn remember(&mut self, position: usize) {
         let evaluation = self.study.history.evaluations[position].clone();
-        self.ledger.index.insert(evaluation.number, position);
         self.ledger.use_number(evaluation.number);
-        self.improve_standing(&evaluation);
-        self.note_cost(&evaluation);
         self.remember_code(&evaluation);
-        if let Some(genome) = self.point(&evaluation.configuration) {
-            self.ledger.known.insert(genome.clone());
-            self.teach(genome, &evaluation);
-        }
+        self.learn(position, self.point(&evaluation.configuration), &evaluation);
     }
 
     fn announce(&mut self) {
@@ -422,11 +416,6 @@ impl<'a, R: Recipe> Engine<'a, R> {
         self.observer.observe(&Event::Lanes(load));
     }
 
-    pub(super) fn note_verdict(&mut self) {
-        let device = self.lanes.busy().as_secs_f64();
-        self.clock.note_verdict(device, self.compilers.busy_seconds());
-    }
-
     fn throughput(&self) -> Throughput {
         self.clock.throughput(self.counted() - self.ledger.finished_before, self.compilers.jobs())
     }
@@ -464,7 +453,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         reason: StopReason,
         throughput: Throughput,
         confirmed: usize,
-    ) -> Result<RunSummary, EngineError> {
+    ) -> EngineResult<RunSummary> {
         let evaluations = self.counted();
         let evaluations_this_run = evaluations - self.ledger.finished_before;
         let taken_over = self.taken_over();

@@ -19,7 +19,7 @@ use crate::confirm::{Deep, Rebuilt};
 use crate::lane::Task;
 use crate::ports::{NoSanitizer, Recipe, SanitizerAnswer};
 use crate::run::Engine;
-use crate::trouble::EngineError;
+use crate::trouble::EngineResult;
 
 impl<R: Recipe> Engine<'_, R> {
     pub(super) fn announce_looks(&self, numbers: impl Iterator<Item = u64>) {
@@ -35,11 +35,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Where an answer is demanded, looks at the finalist. What is found is its verdict.
-    pub(super) fn sanitize_finalist(
-        &mut self,
-        deep: &mut Deep<R>,
-        is_baseline: bool,
-    ) -> Result<(), EngineError> {
+    pub(super) fn sanitize_finalist(&mut self, deep: &mut Deep<R>, is_baseline: bool) -> EngineResult {
         if !self.options.sanitize.finalists || !deep.evaluation.may_rank() || self.ending.is_early() {
             return Ok(());
         }
@@ -49,12 +45,15 @@ impl<R: Recipe> Engine<'_, R> {
             true => self.sanitized(&deep.evaluation, &deep.job, within)?,
             false => self.known(&deep.evaluation),
         };
-        answer.into_iter().for_each(|answer| answer.told(&mut deep.evaluation));
+        if let Some(SanitizerAnswer { report, verdict, .. }) = answer {
+            // Without its objective a variant with a finding cannot rank.
+            deep.evaluation.sanitized(&report, verdict.as_ref());
+        }
         Ok(())
     }
 
     /// Looks at what was confirmed and has no answer, the fastest first. Those in which something is found.
-    pub(super) fn sanitize_confirmed(&mut self, baseline: u64) -> Result<Vec<u64>, EngineError> {
+    pub(super) fn sanitize_confirmed(&mut self, baseline: u64) -> EngineResult<Vec<u64>> {
         if !self.options.sanitize.finalists || !self.has_sanitizer {
             return Ok(Vec::new());
         }
@@ -79,7 +78,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Looks at a variant of the search; whether something is found, which is its verdict from then on.
-    fn look_at(&mut self, number: u64, what: &str) -> Result<bool, EngineError> {
+    fn look_at(&mut self, number: u64, what: &str) -> EngineResult<bool> {
         let Some(Rebuilt { screened, job, .. }) = self.rebuilt(number, None)? else { return Ok(false) };
         let answer = self.sanitized(&screened, &job, self.left_to_look())?;
         let Some(verdict) = answer.and_then(|answer| answer.verdict) else { return Ok(false) };
@@ -98,7 +97,7 @@ impl<R: Recipe> Engine<'_, R> {
         Some(self.wall.left_to_looks(Duration::from_secs_f64(spent)))
     }
 
-    pub(super) fn has_answer(&mut self, evaluation: &Evaluation) -> Result<bool, EngineError> {
+    pub(super) fn has_answer(&mut self, evaluation: &Evaluation) -> EngineResult<bool> {
         let report = evaluation.gate(Gate::Sanitize);
         let has_passed = report.is_some_and(|report| report.state == GateState::Pass);
         if has_passed || !self.options.sanitize.demanded || !evaluation.may_rank() {
@@ -113,7 +112,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// As far as time allows, and last, because the board needs the finalists.
-    pub(super) fn sanitize_generations(&mut self) -> Result<(), EngineError> {
+    pub(super) fn sanitize_generations(&mut self) -> EngineResult {
         let Some(every) = self.options.sanitize.every.filter(|_| self.has_sanitizer) else {
             return Ok(());
         };
@@ -147,10 +146,8 @@ impl<R: Recipe> Engine<'_, R> {
         let known = self.study.history.sanitized.get(&evaluation.number)?;
         let is_same = known.code_hash.is_some() && known.code_hash == evaluation.code_hash;
         (is_same && known.report.state != GateState::NotRun).then(|| SanitizerAnswer {
-            report: known.report.clone(),
             verdict: known.verdict.clone(),
-            looked: false,
-            is_late: false,
+            ..SanitizerAnswer::unlooked(known.report.clone())
         })
     }
 
@@ -160,7 +157,7 @@ impl<R: Recipe> Engine<'_, R> {
         evaluation: &Evaluation,
         job: &R::Job,
         within: Option<Duration>,
-    ) -> Result<Option<SanitizerAnswer>, EngineError> {
+    ) -> EngineResult<Option<SanitizerAnswer>> {
         if let Some(known) = self.known(evaluation) {
             return Ok(Some(known));
         }
@@ -191,7 +188,7 @@ impl<R: Recipe> Engine<'_, R> {
             tally.seconds += took.as_secs_f64();
         }
         if answer.looked {
-            self.wall.costs.note_sanitizer(took);
+            self.wall.costs.sanitizer.add(took.as_secs_f64());
         }
         if answer.looked || answer.is_late {
             self.study.sanitized(SanitizedVariant {
@@ -213,11 +210,10 @@ mod tests {
     use std::sync::Arc;
 
     use evo_journal::leaderboard::section;
-    use evo_journal::record::SanitizeTally;
     use evo_protocol::verdict::{Verdict, VerdictKind};
 
     use super::*;
-    use crate::fake::{FakeSanitizer, TestStudy, all_pass};
+    use crate::fake::{FakeSanitizer, Plays, TestStudy, all_pass};
     use crate::run::SanitizePlan;
 
     /// Eighteen points, of which `A=0 B=0` is the default and the fastest.
@@ -263,17 +259,48 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_a_verdict_and_the_next_candidate_moves_up() {
+    fn what_is_found_is_a_verdict_and_what_is_not_looked_at_may_rank() {
+        let mut plays = Plays::default();
+        let mut play = |title: &str, sanitizer: Option<FakeSanitizer>, plan, runs: fn(&mut TestStudy)| {
+            plays.play(title, PLAIN, |bench| {
+                (bench.options.finalists, bench.options.sanitize, bench.sanitizer) = (2, plan, sanitizer);
+                bench.run(all_pass());
+                runs(bench);
+            });
+        };
+        let once = |_: &mut TestStudy| {};
+        let twice = |bench: &mut TestStudy| drop(bench.run(all_pass()));
+        let later = |bench: &mut TestStudy| {
+            bench.with(|own| own.sanitizer = Some(race_in(&[]))).run(all_pass());
+        };
+        let race = |labels| Some(race_in(labels));
+        let demanding = SanitizePlan { demanded: true, ..FINALISTS };
+        play("the next candidate moves up", race(&["A=0 B=1"]), FINALISTS, once);
+        play("a faulty baseline is compared with and does not rank", race(&["A=0 B=0"]), FINALISTS, once);
+        play("a tool without an answer keeps nothing off the board", Some(no_answer()), FINALISTS, later);
+        play("nor does none", None, FINALISTS, once);
+        // An answer later on is enough: nothing is searched again.
+        play("unless an answer is demanded", Some(no_answer()), demanding, later);
+        play("which none gives", None, demanding, later);
+        play("a demanded look comes before the comparison", race(&["A=0 B=1"]), demanding, once);
+        play("a resumed study takes answers over", race(&["A=0 B=1"]), FINALISTS, twice);
+        let every = |generations| SanitizePlan { every: NonZeroU32::new(generations), ..FINALISTS };
+        // Generations of four, counted from 0. A finalist is not looked at again.
+        play("the best of every second generation is looked at once", race(&[]), every(2), twice);
+        play("a finding in the best of a generation", race(&["A=1 B=1"]), every(1), |bench| {
+            let history = bench.history();
+            let refused = history.evaluations.iter().find(|one| !one.verdict.is_pass()).unwrap();
+            let view = bench.folder().place(&format!("gen-{:03}.json", refused.generation));
+            let view = std::fs::read_to_string(view).unwrap();
+            assert!(view.contains("racecheck"), "the view has the verdict of before");
+        });
+        insta::assert_snapshot!(plays.0);
+    }
+
+    #[test]
+    fn the_evidence_is_in_the_journal_and_in_the_confirmation_and_in_the_row() {
         let bench = study(Some(race_in(&["A=0 B=1"])), FINALISTS);
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.log.sanitized, ["A=0 B=0", "A=0 B=1", "A=0 B=2"]);
-        let pass = Some(GateState::Pass);
-        assert_eq!(board(&bench), [("A=0 B=0".to_string(), pass), ("A=0 B=2".to_string(), pass)]);
-        assert_eq!(bench.verdicts()["A=0 B=1"], "sanitizer:racecheck");
-        ran.said("`A=0 B=1`, a finalist: sanitizer:racecheck: racecheck: a race");
-        let tally = ran.summary.end.sanitized.unwrap();
-        assert_eq!((tally.variants, tally.findings, tally.unanswered), (3, 1, 0));
-        // The evidence is in the journal, in the finding's confirmation and in the row.
+        bench.run(all_pass());
         let history = bench.open().history;
         let refused = history.confirmations.iter().find(|one| !one.evaluation.may_rank()).unwrap();
         let gate = refused.evaluation.gate(Gate::Sanitize).unwrap();
@@ -284,38 +311,6 @@ mod tests {
         );
         let champion = section(&history).unwrap().champion;
         assert_eq!(champion.sanitizer.unwrap().version.as_deref(), Some("2025.3.1.0"));
-    }
-
-    #[test]
-    fn a_faulty_baseline_does_not_rank_and_is_compared_with_all_the_same() {
-        let bench = study(Some(race_in(&["A=0 B=0"])), FINALISTS);
-        bench.run(all_pass());
-        let rows: Vec<String> = board(&bench).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(rows, ["A=0 B=1", "A=0 B=2"]);
-    }
-
-    #[test]
-    fn a_tool_without_an_answer_keeps_nothing_off_the_board_unless_it_is_demanded() {
-        for sanitizer in [None, Some(no_answer())] {
-            let is_there = sanitizer.is_some();
-            let bench = study(sanitizer.clone(), FINALISTS);
-            let ran = bench.run(all_pass());
-            let rows = board(&bench);
-            assert_eq!((rows.len(), ran.summary.confirmed), (2, 2), "{rows:?}");
-            let section = section(&bench.open().history).unwrap();
-            assert_eq!(section.champion.gates["sanitize"], GateState::NotRun);
-            assert_eq!(ran.summary.end.sanitized.map(|tally| tally.unanswered), is_there.then_some(2));
-
-            let demanding = study(sanitizer, SanitizePlan { demanded: true, ..FINALISTS });
-            let ran = demanding.run(all_pass());
-            assert_eq!((board(&demanding).len(), ran.summary.confirmed), (0, 0));
-            ran.said("compute-sanitizer is demanded and gave no answer");
-            assert!(ran.summary.end.sanitized.unwrap().unanswered > 0);
-            // An answer later on is enough: nothing is searched again.
-            let mut later = demanding;
-            later.sanitizer = Some(race_in(&[]));
-            assert_eq!((later.run(all_pass()).log.evaluated.len(), board(&later).len()), (0, 2));
-        }
     }
 
     #[test]
@@ -348,74 +343,11 @@ mod tests {
     }
 
     #[test]
-    fn a_demanded_look_takes_its_time_before_the_comparison() {
-        let bench = study(Some(race_in(&["A=0 B=1"])), SanitizePlan { demanded: true, ..FINALISTS });
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.log.sanitized, ["A=0 B=0", "A=0 B=1", "A=0 B=2"]);
-        assert_eq!((ran.log.paired, ran.log.looks_within[0]), (1, None), "what is refused is not compared");
-    }
-
-    #[test]
     fn confirmations_of_before_the_demand_do_not_rank_under_it() {
         let mut bench = study(None, FINALISTS);
         bench.run(all_pass());
         assert_eq!(board(&bench).len(), 2);
         bench.options.sanitize.demanded = true;
         assert_eq!(board(&bench), []);
-    }
-
-    #[test]
-    fn a_resumed_study_takes_answers_over() {
-        let mut bench = study(Some(race_in(&["A=0 B=1"])), FINALISTS);
-        bench.run(all_pass());
-        let before = board(&bench);
-        let again = bench.run(all_pass());
-        // Measured again, and not looked at again.
-        assert!(again.log.deep.len() >= 2 && again.log.sanitized.is_empty(), "{:?}", again.log);
-        assert_eq!(again.summary.end.sanitized, None);
-        assert_eq!((board(&bench), bench.verdicts()["A=0 B=1"].as_str()), (before, "sanitizer:racecheck"));
-        // Where there was no answer, the tool is asked again.
-        bench = study(Some(no_answer()), FINALISTS);
-        bench.run(all_pass());
-        bench.sanitizer = Some(race_in(&[]));
-        assert_eq!(bench.run(all_pass()).log.sanitized.len(), 2);
-    }
-
-    #[test]
-    fn the_best_of_every_so_many_generations_is_looked_at_once() {
-        let every = NonZeroU32::new(2);
-        let bench = study(Some(race_in(&[])), SanitizePlan { every, ..FINALISTS });
-        let ran = bench.run(all_pass());
-        let finalists = ["A=0 B=0".to_string(), "A=0 B=1".to_string()];
-        // Generations of four, counted from 0. A finalist is not looked at again.
-        let due = [1, 3].map(|generation| best_of(&bench, generation));
-        let due = due.into_iter().filter(|best| !finalists.contains(best));
-        let expected: Vec<String> = finalists.iter().cloned().chain(due).collect();
-        assert!(expected.len() > 2 && ran.log.sanitized == expected, "{:?}", ran.log.sanitized);
-        let tally = SanitizeTally { seconds: 0.0, ..ran.summary.end.sanitized.unwrap() };
-        assert_eq!(tally, SanitizeTally { variants: expected.len() as u64, ..SanitizeTally::default() });
-        assert!(bench.run(all_pass()).log.sanitized.is_empty());
-    }
-
-    fn best_of(bench: &TestStudy, generation: u32) -> String {
-        let history = bench.open().history;
-        let own = history.evaluations.iter().filter(|one| one.generation == generation);
-        let fastest = own.min_by(|a, b| a.objective_ns.partial_cmp(&b.objective_ns).unwrap());
-        fastest.unwrap().configuration.to_string()
-    }
-
-    #[test]
-    fn a_finding_in_the_best_of_a_generation_is_its_verdict() {
-        let every = NonZeroU32::new(1);
-        let bench = study(Some(race_in(&["A=1 B=1"])), SanitizePlan { every, ..FINALISTS });
-        let ran = bench.run(all_pass());
-        assert_eq!(bench.verdicts()["A=1 B=1"], "sanitizer:racecheck");
-        let history = bench.open().history;
-        let refused = history.evaluations.iter().find(|one| !one.verdict.is_pass()).unwrap();
-        ran.said(&format!("the best of generation {}: sanitizer:racecheck", refused.generation + 1));
-        let view = format!("gen-{:03}.json", refused.generation);
-        let view = std::fs::read_to_string(bench.folder().place(&view)).unwrap();
-        assert!(view.contains("racecheck"), "the view has the verdict of before");
-        assert_eq!((board(&bench).len(), refused.objective_ns), (2, None));
     }
 }

@@ -7,7 +7,7 @@ use evo_compile::full_cache;
 use evo_journal::budget::StopReason;
 use evo_journal::error::JournalError;
 use evo_protocol::evaluation::{Evaluation, Expectation};
-use evo_protocol::verdict::{Gate, Verdict, VerdictClass};
+use evo_protocol::verdict::{Gate, VerdictClass};
 use evo_report::event::Event;
 use evo_search::strategy::Outcome;
 use evo_space::genome::{ContentHash, Genome};
@@ -18,11 +18,11 @@ use crate::carry::{improve, problem_times};
 use crate::lane::LaneJob;
 use crate::ports::{CompileAnswer, Message, Recipe, Refused};
 use crate::run::{Engine, TICK};
-use crate::trouble::{EngineError, RunTrouble, Weight, weigh};
+use crate::trouble::{EngineError, EngineResult, RunTrouble, Weight, weigh};
 use crate::variant::{Twin, Variant, code_and_plan};
 
 impl<R: Recipe> Engine<'_, R> {
-    pub(super) fn propose(&mut self) -> Result<usize, EngineError> {
+    pub(super) fn propose(&mut self) -> EngineResult<usize> {
         self.feed_compilers()?;
         let ahead = self.look_ahead();
         let mut proposed = 0;
@@ -58,7 +58,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// As late as they can be busy all the same: what waits here may still be found pointless.
-    pub(super) fn feed_compilers(&mut self) -> Result<(), EngineError> {
+    pub(super) fn feed_compilers(&mut self) -> EngineResult {
         let jobs = self.compilers.jobs();
         while self.flight.compiling < Ahead::depth(jobs) {
             let Some(number) = self.flight.waiting.pop_front() else { break };
@@ -117,53 +117,32 @@ impl<R: Recipe> Engine<'_, R> {
         None
     }
 
-    pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> Result<(), EngineError> {
+    pub(super) fn begin(&mut self, mut variant: Variant<R::Prepared>) -> EngineResult {
         let number = variant.number;
         if let Err(evaluation) = variant.prepare(self.recipe) {
-            return self.unprepared(variant, *evaluation);
+            self.flight.variants.insert(number, variant);
+            return match self.if_final(*evaluation)? {
+                Some(evaluation) => self.settle(evaluation),
+                None => Ok(()),
+            };
         }
         let Some(mut variant) = self.take_over_source(variant)? else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
+        variant.known = self.study.history.evaluations.len();
+        self.flight.variants.insert(number, variant);
         match self.twins.sources.get_mut(&key) {
-            Some(Twin::Pending { waiting, .. }) => {
-                waiting.push(number);
-                self.flight.variants.insert(number, variant);
-            }
-            Some(Twin::Known { .. }) => {
-                self.flight.variants.insert(number, variant);
-                // In flight first, because `built` looks the variant up there.
-                self.built(number, &key)?;
-            }
+            Some(Twin::Pending { waiting, .. }) => waiting.push(number),
+            Some(Twin::Known { .. }) => self.built(number, &key)?,
             None => {
                 // A variant with the same source that is proposed meanwhile waits for this one.
                 self.twins.sources.insert(key, Twin::Pending { owner: number, waiting: Vec::new() });
-                variant.known = self.study.history.evaluations.len();
                 self.flight.waiting.push_back(number);
-                self.flight.variants.insert(number, variant);
             }
         }
         Ok(())
     }
 
-    fn unprepared(
-        &mut self,
-        variant: Variant<R::Prepared>,
-        evaluation: Evaluation,
-    ) -> Result<(), EngineError> {
-        let number = variant.number;
-        self.flight.variants.insert(number, variant);
-        match self.weigh(number, &evaluation.verdict) {
-            Weight::Final => self.settle(evaluation),
-            Weight::Again => self.try_again(number, evaluation.verdict),
-            Weight::NotFinal => self.give_up(evaluation),
-        }
-    }
-
-    pub(super) fn compiled(
-        &mut self,
-        number: u64,
-        answer: CompileAnswer<R::Binary>,
-    ) -> Result<(), EngineError> {
+    pub(super) fn compiled(&mut self, number: u64, answer: CompileAnswer<R::Binary>) -> EngineResult {
         // Saturating, because `abandon` sets the count to 0 while answers are under way.
         self.flight.compiling = self.flight.compiling.saturating_sub(1);
         self.ahead.answered(number, self.wall.elapsed());
@@ -175,18 +154,15 @@ impl<R: Recipe> Engine<'_, R> {
         // The variant was abandoned while it was compiled.
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
+        // The hash that is compiled into the binary. The launch gate must expect this one for twins too.
+        let hash = variant.configuration.hash();
         if let Err(verdict) = &answer {
-            match self.weigh(number, verdict) {
-                Weight::Final => {}
-                Weight::Again => return self.try_again(number, (**verdict).clone()),
-                Weight::NotFinal => {
-                    let refused = Refused { gate: Gate::Compile, verdict: verdict.clone() };
-                    return self.give_up(*variant.refused(refused));
-                }
+            let refused = variant.refused(Refused { gate: Gate::Compile, verdict: verdict.clone() });
+            if self.if_final(*refused)?.is_none() {
+                return Ok(());
             }
         }
-        // The hash that is compiled into the binary. The launch gate must expect this one for twins too.
-        let answer = (answer, variant.configuration.hash());
+        let answer = (answer, hash);
         let waiting = Twin::resolve(self.twins.sources.get_mut(&key), answer);
         self.built(number, &key)?;
         for twin in waiting {
@@ -195,7 +171,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> Result<(), EngineError> {
+    pub(super) fn built(&mut self, number: u64, key: &ContentHash) -> EngineResult {
         let Some(Twin::Known { owner, answer: (answer, variant_hash) }) = self.twins.sources.get(key) else {
             return Ok(());
         };
@@ -221,7 +197,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Queues a job for the lane, unless a variant with the same machine code and plan has run or is queued.
-    fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> Result<(), EngineError> {
+    fn queue(&mut self, number: u64, code: Option<ContentHash>, job: R::Job) -> EngineResult {
         let is_known = code.as_ref().is_some_and(|code| self.twins.codes.contains_key(code));
         // Measured by another study, or before an edit of the source that left the machine code alone.
         if !is_known && self.take_over_code(number, code.as_ref())? {
@@ -250,7 +226,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    pub(super) fn feed_lane(&mut self) -> Result<(), EngineError> {
+    pub(super) fn feed_lane(&mut self) -> EngineResult {
         // Messages may come faster than the loop looks at the clock.
         let has_time = self.wall.left_to_search().is_none_or(|left| !left.is_zero());
         let depth = lane_depth(self.lanes.live());
@@ -272,7 +248,10 @@ impl<R: Recipe> Engine<'_, R> {
                 // What all others are compared with has to be measured: with compilers that are busy, a faster
                 // variant may be there before it, and beside that one it would only be `too_slow`.
                 standing = Standing::default();
-                self.anchor_default(number, &job);
+                // As soon as it can be launched: the other lanes measure it while the first one judges it.
+                if self.fleet.is_several() && self.fleet.anchor.is_none() {
+                    self.anchor_all(number, job.clone(), 1);
+                }
             }
             self.lanes.queue(LaneJob { number, job: Box::new(job), standing, avoid: None });
         }
@@ -285,7 +264,7 @@ impl<R: Recipe> Engine<'_, R> {
         ratio: f64,
         number: u64,
         result: Judgement,
-    ) -> Result<(), EngineError> {
+    ) -> EngineResult {
         self.flight.on_lane.retain(|own| *own != number);
         // A lost device says nothing about the variant, so no verdict is recorded for it.
         if result.lost {
@@ -303,22 +282,12 @@ impl<R: Recipe> Engine<'_, R> {
         }
     }
 
-    pub(super) fn judged(
-        &mut self,
-        lane: usize,
-        ratio: f64,
-        number: u64,
-        result: Judgement,
-    ) -> Result<(), EngineError> {
+    pub(super) fn judged(&mut self, lane: usize, ratio: f64, number: u64, result: Judgement) -> EngineResult {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let code = variant.code.clone();
         let mut evaluation = variant.judged(result);
         self.fleet.sign(lane, ratio, &mut evaluation);
-        match self.weigh(number, &evaluation.verdict) {
-            Weight::Final => {}
-            Weight::NotFinal => return self.give_up(evaluation),
-            Weight::Again => return self.try_again(number, evaluation.verdict),
-        }
+        let Some(evaluation) = self.if_final(evaluation)? else { return Ok(()) };
         let several = self.fleet.is_several().then(|| evaluation.clone());
         // The original is settled before its twins, which copy their result from the history.
         self.settle(evaluation)?;
@@ -333,7 +302,7 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    pub(super) fn device_lost(&mut self, number: u64, result: &Judgement) -> Result<(), EngineError> {
+    pub(super) fn device_lost(&mut self, number: u64, result: &Judgement) -> EngineResult {
         // The next in the lane's queue hears of the same loss.
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let (configuration, why) = (variant.configuration.to_string(), &result.verdict.message);
@@ -343,20 +312,18 @@ impl<R: Recipe> Engine<'_, R> {
             self.notice(format!("the device is lost while `{configuration}` is on it: {why}"))?;
             self.abandon(StopReason::DeviceLost);
         }
-        // `abandon` keeps what is on the lane, but nothing will come from a lost device.
-        self.flight.variants.clear();
-        self.flight.on_lane.clear();
+        self.flight.leave_lanes();
         Ok(())
     }
 
-    pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> Result<(), EngineError> {
+    pub(super) fn settle_as_twin(&mut self, number: u64, original: u64) -> EngineResult {
         let Some(original) = self.evaluation_of(original) else { return Ok(()) };
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
         let evaluation = variant.twin_of(original);
         self.settle(evaluation)
     }
 
-    pub(super) fn settle(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
+    pub(super) fn settle(&mut self, evaluation: Evaluation) -> EngineResult {
         match self.flight.variants.remove(&evaluation.number) {
             Some(variant) => self.record(&variant.genome, evaluation),
             None => Ok(()),
@@ -364,7 +331,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Records a verdict: in the journal first, then for the strategy and the observers.
-    pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
+    pub(super) fn record(&mut self, genome: &Genome, mut evaluation: Evaluation) -> EngineResult {
         // Position and generation count the evaluations before this one, so both are read before `record`.
         let position = self.study.history.evaluations.len();
         let counted = self.counted();
@@ -375,14 +342,10 @@ impl<R: Recipe> Engine<'_, R> {
         self.ledger.uncounted += u64::from(!evaluation.is_counted());
         // A strategy that learned it earlier could have acted on something that a resumed run does not know.
         self.study.record(&mut evaluation)?;
-        self.note_verdict();
+        self.clock.note_verdict(self.lanes.busy().as_secs_f64(), self.compilers.busy_seconds());
         self.undone.troubles.note_verdict();
-        self.ledger.index.insert(evaluation.number, position);
-        self.ledger.known.insert(genome.clone());
         self.ahead.done(evaluation.device_ms / 1e3);
-        self.teach(genome.clone(), &evaluation);
-        let best = self.improve_standing(&evaluation);
-        self.note_cost(&evaluation);
+        let best = self.learn(position, Some(genome.clone()), &evaluation);
         let failed_default = self.failed_default(genome, &evaluation);
         if evaluation.is_timed() && *genome == self.space.default_genome() {
             self.announce_looks([evaluation.number].into_iter());
@@ -395,7 +358,22 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(())
     }
 
-    pub(super) fn teach(&mut self, genome: Genome, evaluation: &Evaluation) {
+    /// Takes in an evaluation of the history, which the space may not have any more; whether it is the best so far.
+    pub(super) fn learn(&mut self, position: usize, genome: Option<Genome>, evaluation: &Evaluation) -> bool {
+        self.ledger.index.insert(evaluation.number, position);
+        if let Some(genome) = genome {
+            self.ledger.known.insert(genome.clone());
+            self.teach(genome, evaluation);
+        }
+        // What was taken over took no time on the device here, and a twin none of its own.
+        let is_own = evaluation.duplicate_of.is_none() && evaluation.device_ms > 0.0;
+        if is_own && evaluation.verdict.is_pass() {
+            self.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
+        }
+        improve(&mut self.standing, evaluation, self.study.header())
+    }
+
+    fn teach(&mut self, genome: Genome, evaluation: &Evaluation) {
         let header = self.study.header();
         let position = |name: &String| header.problems.iter().position(|own| own == name);
         let times = match header.per_problem {
@@ -424,10 +402,6 @@ impl<R: Recipe> Engine<'_, R> {
             verdict.label(),
             verdict.message.lines().next().unwrap_or_default()
         ))
-    }
-
-    pub(super) fn improve_standing(&mut self, evaluation: &Evaluation) -> bool {
-        improve(&mut self.standing, evaluation, self.study.header())
     }
 
     pub(super) fn remember_code(&mut self, evaluation: &Evaluation) {
@@ -459,12 +433,14 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Writes the last slice even though it is not complete, and those that could not be written before.
     pub(super) fn write_open_generations(&mut self) {
-        for generation in std::mem::take(&mut self.undone.unwritten) {
-            if let Err(error) = self.study.write_generation(generation, self.slice(generation)) {
-                self.warn_of_view(&error, "the journal has its evaluations");
-            }
-        }
+        std::mem::take(&mut self.undone.unwritten).into_iter().for_each(|own| self.write_again(own));
         self.write_generation((self.counted() / u64::from(self.options.population.get())) as u32);
+    }
+
+    pub(super) fn write_again(&mut self, generation: u32) {
+        if let Err(error) = self.study.write_generation(generation, self.slice(generation)) {
+            self.warn_of_view(&error, "the journal has its evaluations");
+        }
     }
 
     /// Says that a view is missing, and what becomes of it. Not in the journal, whose disk may be the same.
@@ -475,7 +451,7 @@ impl<R: Recipe> Engine<'_, R> {
 
     /// Waits for the lane's answer or a compiler's, outside the search. `None` once the user wants out, and when the wall
     /// time is used up; the run then ends at once.
-    pub(super) fn next_message(&mut self) -> Result<Option<Message<R::Binary>>, EngineError> {
+    pub(super) fn next_message(&mut self) -> EngineResult<Option<Message<R::Binary>>> {
         // What is begun after an interrupt is not waited for either.
         while !self.ending.is_early() {
             let left = self.wall.left_with_grace();
@@ -494,47 +470,31 @@ impl<R: Recipe> Engine<'_, R> {
         Ok(None)
     }
 
-    pub(super) fn note_cost(&mut self, evaluation: &Evaluation) {
-        if !evaluation.verdict.is_pass() || evaluation.duplicate_of.is_some() || evaluation.device_ms <= 0.0 {
-            return;
+    /// Gives an evaluation back that is final. Else its variant is set aside, to be tried again on its own from the
+    /// beginning, or is given up.
+    fn if_final(&mut self, evaluation: Evaluation) -> EngineResult<Option<Evaluation>> {
+        let Some(variant) = self.flight.variants.get(&evaluation.number) else { return Ok(Some(evaluation)) };
+        let weight = weigh(variant.trouble.as_deref(), &evaluation.verdict);
+        if weight == Weight::Final {
+            return Ok(Some(evaluation));
         }
-        self.wall.costs.note_full(evaluation.device_ms / 1e3, evaluation.is_default());
-    }
-
-    pub(super) fn weigh(&self, number: u64, verdict: &Verdict) -> Weight {
-        let first = self.flight.variants.get(&number).and_then(|variant| variant.trouble.as_deref());
-        match weigh(first, verdict) {
-            // A run that ends does not try again; the next one does.
-            Weight::Again if self.ending.stop.is_some_and(StopReason::is_cut) => Weight::NotFinal,
-            weight => weight,
+        let Some(mut variant) = self.flight.variants.remove(&evaluation.number) else { return Ok(None) };
+        let waiting = self.forget_work(&variant);
+        // A run that ends does not try again; the next one does.
+        if weight == Weight::Again && !self.ending.stop.is_some_and(StopReason::is_cut) {
+            let first_line = evaluation.verdict.message.lines().next().unwrap_or_default();
+            let message = format!("`{}` is tried again: {first_line}", variant.configuration);
+            variant.trouble = Some(Box::new(evaluation.verdict));
+            self.flight.again.push_back(variant.restarted());
+            self.notice(message)?;
+        } else {
+            self.record_trouble(&variant.genome, evaluation)?;
         }
-    }
-
-    /// Sets a variant aside, to be tried again on its own from the beginning.
-    pub(super) fn try_again(&mut self, number: u64, verdict: Verdict) -> Result<(), EngineError> {
-        let Some(mut variant) = self.flight.variants.remove(&number) else { return Ok(()) };
-        let first_line = verdict.message.lines().next().unwrap_or_default();
-        let message = format!("`{}` is tried again: {first_line}", variant.configuration);
-        variant.trouble = Some(Box::new(verdict));
-        let waiting = self.forget_work(&variant);
-        self.flight.again.push_back(variant.restarted());
-        self.notice(message)?;
-        self.restart(waiting)
-    }
-
-    pub(super) fn give_up(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
-        let Some(variant) = self.flight.variants.remove(&evaluation.number) else { return Ok(()) };
-        let waiting = self.forget_work(&variant);
-        self.record_trouble(&variant.genome, evaluation)?;
-        self.restart(waiting)
+        self.restart(waiting).map(|()| None)
     }
 
     /// Records a variant without a verdict, and stops the run when there are too many in a row.
-    pub(super) fn record_trouble(
-        &mut self,
-        genome: &Genome,
-        mut evaluation: Evaluation,
-    ) -> Result<(), EngineError> {
+    pub(super) fn record_trouble(&mut self, genome: &Genome, mut evaluation: Evaluation) -> EngineResult {
         self.study.record_not_final(&mut evaluation)?;
         self.ledger.known.insert(genome.clone());
         // Strategies take nothing from this class, and wait for no other answer.
@@ -546,7 +506,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.stop_for(stop)
     }
 
-    pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> Result<(), EngineError> {
+    pub(super) fn stop_for(&mut self, trouble: RunTrouble) -> EngineResult {
         self.study.note(trouble.text.clone())?;
         self.undone.troubles.stopped = Some(trouble);
         self.abandon(StopReason::Harness);
@@ -565,7 +525,7 @@ impl<R: Recipe> Engine<'_, R> {
         waiting
     }
 
-    pub(super) fn restart(&mut self, numbers: Vec<u64>) -> Result<(), EngineError> {
+    pub(super) fn restart(&mut self, numbers: Vec<u64>) -> EngineResult {
         for number in numbers {
             if let Some(variant) = self.flight.variants.remove(&number) {
                 self.begin(variant.restarted())?;

@@ -36,6 +36,12 @@ impl<R: Recipe> Flight<R> {
         }
     }
 
+    /// What is on a lane is kept when a run is abandoned, but nothing will come from a lost device.
+    pub(super) fn leave_lanes(&mut self) {
+        self.variants.clear();
+        self.on_lane.clear();
+    }
+
     /// `cancelled` are the numbers that the lane gave back.
     pub(super) fn keep_on_lane(&mut self, cancelled: &[u64]) {
         self.on_lane.retain(|number| !cancelled.contains(number));
@@ -108,7 +114,7 @@ pub(super) struct RunClock {
     pub started: Instant,
     pub ticked: Instant,
     /// Shares of busy time refer to it, so that they cover the search and neither its idle end nor the confirmation.
-    last_verdict: Duration,
+    pub last_verdict: Duration,
     device_busy_seconds: f64,
     compile_busy_seconds: f64,
     utilization: Option<Utilization>,
@@ -136,10 +142,6 @@ impl RunClock {
         self.device_busy_seconds = device_busy_seconds;
         self.compile_busy_seconds = compile_busy_seconds;
         self.gpu_busy = self.utilization.as_ref().and_then(|mean| mean());
-    }
-
-    pub(super) fn search(&self) -> Duration {
-        self.last_verdict
     }
 
     pub(super) fn throughput(&self, evaluations: u64, jobs: usize) -> Throughput {

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::carry::{Inheritance, holds_beside, improve};
 use crate::ports::Recipe;
 use crate::run::Engine;
-use crate::trouble::EngineError;
+use crate::trouble::EngineResult;
 use crate::variant::{Twin, Variant, code_and_plan, with_result_of, without_device};
 
 /// What proposed a configuration whose study called it the default, where another one is the default now.
@@ -37,7 +37,7 @@ const AT_ONCE: usize = if cfg!(test) { 20 } else { 500 };
 const NAMED: usize = 3;
 
 impl<R: Recipe> Engine<'_, R> {
-    pub(super) fn settle_history(&mut self) -> Result<(), EngineError> {
+    pub(super) fn settle_history(&mut self) -> EngineResult {
         if !self.study.history.is_unsettled {
             return Ok(());
         }
@@ -48,11 +48,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.study.keep(kept)?;
         self.ledger.recount(&self.study.history.evaluations);
         let complete = self.counted() / u64::from(self.options.population.get());
-        for generation in 0..complete as u32 {
-            if let Err(error) = self.study.write_generation(generation, self.slice(generation)) {
-                self.warn_of_view(&error, "the journal has its evaluations");
-            }
-        }
+        (0..complete as u32).for_each(|generation| self.write_again(generation));
         if measured > 0 { self.say_at_start(message) } else { Ok(()) }
     }
 
@@ -85,7 +81,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// What is left is kept for variants whose machine code turns out to be the same.
-    pub(super) fn take_over(&mut self) -> Result<(), EngineError> {
+    pub(super) fn take_over(&mut self) -> EngineResult {
         let mut earlier = std::mem::take(&mut self.earlier);
         for message in std::mem::take(&mut earlier.notices) {
             self.say_at_start(message)?;
@@ -114,7 +110,7 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// In the journal now, and to observers once the run is announced.
-    fn say_at_start(&mut self, message: String) -> Result<(), EngineError> {
+    fn say_at_start(&mut self, message: String) -> EngineResult {
         self.study.note(message.clone())?;
         self.study.notices.push(message);
         Ok(())
@@ -152,7 +148,7 @@ impl<R: Recipe> Engine<'_, R> {
         (taken, points.len())
     }
 
-    fn record_taken_over(&mut self, genome: Genome, mut evaluation: Evaluation) -> Result<(), EngineError> {
+    fn record_taken_over(&mut self, genome: Genome, mut evaluation: Evaluation) -> EngineResult {
         evaluation.number = self.ledger.take_number();
         match (genome == self.space.default_genome(), evaluation.is_default()) {
             (true, _) => evaluation.origin = DEFAULT_ORIGIN.to_string(),
@@ -162,10 +158,7 @@ impl<R: Recipe> Engine<'_, R> {
         self.join_twins(&mut evaluation);
         let position = self.study.history.evaluations.len();
         self.study.record_taken_over(&mut evaluation)?;
-        self.ledger.index.insert(evaluation.number, position);
-        self.ledger.known.insert(genome.clone());
-        self.teach(genome, &evaluation);
-        self.improve_standing(&evaluation);
+        self.learn(position, Some(genome), &evaluation);
         Ok(())
     }
 
@@ -187,7 +180,7 @@ impl<R: Recipe> Engine<'_, R> {
     pub(super) fn take_over_source(
         &mut self,
         variant: Variant<R::Prepared>,
-    ) -> Result<Option<Variant<R::Prepared>>, EngineError> {
+    ) -> EngineResult<Option<Variant<R::Prepared>>> {
         let identity = variant.prepared.as_ref().map(|(_, identity)| identity);
         let found = identity.and_then(|identity| Some((identity, self.inheritance.of_source(identity)?)));
         let Some((identity, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
@@ -217,16 +210,12 @@ impl<R: Recipe> Engine<'_, R> {
     }
 
     /// Ends a variant in flight that takes no place in the budget, as one that is passed over.
-    fn settle_uncounted(&mut self, evaluation: Evaluation) -> Result<(), EngineError> {
+    fn settle_uncounted(&mut self, evaluation: Evaluation) -> EngineResult {
         self.make_room();
         self.settle(evaluation)
     }
 
-    pub(super) fn take_over_code(
-        &mut self,
-        number: u64,
-        code: Option<&ContentHash>,
-    ) -> Result<bool, EngineError> {
+    pub(super) fn take_over_code(&mut self, number: u64, code: Option<&ContentHash>) -> EngineResult<bool> {
         let found = code.and_then(|code| Some((code, self.inheritance.of_code(code)?)));
         let Some((code, result)) = found.filter(|(_, result)| self.holds_now(result)) else {
             return Ok(false);
@@ -333,18 +322,17 @@ pub(super) fn ago(at: &str, now: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use evo_journal::budget::StopReason;
     use evo_journal::record::JournalRecord;
     use evo_journal::replay::History;
     use evo_journal::{line, reader};
     use evo_protocol::verdict::{Verdict, VerdictKind};
     use evo_report::study::{EarlierLimits, EarlierResults};
-    use evo_space::space::SearchSpace;
 
     use super::*;
-    use crate::fake::{Ran, Script, TestStudy, all_pass, failing, passed};
+    use crate::fake::{Plays, Ran, Script, TestStudy, all_pass, failing, passed};
 
     #[test]
     fn times_are_said_in_words() {
@@ -359,19 +347,6 @@ mod tests {
 
     const FOUR: &str = "[parameters]\nA = [0, 1]\nB = [0, 1]\n";
     const SIX: &str = "[parameters]\nA = [0, 1, 2]\nB = [0, 1]\n";
-
-    impl TestStudy {
-        fn edit(&mut self, space: &str) -> &mut TestStudy {
-            self.space = SearchSpace::parse(space).unwrap();
-            self.options.valid = self.space.count();
-            self
-        }
-
-        fn named(&mut self, name: &str) -> &mut TestStudy {
-            self.name = name.to_string();
-            self
-        }
-    }
 
     impl Ran {
         fn evaluated(&self) -> Vec<&str> {
@@ -393,156 +368,113 @@ mod tests {
     }
 
     #[test]
-    fn another_study_measures_only_what_is_new() {
-        let mut bench = TestStudy::new(FOUR);
-        assert_eq!(bench.run(all_pass()).log.evaluated.len(), 4);
-        bench.named("t").edit(SIX);
-        bench.options.finalists = 1;
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.evaluated(), ["A=2 B=0", "A=2 B=1"]);
-        let end = &ran.summary.end;
-        assert_eq!((end.evaluations, end.evaluations_this_run, end.taken_over), (2, 2, 4));
-        assert_eq!((end.passed_over, end.reason), (0, StopReason::SpaceExhausted));
-        assert_eq!(bench.verdicts().len(), 6);
-        ran.said("took over 4 of 4 results measured before (study `s`, ");
-        ran.said("`--remeasure` measures them again");
-        // Numbers that rank are this run's: the champion and the baseline were measured afresh.
-        assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (1, 1), "{:?}", ran.log);
-        let default = bench.find("A=0 B=0");
-        let source = default.taken_over_from.clone().unwrap();
-        assert_eq!((default.number, source.study.as_str(), source.number), (0, "s", 0));
-        assert!(default.is_default() && !default.is_counted() && default.device_ms == 0.0);
-        assert_eq!(default.objective_ns, Some(1000.0));
-        // A third study names the one that measured, not the one that took over.
-        let ran = bench.named("u").run(all_pass());
-        assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (0, 6));
-        assert_eq!(bench.find("A=1 B=1").taken_over_from.unwrap().study, "s");
-        assert_eq!(bench.find("A=2 B=1").taken_over_from.unwrap().study, "t");
-        ran.said("took over 6 of 6");
-    }
-
-    #[test]
-    fn a_resumed_study_keeps_what_holds_after_an_edit() {
-        let mut bench = measured(FOUR);
-        let before = bench.find("A=1 B=1");
-        // One value more, one less.
-        bench.edit("[parameters]\nA = [0, 1, 2]\nB = [1]\n");
-        bench.options.budget.evaluations = Some(3);
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.evaluated(), ["A=2 B=1"]);
-        ran.said("the study was edited: the space or the kernel has changed");
-        ran.said("1 of 4 results of before the edit hold after it");
-        ran.said("took over 1 of 1 result measured before (study `s`");
-        let history = bench.history();
-        assert_eq!((history.evaluations.len(), history.set_aside.len()), (3, 3));
-        assert_eq!(bench.find("A=1 B=1"), before, "kept as it was, with its number");
-        // Without a further edit nothing is said or asked again.
-        let again = bench.run(all_pass());
-        assert!(again.evaluated().is_empty());
-        assert!(!again.tells("hold after it"), "{:?}", again.events);
-        // Back to the first space: what was measured then holds again.
-        let ran = bench.edit(FOUR).run(all_pass());
-        assert!(ran.evaluated().is_empty(), "{:?}", ran.evaluated());
-        assert_eq!(bench.verdicts().len(), 4);
-        let numbers: std::collections::BTreeSet<u64> = bench.history().numbers().collect();
-        assert!(numbers.len() > 4, "no number is given twice");
-    }
-
-    #[test]
-    fn kept_results_count_against_the_budget_and_taken_over_ones_do_not() {
-        let mut bench = measured(FOUR);
-        bench.edit("[parameters]\nA = [0, 1, 2, 3]\nB = [0, 1]\n");
-        bench.options.budget.evaluations = Some(6);
-        let ran = bench.run(all_pass());
-        assert_eq!((ran.summary.end.evaluations, ran.summary.end.evaluations_this_run), (6, 2));
-        bench.named("t").options.budget.evaluations = Some(1);
-        let ran = bench.run(all_pass());
-        assert_eq!((ran.summary.end.evaluations, ran.summary.end.taken_over), (1, 6));
-        assert_eq!(ran.summary.end.reason, StopReason::Evaluations);
-        let slice = std::fs::read_to_string(bench.out.path().join("t/gen-000.json")).unwrap();
-        assert_eq!(slice.matches("\"configuration_hash\"").count(), 1, "nobody proposed what was taken over");
-    }
-
-    #[test]
-    fn other_conditions_are_measured_again_and_named() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.conditions.add("check rtol", "0.001");
-        bench.run(all_pass());
-        bench.conditions.add("check rtol", "0.01");
-        let ran = bench.named("t").run(all_pass());
-        assert_eq!(ran.evaluated().len(), 4);
-        ran.said(
-            "none of 4 earlier results of this kernel can be taken over: `check rtol` is `0.01` and was `0.001`",
-        );
-        // The same in a resumed study.
-        let ran = bench.named("s").run(all_pass());
-        ran.said("the study was edited: `check rtol` is `0.01` and was `0.001`");
-        ran.said("0 of 4 results of before the edit hold after it");
-        ran.said("took over 4 of 4 results measured before (study `t`");
-        assert!(ran.evaluated().is_empty());
-    }
-
-    #[test]
-    fn equal_code_under_other_conditions_is_measured_again() {
-        let mut bench = measured("[parameters]\nA = [0, 1]\nLATE = [0]\n");
-        bench.conditions.add("check rtol", "0.01");
-        let ran = bench.edit("[parameters]\nA = [0, 1]\nLATE = [1]\n").run(all_pass());
-        assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (2, 0));
-        // Under equal ones it is known.
-        let ran = bench.edit("[parameters]\nA = [0, 1]\nLATE = [2]\n").run(all_pass());
-        assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (0, 2));
-    }
-
-    #[test]
-    fn another_plan_is_measured_again_and_other_text_with_the_same_code_is_not() {
-        let mut bench = measured("[parameters]\nA = [0, 1]\nGRID = [1]\nLATE = [0]\n");
-        bench.named("grid").edit("[parameters]\nA = [0, 1]\nGRID = [2]\nLATE = [0]\n");
-        assert_eq!(bench.run(all_pass()).evaluated().len(), 2);
-        // LATE is in the source, not in the machine code: compiled, and then known.
-        bench.named("late").edit("[parameters]\nA = [0, 1, 2]\nGRID = [1]\nLATE = [1]\n");
-        bench.options.budget.evaluations = Some(1);
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.evaluated(), ["A=2 GRID=1 LATE=1"], "what is taken over uses no budget");
-        bench.options.budget.evaluations = None;
-        let rest = bench.run(all_pass());
-        assert_eq!((ran.log.compiled.len() + rest.log.compiled.len(), rest.evaluated().len()), (3, 0));
-        assert_eq!((rest.summary.end.evaluations, rest.summary.end.taken_over), (1, 2));
-        let twin = bench.find("A=1 GRID=1 LATE=1");
-        assert_eq!(twin.taken_over_from.unwrap().study, "s");
-        assert_eq!(twin.duplicate_of, None);
-    }
-
-    #[test]
-    fn what_chance_decides_and_what_has_no_verdict_is_measured_again() {
-        for (kind, again) in [
-            (VerdictKind::WrongAnswer, false),
-            (VerdictKind::CrashTrap, false),
-            (VerdictKind::Hang, true),
-            (VerdictKind::Noisy, true),
-            (VerdictKind::TimingEscape, true),
-            (VerdictKind::WorkerDied, true),
-            (VerdictKind::HarnessError, true),
-        ] {
-            let mut bench = TestStudy::new(FOUR);
-            bench.run(one_is(kind));
-            let ran = bench.named("t").run(all_pass());
-            let expected: &[&str] = if again { &["A=1 B=0"] } else { &[] };
-            assert_eq!(ran.evaluated(), expected, "{kind}");
-            let verdict = if again { "pass" } else { kind.as_str() };
-            assert_eq!(bench.verdicts()["A=1 B=0"], verdict);
+    fn what_holds_is_not_measured_again() {
+        let mut plays = Plays::default();
+        // Numbers that rank are a run's own: its champion and its baseline are measured afresh.
+        plays.play("another study measures only what is new", FOUR, |bench| {
+            bench.run(all_pass());
+            bench.named("t").edit(SIX).with(|own| own.options.finalists = 1).run(all_pass());
+            // It names the study that measured, not the one that took over.
+            bench.named("u").run(all_pass());
+        });
+        plays.play("a resumed study keeps what holds, with its number", FOUR, |bench| {
+            bench.run(all_pass());
+            let before = bench.find("A=1 B=1");
+            // One value more, one less.
+            bench.edit("[parameters]\nA = [0, 1, 2]\nB = [1]\n").budget(3).run(all_pass());
+            assert_eq!(bench.find("A=1 B=1"), before);
+            // Without a further edit nothing is said or asked again. Back in the first space what was measured holds.
+            bench.run(all_pass());
+            bench.edit(FOUR).run(all_pass());
+            let numbers: BTreeSet<u64> = bench.history().numbers().collect();
+            assert!(numbers.len() > 4, "no number is given twice");
+        });
+        plays.play("what is kept counts against the budget, what is taken over does not", FOUR, |bench| {
+            bench.run(all_pass());
+            bench.edit("[parameters]\nA = [0, 1, 2, 3]\nB = [0, 1]\n").budget(6).run(all_pass());
+            bench.named("t").budget(1).run(all_pass());
+        });
+        plays.play("other conditions are named", FOUR, |bench| {
+            bench.with(|own| own.conditions.add("check rtol", "0.001")).run(all_pass());
+            bench.with(|own| own.conditions.add("check rtol", "0.01")).named("t").run(all_pass());
+            bench.named("s").run(all_pass());
+        });
+        let late = "[parameters]\nA = [0, 1]\nLATE = [0]\n";
+        plays.play("equal code holds under equal conditions alone", late, |bench| {
+            bench.run(all_pass());
+            bench.with(|own| own.conditions.add("check rtol", "0.01"));
+            bench.edit(&late.replace("[0]", "[1]")).run(all_pass());
+            bench.edit(&late.replace("[0]", "[2]")).run(all_pass());
+        });
+        let grid = "[parameters]\nA = [0, 1]\nGRID = [1]\nLATE = [0]\n";
+        plays.play("another plan does not hold, other text with equal code does", grid, |bench| {
+            bench.run(all_pass());
+            bench.named("grid").edit(&grid.replace("[1]", "[2]")).run(all_pass());
+            // LATE is in the source, not in the machine code: compiled, and then known, which uses no budget.
+            bench.named("late").edit("[parameters]\nA = [0, 1, 2]\nGRID = [1]\nLATE = [1]\n");
+            bench.budget(1).run(all_pass());
+            bench.budget(None).run(all_pass());
+        });
+        plays.play("a refusal stands against a later pass", FOUR, |bench| {
+            bench.run(one_is(VerdictKind::WrongAnswer));
+            bench.named("t").with(|own| own.options.remeasure = true).run(all_pass());
+            bench.named("u").with(|own| own.options.remeasure = false).run(all_pass());
+        });
+        let three = "[parameters]\nA = [0, 3, 4]\n";
+        plays.play("too slow holds while something as fast is there", three, |bench| {
+            bench.run(racing());
+            bench.named("t").run(racing());
+            // Without the variant that it lost to it may be the best, in the study that measured it too.
+            bench.named("u").edit("[parameters]\nA = [0, 4]\n").run(all_pass());
+            bench.named("s").run(all_pass());
+        });
+        let dead = "[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n";
+        // Or it could not be confirmed. Both at once stay twins.
+        plays.play("a twin whose original is gone speaks for itself", dead, |bench| {
+            bench.run(all_pass());
+            bench.edit("[parameters]\nA = [0, 1]\nDEAD = [1]\n").run(all_pass());
+            bench.named("t").edit(dead).run(all_pass());
+        });
+        plays.play("another default is found by its origin", "[parameters]\nA = [0, 1, 2]\n", |bench| {
+            bench.run(all_pass());
+            bench.edit("[parameters]\nA = { values = [0, 1, 2], default = 2 }\n").run(all_pass());
+            bench.named("t").run(all_pass());
+        });
+        plays.play("remeasure takes nothing over", FOUR, |bench| {
+            bench.run(all_pass());
+            bench.named("t").with(|own| own.options.remeasure = true).run(all_pass());
+            bench.named("s").edit(SIX).run(all_pass());
+        });
+        let many = |count: usize| {
+            let values: Vec<String> = (0..count).map(|value| value.to_string()).collect();
+            format!("[parameters]\nA = [0]\nB = [{}]\n", values.join(", "))
+        };
+        // Nothing that is known is compiled.
+        plays.play("more than is compared before the search", &many(30), |bench| {
+            bench.run(all_pass());
+            bench.named("t").edit(&many(31)).budget(1).run(all_pass());
+            bench.budget(None).run(all_pass());
+        });
+        for kind in "wrong_answer crash_trap hang noisy timing_escape worker_died harness_error".split(' ') {
+            plays.play(&format!("after {kind} of one"), FOUR, |bench| {
+                bench.run(one_is(VerdictKind::named(kind).unwrap()));
+                bench.named("t").run(all_pass());
+            });
         }
-    }
-
-    #[test]
-    fn a_refusal_stands_against_a_later_pass() {
-        let mut bench = TestStudy::new(FOUR);
-        bench.run(one_is(VerdictKind::WrongAnswer));
-        bench.named("t").options.remeasure = true;
-        let ran = bench.run(all_pass());
-        assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (4, 0));
-        bench.named("u").options.remeasure = false;
-        bench.run(all_pass());
-        assert_eq!(bench.verdicts()["A=1 B=0"], "wrong_answer");
+        plays.play("results of before keys were kept are measured again", FOUR, |bench| {
+            bench.run(all_pass());
+            let records = reader::read(&bench.journal()).unwrap().records.into_iter().map(|mut record| {
+                match &mut record {
+                    JournalRecord::Evaluation(one) => one.key = None,
+                    JournalRecord::Study(header) => header.conditions = None,
+                    _ => {}
+                }
+                line::encode(&record).unwrap()
+            });
+            std::fs::write(bench.journal(), records.collect::<String>()).unwrap();
+            bench.named("t").run(all_pass());
+        });
+        insta::assert_snapshot!(plays.0);
     }
 
     /// `A=3` is fast; whoever comes later and is slower is too slow.
@@ -560,67 +492,6 @@ mod tests {
             }
             result
         })
-    }
-
-    #[test]
-    fn too_slow_is_taken_over_while_something_as_fast_is_there() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 3, 4]\n");
-        bench.run(racing());
-        assert_eq!(bench.verdicts()["A=4"], "too_slow");
-        let ran = bench.named("t").run(racing());
-        assert_eq!((ran.evaluated().len(), ran.summary.end.taken_over), (0, 3));
-        // Without the variant that it lost to it may be the best.
-        bench.named("u").edit("[parameters]\nA = [0, 4]\n");
-        let ran = bench.run(all_pass());
-        assert_eq!(ran.evaluated(), ["A=4"]);
-        ran.said("took over 1 of 2 results measured before");
-        ran.said("; 1 is compared or measured when the search asks for them");
-        // The same in the study that measured it.
-        bench.named("s").options.remeasure = false;
-        let ran = bench.run(all_pass());
-        ran.said("1 of 3 results of before the edit hold after it");
-        assert_eq!(bench.verdicts()["A=4"], "pass");
-    }
-
-    #[test]
-    fn a_twin_whose_original_is_gone_speaks_for_itself() {
-        let mut bench = measured("[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n");
-        assert!(bench.find("A=1 DEAD=1").duplicate_of.is_some());
-        let ran = bench.edit("[parameters]\nA = [0, 1]\nDEAD = [1]\n").run(all_pass());
-        assert!(ran.evaluated().is_empty());
-        assert_eq!(bench.find("A=1 DEAD=1").duplicate_of, None, "or it could not be confirmed");
-        // Both at once stay twins.
-        bench.named("t").edit("[parameters]\nA = [0, 1]\nDEAD = [0, 1]\n").run(all_pass());
-        let one = bench.find("A=1 DEAD=0");
-        let other = bench.find("A=1 DEAD=1");
-        assert_eq!([one.duplicate_of, other.duplicate_of].iter().flatten().count(), 1);
-    }
-
-    #[test]
-    fn another_default_is_found_by_its_origin() {
-        let mut bench = measured("[parameters]\nA = [0, 1, 2]\n");
-        bench.edit("[parameters]\nA = { values = [0, 1, 2], default = 2 }\n");
-        for name in ["s", "t"] {
-            assert!(bench.named(name).run(all_pass()).evaluated().is_empty());
-            let defaults: Vec<String> = bench
-                .history()
-                .evaluations
-                .iter()
-                .filter(|one| one.is_default())
-                .map(|one| one.configuration.to_string())
-                .collect();
-            assert_eq!(defaults, ["A=2"], "{name}");
-        }
-    }
-
-    #[test]
-    fn remeasure_takes_nothing_over() {
-        let mut bench = measured(FOUR);
-        bench.named("t").options.remeasure = true;
-        assert_eq!(bench.run(all_pass()).evaluated().len(), 4);
-        let ran = bench.named("s").edit(SIX).run(all_pass());
-        ran.said("0 of 4 results of before the edit hold after it");
-        assert_eq!(ran.evaluated().len(), 6);
     }
 
     #[test]
@@ -645,28 +516,6 @@ mod tests {
         let journal = reader::parse((damaged.join("\n") + "\n").as_bytes());
         assert_eq!(journal.rejected.len(), 2);
         assert_eq!(History::replay(journal).evaluations.len(), 6);
-    }
-
-    #[test]
-    fn what_is_not_compared_before_the_search_is_taken_over_when_it_is_proposed() {
-        let space = |count: usize| {
-            let values: Vec<String> = (0..count).map(|value| value.to_string()).collect();
-            format!("[parameters]\nA = [0]\nB = [{}]\n", values.join(", "))
-        };
-        let mut bench = TestStudy::new(&space(30));
-        bench.run(all_pass());
-        bench.named("t").edit(&space(31)).options.budget.evaluations = Some(1);
-        let ran = bench.run(all_pass());
-        ran.said("took over 20 of 30 results measured before");
-        assert_eq!(ran.evaluated(), ["A=0 B=30"]);
-        bench.options.budget.evaluations = None;
-        let rest = bench.run(all_pass());
-        assert_eq!((rest.evaluated().len(), rest.summary.end.taken_over), (0, 30));
-        assert_eq!(ran.log.compiled.len() + rest.log.compiled.len(), 1, "nothing that is known is compiled");
-        let one = bench.find("A=0 B=29");
-        assert_eq!((one.objective_ns, one.resources.len()), (Some(1029.0), 1));
-        let source = one.taken_over_from.unwrap();
-        assert_eq!(source.study, "s");
     }
 
     #[test]
@@ -728,39 +577,5 @@ mod tests {
         std::fs::write(&journal, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
         let torn = read(2 * size, 1);
         assert!(torn.results.len() >= 4 && torn.notices.is_empty(), "{:?}", torn.notices);
-    }
-
-    #[test]
-    fn results_of_before_keys_were_kept_are_measured_again() {
-        let mut bench = measured(FOUR);
-        let records =
-            reader::read(&bench.journal()).unwrap().records.into_iter().map(|record| match record {
-                JournalRecord::Evaluation(one) => {
-                    JournalRecord::Evaluation(Box::new(Evaluation { key: None, ..*one }))
-                }
-                JournalRecord::Study(mut header) => {
-                    header.conditions = None;
-                    JournalRecord::Study(header)
-                }
-                other => other,
-            });
-        let text: String = records.map(|record| line::encode(&record).unwrap()).collect();
-        std::fs::write(bench.journal(), text).unwrap();
-        let ran = bench.named("t").run(all_pass());
-        assert_eq!(ran.evaluated().len(), 4);
-        ran.said("none of 4 earlier results of this kernel can be taken over: an older evo measured them");
-    }
-
-    #[test]
-    fn what_was_in_flight_at_a_crash_is_still_queued_after_an_edit() {
-        let mut bench = TestStudy::new(FOUR);
-        drop(bench.open());
-        let configuration = Configuration::new(vec![("A".into(), 1.into()), ("B".into(), 1.into())]);
-        let gone = Configuration::new(vec![("A".into(), 9.into()), ("B".into(), 1.into())]);
-        bench.crash(0, configuration);
-        bench.crash(1, gone);
-        let ran = bench.edit(SIX).run(all_pass());
-        assert_eq!(ran.evaluated().len(), 6);
-        assert_eq!(bench.find("A=1 B=1").number, 0);
     }
 }

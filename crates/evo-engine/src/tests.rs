@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evo_journal::budget::StopReason;
+use evo_journal::reader;
 use evo_journal::record::RunEnd;
 use evo_journal::replay::History;
-use evo_journal::{leaderboard, reader};
 use evo_protocol::verdict::{Cause, Gate, Verdict, VerdictKind};
 use evo_search::registry::create;
 use evo_search::strategy::Expectation;
+use evo_space::genome::Configuration;
+use evo_supervise::job::Judgement;
 
 use crate::fake::{
-    FakeBinary, FakeJob, Ran, ScriptedStrategy, TestStudy, all_pass, failing, lane_result, mixed,
+    FakeBinary, FakeJob, Plays, Ran, ScriptedStrategy, TestStudy, all_pass, failing, lane_result, mixed,
     objective_of, passed, verdicts_in,
 };
 use crate::ports::{Message, NoSanitizer};
@@ -22,25 +24,32 @@ use crate::run::SanitizePlan;
 const PLAIN: &str = "[parameters]\nA = [0, 1, 2, 3, 6, 7]\nB = [0, 1, 2]\n";
 
 #[test]
-fn the_whole_space_is_evaluated_and_failures_change_nothing() {
-    let bench = TestStudy::new(PLAIN);
-    let ran = bench.run(mixed());
-    assert_eq!(ran.summary.end.reason, StopReason::SpaceExhausted);
-    let verdicts = bench.verdicts();
-    assert_eq!(verdicts.len(), 18);
-    assert_eq!(verdicts["A=7 B=1"], "static_reject:seven");
-    assert_eq!(verdicts["A=6 B=0"], "compile_error");
-    assert_eq!(verdicts["A=2 B=2"], "wrong_answer");
-    assert_eq!(verdicts["A=3 B=1"], "hang");
-    assert_eq!(ran.log.evaluated[0], "A=0 B=0", "the default goes first");
-    // 18 evaluations in slices of 4: five files, the last one open.
-    for (generation, exists) in [(0, true), (4, true), (5, false)] {
-        let path = bench.out.path().join(format!("s/gen-{generation:03}.json"));
-        assert_eq!(path.exists(), exists, "{}", path.display());
+fn a_run_evaluates_what_the_space_has_and_the_limits_allow() {
+    let mut plays = Plays::default();
+    plays.play("failures change nothing, and gates that are not reached are not run", PLAIN, |bench| {
+        bench.run(mixed());
+        assert!(bench.find("A=0 B=0").passed_through(Gate::Honesty));
+    });
+    for limits in [(Some(5), None), (None, Some(2)), (Some(3), Some(2)), (Some(100), None)] {
+        let space = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";
+        plays.play(&format!("evaluations and generations: {limits:?}"), space, |bench| {
+            bench.options.budget.generations = limits.1;
+            bench.budget(limits.0).run(all_pass());
+        });
     }
-    assert!(
-        bench.out.path().join("s/study.json").exists() && bench.out.path().join("s/results.csv").exists()
-    );
+    // DEAD does not reach the source, LATE reaches it and not the machine code, and GRID changes the plan only. A
+    // failing compiler is not asked twice either.
+    for twins in ["A = [0, 1]\nDEAD", "A = [0, 1]\nLATE", "A = [0, 1]\nGRID", "A = [6]\nDEAD"] {
+        plays.play("twins", &format!("[parameters]\n{twins} = [0, 1, 2]\n"), |bench| {
+            bench.run(all_pass());
+        });
+    }
+    let late = "[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n";
+    plays.play("twins are known across runs", late, |bench| {
+        bench.budget(6).run(all_pass());
+        bench.budget(None).run(all_pass());
+    });
+    insta::assert_snapshot!(plays.0);
 }
 
 #[test]
@@ -62,36 +71,6 @@ fn a_run_says_how_warm_the_device_was_before_and_after() {
 }
 
 #[test]
-fn gates_not_reached_are_not_run() {
-    let bench = TestStudy::new(PLAIN);
-    bench.run(mixed());
-    let text = |name: &str| -> String {
-        let gates = bench.find(name).gates;
-        gates.iter().filter_map(|report| format!("{:?}", report.state).chars().next()).collect()
-    };
-    assert_eq!(text("A=7 B=0"), "FNNNNNNNNN");
-    assert_eq!(text("A=6 B=0"), "PFNNNNNNNN");
-    assert_eq!(text("A=0 B=0"), "PPPPPPPPNN");
-    assert!(bench.find("A=0 B=0").passed_through(Gate::Honesty));
-}
-
-#[test]
-fn limits_end_a_run_where_they_say() {
-    for (evaluations, generations, expected, reason) in [
-        (Some(5), None, 5, StopReason::Evaluations),
-        (None, Some(2), 8, StopReason::Generations),
-        (Some(3), Some(2), 3, StopReason::Evaluations),
-        (Some(100), None, 18, StopReason::SpaceExhausted),
-    ] {
-        let mut bench = TestStudy::new(PLAIN);
-        bench.options.budget.evaluations = evaluations;
-        bench.options.budget.generations = generations;
-        let ran = bench.run(all_pass());
-        assert_eq!((ran.summary.end.evaluations, ran.summary.end.reason), (expected, reason));
-    }
-}
-
-#[test]
 fn the_wall_clock_ends_compilations_too() {
     // Ten variants that pass, then more that never finish compiling than are in flight at once.
     let mut bench = TestStudy::new("[parameters]\nA = [0, 99]\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
@@ -104,40 +83,6 @@ fn the_wall_clock_ends_compilations_too() {
     assert!(compiling > 0);
     // The confirmation compiles after that, and is answered.
     assert_eq!((ran.summary.confirmed, ran.log.deep.len()), (1, 1));
-}
-
-#[test]
-fn twins_are_compiled_and_evaluated_once() {
-    // DEAD does not reach the source, LATE reaches it and not the machine code, and GRID changes the plan only. A
-    // failing compiler is not asked twice either.
-    for (space, compiled, evaluated, duplicates) in [
-        ("A = [0, 1]\nDEAD = [0, 1, 2]\n", 2, 2, 4),
-        ("A = [0, 1]\nLATE = [0, 1, 2]\n", 6, 2, 4),
-        ("A = [0, 1]\nGRID = [1, 2, 3]\n", 2, 6, 0),
-        ("A = [6]\nDEAD = [0, 1, 2]\n", 1, 0, 2),
-    ] {
-        let bench = TestStudy::new(&format!("[parameters]\n{space}"));
-        let ran = bench.run(all_pass());
-        assert_eq!((ran.log.compiled.len(), ran.log.evaluated.len()), (compiled, evaluated), "{space}");
-        let evaluations = bench.open().history.evaluations;
-        assert_eq!(
-            evaluations.iter().filter(|one| one.duplicate_of.is_some()).count(),
-            duplicates,
-            "{space}"
-        );
-        let verdict = if evaluated == 0 { "compile_error" } else { "pass" };
-        assert!(bench.verdicts().values().all(|own| own == verdict), "{space}");
-    }
-}
-
-#[test]
-fn twins_are_known_across_runs() {
-    let mut bench = TestStudy::new("[parameters]\nA = [0, 1]\nLATE = [0, 1, 2, 3, 4, 5]\n");
-    bench.options.budget.evaluations = Some(6);
-    let first = bench.run(all_pass()).log.evaluated.len();
-    bench.options.budget.evaluations = None;
-    let second = bench.run(all_pass()).log.evaluated.len();
-    assert_eq!((first + second, bench.verdicts().len()), (2, 12));
 }
 
 #[test]
@@ -198,18 +143,43 @@ fn a_second_interrupt_does_not_wait_for_the_device() {
 }
 
 #[test]
-fn finalists_are_not_compared_with_a_default_that_fails_at_full_depth() {
-    let bench = TestStudy::confirming(PLAIN, 2);
-    let ran = bench.run(failing(VerdictKind::WrongAnswer, |job| job.deep && job.label == "A=0 B=0"));
-    let evaluations = bench.history().evaluations;
-    let first = evaluations.iter().find(|one| one.is_timed() && !one.is_default()).unwrap();
-    let first = first.configuration.to_string();
-    ran.said("finalist `A=0 B=0` does not pass at full depth: wrong_answer");
-    ran.said(&format!("compared with `{first}` instead, the first that passed"));
-    assert_eq!(ran.log.deep[..2], ["A=0 B=0".to_string(), first]);
-    let board = leaderboard::section(&bench.open().history).unwrap();
-    assert!(!board.baseline.is_default && board.entries().all(|own| own.number != 0));
-    assert_eq!(ran.summary.confirmed, ran.log.deep.len() - 1);
+fn finalists_are_the_best_that_pass_at_full_depth() {
+    let mut plays = Plays::default();
+    let four = "[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n";
+    // 1010 and 1001 ns are within the floor of 1 %.
+    plays.play("those that fail make room", &format!("{four}B = [0, 1]\n"), |bench| {
+        bench.options.finalists = 2;
+        bench.run(failing(VerdictKind::Nondeterministic, |job| job.deep && job.label == "A=0 B=0"));
+    });
+    let nine = "[parameters]\nA = [0, 1, 2]\nB = [0, 1, 2]\n";
+    plays.play("they are not compared with a default that fails", nine, |bench| {
+        bench.options.finalists = 2;
+        bench.run(failing(VerdictKind::WrongAnswer, |job| job.deep && job.label == "A=0 B=0"));
+    });
+    plays.play("the default is measured although something faster was there before it", four, |bench| {
+        // Its compiler dies the first time, so it comes last.
+        bench.trouble = Some(Arc::new(|source, tries| {
+            let killed = Verdict::new(VerdictKind::HarnessError, "killed").with_cause(Cause::Killed);
+            (source.starts_with("code 3") && tries == 1).then_some(killed)
+        }));
+        bench.options.finalists = 1;
+        bench.run(all_pass());
+    });
+    plays.play("losers of races may be finalists, those of screenings may not", four, |bench| {
+        bench.options.finalists = 2;
+        bench.run(Arc::new(|job| {
+            if job.deep || job.label == "A=3" || job.label == "A=2" {
+                return passed(job);
+            }
+            let mut slow = lane_result(job, VerdictKind::TooSlow);
+            slow.objective_ns = Some(objective_of(job));
+            if job.label == "A=1" {
+                slow.verdict = slow.verdict.with(Verdict::RACED, true);
+            }
+            slow
+        }));
+    });
+    insta::assert_snapshot!(plays.0);
 }
 
 fn interrupted_while(hangs: fn(&FakeJob) -> bool, is_sanitizer: bool) -> (Ran, TestStudy) {
@@ -269,22 +239,34 @@ fn one_interrupt_ends_a_run_whatever_hangs() {
 }
 
 #[test]
-fn a_lost_device_ends_the_run_and_the_variant_gets_another_chance() {
-    let bench = TestStudy::new(PLAIN);
-    let count = AtomicU64::new(0);
-    let ran = bench.run(Arc::new(move |job| {
-        let mut result = passed(job);
-        if count.fetch_add(1, Ordering::Relaxed) == 3 {
-            result = lane_result(job, VerdictKind::DeviceLost);
-            result.lost = true;
+fn what_was_on_a_device_when_something_died_gets_another_chance_until_the_third() {
+    let mut plays = Plays::default();
+    // All of them are under way before anything comes of one.
+    plays.play("a lost device ends the run", "[parameters]\nA = [0, 1, 2, 3, 4]\n", |bench| {
+        let count = AtomicU64::new(0);
+        bench.run(Arc::new(move |job| {
+            let lost = count.fetch_add(1, Ordering::Relaxed) == 3;
+            let kind = if lost { VerdictKind::DeviceLost } else { VerdictKind::Pass };
+            Judgement { lost, ..lane_result(job, kind) }
+        }));
+        bench.run(all_pass());
+    });
+    plays.play("what was in flight at three crashes is given up", "[parameters]\nA = [0, 1]\n", |bench| {
+        drop(bench.open());
+        let configuration = bench.space.configuration(&bench.space.default_genome());
+        for crash in 1..=3 {
+            bench.crash(0, configuration.clone());
+            assert_eq!(bench.open().history.struck[0].strikes, crash);
         }
-        result
-    }));
-    assert_eq!(ran.summary.end.reason, StopReason::DeviceLost);
-    bench.run(all_pass());
-    let verdicts = bench.verdicts();
-    assert_eq!(verdicts.len(), 18);
-    assert!(!verdicts.values().any(|verdict| verdict == "device_lost"));
+        bench.run(all_pass());
+    });
+    plays.play("it is queued after an edit, unless it is gone", "[parameters]\nA = [0, 1]\n", |bench| {
+        drop(bench.open());
+        let points = [1, 9].map(|value| Configuration::new(vec![("A".into(), value.into())]));
+        (0..).zip(points).for_each(|(number, point)| bench.crash(number, point));
+        bench.edit("[parameters]\nA = [0, 1, 2]\n").run(all_pass());
+    });
+    insta::assert_snapshot!(plays.0);
 }
 
 #[test]
@@ -322,21 +304,6 @@ fn a_resumed_run_starts_from_what_was_found_and_tells_damage_once() {
 }
 
 #[test]
-fn what_was_in_flight_at_three_crashes_is_given_up() {
-    let bench = TestStudy::new(PLAIN);
-    drop(bench.open());
-    let configuration = bench.space.configuration(&bench.space.default_genome());
-    for crash in 1..=3 {
-        bench.crash(0, configuration.clone());
-        assert_eq!(bench.open().history.struck[0].strikes, crash);
-    }
-    let ran = bench.run(all_pass());
-    assert_eq!(bench.verdicts()["A=0 B=0"], "interrupted");
-    assert!(!ran.log.evaluated.contains(&"A=0 B=0".to_string()));
-    assert_eq!(bench.verdicts().len(), 18);
-}
-
-#[test]
 fn after_one_crash_and_after_two_it_goes_first_and_alone() {
     for crashes in [1, 2] {
         let bench = TestStudy::new("[parameters]\nA = [0, 1, 2]\n");
@@ -354,60 +321,6 @@ fn after_one_crash_and_after_two_it_goes_first_and_alone() {
         };
         assert!(place("Finished", 0) < place("Compiling", 1), "{:?}", ran.events);
     }
-}
-
-#[test]
-fn finalists_are_confirmed_and_those_that_fail_make_room() {
-    let bench =
-        TestStudy::confirming("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\nB = [0, 1]\n", 2);
-    let ran = bench.run(failing(VerdictKind::Nondeterministic, |job| job.deep && job.label == "A=0 B=0"));
-    assert_eq!(ran.summary.confirmed, 3, "two finalists and the baseline");
-    assert_eq!(ran.log.deep, ["A=3 B=0", "A=0 B=0", "A=0 B=1", "A=1 B=0"]);
-    let study = bench.open();
-    let section = leaderboard::section(&study.history).unwrap();
-    assert_eq!(section.champion.configuration.to_string(), "A=0 B=1");
-    assert!(section.baseline.is_default);
-    let others: Vec<String> = section.runners_up.iter().map(|one| one.configuration.to_string()).collect();
-    assert_eq!(others, ["A=1 B=0", "A=3 B=0"]);
-    let speed = section.champion.speedup.unwrap();
-    assert!((speed - 1030.0 / 1001.0).abs() < 1e-9, "{speed}");
-    assert!(section.runners_up[0].tie_with_champion, "1010 and 1001 ns are within the floor of 1 %");
-}
-
-#[test]
-fn the_default_is_measured_although_something_faster_was_there_before_it() {
-    let mut bench = TestStudy::new("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n");
-    // Its compiler dies the first time, so it comes last.
-    bench.trouble = Some(Arc::new(|source, tries| {
-        let killed = Verdict::new(VerdictKind::HarnessError, "killed").with_cause(Cause::Killed);
-        (source.starts_with("code 3") && tries == 1).then_some(killed)
-    }));
-    bench.options.finalists = 1;
-    let ran = bench.run(all_pass());
-    assert_eq!(ran.log.evaluated.last().unwrap(), "A=3");
-    assert!(ran.log.unrivaled.contains(&"A=3".to_string()), "{:?}", ran.log);
-    assert!(ran.log.unrivaled.len() < ran.log.evaluated.len(), "others have: {:?}", ran.log);
-    assert!(leaderboard::section(&bench.open().history).unwrap().baseline.is_default);
-}
-
-#[test]
-fn losers_of_races_may_be_finalists_and_those_of_screenings_may_not() {
-    let bench = TestStudy::confirming("[parameters]\nA = { values = [0, 1, 2, 3], default = 3 }\n", 2);
-    let ran = bench.run(Arc::new(|job| {
-        if job.deep || job.label == "A=3" || job.label == "A=2" {
-            return passed(job);
-        }
-        let mut slow = lane_result(job, VerdictKind::TooSlow);
-        slow.objective_ns = Some(objective_of(job));
-        if job.label == "A=1" {
-            slow.verdict = slow.verdict.with(Verdict::RACED, true);
-        }
-        slow
-    }));
-    assert_eq!(ran.log.deep, ["A=3", "A=1", "A=2"]);
-    let study = bench.open();
-    let section = leaderboard::section(&study.history).unwrap();
-    assert_eq!(section.champion.configuration.to_string(), "A=1", "at full depth it has met every gate");
 }
 
 #[test]
@@ -448,7 +361,7 @@ fn strategies_that_evolve_run_too() {
 #[test]
 fn a_full_cache_stops_the_run_and_blames_no_variant() {
     let bench = TestStudy::new("[parameters]\nA = [0, 1, 9]\n");
-    let error = bench.try_run_with(|_| all_pass()).err().expect("stopped");
+    let error = bench.try_run(all_pass()).err().expect("stopped");
     assert_eq!(error.to_string(), "no room");
     assert_eq!(error.hint().unwrap(), "make room, or set EVO_CACHE_DIR to a folder with free space");
     assert!(bench.verdicts().values().all(|verdict| verdict == "pass"), "{:?}", bench.verdicts());

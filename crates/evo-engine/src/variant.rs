@@ -106,33 +106,28 @@ impl<P> Variant<P> {
         self.struck || self.trouble.is_some()
     }
 
-    pub(crate) fn prepare<R>(&mut self, recipe: &R) -> Result<&P, Box<Evaluation>>
-    where
-        R: Recipe<Prepared = P>,
-    {
+    pub(crate) fn prepare(&mut self, recipe: &impl Recipe<Prepared = P>) -> Result<&P, Box<Evaluation>> {
         let prepared = recipe.prepare(&self.configuration).map_err(|refused| self.refused(refused))?;
         let identity = recipe.identity(&prepared);
         Ok(&self.prepared.insert((prepared, identity)).0)
     }
 
     /// The error is its evaluation. `variant_hash` is compiled into the binary.
-    pub(crate) fn job<R>(
+    pub(crate) fn job<R: Recipe<Prepared = P>>(
         &mut self,
         recipe: &R,
         answer: &CompileAnswer<R::Binary>,
         variant_hash: &ContentHash,
         deep: Option<DeepOrder>,
-    ) -> Result<R::Job, Box<Evaluation>>
-    where
-        R: Recipe<Prepared = P>,
-    {
-        let binary = match answer {
-            Ok(binary) => binary,
-            Err(verdict) => {
-                return Err(self.refused(Refused { gate: Gate::Compile, verdict: verdict.clone() }));
-            }
+    ) -> Result<R::Job, Box<Evaluation>> {
+        let binary = answer
+            .as_ref()
+            .map_err(|verdict| self.refused(Refused { gate: Gate::Compile, verdict: verdict.clone() }))?;
+        let Some((prepared, _)) = &self.prepared else {
+            let message = "a variant was compiled before it was prepared";
+            let verdict = Verdict::new(VerdictKind::HarnessError, message);
+            return Err(Box::new(self.evaluation(verdict, Vec::new())));
         };
-        let Some((prepared, _)) = &self.prepared else { return Err(self.unprepared()) };
         self.build = recipe.record(prepared, binary);
         let order = JobOrder {
             number: self.number,
@@ -143,10 +138,7 @@ impl<P> Variant<P> {
         recipe.job(prepared, binary, order).map_err(|refused| self.refused(refused))
     }
 
-    pub(crate) fn instrumented<R>(&self, recipe: &R) -> Option<P>
-    where
-        R: Recipe<Prepared = P>,
-    {
+    pub(crate) fn instrumented(&self, recipe: &impl Recipe<Prepared = P>) -> Option<P> {
         self.prepared.as_ref().and_then(|(prepared, _)| recipe.instrumented(prepared))
     }
 
@@ -158,11 +150,6 @@ impl<P> Variant<P> {
     pub(crate) fn code_key(&self) -> Option<ContentHash> {
         let (_, identity) = self.prepared.as_ref()?;
         Some(code_and_plan(self.build.code_hash.as_ref()?, &identity.plan))
-    }
-
-    fn unprepared(&self) -> Box<Evaluation> {
-        let message = "a variant was compiled before it was prepared";
-        Box::new(self.evaluation(Verdict::new(VerdictKind::HarnessError, message), Vec::new()))
     }
 
     pub(crate) fn evaluation(&self, verdict: Verdict, reports: Vec<GateReport>) -> Evaluation {
@@ -193,16 +180,18 @@ impl<P> Variant<P> {
         Box::new(self.evaluation(*refused.verdict, reports))
     }
 
-    /// Compiled and not run, because the strategy expects too little of it.
-    pub(crate) fn passed_over(&self) -> Evaluation {
-        let message = "not run: the search expects too little of it, given what the compiler reports";
-        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), self.compiled_reports())
-    }
-
-    /// Not even compiled, because newer outcomes made it pointless.
-    pub(crate) fn not_compiled(&self) -> Evaluation {
-        let message = "not compiled: outcomes that came after the proposal leave too little to expect of it";
-        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), before(Gate::Compile))
+    pub(crate) fn passed_over(&self, is_compiled: bool) -> Evaluation {
+        let (message, reports) = match is_compiled {
+            true => (
+                "not run: the search expects too little of it, given what the compiler reports",
+                self.compiled_reports(),
+            ),
+            false => (
+                "not compiled: outcomes that came after the proposal leave too little to expect of it",
+                before(Gate::Compile),
+            ),
+        };
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), reports)
     }
 
     pub(crate) fn judged(&self, judgement: Judgement) -> Evaluation {
@@ -210,12 +199,13 @@ impl<P> Variant<P> {
         // A replay also reports the gates before the device, as not run; its reports replace ours.
         reports.retain(|report| !judgement.gates.iter().any(|told| told.gate == report.gate));
         reports.extend(judgement.gates);
-        let mut evaluation = self.evaluation(judgement.verdict, reports);
-        evaluation.measurements = judgement.measurements;
-        evaluation.objective_ns = judgement.objective_ns;
-        evaluation.device_ms = judgement.device_ms;
-        evaluation.recovery = judgement.recovery;
-        evaluation
+        Evaluation {
+            measurements: judgement.measurements,
+            objective_ns: judgement.objective_ns,
+            device_ms: judgement.device_ms,
+            recovery: judgement.recovery,
+            ..self.evaluation(judgement.verdict, reports)
+        }
     }
 
     fn compiled_reports(&self) -> Vec<GateReport> {

@@ -86,7 +86,7 @@ pub(super) struct Costs {
     /// Whether finalists are looked at by a sanitizer, whether that is demanded, and how long it takes.
     pub has_sanitizer: bool,
     pub demands_sanitizer: bool,
-    sanitizer: Mean,
+    pub sanitizer: Mean,
     /// On one problem.
     floor: Mean,
     pair: Mean,
@@ -111,24 +111,15 @@ impl Costs {
         }
     }
 
-    pub(super) fn note_sanitizer(&mut self, took: Duration) {
-        self.sanitizer.add(took.as_secs_f64());
-    }
-
     fn sanitizer(&self) -> f64 {
         self.sanitizer.value().unwrap_or(SANITIZER.as_secs_f64())
     }
 
-    pub(super) fn note_floor(&mut self, took: Duration, problems: usize) {
+    /// A comparison in so many processes; a noise floor where nobody says how many.
+    pub(super) fn note_pairs(&mut self, took: Duration, processes: Option<u32>, problems: usize) {
         let each = took.as_secs_f64() / problems.max(1) as f64;
-        self.floor.add(each);
-        self.process.add(each / f64::from(PROCESSES_FLOOR));
-    }
-
-    pub(super) fn note_pairs(&mut self, took: Duration, processes: u32, problems: usize) {
-        let each = took.as_secs_f64() / problems.max(1) as f64;
-        self.pair.add(each);
-        self.process.add(each / f64::from(processes.max(1)));
+        if processes.is_some() { &mut self.pair } else { &mut self.floor }.add(each);
+        self.process.add(each / f64::from(processes.unwrap_or(PROCESSES_FLOOR).max(1)));
     }
 
     /// The baseline and a finalist at full depth; `None` before anything was measured. A baseline that took longer than
@@ -168,13 +159,12 @@ impl Costs {
     }
 
     fn floor(&self, problems: usize) -> f64 {
-        let seen = self.floor.value().map(|each| each * problems as f64);
-        seen.unwrap_or_else(|| self.processes(PROCESSES_FLOOR, problems))
+        self.seen(self.floor, PROCESSES_FLOOR, problems)
     }
 
-    fn pair(&self, problems: usize) -> f64 {
-        let seen = self.pair.value().map(|each| each * problems as f64);
-        seen.unwrap_or_else(|| self.processes(PROCESSES_WHOLE, problems))
+    fn seen(&self, each: Mean, processes: u32, problems: usize) -> f64 {
+        let seen = each.value().map(|each| each * problems as f64);
+        seen.unwrap_or_else(|| self.processes(processes, problems))
     }
 
     /// One finalist whose comparisons are cut to their least, seconds.
@@ -193,7 +183,7 @@ impl Costs {
     fn whole(&self, finalists: usize, problems: usize) -> Option<f64> {
         let look = if self.has_sanitizer { self.sanitizer() } else { 0.0 };
         let [baseline, finalist] = self.deep(problems)?;
-        let each = finalist + look + self.pair(problems);
+        let each = finalist + look + self.seen(self.pair, PROCESSES_WHOLE, problems);
         Some(baseline + look + self.floor(problems) + finalists as f64 * each)
     }
 }
@@ -334,9 +324,8 @@ impl Wall {
         within.is_none_or(|within| within.as_secs_f64() >= expected)
     }
 
-    pub(super) fn fits_pairs(&self, problems: usize, within: Option<Duration>) -> bool {
-        let least = self.costs.processes(PROCESSES_LEAST, problems);
-        within.is_none_or(|within| within.as_secs_f64() >= least)
+    pub(super) fn fits_pairs(&self, problems: usize) -> bool {
+        self.fits(Some(self.costs.processes(PROCESSES_LEAST, problems)))
     }
 
     /// Seconds, with the baseline before them or without it. Unknown before a variant has passed.
@@ -375,26 +364,17 @@ mod tests {
     /// A hundred variants that all pass; the default is not the best.
     const HUNDRED: &str = "[parameters]\nA = { values = [0, 1, 2, 3, 4, 5, 10, 11, 12, 13], default = 13 }\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n";
 
-    /// A second in the search, four at full depth.
-    fn takes(job: &FakeJob) -> u64 {
-        if job.deep { 4000 } else { 1000 }
-    }
-
-    fn timed(played: &PlayedTime) -> Script {
-        let played = played.clone();
-        Arc::new(move |job| {
-            played.pass(takes(job));
-            Judgement { device_ms: takes(job) as f64, ..passed(job) }
-        })
-    }
-
-    /// A second in the search, and so many milliseconds as nobody expects at full depth.
+    /// A second in the search, and four at full depth, or as much as nobody expects.
     fn surprising(played: &PlayedTime, deep: u64) -> Script {
         let played = played.clone();
         Arc::new(move |job| {
             played.pass(if job.deep { deep } else { 1000 });
             Judgement { device_ms: 1000.0, ..passed(job) }
         })
+    }
+
+    fn timed(played: &PlayedTime) -> Script {
+        surprising(played, 4000)
     }
 
     fn bench(wall: u64, finalists: usize) -> (TestStudy, PlayedTime) {

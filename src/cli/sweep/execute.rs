@@ -52,7 +52,7 @@ fn execute_on<'a, R: Recipe>(
     call: &Call,
     start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>, CliError>,
 ) -> Result<SweepOutcome, CliError> {
-    let inbox = Inbox::new();
+    let inbox = Inbox::default();
     let stage = start(&inbox)?;
     let StudyHeader { device, problems, .. } = &stage.header;
     call.know(|facts| {

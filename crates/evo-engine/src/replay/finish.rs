@@ -1,14 +1,13 @@
 //! From a file's content as its reader understands it, a draft, to a recording: the space is built, and every row is
 //! checked and finds its place in the space.
 
-use std::collections::{HashMap, HashSet};
-
 use evo_kernel::access::SpaceAccess;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::diagnostic::Diagnostics;
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
+use indexmap::IndexSet;
 use serde_json::{Map, json};
 
 use super::{Cost, Format, Recording, RecordingFault, Row};
@@ -47,9 +46,8 @@ pub fn finish(
 ) -> Result<Recording, RecordingFault> {
     let Draft { kernel, gpu, problem, format, space, exhaustive, repeats, rows, mut notices } = draft;
     if rows.is_empty() {
-        return Err(
-            RecordingFault::new("it has no rows").with_hint("a recording holds at least one evaluation")
-        );
+        let hint = "a recording holds at least one evaluation";
+        return Err(RecordingFault::new("it has no rows").with_hint(hint));
     }
     // A file claims to be exhaustive for its own space, not for the caller's.
     let claims_all = exhaustive && own.is_none();
@@ -67,8 +65,7 @@ pub fn finish(
         }
     };
     let total = rows.len();
-    let mut lookup: HashMap<Genome, u32> = HashMap::with_capacity(total);
-    let (mut finished, mut genomes) = (Vec::with_capacity(total), Vec::with_capacity(total));
+    let (mut finished, mut points) = (Vec::with_capacity(total), IndexSet::with_capacity(total));
     let (mut repeated, mut left_out) = (0, 0);
     for row in rows {
         let genome = point(&space, &row.configuration);
@@ -76,7 +73,7 @@ pub fn finish(
             left_out += 1;
             continue;
         };
-        if let Some(earlier) = lookup.get(&genome) {
+        if let Some(earlier) = points.get_index_of(&genome) {
             if !repeats {
                 let cause = format!("`{}` is already in row {earlier}", space.configuration(&genome));
                 return Err(RecordingFault::new(cause).in_row(row.name));
@@ -88,8 +85,7 @@ pub fn finish(
             return Err(violation(&space, &genome).in_row(row.name));
         }
         let number = finished.len();
-        lookup.insert(genome.clone(), number as u32);
-        genomes.push(genome);
+        points.insert(genome);
         let DraftRow { kind, objective_ns, cost, .. } = row;
         finished.push(Row { number, class: kind.class(), kind, objective_ns, cost });
     }
@@ -104,26 +100,13 @@ pub fn finish(
         notices.push(format!("{repeated} rows repeat an earlier configuration and are left out"));
     }
     // The count of a space that is not exact is only an upper bound.
-    let exhaustive = space.is_exact() && space.count() == genomes.len() as u128;
+    let exhaustive = space.is_exact() && space.count() == points.len() as u128;
     if claims_all && !exhaustive {
-        return Err(incomplete(&space, &genomes));
+        return Err(incomplete(&space, &points));
     }
     let name = format!("{kernel}__{gpu}");
     let rows = finished;
-    Ok(Recording {
-        name,
-        kernel,
-        gpu,
-        problem,
-        format,
-        space,
-        exhaustive,
-        content,
-        notices,
-        rows,
-        genomes,
-        lookup,
-    })
+    Ok(Recording { name, kernel, gpu, problem, format, space, exhaustive, content, notices, rows, points })
 }
 
 pub fn space_of<'a>(
@@ -217,13 +200,12 @@ fn violation(space: &SearchSpace, genome: &Genome) -> RecordingFault {
     RecordingFault::new(cause).with_hint("the recording contradicts itself: fix the constraint or the row")
 }
 
-fn incomplete(space: &SearchSpace, genomes: &[Genome]) -> RecordingFault {
-    let recorded: HashSet<&Genome> = genomes.iter().collect();
-    let missing = space.iter().find(|genome| !recorded.contains(genome));
+fn incomplete(space: &SearchSpace, points: &IndexSet<Genome>) -> RecordingFault {
+    let missing = space.iter().find(|genome| !points.contains(genome));
     let missing = missing.map(|genome| format!("; `{}` is missing", space.configuration(&genome)));
     let cause = format!(
         "it says that its {} rows are exhaustive, but its constraints allow {} configurations{}",
-        genomes.len(),
+        points.len(),
         space.count(),
         missing.unwrap_or_default()
     );

@@ -42,18 +42,11 @@ pub fn read(text: &str) -> Result<Draft, RecordingFault> {
     // The recorded space hash decides whether the file of today is the file of then.
     let space = space(header);
     notices.extend(space.as_ref().err().map(|why| format!("the space of the study is not available: {why}")));
-    Ok(Draft {
-        kernel: header.kernel.clone(),
-        // The journal of a replay can be replayed again; its device is then named once.
-        gpu: header.device.name.trim_start_matches("replay:").to_string(),
-        problem: header.problems.join(", "),
-        format: Format::Journal,
-        space: space.ok(),
-        exhaustive: false,
-        repeats: true,
-        rows,
-        notices,
-    })
+    // The journal of a replay can be replayed again; its device is then named once.
+    let gpu = header.device.name.trim_start_matches("replay:").to_string();
+    let (kernel, problem) = (header.kernel.clone(), header.problems.join(", "));
+    let (format, space) = (Format::Journal, space.ok());
+    Ok(Draft { kernel, gpu, problem, format, space, exhaustive: false, repeats: true, rows, notices })
 }
 
 fn row(one: &Evaluation) -> DraftRow {
@@ -61,12 +54,8 @@ fn row(one: &Evaluation) -> DraftRow {
     let reports = one.gates.iter().filter(|report| checks.contains(&report.gate));
     // A twin copies its original's gates, which took no time a second time.
     let validate_ms = reports.map(|report| report.elapsed_ms).sum::<f64>().min(one.device_ms);
-    let cost = Cost {
-        compile_ms: one.compile_ms,
-        validate_ms,
-        runs_ms: one.device_ms - validate_ms,
-        framework_ms: 0.0,
-    };
+    let (compile_ms, runs_ms) = (one.compile_ms, one.device_ms - validate_ms);
+    let cost = Cost { compile_ms, validate_ms, runs_ms, framework_ms: 0.0 };
     DraftRow {
         name: one.number.to_string(),
         configuration: one.configuration.clone(),

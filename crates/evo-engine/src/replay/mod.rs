@@ -1,14 +1,15 @@
 //! Recorded spaces: the result and the cost of every configuration of a kernel on a GPU, read from files.
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
+use evo_protocol::words;
 use evo_search::strategy::PriorStudy;
 use evo_space::genome::{ContentHash, Genome};
 use evo_space::space::SearchSpace;
 use flate2::read::MultiGzDecoder;
+use indexmap::IndexSet;
 use thiserror::Error;
 
 pub mod device;
@@ -40,9 +41,8 @@ pub struct Recording {
     /// What a person should know about how the file was read.
     pub notices: Vec<String>,
     pub(super) rows: Vec<Row>,
-    pub(super) genomes: Vec<Genome>,
-    /// The number of each point's row.
-    pub(super) lookup: HashMap<Genome, u32>,
+    /// Of the rows, in their order.
+    pub(super) points: IndexSet<Genome>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +74,7 @@ impl Cost {
 
 impl Recording {
     pub fn row(&self, genome: &Genome) -> Option<&Row> {
-        self.rows.get(*self.lookup.get(genome)? as usize)
+        self.rows.get(self.points.get_index_of(genome)?)
     }
 
     pub fn rows(&self) -> &[Row] {
@@ -82,7 +82,7 @@ impl Recording {
     }
 
     pub fn genome(&self, number: usize) -> Genome {
-        self.genomes[number].clone()
+        self.points[number].clone()
     }
 
     /// The outcomes of these rows, by number, as points of another space with the same parameters. Rows with values
@@ -150,22 +150,12 @@ fn read_text(path: &Path) -> Result<String, RecordingError> {
     String::from_utf8(bytes).map_err(|_| unusable("it is not text".to_string(), hint))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    TuningData,
-    KernelTunerCache,
-    T4,
-    Journal,
-}
-
-impl Format {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Format::TuningData => "tuning-data/1",
-            Format::KernelTunerCache => "Kernel Tuner cache",
-            Format::T4 => "T4 results",
-            Format::Journal => "evo journal",
-        }
+words! {
+    Format {
+        TuningData = "tuning-data/1",
+        KernelTunerCache = "Kernel Tuner cache",
+        T4 = "T4 results",
+        Journal = "evo journal",
     }
 }
 

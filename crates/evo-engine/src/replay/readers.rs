@@ -219,17 +219,10 @@ fn tuning_data(text: &str) -> Read<Draft> {
     let row = |number: usize| file.row(&columns, number, unit_ns).map_err(|fault| fault.in_row(number));
     let rows = (0..file.size).map(row).collect::<Read<Vec<DraftRow>>>()?;
     let parameters = file.params.iter().map(|one| (one.name.as_str(), one.values.as_slice()));
-    Ok(Draft {
-        space: Some(space_of(parameters, &file.constraints)?),
-        kernel: file.kernel,
-        gpu: file.gpu,
-        problem: problem_words(&file.problem_size),
-        format: Format::TuningData,
-        exhaustive: file.exhaustive,
-        repeats: false,
-        rows,
-        notices: Vec::new(),
-    })
+    let space = Some(space_of(parameters, &file.constraints)?);
+    let (problem, format, notices) = (problem_words(&file.problem_size), Format::TuningData, Vec::new());
+    let TuningDataFile { kernel, gpu, exhaustive, .. } = file;
+    Ok(Draft { kernel, gpu, problem, format, space, exhaustive, repeats: false, rows, notices })
 }
 
 impl TuningDataFile {
@@ -277,13 +270,10 @@ impl TuningDataFile {
         let configuration = Configuration::new(columns.iter().map(pair).collect::<Read<_>>()?);
         let rows = &self.rows;
         let kind = kind(rows.status[at], rows.objective[at])?;
-        let milliseconds = |column: &[Option<f64>]| column[at].unwrap_or(0.0);
-        let cost = Cost {
-            compile_ms: milliseconds(&rows.compile_ms),
-            validate_ms: milliseconds(&rows.validate_ms),
-            runs_ms: milliseconds(&rows.runs_ms),
-            framework_ms: milliseconds(&rows.framework_ms),
-        };
+        let columns = [&rows.compile_ms, &rows.validate_ms, &rows.runs_ms, &rows.framework_ms];
+        let [compile_ms, validate_ms, runs_ms, framework_ms] =
+            columns.map(|column| column[at].unwrap_or(0.0));
+        let cost = Cost { compile_ms, validate_ms, runs_ms, framework_ms };
         let objective_ns = rows.objective[at].map(|value| value * unit_ns);
         Ok(DraftRow { name: at.to_string(), configuration, kind, objective_ns, cost })
     }
@@ -338,17 +328,9 @@ fn cache(text: &str) -> Read<Draft> {
         cached(&file.tune_params_keys, key, entry).map_err(|fault| fault.in_row(format!("`{key}`")))
     };
     let rows = file.cache.iter().map(row).collect::<Read<Vec<DraftRow>>>()?;
-    Ok(Draft {
-        kernel: file.kernel_name,
-        gpu: file.device_name,
-        problem: problem_words(&file.problem_size),
-        format: Format::KernelTunerCache,
-        space: None,
-        exhaustive: false,
-        repeats: false,
-        rows,
-        notices: notice.into_iter().collect(),
-    })
+    let (problem, format) = (problem_words(&file.problem_size), Format::KernelTunerCache);
+    let (kernel, gpu, notices) = (file.kernel_name, file.device_name, notice.into_iter().collect());
+    Ok(Draft { kernel, gpu, problem, format, space: None, exhaustive: false, repeats: false, rows, notices })
 }
 
 fn cached(parameters: &[String], key: &str, entry: &Json) -> Read<DraftRow> {
@@ -362,12 +344,9 @@ fn cached(parameters: &[String], key: &str, entry: &Json) -> Read<DraftRow> {
     // Some versions do not list the runs and give only the time of the whole benchmark phase.
     let runs_ms = sum(entry.get("times")).map(|(sum, _)| sum);
     let runs_ms = runs_ms.or_else(|| milliseconds("benchmark_time").filter(|_| time_ms.is_some()));
-    let cost = Cost {
-        compile_ms: milliseconds("compile_time").unwrap_or(0.0),
-        validate_ms: milliseconds("verification_time").unwrap_or(0.0),
-        runs_ms: runs_ms.unwrap_or(0.0),
-        framework_ms: milliseconds("framework_time").unwrap_or(0.0),
-    };
+    let times = ["compile_time", "verification_time", "framework_time"].map(milliseconds);
+    let [compile_ms, validate_ms, framework_ms] = times.map(Option::unwrap_or_default);
+    let cost = Cost { compile_ms, validate_ms, runs_ms: runs_ms.unwrap_or_default(), framework_ms };
     let objective_ns = time_ms.map(|time| time * 1e6);
     Ok(DraftRow { name: format!("`{key}`"), configuration, kind, objective_ns, cost })
 }
@@ -439,17 +418,9 @@ fn t4(text: &str, stem: &str) -> Read<Draft> {
     let rows = file.results.iter().enumerate().map(row).collect::<Read<Vec<DraftRow>>>()?;
     // T4 names neither, so the file name has to.
     let (kernel, gpu) = stem.split_once("__").unwrap_or((stem, "unknown"));
-    Ok(Draft {
-        kernel: kernel.to_string(),
-        gpu: gpu.to_string(),
-        problem: String::new(),
-        format: Format::T4,
-        space: None,
-        exhaustive: false,
-        repeats: true,
-        rows,
-        notices: Vec::new(),
-    })
+    let (kernel, gpu, problem) = (kernel.to_string(), gpu.to_string(), String::new());
+    let (format, notices) = (Format::T4, Vec::new());
+    Ok(Draft { kernel, gpu, problem, format, space: None, exhaustive: false, repeats: true, rows, notices })
 }
 
 impl T4Result {
@@ -474,12 +445,10 @@ impl T4Result {
         let runs = sum(self.times.get("runtimes")).map(|(sum, _)| sum);
         // Kernel Tuner's own files leave out the `_time` that the schema has.
         let compile_ms = milliseconds("compilation_time").or_else(|| milliseconds("compilation"));
-        let cost = Cost {
-            compile_ms: compile_ms.unwrap_or(0.0),
-            validate_ms: milliseconds("validation").unwrap_or(0.0),
-            runs_ms: runs.or_else(|| milliseconds("benchmark")).unwrap_or(0.0),
-            framework_ms: milliseconds("framework").unwrap_or(0.0),
-        };
+        let runs_ms = runs.or_else(|| milliseconds("benchmark"));
+        let times = [compile_ms, milliseconds("validation"), runs_ms, milliseconds("framework")];
+        let [compile_ms, validate_ms, runs_ms, framework_ms] = times.map(Option::unwrap_or_default);
+        let cost = Cost { compile_ms, validate_ms, runs_ms, framework_ms };
         Ok(DraftRow { name: number.to_string(), configuration, kind, objective_ns, cost })
     }
 

@@ -143,139 +143,82 @@ fn old_cache_files_without_version_words_and_runs() {
 }
 
 #[test]
-fn rows_that_disagree_with_their_file_are_named() {
-    let check = |from: &str, to: &str, expected: &str| {
-        let error = broken("axpy__Toy.json", from, to);
-        assert_eq!(error.strip_prefix("cannot use the recording `FILE`: ").unwrap_or(&error), expected);
-    };
-    check(
-        "\"BLOCK * VEC <= 256\"",
-        "\"BLOCK * VEC <= 128\"",
-        "row 7: `BLOCK=64 VEC=4 MODE=direct N=4096` violates the constraint `BLOCK * VEC <= 128`\n\
-         hint: the recording contradicts itself: fix the constraint or the row",
-    );
-    check(
-        "\"BLOCK * VEC <= 256\"",
-        "\"BLOCK * VEC <= 512\"",
-        "it says that its 13 rows are exhaustive, but its constraints allow 15 configurations; `BLOCK=128 VEC=4 \
-         MODE=direct N=4096` is missing\n\
-         hint: write `\"exhaustive\": false`, or complete the rows or the constraints",
-    );
-    check(
-        "\"BLOCK\": [0, 0, 0, 1",
-        "\"BLOCK\": [0, 0, 0, 7",
-        "row 3: position 7 of `BLOCK` is outside its 3 values",
-    );
-    check(
-        "\"VEC\": [0, 1, 2",
-        "\"VEC\": [0, 0, 2",
-        "row 1: `BLOCK=32 VEC=1 MODE=direct N=4096` is already in row 0",
-    );
-    check("\"status\": [0", "\"status\": [1", "row 0: status 1 (failed) with the objective 1");
-    check("\"objective\": [1.0", "\"objective\": [null", "row 0: status 0 (fine) without an objective");
-    check("\"objective\": [1.0", "\"objective\": [-1.0", "row 0: the objective -1 is not a time");
-    check(
-        "\"status\": [0",
-        "\"status\": [9",
-        "row 0: status 9 is not known\n\
-         hint: 0 is fine, 1 did not compile, 2 failed at run time, 3 was refused",
-    );
-}
-
-#[test]
-fn files_that_are_damaged_as_a_whole_are_named() {
-    let check = |from: &str, to: &str, part: &str| {
-        let error = broken("axpy__Toy.json", from, to);
-        assert!(error.contains(part), "{error}");
-        assert!(error.contains("FILE"), "{error}");
-    };
-    check(
-        "tuning-data/1",
-        "tuning-data/2",
-        "its format is `tuning-data/2`\nhint: this evo reads `tuning-data/1`",
-    );
-    check("\"compile_ms\"", "\"compile\"", "missing field `compile_ms` at line");
-    check("\"size\": 13", "\"size\": 12", "its `size` is 12, but `rows.config.BLOCK` has 13 entries");
-    check("\"VEC\": [0", "\"VEK\": [0", "`rows.config` has no column for the parameter `VEC`");
-    check("\"min\"", "\"max\"", "its objective `time` has the direction `max`");
-    check("\"unit\": \"ms\"", "\"unit\": \"W\"", "its objective `time` has the unit `W`");
-    check(
-        "BLOCK * VEC",
-        "BLOK * VEC",
-        "constraint reads `BLOK`, which is not a parameter\nhint: did you mean `BLOCK`?",
-    );
-    check("[32, 64, 128]", "[32, 64, 64]", "`BLOCK` has the value `64` twice");
-    check("\"format\"", "\"fo", "it is not a JSON object");
-}
-
-#[test]
-fn other_files_are_told_what_they_look_like() {
-    let check = |text: &str, part: &str| {
-        let error = open_bytes("x.json", text.as_bytes()).unwrap_err();
-        assert!(error.contains(part), "{error}");
-    };
-    check("{\"parameters\": {\"A\": [1]}}", "it looks like a search space");
-    check("{\"metadata\": {}, \"schema_version\": \"1.0.0\"}", "it looks like T4 metadata");
-    check("{\"a\": 1}", "known are tuning-data/1, Kernel Tuner cache files, T4 results, and journals");
-    check("", "hint: recordings are JSON, plain or compressed by gzip");
-    check("{\"params\": [", "hint: the file may be cut off");
-    check("[parameters]\nA = [1]\n", "it is not a JSON object");
-    assert!(open_bytes("x.json", &[0xff, 0xfe, 0]).unwrap_err().contains("it is not text"));
+fn what_is_wrong_with_a_file_is_said() {
+    const DATA: &str = "axpy__Toy.json";
+    const CACHE: &str = "kernel_tuner_cache.json";
+    const T4: &str = "axpy__Toy-t4.json";
+    let second = "{\"BLOCK\": 32, \"VEC\": 2,";
+    let mut told = String::new();
+    for (name, from, to) in [
+        // Rows that disagree with their file.
+        (DATA, "\"BLOCK * VEC <= 256\"", "\"BLOCK * VEC <= 128\""),
+        (DATA, "\"BLOCK * VEC <= 256\"", "\"BLOCK * VEC <= 512\""),
+        (DATA, "\"BLOCK\": [0, 0, 0, 1", "\"BLOCK\": [0, 0, 0, 7"),
+        (DATA, "\"VEC\": [0, 1, 2", "\"VEC\": [0, 0, 2"),
+        (DATA, "\"status\": [0", "\"status\": [1"),
+        (DATA, "\"objective\": [1.0", "\"objective\": [null"),
+        (DATA, "\"objective\": [1.0", "\"objective\": [-1.0"),
+        (DATA, "\"status\": [0", "\"status\": [9"),
+        // Files that are damaged as a whole.
+        (DATA, "tuning-data/1", "tuning-data/2"),
+        (DATA, "\"compile_ms\"", "\"compile\""),
+        (DATA, "\"size\": 13", "\"size\": 12"),
+        (DATA, "\"VEC\": [0", "\"VEK\": [0"),
+        (DATA, "\"min\"", "\"max\""),
+        (DATA, "\"unit\": \"ms\"", "\"unit\": \"W\""),
+        (DATA, "BLOCK * VEC", "BLOK * VEC"),
+        (DATA, "[32, 64, 128]", "[32, 64, 64]"),
+        (DATA, "\"format\"", "\"fo"),
+        (CACHE, "\"1.1.0\"", "\"20.9.8\""),
+        (CACHE, "RuntimeFailed", "Unheard"),
+        (CACHE, "{\"BLOCK\": 32", "{\"BLOKK\": 32"),
+        (CACHE, "\"time\": 1.0", "\"tim\": 1.0"),
+        (T4, "\"1.0.0\"", "\"2.0.0\""),
+        (T4, "\"compile\"", "\"odd\""),
+        (T4, second, "{\"BLOCK\": 32,"),
+        (T4, second, "{\"BLOCK\": [1], \"VEC\": 2,"),
+        (T4, second, "{\"B\": 1, \"BLOCK\": 32, \"VEC\": 2,"),
+    ] {
+        told += &format!("# {name}: {to}\n{}\n", broken(name, from, to));
+    }
+    let other: [&[u8]; 7] = [
+        b"{\"parameters\": {\"A\": [1]}}",
+        b"{\"metadata\": {}, \"schema_version\": \"1.0.0\"}",
+        b"{\"a\": 1}",
+        b"",
+        b"{\"params\": [",
+        b"[parameters]\nA = [1]\n",
+        &[0xff, 0xfe, 0],
+    ];
+    for bytes in other {
+        told += &format!("# {}\n{}\n", bytes.escape_ascii(), open_bytes("x.json", bytes).unwrap_err());
+    }
+    for space in [
+        "VEC = [1]\nBLOCK = [32]\n",
+        "VEC = [1]\nBLOCK = [32]\nMODE = [\"direct\"]\nX = [1, 2]\n",
+        "VEC = [8]\nBLOCK = [32]\nMODE = [\"direct\"]\n",
+    ] {
+        let own = SearchSpace::parse(&format!("[parameters]\n{space}")).unwrap();
+        let error = Recording::of_text(&text(DATA), "axpy__Toy", Some(own)).unwrap_err();
+        told += &format!("# {}\n{error}\n", space.escape_debug());
+    }
+    insta::assert_snapshot!(told);
     let missing = Recording::open(Path::new("/nonexistent/x.json")).unwrap_err();
     assert_eq!(missing.to_string(), "cannot read the recording `/nonexistent/x.json`");
     assert!(missing.hint().is_some_and(|hint| hint.starts_with("`replay:` takes a file")));
 }
 
 #[test]
-fn entries_of_other_formats_are_named() {
-    let check = |name: &str, from: &str, to: &str, part: &str| {
-        let error = broken(name, from, to);
-        assert!(error.contains(part), "{error}");
-    };
-    let cache = "kernel_tuner_cache.json";
-    check(cache, "\"1.1.0\"", "\"20.9.8\"", "its schema version is `20.9.8`");
-    check(
-        cache,
-        "RuntimeFailed",
-        "Unheard",
-        "row `128,2,staged,4096`: the time `\"UnheardConfig\"` is neither a number",
-    );
-    check(cache, "{\"BLOCK\": 32", "{\"BLOKK\": 32", "row `32,1,direct,4096`: the entry has no `BLOCK`");
-    check(cache, "\"time\": 1.0", "\"tim\": 1.0", "row `32,1,direct,4096`: the entry has no `time`");
-    let results = "axpy__Toy-t4.json";
-    check(results, "\"1.0.0\"", "\"2.0.0\"", "its schema version is `2.0.0`");
-    check(results, "\"compile\"", "\"odd\"", "row 8: the invalidity `odd` is not known");
-    check(results, "{\"BLOCK\": 32, \"VEC\": 2,", "{\"BLOCK\": 32,", "row 1: its configuration has no `VEC`");
-    let second = "{\"BLOCK\": 32, \"VEC\": 2,";
-    check(results, second, "{\"BLOCK\": [1], \"VEC\": 2,", "row 1: the value `[1]` of `BLOCK`");
-    let more = "row 1: its configuration has `B`, which the first row does not have";
-    check(results, second, "{\"B\": 1, \"BLOCK\": 32, \"VEC\": 2,", more);
-}
-
-#[test]
 fn a_space_of_the_callers_selects_rows() {
-    let space = |text: &str| evo_space::space::SearchSpace::parse(text).unwrap();
-    let smaller =
-        space("[parameters]\nVEC = [1, 2]\nBLOCK = [32, 64, 256]\nMODE = [\"direct\", \"staged\"]\n");
+    let smaller = SearchSpace::parse(
+        "[parameters]\nVEC = [1, 2]\nBLOCK = [32, 64, 256]\nMODE = [\"direct\", \"staged\"]\n",
+    )
+    .unwrap();
     let recording = Recording::open_in(&fixture("axpy__Toy.json"), Some(smaller)).unwrap();
     assert_eq!((recording.rows().len(), recording.space.count()), (6, 12));
     assert!(!recording.exhaustive);
     assert_eq!(recording.notices, ["7 of 13 recorded configurations are outside the space and are left out"]);
     assert!((row(&recording, 64, 2, "staged").objective_ns.unwrap() - 0.4e6).abs() < 1e-6);
-    let check = |text: &str, part: &str| {
-        let error =
-            Recording::open_in(&fixture("axpy__Toy.json"), Some(space(text))).unwrap_err().to_string();
-        assert!(error.contains(part), "{error}");
-    };
-    check("[parameters]\nVEC = [1]\nBLOCK = [32]\n", "its parameter `MODE` is not in the space");
-    check(
-        "[parameters]\nVEC = [1]\nBLOCK = [32]\nMODE = [\"direct\"]\nX = [1, 2]\n",
-        "it has no parameter `X`, which the space has",
-    );
-    check(
-        "[parameters]\nVEC = [8]\nBLOCK = [32]\nMODE = [\"direct\"]\n",
-        "none of its 13 rows is a valid point of the space",
-    );
 }
 
 /// A recording of a whole space: it must hold every valid point, in canonical order.

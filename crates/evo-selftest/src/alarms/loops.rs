@@ -126,11 +126,7 @@ fn gemm<'a>(a: &'a [f64], b: &'a [f64], [m, n, depth]: [usize; 3], halved: bool)
 /// Thousands of threads share the sum, so no chain is longer than the root of the length allows for.
 fn reduction(x: &[f64]) -> Units<'_> {
     let compute = move |unit: usize, answer: &mut PlainAnswer| {
-        let (mut sum, mut magnitude) = (0.0, 0.0);
-        for value in x {
-            sum += value;
-            magnitude += value.abs();
-        }
+        let (sum, magnitude) = (x.iter().sum(), x.iter().map(|value| value.abs()).sum::<f64>());
         answer.push(unit, sum, (2.0 * (x.len() as f64).sqrt() + 32.0) * UNIT_F32 * magnitude);
     };
     Units { count: 1, width: 1, steps: x.len(), compute: Box::new(compute) }
@@ -139,10 +135,7 @@ fn reduction(x: &[f64]) -> Units<'_> {
 fn rmsnorm<'a>(x: &'a [f64], w: &'a [f64], columns: usize) -> Units<'a> {
     let compute = move |unit: usize, answer: &mut PlainAnswer| {
         let row = &x[unit * columns..(unit + 1) * columns];
-        let mut square = 0.0;
-        for value in row {
-            square += value * value;
-        }
+        let square: f64 = row.iter().map(|value| value * value).sum();
         let norm = (square / columns as f64 + 1e-6).sqrt();
         for (column, (value, weight)) in row.iter().zip(w).enumerate() {
             let exact = value / norm * weight;
@@ -155,14 +148,8 @@ fn rmsnorm<'a>(x: &'a [f64], w: &'a [f64], columns: usize) -> Units<'a> {
 fn softmax(x: &[f64], columns: usize) -> Units<'_> {
     let compute = move |unit: usize, answer: &mut PlainAnswer| {
         let row = &x[unit * columns..(unit + 1) * columns];
-        let mut largest = f64::NEG_INFINITY;
-        for value in row {
-            largest = largest.max(*value);
-        }
-        let mut sum = 0.0;
-        for value in row {
-            sum += (value - largest).exp();
-        }
+        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = row.iter().map(|value| (value - largest).exp()).sum();
         for (column, value) in row.iter().enumerate() {
             let exact = (value - largest).exp() / sum;
             let ulps = EXP_ULPS + 2.0 * (value - largest).abs() + (columns as f64).sqrt();
@@ -206,18 +193,12 @@ fn attention<'a>(
         let at = unit * WIDTH;
         let mut weights = Vec::new();
         for key in 0..visible {
-            let mut dot = 0.0;
-            for d in 0..WIDTH {
-                dot += q[at + d] * k[(shared * keys + key) * WIDTH + d];
-            }
+            let dot: f64 = (0..WIDTH).map(|d| q[at + d] * k[(shared * keys + key) * WIDTH + d]).sum();
             weights.push(dot / (WIDTH as f64).sqrt());
         }
         let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut sum = 0.0;
-        for weight in &mut weights {
-            *weight = (*weight - largest).exp();
-            sum += *weight;
-        }
+        weights.iter_mut().for_each(|weight| *weight = (*weight - largest).exp());
+        let sum: f64 = weights.iter().sum();
         for d in 0..WIDTH {
             let (mut value, mut magnitude, mut all) = (0.0, 0.0, 0.0);
             for (key, weight) in weights.iter().enumerate() {

@@ -125,23 +125,17 @@ fn contents(buffer: &BufferPlan, random: &mut ChaCha8Rng) -> Result<(Vec<f64>, V
         };
         return Ok((Vec::new(), vec![fill; bytes]));
     }
-    let mut values = Vec::with_capacity(elements);
     let mut encoded = Vec::with_capacity(bytes);
     for _ in 0..elements {
         let drawn = random.random_range(-0.5f32..1.5);
         match buffer.dtype {
-            DType::F32 => {
-                values.push(f64::from(drawn));
-                encoded.extend(drawn.to_le_bytes());
-            }
-            DType::F16 => {
-                let rounded = f16::from_f32(drawn);
-                values.push(rounded.to_f64());
-                encoded.extend(rounded.to_le_bytes());
-            }
+            DType::F32 => encoded.extend(drawn.to_le_bytes()),
+            DType::F16 => encoded.extend(f16::from_f32(drawn).to_le_bytes()),
             other => return Err(format!("no input of type `{}` is drawn here", other.as_str())),
         }
     }
+    // As the kernel reads them.
+    let values = decode(&encoded, buffer.dtype)?;
     encoded.resize(bytes, 0);
     Ok((values, encoded))
 }
