@@ -7,8 +7,7 @@ use evo_protocol::known::told;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::CliError;
-use super::exit_code::ExitCode;
+use super::{CliError, ExitCode};
 
 #[derive(Debug)]
 pub struct Answer {

@@ -17,16 +17,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::{self, CandidateArgs, named};
-use super::device_lane;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::judge::HARNESSES;
-use super::one_args::TestOneArgs;
-use super::session::{self, DeviceSetup};
-use super::{cache, evaluate, judge, output, peers, seed, words};
+use super::{
+    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, cache, device_lane, evaluate, judge, output,
+    peers, seed, session, words,
+};
 use crate::bench::{
     self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow,
     Implementation, OwnCandidate, RowStatus,

@@ -7,11 +7,8 @@ use evo_protocol::leaderboard::Environment;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::CacheArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, CliError, ExitCode, output};
 use crate::compile::cache::{self, Cache};
 use crate::compile::cache_size::{self, CacheUsage};
 use crate::tool::{ToolPlaces, git_state};

@@ -14,8 +14,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, status_of};
 use super::error::{CliError, CliErrorKind};
-use super::exit_code::ExitCode;
-use super::output;
+use super::{ExitCode, output};
 use crate::report::envelope;
 
 /// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.

@@ -9,8 +9,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::ContentHash;
 
-use super::error::CliError;
-use super::words;
+use super::{CliError, words};
 use crate::engine::candidate::{
     self, CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice,
 };

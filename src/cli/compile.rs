@@ -28,12 +28,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::answer::Answer;
 use super::args::CompileArgs;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::{candidate, output, session};
+use super::{Answer, Call, CliError, ExitCode, candidate, output, session};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, VariantOutcome, full_cache};
 use crate::engine::prepared;
 use crate::engine::prepared::KernelDraft;

@@ -23,15 +23,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use super::bench::{self as bench_command, CrosscheckArgs};
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::export_plan::{ExportOrigin, hand_out};
 use super::judge::{self, Aim, Bench, CROSSCHECK, HARNESSES, VerdictEnd};
-use super::one_args::TestOneArgs;
-use super::{candidate, evaluate, output, peers, session, test_one};
+use super::{
+    Answer, Call, CliError, ExitCode, TestOneArgs, candidate, evaluate, output, peers, session, test_one,
+};
 use crate::bench;
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::single::AgainstBaseline;

@@ -9,9 +9,8 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 use evo_protocol::worker::ReferenceKernels;
 
-use super::error::CliError;
 use super::one_args::SandboxMode;
-use super::session::{self, DeviceSetup};
+use super::{CliError, DeviceSetup, session};
 use crate::compile;
 use crate::kernel::spec::{KernelSpec, ReferenceSpec};
 use crate::process::{self, worker_program};

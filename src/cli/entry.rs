@@ -10,20 +10,15 @@ use clap::parser::ValueSource;
 use clap::{Arg, FromArgMatches, Id, Parser};
 use evo_protocol::request::{EvaluationLevel, Visibility};
 
-use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
-use super::call::Call;
 use super::command_line::{self, Cli, Command, ServeArgs};
-use super::error::CliError;
 use super::evaluate::EvaluateArgs;
-use super::exit_code::ExitCode;
-use super::one_args::TestOneArgs;
 use super::report::ReportArgs;
 use super::test_one::{LevelArgs, SanitizeCandidate};
 use super::{
-    bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
-    leaderboard, man, micro, output, preflight, profile, render, report, request, sanitize, selftest, space,
-    sweep, test_one, watch, worker,
+    Answer, Call, CliError, ExitCode, TestOneArgs, bench, cache, compile, crosscheck, evaluate, explain,
+    export, gate, guard, history, import, init, invert, leaderboard, man, micro, output, preflight, profile,
+    render, report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::mcp::{self, ToolSettings};
 use crate::process::{keep_with, worker_program};

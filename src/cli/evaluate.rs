@@ -15,18 +15,14 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::text::quote;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::{is_looked_up, named};
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit};
 use super::limits::total;
 use super::one_args::{TestOneArgs, choice};
 use super::profile::{CounterOrder, look};
 use super::rival::{self, ChosenRival};
 use super::sanitize::sanitize;
-use super::{output, words};
+use super::{Answer, Call, CliError, ExitCode, output, words};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{

@@ -10,10 +10,7 @@ use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, CliError, ExitCode, output};
 use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");

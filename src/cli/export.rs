@@ -21,15 +21,11 @@ use evo_space::value;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
 use super::compile::CompileTarget;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::export_plan::{self, ExportArgs, ExportPlan, ExportVariant};
 use super::export_verify::{self, VerifiedRow};
 use super::judge::{self, Aim, AskedCandidate};
-use super::{output, report};
+use super::{Answer, Call, CliError, ExitCode, output, report};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
 use crate::journal::replay::History;

@@ -24,10 +24,8 @@ use evo_space::genome::{Configuration, ContentHash};
 use serde_json::json;
 
 use super::compile::CompileTarget;
-use super::error::CliError;
 use super::judge::AskedCandidate;
-use super::one_args::TestOneArgs;
-use super::{candidate as named, session};
+use super::{CliError, TestOneArgs, candidate as named, session};
 use crate::compile::search_path::SearchPath;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::candidate::CandidateKind;

@@ -17,12 +17,10 @@ use evo_protocol::plan::ProblemPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::bench;
 use super::candidate::{self, CandidateArgs};
-use super::error::CliError;
 use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
-use super::{device_lane, evaluate, peers, session};
+use super::{CliError, bench, device_lane, evaluate, peers, session};
 use crate::bench::{BenchRow, RowStatus, of_kernel};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::resolve::resolve;

@@ -19,18 +19,16 @@ use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::named;
-use super::error::CliError;
 use super::evaluate::{self, share};
-use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit, samples, time_of};
-use super::one_args::TestOneArgs;
 use super::profile::{CounterLook, CounterOrder, error_of, look};
 use super::rival::{ChosenRival, built};
 use super::sanitize::sanitize;
-use super::{bench as bench_command, device_lane, output, peers, session, words};
+use super::{
+    Answer, Call, CliError, ExitCode, TestOneArgs, bench as bench_command, device_lane, output, peers,
+    session, words,
+};
 use crate::bench::{self, BenchRow, RowStatus};
 use crate::engine::candidate::{TextChoice, differences};
 use crate::engine::regress::{ComparedProblem, compare_rounds};

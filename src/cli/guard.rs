@@ -10,10 +10,7 @@ use evo_protocol::envelope::LimitName;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Call, CliError, ExitCode, output};
 use crate::process::{is_ignored, signal_name};
 
 /// Whoever watches for signals instead ends in order; after the first and the second one the call ends this much later,

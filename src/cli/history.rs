@@ -13,12 +13,8 @@ use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{LimitArgs, OPENING};
-use super::{candidate as cli_candidate, export, output, words};
+use super::{Answer, Call, CliError, ExitCode, candidate as cli_candidate, export, output, words};
 use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::iterations::{ITERATION, IterationCandidate};

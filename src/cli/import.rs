@@ -10,11 +10,8 @@ use evo_kernel::foreign::ForeignError;
 use evo_kernel::t1;
 use evo_protocol::envelope::ErrorCode;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
 use super::init::{self, ImportArgs, ImportFormat, WrittenSpace, folder_of};
-use super::peers;
+use super::{Answer, Call, CliError, peers};
 use crate::journal::own_folder::OwnFolder;
 use crate::peer::{last_words, shown};
 use crate::process::{self, RunLimits};

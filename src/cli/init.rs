@@ -10,13 +10,8 @@ use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{IMPORTING, LimitArgs};
-use super::output;
-use super::words;
+use super::{Answer, Call, CliError, ExitCode, output, words};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
 

@@ -20,13 +20,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
 use super::judge::{self, Aim, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
-use super::one_args::TestOneArgs;
 use super::profile::attributes_of;
-use super::{device_lane, output, session};
+use super::{Answer, Call, CliError, TestOneArgs, device_lane, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;

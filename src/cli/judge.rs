@@ -19,15 +19,12 @@ use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use serde_json::Value;
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::CandidateArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::one_args::TestOneArgs;
 use super::rival::ChosenRival;
-use super::session::{self, DeviceSetup};
-use super::{candidate, device_lane, output, seed, words};
+use super::{
+    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, candidate, device_lane, output, seed,
+    session, words,
+};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::{CompileAnswer, PairAnswer};

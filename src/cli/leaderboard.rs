@@ -5,11 +5,8 @@ use std::path::Path;
 
 use evo_protocol::leaderboard::Leaderboard;
 
-use super::answer::Answer;
 use super::args::LeaderboardArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, CliError, ExitCode, output};
 use crate::journal::champions::sections_in;
 use crate::journal::error::JournalError;
 use crate::journal::own_folder::OwnFolder;

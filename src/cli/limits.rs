@@ -11,9 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use evo_protocol::envelope::LimitsReport;
 use evo_space::document::suggestion;
 
-use super::call::Call;
-use super::error::CliError;
-use super::guard;
+use super::{Call, CliError, guard};
 use crate::kernel::access::SpaceAccess;
 
 /// One name of `--limit`, with its default, the smallest and the largest as a user writes them, and what it is for.

@@ -7,9 +7,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use evo_space::document::suggestion;
 
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{CliError, ExitCode, output};
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {

@@ -56,3 +56,11 @@ mod worker;
 
 pub use entry::main;
 pub use one_args::SandboxMode;
+
+// What commands are made of.
+pub use answer::Answer;
+pub use call::Call;
+pub use error::CliError;
+pub use exit_code::ExitCode;
+pub use one_args::TestOneArgs;
+pub use session::DeviceSetup;

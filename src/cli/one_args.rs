@@ -4,9 +4,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::candidate::CandidateArgs;
-use super::error::CliError;
 use super::limits::{JUDGING, LimitArgs};
-use super::words;
+use super::{CliError, words};
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 
 #[derive(Clone, Debug, Args)]

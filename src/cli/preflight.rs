@@ -13,12 +13,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::answer::Answer;
 use super::args::PreflightArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::session::DeviceSetup;
-use super::{device_lane, output, session};
+use super::{Answer, CliError, DeviceSetup, ExitCode, device_lane, output, session};
 use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};

@@ -13,12 +13,9 @@ use evo_protocol::schema;
 use evo_space::genome::ContentHash;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
 use super::judge::{self, Aim, AskedCandidate, Judged, PROFILE, Tried, VerdictEnd, time_of};
 use super::one_args::{TestOneArgs, choice};
-use super::output;
+use super::{Answer, Call, CliError, output};
 use crate::compile::cache::{self, Cache};
 use crate::inspect::profile::{
     self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, UnknownMetric,

@@ -7,12 +7,8 @@ use evo_space::genome::{Configuration, ContentHash};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::RenderArgs;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::{candidate, output, session};
+use super::{Answer, Call, CliError, ExitCode, candidate, output, session};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::KernelSpec;
 use crate::kernel::{render, specialize};

@@ -11,11 +11,7 @@ use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, Call, CliError, ExitCode, output};
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::iterations::{GateRun, Iteration};

@@ -3,9 +3,7 @@
 use evo_space::genome::Genome;
 
 use super::candidate::{self, CandidateArgs};
-use super::error::CliError;
-use super::one_args::TestOneArgs;
-use super::words;
+use super::{CliError, TestOneArgs, words};
 use crate::engine::candidate::{
     CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };

@@ -20,14 +20,9 @@ use evo_protocol::verdict::{GateState, Verdict};
 use evo_space::genome::Configuration;
 use serde_json::json;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, SANITIZE, compile};
 use super::one_args::{SandboxMode, TestOneArgs, choice};
-use super::session::{self, DeviceSetup};
-use super::{device_lane, output};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, device_lane, output, session};
 use crate::engine::ports::{JobOrder, Recipe};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, not_on_host,

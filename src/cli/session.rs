@@ -13,10 +13,9 @@ use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::error::CliError;
 use super::limits::Limits;
 use super::one_args::{RunArgs, SandboxMode};
+use super::{Call, CliError};
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::warm::WarmCompiler;

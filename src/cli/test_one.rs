@@ -11,15 +11,12 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
 use evo_protocol::request::EvaluationLevel;
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::named;
 use super::compile::{self, CompileTarget, CompileTask};
-use super::error::CliError;
 use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, VerdictEnd};
 use super::one_args::{TestOneArgs, choice};
 use super::sanitize::sanitize;
-use super::{candidate, session};
+use super::{Answer, Call, CliError, candidate, session};
 use crate::engine::single::{self, AgainstBaseline, Single};
 use crate::report::judged::{BenchmarkAnswer, BenchmarkBaseline, BenchmarkBrief, NOT_PASSED};
 use crate::supervise::job::JobReach;

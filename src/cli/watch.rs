@@ -11,11 +11,8 @@ use std::time::{Duration, Instant};
 
 use evo_system::lock;
 
-use super::answer::Answer;
-use super::error::CliError;
-use super::output;
 use super::report::{self, ChosenStudy};
-use super::seed;
+use super::{Answer, CliError, output, seed};
 use crate::journal::error::JournalError;
 use crate::journal::reader::JOURNAL;
 use crate::report::study_report::{StudyModel, StudyView};

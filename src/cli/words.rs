@@ -14,8 +14,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use evo_system::lock;
 
-use super::error::CliError;
-use super::output;
+use super::{CliError, output};
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;

@@ -3,9 +3,8 @@
 use evo_device::host::room;
 
 use super::args::WorkerArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::one_args::SandboxMode;
+use super::{CliError, ExitCode};
 use crate::compile;
 use crate::kernel::apart;
 use crate::process::serve_keeper;

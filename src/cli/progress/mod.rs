@@ -10,8 +10,7 @@ use evo_space::text::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::tally::Tally;
-use super::call::Call;
-use super::output;
+use super::{Call, output};
 use crate::event::{Event, Observer};
 use crate::report::styled::{StyledLine, Tone, allows_colors};
 use crate::report::width::wrapped;

@@ -19,13 +19,10 @@ use super::answer::{AnswerHead, JudgedRequest, MeasuredBaseline, judged, without
 use super::task;
 use crate::cli::error::{CliError, CliErrorKind, ErrorSubject};
 use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
-use crate::cli::exit_code::ExitCode;
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
-use crate::cli::one_args::TestOneArgs;
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
-use crate::cli::session::{self, DeviceSetup};
-use crate::cli::{candidate, device_lane, output, seed, words};
+use crate::cli::{DeviceSetup, ExitCode, TestOneArgs, candidate, device_lane, output, seed, session, words};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,

@@ -17,12 +17,8 @@ use std::time::{Duration, Instant};
 use evo_system::lock;
 use serde_json::Value;
 
-use crate::cli::answer::Answer;
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
 use crate::cli::evaluate::EvaluateArgs;
-use crate::cli::exit_code::ExitCode;
-use crate::cli::{guard, words};
+use crate::cli::{Answer, Call, CliError, ExitCode, guard, words};
 use crate::journal::record::now;
 use crate::regular;
 use crate::request::emit::{EmitForm, emitted};

@@ -9,9 +9,7 @@ use evo_space::space::SearchSpace;
 use serde_json::{Value, json};
 
 use super::answer::AnswerHead;
-use crate::cli::error::CliError;
-use crate::cli::one_args::TestOneArgs;
-use crate::cli::session;
+use crate::cli::{CliError, TestOneArgs, session};
 use crate::journal::champions::output_folder;
 use crate::journal::reader::{self, JOURNAL};
 use crate::journal::replay::History;

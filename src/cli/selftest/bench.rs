@@ -8,9 +8,7 @@ use evo_protocol::verdict::Verdict;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::value::Value;
 
-use crate::cli::device_lane;
-use crate::cli::error::CliError;
-use crate::cli::session::{self, DeviceSetup};
+use crate::cli::{CliError, DeviceSetup, device_lane, session};
 use crate::compile::{FarmOptions, compile_one};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;

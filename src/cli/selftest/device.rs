@@ -14,8 +14,7 @@ use evo_space::genome::ContentHash;
 
 use super::bench::{open_device, probe_image};
 use super::checks::SelftestReport;
-use crate::cli::error::CliError;
-use crate::cli::session::DeviceSetup;
+use crate::cli::{CliError, DeviceSetup};
 use crate::timing::stats;
 
 const PROBES: &str = include_str!("probes.cu");

@@ -12,13 +12,8 @@ use evo_protocol::device::DeviceInfo;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::{SelftestArgs, SelftestSubject};
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::session;
-use super::{output, seed};
+use super::{Answer, Call, CliError, ExitCode, output, seed, session};
 
 pub use bench::{SelftestBench, open_device, probe_image};
 pub use checks::{SelftestCheck, SelftestReport};

@@ -19,12 +19,8 @@ use evo_space::{Neighborhood, Size};
 use num_bigint::BigUint;
 
 use self::json::{CheckJson, SpaceAnswer, object};
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{LimitArgs, OPENING};
-use super::{output, words};
+use super::{Answer, Call, CliError, ExitCode, output, words};
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
 use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};

@@ -12,11 +12,7 @@ use serde::Serialize;
 
 use super::json::{NeighborsJson, SpaceAnswer, raw};
 use super::{NEIGHBOR_KINDS, RowFormat, SpaceInquiry, answer, grouped};
-use crate::cli::answer::Answer;
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
-use crate::cli::exit_code::ExitCode;
-use crate::cli::output;
+use crate::cli::{Answer, Call, CliError, ExitCode, output};
 use crate::report::csv::cell;
 
 /// The last object of a stream of rows.

@@ -10,9 +10,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 
 use super::workers::{LaneOrder, RAY_BRIDGE};
-use crate::cli::device_lane;
-use crate::cli::error::CliError;
-use crate::cli::session::DeviceSetup;
+use crate::cli::{CliError, DeviceSetup, device_lane};
 use crate::compile::FarmOptions;
 use crate::journal::record::LaneAccount;
 use crate::kernel::spec::KernelSpec;

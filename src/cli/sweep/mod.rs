@@ -18,12 +18,9 @@ mod workers;
 
 use serde_json::Value;
 
-use super::answer::Answer;
 use super::args::SweepArgs;
-use super::call::Call;
-use super::error::CliError;
-use super::output;
 use super::report::after_sweep;
+use super::{Answer, Call, CliError, output};
 use crate::budget::CommandClock;
 
 pub use execute::execute;

@@ -13,10 +13,8 @@ use super::execute::SweepOutcome;
 use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
 use crate::cli::args::ProfileWhen;
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
 use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
-use crate::cli::{output, session};
+use crate::cli::{Call, CliError, output, session};
 use crate::inspect::profile::KnownSources;
 use crate::study::{KeptProfile, ProfileFile, keep_profile};
 

@@ -6,9 +6,8 @@ use evo_protocol::device::DeviceInfo;
 
 use super::live::Stage;
 use crate::cli::args::SweepArgs;
-use crate::cli::error::CliError;
 use crate::cli::sanitize::SanitizeWhen;
-use crate::cli::{session, words};
+use crate::cli::{CliError, session, words};
 use crate::engine::{Inbox, LanePart, NoSanitizer};
 use crate::journal::record::StudyHeader;
 use crate::replay::Recording;
