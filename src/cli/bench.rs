@@ -161,11 +161,9 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let means = bench::summary(&rows, &implementations);
     let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
     let counts = RowStatus::ALL.iter().map(|status| (status.as_str(), count(status))).collect();
-    if !call.is_json() {
-        let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
-        let lines = bench::printed(&rows, &implementations, run.ranking_mode);
-        output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
-    }
+    let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
+    let lines = bench::printed(&rows, &implementations, run.ranking_mode);
+    call.show(&format!("{lines}{sentences}kept in {path}\n"))?;
     for why in why.iter().take(10) {
         output::say(&format!("{}: {why}", status.as_str()));
     }
@@ -444,23 +442,13 @@ fn candidates(
     (space, opened): (&str, &SpaceFile),
 ) -> Result<Vec<(String, ResolvedCandidate)>, CliError> {
     let resolve = |own: &BenchCandidate| {
-        let all: Vec<String> = [space.to_string()].into_iter().chain(own.words.iter().cloned()).collect();
-        let is_looked_up = own.words.iter().any(|word| word.starts_with('@') && word != "@baseline");
-        let candidate = CandidateArgs {
-            config: own.config.clone(),
-            source: own.source.clone(),
-            launch: own.launch.clone(),
-            out: one.candidate.out.clone(),
-            study: one.candidate.study.clone().filter(|_| is_looked_up),
-        };
-        candidate::resolve(&all, &candidate, &one.run.device, one.run.limits.access())
+        let files = [&own.config, &own.source, &own.launch].map(Clone::clone);
+        one.other(space, own.words.iter().cloned(), files)
     };
     if wanted.is_empty() {
         let usual = |name: &str| Ok(vec![(name.to_string(), resolve(&BenchCandidate::of_words(name))?)]);
         return usual("@champion").or_else(|error: CliError| {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            output::say(&format!("note: the default configuration takes part: {first}"));
+            output::say(&format!("note: the default configuration takes part: {}", error.first_line()));
             usual("@baseline")
         });
     }

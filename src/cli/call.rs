@@ -111,6 +111,11 @@ impl Call {
         repro
     }
 
+    /// Data for people; with `--json` the call's object has it.
+    pub fn show(&self, text: &str) -> Result<(), CliError> {
+        if self.is_json() { Ok(()) } else { output::stdout(text) }
+    }
+
     pub fn line(&self, value: &Value) -> io::Result<()> {
         self.write(format!("{}\n", printable(&value.to_string())).as_bytes())
     }

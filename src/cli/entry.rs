@@ -306,9 +306,9 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Build(arguments) => test_one::build(arguments, call),
         Command::Explain(arguments) => match &arguments.schema {
             Some(name) => answers::print(name),
-            None => explain::run(arguments),
+            None => explain::run(arguments, call),
         },
-        Command::Leaderboard(arguments) => leaderboard::run(arguments),
+        Command::Leaderboard(arguments) => leaderboard::run(arguments, call),
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => history::restore(arguments, call),
@@ -316,9 +316,9 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
             watch::run(report::choose(out, study.as_deref())?, *port)
         }
         Command::Report(arguments) => report::run(arguments, call),
-        Command::Preflight(arguments) => preflight::run(arguments),
+        Command::Preflight(arguments) => preflight::run(arguments, call),
         Command::Selftest(arguments) => selftest::run(arguments, call),
-        Command::Cache(arguments) => cache::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments, call),
         Command::Serve(arguments) => served(arguments, call),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
         Command::Completions(arguments) => {

@@ -179,6 +179,11 @@ impl CliError {
         self
     }
 
+    /// For a message that quotes it.
+    pub fn first_line(&self) -> String {
+        self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+    }
+
     pub fn code(&self) -> ErrorCode {
         let usual = match self.kind {
             CliErrorKind::Usage => ErrorCode::Usage,

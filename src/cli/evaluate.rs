@@ -135,16 +135,14 @@ fn answer(
     for note in &recorded.notes {
         output::say(&format!("note: {note}"));
     }
-    if !call.is_json() {
-        let gates = judged::text(&asked.setting, evaluation, &judged.single.attributes);
-        let claim = arguments.claimed.map(|claim| format!("claimed  {claim:.3}x, which decides nothing\n"));
-        output::stdout(&format!(
-            "{gates}{text}{}kept as evaluation {} of {}\n",
-            claim.unwrap_or_default(),
-            recorded.number,
-            recorded.file
-        ))?;
-    }
+    let gates = judged::text(&asked.setting, evaluation, &judged.single.attributes);
+    let claim = arguments.claimed.map(|claim| format!("claimed  {claim:.3}x, which decides nothing\n"));
+    call.show(&format!(
+        "{gates}{text}{}kept as evaluation {} of {}\n",
+        claim.unwrap_or_default(),
+        recorded.number,
+        recorded.file
+    ))?;
     if !ruling.why.is_empty()
         && exit == ExitCode::Failed
         && arguments.require != Requirement::Correct

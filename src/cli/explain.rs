@@ -9,23 +9,22 @@ use evo_space::diagnostic::nearest;
 use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
-use super::{Answer, CliError, ExitCode, output};
+use super::{Answer, Call, CliError, ExitCode, output};
+use crate::report::templates::page;
 use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
 
-pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &ExplainArgs, call: &Call) -> Result<Answer, CliError> {
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
         return Ok(ExitCode::Done.into());
     };
     let explained = explain(label)?;
-    if arguments.json {
-        return Ok(Answer::of(ExitCode::Done, &explained));
-    }
-    output::stdout(&explained.text(stdout_width()))?;
-    Ok(ExitCode::Done.into())
+    call.show(&explained.text(stdout_width()))?;
+    Ok(Answer::of(ExitCode::Done, &explained))
 }
 
 /// `evo explain VERDICT`: a section of the page, and the cause that was asked for.
@@ -109,36 +108,10 @@ fn one_line(text: &str) -> String {
 
 impl Explained {
     fn text(&self, width: usize) -> String {
-        let label =
-            self.cause.as_ref().map_or(self.verdict.to_string(), |cause| format!("{}:{cause}", self.verdict));
-        let mut text = format!("{label}\n");
-        if let Some(cause) = &self.cause {
-            let about = self.cause_text.clone().unwrap_or_else(|| {
-                match nearest(cause, self.causes.iter().map(|known| known.cause.as_str())) {
-                    Some(near) => format!("`{cause}` is not a cause of it: did you mean `{near}`?"),
-                    None => format!(
-                        "`{cause}` is not a cause that this version of evo names: it may be a size, a signal or an \
-                         exit code"
-                    ),
-                }
-            });
-            text += &format!("\n{}", wrapped(&format!("Cause: {about}"), width));
-        }
-        for (lead, paragraph) in [
-            ("Seen", &self.seen),
-            ("Usual causes", &self.usual_causes),
-            ("Next", &self.next),
-            ("Example", &self.example),
-        ] {
-            text += &format!("\n{}", wrapped(&format!("{lead}: {paragraph}"), width));
-        }
-        if self.cause.is_none() && !self.causes.is_empty() {
-            text += "\nCauses:\n";
-            for ExplainedCause { cause, text: about } in &self.causes {
-                text += &wrapped(&format!("- {cause}: {about}"), width);
-            }
-        }
-        text
+        let known = self.causes.iter().map(|known| known.cause.as_str());
+        let near = self.cause.as_ref().and_then(|cause| nearest(cause, known));
+        let text = page("explain.txt.j2", &json!({ "section": self, "near": near }));
+        text.lines().map(|line| wrapped(line, width)).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportJudgement;
-use evo_protocol::known::Known;
+use evo_protocol::known::{Known, told};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 use evo_space::value;
@@ -31,6 +31,7 @@ use crate::journal::reader;
 use crate::journal::replay::History;
 use crate::report::csv;
 use crate::report::envelope::ResultAlone;
+use crate::report::templates::page;
 
 pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
@@ -93,9 +94,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
         formats: listed,
         verified,
     };
-    if !call.is_json() {
-        output::stdout(&text(&result, judged))?;
-    }
+    call.show(&page("export.txt.j2", &told(&result).0))?;
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
@@ -172,24 +171,6 @@ fn listed(plan: &ExportPlan<'_>, formats: &[ExportFormat]) -> Vec<ExportedFormat
         listed.push(ExportedFormat::of(ExportFormat::Dispatch, "", plan.without_dispatch.as_ref()));
     }
     listed
-}
-
-fn text(exported: &Exported, judged: ExportJudgement) -> String {
-    let judged = match judged {
-        ExportJudgement::Now => "it passed its gates",
-        ExportJudgement::Recorded => "it stands on the leaderboard",
-        ExportJudgement::Unchecked => "it was not judged (`--unchecked`)",
-    };
-    let mut text = format!("exported to {}: {judged}\n", exported.folder);
-    for ExportedFormat { format, variant, reason, .. } in &exported.formats {
-        let place = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
-        text += &match reason.value() {
-            None => format!("  {format:<10} written{place}\n"),
-            Some(why) => format!("  {format:<10} not written{place}: {why}\n"),
-        };
-    }
-    exported.verified.iter().for_each(|row| text.push_str(&row.line()));
-    text
 }
 
 /// Names shown of what is in a folder.
@@ -326,12 +307,7 @@ fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliErro
         reason: Known::Unknown("it was written".into()),
     };
     let formats = wanted.into_iter().map(format).collect();
-    if !call.is_json() {
-        output::stdout(&format!(
-            "{} evaluations of `{study}` exported to {folder}\n",
-            history.evaluations.len()
-        ))?;
-    }
+    call.show(&format!("{} evaluations of `{study}` exported to {folder}\n", history.evaluations.len()))?;
     let none = Exported::empty(arguments, "these are results, and no candidate".to_string());
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result: Exported { formats, ..none } }))
 }

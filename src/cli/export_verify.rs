@@ -17,7 +17,6 @@ use evo_protocol::plan::ProblemPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidate::{self, CandidateArgs};
 use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
 use super::{CliError, bench, device_lane, evaluate, peers, session};
@@ -258,12 +257,10 @@ impl Verifier<'_> {
 
     /// The variant with this source in the place of the space's.
     fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate, CliError> {
-        let mut words = vec![session::space_word(&self.asked.candidate.file)];
-        words.extend(self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}")));
-        let candidate =
-            CandidateArgs { config: None, source, study: None, ..self.arguments.one.candidate.clone() };
-        let run = &self.arguments.one.run;
-        candidate::resolve(&words, &candidate, &run.device, run.limits.access())
+        let space = session::space_word(&self.asked.candidate.file);
+        let words = self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}"));
+        let one = &self.arguments.one;
+        one.other(&space, words, [None, source, one.candidate.launch.clone()])
     }
 
     /// The peer that calls forms in Python, or why there is none.
@@ -318,19 +315,5 @@ impl VerifiedRow {
             ratio: number(|(exported, evo)| exported / evo),
             reason: Known::of(reason, "it passed"),
         }
-    }
-
-    pub fn line(&self) -> String {
-        let problem = self.problem.value().map_or("every problem", String::as_str);
-        let place = [self.variant.as_str(), problem];
-        let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
-        let times = match (&self.time_ns, &self.evo_ns) {
-            (Known::Is(exported), Known::Is(evo)) => {
-                format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", exported / 1e3, evo / 1e3, exported / evo)
-            }
-            _ => String::new(),
-        };
-        let reason = self.reason.value().map_or(String::new(), |why| format!("  {why}"));
-        format!("  {:<10} {:<24} {:<8}{times}{reason}\n", self.format.as_str(), place.join(" "), self.status)
     }
 }

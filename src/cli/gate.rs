@@ -100,7 +100,7 @@ fn unreadable(error: BaselineError) -> CliError {
 
 /// The baseline as a candidate of its own source in the space as it is now.
 fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&[space.to_string()]).open(arguments.one.run.limits.access())?;
+    let file = words::space(space, arguments.one.run.limits.access())?;
     let kernel = session::kernel_of(&file)?;
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
@@ -521,10 +521,8 @@ fn answer(
         }
         summarize(&table);
     }
-    if !call.is_json() {
-        let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
-        output::stdout(&format!("{table}\n{}: {}{updated}\n", status.as_str(), result.why))?;
-    }
+    let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
+    call.show(&format!("{table}\n{}: {}{updated}\n", status.as_str(), result.why))?;
     Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
@@ -589,7 +587,7 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
     let setup = &asked.setup;
     let seats = match peers::start(&[spec], &setup.choice.spec, false) {
         Ok(seats) => seats,
-        Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
+        Err(error) => return Ok(Err(error.first_line())),
     };
     let mut lane = device_lane::lane(setup, Some(kernel))?;
     let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
@@ -675,10 +673,8 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
         gate.write_baseline(git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE))?;
     }
     drop(log);
-    if !call.is_json() {
-        let text = if updated { "is the baseline now: commit it" } else { "was not written" };
-        output::stdout(&format!("{why}\n`{}` {text}\n", path.display()))?;
-    }
+    let text = if updated { "is the baseline now: commit it" } else { "was not written" };
+    call.show(&format!("{why}\n`{}` {text}\n", path.display()))?;
     let exit = if updated { ExitCode::Done } else { ExitCode::Failed };
     let allowed_not_run = gate.judged.allowed;
     let result = GateInit { decision, why, baseline: path.display().to_string(), updated };

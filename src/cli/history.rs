@@ -20,7 +20,6 @@ use crate::journal::champions::output_folder;
 use crate::journal::iterations::{ITERATION, IterationCandidate};
 use crate::journal::ladder::{Ladder, LadderStep, Rung, StepKind};
 use crate::kernel::catalog;
-use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::history;
 use crate::report::standing::beside_peers;
@@ -33,9 +32,7 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     let beside = |rung: &&Rung| beside_peers(out.as_ref()?, &rung.kernel, &rung.device);
     let ladders: Vec<_> = rungs.into_iter().map(|rung| (rung, beside(&rung))).collect();
     let result = history::history(&ladders, &ladder.notes);
-    if !call.is_json() {
-        output::stdout(&history::history_text(&ladders))?;
-    }
+    call.show(&history::history_text(&ladders))?;
     ladder.notes.iter().for_each(|note| output::say(&format!("note: {note}")));
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
@@ -53,9 +50,7 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
     let others = ladder.rungs.iter().filter(|other| other.folder_name() != rung.folder_name());
     let others: Vec<&Rung> = others.collect();
     let result = history::summary(rung, &findings(&arguments.out, rung), &others, &ladder.notes);
-    if !call.is_json() {
-        output::stdout(&result.text())?;
-    }
+    call.show(&result.text())?;
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
@@ -139,7 +134,8 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
     let kernels = ladder.kernels();
     let is_kernel = place.is_some_and(|word| kernels.contains(&word));
     let named = place.filter(|_| !is_kernel);
-    let opened = named.map(|space| open(space, arguments)).transpose()?;
+    let access = arguments.limits.access();
+    let opened = named.map(|space| words::space(space, access)).transpose()?;
     let of_space = opened.as_ref().and_then(|file| file.kernel.as_ref()).map(|own| own.name.as_str());
     let kernel = of_space.or(place.filter(|_| is_kernel));
     if kernel.is_none() && kernels.len() > 1 {
@@ -155,7 +151,7 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
     let past = past(rung, name, device, &arguments.out)?;
     let file = match opened {
         Some(file) => file,
-        None => open(&past.space, arguments).map_err(|error| {
+        None => words::space(&past.space, access).map_err(|error| {
             let hint = format!("name the space as it is today: `evo restore SPACE {name} --to FOLDER`");
             error.with_hint(hint)
         })?,
@@ -191,10 +187,6 @@ fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
         return Err(CliError::usage(text).with_hint("`evo history` lists what there is"));
     };
     Ok((name, words.iter().map(String::as_str).find(|word| *word != name)))
-}
-
-fn open(space: &str, arguments: &RestoreArgs) -> Result<SpaceFile, CliError> {
-    words::named_space(&[space.to_string()]).open(arguments.limits.access())
 }
 
 /// `@best` and `@iteration-3` are of `evo evaluate`; every other name means what it means everywhere.
@@ -301,11 +293,9 @@ fn answer(
     };
     let answer = Answer::of(ExitCode::Done, &ResultAlone { result });
     notes.iter().for_each(|note| output::say(&format!("note: {note}")));
-    if !call.is_json() {
-        let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
-        let folder = arguments.to.display();
-        output::stdout(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown))?;
-    }
+    let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
+    let folder = arguments.to.display();
+    call.show(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown))?;
     Ok(answer)
 }
 

@@ -9,11 +9,13 @@ use evo_kernel::sketch::{KernelSketch, SketchRequest, sketch};
 use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::limits::{IMPORTING, LimitArgs};
 use super::{Answer, Call, CliError, ExitCode, output, words};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
+use crate::report::templates::page;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
 pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
@@ -207,43 +209,34 @@ pub fn answer(
     commands: &[&str],
 ) -> Result<Answer, CliError> {
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
-    let mut result = Drawn::default();
-    let mut text = String::new();
-    result.opens = true;
+    let mut result = Drawn { opens: true, ..Drawn::default() };
+    let mut spaces = Vec::new();
     for WrittenSpace { space, files, drawn } in written {
-        text += &format!("{space}: a first space file for `{}`", drawn.entry);
-        match words::space(space, access) {
-            Ok(file) => text += &format!(", {} configurations", file.space.count()),
-            Err(error) => {
-                result.opens = false;
-                output::say(&format!("`{space}` is written and needs your hand before it opens:\n{error}"));
-            }
+        let opened = words::space(space, access);
+        if let Err(error) = &opened {
+            result.opens = false;
+            output::say(&format!("`{space}` is written and needs your hand before it opens:\n{error}"));
         }
-        text += "\nguessed or left out, so look at it before a number counts:\n";
-        for guess in drawn.guesses.iter().take(SHOWN) {
-            text += &format!("  {}: {}\n", guess.what, guess.why);
-        }
-        if drawn.guesses.len() > SHOWN {
-            text += &format!("  … and {} more, which the file marks\n", drawn.guesses.len() - SHOWN);
-        }
+        let count = opened.ok().map(|file| file.space.count().to_string());
+        let guesses = drawn.guesses.iter().take(SHOWN).map(|guess| [&guess.what, &guess.why]);
+        spaces.push(json!({
+            "space": space, "entry": drawn.entry, "count": count, "guesses": guesses.collect::<Vec<_>>(),
+            "more": drawn.guesses.len().saturating_sub(SHOWN),
+        }));
         // A name without a slash could be one of evo's own spaces.
         let shown = if space.contains('/') { space.clone() } else { format!("./{space}") };
         result.next.extend(commands.iter().map(|command| format!("evo {command} {}", quote(&shown))));
         result.files.extend(files.iter().map(|file| file.display().to_string()));
         let place = if written.len() > 1 { format!("{space}: ") } else { String::new() };
+        let guesses = drawn.guesses.iter();
         result.guesses.extend(
-            drawn
-                .guesses
-                .iter()
+            guesses
                 .map(|guess| DrawnGuess { what: format!("{place}{}", guess.what), why: guess.why.clone() }),
         );
     }
     let entries: Vec<&str> = written.iter().map(|written| written.drawn.entry.as_str()).collect();
     result.entry = entries.join(", ");
-    if !call.is_json() {
-        let next: String = result.next.iter().map(|command| format!("  {command}\n")).collect();
-        output::stdout(&format!("{text}{lead}\n{next}"))?;
-    }
+    call.show(&page("init.txt.j2", &json!({ "spaces": spaces, "lead": lead, "next": result.next })))?;
     let exit = if result.opens { ExitCode::Done } else { ExitCode::Failed };
     Ok(Answer::of(exit, &ResultAlone { result }))
 }

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::judge::{self, Aim, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
+use super::judge::{self, Aim, AskedCandidate, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
 use super::profile::attributes_of;
 use super::{Answer, Call, CliError, TestOneArgs, device_lane, output, session};
 use crate::compile::cache::{self, Cache};
@@ -124,8 +124,7 @@ const DIGITS: usize = 12;
 type Harmed = (Inverted, Result<String, String>, Result<String, String>);
 
 /// The unharmed kernel on a device, and what is known of it.
-struct Harm<'c, 'b, 'a> {
-    problems: &'c [String],
+struct Harm<'b, 'a> {
     bench: &'b mut Bench<'a>,
     attributes: Vec<EntryAttributes>,
     /// How far the unharmed kernel differs from itself.
@@ -133,9 +132,9 @@ struct Harm<'c, 'b, 'a> {
     counters: Result<HarmCounters, String>,
 }
 
-impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
+impl<'b, 'a> Harm<'b, 'a> {
     /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
-    fn run(arguments: &'c InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed, CliError> {
+    fn run(arguments: &InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed, CliError> {
         let job: &'a Job = bench.job;
         let timed = job.timed.first().ok_or_else(|| {
             CliError::usage("no problem of this kernel is timed, so nothing can be compared")
@@ -167,8 +166,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
             |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
         let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
         let mut file = Err(String::new());
-        let problems = &arguments.one.problems;
-        let mut harm = Harm { problems, bench, attributes, noise_floor, counters };
+        let mut harm = Harm { bench, attributes, noise_floor, counters };
         for plan in plans {
             let row = harm.row(plan)?;
             found.rows.push(row);
@@ -237,7 +235,8 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         unit: &str,
         lightens: bool,
     ) -> Result<Result<(InvertDose, Option<Job>), String>, CliError> {
-        let Bench { candidate, setup, lane, seed, .. } = &mut *self.bench;
+        let Bench { asked: AskedCandidate { candidate, setup, seed, options, .. }, lane, .. } =
+            &mut *self.bench;
         let file = &candidate.file;
         let mut kernel = session::kernel_of(file)?.clone();
         if let Err(why) = apply(&mut kernel, dose) {
@@ -253,7 +252,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         };
         let (unit, what) = (unit.to_string(), dose.shown.clone());
         let mut found = InvertDose { dose: dose.amount, unit, what, ..InvertDose::default() };
-        let problems = session::problems(&kernel, setup.choice.kind, self.problems)?;
+        let problems = session::problems(&kernel, setup.choice.kind, &options.problems)?;
         let recipe = session::recipe(&kernel, &problems, setup, lane.info(), *seed)?;
         // The gates alone: the comparison times it.
         let depth = JobDepth { reach: JobReach::Whole, is_timed: false };
@@ -341,7 +340,7 @@ impl HarmCounters {
             .map_err(|failure| failure.to_string())?;
         let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
         let options =
-            device_lane::lane_options(bench.setup, Some(kernel)).map_err(|error| error.to_string())?;
+            device_lane::lane_options(&bench.asked.setup, Some(kernel)).map_err(|error| error.to_string())?;
         let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.tool);
         let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
         let unharmed = counters.collect(bench.job, fields)?;

@@ -573,15 +573,13 @@ pub struct Tried<T> {
 
 /// A device that has just judged a candidate, for whatever else is asked of it.
 pub struct Bench<'a> {
-    pub candidate: &'a ResolvedCandidate,
+    pub asked: &'a AskedCandidate,
     /// The space with its own kernel, and a recipe for that.
     pub file: &'a SpaceFile,
-    pub setup: &'a DeviceSetup,
     pub recipe: &'a KernelRecipe<'a>,
     pub lane: &'a mut Lane,
     pub job: &'a Job,
     pub single: &'a Single,
-    pub seed: u64,
 }
 
 /// Judges what was asked for; `further` is asked of a candidate of which the aim wants to know more.
@@ -599,12 +597,10 @@ pub fn run<T>(
         let TestOneArgs { words, run, .. } = &asked.options;
         let own = || words::named_space(words).open(run.limits.access());
         let space = is_source.then(own).transpose()?;
-        let candidate = &asked.candidate;
-        let file = space.as_ref().unwrap_or(&candidate.file);
-        let (setup, lane, seed) = (&asked.setup, &mut opened.lane, asked.seed);
-        let recipe = asked.recipe(session::kernel_of(file)?, lane)?;
-        let single = &judged.single;
-        further(&mut Bench { candidate, file, setup, recipe: &recipe, lane, job, single, seed }).map(Some)
+        let file = space.as_ref().unwrap_or(&asked.candidate.file);
+        let recipe = asked.recipe(session::kernel_of(file)?, &opened.lane)?;
+        let (asked, lane, single) = (&asked, &mut opened.lane, &judged.single);
+        further(&mut Bench { asked, file, recipe: &recipe, lane, job, single }).map(Some)
     })?;
     asked.setting.device = judged.device_name(&asked);
     Ok(Tried { asked, judged, found: found.flatten() })
@@ -639,7 +635,7 @@ impl<T> Tried<T> {
         let not_run = [&missing[..], &allowed].concat();
         let answer = ended(&judged.single, &missing, allowed);
         if !call.is_json() {
-            output::stdout(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
+            call.show(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
             if answer.status == EnvelopeStatus::NotRun {
                 output::say(&format!("not run, which does not count as a pass: {}", not_run.join(", ")));
                 if evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::derived_no_shapes) {

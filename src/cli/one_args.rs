@@ -1,11 +1,15 @@
 //! The options of commands that run candidates one by one.
 
+use std::iter;
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
-use super::candidate::CandidateArgs;
+use super::candidate::{self, CandidateArgs};
 use super::limits::{JUDGING, LimitArgs};
 use super::{CliError, words};
+use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 
 #[derive(Clone, Debug, Args)]
@@ -44,6 +48,21 @@ impl TestOneArgs {
         }
         self.words.insert(0, space);
         Ok(())
+    }
+
+    /// Another candidate of the same command line, of the space that is named: its words, and its configuration, source and
+    /// launches in files. A study is named for what is looked up.
+    pub fn other(
+        &self,
+        space: &str,
+        words: impl IntoIterator<Item = String>,
+        [config, source, launch]: [Option<PathBuf>; 3],
+    ) -> Result<ResolvedCandidate, CliError> {
+        let all: Vec<String> = iter::once(space.to_string()).chain(words).collect();
+        let is_looked_up = all[1..].iter().any(|word| candidate::is_looked_up(word));
+        let study = self.candidate.study.clone().filter(|_| is_looked_up);
+        let named = CandidateArgs { config, source, launch, out: self.candidate.out.clone(), study };
+        candidate::resolve(&all, &named, &self.run.device, self.run.limits.access())
     }
 
     pub fn add_grid(&self, file: &mut SpaceFile) {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::PreflightArgs;
-use super::{Answer, CliError, DeviceSetup, ExitCode, device_lane, output, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, device_lane, session};
 use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
@@ -27,7 +27,7 @@ use crate::tool::{
 const TOOLCHAIN: &str = "toolchain.json";
 
 /// Runs the command: 0 when a sweep can start, 1 otherwise.
-pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &PreflightArgs, call: &Call) -> Result<Answer, CliError> {
     let (setup, absent) = match session::setup(&arguments.device) {
         Ok(setup) => (setup, None),
         // What else is missing for a GPU is what the command is for.
@@ -41,20 +41,10 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     let exit = if ready { ExitCode::Done } else { ExitCode::Failed };
     let device = setup.choice.spec.clone();
     let whole = PreflightAnswer { device, ready, findings: &findings, tools: &tools };
-    if !arguments.json {
-        output::stdout(&page("preflight.txt.j2", &whole))?;
-    }
-    let mut answer = Answer::of(exit, &whole);
-    if let Some(error) = absent {
-        answer = answer.despite(error);
-    }
-    if !arguments.write {
-        return Ok(answer);
-    }
-    Ok(match keep(&arguments.out, &format!("{:#}\n", json!(whole))) {
-        Ok(()) => answer,
-        Err(error) => answer.despite(error),
-    })
+    call.show(&page("preflight.txt.j2", &whole))?;
+    let kept = arguments.write.then(|| keep(&arguments.out, &format!("{:#}\n", json!(whole))));
+    let unkept = kept.and_then(Result::err);
+    Ok(absent.into_iter().chain(unkept).fold(Answer::of(exit, &whole), Answer::despite))
 }
 
 fn without_gpu(device: &str) -> DeviceSetup {

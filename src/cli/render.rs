@@ -30,12 +30,10 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     let source = source.map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
-    if !arguments.json {
+    if !call.is_json() {
         output::stdout(&standalone(&source))?;
-        eprintln!(
-            "options: {}",
-            if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
-        );
+        let none = source.options.is_empty();
+        eprintln!("options: {}", if none { "none".into() } else { source.options.join(" ") });
         eprintln!("entries: {}", source.entries.join(" "));
         if let Some(reference) = kernel.check.reference.command_line() {
             eprintln!("reference: {reference}");
@@ -44,9 +42,6 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     for constraint in file.space.violations(genome) {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
-    }
-    if !arguments.json {
-        return Ok(ExitCode::Done.into());
     }
     let own = Rendered {
         kernel: &kernel.name,

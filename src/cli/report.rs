@@ -55,9 +55,7 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     for damage in &material.study.damage {
         output::say(&format!("note: {damage}"));
     }
-    if !call.is_json() {
-        output::stdout(&(files.join("\n") + "\n"))?;
-    }
+    call.show(&(files.join("\n") + "\n"))?;
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result: result(&material, &files) }))
 }
 

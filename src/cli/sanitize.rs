@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::judge::{self, Aim, AskedCandidate, Judged, SANITIZE, compile};
 use super::one_args::{SandboxMode, TestOneArgs, choice};
-use super::{Answer, Call, CliError, DeviceSetup, ExitCode, device_lane, output, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, device_lane, session};
 use crate::engine::ports::{JobOrder, Recipe};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, not_on_host,
@@ -72,9 +72,7 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
     if look.outcomes.iter().any(timed_out) {
         call.hit(LimitName::Tool);
     }
-    if !call.is_json() {
-        output::stdout(&sanitize::text(&sanitized))?;
-    }
+    call.show(&sanitize::text(&sanitized))?;
     Ok(answer(&sanitized, &arguments.one.allow_not_run))
 }
 
@@ -150,10 +148,8 @@ fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
     if verdict.is_trouble() {
         return Err(CliError::harness(format!("the variant could not be compiled: {}", verdict.message)));
     }
-    if !call.is_json() {
-        let label = verdict.label();
-        output::stdout(&format!("verdict: {label}: {}\nmore: `evo explain {label}`\n", verdict.message))?;
-    }
+    let label = verdict.label();
+    call.show(&format!("verdict: {label}: {}\nmore: `evo explain {label}`\n", verdict.message))?;
     let result = SanitizeResult {
         state: GateState::NotRun,
         verdict: Known::Is(verdict.label()),

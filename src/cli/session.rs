@@ -72,24 +72,12 @@ impl DeviceSetup {
         }))
     }
 
-    /// One outcome for each source. Where this machine starts no more threads, one is compiled after the other.
+    /// One outcome for each source.
     fn compile_side_by_side(
         &self,
         sources: &[KernelSource],
     ) -> Vec<Result<CompileOutcome, CompileSetupError>> {
-        thread::scope(|scope| {
-            let begin = |source: &KernelSource| {
-                let its = source.clone();
-                let running = thread::Builder::new().spawn_scoped(scope, move || self.compile(its));
-                running.map_err(|_| self.compile(source.clone()))
-            };
-            let begun: Vec<_> = sources.iter().map(begin).collect();
-            let ended = begun.into_iter().map(|begun| match begun {
-                Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(compiled) => compiled,
-            });
-            ended.collect()
-        })
+        side_by_side(sources, |source| self.compile(source.clone()))
     }
 
     pub fn compile_all(&self, sources: &[KernelSource]) -> Result<VariantOutcome, CompileSetupError> {
@@ -109,6 +97,21 @@ impl DeviceSetup {
         }
         Ok(Ok(binaries))
     }
+}
+
+/// What is made of each item, in threads. Where this machine starts no more of them, one is made after the other.
+pub fn side_by_side<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let make = &make;
+    thread::scope(|scope| {
+        let begin =
+            |item| thread::Builder::new().spawn_scoped(scope, move || make(item)).map_err(|_| make(item));
+        let begun: Vec<_> = items.iter().map(begin).collect();
+        let ended = begun.into_iter().map(|begun| match begun {
+            Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(made) => made,
+        });
+        ended.collect()
+    })
 }
 
 pub fn setup(device: &str) -> Result<DeviceSetup, CliError> {

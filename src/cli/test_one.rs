@@ -81,7 +81,7 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Result<AgainstBaseline, 
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
     let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
     let depth = JobDepth { reach: JobReach::Whole, is_timed: true };
-    Ok(match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
+    Ok(match point.judged(bench.recipe, &bench.asked.setup, bench.lane, depth)? {
         Ok((Single { evaluation, .. }, baseline)) => match evaluation.may_rank() {
             true => Ok(single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len())),
             false => Err(format!("{DEFAULT} does not pass its gates: {}", evaluation.verdict.label())),

@@ -39,12 +39,9 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
         }
     };
     let exit = if report.passed() { ExitCode::Done } else { ExitCode::Failed };
-    if arguments.json {
-        let own = SelftestAnswer { device: &info, passed: report.passed(), checks: &report.checks };
-        return Ok(Answer::of(exit, &own));
-    }
-    output::stdout(&format!("{} ({})\n{}", info.name, info.driver, report.table()))?;
-    Ok(exit.into())
+    call.show(&format!("{} ({})\n{}", info.name, info.driver, report.table()))?;
+    let own = SelftestAnswer { device: &info, passed: report.passed(), checks: &report.checks };
+    Ok(Answer::of(exit, &own))
 }
 
 /// The answer of `evo selftest`.

@@ -10,6 +10,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::ErrorCode;
 
 use super::workers::{LaneOrder, RAY_BRIDGE};
+use crate::cli::session::side_by_side;
 use crate::cli::{CliError, DeviceSetup, device_lane};
 use crate::compile::FarmOptions;
 use crate::journal::record::LaneAccount;
@@ -64,12 +65,7 @@ pub fn start(
     let limits = LaneLimits { second_elsewhere: orders.len() > 1, ..setup.limits };
     let bridge = bridge(orders, &setup.farm.cache)?;
     let options: Vec<LaneOptions> = orders.iter().map(|order| options(order, &base, &bridge)).collect();
-    let started: Vec<Result<Lane, LaneError>> = std::thread::scope(|scope| {
-        let begun: Vec<_> =
-            options.iter().map(|one| scope.spawn(move || Lane::start_with(one.clone(), limits))).collect();
-        let joined = begun.into_iter().map(|one| one.join());
-        joined.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
+    let started = side_by_side(&options, |one| Lane::start_with(one.clone(), limits));
     let mut lanes = Vec::new();
     for (at, ((order, options), lane)) in orders.iter().zip(options).zip(started).enumerate() {
         let lane = lane.map_err(|error| not_started(order, at, &error))?;
