@@ -230,19 +230,4 @@ mod tests {
         assert!(file.peers[1].command.is_empty());
         assert!(read("[parameters]\nA = [1]\n").unwrap().is_none(), "a space is not a benchmark file");
     }
-
-    #[test]
-    fn all_mistakes_are_told_at_once() {
-        let text = "space = \"softmax\"\nmodes = [\"warm\"]\ncandidate = []\nproblems = [1]\n\
-                    [[peers]]\nname = \"a b\"\n";
-        let error = read(text).unwrap_err();
-        for part in [
-            "`warm` is not a mode",
-            "did you mean `candidates`?",
-            "a problem is an integer",
-            "name of a peer",
-        ] {
-            assert!(error.contains(part), "no `{part}` in: {error}");
-        }
-    }
 }

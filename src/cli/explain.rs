@@ -154,18 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn labels_with_a_cause_show_it_and_unknown_names_get_near_ones() {
-        let shown = |label: &str| match explain(label) {
-            Ok(explained) => explained.text(usize::MAX).lines().nth(2).unwrap_or_default().to_string(),
-            Err(error) => error.to_string(),
+    fn labels_with_a_cause_show_it() {
+        let shown = |label: &str| {
+            let text = explain(label).unwrap().text(usize::MAX);
+            text.lines().nth(2).unwrap_or_default().to_string()
         };
         assert!(shown("hang").starts_with("Seen: A launch did not end"), "{}", shown("hang"));
         assert!(shown("wrong_answer:precision").starts_with("Cause: small errors only"));
         assert!(
             shown("wrong_answer:causal").contains("`causal` is not a cause that this version of evo names")
         );
-        assert!(shown("worng_answer").contains("did you mean `wrong_answer`?"), "{}", shown("worng_answer"));
-        assert!(shown("unwritten").contains("`unwritten` is a cause: try `wrong_answer:unwritten`"));
-        assert!(shown("xyzzy").contains("`evo explain` lists all verdicts"));
     }
 }

@@ -238,27 +238,19 @@ mod tests {
         check("SCALE=4.0 FAST=0 BLOCK=16.0", "BLOCK=16 FAST=false SCALE=4.0 layout=row");
     }
 
+    /// More of them are in `tests/data/refused.toml`.
     #[test]
     fn mistakes_say_what_is_allowed() {
         check("33", "`33` is not a value of `BLOCK`: allowed are 16, 32, 64");
         check("layout=colum", "`colum` is not a value of `layout`: allowed are row, col");
-        check("BLOK=16", "there is no parameter `BLOK`: did you mean `BLOCK`?");
-        check("X=1", "there is no parameter `X`: parameters are BLOCK, FAST, SCALE, layout");
-        check("16 BLOCK=32", "parameter `BLOCK` is given twice");
         check("16 0 4 col 7", "too many values: `7` comes after all 4 parameters (BLOCK FAST SCALE layout)");
     }
 
     #[test]
     fn assignments_name_their_parameter() {
-        let check = |words: &str, expected: Result<Vec<(usize, u16)>, &str>| {
-            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
-            assert_eq!(assignments(&parameters(), &words), expected.map_err(str::to_string), "{words:?}");
-        };
-        check("layout=col BLOCK=64 SCALE=4", Ok(vec![(0, 2), (2, 1), (3, 1)]));
-        check("", Ok(Vec::new()));
-        check("64", Err("`64` does not name a parameter: write NAME=VALUE"));
-        check("BLOCK=", Err("`` is not a value of `BLOCK`: allowed are 16, 32, 64"));
-        check("FAST=1 FAST=1", Err("parameter `FAST` is given twice"));
+        let words = ["layout=col", "BLOCK=64", "SCALE=4"].map(String::from);
+        assert_eq!(assignments(&parameters(), &words), Ok(vec![(0, 2), (2, 1), (3, 1)]));
+        assert_eq!(assignments(&parameters(), &[]), Ok(Vec::new()));
     }
 
     #[test]
