@@ -207,20 +207,20 @@ fn problems(field: &Field) -> Option<Vec<(String, Span)>> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Option<BenchFile>, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("b.toml");
-        std::fs::write(&path, text).unwrap();
-        read_bench_file(&path).map_err(|error| error.to_string())
-    }
-
+    /// What is refused is in `tests/data/refused.toml`.
     #[test]
     fn a_file_says_what_takes_part() {
         let text = "space = \"k.toml\"\ncandidates = [\"32 8 4\", { name = \"mine\", source = \"m.cu\" }]\n\
                     modes = [\"hot\", \"cold\", \"hot\"]\nproblems = [\"a\", \"b\"]\n\
                     [[peers]]\nname = \"p\"\ncommand = [\"python3\", \"p.py\"]\ntimeout_s = 2\n\
                     [[peers]]\nname = \"torch\"\n";
-        let file = read(text).unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            let path = folder.path().join("b.toml");
+            std::fs::write(&path, text).unwrap();
+            read_bench_file(&path).unwrap()
+        };
+        let file = read(text).unwrap();
         assert!(file.space.ends_with("/k.toml") && file.name == "b", "{file:?}");
         assert_eq!(file.candidates[0].words, ["32", "8", "4"]);
         assert_eq!(file.candidates[1].name.as_deref(), Some("mine"));
@@ -228,6 +228,6 @@ mod tests {
         assert_eq!(file.modes, [TimingMode::Hot, TimingMode::Cold]);
         assert_eq!((file.peers[0].place.1, file.peers[0].timeout_s), (7, Some(2.0)));
         assert!(file.peers[1].command.is_empty());
-        assert!(read("[parameters]\nA = [1]\n").unwrap().is_none(), "a space is not a benchmark file");
+        assert!(read("[parameters]\nA = [1]\n").is_none(), "a space is not a benchmark file");
     }
 }

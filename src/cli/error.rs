@@ -1,5 +1,5 @@
-//! What a command can fail with. The kind decides the exit code, the code tells programs what it was, the hint says
-//! what to do about it. The errors of all areas are put into kinds and codes here.
+//! What a command can fail with, and how it ends. The kind decides the exit code, the code tells programs what it was, the
+//! hint says what to do about it. The errors of all areas are put into kinds and codes here.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -10,7 +10,6 @@ use evo_device::probe::ProbeError;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_search::registry::UnknownStrategy;
 
-use super::exit_code::ExitCode;
 use crate::budget::BudgetError;
 use crate::compile::CompileSetupError;
 use crate::engine::EngineError;
@@ -374,6 +373,23 @@ impl From<io::Error> for CliError {
     fn from(error: io::Error) -> CliError {
         CliError::harness(with_causes(&error))
     }
+}
+
+/// How a command ended. Single bad variants never change a sweep's exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitCode {
+    /// The command did what it was asked to do.
+    Done = 0,
+    /// A gate or a comparison failed or did not run (`test-one`, `selftest`), no variant of a sweep passed, a
+    /// configuration is not valid (`space --check`), or the limit of the whole command was hit.
+    Failed = 1,
+    /// Wrong usage, a bad input file, or something that evo needs is missing.
+    Usage = 2,
+    DeviceLost = 3,
+    /// evo itself failed, in a sweep with every variant, or a disk became full or broke while work was under way.
+    Harness = 4,
+    /// Interrupted; resumable.
+    Interrupted = 5,
 }
 
 #[cfg(test)]

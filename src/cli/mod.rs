@@ -17,7 +17,6 @@ pub mod device_lane;
 mod entry;
 pub mod error;
 mod evaluate;
-pub mod exit_code;
 mod explain;
 mod export;
 mod export_plan;
@@ -60,7 +59,6 @@ pub use one_args::SandboxMode;
 // What commands are made of.
 pub use answer::Answer;
 pub use call::Call;
-pub use error::CliError;
-pub use exit_code::ExitCode;
+pub use error::{CliError, ExitCode};
 pub use one_args::TestOneArgs;
 pub use session::DeviceSetup;

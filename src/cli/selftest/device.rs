@@ -12,8 +12,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
-use super::bench::{open_device, probe_image};
-use super::checks::SelftestReport;
+use super::bench::{SelftestReport, open_device, probe_image};
 use crate::cli::{CliError, DeviceSetup};
 use crate::timing::stats;
 

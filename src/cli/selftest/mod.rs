@@ -4,7 +4,6 @@
 //! change has broken the judge is in `crates/evo-selftest/`, on the same checks and the same bench.
 
 mod bench;
-mod checks;
 mod device;
 mod faults;
 
@@ -15,8 +14,7 @@ use serde::Serialize;
 use super::args::{SelftestArgs, SelftestSubject};
 use super::{Answer, Call, CliError, ExitCode, output, seed, session};
 
-pub use bench::{SelftestBench, open_device, probe_image};
-pub use checks::{SelftestCheck, SelftestReport};
+pub use bench::{SelftestBench, SelftestCheck, SelftestReport, open_device, probe_image};
 pub use faults::{ProcessLine, SanitizedFault, processes, scratch};
 
 /// Runs the command: 0 when nothing failed, 1 otherwise.
@@ -50,5 +48,5 @@ pub struct SelftestAnswer<'a> {
     device: &'a DeviceInfo,
     passed: bool,
     #[schemars(with = "Vec<serde_json::Value>")]
-    checks: &'a [checks::SelftestCheck],
+    checks: &'a [SelftestCheck],
 }

@@ -1,5 +1,7 @@
-//! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
+//! A sweep on a device: a kernel, its compilers, and a worker that judges and times; and which variants compute-sanitizer
+//! looks at, with which tool.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,18 +14,18 @@ use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
 use super::conditions::{JudgedUnder, definition, inputs};
-use super::lanes::{self, StartedLane};
-use super::sanitized;
-use super::workers::{self, LaneOrder};
+use super::workers::{self, LaneOrder, StartedLane};
 use crate::cli::args::SweepArgs;
-use crate::cli::sanitize::{HostTwin, tool_on};
+use crate::cli::sanitize::{HostTwin, SanitizeWhen, tool_on};
 use crate::cli::{CliError, DeviceSetup, device_lane, judge, session, words};
 use crate::compile::CompileFarm;
 use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Compilers, Inbox, LanePart, Recipe, SanitizePlan, Utilization, single};
+use crate::engine::{
+    Compilers, Inbox, LanePart, NoSanitizer, Recipe, SanitizePlan, Sanitizer, Utilization, single,
+};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::{LaneAccount, StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -72,7 +74,7 @@ impl LiveSubject {
             None => session::setup(&arguments.device)?,
             Some(orders) => {
                 workers::refuse_elsewhere(arguments, orders)?;
-                session::setup_on(lanes::choice(orders, &arguments.device)?)
+                session::setup_on(workers::choice(orders, &arguments.device)?)
             }
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
@@ -204,7 +206,7 @@ impl LiveSubject {
         let judged = JudgedUnder {
             gates: lane.judge().to_string(),
             device: lane.info().clone(),
-            settings: lanes::settings(lane),
+            settings: workers::settings(lane),
             sandbox: self.setup.sandbox,
             sampling_max: self.setup.limits.sampling_max,
             kernel: kernel.clone(),
@@ -248,7 +250,7 @@ impl LiveSubject {
 
     fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
         if let Some(orders) = &self.workers {
-            return lanes::start(orders, &self.setup, kernel);
+            return workers::start(orders, &self.setup, kernel);
         }
         let lane = device_lane::lane(&self.setup, Some(kernel))?;
         let options = Some(device_lane::lane_options(&self.setup, Some(kernel))?);
@@ -269,7 +271,7 @@ impl LiveSubject {
         for StartedLane { lane, account, options } in lanes {
             let looks = options.filter(|_| sanitize.finalists);
             let device = looks.map(|options| self.sanitizer((seed, sanitize.demanded), kernel, options));
-            let (sanitizer, notice) = sanitized::ready(sanitize, self.setup.choice.kind, device);
+            let (sanitizer, notice) = ready(sanitize, self.setup.choice.kind, device);
             first.get_or_insert(notice);
             let watch = GpuUtilization::watch(&lane.info().uuid);
             let utilization = watch.map(|watch| Box::new(move || watch.mean()) as Utilization);
@@ -285,5 +287,91 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
         DeviceKind::Host => Some(evo_device::host::limits()),
         DeviceKind::Cuda => DeviceLimits::of_arch(&choice.arch),
         DeviceKind::Replay => None,
+    }
+}
+
+/// Of a sweep that was asked for nothing else.
+const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
+
+/// What the user or the space file asks for is demanded.
+pub fn sanitize_plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan, CliError> {
+    let plan = |every, demanded| SanitizePlan { finalists: true, every, demanded };
+    Ok(match asked {
+        None => plan(Some(EVERY), is_required),
+        Some(SanitizeWhen::Finalists) => plan(None, true),
+        Some(SanitizeWhen::Every(every)) => plan(Some(every), true),
+        Some(SanitizeWhen::Off) if is_required => {
+            return Err(CliError::usage(
+                "`--sanitize off`: the space file demands the sanitizer (`[check] sanitize = \"required\"`)",
+            )
+            .with_hint("leave the option out, or edit the space file"));
+        }
+        Some(SanitizeWhen::Off) => SanitizePlan::default(),
+    })
+}
+
+/// A sanitizer for a lane, and what to tell people. `device` is absent for a lane by command: no tool of this machine can
+/// look at its device.
+fn ready(
+    plan: SanitizePlan,
+    kind: DeviceKind,
+    device: Option<DeviceSanitizer>,
+) -> (Box<dyn Sanitizer<Job>>, Option<String>) {
+    const OUT_OF_REACH: &str = "the device of a lane by command is out of reach of this machine's tools";
+    if !plan.finalists {
+        return (Box::new(NoSanitizer("`--sanitize off`")), None);
+    }
+    let (why, by) = match &device {
+        Some(device) => {
+            (device.tool.as_ref().err().map(|failure| failure.message.clone()), "not looked at by")
+        }
+        None => (Some(OUT_OF_REACH.to_string()), "looked at neither by"),
+    };
+    let host = if device.is_none() { " nor on the host device" } else { "" };
+    let notice = why.and_then(|why| match (plan.demanded, kind) {
+        (true, _) => {
+            Some(format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"))
+        }
+        (false, DeviceKind::Cuda) => Some(format!("finalists are {by} compute-sanitizer{host}: {why}")),
+        // No host device has the tool, so there is nothing to report.
+        (false, DeviceKind::Host | DeviceKind::Replay) => None,
+    });
+    match device {
+        Some(device) => (Box::new(device), notice),
+        None => (Box::new(NoSanitizer(OUT_OF_REACH)), notice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_tool_can_look_at_is_said() {
+        let seen = |finalists, demanded, kind| {
+            ready(SanitizePlan { finalists, every: None, demanded }, kind, None).1.unwrap_or_default()
+        };
+        assert!(
+            seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san")
+        );
+        assert!(seen(true, true, DeviceKind::Host).contains("nothing will be confirmed"));
+        assert_eq!(seen(false, false, DeviceKind::Cuda), "");
+        // No host device has the tool.
+        assert_eq!(seen(true, false, DeviceKind::Host), "");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_demanded() {
+        let seen = |asked, is_required| {
+            sanitize_plan(asked, is_required)
+                .map(|plan| (plan.finalists, plan.every.map(NonZeroU32::get), plan.demanded))
+        };
+        let three = NonZeroU32::new(3).unwrap();
+        assert_eq!(seen(None, false).unwrap(), (true, Some(5), false));
+        assert_eq!(seen(None, true).unwrap(), (true, Some(5), true));
+        assert_eq!(seen(Some(SanitizeWhen::Finalists), false).unwrap(), (true, None, true));
+        assert_eq!(seen(Some(SanitizeWhen::Every(three)), false).unwrap(), (true, Some(3), true));
+        assert_eq!(seen(Some(SanitizeWhen::Off), false).unwrap(), (false, None, false));
+        assert!(seen(Some(SanitizeWhen::Off), true).is_err());
     }
 }

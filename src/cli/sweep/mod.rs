@@ -2,18 +2,14 @@
 //!
 //! Everything that the user can get wrong is checked (`plan`) before anything is written.
 
-mod apart;
-mod choice;
 mod conditions;
 mod execute;
-mod lanes;
 mod live;
 mod plan;
-mod prior;
 mod profiled;
 mod replayed;
 mod result;
-mod sanitized;
+mod search;
 mod workers;
 
 use serde_json::Value;

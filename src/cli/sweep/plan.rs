@@ -12,11 +12,9 @@ use evo_search::strategy::Strategy;
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::choice::{self, EXHAUSTIVE};
-use super::live::LiveSubject;
-use super::prior::Prior;
+use super::live::{LiveSubject, sanitize_plan};
 use super::replayed::ReplayedSubject;
-use super::sanitized;
+use super::search::{EXHAUSTIVE, Prior, choose};
 use crate::budget::{Budget, CommandClock};
 use crate::cli::args::{ResumeMode, SweepArgs};
 use crate::cli::{CliError, cache, seed};
@@ -104,7 +102,7 @@ impl SweepPlan<'_> {
         // A replay has nothing to confirm finalists with.
         let (finalists, sanitize) = match &subject {
             SweepSubject::Live(live) => {
-                (arguments.finalists, sanitized::plan(arguments.sanitize, live.demands_sanitizer())?)
+                (arguments.finalists, sanitize_plan(arguments.sanitize, live.demands_sanitizer())?)
             }
             SweepSubject::Replayed(_) => (0, SanitizePlan::default()),
         };
@@ -168,7 +166,7 @@ impl SweepPlan<'_> {
                     SweepSubject::Replayed(_) => DeviceKind::Replay,
                 };
                 let (valid, population) = (self.options.valid, self.options.population.get());
-                let choice = choice::choose((valid, done), kind, &self.options.budget, population);
+                let choice = choose((valid, done), kind, &self.options.budget, population);
                 self.choice = Some(choice.why);
                 choice.strategy.to_string()
             }

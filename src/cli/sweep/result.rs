@@ -10,8 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apart;
-use super::execute::SweepOutcome;
+use super::execute::{SweepOutcome, ends_object, ends_text};
 use super::plan::{SweepPlan, SweepSubject};
 use crate::budget::StopReason;
 use crate::cli::guard::total_is_over;
@@ -193,7 +192,7 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome, profile: Option<Value>) -> S
             })
         }),
         insight: outcome.summary.insight.clone(),
-        per_problem: apart::json(&outcome.study, &outcome.bounds),
+        per_problem: ends_object(&outcome.study, &outcome.bounds),
         lanes: end.lanes.clone(),
         // As text, because a count may have more digits than a number holds.
         device_limits: plan.subject.within().map(|within| {
@@ -239,7 +238,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             run: &outcome.summary.end,
             insight: outcome.summary.insight.as_ref(),
             folder: outcome.study.folder(),
-            per_problem: &apart::lines(&outcome.study, &outcome.bounds, usize::MAX),
+            per_problem: &ends_text(&outcome.study, &outcome.bounds, usize::MAX),
         };
         lines.extend(styled(Tone::Plain, &details.text(width)));
     }

@@ -4,8 +4,7 @@
 //!
 //! `docs/FAULTS.md` has the catalogue, which numbers every known way to be bad, and what of it cannot be played.
 
-mod leftovers;
-mod neighbor;
+mod aftermath;
 mod rows;
 mod sanitized;
 
@@ -22,13 +21,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::json;
 
-use self::leftovers::LeftoverWatch;
-use self::neighbor::GoodNeighbor;
+use self::aftermath::{GoodNeighbor, LeftoverWatch};
 use self::rows::FaultOutcome::{Open, Passes};
 use self::rows::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
 use self::sanitized::SANITIZE_LIMIT;
-use super::bench::SelftestBench;
-use super::checks::{SelftestCheck, SelftestReport};
+use super::bench::{SelftestBench, SelftestCheck, SelftestReport};
 use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::{CliError, DeviceSetup, device_lane, output, session};
 use crate::compile::FarmOptions;
@@ -38,7 +35,7 @@ use crate::supervise::deadline::Deadlines;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneLimits;
 
-pub use self::leftovers::{ProcessLine, processes, scratch};
+pub use self::aftermath::{ProcessLine, processes, scratch};
 pub use self::sanitized::SanitizedFault;
 
 /// What a variant may print here; a sweep gives it sixteen times as much.

@@ -9,7 +9,7 @@ use evo_protocol::verdict::GateState;
 use serde_json::json;
 
 use super::rows::WORDS;
-use crate::cli::selftest::checks::SelftestCheck;
+use crate::cli::selftest::bench::SelftestCheck;
 use crate::inspect::sanitize::{LookOrder, SanitizerCheck, SanitizerFinding, SanitizerOutcome, look};
 use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
