@@ -76,7 +76,6 @@ impl BenchCell {
         self.reason != NOT_REACHED && self.reason != NOT_TIMED
     }
 
-    /// Notes a right answer, which is still to be timed.
     pub fn is_right(&mut self) {
         self.correct = Some(true);
         self.status = RowStatus::NotRun;
@@ -99,7 +98,6 @@ pub struct FigureContext<'a> {
     pub seed: u64,
 }
 
-/// The rows of one shape, in the order of its cells.
 pub fn rows(
     cells: &[(&Implementation, &BenchCell)],
     shape: &ProblemSpec,

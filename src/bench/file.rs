@@ -13,7 +13,6 @@ use crate::kernel::load::LoadError;
 use crate::kernel::load::peers::{self, PeerFile};
 use crate::kernel::spec::PeerSpec;
 
-/// The keys of a benchmark file.
 pub const KEYS: &[&str] = &["name", "space", "candidates", "modes", "problems", "peers"];
 const CANDIDATE_KEYS: &[&str] = &["name", "words", "config", "source", "launch"];
 /// A benchmark file has some hundred lines.
@@ -53,7 +52,6 @@ pub struct BenchCandidate {
 }
 
 impl BenchCandidate {
-    /// A candidate of which there are only words.
     pub fn of_words(text: &str) -> BenchCandidate {
         let words = text.split_whitespace().map(String::from).collect();
         BenchCandidate { words, ..BenchCandidate::default() }

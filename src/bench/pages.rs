@@ -157,7 +157,6 @@ fn pages(report: &BenchReport) -> [String; 2] {
 
 const LINES_MAX: usize = 60;
 
-/// What is printed: a line for each row, the first of them.
 pub fn printed(rows: &[BenchRow], implementations: &[Implementation], ranking: TimingMode) -> String {
     let width = implementations.iter().map(|own| own.name.chars().count()).max().unwrap_or(0);
     let (shown, more) = rows.split_at(rows.len().min(LINES_MAX));

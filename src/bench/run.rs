@@ -401,7 +401,6 @@ impl BenchRunner<'_, '_> {
         Ok(())
     }
 
-    /// Times everybody who is right on a shape.
     fn time_shape(&mut self, shape: usize) -> Result<(), BenchError> {
         if self.order.is_over() {
             return Ok(());
@@ -544,7 +543,6 @@ struct Turn {
     echo: bool,
 }
 
-/// The built-in reference of a kernel, which says what it computes.
 pub fn operator(kernel: &KernelSpec) -> Option<&str> {
     match &kernel.check.reference {
         ReferenceSpec::Builtin { name } => Some(name),

@@ -31,7 +31,6 @@ impl Answer {
         Answer { own: own.to_string(), result, reasons, ..Answer::from(exit) }
     }
 
-    /// The same end with the command's own fields.
     pub fn with(self, fields: &impl Serialize) -> Answer {
         let Answer { own, result, reasons, .. } = Answer::of(self.exit, fields);
         Answer { own, result, reasons, ..self }

@@ -10,7 +10,6 @@ use super::limits::{COMPILING, JUDGING, LimitArgs, OPENING, WHOLE};
 use super::one_args::{SandboxMode, jobs};
 use super::sanitize::{SanitizeWhen, sanitize_when};
 
-/// A number that is not negative, with an error that says so.
 fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "expected a whole number, 0 or more, that is not too large".to_string())
 }

@@ -88,7 +88,6 @@ impl BenchArgs {
     }
 }
 
-/// The words of timing modes, with their help.
 fn mode() -> impl TypedValueParser<Value = TimingMode> {
     let value = |mode: &TimingMode| {
         PossibleValue::new(mode.as_str()).help(match mode {
@@ -310,7 +309,6 @@ impl From<BenchError> for CliError {
     }
 }
 
-/// Stands for all members of the portfolio.
 const PORTFOLIO: &str = "@portfolio";
 
 #[derive(Debug)]
@@ -323,7 +321,6 @@ struct BenchPlan {
     peers: Vec<PeerSpec>,
 }
 
-/// Reads everything that the command line and its files ask for.
 fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan, CliError> {
     let CrosscheckArgs { one, peers: named_peers, .. } = &arguments.with;
     let words = words::named_space(&one.words);
@@ -463,7 +460,6 @@ fn candidates(
     names.zip(&members).map(|(name, member)| Ok((name, resolve(member)?))).collect()
 }
 
-/// Each configuration of the portfolio, by its number in rows and by its values.
 fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
     let device = candidate::kind_of(&one.run.device);
     let all = find::portfolio(space, &one.candidate.out, one.candidate.study.as_deref(), device);

@@ -56,7 +56,6 @@ pub fn named(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a word means a candidate of a study.
 pub fn is_looked_up(word: &str) -> bool {
     word.starts_with('@') && word != "@baseline"
 }

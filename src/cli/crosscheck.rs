@@ -55,7 +55,6 @@ fn why_not(harness: &str, kind: DeviceKind, is_gemm: bool) -> Option<&'static st
 }
 
 impl CrosscheckArgs {
-    /// The named harnesses, or all that may be asked.
     fn wanted(&self) -> Vec<&'static str> {
         let is_wanted = |harness: &&str| match self.clocks.is_empty() {
             true => *harness != COMMAND || self.command.is_some(),
@@ -64,7 +63,6 @@ impl CrosscheckArgs {
         HARNESSES.into_iter().filter(is_wanted).collect()
     }
 
-    /// The words of the user's own harness, whose program is there.
     fn command_words(&self) -> Result<Vec<String>, CliError> {
         let command = match (&self.command, self.wanted().contains(&COMMAND)) {
             (Some(command), true) => command,
@@ -151,7 +149,6 @@ fn absent(arguments: &CrosscheckArgs, rows: &[CrosscheckRow]) -> Vec<&'static st
     if named.is_empty() && !rows.iter().any(CrosscheckRow::is_complete) { vec![CROSSCHECK] } else { named }
 }
 
-/// A row with the reasons why fields of it are null.
 fn with_reasons(row: &CrosscheckRow) -> Value {
     because(json!(row), &|name| {
         let why = match (name, &row.reason) {
@@ -279,9 +276,7 @@ fn unhandable(error: io::Error) -> CliError {
         .with_hint("the cache (`EVO_CACHE_DIR`) needs room on the disk")
 }
 
-/// The script that runs the harnesses in Python.
 const SCRIPT: &str = "crosscheck.py";
-/// The forms that harnesses launch.
 const FORMATS: [ExportFormat; 4] =
     [ExportFormat::Cu, ExportFormat::Cubin, ExportFormat::TorchOp, ExportFormat::CudaCore];
 

@@ -173,7 +173,6 @@ fn listed(plan: &ExportPlan<'_>, formats: &[ExportFormat]) -> Vec<ExportedFormat
     listed
 }
 
-/// Names shown of what is in a folder.
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.

@@ -130,7 +130,6 @@ pub fn plan<'a>(
     Ok(ExportPlan { variants, judged, dispatch, without_dispatch })
 }
 
-/// What the leaderboard says of a candidate that it vouches for.
 fn section(
     arguments: &ExportArgs,
     asked: &AskedCandidate,
@@ -267,7 +266,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A longer file is not a header.
 const HEADER_MAX: u64 = 1 << 20;
 
-/// Whose binaries are exported, and how.
 #[derive(Debug)]
 pub struct ExportOrigin<'a> {
     pub file: &'a SpaceFile,
@@ -422,7 +420,6 @@ impl<'a> ExportOrigin<'a> {
     }
 }
 
-/// Writes files for a program that is handed them.
 pub fn hand_out<'f>(folder: &Path, files: impl IntoIterator<Item = &'f ExportFile>) -> io::Result<()> {
     files.into_iter().try_for_each(|file| {
         let path = folder.join(&file.path);

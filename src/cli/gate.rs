@@ -752,7 +752,6 @@ impl GateArgs {
         }
     }
 
-    /// What is judged, in this space. `usual` is its configuration where the command line names none.
     fn asked(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
         let mut one = self.one.clone();
         let mut values = words::named_space(&one.words).values.to_vec();

@@ -85,7 +85,6 @@ impl Aim {
         }
     }
 
-    /// Whether something is asked of a candidate beyond its verdict. Others may find right what is wrong.
     fn goes_beyond(self, verdict: &Verdict) -> bool {
         match self {
             Aim::Times | Aim::Profile | Aim::Invert => verdict.is_pass(),
@@ -204,7 +203,6 @@ impl AskedCandidate {
         session::problems(kernel, self.setup.choice.kind, &self.options.problems)
     }
 
-    /// A recipe for a kernel that takes the place of the candidate's.
     fn recipe<'a>(&self, kernel: &'a KernelSpec, lane: &Lane) -> Result<KernelRecipe<'a>, CliError> {
         session::recipe(kernel, &self.problems(kernel)?, &self.setup, lane.info(), self.seed)
     }
@@ -217,7 +215,6 @@ impl AskedCandidate {
         self.options.allow_not_run.iter().any(|allowed| allowed == name)
     }
 
-    /// The verdict on a candidate that violates constraints, which needs no device.
     pub fn refused(&self) -> Result<Option<Judged>, CliError> {
         let refused = single::constraint_verdict(&self.candidate.file.space, &self.candidate.configuration);
         refused.map(|evaluation| self.judged(Single::refused(evaluation))).transpose()
@@ -448,7 +445,6 @@ impl Judged {
         own.is_some() && own == code && launches(self.plans()) == launches(plans)
     }
 
-    /// Why numbers of the comparison are missing.
     pub fn why_not_compared(&self) -> String {
         let findings = &self.findings;
         let pair = self.pairs.iter().find_map(|pair| pair.as_ref().err());
@@ -507,7 +503,6 @@ pub fn time_of<'e>(
     evaluation.measurements.iter().find(|time| time.problem == plan.name && time.mode == mode)
 }
 
-/// The single times of a problem, nanoseconds.
 pub fn samples(evaluation: &Evaluation, plan: &ProblemPlan, mode: TimingMode) -> Vec<f64> {
     time_of(evaluation, plan, mode).map(|time| time.raw_ns.clone()).unwrap_or_default()
 }
@@ -521,7 +516,6 @@ fn canonical(kernel: &KernelSpec, plans: &[ProblemPlan]) -> Vec<bool> {
     if marked.contains(&true) { marked } else { vec![true; plans.len()] }
 }
 
-/// Another point of a space, judged on the same lane.
 pub struct OtherPoint<'a> {
     /// As messages name it: `the rival`.
     pub what: &'a str,
@@ -530,7 +524,6 @@ pub struct OtherPoint<'a> {
     pub configuration: Configuration,
 }
 
-/// A point that never reached the lane.
 pub struct RefusedPoint {
     pub label: String,
     pub why: String,

@@ -26,7 +26,6 @@ use crate::tool::{
 
 const TOOLCHAIN: &str = "toolchain.json";
 
-/// Runs the command: 0 when a sweep can start, 1 otherwise.
 pub fn run(arguments: &PreflightArgs, call: &Call) -> Result<Answer, CliError> {
     let (setup, absent) = match session::setup(&arguments.device) {
         Ok(setup) => (setup, None),

@@ -28,7 +28,6 @@ use crate::report::standing::beside_peers;
 use crate::report::study_report::{LoadedStudy, ReportMaterial, SourceText, StudyModel, StudyView};
 use crate::study::{instead_of, studies};
 
-/// How a file begins that evo may replace.
 const MARK: &str = "evo.report";
 const MARK_WITHIN: u64 = 200;
 
@@ -59,7 +58,6 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result: result(&material, &files) }))
 }
 
-/// Writes the page of a study after a sweep; its place.
 pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
     let folder = out.folder(name).map_err(|error| CliError::harness(error.to_string()))?;
     let chosen = ChosenStudy { folder: folder.clone(), out: Some(out.clone()) };

@@ -198,7 +198,6 @@ pub struct SanitizeArgs {
     pub one: TestOneArgs,
 }
 
-/// A value of `evo sweep --sanitize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SanitizeWhen {
     /// The baseline and the finalists
@@ -220,7 +219,6 @@ pub fn sanitize_when(text: &str) -> Result<SanitizeWhen, String> {
     }
 }
 
-/// A check, or all of them.
 fn checks() -> impl TypedValueParser<Value = &'static [SanitizerCheck]> {
     let single = SanitizerCheck::ALL.iter().map(|check| (check.as_str(), std::slice::from_ref(check)));
     choice(single.chain([("all", SanitizerCheck::ALL)]))

@@ -39,7 +39,6 @@ pub struct DeviceSetup {
 }
 
 impl DeviceSetup {
-    /// The device's name, where it is known before the device is open.
     pub fn device_name(&self) -> String {
         self.choice.name.clone().unwrap_or_else(|| self.choice.spec.clone())
     }
@@ -72,7 +71,6 @@ impl DeviceSetup {
         }))
     }
 
-    /// One outcome for each source.
     fn compile_side_by_side(
         &self,
         sources: &[KernelSource],
@@ -288,7 +286,6 @@ pub fn study(facts: &CommandEnvelope) -> Option<String> {
     candidate["from"].as_str().filter(|_| is_named).map(String::from)
 }
 
-/// The conditions of a run as a command's object names them.
 pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value {
     json!({
         "device_kind": device.kind,

@@ -57,7 +57,6 @@ pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
     }
 }
 
-/// Bytes of the journal.
 fn length(chosen: &ChosenStudy) -> Result<u64, JournalError> {
     JournalError::refuse_irregular(&chosen.folder, JOURNAL)?;
     let age = chosen.folder.age(JOURNAL);

@@ -91,7 +91,6 @@ pub fn assignments(parameters: &[Parameter], words: &[String]) -> Result<Vec<(us
     Ok(chosen.iter().enumerate().filter_map(position).collect())
 }
 
-/// What is wrong with a point, with the place where parameters and values can be looked up.
 pub fn bad_point(message: String, space: &str) -> CliError {
     CliError::usage(message).with_hint(format!("`evo space {space}` lists the parameters of `{space}`"))
 }

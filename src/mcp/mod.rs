@@ -40,7 +40,6 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(5);
 /// Calls that run when stdin ends are asked to stop; this is how long the server waits for them.
 const FAREWELL: Duration = Duration::from_secs(8);
-/// How often a client hears of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// What a client's program may tell its model about evo.
@@ -399,7 +398,6 @@ fn message_of(text: &str) -> Result<McpMessage, (Value, WireError)> {
     Ok(McpMessage { id, method, params })
 }
 
-/// Whether a request can be told apart by this.
 fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }

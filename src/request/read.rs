@@ -151,7 +151,6 @@ fn shortened(text: &str, letters: usize) -> String {
     text.chars().take(letters).collect()
 }
 
-/// What holds between fields, and what a type cannot say.
 fn rules(request: &EvaluationRequest) -> Result<(), Mistake> {
     let EvaluationRequest { schema, version, id, candidate, limits, feedback, hypothesis, tag, .. } = request;
     let refuse = |is_wrong: bool, message: &str, hint: &str| match is_wrong {

@@ -13,7 +13,6 @@ use super::model::{
     BenchmarkTask, NameBook, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TaskWorkload, label, scalar,
 };
 
-/// Most axes, inputs and outputs, each.
 const NAMES_MAX: usize = 256;
 
 /// Longest expression, and how far expressions may name each other.
@@ -43,7 +42,6 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
     described(&root, form, program)
 }
 
-/// What a task computes, without workloads.
 pub(super) fn described(root: &ForeignNode<'_>, form: TaskForm, program: String) -> Read<BenchmarkTask> {
     let name = root.need("name")?;
     let own = label(name.text()?, "");
@@ -197,7 +195,6 @@ fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-/// Most workloads of a task.
 const WORKLOADS_MAX: usize = 500;
 
 const LINE_HINT: &str = "a line is { \"workload\": { \"uuid\": \"…\", \"axes\": { \"M\": 16 }, \"inputs\": { \"A\": { \"type\": \"random\" } } } }";

@@ -37,7 +37,6 @@ fn filled(template: &str, context: &Value) -> String {
     environment.render_str(template, Serde(context)).expect("a template of evo's own finds its names")
 }
 
-/// What the files are filled with.
 fn context(task: &BenchmarkTask) -> Value {
     let numbers = task.inputs.iter().filter(|input| input.shape.is_none()).enumerate();
     let scalars: Vec<(&str, Vec<&String>)> =
@@ -185,7 +184,6 @@ fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {
     guesses
 }
 
-/// Why small shapes are not derived.
 fn no_tiny(task: &BenchmarkTask) -> Option<&'static str> {
     if !task.constraints.is_empty() {
         return Some("the task relates its axes to each other; list shapes that keep to it in `tiny`");

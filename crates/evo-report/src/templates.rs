@@ -16,7 +16,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 29] = templates![
+const TEMPLATES: [(&str, &str); 31] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -43,6 +43,8 @@ const TEMPLATES: [(&str, &str); 29] = templates![
     "summary.txt.j2",
     "preflight.txt.j2",
     "explain.txt.j2",
+    "space.txt.j2",
+    "check.txt.j2",
     "init.txt.j2",
     "bench.txt.j2",
     "export.txt.j2",

@@ -81,19 +81,16 @@ impl JudgedRequest<'_> {
         self.judged.pairs.iter().any(Result::is_ok)
     }
 
-    /// Whether machine code and launches are the baseline's.
     fn is_same_code(&self) -> bool {
         let has_code = |other: &MeasuredBaseline| self.judged.has_code_of(other.code.as_ref(), &other.plans);
         self.judged.findings.is_same_code || self.baseline.as_ref().is_ok_and(has_code)
     }
 
-    /// The rival, where it was compared with that one.
     fn against(&self) -> Option<&str> {
         let rival = self.rival.filter(|_| self.is_paired() || self.is_same_code());
         rival.map(|rival| rival.name.as_str())
     }
 
-    /// Why there is neither a pair nor a baseline.
     fn why_not_compared(&self) -> String {
         match &self.baseline {
             Err(why) if !why.is_empty() => why.clone(),

@@ -142,7 +142,6 @@ impl<'a> RequestSession<'a> {
         }
     }
 
-    /// The space of a request: its name, and the file.
     fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
         let one = &self.arguments.one;
         let wanted = request.task.as_ref().and_then(|task| task.space.as_deref());
@@ -198,7 +197,6 @@ impl<'a> RequestSession<'a> {
         Ok(ReadyRequest { asked, level, key })
     }
 
-    /// The device and its compilers within what a request may take, and by when it wants its answer.
     fn setup(&self, request: &EvaluationRequest, until: Instant) -> DeviceSetup {
         let limits = request.limits.unwrap_or_default();
         let least = |limit: Option<Duration>, seconds: Option<f64>| {
@@ -328,7 +326,6 @@ impl ReadyRequest {
         Ok((judged, baseline, Value::Null))
     }
 
-    /// The baseline's time, measured at most once a session.
     fn baseline(
         &self,
         opened: &mut OpenedCandidate<'_>,

@@ -62,7 +62,6 @@ pub fn check(arguments: &EvaluateArgs) -> Result<(), CliError> {
     }
 }
 
-/// Answers the request of `--request`, or those on stdin until it ends or nobody reads the answers.
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     let failed = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let single = arguments.requests.request.as_deref().map(line_of).transpose()?;

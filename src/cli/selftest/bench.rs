@@ -45,13 +45,11 @@ impl<'a> SelftestBench<'a> {
         self.file
     }
 
-    /// The default configuration with some values changed.
     pub fn configuration(&self, changes: &[(&str, Value)]) -> Configuration {
         let space = &self.file.space;
         space.configuration(&space.default_genome()).with(changes)
     }
 
-    /// The default configuration of a space of faults with this one.
     pub fn with_fault(&self, fault: &str) -> Configuration {
         self.configuration(&[("FAULT", Value::from(fault))])
     }
@@ -160,7 +158,6 @@ impl SelftestReport {
         self.checks.push(check);
     }
 
-    /// Adds an answer; an error is a failed check.
     pub fn add(&mut self, name: &str, answer: Result<String, impl ToString>) {
         let passed = Some(answer.is_ok());
         self.push(SelftestCheck::new(name, passed, answer.unwrap_or_else(|error| error.to_string())));
@@ -174,7 +171,6 @@ impl SelftestReport {
         self.checks.iter().all(|check| check.passed != Some(false))
     }
 
-    /// The table that a person reads.
     pub fn table(&self) -> String {
         self.checks.iter().map(SelftestCheck::line).collect()
     }

@@ -17,7 +17,6 @@ use super::{Answer, Call, CliError, ExitCode, output, seed, session};
 pub use bench::{SelftestBench, SelftestCheck, SelftestReport, open_device, probe_image};
 pub use faults::{ProcessLine, SanitizedFault, processes, scratch};
 
-/// Runs the command: 0 when nothing failed, 1 otherwise.
 pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
     arguments.limits.begin(call)?;
     // Another order and other inputs each time: a fault may spoil its neighbor only in some orders.

@@ -30,7 +30,6 @@ use crate::report::width::wrapped;
 use crate::report::{closing, text};
 use crate::study::{EarlierLimits, EarlierResults, Study};
 
-/// Everything in it is on the disk already.
 pub struct SweepOutcome {
     pub study: Study,
     pub summary: RunSummary,

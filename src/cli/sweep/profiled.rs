@@ -13,10 +13,10 @@ use super::execute::SweepOutcome;
 use super::live::LiveSubject;
 use super::plan::{SweepPlan, SweepSubject};
 use crate::cli::args::ProfileWhen;
-use crate::cli::profile::{CounterLook, CounterOrder, document, error_of, look};
+use crate::cli::profile::{CounterLook, CounterOrder, error_of, kept, look};
 use crate::cli::{Call, CliError, output, session};
 use crate::inspect::profile::KnownSources;
-use crate::study::{KeptProfile, ProfileFile, keep_profile};
+use crate::study::KeptProfile;
 
 /// With less time than this left a profiler would only be started to be killed.
 const LEAST: Duration = Duration::from_secs(5);
@@ -113,17 +113,10 @@ fn keep(
         "number": champion.number,
     });
     let facts = CommandEnvelope { candidate: Some(candidate), repro, ..facts };
-    let error = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope());
     let hashes = [champion.source_hash.as_ref(), champion.code_hash.as_ref()];
-    let file = ProfileFile {
-        hash: champion.configuration_hash.as_str(),
-        problem: &looked.profile.problem,
-        object: &document(&facts, hashes, &looked.profile, error),
-        report: None,
-    };
     let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));
     let folder = outcome.study.out().folder(study).map_err(unopened)?;
-    Ok(match keep_profile(&folder, &file)? {
+    Ok(match kept(&folder, &facts, &champion.configuration_hash, hashes, looked)? {
         KeptProfile::Written { profile, .. } | KeptProfile::Earlier { profile } => profile,
     })
 }

@@ -172,7 +172,6 @@ pub struct ProcessLine {
     pub started: u64,
 }
 
-/// Every process of this machine; none where there is no `/proc`.
 pub fn processes() -> Vec<ProcessLine> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let stat = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stat")).ok();

@@ -19,7 +19,6 @@ pub struct FaultWords {
 pub static WORDS: LazyLock<FaultWords> =
     LazyLock::new(|| toml::from_str(include_str!("words.toml")).expect("a table of words"));
 
-/// Spaces and their rows.
 pub fn rows() -> [(&'static str, Vec<FaultRow>); 2] {
     let rows =
         |all: &'static [Vec<String>]| all.iter().map(|row| FaultRow::of(row).expect("a name")).collect();
@@ -65,7 +64,6 @@ pub enum FaultOutcome {
 }
 
 impl FaultOutcome {
-    /// What a cell of the page means.
     fn of(cell: &'static str) -> FaultOutcome {
         match cell {
             "`pass`: it is honest" => FaultOutcome::Passes,
@@ -108,7 +106,6 @@ pub struct FaultRow {
     pub page: PageRow,
     pub says: &'static [String],
     pub setup: Option<FaultSetup>,
-    /// Its numbers in the catalogue.
     pub catalogue: Vec<&'static str>,
 }
 

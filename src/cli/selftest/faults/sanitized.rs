@@ -43,7 +43,6 @@ impl SanitizedFault {
         })
     }
 
-    /// Has the tool look at its job.
     pub fn looked(
         &self,
         (kind, tool): (DeviceKind, &FoundTool),
@@ -63,7 +62,6 @@ impl SanitizedFault {
         self.judged(&look(&order).outcomes)
     }
 
-    /// What outcomes mean for it.
     fn judged(&self, outcomes: &[SanitizerOutcome]) -> SelftestCheck {
         let cell = |check: &SanitizerCheck| outcomes.iter().find(|own| own.check == *check).map_or("", cell);
         let cells = || SanitizerCheck::ALL.iter().map(|check| (check.as_str(), cell(check)));
