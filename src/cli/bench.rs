@@ -123,11 +123,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let kernel = session::kernel_of(&plan.space)?;
     let mut lane = device_lane::lane(&setup, Some(kernel))?;
     let names: Vec<String> = plan.shapes.iter().map(|shape| shape.name.clone()).collect();
-    let device = lane.info().clone();
-    call.know(|facts| {
-        facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(&device, seed, &names));
-    });
+    session::know_device(call, lane.info(), seed, &names);
     let named: Vec<_> = plan.candidates.iter().map(|(name, resolved)| (name.as_str(), resolved)).collect();
     let own = unbuilt(&named, &plan.shapes, &setup, &mut lane, seed)?;
     // From here on others wait: two at once would disturb each other's times.

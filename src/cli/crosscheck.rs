@@ -187,11 +187,7 @@ fn ask_all(
     let folder = judge::study_folder(&one.candidate, of, &call.facts());
     let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
     for name in [ROWS, PAGE, REPORT] {
-        if let Some(what) = folder.irregular(name) {
-            let place = folder.place(name);
-            let text = format!("`{}` is {what}", place.display());
-            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
-        }
+        CliError::refuse_irregular(&folder, name, "move it away")?;
     }
     let write = |name: &str, text: &str| {
         let written = folder.replace(name, text.as_bytes(), true);

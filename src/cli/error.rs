@@ -14,6 +14,7 @@ use crate::budget::BudgetError;
 use crate::compile::CompileSetupError;
 use crate::engine::EngineError;
 use crate::journal::error::JournalError;
+use crate::journal::own_folder::OwnFolder;
 use crate::kernel::load::LoadError;
 use crate::replay::RecordingError;
 use crate::study::{ProfileFileError, StudyError};
@@ -117,6 +118,13 @@ impl CliError {
             }
             _ => CliError::environment(text).with_code(ErrorCode::BadFile).at(ErrorPlace::file(path)),
         }
+    }
+
+    /// Refuses a name under which something else than a file lies in a folder that is written to.
+    pub fn refuse_irregular(folder: &OwnFolder, name: &str, hint: &str) -> Result<(), CliError> {
+        let Some(what) = folder.irregular(name) else { return Ok(()) };
+        let place = folder.place(name);
+        Err(CliError::bad_file(format!("`{}` is {what}", place.display()), &place).with_hint(hint))
     }
 
     pub fn environment(text: impl Into<String>) -> CliError {

@@ -234,11 +234,7 @@ fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
     }
     // All of them first: a refusal writes nothing.
     for (folder, name, _) in &open {
-        if let Some(what) = folder.irregular(name) {
-            let place = folder.place(name);
-            let text = format!("`{}` is {what}", place.display());
-            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
-        }
+        CliError::refuse_irregular(folder, name, "move it away")?;
     }
     for (folder, name, file) in &open {
         folder.replace(name, &file.contents, true).map_err(|error| trouble(file, error))?;

@@ -205,16 +205,10 @@ fn places_of_workloads(path: &Path) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> =
         ["workload.jsonl", "workloads.jsonl"].iter().map(|name| path.with_file_name(name)).collect();
     places.push(path.with_extension("jsonl"));
-    let parts: Vec<_> = path.components().collect();
-    let at = parts.iter().rposition(|part| part.as_os_str() == "definitions");
-    if let Some(at) = at {
-        let swapped: PathBuf = parts
-            .iter()
-            .enumerate()
-            .map(|(index, part)| if index == at { OsStr::new("workloads") } else { part.as_os_str() })
-            .collect();
-        places.push(swapped.with_extension("jsonl"));
-    }
+    let definitions = path.ancestors().find(|own| own.file_name() == Some(OsStr::new("definitions")));
+    let below = definitions.and_then(|own| Some((own, path.strip_prefix(own).ok()?)));
+    let swapped = below.map(|(own, below)| own.with_file_name("workloads").join(below));
+    places.extend(swapped.map(|place| place.with_extension("jsonl")));
     places
 }
 

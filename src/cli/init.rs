@@ -175,13 +175,9 @@ pub fn write(
     let beside = drawn.beside.iter().map(|(name, text)| (name.as_str(), text));
     let files: Vec<(&str, &String)> = beside.chain([(name, &drawn.space)]).collect();
     for (name, _) in &files {
-        let place = folder.place(name);
-        if let Some(what) = folder.irregular(name) {
-            let text = format!("`{}` is {what}", place.display());
-            return Err(CliError::bad_file(text, &place)
-                .with_hint("move it away, or choose another name with `--to`"));
-        }
+        CliError::refuse_irregular(folder, name, "move it away, or choose another name with `--to`")?;
         if folder.exists(name) && !force {
+            let place = folder.place(name);
             let text = format!("`{}` is there", place.display());
             return Err(CliError::bad_file(text, &place)
                 .with_hint("choose another name with `--to`, or add `--force` to replace it"));

@@ -244,12 +244,8 @@ impl AskedCandidate {
     pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
         let kernel = self.kernel()?;
         let lane = device_lane::lane(&self.setup, Some(kernel))?;
-        let device = lane.info().clone();
         let names: Vec<String> = self.problems(kernel)?.iter().map(|problem| problem.name.clone()).collect();
-        call.know(|facts| {
-            facts.device = Some(device.name.clone());
-            facts.conditions = Some(session::conditions(&device, self.seed, &names));
-        });
+        session::know_device(call, lane.info(), self.seed, &names);
         self.open_on(lane, true)
     }
 

@@ -132,17 +132,14 @@ fn source(
 }
 
 fn check_place(folder: &OwnFolder, name: &str) -> Result<(), CliError> {
-    let path = folder.place(name);
-    let refused = |why: String| {
-        CliError::bad_file(format!("`{}` {why}", path.display()), &path)
-            .with_hint("move it away, or name another folder with `--to`")
-    };
-    if let Some(what) = folder.irregular(name) {
-        return Err(refused(format!("is {what}")));
-    }
+    const HINT: &str = "move it away, or name another folder with `--to`";
+    CliError::refuse_irregular(folder, name, HINT)?;
     if !folder.exists(name) {
         return Ok(());
     }
+    let path = folder.place(name);
+    let refused =
+        |why: String| CliError::bad_file(format!("`{}` {why}", path.display()), &path).with_hint(HINT);
     let start =
         folder.read_start(name, MARK_WITHIN).map_err(|error| refused(format!("cannot be read: {error}")))?;
     match String::from_utf8_lossy(&start).contains(MARK) {

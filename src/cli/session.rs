@@ -286,6 +286,13 @@ pub fn study(facts: &CommandEnvelope) -> Option<String> {
     candidate["from"].as_str().filter(|_| is_named).map(String::from)
 }
 
+pub fn know_device(call: &Call, device: &DeviceInfo, seed: u64, problems: &[String]) {
+    call.know(|facts| {
+        facts.device = Some(device.name.clone());
+        facts.conditions = Some(conditions(device, seed, problems));
+    });
+}
+
 pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value {
     json!({
         "device_kind": device.kind,

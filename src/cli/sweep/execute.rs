@@ -62,10 +62,7 @@ fn execute_on<'a, R: Recipe>(
     let inbox = Inbox::new();
     let stage = start(&inbox)?;
     let StudyHeader { device, problems, .. } = &stage.header;
-    call.know(|facts| {
-        facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(device, plan.seed, problems));
-    });
+    session::know_device(call, device, plan.seed, problems);
     let apart = apart_of(plan, &stage.recipe, problems, device);
     let header = StudyHeader { per_problem: !apart.bounds.is_empty(), ..stage.header };
     let mut study = Study::open(&plan.request(), header, plan.options.clock.clone())?;
