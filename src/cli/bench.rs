@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use super::candidate::{self, CandidateArgs, named};
 use super::judge::HARNESSES;
 use super::{
-    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, cache, device_lane, evaluate, judge, output,
-    peers, seed, session, words,
+    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, cache, evaluate, judge, output, peers, seed,
+    session, words,
 };
 use crate::bench::{
     self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow,
@@ -121,7 +121,7 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     check_allowed(allow_not_run, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
-    let mut lane = device_lane::lane(&setup, Some(kernel))?;
+    let mut lane = session::lane(&setup, Some(kernel))?;
     let names: Vec<String> = plan.shapes.iter().map(|shape| shape.name.clone()).collect();
     session::know_device(call, lane.info(), seed, &names);
     let named: Vec<_> = plan.candidates.iter().map(|(name, resolved)| (name.as_str(), resolved)).collect();

@@ -16,9 +16,9 @@ use super::evaluate::EvaluateArgs;
 use super::report::ReportArgs;
 use super::test_one::{LevelArgs, SanitizeCandidate};
 use super::{
-    Answer, Call, CliError, ExitCode, TestOneArgs, bench, cache, compile, crosscheck, evaluate, explain,
-    export, gate, guard, history, import, init, invert, leaderboard, man, micro, output, preflight, profile,
-    render, report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
+    Answer, Call, CliError, ExitCode, TestOneArgs, bench, cache, call, compile, crosscheck, evaluate,
+    explain, export, gate, history, import, init, invert, leaderboard, man, micro, output, preflight,
+    profile, render, report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::mcp::{self, ToolSettings};
 use crate::process::{keep_with, worker_program};
@@ -33,7 +33,7 @@ pub fn main() -> process::ExitCode {
     let call = Call::begin(&name, &words, is_json);
     // A worker's stdout belongs to its parent, and signals end it as they end any process.
     if name != WORKER
-        && let Err(error) = guard::watch_signals(&call)
+        && let Err(error) = call::watch_signals(&call)
     {
         output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
     }

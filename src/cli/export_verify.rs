@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
-use super::{CliError, bench, device_lane, evaluate, peers, session};
+use super::{CliError, bench, evaluate, peers, session};
 use crate::bench::{BenchRow, RowStatus, of_kernel};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::resolve::resolve;
@@ -215,7 +215,7 @@ impl Verifier<'_> {
         if let Some(kernel) = exported.as_mut().and_then(|exported| exported.file.kernel.as_mut()) {
             specialize::narrow(kernel, &self.variant.constants);
         }
-        let mut lane = device_lane::lane(setup, Some(kernel))?;
+        let mut lane = session::lane(setup, Some(kernel))?;
         let mut seats = Vec::new();
         if !peers.is_empty() {
             match self.seat(peers) {

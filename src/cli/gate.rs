@@ -26,8 +26,7 @@ use super::profile::{CounterLook, CounterOrder, error_of, look};
 use super::rival::{ChosenRival, built};
 use super::sanitize::sanitize;
 use super::{
-    Answer, Call, CliError, ExitCode, TestOneArgs, bench as bench_command, device_lane, output, peers,
-    session, words,
+    Answer, Call, CliError, ExitCode, TestOneArgs, bench as bench_command, output, peers, session, words,
 };
 use crate::bench::{self, BenchRow, RowStatus};
 use crate::engine::candidate::{TextChoice, differences};
@@ -589,7 +588,7 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
         Ok(seats) => seats,
         Err(error) => return Ok(Err(error.first_line())),
     };
-    let mut lane = device_lane::lane(setup, Some(kernel))?;
+    let mut lane = session::lane(setup, Some(kernel))?;
     let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
     shapes.retain(|shape| !shape.on_request);
     // The gate has just looked at the candidate for as long as at a finalist, which is not done again.

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::judge::{self, Aim, AskedCandidate, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
 use super::profile::attributes_of;
-use super::{Answer, Call, CliError, TestOneArgs, device_lane, output, session};
+use super::{Answer, Call, CliError, TestOneArgs, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;
@@ -340,7 +340,7 @@ impl HarmCounters {
             .map_err(|failure| failure.to_string())?;
         let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
         let options =
-            device_lane::lane_options(&bench.asked.setup, Some(kernel)).map_err(|error| error.to_string())?;
+            session::lane_options(&bench.asked.setup, Some(kernel)).map_err(|error| error.to_string())?;
         let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.tool);
         let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
         let unharmed = counters.collect(bench.job, fields)?;

@@ -22,8 +22,7 @@ use serde_json::Value;
 use super::candidate::CandidateArgs;
 use super::rival::ChosenRival;
 use super::{
-    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, candidate, device_lane, output, seed,
-    session, words,
+    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, candidate, output, seed, session, words,
 };
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
@@ -208,7 +207,7 @@ impl AskedCandidate {
     }
 
     pub fn lane_options(&self) -> Result<LaneOptions, CliError> {
-        device_lane::lane_options(&self.setup, Some(self.kernel()?))
+        session::lane_options(&self.setup, Some(self.kernel()?))
     }
 
     pub fn is_allowed(&self, name: &str) -> bool {
@@ -243,7 +242,7 @@ impl AskedCandidate {
     /// Opens the device and makes everything ready that all variants of the kernel need.
     pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
         let kernel = self.kernel()?;
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let lane = session::lane(&self.setup, Some(kernel))?;
         let names: Vec<String> = self.problems(kernel)?.iter().map(|problem| problem.name.clone()).collect();
         session::know_device(call, lane.info(), self.seed, &names);
         self.open_on(lane, true)

@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use evo_protocol::envelope::LimitsReport;
 use evo_space::document::suggestion;
 
-use super::{Call, CliError, guard};
+use super::{Call, CliError, call};
 use crate::kernel::access::SpaceAccess;
 
 /// One name of `--limit`, with its default, the smallest and the largest as a user writes them, and what it is for.
@@ -205,7 +205,7 @@ impl Limits {
     /// The error that the limit in force is used up; none where there is no limit.
     pub fn used_up(&self) -> Option<CliError> {
         let (limit, option) = self.in_force()?;
-        Some(guard::total_is_over(limit).with_hint(format!("allow more with `{option}`")))
+        Some(call::total_is_over(limit).with_hint(format!("allow more with `{option}`")))
     }
 }
 
@@ -229,7 +229,7 @@ impl<const KNOWN: u8> LimitArgs<KNOWN> {
         call.know(|facts| facts.limits = Some(limits));
         let Some((limit, option)) = in_force else { return Ok(()) };
         let failed = |error: io::Error| CliError::harness(format!("cannot watch the clock: {error}"));
-        guard::limit_total(call, limit, option, grace).map_err(failed)
+        call::limit_total(call, limit, option, grace).map_err(failed)
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::PreflightArgs;
-use super::{Answer, Call, CliError, DeviceSetup, ExitCode, device_lane, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, session};
 use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
@@ -163,7 +163,7 @@ fn cache_folder() -> Result<String, String> {
 
 /// The fences round host variants: found where all of them hold, or where they were declined.
 fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
-    let report = device_lane::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
+    let report = session::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
     let report = report.map_err(|error| error.to_string())?;
     let text = report.to_string();
     if report.on && !report.missing().is_empty() { Err(text) } else { Ok(text) }
@@ -173,7 +173,7 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     if setup.choice.kind == DeviceKind::Cuda && setup.choice.arch.is_empty() {
         return Err("not started: there is no GPU".into());
     }
-    let lane = device_lane::lane(setup, None).map_err(|error| error.to_string())?;
+    let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }

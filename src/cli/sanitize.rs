@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::judge::{self, Aim, AskedCandidate, Judged, SANITIZE, compile};
 use super::one_args::{SandboxMode, TestOneArgs, choice};
-use super::{Answer, Call, CliError, DeviceSetup, ExitCode, device_lane, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, session};
 use crate::engine::ports::{JobOrder, Recipe};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, not_on_host,
@@ -253,7 +253,7 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         setup.limits.until = Some(Instant::now() + limit);
         // Who asked for a GPU did not ask for native code, unless `--sandbox off` says so.
         if setup.sandbox != SandboxMode::Off {
-            let report = room::fences(&device_lane::rooms(setup.sandbox)?)?;
+            let report = room::fences(&session::rooms(setup.sandbox)?)?;
             if !report.keeps_in() {
                 return Ok(TwinAnswer::Silent(format!(
                     "its fences do not hold here ({report}), and `--sandbox off` would do without them"
@@ -261,7 +261,7 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
             }
         }
         let kernel = session::kernel_of(&self.file)?;
-        let mut lane = device_lane::lane(&setup, Some(kernel))?;
+        let mut lane = session::lane(&setup, Some(kernel))?;
         // Its own problems may be far too large for a processor; shapes are derived without them too.
         let recipe = session::recipe(kernel, &[], &setup, lane.info(), self.seed)?;
         let refused = |verdict: &Verdict| {

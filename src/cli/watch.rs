@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const REST: u32 = 20;
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Runs the command. A signal ends it (`guard`), because nothing here needs to be put in order first.
+/// Runs the command. A signal ends it (`call`), because nothing here needs to be put in order first.
 pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
     let place = chosen.folder.path().display().to_string();
     let mut shown = length(&chosen)?;

@@ -22,7 +22,7 @@ use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
-use crate::cli::{DeviceSetup, ExitCode, TestOneArgs, candidate, device_lane, output, seed, session, words};
+use crate::cli::{DeviceSetup, ExitCode, TestOneArgs, candidate, output, seed, session, words};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
@@ -218,7 +218,7 @@ impl<'a> RequestSession<'a> {
             warm.lane.limit_steps(setup.limits.step_max);
             return Ok((warm, false));
         }
-        let lane = device_lane::lane(setup, Some(ready.asked.kernel()?))?;
+        let lane = session::lane(setup, Some(ready.asked.kernel()?))?;
         Ok((WarmTask { key: key.clone(), lane, baselines: MeasuredBaselines::new() }, true))
     }
 

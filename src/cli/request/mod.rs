@@ -18,7 +18,7 @@ use evo_system::lock;
 use serde_json::Value;
 
 use crate::cli::evaluate::EvaluateArgs;
-use crate::cli::{Answer, Call, CliError, ExitCode, guard, words};
+use crate::cli::{Answer, Call, CliError, ExitCode, call, words};
 use crate::journal::record::now;
 use crate::regular;
 use crate::request::emit::{EmitForm, emitted};
@@ -189,7 +189,7 @@ impl AnswerWriter {
             let Some(late) = late else { continue };
             let written = self.write(&out_of_time(&late.head, late.limit), "unknown");
             if self.is_single {
-                guard::leave(if written.is_ok() { ExitCode::Done } else { ExitCode::Harness });
+                call::leave(if written.is_ok() { ExitCode::Done } else { ExitCode::Harness });
             }
         }
     }

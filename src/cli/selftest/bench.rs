@@ -11,7 +11,7 @@ use evo_space::value::Value;
 use serde::Serialize;
 use serde_json::Map;
 
-use crate::cli::{CliError, DeviceSetup, device_lane, output, session};
+use crate::cli::{CliError, DeviceSetup, output, session};
 use crate::compile::{FarmOptions, compile_one};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
@@ -35,7 +35,7 @@ impl<'a> SelftestBench<'a> {
         limits: LaneLimits,
     ) -> Result<SelftestBench<'a>, CliError> {
         let kernel = session::kernel_of(file)?;
-        let lane = device_lane::lane(&DeviceSetup { limits, ..setup.clone() }, Some(kernel))?;
+        let lane = session::lane(&DeviceSetup { limits, ..setup.clone() }, Some(kernel))?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
         let recipe = session::recipe(kernel, &problems, setup, lane.info(), seed)?;
         Ok(SelftestBench { file, recipe, setup, lane })
@@ -86,8 +86,8 @@ impl<'a> SelftestBench<'a> {
 
 /// Opens the device in this process, for checks that call it themselves.
 pub fn open_device(setup: &DeviceSetup) -> Result<Box<dyn Device>, CliError> {
-    let cubin = device_lane::support_cubin(setup)?;
-    open(&setup.choice.spec, cubin.as_deref(), device_lane::rooms(setup.sandbox)?)
+    let cubin = session::support_cubin(setup)?;
+    open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
         .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))
 }
 

@@ -17,7 +17,7 @@ use super::conditions::{JudgedUnder, definition, inputs};
 use super::workers::{self, LaneOrder, StartedLane};
 use crate::cli::args::SweepArgs;
 use crate::cli::sanitize::{HostTwin, SanitizeWhen, tool_on};
-use crate::cli::{CliError, DeviceSetup, device_lane, judge, session, words};
+use crate::cli::{CliError, DeviceSetup, judge, session, words};
 use crate::compile::CompileFarm;
 use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
@@ -137,13 +137,13 @@ impl LiveSubject {
     pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let lane = session::lane(&self.setup, Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, lane.info(), seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
         let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, Some(kernel))?)),
+            Ok((_, job)) => Ok((job, session::lane_options(&self.setup, Some(kernel))?)),
             Err(refused) => {
                 Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
             }
@@ -252,8 +252,8 @@ impl LiveSubject {
         if let Some(orders) = &self.workers {
             return workers::start(orders, &self.setup, kernel);
         }
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
-        let options = Some(device_lane::lane_options(&self.setup, Some(kernel))?);
+        let lane = session::lane(&self.setup, Some(kernel))?;
+        let options = Some(session::lane_options(&self.setup, Some(kernel))?);
         let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
         let account = LaneAccount { name, device_uuid, ..LaneAccount::default() };
         Ok(vec![StartedLane { lane, account, options }])

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::execute::{SweepOutcome, ends_object, ends_text};
 use super::plan::{SweepPlan, SweepSubject};
 use crate::budget::StopReason;
-use crate::cli::guard::total_is_over;
+use crate::cli::call::total_is_over;
 use crate::cli::{Answer, Call, CliError, ExitCode, output};
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::journal::leaderboard::verdict_mix;

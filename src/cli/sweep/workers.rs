@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::session::side_by_side;
-use crate::cli::{CliError, DeviceSetup, device_lane};
+use crate::cli::{CliError, DeviceSetup, session};
 use crate::compile::FarmOptions;
 use crate::journal::record::LaneAccount;
 use crate::kernel::spec::KernelSpec;
@@ -297,7 +297,7 @@ pub fn start(
     setup: &DeviceSetup,
     kernel: &KernelSpec,
 ) -> Result<Vec<StartedLane>, CliError> {
-    let base = device_lane::lane_options(setup, Some(kernel))?;
+    let base = session::lane_options(setup, Some(kernel))?;
     let limits = LaneLimits { second_elsewhere: orders.len() > 1, ..setup.limits };
     let bridge = bridge(orders, &setup.farm.cache)?;
     let options: Vec<LaneOptions> = orders.iter().map(|order| options(order, &base, &bridge)).collect();

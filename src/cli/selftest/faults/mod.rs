@@ -27,7 +27,7 @@ use self::rows::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
 use self::sanitized::SANITIZE_LIMIT;
 use super::bench::{SelftestBench, SelftestCheck, SelftestReport};
 use crate::cli::sanitize::{HostTwin, tool_on};
-use crate::cli::{CliError, DeviceSetup, device_lane, output, session};
+use crate::cli::{CliError, DeviceSetup, output, session};
 use crate::compile::FarmOptions;
 use crate::inspect::twin::HostLook;
 use crate::kernel::catalog;
@@ -112,7 +112,7 @@ pub fn sanitize(
     let setup = staged(setup, &cache);
     let file = catalog::open("faults")?;
     let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
-    let options = device_lane::lane_options(&setup, Some(session::kernel_of(&file)?))?;
+    let options = session::lane_options(&setup, Some(session::kernel_of(&file)?))?;
     let mut report = SelftestReport::default();
     report.push(sanitized::heads(&tool));
     for fault in faults {
