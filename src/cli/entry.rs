@@ -197,7 +197,6 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     CliError::usage(message.strip_prefix("error: ").unwrap_or(&message)).with_hint(hint)
 }
 
-/// `evo evaluate` of one candidate, or of what requests say.
 fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
     request::check(&arguments)?;
     let arguments = arguments.with_grid()?;

@@ -47,7 +47,6 @@ struct ExplainedCause {
     text: String,
 }
 
-/// The section that a label such as `wrong_answer:tail` means.
 fn explain(label: &str) -> Result<Explained, CliError> {
     let (name, cause) = label.split_once(':').unwrap_or((label, ""));
     let Some(kind) = VerdictKind::named(name) else {

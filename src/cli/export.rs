@@ -109,7 +109,6 @@ fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarge
     }
 }
 
-/// Judges the candidate; the answer of the command where it fails.
 fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>, CliError> {
     let (judged, _) = asked.on_device(call, Aim::Gates, |_, _| Ok(()))?;
     let evaluation = judged.evaluation();

@@ -299,7 +299,6 @@ struct Cubin {
 }
 
 impl<'a> ExportOrigin<'a> {
-    /// A variant for each set of constants that the problems have.
     pub fn variants(
         &self,
         configuration: &Configuration,

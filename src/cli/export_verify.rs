@@ -28,7 +28,6 @@ use crate::kernel::specialize::{self, constants_of};
 use crate::peer::{self, PeerSeat};
 use crate::process::{self, Ended, RunLimits};
 
-/// How implementations are called in the run.
 const OURS: &str = "evo";
 const SOURCE: &str = "kernel.cu";
 const PEER: &str = "export";
@@ -153,7 +152,6 @@ impl Verifier<'_> {
         ran.unwrap_or_else(|error| Err(("not_run", format!("launch_plan.py was not run: {error}"))))
     }
 
-    /// Runs a program in the folder to its end.
     fn ended<'w>(&self, program: &Path, words: impl IntoIterator<Item = &'w str>) -> io::Result<Ended> {
         let mut command = Command::new(program);
         command.args(words).current_dir(self.folder);
@@ -196,7 +194,6 @@ impl Verifier<'_> {
             .map_err(|why| ("fail", format!("it does not launch what evo launches {why}"))))
     }
 
-    /// Judges and times them beside the candidate itself.
     fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<(), CliError> {
         let asked = self.asked;
         let AskedCandidate { setup, seed, candidate, .. } = asked;
@@ -255,7 +252,6 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The variant with this source in the place of the space's.
     fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate, CliError> {
         let space = session::space_word(&self.asked.candidate.file);
         let words = self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}"));

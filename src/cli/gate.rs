@@ -423,7 +423,6 @@ impl<'a> JudgedGate<'a> {
         Ok(())
     }
 
-    /// `gate.json` and `gate.md` of the last run.
     fn write_files(&self, result: &GateResult) -> Result<Vec<String>, CliError> {
         let out = &self.arguments.one.candidate.out;
         let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
@@ -773,7 +772,6 @@ mod peers_tests {
         BenchRow { reason, ..BenchRow::unmeasured(implementation, problem, status) }
     }
 
-    /// The candidate beside a right peer, with the upper end of its ratio of times.
     fn pair(problem: &str, high: f64, decision: PairedDecision) -> Vec<BenchRow> {
         let own = BenchRow {
             ratio_to_best_peer: Some(high * 0.9),

@@ -62,7 +62,6 @@ fn read(out: &Path) -> Result<Ladder, CliError> {
     Ok(Ladder::read(out)?)
 }
 
-/// The ladders of a kernel and a kind of device, or of all.
 fn chosen<'a>(
     ladder: &'a Ladder,
     kernel: Option<&str>,

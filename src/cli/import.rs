@@ -143,7 +143,6 @@ fn called(path: &Path) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The files of tasks in a folder, in the order of their names.
 fn below(form: TaskForm, folder: &Path) -> Vec<PathBuf> {
     let is_task = |path: &Path, name: &str| match form {
         TaskForm::KernelBench => name.ends_with(".py") && has_model(path),

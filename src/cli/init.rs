@@ -109,10 +109,8 @@ pub struct FirstSpaceArgs {
     pub json: bool,
 }
 
-/// Guesses that are printed; the object has all of them.
 const SHOWN: usize = 16;
 
-/// The text of a file that the command line names.
 pub fn read(path: &Path) -> Result<String, CliError> {
     let name = path.to_string_lossy();
     read_beside(Path::new(""), &name, true).map_err(|error| {
@@ -145,7 +143,6 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A space file that was written, with the files beside it.
 pub struct WrittenSpace {
     /// As the command line names it.
     pub space: String,

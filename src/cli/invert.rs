@@ -110,7 +110,6 @@ struct InvertBrief<'a> {
     rows: &'a [InvertRow],
 }
 
-/// Refuses names of `--only` that the kernel has no pathology for.
 fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
     let known = harm::names(kernel);
     let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };

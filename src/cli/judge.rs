@@ -113,7 +113,6 @@ impl Aim {
         JobDepth { reach, is_timed: self != Aim::Gates }
     }
 
-    /// Refuses names of `--allow-not-run` that nothing of the command has.
     pub fn check_names(self, names: &[String]) -> Result<(), CliError> {
         let beside: Vec<&str> = match self {
             Aim::Times => vec![BASELINE],
@@ -149,7 +148,6 @@ impl JobDepth {
     }
 }
 
-/// What a command line asks for. No device is open yet.
 pub struct AskedCandidate {
     pub options: TestOneArgs,
     pub candidate: ResolvedCandidate,
@@ -158,7 +156,6 @@ pub struct AskedCandidate {
     pub setting: Setting,
 }
 
-/// Reads what a command line asks for and notes it for the command's object.
 pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
     let limits = &options.run.limits;
     let until = match aim {
@@ -366,7 +363,6 @@ impl<'a> OpenedCandidate<'a> {
         judged.findings.problems = rows;
     }
 
-    /// The rival's gates and times, or why there are none.
     pub fn rival(
         &mut self,
         rival: &ChosenRival,
@@ -394,7 +390,6 @@ impl<'a> OpenedCandidate<'a> {
     }
 }
 
-/// A candidate as it was judged, beside its rival where it was compared with one.
 pub struct Judged {
     pub single: Single,
     /// Absent for one that was refused before it reached the device.
@@ -422,7 +417,6 @@ impl Judged {
         self.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default()
     }
 
-    /// The device's name as it says it, else as it was chosen.
     pub fn device_name(&self, asked: &AskedCandidate) -> String {
         self.device.as_ref().map_or_else(|| asked.setting.device.clone(), |device| device.name.clone())
     }
@@ -551,7 +545,6 @@ impl OtherPoint<'_> {
     }
 }
 
-/// What became of a candidate whose verdict is the command's answer.
 pub struct Tried<T> {
     pub asked: AskedCandidate,
     pub judged: Judged,

@@ -36,7 +36,6 @@ pub fn run(arguments: &ManArgs, mut root: Command) -> Result<ExitCode, CliError>
     Ok(ExitCode::Done)
 }
 
-/// The page of a command, with its own commands behind it.
 fn page(root: &Command, words: &[String]) -> Result<String, CliError> {
     let mut command = root;
     for word in words {
@@ -61,7 +60,6 @@ fn name_of(command: &Command) -> &str {
     command.get_bin_name().unwrap_or(command.get_name())
 }
 
-/// The commands that `--help` lists.
 fn documented(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !["help", "worker"].contains(&command.get_name()))
 }

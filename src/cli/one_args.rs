@@ -94,7 +94,6 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-/// One of some words, each with what it means.
 pub fn choice<T: Copy + Send + Sync + 'static>(
     all: impl IntoIterator<Item = (&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {

@@ -27,7 +27,6 @@ fn raw(text: &str) -> Result<(), CliError> {
     written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// What writing to stdout came to; a reader that has left is not an error.
 pub fn written(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

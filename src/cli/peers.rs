@@ -23,7 +23,6 @@ pub fn named(name: &str, known: &[PeerSpec]) -> Option<PeerSpec> {
     from_file.or_else(|| SHIPPED.contains(&name).then(shipped))
 }
 
-/// Peers by their names, each once.
 pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, CliError> {
     let mut wanted: Vec<PeerSpec> = Vec::new();
     for name in names {
@@ -66,7 +65,6 @@ pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<Pe
     wanted.iter().map(start).collect()
 }
 
-/// The Python that runs what is not a program by itself.
 pub fn python() -> Result<PathBuf, ToolFailure> {
     find(ToolKind::Python, None, &ToolPlaces::of_environment())
 }

@@ -120,7 +120,6 @@ fn gpus() -> Result<String, String> {
     }
 }
 
-/// What a source can make a compiler open.
 fn confinement() -> &'static str {
     match confined::is_supported() {
         true => "sources can open include folders only",

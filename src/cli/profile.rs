@@ -174,7 +174,6 @@ pub struct CounterOrder<'a> {
 }
 
 impl<'a> CounterOrder<'a> {
-    /// The counters that name the bottleneck.
     pub fn light(
         options: LaneOptions,
         job: &'a Job,

@@ -73,7 +73,6 @@ pub fn rendered(model: &StudyModel<'_>, view: StudyView) -> Result<String, CliEr
         .map_err(|error| CliError::harness(format!("`{}` does not render: {error:#}", view.file_name())))
 }
 
-/// Everything that a report of this study shows but the sources, which only the summary needs.
 pub fn gather(chosen: &ChosenStudy, is_live: bool) -> Result<ReportMaterial, CliError> {
     let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder, is_live)?);
     let header = material.study.header.clone();

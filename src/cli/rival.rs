@@ -84,7 +84,6 @@ fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Resul
     })
 }
 
-/// A point of a space, with texts of its own where they are given.
 pub fn built(
     one: &TestOneArgs,
     file: SpaceFile,

@@ -61,7 +61,6 @@ fn context(task: &BenchmarkTask) -> Value {
         json!({
             "label": tensor.label,
             "about": comment(&format!("{}: {} {what}{alias}", tensor.label, tensor.torch)),
-            "cpp_type": cpp_type(tensor.dtype),
             "is_number": tensor.shape.is_none(),
             "words": words.join(", "),
             "rank": tensor.shape.as_ref().map_or("None".to_string(), |extents| extents.len().to_string()),
@@ -133,23 +132,6 @@ fn comment(text: &str) -> String {
 
 fn is_word(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn cpp_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F16 => "__half",
-        DType::Bf16 => "__nv_bfloat16",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::I8 => "signed char",
-        DType::I16 => "short",
-        DType::I32 => "int",
-        DType::I64 => "long long",
-        DType::U8 => "unsigned char",
-        DType::U16 => "unsigned short",
-        DType::U32 => "unsigned int",
-        DType::U64 => "unsigned long long",
-    }
 }
 
 fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {

@@ -32,7 +32,6 @@ pub fn observer(call: &Call) -> Box<dyn Observer> {
     Box::new(Talk { tally: Tally::default(), is_watched, panel: None, line_at: None })
 }
 
-/// For programs that read one object at the end.
 pub struct Silent;
 
 impl Observer for Silent {

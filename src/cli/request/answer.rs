@@ -216,7 +216,6 @@ pub fn without_verdict(
     answer
 }
 
-/// Gives every null of an answer its reason, by dotted path.
 fn explained<'r>(answer: Value, reason: impl Fn(&str) -> &'r str) -> Value {
     // These are as they came, and what is in them has no reason of ours.
     let is_ours = |path: &str| {
@@ -400,7 +399,6 @@ fn performance(
 /// The value, its 95 % bounds where it is that of a paired comparison, and how it was measured.
 type MeasuredSpeedup = (f64, Option<(f64, f64)>, &'static str);
 
-/// The speed-up, side by side where that was measured.
 fn speedup(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Option<MeasuredSpeedup> {
     let mean = |ratio: fn(&PairedProblem) -> f64| {
         let canonical = request.problems.iter().filter(|problem| problem.canonical);

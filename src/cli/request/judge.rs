@@ -1,5 +1,7 @@
 //! One request from its task to its answer: the candidate is found, judged as deep as its level says, and compared. From
-//! one request to the next stay a device with its worker, compilers, and the times of baselines.
+//! one request to the next stay a device with its worker, compilers, and the times of baselines. A program that proposes
+//! candidates may know of its task what the author of a kernel needs and what a search over the space's parameters has
+//! learned, and nothing of how candidates are checked.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,29 +9,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evo_protocol::binary::KernelSource;
+use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::request::{
     CandidateKind, EvaluationLevel, EvaluationRequest, RequestedBaseline, RequestedCandidate, Visibility,
 };
 use evo_protocol::verdict::VerdictKind;
+use evo_search::insight::{Insight, expected_points};
+use evo_space::expr::Expr;
 use evo_space::genome::ContentHash;
+use evo_space::space::SearchSpace;
 use serde_json::{Value, json};
 
 use super::answer::{AnswerHead, JudgedRequest, MeasuredBaseline, judged, without_verdict};
-use super::task;
-use crate::cli::error::{CliError, CliErrorKind, ErrorSubject};
+use crate::cli::error::{CliErrorKind, ErrorSubject};
 use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
-use crate::cli::{DeviceSetup, ExitCode, TestOneArgs, candidate, output, seed, session, words};
+use crate::cli::{CliError, DeviceSetup, ExitCode, TestOneArgs, candidate, output, seed, session, words};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
+use crate::journal::champions::output_folder;
 use crate::journal::iterations::{self, IterationLog};
+use crate::journal::reader::{self, JOURNAL};
+use crate::journal::replay::History;
 use crate::kernel::render::render;
-use crate::kernel::spec::SpaceFile;
+use crate::kernel::spec::{ArgumentSpec, LaunchSpec, SourceKind, SpaceFile};
 use crate::report::judged::Setting;
 use crate::request::read::{self, space_beneath};
 use crate::request::visible::without_paths;
@@ -37,7 +46,6 @@ use crate::supervise::lane::Lane;
 
 const NO_PROFILE: &str = "no profile was asked for";
 
-/// An answer, and what it means for the process.
 pub struct Answered {
     pub answer: Value,
     pub kernel: String,
@@ -110,7 +118,7 @@ impl<'a> RequestSession<'a> {
         if request.asks_task() {
             let (one, kind) = (&self.arguments.one, self.setup.choice.kind);
             let answer =
-                self.space(request).and_then(|(_, file)| task::answer(&file, one, kind, self.seed, head));
+                self.space(request).and_then(|(_, file)| task_answer(&file, one, kind, self.seed, head));
             return match answer {
                 Ok(answer) => {
                     let kernel = answer["kernel"].as_str().unwrap_or_default().to_string();
@@ -458,4 +466,82 @@ fn rival_of(
             CliError::usage(format!("no study here has an evaluation `{hash}`")).about(ErrorSubject::Request)
         })?,
     }))
+}
+
+const EXPECTED: usize = 10;
+
+fn task_answer(
+    file: &SpaceFile,
+    one: &TestOneArgs,
+    kind: DeviceKind,
+    seed: u64,
+    head: &AnswerHead,
+) -> Result<Value, CliError> {
+    let kernel = session::kernel_of(file)?;
+    let problems = session::problems(kernel, kind, &one.problems)?;
+    let timed = problems.iter().filter(|problem| problem.timed);
+    let parameters = file.space.parameters().iter().map(|parameter| {
+        json!({
+            "name": parameter.name.to_string(), "values": parameter.values, "default": parameter.default_value(),
+        })
+    });
+    let study = output_folder(&one.candidate.out)?
+        .and_then(|out| out.folder(&format!("{}-{}", kernel.name, kind.as_str())).ok())
+        .filter(|folder| folder.has_file(JOURNAL))
+        .map(|folder| reader::read_in(&folder))
+        .transpose()?;
+    let mut answer = json!({
+        "schema": "evo.evaluate.task",
+        "version": 1,
+        "id": null,
+        "status": "done",
+        "kernel": kernel.name,
+        "source_kind": match kernel.source.kind {
+            SourceKind::Template => "template",
+            SourceKind::Plain | SourceKind::Given => "cuda",
+        },
+        "source": kernel.source.text,
+        "arguments": kernel.arguments.iter().map(argument).collect::<Vec<_>>(),
+        "launches": kernel.launches.iter().map(launch).collect::<Vec<_>>(),
+        "parameters": parameters.collect::<Vec<_>>(),
+        "problems": timed.map(|problem| json!({ "name": problem.name, "sizes": problem.sizes })).collect::<Vec<_>>(),
+        "known": study.map(|journal| known(&file.space, &History::replay(journal).evaluations, seed)),
+    });
+    head.put_on(&mut answer);
+    Ok(answer)
+}
+
+fn known(space: &SearchSpace, evaluations: &[Evaluation], seed: u64) -> Value {
+    let insight = Insight::of(space, evaluations, seed);
+    let best = insight.best.as_ref().map(|best| best.number);
+    let best = evaluations.iter().find(|evaluation| Some(evaluation.number) == best);
+    let mut known = json!(insight);
+    known["best_configuration"] = json!(best.map(|best| &best.configuration));
+    known["expected"] = json!(expected_points(space, evaluations, seed, EXPECTED));
+    known
+}
+
+fn argument(argument: &ArgumentSpec) -> Value {
+    let name = argument.name();
+    match argument {
+        ArgumentSpec::Buffer(buffer) => json!({
+            "name": name, "kind": "buffer", "dtype": buffer.dtype.as_str(), "role": buffer.role,
+            "shape": texts(&buffer.shape),
+        }),
+        ArgumentSpec::Scalar(scalar) => {
+            json!({ "name": name, "kind": "scalar", "dtype": scalar.dtype.as_str() })
+        }
+        ArgumentSpec::TensorMap(_) => json!({ "name": name, "kind": "tensor_map" }),
+    }
+}
+
+fn launch(launch: &LaunchSpec) -> Value {
+    json!({
+        "entry": launch.entry, "grid": texts(&launch.grid), "block": texts(&launch.block),
+        "shared": launch.shared_bytes.as_ref().map(Expr::text),
+    })
+}
+
+fn texts(expressions: &[Expr]) -> Vec<&str> {
+    expressions.iter().map(Expr::text).collect()
 }

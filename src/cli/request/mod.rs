@@ -1,13 +1,12 @@
 //! Requests in JSON instead of words and flags, a line each or a single one in a file: one device and its worker answer them
 //! one after the other, and what a candidate does to the worker is its verdict and nobody else's. `judge` takes a request
-//! from its task to its verdict, `answer` makes the answer, and `task` says what may be known of its task.
+//! from its task to its verdict, or says what may be known of its task, and `answer` makes the answer.
 //!
 //! An answer comes in time, whatever the candidate does. The lane ends in order when the time is over; a thread of its
 //! own is for whatever keeps it from doing so.
 
 pub mod answer;
 mod judge;
-mod task;
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;

@@ -60,7 +60,6 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("sticky_error", "a crash ends a host worker; its own tests show it", sticky_error),
 ];
 
-/// A device, and the buffers of the check that is under way.
 struct DeviceBench<'a> {
     device: &'a mut dyn Device,
     buffers: Vec<BufferId>,
@@ -71,7 +70,6 @@ struct DeviceBench<'a> {
 }
 
 impl DeviceBench<'_> {
-    /// Makes a check, and frees its buffers.
     fn checked(&mut self, check: impl FnOnce(&mut Self) -> Answer) -> Answer {
         let answer = check(self);
         let freed = self.buffers.drain(..).try_for_each(|buffer| self.device.free(buffer));

@@ -13,9 +13,9 @@ use evo_space::text::counted;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::live::Stage;
 use super::plan::{SweepPlan, SweepSubject};
 use super::search::{self, EXHAUSTIVE, Prior};
+use super::subject::Stage;
 use crate::cli::{Call, CliError, progress, session};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};

@@ -4,12 +4,10 @@
 
 mod conditions;
 mod execute;
-mod live;
 mod plan;
-mod profiled;
-mod replayed;
 mod result;
 mod search;
+mod subject;
 mod workers;
 
 use serde_json::Value;
@@ -30,7 +28,7 @@ pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
     let plan = SweepPlan::of(arguments, clock)?;
     call.chose(None, plan.seed);
     let outcome = execute(&plan, call)?;
-    let profile: Option<Value> = profiled::champion(&plan, &outcome, call);
+    let profile: Option<Value> = result::champion(&plan, &outcome, call);
     // A view of what is on the disk already, so trouble with it changes nothing about how the sweep ends.
     if let Err(error) = after_sweep(outcome.study.out(), &outcome.study.header().study) {
         output::say(&format!("warning: report.html was not written: {error}"));

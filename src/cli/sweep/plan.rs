@@ -12,9 +12,8 @@ use evo_search::strategy::Strategy;
 use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::live::{LiveSubject, sanitize_plan};
-use super::replayed::ReplayedSubject;
 use super::search::{EXHAUSTIVE, Prior, choose};
+use super::subject::{LiveSubject, ReplayedSubject, sanitize_plan};
 use crate::budget::{Budget, CommandClock};
 use crate::cli::args::{ResumeMode, SweepArgs};
 use crate::cli::{CliError, cache, seed};

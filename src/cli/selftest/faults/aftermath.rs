@@ -15,7 +15,6 @@ use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::Lane;
 use crate::timing::stats::median;
 
-/// Times of the good variant before any fault.
 const FIRST_RUNS: usize = 5;
 /// A neighbor may take this many times as long as the slowest of the first runs. Generous, because other
 /// programs use the machine too: a fault that stays behind costs a process or a context, which shows as far
@@ -96,7 +95,6 @@ impl GoodNeighbor {
     }
 }
 
-/// The worker and its spare.
 const CHILDREN_MAX: usize = 2;
 /// Libraries may open some of their own late; a leak in each row is more.
 const DESCRIPTORS_MORE: usize = 8;
@@ -123,7 +121,6 @@ impl LeftoverWatch {
         watch
     }
 
-    /// What is still there after a moment of patience.
     pub fn find(&mut self) -> Vec<String> {
         let until = Instant::now() + PATIENCE;
         loop {

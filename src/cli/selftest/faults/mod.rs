@@ -6,7 +6,6 @@
 
 mod aftermath;
 mod rows;
-mod sanitized;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,8 +22,7 @@ use serde_json::json;
 
 use self::aftermath::{GoodNeighbor, LeftoverWatch};
 use self::rows::FaultOutcome::{Open, Passes};
-use self::rows::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
-use self::sanitized::SANITIZE_LIMIT;
+use self::rows::{FaultRow, FaultSetup, SANITIZE_LIMIT, SHORT_COMPILE, SMALL_COMPILE};
 use super::bench::{SelftestBench, SelftestCheck, SelftestReport};
 use crate::cli::sanitize::{HostTwin, tool_on};
 use crate::cli::{CliError, DeviceSetup, output, session};
@@ -36,7 +34,7 @@ use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneLimits;
 
 pub use self::aftermath::{ProcessLine, processes, scratch};
-pub use self::sanitized::SanitizedFault;
+pub use self::rows::SanitizedFault;
 
 /// What a variant may print here; a sweep gives it sixteen times as much.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -114,7 +112,7 @@ pub fn sanitize(
     let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
     let options = session::lane_options(&setup, Some(session::kernel_of(&file)?))?;
     let mut report = SelftestReport::default();
-    report.push(sanitized::heads(&tool));
+    report.push(rows::heads(&tool));
     for fault in faults {
         report.push(match bench.job(&bench.with_fault(fault.name), false)? {
             Ok(job) => fault.looked((kind, &tool), &options, &job),
