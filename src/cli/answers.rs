@@ -28,7 +28,7 @@ use super::report::Reported;
 use super::selftest::SelftestAnswer;
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
-use super::{Answer, CliError, ExitCode, output};
+use super::{Answer, CliError, ExitCode, Result, output};
 use crate::event::Event;
 use crate::peer::CrosscheckRequest;
 use crate::report::crosscheck::{CrosscheckLine, CrosscheckRow};
@@ -130,7 +130,7 @@ pub fn named(name: &str) -> Option<Schema> {
     file.map(|(_, schema)| schema()).or_else(|| command(name))
 }
 
-pub fn print(name: &str) -> Result<Answer, CliError> {
+pub fn print(name: &str) -> Result<Answer> {
     let Some(schema) = named(name) else {
         let names = names();
         let hint = suggestion(name, names.iter().copied(), || format!("there are {}", names.join(", ")));

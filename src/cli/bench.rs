@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use super::candidate::{self, CandidateArgs, named};
 use super::judge::HARNESSES;
 use super::{
-    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, cache, evaluate, judge, output, peers, seed,
-    session, words,
+    Answer, Call, CliError, DeviceSetup, ExitCode, Result, TestOneArgs, cache, evaluate, judge, output,
+    peers, seed, session, words,
 };
 use crate::bench::{
     self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow,
@@ -106,7 +106,7 @@ const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
 
-pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer> {
     let CrosscheckArgs { one: TestOneArgs { candidate: place, allow_not_run, run: options, .. }, .. } =
         &arguments.with;
     options.limits.begin(call)?;
@@ -225,7 +225,7 @@ fn files(error: &io::Error) -> CliError {
 }
 
 /// Refuses names of `--allow-not-run` that nothing can have.
-fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
+fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<()> {
     let mut known: Vec<&str> = plan.peers.iter().map(|own| own.name.as_str()).collect();
     known.extend(plan.candidates.iter().map(|(name, _)| name.as_str()));
     known.extend(plan.shapes.iter().map(|shape| shape.name.as_str()));
@@ -249,7 +249,7 @@ fn unbuilt<'a>(
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
-) -> Result<Vec<OwnCandidate<'a>>, CliError> {
+) -> Result<Vec<OwnCandidate<'a>>> {
     let problems: Vec<_> = shapes.iter().collect();
     let mut all = Vec::new();
     for (name, resolved) in named {
@@ -275,7 +275,7 @@ pub fn rows(
     lane: &mut Lane,
     seed: u64,
     deep: bool,
-) -> Result<Vec<BenchRow>, CliError> {
+) -> Result<Vec<BenchRow>> {
     let Some((_, first)) = named.first() else { return Ok(Vec::new()) };
     let kernel = session::kernel_of(&first.file)?;
     let ranking_mode = kernel.objective.ranking.timing();
@@ -317,7 +317,7 @@ struct BenchPlan {
     peers: Vec<PeerSpec>,
 }
 
-fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan, CliError> {
+fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan> {
     let CrosscheckArgs { one, peers: named_peers, .. } = &arguments.with;
     let words = words::named_space(&one.words);
     let target = words.space()?;
@@ -381,7 +381,7 @@ fn shapes(
     kernel: &KernelSpec,
     space: &SpaceFile,
     kind: DeviceKind,
-) -> Result<Vec<ProblemSpec>, CliError> {
+) -> Result<Vec<ProblemSpec>> {
     let mut diagnostics = Diagnostics::default();
     let mut shapes = if file.has_shapes {
         let shown = file.path.display().to_string();
@@ -433,7 +433,7 @@ fn candidates(
     one: &TestOneArgs,
     wanted: Vec<BenchCandidate>,
     (space, opened): (&str, &SpaceFile),
-) -> Result<Vec<(String, ResolvedCandidate)>, CliError> {
+) -> Result<Vec<(String, ResolvedCandidate)>> {
     let resolve = |own: &BenchCandidate| {
         let files = [&own.config, &own.source, &own.launch].map(Clone::clone);
         one.other(space, own.words.iter().cloned(), files)
@@ -456,7 +456,7 @@ fn candidates(
     names.zip(&members).map(|(name, member)| Ok((name, resolve(member)?))).collect()
 }
 
-fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
+fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>> {
     let device = candidate::kind_of(&one.run.device);
     let all = find::portfolio(space, &one.candidate.out, one.candidate.study.as_deref(), device);
     let of = |own: NamedEvaluation| BenchCandidate {
@@ -468,7 +468,7 @@ fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>
 }
 
 /// The peers that take part: those of the files, or those that the command line names.
-fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Result<Vec<PeerSpec>, CliError> {
+fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Result<Vec<PeerSpec>> {
     let mut known = of_file;
     for peer in &kernel.peers {
         if !known.iter().any(|other| other.name == peer.name) {
@@ -490,7 +490,7 @@ fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Resul
 
 /// Names of candidates in rows, each once: those that were given, else words. Where words are too long for a column, the
 /// later of two equal beginnings has a number.
-fn names(members: &[BenchCandidate]) -> Result<Vec<String>, CliError> {
+fn names(members: &[BenchCandidate]) -> Result<Vec<String>> {
     let whole: Vec<String> = members.iter().map(name_of).collect();
     let mut found: Vec<String> = Vec::new();
     for (index, full) in whole.iter().enumerate() {

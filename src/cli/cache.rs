@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::CacheArgs;
-use super::{Answer, Call, CliError, ExitCode};
+use super::{Answer, Call, ExitCode, Result};
 use crate::compile::cache::{self, Cache};
 use crate::compile::cache_size::{self, CacheUsage};
 use crate::tool::{ToolPlaces, git_state};
@@ -23,7 +23,7 @@ pub struct CacheAnswer {
     removed_bytes: u64,
 }
 
-pub fn run(arguments: &CacheArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &CacheArgs, call: &Call) -> Result<Answer> {
     let limit = cache_size::limit()?;
     let cache = Cache::open(&cache::default_dir())?;
     let removed = if arguments.prune { cache.prune(limit) } else { CacheUsage::default() };

@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::error::CliErrorKind;
-use super::{CliError, ExitCode, output};
+use super::{CliError, ExitCode, Result, output};
 use crate::process::{is_ignored, signal_name};
 use crate::report::envelope;
 
@@ -119,7 +119,7 @@ impl Call {
     }
 
     /// Data for people; with `--json` the call's object has it.
-    pub fn show(&self, text: &str) -> Result<(), CliError> {
+    pub fn show(&self, text: &str) -> Result<()> {
         if self.is_json() { Ok(()) } else { output::stdout(text) }
     }
 
@@ -148,7 +148,7 @@ impl Call {
     }
 
     /// Runs a command. A panic becomes an error, so that it leaves an object as every other end does.
-    pub fn run(&self, command: impl FnOnce() -> Result<Answer, CliError>) -> Result<Answer, CliError> {
+    pub fn run(&self, command: impl FnOnce() -> Result<Answer>) -> Result<Answer> {
         // Nothing that the command has half changed is looked at afterwards but this call, whose locks bear it.
         panic::catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
@@ -164,7 +164,7 @@ impl Call {
     }
 
     /// Tells people and programs how the command ended; its exit code.
-    pub fn finish(&self, result: Result<Answer, CliError>) -> ExitCode {
+    pub fn finish(&self, result: Result<Answer>) -> ExitCode {
         let answer = result.unwrap_or_else(Answer::failed);
         if let Some(error) = &answer.error {
             let text = error.to_string();

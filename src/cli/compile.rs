@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::CompileArgs;
-use super::{Answer, Call, CliError, ExitCode, candidate, output, session};
+use super::{Answer, Call, CliError, ExitCode, Result, candidate, output, session};
 use crate::compile::{CompileFarm, FULL_CACHE_HINT, FarmOptions, VariantOutcome, full_cache};
 use crate::engine::prepared;
 use crate::engine::prepared::KernelDraft;
@@ -39,7 +39,7 @@ use crate::kernel::specialize;
 use crate::report::table::{FittedTable, Keep};
 use crate::report::width::stdout_width;
 
-pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer> {
     arguments.limits.begin(call)?;
     let many = arguments.all || arguments.sample.is_some();
     let values = |word: &String| word.contains('=') || word.starts_with('@');
@@ -84,7 +84,7 @@ pub struct CompileTask<'a> {
     pub deadline: Duration,
 }
 
-pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer, CliError> {
+pub fn carry_out(task: CompileTask<'_>, call: &Call) -> Result<Answer> {
     let CompileTask { file, target, genome, genomes, jobs, deadline } = task;
     let kernel = session::kernel_to(file, "compile")?;
     let problems = problems_on(kernel, target.kind);
@@ -565,7 +565,7 @@ pub struct CompileTarget {
 }
 
 impl CompileTarget {
-    pub fn parse(arch: &str) -> Result<CompileTarget, CliError> {
+    pub fn parse(arch: &str) -> Result<CompileTarget> {
         if arch == DeviceKind::Host.as_str() {
             return Ok(CompileTarget {
                 kind: DeviceKind::Host,

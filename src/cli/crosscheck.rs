@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use super::bench::{self as bench_command, CrosscheckArgs};
 use super::export_plan::{ExportOrigin, hand_out};
 use super::judge::{self, Aim, AskedCandidate, Bench, CROSSCHECK, HARNESSES, VerdictEnd};
-use super::{Answer, Call, CliError, ExitCode, evaluate, output, peers, session, test_one};
+use super::{Answer, Call, CliError, ExitCode, Result, evaluate, output, peers, session, test_one};
 use crate::bench;
 use crate::engine::single::AgainstBaseline;
 use crate::journal::own_folder::OwnFolder;
@@ -63,7 +63,7 @@ impl CrosscheckArgs {
         HARNESSES.into_iter().filter(is_wanted).collect()
     }
 
-    fn command_words(&self) -> Result<Vec<String>, CliError> {
+    fn command_words(&self) -> Result<Vec<String>> {
         let command = match (&self.command, self.wanted().contains(&COMMAND)) {
             (Some(command), true) => command,
             (None, false) => return Ok(Vec::new()),
@@ -96,7 +96,7 @@ impl CrosscheckArgs {
     }
 }
 
-pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer> {
     let words = arguments.command_words()?;
     let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
     let peers = peers::all_named(&arguments.peers, &asked.kernel()?.peers)?;
@@ -180,7 +180,7 @@ fn ask_all(
     bench: &mut Bench<'_>,
     words: &[String],
     peers: &[PeerSpec],
-) -> Result<(Vec<CrosscheckRow>, String), CliError> {
+) -> Result<(Vec<CrosscheckRow>, String)> {
     let one = &arguments.one;
     let kernel = session::kernel_of(bench.file)?.name.clone();
     let of = (kernel.as_str(), bench.lane.info().kind.as_str());
@@ -291,7 +291,7 @@ struct Handed {
 
 impl Handed {
     /// A usage error says why this candidate cannot be handed out.
-    fn out(bench: &mut Bench<'_>, baseline: Option<&Configuration>) -> Result<Handed, CliError> {
+    fn out(bench: &mut Bench<'_>, baseline: Option<&Configuration>) -> Result<Handed> {
         let AskedCandidate { candidate: own, setup, options, .. } = bench.asked;
         let kernel = session::kernel_of(bench.file)?;
         let folder = peer::place(&setup.farm.cache, "crosschecks").and_then(|place| place.folder());
@@ -344,7 +344,7 @@ impl Handed {
     }
 
     /// What a harness says of the candidate, and where it timed that, of the baseline.
-    fn ask(&self, harness: &str, words: &[String]) -> Result<(HarnessAnswer, HarnessAnswer), CliError> {
+    fn ask(&self, harness: &str, words: &[String]) -> Result<(HarnessAnswer, HarnessAnswer)> {
         let is_gemm = self.request.operator.as_deref() == Some("gemm");
         if let Some(why) = why_not(harness, self.kind, is_gemm) {
             return Ok((HarnessAnswer::without(why), HarnessAnswer::default()));
@@ -364,7 +364,7 @@ impl Handed {
         words: &[String],
         role: &str,
         problems: &[CrosscheckProblem],
-    ) -> Result<HarnessAnswer, CliError> {
+    ) -> Result<HarnessAnswer> {
         let request = CrosscheckRequest {
             harness: harness.to_string(),
             role: role.to_string(),
@@ -454,7 +454,7 @@ fn export(
     folder: &Path,
     problems: &[CrosscheckProblem],
     (file, configuration, source_hash): (&SpaceFile, &Configuration, Option<&ContentHash>),
-) -> Result<Vec<CrosscheckProblem>, CliError> {
+) -> Result<Vec<CrosscheckProblem>> {
     let choice = &bench.asked.setup.choice;
     let origin = ExportOrigin {
         file,
@@ -481,7 +481,7 @@ fn export(
 
 /// Candidate's time / the best right peer's time by problem, so that a harness which timed a peer too can be asked whether
 /// both see the same one ahead. The run is that of `evo bench`.
-fn against_peers(bench: &mut Bench<'_>, peers: &[PeerSpec]) -> Result<BTreeMap<String, f64>, CliError> {
+fn against_peers(bench: &mut Bench<'_>, peers: &[PeerSpec]) -> Result<BTreeMap<String, f64>> {
     if peers.is_empty() {
         return Ok(BTreeMap::new());
     }

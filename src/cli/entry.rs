@@ -16,7 +16,7 @@ use super::evaluate::EvaluateArgs;
 use super::report::ReportArgs;
 use super::test_one::{LevelArgs, SanitizeCandidate};
 use super::{
-    Answer, Call, CliError, ExitCode, TestOneArgs, bench, cache, call, compile, crosscheck, evaluate,
+    Answer, Call, CliError, ExitCode, Result, TestOneArgs, bench, cache, call, compile, crosscheck, evaluate,
     explain, export, gate, history, import, init, invert, leaderboard, man, micro, output, preflight,
     profile, render, report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
@@ -119,7 +119,7 @@ const IDLE: [(&str, &[&str]); 7] = [
     ("limit total", &["serve"]),
 ];
 
-fn refuse_idle(command: &str, options: &BTreeSet<String>) -> Result<(), CliError> {
+fn refuse_idle(command: &str, options: &BTreeSet<String>) -> Result<()> {
     let is_given = |idle: &str| options.iter().any(|option| option.split('=').next() == Some(idle));
     let idle = IDLE.iter().find(|(option, presets)| presets.contains(&command) && is_given(option));
     match idle {
@@ -197,7 +197,7 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     CliError::usage(message.strip_prefix("error: ").unwrap_or(&message)).with_hint(hint)
 }
 
-fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer> {
     request::check(&arguments)?;
     let arguments = arguments.with_grid()?;
     match arguments.requests.are_taken() {
@@ -208,7 +208,7 @@ fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// `evo serve`: the loop of `evo evaluate --serve`, or with `--mcp` the commands as tools for a program that speaks the Model
 /// Context Protocol.
-fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
+fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer> {
     let mut evaluate = arguments.evaluate.clone();
     if !arguments.mcp {
         evaluate.requests.serve = true;
@@ -247,7 +247,7 @@ fn preset_name(command: &Command) -> Option<&'static str> {
 }
 
 /// A preset of the same judge, with its own usual values and what `evo test-one` was given.
-fn preset(name: &str, arguments: &LevelArgs) -> Result<Command, CliError> {
+fn preset(name: &str, arguments: &LevelArgs) -> Result<Command> {
     let LevelArgs { judge, against, baseline, profile, .. } = arguments;
     let one = judge.one.clone();
     let usual = Cli::try_parse_from(["evo", name]);
@@ -272,7 +272,7 @@ fn preset(name: &str, arguments: &LevelArgs) -> Result<Command, CliError> {
     Ok(command)
 }
 
-fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
+fn dispatch(command: &Command, call: &Call) -> Result<Answer> {
     match command {
         Command::Sweep(arguments) => sweep::run(arguments, call),
         Command::TestOne(arguments) => match preset_name(command) {

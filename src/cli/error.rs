@@ -44,6 +44,9 @@ pub enum ErrorSubject {
     Candidate,
 }
 
+/// Of a command, where nothing else is said.
+pub type Result<T, E = CliError> = std::result::Result<T, E>;
+
 impl Error for CliError {}
 
 impl Display for CliError {
@@ -121,7 +124,7 @@ impl CliError {
     }
 
     /// Refuses a name under which something else than a file lies in a folder that is written to.
-    pub fn refuse_irregular(folder: &OwnFolder, name: &str, hint: &str) -> Result<(), CliError> {
+    pub fn refuse_irregular(folder: &OwnFolder, name: &str, hint: &str) -> Result<()> {
         let Some(what) = folder.irregular(name) else { return Ok(()) };
         let place = folder.place(name);
         Err(CliError::bad_file(format!("`{}` is {what}", place.display()), &place).with_hint(hint))

@@ -11,13 +11,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Answer, Call, CliError, ExitCode, output};
+use super::{Answer, Call, CliError, ExitCode, Result, output};
 use crate::report::templates::page;
 use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
 
-pub fn run(arguments: &ExplainArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ExplainArgs, call: &Call) -> Result<Answer> {
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
         return Ok(ExitCode::Done.into());
@@ -47,7 +47,7 @@ struct ExplainedCause {
     text: String,
 }
 
-fn explain(label: &str) -> Result<Explained, CliError> {
+fn explain(label: &str) -> Result<Explained> {
     let (name, cause) = label.split_once(':').unwrap_or((label, ""));
     let Some(kind) = VerdictKind::named(name) else {
         let names = VerdictKind::ALL.iter().map(|kind| kind.as_str());

@@ -25,7 +25,7 @@ use super::compile::CompileTarget;
 use super::export_plan::{self, ExportArgs, ExportPlan, ExportVariant};
 use super::export_verify::{self, VerifiedRow};
 use super::judge::{self, Aim, AskedCandidate};
-use super::{Answer, Call, CliError, ExitCode, output, report};
+use super::{Answer, Call, CliError, ExitCode, Result, output, report};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
 use crate::journal::replay::History;
@@ -33,7 +33,7 @@ use crate::report::csv;
 use crate::report::envelope::ResultAlone;
 use crate::report::templates::page;
 
-pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer> {
     let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
     let results = arguments.formats.iter().filter(is_result).count();
     if results > 0 && results < arguments.formats.len() {
@@ -99,7 +99,7 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarget, CliError> {
+fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarget> {
     match &arguments.arch {
         Some(arch) if arch == DeviceKind::Host.as_str() => {
             Err(CliError::usage("`--arch host`: a cubin is for a GPU").with_hint("sm_80, sm_89, sm_90a, …"))
@@ -109,7 +109,7 @@ fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarge
     }
 }
 
-fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>, CliError> {
+fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>> {
     let (judged, _) = asked.on_device(call, Aim::Gates, |_, _| Ok(()))?;
     let evaluation = judged.evaluation();
     if judged.single.lost {
@@ -135,10 +135,7 @@ fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<
     Ok(Some(Answer::of(ExitCode::Failed, &answer)))
 }
 
-fn all_files(
-    variants: &[ExportVariant<'_>],
-    dispatch: Option<&Dispatch>,
-) -> Result<Vec<ExportFile>, CliError> {
+fn all_files(variants: &[ExportVariant<'_>], dispatch: Option<&Dispatch>) -> Result<Vec<ExportFile>> {
     let mut all = Vec::new();
     for ExportVariant { folder, files, .. } in variants {
         let path = |file: &ExportFile| match folder.as_str() {
@@ -175,7 +172,7 @@ fn listed(plan: &ExportPlan<'_>, formats: &[ExportFormat]) -> Vec<ExportedFormat
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.
-pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
+pub fn check(to: &Path, force: bool) -> Result<()> {
     let to: &Path = &plain(to);
     if to.as_os_str().is_empty() {
         return Err(CliError::usage("`--to` names no folder"));
@@ -202,7 +199,7 @@ pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
 }
 
 /// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.
-pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+pub fn write(to: &Path, files: &[ExportFile]) -> Result<()> {
     let to: &Path = &plain(to);
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
     let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
@@ -220,7 +217,7 @@ pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     written
 }
 
-fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
+fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<()> {
     let trouble = |file: &ExportFile, error: io::Error| {
         CliError::harness(format!("cannot write `{}`: {error}", root.path().join(&file.path).display()))
     };
@@ -256,7 +253,7 @@ const RESULT_FORMATS: [ResultFormat; 4] = [
     ("csv", "results.csv", |results| csv::table(results.evaluations)),
 ];
 
-fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
+fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer> {
     check(&arguments.to, arguments.force)?;
     if arguments.verify || arguments.arch.is_some() || arguments.unchecked {
         return Err(CliError::usage(

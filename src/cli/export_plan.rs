@@ -25,7 +25,7 @@ use serde_json::json;
 
 use super::compile::CompileTarget;
 use super::judge::AskedCandidate;
-use super::{CliError, TestOneArgs, candidate as named, session};
+use super::{CliError, Result, TestOneArgs, candidate as named, session};
 use crate::compile::search_path::SearchPath;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::candidate::CandidateKind;
@@ -83,7 +83,7 @@ pub fn plan<'a>(
     asked: &'a AskedCandidate,
     target: &'a CompileTarget,
     formats: &'a [ExportFormat],
-) -> Result<ExportPlan<'a>, CliError> {
+) -> Result<ExportPlan<'a>> {
     let candidate = &asked.candidate;
     let kernel = session::kernel_of(&candidate.file)?;
     let problems = session::problems(kernel, target.kind, &arguments.one.problems)?;
@@ -134,7 +134,7 @@ fn section(
     arguments: &ExportArgs,
     asked: &AskedCandidate,
     kernel: &KernelSpec,
-) -> Result<Option<LeaderboardSection>, CliError> {
+) -> Result<Option<LeaderboardSection>> {
     let from = &asked.candidate.provenance;
     if !matches!(from.kind, CandidateKind::Champion | CandidateKind::Previous) || from.source_changed {
         return Ok(None);
@@ -304,7 +304,7 @@ impl<'a> ExportOrigin<'a> {
         configuration: &Configuration,
         problems: &[&'a ProblemSpec],
         numbers: Option<&ExportNumbers>,
-    ) -> Result<Vec<ExportVariant<'a>>, CliError> {
+    ) -> Result<Vec<ExportVariant<'a>>> {
         let kernel = session::kernel_of(self.file)?;
         let constants = |problem: &ProblemSpec| constants_of(&kernel.specialize, problem);
         let sets = distinct(problems.iter().map(|problem| constants(problem)));
@@ -321,7 +321,7 @@ impl<'a> ExportOrigin<'a> {
         constants: Specialization,
         problems: Vec<&'a ProblemSpec>,
         numbers: Option<&ExportNumbers>,
-    ) -> Result<ExportVariant<'a>, CliError> {
+    ) -> Result<ExportVariant<'a>> {
         let kernel = session::kernel_of(self.file)?;
         let rendered = render_for(kernel, configuration, &constants).map_err(|verdict| {
             CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
@@ -440,7 +440,7 @@ fn compiled(
     source: &PlainSource,
     rendered: &KernelSource,
     arch: Option<&str>,
-) -> Result<Result<Cubin, String>, CliError> {
+) -> Result<Result<Cubin, String>> {
     let Some(arch) = arch else {
         return Ok(Err("no architecture is known on the host device: name one with `--arch`".to_string()));
     };
@@ -471,11 +471,7 @@ fn compiled(
 }
 
 /// The files that the source includes and that are not the compiler's: evo's own, and those beside the space.
-fn headers(
-    source: &PlainSource,
-    rendered: &KernelSource,
-    file: &SpaceFile,
-) -> Result<Vec<(String, String)>, CliError> {
+fn headers(source: &PlainSource, rendered: &KernelSource, file: &SpaceFile) -> Result<Vec<(String, String)>> {
     let search = SearchPath::default().with_options(rendered.options.iter().map(String::as_str));
     let beside = file.path.parent().map(Path::to_path_buf);
     let folders: Vec<PathBuf> = search.folders.into_iter().chain(beside).collect();

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
-use super::{CliError, bench, evaluate, peers, session};
+use super::{CliError, Result, bench, evaluate, peers, session};
 use crate::bench::{BenchRow, RowStatus, of_kernel};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::resolve::resolve;
@@ -44,7 +44,7 @@ pub fn verify(
     asked: &AskedCandidate,
     variants: &[ExportVariant<'_>],
     formats: &[ExportFormat],
-) -> Result<Vec<VerifiedRow>, CliError> {
+) -> Result<Vec<VerifiedRow>> {
     let _turn = evaluate::take_turn(&arguments.one.candidate.out, &asked.setup.choice)?;
     let failed = |error: io::Error| CliError::harness(format!("cannot make a folder in the cache: {error}"));
     let place = peer::place(&asked.setup.farm.cache, "exports").map_err(failed)?;
@@ -70,7 +70,7 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    fn run(&mut self, formats: &[ExportFormat]) -> Result<(), CliError> {
+    fn run(&mut self, formats: &[ExportFormat]) -> Result<()> {
         let variant = self.variant;
         let missing = &variant.missing;
         for (format, why) in missing {
@@ -194,7 +194,7 @@ impl Verifier<'_> {
             .map_err(|why| ("fail", format!("it does not launch what evo launches {why}"))))
     }
 
-    fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<(), CliError> {
+    fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<()> {
         let asked = self.asked;
         let AskedCandidate { setup, seed, candidate, .. } = asked;
         let kernel = session::kernel_of(&candidate.file)?;
@@ -252,7 +252,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate, CliError> {
+    fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate> {
         let space = session::space_word(&self.asked.candidate.file);
         let words = self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}"));
         let one = &self.arguments.one;

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::limits::{LimitArgs, OPENING};
-use super::{Answer, Call, CliError, ExitCode, candidate as cli_candidate, export, output, words};
+use super::{Answer, Call, CliError, ExitCode, Result, candidate as cli_candidate, export, output, words};
 use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::iterations::{ITERATION, IterationCandidate};
@@ -25,7 +25,7 @@ use crate::report::history;
 use crate::report::standing::beside_peers;
 use crate::study::{NamedEvaluation, StudySearch, newest_profile};
 
-pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let out = output_folder(&arguments.out)?;
@@ -37,7 +37,7 @@ pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let Some(rung) = newest(&rungs) else {
@@ -54,7 +54,7 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-fn read(out: &Path) -> Result<Ladder, CliError> {
+fn read(out: &Path) -> Result<Ladder> {
     if output_folder(out)?.is_none() {
         let error = CliError::bad_file(format!("there is no folder `{}`", out.display()), out);
         return Err(error.with_hint("`evo sweep` and `evo evaluate` make it; `--out` names another one"));
@@ -62,11 +62,7 @@ fn read(out: &Path) -> Result<Ladder, CliError> {
     Ok(Ladder::read(out)?)
 }
 
-fn chosen<'a>(
-    ladder: &'a Ladder,
-    kernel: Option<&str>,
-    device: Option<&str>,
-) -> Result<Vec<&'a Rung>, CliError> {
+fn chosen<'a>(ladder: &'a Ladder, kernel: Option<&str>, device: Option<&str>) -> Result<Vec<&'a Rung>> {
     let kernels = ladder.kernels();
     // A space stands for its kernel, as in the commands that judge.
     let of_space = kernel
@@ -127,7 +123,7 @@ struct Past<'a> {
 }
 
 /// `evo restore` writes what is needed to judge a candidate of the past again. Git is never asked to change anything.
-pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer> {
     let (name, place) = split(&arguments.words)?;
     let ladder = read(&arguments.out)?;
     let kernels = ladder.kernels();
@@ -179,7 +175,7 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
     answer(arguments, call, &past, &files, space)
 }
 
-fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
+fn split(words: &[String]) -> Result<(&str, Option<&str>)> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
     let [name] = names[..] else {
         let text = "`evo restore` takes one name, such as `@champion`, `@best`, `@17` or `@iteration-3`";
@@ -189,7 +185,7 @@ fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
 }
 
 /// `@best` and `@iteration-3` are of `evo evaluate`; every other name means what it means everywhere.
-fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Result<Past<'a>, CliError> {
+fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Result<Past<'a>> {
     let Rung { kernel, device_kind, steps, iterations, section, .. } = rung;
     let of_evaluate =
         |number: u64| steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number);
@@ -251,7 +247,7 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
 
 /// Writes the files into a folder, which is made. Names that are there are replaced where `force` allows it, and never
 /// followed.
-fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> {
+fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<()> {
     export::check(to, force)?;
     let texts = [(CONFIG, &files.configuration), (SOURCE, &files.source), (LAUNCH, &files.launch)];
     export::write(to, &texts.map(|(name, text)| ExportFile::of(name, text.as_bytes(), "")))
@@ -263,7 +259,7 @@ fn answer(
     past: &Past<'_>,
     files: &RestoredFiles,
     space: &str,
-) -> Result<Answer, CliError> {
+) -> Result<Answer> {
     let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
     let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
     if past.candidate.source.is_some() {

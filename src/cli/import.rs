@@ -11,7 +11,7 @@ use evo_kernel::t1;
 use evo_protocol::envelope::ErrorCode;
 
 use super::init::{self, ImportArgs, ImportFormat, WrittenSpace, folder_of};
-use super::{Answer, Call, CliError, peers};
+use super::{Answer, Call, CliError, Result, peers};
 use crate::journal::own_folder::OwnFolder;
 use crate::peer::{last_words, shown};
 use crate::process::{self, RunLimits};
@@ -25,7 +25,7 @@ fn refused(path: &Path, error: &ForeignError) -> CliError {
     CliError::bad_file(format!("`{}`: {error}", path.display()), path).with_hint(error.hint.clone())
 }
 
-fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer> {
     if !arguments.task.is_empty() || !arguments.workload.is_empty() {
         return Err(CliError::usage("a T1 file has neither tasks nor workloads")
             .with_hint("leave `--task` and `--workload` out"));
@@ -45,7 +45,7 @@ fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// Writes what is imported, all of it, or nothing where one is in the way: 0 when what is written opens, 1 when it needs
 /// a hand first.
-pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer> {
     let form = match arguments.format {
         ImportFormat::T1 => return of_t1(arguments, call),
         ImportFormat::Flashinfer => TaskForm::FlashInfer,
@@ -63,7 +63,7 @@ pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
         TaskForm::KernelBench => of_python(path, arguments),
         TaskForm::FlashInfer | TaskForm::Sol => of_definition(form, path, arguments),
     };
-    let tasks: Vec<BenchmarkTask> = paths.iter().map(read).collect::<Result<_, CliError>>()?;
+    let tasks: Vec<BenchmarkTask> = paths.iter().map(read).collect::<Result<_>>()?;
     let folders = folders(&tasks, &arguments.file, arguments.target.to.as_deref())?;
     let mut written = Vec::new();
     for (at, (task, to)) in tasks.iter().zip(&folders).enumerate() {
@@ -84,7 +84,7 @@ pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
     init::answer(call, &written, "next: write the kernel, then", &["test-one"])
 }
 
-fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
+fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>> {
     let folders: Vec<PathBuf> = match (tasks, to) {
         ([_], Some(to)) => vec![to.components().collect()],
         _ => tasks.iter().map(|task| to.unwrap_or(Path::new("")).join(&task.name)).collect(),
@@ -106,7 +106,7 @@ fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Ve
     Ok(folders)
 }
 
-fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>, CliError> {
+fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>> {
     let path = &arguments.file;
     let mut found = match path.is_dir() {
         true => below(form, path),
@@ -184,7 +184,7 @@ fn has_model(path: &Path) -> bool {
     text.lines().any(|line| line.starts_with("class Model(") || line.starts_with("class Model:"))
 }
 
-fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
+fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask> {
     let text = init::read(path)?;
     let beside = path.with_file_name("reference.py");
     let beside = if beside.is_file() { Some(init::read(&beside)?) } else { None };
@@ -211,7 +211,7 @@ fn places_of_workloads(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
+fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask> {
     if !arguments.workload.is_empty() {
         return Err(CliError::usage("a task of KernelBench has one set of inputs and no workloads")
             .with_hint("leave `--workload` out"));
@@ -237,7 +237,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
     task::module(&answer, &program).map_err(|error| refused(path, &error))
 }
 
-fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliError> {
+fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String> {
     let refused = |text: String, hint: &str| {
         CliError::bad_file(format!("`{}`: {text}", path.display()), path).with_hint(hint)
     };

@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::limits::{IMPORTING, LimitArgs};
-use super::{Answer, Call, CliError, ExitCode, output, words};
+use super::{Answer, Call, CliError, ExitCode, Result, output, words};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
 use crate::report::templates::page;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
-pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer> {
     let source = read(&arguments.source)?;
     let to = target(arguments.target.to.as_ref(), &arguments.source)?;
     let path = path_from(&to, &arguments.source)?;
@@ -33,7 +33,7 @@ pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
 }
 
 /// The source as the space file names it: from its own folder, and not out of it.
-fn path_from(to: &Path, source: &Path) -> Result<String, CliError> {
+fn path_from(to: &Path, source: &Path) -> Result<String> {
     let folder = folder_of(to);
     let trouble = |path: &Path, error: io::Error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
@@ -111,7 +111,7 @@ pub struct FirstSpaceArgs {
 
 const SHOWN: usize = 16;
 
-pub fn read(path: &Path) -> Result<String, CliError> {
+pub fn read(path: &Path) -> Result<String> {
     let name = path.to_string_lossy();
     read_beside(Path::new(""), &name, true).map_err(|error| {
         let hint = match error.kind() {
@@ -124,7 +124,7 @@ pub fn read(path: &Path) -> Result<String, CliError> {
 }
 
 /// The space file's path: what `--to` says, or the input's name with another ending.
-pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf, CliError> {
+pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf> {
     let to = to.cloned().unwrap_or_else(|| input.with_extension("toml"));
     if to == input || to.extension().is_none_or(|ending| ending != "toml") {
         let text = format!("`{}` does not end in `.toml`", to.display());
@@ -151,7 +151,7 @@ pub struct WrittenSpace {
 }
 
 /// Writes a space file into a folder that is there, and answers.
-pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) -> Result<Answer, CliError> {
+pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) -> Result<Answer> {
     let folder = OwnFolder::open(folder_of(to)).map_err(|error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", folder_of(to).display()), to)
             .with_hint("`--to` names a file in a folder that is there")
@@ -163,12 +163,7 @@ pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) ->
 }
 
 /// Writes the files, all of them or none. One that is there is replaced only with `force`.
-pub fn write(
-    folder: &OwnFolder,
-    name: &str,
-    drawn: &KernelSketch,
-    force: bool,
-) -> Result<Vec<PathBuf>, CliError> {
+pub fn write(folder: &OwnFolder, name: &str, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf>> {
     let beside = drawn.beside.iter().map(|(name, text)| (name.as_str(), text));
     let files: Vec<(&str, &String)> = beside.chain([(name, &drawn.space)]).collect();
     for (name, _) in &files {
@@ -195,12 +190,7 @@ pub fn unwritable(place: &Path, error: &io::Error) -> CliError {
 
 /// Opens what was written and says which commands are next: exit code 0 where all of it opens, 1 where something has to be
 /// completed first.
-pub fn answer(
-    call: &Call,
-    written: &[WrittenSpace],
-    lead: &str,
-    commands: &[&str],
-) -> Result<Answer, CliError> {
+pub fn answer(call: &Call, written: &[WrittenSpace], lead: &str, commands: &[&str]) -> Result<Answer> {
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
     let mut result = Drawn { opens: true, ..Drawn::default() };
     let mut spaces = Vec::new();

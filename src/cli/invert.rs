@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::judge::{self, Aim, AskedCandidate, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
 use super::profile::attributes_of;
-use super::{Answer, Call, CliError, TestOneArgs, output, session};
+use super::{Answer, Call, CliError, Result, TestOneArgs, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;
@@ -55,7 +55,7 @@ pub enum InvertCounters {
     Off,
 }
 
-pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer> {
     let one = &arguments.one;
     if one.problems.len() > 1 {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
@@ -110,7 +110,7 @@ struct InvertBrief<'a> {
     rows: &'a [InvertRow],
 }
 
-fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
+fn check_names(only: &[String], kernel: &KernelSpec) -> Result<()> {
     let known = harm::names(kernel);
     let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = suggestion(unknown, known.iter().copied(), || format!("there are {}", known.join(", ")));
@@ -133,7 +133,7 @@ struct Harm<'b, 'a> {
 
 impl<'b, 'a> Harm<'b, 'a> {
     /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
-    fn run(arguments: &InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed, CliError> {
+    fn run(arguments: &InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed> {
         let job: &'a Job = bench.job;
         let timed = job.timed.first().ok_or_else(|| {
             CliError::usage("no problem of this kernel is timed, so nothing can be compared")
@@ -184,7 +184,7 @@ impl<'b, 'a> Harm<'b, 'a> {
         Ok((found, harm.counters.map(|counters| counters.tool.version.to_string()), file))
     }
 
-    fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
+    fn row(&mut self, plan: HarmPlan) -> Result<InvertRow> {
         let HarmPlan { spec, shows_as, doses } = plan;
         let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
@@ -233,7 +233,7 @@ impl<'b, 'a> Harm<'b, 'a> {
         dose: &Dose,
         unit: &str,
         lightens: bool,
-    ) -> Result<Result<(InvertDose, Option<Job>), String>, CliError> {
+    ) -> Result<Result<(InvertDose, Option<Job>), String>> {
         let Bench { asked: AskedCandidate { candidate, setup, seed, options, .. }, lane, .. } =
             &mut *self.bench;
         let file = &candidate.file;

@@ -22,7 +22,8 @@ use serde_json::Value;
 use super::candidate::CandidateArgs;
 use super::rival::ChosenRival;
 use super::{
-    Answer, Call, CliError, DeviceSetup, ExitCode, TestOneArgs, candidate, output, seed, session, words,
+    Answer, Call, CliError, DeviceSetup, ExitCode, Result, TestOneArgs, candidate, output, seed, session,
+    words,
 };
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
@@ -113,7 +114,7 @@ impl Aim {
         JobDepth { reach, is_timed: self != Aim::Gates }
     }
 
-    pub fn check_names(self, names: &[String]) -> Result<(), CliError> {
+    pub fn check_names(self, names: &[String]) -> Result<()> {
         let beside: Vec<&str> = match self {
             Aim::Times => vec![BASELINE],
             Aim::Gate => GOALS.into_iter().chain([SANITIZE]).collect(),
@@ -156,7 +157,7 @@ pub struct AskedCandidate {
     pub setting: Setting,
 }
 
-pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
+pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate> {
     let limits = &options.run.limits;
     let until = match aim {
         // It ends in order by then, and leaves a line.
@@ -191,19 +192,19 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
 }
 
 impl AskedCandidate {
-    pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
+    pub fn kernel(&self) -> Result<&KernelSpec> {
         session::kernel_of(&self.candidate.file)
     }
 
-    fn problems<'a>(&self, kernel: &'a KernelSpec) -> Result<Vec<&'a ProblemSpec>, CliError> {
+    fn problems<'a>(&self, kernel: &'a KernelSpec) -> Result<Vec<&'a ProblemSpec>> {
         session::problems(kernel, self.setup.choice.kind, &self.options.problems)
     }
 
-    fn recipe<'a>(&self, kernel: &'a KernelSpec, lane: &Lane) -> Result<KernelRecipe<'a>, CliError> {
+    fn recipe<'a>(&self, kernel: &'a KernelSpec, lane: &Lane) -> Result<KernelRecipe<'a>> {
         session::recipe(kernel, &self.problems(kernel)?, &self.setup, lane.info(), self.seed)
     }
 
-    pub fn lane_options(&self) -> Result<LaneOptions, CliError> {
+    pub fn lane_options(&self) -> Result<LaneOptions> {
         session::lane_options(&self.setup, Some(self.kernel()?))
     }
 
@@ -211,13 +212,13 @@ impl AskedCandidate {
         self.options.allow_not_run.iter().any(|allowed| allowed == name)
     }
 
-    pub fn refused(&self) -> Result<Option<Judged>, CliError> {
+    pub fn refused(&self) -> Result<Option<Judged>> {
         let refused = single::constraint_verdict(&self.candidate.file.space, &self.candidate.configuration);
         refused.map(|evaluation| self.judged(Single::refused(evaluation))).transpose()
     }
 
     /// A candidate that did not reach the device.
-    fn judged(&self, single: Single) -> Result<Judged, CliError> {
+    fn judged(&self, single: Single) -> Result<Judged> {
         let findings = RivalFindings {
             correct: single.evaluation.verdict.is_pass(),
             not_compared: Some("the candidate did not pass its gates".into()),
@@ -237,7 +238,7 @@ impl AskedCandidate {
     }
 
     /// Opens the device and makes everything ready that all variants of the kernel need.
-    pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
+    pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>> {
         let kernel = self.kernel()?;
         let lane = session::lane(&self.setup, Some(kernel))?;
         let names: Vec<String> = self.problems(kernel)?.iter().map(|problem| problem.name.clone()).collect();
@@ -246,7 +247,7 @@ impl AskedCandidate {
     }
 
     /// The same on a lane that is open already; `is_new` where its reference was not asked yet.
-    pub fn open_on(&self, mut lane: Lane, is_new: bool) -> Result<OpenedCandidate<'_>, CliError> {
+    pub fn open_on(&self, mut lane: Lane, is_new: bool) -> Result<OpenedCandidate<'_>> {
         let kernel = self.kernel()?;
         let recipe = self.recipe(kernel, &lane)?;
         if is_new {
@@ -261,8 +262,8 @@ impl AskedCandidate {
         &self,
         call: &Call,
         aim: Aim,
-        further: impl FnOnce(&mut OpenedCandidate<'_>, &mut Judged) -> Result<T, CliError>,
-    ) -> Result<(Judged, Option<T>), CliError> {
+        further: impl FnOnce(&mut OpenedCandidate<'_>, &mut Judged) -> Result<T>,
+    ) -> Result<(Judged, Option<T>)> {
         if let Some(refused) = self.refused()? {
             return Ok((refused, None));
         }
@@ -282,14 +283,14 @@ pub struct OpenedCandidate<'a> {
 impl<'a> OpenedCandidate<'a> {
     /// Compiles the candidate: a job that nothing has judged yet, or why there is none. A deep one has what only thorough
     /// gates need.
-    pub fn job(&self, deep: bool) -> Result<SingleJob<KernelRecipe<'a>>, CliError> {
+    pub fn job(&self, deep: bool) -> Result<SingleJob<KernelRecipe<'a>>> {
         let ResolvedCandidate { configuration, genome, .. } = &self.asked.candidate;
         single::job(&self.recipe, genome.clone(), configuration.clone(), deep, |prepared| {
             compile(&self.asked.setup, prepared)
         })
     }
 
-    pub fn judged(&mut self, aim: Aim) -> Result<Judged, CliError> {
+    pub fn judged(&mut self, aim: Aim) -> Result<Judged> {
         let depth = aim.depth();
         let (single, job) = match self.job(depth.is_deep())? {
             Err(evaluation) => (Single::refused(*evaluation), None),
@@ -315,12 +316,7 @@ impl<'a> OpenedCandidate<'a> {
 
     /// Compares a judged candidate with a rival where there is one and it may be. What says nothing about the candidate is
     /// an error.
-    pub fn compare(
-        &mut self,
-        judged: &mut Judged,
-        aim: Aim,
-        rival: Option<&ChosenRival>,
-    ) -> Result<(), CliError> {
+    pub fn compare(&mut self, judged: &mut Judged, aim: Aim, rival: Option<&ChosenRival>) -> Result<()> {
         let what = if aim == Aim::Compile { "compiled" } else { "judged" };
         let trouble = trouble(&judged.single, &format!("the candidate could not be {what}"));
         trouble.map_or(Ok(()), Err)?;
@@ -367,7 +363,7 @@ impl<'a> OpenedCandidate<'a> {
         &mut self,
         rival: &ChosenRival,
         depth: JobDepth,
-    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+    ) -> Result<Result<(Evaluation, Job), String>> {
         let ResolvedCandidate { file, genome, configuration, .. } = &rival.resolved;
         let recipe = self.asked.recipe(session::kernel_of(file)?, &self.lane)?;
         let (genome, configuration) = (genome.clone(), configuration.clone());
@@ -378,10 +374,7 @@ impl<'a> OpenedCandidate<'a> {
 
     /// The same, deep as the candidate's so that the samples of both were taken in one way. The inner error says why there
     /// is nothing to compare with.
-    pub fn ranking_rival(
-        &mut self,
-        rival: &ChosenRival,
-    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+    pub fn ranking_rival(&mut self, rival: &ChosenRival) -> Result<Result<(Evaluation, Job), String>> {
         let judged = self.rival(rival, Aim::Evaluate.depth())?;
         Ok(judged.and_then(|(evaluation, job)| match evaluation.may_rank() {
             true => Ok((evaluation, job)),
@@ -526,7 +519,7 @@ impl OtherPoint<'_> {
         setup: &DeviceSetup,
         lane: &mut Lane,
         depth: JobDepth,
-    ) -> Result<Result<(Single, Job), RefusedPoint>, CliError> {
+    ) -> Result<Result<(Single, Job), RefusedPoint>> {
         let OtherPoint { what, file, genome, configuration } = self;
         let refused = |verdict: &Verdict, why: String| Ok(Err(RefusedPoint { label: verdict.label(), why }));
         if let Some(Evaluation { verdict, .. }) = single::constraint_verdict(&file.space, &configuration) {
@@ -568,8 +561,8 @@ pub fn run<T>(
     mut asked: AskedCandidate,
     call: &Call,
     aim: Aim,
-    further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
-) -> Result<Tried<T>, CliError> {
+    further: impl FnOnce(&mut Bench<'_>) -> Result<T>,
+) -> Result<Tried<T>> {
     let (judged, found) = asked.on_device(call, aim, |opened, judged| {
         let goes_beyond = aim.goes_beyond(&judged.evaluation().verdict) && !judged.single.lost;
         let Some(job) = judged.job.as_ref().filter(|_| goes_beyond) else { return Ok(None) };
@@ -603,7 +596,7 @@ impl<T> Tried<T> {
         call: &Call,
         absent: impl IntoIterator<Item = &'static str>,
         more: &str,
-    ) -> Result<VerdictEnd<'_>, CliError> {
+    ) -> Result<VerdictEnd<'_>> {
         let Tried { asked: AskedCandidate { options, setting, .. }, judged, .. } = self;
         let evaluation = judged.evaluation();
         let verdict = &evaluation.verdict;
@@ -631,7 +624,7 @@ impl<T> Tried<T> {
         Ok(VerdictEnd { answer, fields, brief })
     }
 
-    pub fn answer(&self, call: &Call) -> Result<Answer, CliError> {
+    pub fn answer(&self, call: &Call) -> Result<Answer> {
         let VerdictEnd { answer, fields, brief } = self.ended(call, None, "")?;
         Ok(answer.with(&VerdictAnswer { fields, result: brief }))
     }
@@ -697,10 +690,7 @@ pub fn study_folder(
     opened.map_err(|error| (place, error))
 }
 
-pub fn compile(
-    setup: &DeviceSetup,
-    prepared: &PreparedKernel,
-) -> Result<CompileAnswer<Vec<Binary>>, CliError> {
+pub fn compile(setup: &DeviceSetup, prepared: &PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>> {
     let answer = setup.compile_all(&prepared.sources)?;
     match full_cache(&answer) {
         Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
@@ -716,7 +706,7 @@ pub fn rehearse(
     problems: &[&ProblemSpec],
     configuration: &Configuration,
     recipe: &KernelRecipe,
-) -> Result<(), CliError> {
+) -> Result<()> {
     let ReferenceSpec::Command(_) = &kernel.check.reference else { return Ok(()) };
     let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
     let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());

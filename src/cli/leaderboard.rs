@@ -5,7 +5,7 @@ use std::path::Path;
 use evo_protocol::leaderboard::Leaderboard;
 
 use super::args::LeaderboardArgs;
-use super::{Answer, Call, CliError, ExitCode};
+use super::{Answer, Call, CliError, ExitCode, Result};
 use crate::journal::champions::{output_folder, sections_in};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
@@ -13,7 +13,7 @@ use crate::journal::{champion, leaderboard_file};
 use crate::report::text;
 use crate::report::width::stdout_width;
 
-pub fn run(arguments: &LeaderboardArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &LeaderboardArgs, call: &Call) -> Result<Answer> {
     if arguments.rebuild {
         rebuild(&arguments.out)?;
     }
@@ -34,7 +34,7 @@ pub fn run(arguments: &LeaderboardArgs, call: &Call) -> Result<Answer, CliError>
     Ok(Answer::of(ExitCode::Done, &board))
 }
 
-fn rebuild(out: &Path) -> Result<(), CliError> {
+fn rebuild(out: &Path) -> Result<()> {
     let out = OwnFolder::open(out).map_err(|error| {
         CliError::bad_file(format!("cannot read the folder `{}`: {error}", out.display()), out)
             .with_hint("`--out` names the folder that `evo sweep` wrote to")

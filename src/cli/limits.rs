@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use evo_protocol::envelope::LimitsReport;
 use evo_space::document::suggestion;
 
-use super::{Call, CliError, call};
+use super::{Call, CliError, Result, call};
 use crate::kernel::access::SpaceAccess;
 
 /// One name of `--limit`, with its default, the smallest and the largest as a user writes them, and what it is for.
@@ -211,15 +211,15 @@ impl Limits {
 
 impl<const KNOWN: u8> LimitArgs<KNOWN> {
     /// Puts the limits in force: the call's object names them, and the whole command ends when its time is used up.
-    pub fn begin(&self, call: &Call) -> Result<(), CliError> {
+    pub fn begin(&self, call: &Call) -> Result<()> {
         self.watch(call, Duration::ZERO)
     }
 
-    pub fn begin_orderly(&self, call: &Call) -> Result<(), CliError> {
+    pub fn begin_orderly(&self, call: &Call) -> Result<()> {
         self.watch(call, GRACE)
     }
 
-    fn watch(&self, call: &Call, grace: Duration) -> Result<(), CliError> {
+    fn watch(&self, call: &Call, grace: Duration) -> Result<()> {
         let in_force = self.in_force();
         // The first name is `compile`: who compiles nothing runs nothing either.
         let step = |limit: Duration| (KNOWN & 1 != 0).then_some(limit.as_secs_f64());

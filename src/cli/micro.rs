@@ -16,7 +16,7 @@ use super::args::SweepArgs;
 use super::limits::{LimitArgs, RANKING};
 use super::one_args::{SandboxMode, jobs};
 use super::sweep::{SweepPlan, SweepSubject, execute};
-use super::{Answer, Call, CliError, ExitCode, evaluate, output, session};
+use super::{Answer, Call, CliError, ExitCode, Result, evaluate, output, session};
 use crate::budget::{CommandClock, StopReason};
 use crate::compile::cache;
 use crate::engine::SanitizePlan;
@@ -87,7 +87,7 @@ impl MicroArgs {
     }
 }
 
-pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer> {
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;
     if arguments.device.starts_with(PREFIX) {

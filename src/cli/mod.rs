@@ -55,6 +55,6 @@ pub use one_args::SandboxMode;
 
 // What commands are made of.
 pub use call::{Answer, Call};
-pub use error::{CliError, ExitCode};
+pub use error::{CliError, ExitCode, Result};
 pub use one_args::TestOneArgs;
 pub use session::DeviceSetup;

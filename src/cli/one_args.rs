@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::candidate::{self, CandidateArgs};
 use super::limits::{JUDGING, LimitArgs};
-use super::{CliError, words};
+use super::{CliError, Result, words};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 
@@ -37,7 +37,7 @@ pub struct TestOneArgs {
 
 impl TestOneArgs {
     /// Puts what `--space` names before the words, where the space stands otherwise.
-    pub fn place_space(&mut self) -> Result<(), CliError> {
+    pub fn place_space(&mut self) -> Result<()> {
         let Some(space) = self.space.take() else { return Ok(()) };
         if let Some(other) = words::named_space(&self.words).named {
             let text = format!("two spaces at once: `{other}` and `--space {space}`");
@@ -57,7 +57,7 @@ impl TestOneArgs {
         space: &str,
         words: impl IntoIterator<Item = String>,
         [config, source, launch]: [Option<PathBuf>; 3],
-    ) -> Result<ResolvedCandidate, CliError> {
+    ) -> Result<ResolvedCandidate> {
         let all: Vec<String> = iter::once(space.to_string()).chain(words).collect();
         let is_looked_up = all[1..].iter().any(|word| candidate::is_looked_up(word));
         let study = self.candidate.study.clone().filter(|_| is_looked_up);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::PreflightArgs;
-use super::{Answer, Call, CliError, DeviceSetup, ExitCode, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, Result, session};
 use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
@@ -26,7 +26,7 @@ use crate::tool::{
 
 const TOOLCHAIN: &str = "toolchain.json";
 
-pub fn run(arguments: &PreflightArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &PreflightArgs, call: &Call) -> Result<Answer> {
     let (setup, absent) = match session::setup(&arguments.device) {
         Ok(setup) => (setup, None),
         // What else is missing for a GPU is what the command is for.
@@ -59,7 +59,7 @@ pub struct PreflightAnswer<'a> {
     tools: &'a [SurveyedTool],
 }
 
-fn keep(out: &Path, text: &str) -> Result<(), CliError> {
+fn keep(out: &Path, text: &str) -> Result<()> {
     let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
     written.map_err(|error| {
         let place = out.join(TOOLCHAIN);

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::judge::{self, Aim, AskedCandidate, Judged, PROFILE, Tried, VerdictEnd, time_of};
 use super::one_args::{TestOneArgs, choice};
-use super::{Answer, Call, CliError, output};
+use super::{Answer, Call, CliError, Result, output};
 use crate::compile::cache::{self, Cache};
 use crate::inspect::profile::{
     self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, UnknownMetric,
@@ -29,7 +29,7 @@ use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
 
-pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer> {
     let one = &arguments.one;
     profile::check_names(&arguments.metrics).map_err(|UnknownMetric { name, hint }| {
         CliError::usage(format!("`--metrics {name}`: there is no such metric")).with_hint(hint)
@@ -55,12 +55,7 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     answer(arguments, call, &tried, &looked)
 }
 
-fn answer(
-    arguments: &ProfileArgs,
-    call: &Call,
-    tried: &Tried<()>,
-    looked: &CounterLook,
-) -> Result<Answer, CliError> {
+fn answer(arguments: &ProfileArgs, call: &Call, tried: &Tried<()>, looked: &CounterLook) -> Result<Answer> {
     let profile = &looked.profile;
     let absent = profile.counters.is_err().then_some(PROFILE);
     let VerdictEnd { answer, fields, .. } = tried.ended(call, absent, &text(profile))?;
@@ -91,7 +86,7 @@ fn keep(
     call: &Call,
     tried: &Tried<()>,
     looked: &CounterLook,
-) -> Result<KeptProfile, CliError> {
+) -> Result<KeptProfile> {
     let facts = call.facts();
     let evaluation = tried.judged.evaluation();
     let kind = tried.judged.device.as_ref().map_or("host", |device| device.kind.as_str());
@@ -109,7 +104,7 @@ pub fn kept(
     hash: &ContentHash,
     [source_hash, code_hash]: [Option<&ContentHash>; 2],
     CounterLook { profile, report }: &CounterLook,
-) -> Result<KeptProfile, CliError> {
+) -> Result<KeptProfile> {
     let error = profile.counters.as_ref().err().map(|none| error_of(none).envelope());
     let status = if error.is_some() { EnvelopeStatus::NotRun } else { EnvelopeStatus::Pass };
     let (told, reasons) = told(&ResultAlone { result: ProfileResult::of(profile) });
@@ -123,7 +118,7 @@ pub fn kept(
     Ok(keep_profile(folder, &ProfileFile { hash, problem, object: &object, report })?)
 }
 
-fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<String>; 2] {
+fn files(kept: &Result<KeptProfile>, has_counters: bool) -> [Known<String>; 2] {
     let shown = |path: &Path| Known::Is(path.display().to_string());
     let none = |why: &str| Known::Unknown(why.to_string());
     match kept {
@@ -185,11 +180,7 @@ impl<'a> CounterOrder<'a> {
     }
 
     /// The same of a candidate that was judged on a device, on a plan of its job.
-    pub fn of(
-        asked: &AskedCandidate,
-        judged: &'a Judged,
-        plan: &'a ProblemPlan,
-    ) -> Result<CounterOrder<'a>, CliError> {
+    pub fn of(asked: &AskedCandidate, judged: &'a Judged, plan: &'a ProblemPlan) -> Result<CounterOrder<'a>> {
         let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
             return Err(CliError::harness("the candidate did not reach the device"));
         };
@@ -222,7 +213,7 @@ pub struct CounterLook {
 ///
 /// # Errors
 /// evo's own folders and files. That the profiler gives no answer is in the profile.
-pub fn look(order: &CounterOrder<'_>) -> Result<CounterLook, CliError> {
+pub fn look(order: &CounterOrder<'_>) -> Result<CounterLook> {
     let KnownSources { device, plan, .. } = order.sources;
     let (mut version, mut report) = (None, None);
     let counters = match device.kind {
@@ -243,7 +234,7 @@ fn collect(
     order: &CounterOrder<'_>,
     tool: &FoundTool,
     report: &mut Option<Vec<u8>>,
-) -> Result<Result<profile::Collected, NoCounters>, CliError> {
+) -> Result<Result<profile::Collected, NoCounters>> {
     let CounterOrder { options, job, sources: KnownSources { device, plan, .. }, limit, .. } = order;
     let limit = *limit;
     let wanted = &profile::wanted(order.set, order.further, &device.arch);

@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::RenderArgs;
-use super::{Answer, Call, CliError, ExitCode, candidate, output, session};
+use super::{Answer, Call, CliError, ExitCode, Result, candidate, output, session};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::KernelSpec;
 use crate::kernel::{render, specialize};
 
 /// Runs the command: the text on stdout, which compiles without further options; options and warnings on stderr. With `--json` one object.
-pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer> {
     if let Some(name) = &arguments.header {
         return header(name);
     }
@@ -78,7 +78,7 @@ fn standalone(source: &KernelSource) -> String {
     format!("{header}{HEADER_END}{macros}{body}")
 }
 
-fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError> {
+fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization> {
     match kernel.problems.iter().find(|problem| problem.name == name) {
         Some(problem) => Ok(specialize::constants_of(&kernel.specialize, problem)),
         None => {
@@ -89,7 +89,7 @@ fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError
     }
 }
 
-fn header(name: &str) -> Result<Answer, CliError> {
+fn header(name: &str) -> Result<Answer> {
     let Some((_, text)) = SHIPPED_HEADERS.iter().find(|(own, _)| *own == name) else {
         let names = SHIPPED_HEADERS.map(|(own, _)| own).join(", ");
         return Err(CliError::usage(format!("no header `{name}` ships with evo"))

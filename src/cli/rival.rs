@@ -3,7 +3,7 @@
 use evo_space::genome::Genome;
 
 use super::candidate;
-use super::{CliError, TestOneArgs, words};
+use super::{CliError, Result, TestOneArgs, words};
 use crate::engine::candidate::{
     CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
@@ -23,7 +23,7 @@ pub struct ChosenRival {
 }
 
 /// What `--against` names, in the space of the candidate.
-pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> {
+pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival> {
     // The space of the candidate, as its words name it.
     let space = words::named_space(&one.words).space()?;
     let mut resolved = one.other(&space, against.split_whitespace().map(String::from), Default::default())?;
@@ -37,7 +37,7 @@ pub fn best(
     one: &TestOneArgs,
     folder: &OwnFolder,
     incumbent: Result<Option<Incumbent>, String>,
-) -> Result<ChosenRival, CliError> {
+) -> Result<ChosenRival> {
     let mut notes = Vec::new();
     match incumbent {
         Ok(Some(own)) => match of_incumbent(one, folder, &own) {
@@ -60,7 +60,7 @@ pub fn best(
     }
 }
 
-fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival, CliError> {
+fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival> {
     let file = words::named_space(&one.words).open(one.run.limits.access())?;
     let genome = file.space.genome(&own.configuration);
     let genome = genome

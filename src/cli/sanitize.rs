@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::judge::{self, Aim, AskedCandidate, Judged, SANITIZE, compile};
 use super::one_args::{SandboxMode, TestOneArgs, choice};
-use super::{Answer, Call, CliError, DeviceSetup, ExitCode, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, Result, session};
 use crate::engine::ports::{JobOrder, Recipe};
 use crate::inspect::sanitize::{
     LookOrder, SanitizerCheck, SanitizerLook, SanitizerOutcome, look, not_on_host,
@@ -34,7 +34,7 @@ use crate::report::sanitize::{self, SanitizeResult, Sanitized};
 use crate::supervise::job::{Job, Standing};
 use crate::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate};
 
-pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer> {
     let asked = judge::ask(&arguments.one, call, Aim::Sanitize)?;
     if let Some(judged) = asked.refused()? {
         return refused(judged.evaluation(), call);
@@ -78,7 +78,7 @@ pub fn run(arguments: &SanitizeArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// Looks for faults in a candidate that passed; a finding is its verdict. Where nobody demands it, the small shapes are
 /// enough. An answer that was demanded and is missing counts among the gates that did not run.
-pub fn sanitize(asked: &AskedCandidate, judged: &mut Judged, is_demanded: bool) -> Result<(), CliError> {
+pub fn sanitize(asked: &AskedCandidate, judged: &mut Judged, is_demanded: bool) -> Result<()> {
     let may_pass = judged.findings.correct && !judged.single.lost;
     let Some(job) = judged.job.as_ref().filter(|_| may_pass) else { return Ok(()) };
     let kind = asked.setup.choice.kind;
@@ -114,7 +114,7 @@ fn look_at<T: HostLook>(
     tool: Result<&FoundTool, &ToolFailure>,
     checks: &[SanitizerCheck],
     small_only: bool,
-) -> Result<SanitizerLook, CliError> {
+) -> Result<SanitizerLook> {
     let order = LookOrder {
         kind: asked.setup.choice.kind,
         tool,
@@ -143,7 +143,7 @@ fn look_beside<T: HostLook>(
     })
 }
 
-fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer, CliError> {
+fn refused(evaluation: &Evaluation, call: &Call) -> Result<Answer> {
     let verdict = &evaluation.verdict;
     if verdict.is_trouble() {
         return Err(CliError::harness(format!("the variant could not be compiled: {}", verdict.message)));
@@ -248,7 +248,7 @@ impl<F: Deref<Target = SpaceFile> + Send + Sync> HostTwin<F> {
         Some(HostTwin { file, setup, seed })
     }
 
-    fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer, CliError> {
+    fn judged(&self, configuration: &Configuration, limit: Duration) -> Result<TwinAnswer> {
         let mut setup = self.setup.clone();
         setup.limits.until = Some(Instant::now() + limit);
         // Who asked for a GPU did not ask for native code, unless `--sandbox off` says so.

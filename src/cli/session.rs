@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::limits::Limits;
 use super::one_args::{RunArgs, SandboxMode};
-use super::{Call, CliError};
+use super::{Call, CliError, Result};
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::warm::WarmCompiler;
@@ -120,7 +120,7 @@ pub fn side_by_side<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync
     })
 }
 
-pub fn setup(device: &str) -> Result<DeviceSetup, CliError> {
+pub fn setup(device: &str) -> Result<DeviceSetup> {
     Ok(setup_on(probe::choose(device)?))
 }
 
@@ -136,13 +136,13 @@ pub fn setup_on(choice: DeviceChoice) -> DeviceSetup {
 }
 
 /// The same for a command that runs candidates, within its limits.
-pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup, CliError> {
+pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup> {
     let setup = setup(&run.device)?.fenced(run.sandbox).within(&run.limits);
     Ok(DeviceSetup { worker_command: run.worker_command.clone(), ..setup })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
-pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
+pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec> {
     let shown = file.path.display();
     let kernel = kernel_to(file, "run").map_err(|error| {
         error.with_hint(format!(
@@ -163,7 +163,7 @@ pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
 }
 
 /// The kernel of a space file, which there must be to do `what` to it.
-pub fn kernel_to<'a>(file: &'a SpaceFile, what: &str) -> Result<&'a KernelSpec, CliError> {
+pub fn kernel_to<'a>(file: &'a SpaceFile, what: &str) -> Result<&'a KernelSpec> {
     file.kernel.as_ref().ok_or_else(|| {
         let shown = file.path.display();
         CliError::usage(format!("`{shown}` describes a space without a kernel: there is nothing to {what}"))
@@ -175,7 +175,7 @@ pub fn problems<'a>(
     kernel: &'a KernelSpec,
     kind: DeviceKind,
     names: &[String],
-) -> Result<Vec<&'a ProblemSpec>, CliError> {
+) -> Result<Vec<&'a ProblemSpec>> {
     let all = problems_on(kernel, kind);
     let known = all.iter().map(|problem| problem.name.as_str());
     let list = known.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -200,7 +200,7 @@ pub fn recipe<'a>(
     setup: &DeviceSetup,
     info: &DeviceInfo,
     seed: u64,
-) -> Result<KernelRecipe<'a>, CliError> {
+) -> Result<KernelRecipe<'a>> {
     let [reference, single, prepare] = task_kernels(kernel, setup);
     let of_task = |what: &str, compiled: Option<CompiledTask>| {
         compiled.map(|compiled| of_task(kernel, what, compiled)).transpose()
@@ -232,7 +232,7 @@ fn of_task(
     kernel: &KernelSpec,
     what: &str,
     (entries, outcome): CompiledTask,
-) -> Result<(Binary, Vec<String>), CliError> {
+) -> Result<(Binary, Vec<String>)> {
     match outcome? {
         Ok(binary) => Ok((binary, entries)),
         Err(verdict) if verdict.kind == VerdictKind::Interrupted => {
@@ -312,12 +312,12 @@ pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value 
     })
 }
 
-pub fn lane(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<Lane, CliError> {
+pub fn lane(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<Lane> {
     let options = lane_options(setup, kernel)?;
     Lane::start_with(options, setup.limits).map_err(|error| not_started(setup, &error))
 }
 
-pub fn lane_options(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<LaneOptions, CliError> {
+pub fn lane_options(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<LaneOptions> {
     let words = |text: &String| text.split_whitespace().map(String::from).collect::<Vec<_>>();
     let command = setup.worker_command.as_ref().map(words);
     if command.as_ref().is_some_and(Vec::is_empty) {
@@ -338,7 +338,7 @@ pub fn lane_options(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<
     })
 }
 
-fn unfenced_worker() -> Result<Vec<String>, CliError> {
+fn unfenced_worker() -> Result<Vec<String>> {
     let program = worker_program()?.to_string_lossy().into_owned();
     Ok(vec![program, "worker".to_string(), "--sandbox".to_string(), "off".to_string()])
 }
@@ -371,7 +371,7 @@ fn not_started(setup: &DeviceSetup, error: &LaneError) -> CliError {
     }
 }
 
-pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
+pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok(None);
     }
@@ -381,7 +381,7 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>, CliError> {
 
 /// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled. None where
 /// the device has no kernels for it.
-pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>, CliError> {
+pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>> {
     let Some(text) = on_device::source(name) else { return Ok(None) };
     let entries = on_device::entries(name);
     let source = KernelSource::plain("evo_references.cu", text, entries);
@@ -393,7 +393,7 @@ pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Opti
 fn own_kernels(
     setup: &DeviceSetup,
     kernel: Option<&KernelSpec>,
-) -> Result<(Option<PathBuf>, Option<ReferenceKernels>), CliError> {
+) -> Result<(Option<PathBuf>, Option<ReferenceKernels>)> {
     if setup.choice.kind != DeviceKind::Cuda {
         return Ok((None, None));
     }

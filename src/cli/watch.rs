@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use evo_system::lock;
 
 use super::report::{self, ChosenStudy};
-use super::{Answer, CliError, output, seed};
+use super::{Answer, CliError, Result, output, seed};
 use crate::journal::error::JournalError;
 use crate::journal::reader::JOURNAL;
 use crate::report::study_report::{StudyModel, StudyView};
@@ -25,7 +25,7 @@ const REST: u32 = 20;
 const LEAST: Duration = Duration::from_secs(1);
 
 /// Runs the command. A signal ends it (`call`), because nothing here needs to be put in order first.
-pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
+pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer> {
     let place = chosen.folder.path().display().to_string();
     let mut shown = length(&chosen)?;
     let first = page(&chosen)?;
@@ -63,7 +63,7 @@ fn length(chosen: &ChosenStudy) -> Result<u64, JournalError> {
     Ok(age.map_err(|error| JournalError::io("read", &chosen.folder.place(JOURNAL), error))?.1)
 }
 
-fn page(chosen: &ChosenStudy) -> Result<String, CliError> {
+fn page(chosen: &ChosenStudy) -> Result<String> {
     report::rendered(&StudyModel::of(&report::gather(chosen, true)?), StudyView::LivePage)
 }
 

@@ -14,7 +14,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use evo_system::lock;
 
-use super::{CliError, output};
+use super::{CliError, Result, output};
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
@@ -43,16 +43,16 @@ pub fn is_space(word: &str) -> bool {
 }
 
 impl SpaceWords<'_> {
-    pub fn space(&self) -> Result<String, CliError> {
+    pub fn space(&self) -> Result<String> {
         space_name(self.named)
     }
 
-    pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+    pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile> {
         space(&self.space()?, access)
     }
 
     /// The point that the values mean. It may violate constraints.
-    pub fn genome(&self, file: &SpaceFile) -> Result<Genome, CliError> {
+    pub fn genome(&self, file: &SpaceFile) -> Result<Genome> {
         let space = self.space()?;
         let found = point(&file.space, &space, self.values);
         found.map(|(_, genome)| genome).map_err(|message| self.with_context(message, &space))
@@ -169,7 +169,7 @@ fn value_of(parameter: &Parameter, text: &str) -> Result<Value, String> {
 static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Opens a space by name or path, and says on stderr, once for each space, what took the place of an invalid default.
-pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile> {
     let file = catalog::open_with(name, access)?;
     if let Some(replaced) = &file.replaced_default {
         say_once(format!("note: in `{name}` {}", replaced.note()));
@@ -178,7 +178,7 @@ pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
 }
 
 /// The space that is meant: the named one, else the folder's only space file, which is said, or the shipped default.
-pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
+pub fn space_name(named: Option<&str>) -> Result<String> {
     if let Some(named) = named {
         return Ok(named.to_string());
     }

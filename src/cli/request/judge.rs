@@ -28,7 +28,9 @@ use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
-use crate::cli::{CliError, DeviceSetup, ExitCode, TestOneArgs, candidate, output, seed, session, words};
+use crate::cli::{
+    CliError, DeviceSetup, ExitCode, Result, TestOneArgs, candidate, output, seed, session, words,
+};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
@@ -83,7 +85,7 @@ type JudgedAtLevel = (Judged, Result<MeasuredBaseline, String>, Value);
 
 impl<'a> RequestSession<'a> {
     /// A session whose device is chosen and not open yet.
-    pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
+    pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>> {
         let one = &arguments.one;
         Aim::Evaluate.check_names(&one.allow_not_run)?;
         let mut setup = session::setup_for(&one.run)?;
@@ -150,7 +152,7 @@ impl<'a> RequestSession<'a> {
         }
     }
 
-    fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
+    fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile)> {
         let one = &self.arguments.one;
         let wanted = request.task.as_ref().and_then(|task| task.space.as_deref());
         let wanted = wanted.filter(|name| !name.trim().is_empty());
@@ -180,7 +182,7 @@ impl<'a> RequestSession<'a> {
         request: &EvaluationRequest,
         level: EvaluationLevel,
         until: Instant,
-    ) -> Result<ReadyRequest, CliError> {
+    ) -> Result<ReadyRequest> {
         let (space, file) = self.space(request)?;
         let key = ContentHash::of_parts([space.as_bytes(), file.text.as_bytes()]);
         let kernel = session::kernel_of(&file)?.name.clone();
@@ -219,7 +221,7 @@ impl<'a> RequestSession<'a> {
     }
 
     /// A lane for a kernel, warm where the last request had the same one; and whether it is new.
-    fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool), CliError> {
+    fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool)> {
         let (key, setup) = (&ready.key, &ready.asked.setup);
         if let Some(mut warm) = self.warm.take().filter(|warm| warm.key == *key) {
             warm.lane.answer_by(setup.limits.until);
@@ -236,7 +238,7 @@ impl<'a> RequestSession<'a> {
         head: &AnswerHead,
         ready: &ReadyRequest,
         began: Instant,
-    ) -> Result<Value, CliError> {
+    ) -> Result<Value> {
         let asked = &ready.asked;
         let refused = asked.refused()?;
         let is_refused = refused.is_some();
@@ -306,7 +308,7 @@ impl ReadyRequest {
         opened: &mut OpenedCandidate<'_>,
         beside: Option<(&ChosenRival, &IterationLog)>,
         baselines: &mut MeasuredBaselines,
-    ) -> Result<JudgedAtLevel, CliError> {
+    ) -> Result<JudgedAtLevel> {
         let ReadyRequest { asked, level, .. } = self;
         let aim = Aim::of(*level);
         let confirmed = beside.filter(|_| *level == EvaluationLevel::Confirm);
@@ -339,7 +341,7 @@ impl ReadyRequest {
         opened: &mut OpenedCandidate<'_>,
         rival: &ChosenRival,
         baselines: &mut MeasuredBaselines,
-    ) -> Result<Result<MeasuredBaseline, String>, CliError> {
+    ) -> Result<Result<MeasuredBaseline, String>> {
         let name = (format!("{} {}", rival.name, rival.resolved.configuration), self.level);
         if let Some(known) = baselines.get(&name) {
             return Ok(known.clone());
@@ -411,11 +413,7 @@ pub fn out_of_time(head: &AnswerHead, limit: Duration) -> Value {
     without_verdict(head, "harness_error", Some(VerdictKind::Interrupted), &error)
 }
 
-fn resolved(
-    wanted: &RequestedCandidate,
-    file: SpaceFile,
-    one: &TestOneArgs,
-) -> Result<ResolvedCandidate, CliError> {
+fn resolved(wanted: &RequestedCandidate, file: SpaceFile, one: &TestOneArgs) -> Result<ResolvedCandidate> {
     if let (Some(entry), Some(kernel)) = (&wanted.entry, &file.kernel)
         && !kernel.launches.iter().any(|launch| launch.entry == *entry)
     {
@@ -450,7 +448,7 @@ fn rival_of(
     request: &EvaluationRequest,
     ready: &ReadyRequest,
     log: Option<&IterationLog>,
-) -> Result<Option<ChosenRival>, CliError> {
+) -> Result<Option<ChosenRival>> {
     let Some(log) = log else { return Ok(None) };
     let usual = match ready.level {
         EvaluationLevel::Confirm => RequestedBaseline::Incumbent,
@@ -476,7 +474,7 @@ fn task_answer(
     kind: DeviceKind,
     seed: u64,
     head: &AnswerHead,
-) -> Result<Value, CliError> {
+) -> Result<Value> {
     let kernel = session::kernel_of(file)?;
     let problems = session::problems(kernel, kind, &one.problems)?;
     let timed = problems.iter().filter(|problem| problem.timed);

@@ -17,7 +17,7 @@ use evo_system::lock;
 use serde_json::Value;
 
 use crate::cli::evaluate::EvaluateArgs;
-use crate::cli::{Answer, Call, CliError, ExitCode, call, words};
+use crate::cli::{Answer, Call, CliError, ExitCode, Result, call, words};
 use crate::journal::record::now;
 use crate::regular;
 use crate::request::emit::{EmitForm, emitted};
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Refuses flags that need requests where none are taken, and a candidate in words where they are.
-pub fn check(arguments: &EvaluateArgs) -> Result<(), CliError> {
+pub fn check(arguments: &EvaluateArgs) -> Result<()> {
     let (one, requests) = (&arguments.one, &arguments.requests);
     let first =
         |given: &[(bool, &'static str)]| given.iter().find(|(is_given, _)| *is_given).map(|(_, what)| *what);
@@ -61,7 +61,7 @@ pub fn check(arguments: &EvaluateArgs) -> Result<(), CliError> {
     }
 }
 
-pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer> {
     let failed = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let single = arguments.requests.request.as_deref().map(line_of).transpose()?;
     let mut session = RequestSession::begin(arguments)?;
@@ -117,7 +117,7 @@ fn answered(
 }
 
 /// A request in a file or on stdin, of which no more is kept than one may have.
-fn line_of(file: &Path) -> Result<RequestLine, CliError> {
+fn line_of(file: &Path) -> Result<RequestLine> {
     let unreadable = |error: io::Error| {
         CliError::bad_file(format!("cannot read the request `{}`: {error}", file.display()), file)
             .with_hint("name a regular file, or `-` for stdin")

@@ -11,7 +11,7 @@ use evo_space::value::Value;
 use serde::Serialize;
 use serde_json::Map;
 
-use crate::cli::{CliError, DeviceSetup, output, session};
+use crate::cli::{CliError, DeviceSetup, Result, output, session};
 use crate::compile::{FarmOptions, compile_one};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
@@ -33,7 +33,7 @@ impl<'a> SelftestBench<'a> {
         setup: &'a DeviceSetup,
         seed: u64,
         limits: LaneLimits,
-    ) -> Result<SelftestBench<'a>, CliError> {
+    ) -> Result<SelftestBench<'a>> {
         let kernel = session::kernel_of(file)?;
         let lane = session::lane(&DeviceSetup { limits, ..setup.clone() }, Some(kernel))?;
         let problems = session::problems(kernel, setup.choice.kind, &[])?;
@@ -60,13 +60,13 @@ impl<'a> SelftestBench<'a> {
         farm: &FarmOptions,
         configuration: &Configuration,
         deep: bool,
-    ) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    ) -> Result<Result<Job, Box<Verdict>>> {
         let genome = self
             .file
             .space
             .genome(configuration)
             .ok_or_else(|| CliError::harness("a value is not one of the parameter's"))?;
-        let compile = |prepared: &PreparedKernel| -> Result<_, CliError> {
+        let compile = |prepared: &PreparedKernel| -> Result<_> {
             let all = prepared.sources.iter().map(|source| compile_one(farm, source.clone()));
             // The first failure stands for all.
             Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
@@ -75,28 +75,20 @@ impl<'a> SelftestBench<'a> {
         Ok(job.map(|(_, job)| job).map_err(|refused| Box::new(refused.verdict)))
     }
 
-    pub fn job(
-        &self,
-        configuration: &Configuration,
-        deep: bool,
-    ) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    pub fn job(&self, configuration: &Configuration, deep: bool) -> Result<Result<Job, Box<Verdict>>> {
         self.job_by(&self.setup.farm, configuration, deep)
     }
 }
 
 /// Opens the device in this process, for checks that call it themselves.
-pub fn open_device(setup: &DeviceSetup) -> Result<Box<dyn Device>, CliError> {
+pub fn open_device(setup: &DeviceSetup) -> Result<Box<dyn Device>> {
     let cubin = session::support_cubin(setup)?;
     open(&setup.choice.spec, cubin.as_deref(), session::rooms(setup.sandbox)?)
         .map_err(|error| CliError::environment(error.to_string()).with_code(ErrorCode::NoDevice))
 }
 
 /// Compiles kernels that checks launch: their image, which has the hash of their text as that of its variant.
-pub fn probe_image(
-    setup: &DeviceSetup,
-    text: &str,
-    entries: Vec<String>,
-) -> Result<(Vec<u8>, ContentHash), CliError> {
+pub fn probe_image(setup: &DeviceSetup, text: &str, entries: Vec<String>) -> Result<(Vec<u8>, ContentHash)> {
     let hash = ContentHash::of(text.as_bytes());
     let symbol = format!("extern \"C\" __device__ const char evo_variant_hash[] = \"{hash}\";\n");
     let text = format!("{symbol}{HEADER_END}{text}");

@@ -13,7 +13,7 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
 use super::bench::{SelftestReport, open_device, probe_image};
-use crate::cli::{CliError, DeviceSetup};
+use crate::cli::{DeviceSetup, Result};
 use crate::timing::stats;
 
 const PROBES: &str = include_str!("probes.cu");
@@ -22,7 +22,7 @@ const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remem
 type Answer = Result<String, Box<dyn Error>>;
 
 /// Runs all checks. The last one poisons a CUDA context, so the process should end afterwards.
-pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport), CliError> {
+pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport)> {
     let entries = ENTRIES.map(String::from);
     let (image, hash) = probe_image(setup, PROBES, entries.to_vec())?;
     let mut device = open_device(setup)?;

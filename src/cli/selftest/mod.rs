@@ -12,12 +12,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::{SelftestArgs, SelftestSubject};
-use super::{Answer, Call, CliError, ExitCode, output, seed, session};
+use super::{Answer, Call, CliError, ExitCode, Result, output, seed, session};
 
 pub use bench::{SelftestBench, SelftestCheck, SelftestReport, open_device, probe_image};
 pub use faults::{ProcessLine, SanitizedFault, processes, scratch};
 
-pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer> {
     arguments.limits.begin(call)?;
     // Another order and other inputs each time: a fault may spoil its neighbor only in some orders.
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;

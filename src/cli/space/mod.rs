@@ -20,7 +20,7 @@ use serde_json::json;
 
 use self::json::{CheckJson, SpaceAnswer, object};
 use super::limits::{LimitArgs, OPENING};
-use super::{Answer, Call, CliError, ExitCode, output, words};
+use super::{Answer, Call, CliError, ExitCode, Result, output, words};
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
 use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};
@@ -31,7 +31,7 @@ pub use self::rows::RowsAnswer;
 
 const MAX_SAMPLES: usize = 1_000_000;
 
-pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
     let name = &words::space_name(arguments.space.as_deref())?;
@@ -148,7 +148,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace, CliError> {
+fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace> {
     let Some(kernel) = &file.kernel else {
         let text = format!("`{name}` describes no kernel, so no device limits it");
         return Err(CliError::usage(text).with_hint("leave out `--device`"));
@@ -173,11 +173,11 @@ fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace,
     Ok(space)
 }
 
-fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer, CliError> {
+fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer> {
     Ok(Answer::text(exit, object(inquiry, answer)?))
 }
 
-fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
+fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer> {
     if count > MAX_SAMPLES {
         return Err(CliError::usage(format!("--sample takes at most {MAX_SAMPLES}")));
     }
@@ -209,7 +209,7 @@ fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
     Ok(ExitCode::Done.into())
 }
 
-fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
+fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer> {
     let (configuration, genome) = inquiry.point(values)?;
     let check = CheckJson::of(inquiry.space, configuration, &genome);
     let exit = if check.valid { ExitCode::Done } else { ExitCode::Failed };
@@ -235,12 +235,12 @@ pub struct SpaceInquiry<'a> {
 
 impl SpaceInquiry<'_> {
     /// Parameters that are not given take their default.
-    pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome), CliError> {
+    pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome)> {
         words::point(self.space, self.name, values).map_err(|message| words::bad_point(message, self.name))
     }
 
     /// The values of `--fix`: parameters and value positions.
-    pub fn fixed(&self) -> Result<Vec<(usize, u16)>, CliError> {
+    pub fn fixed(&self) -> Result<Vec<(usize, u16)>> {
         words::assignments(self.space.parameters(), &self.arguments.fix)
             .map_err(|message| words::bad_point(message, self.name))
     }
@@ -257,7 +257,7 @@ pub enum SpaceQuestion<'a> {
 
 impl<'a> SpaceQuestion<'a> {
     /// Options that do not go together are refused.
-    pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>, CliError> {
+    pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>> {
         let asked = [
             arguments.sample.map(|count| ("--sample", SpaceQuestion::Sample(count))),
             arguments.check.as_ref().map(|values| ("--check", SpaceQuestion::Check(values))),
@@ -355,7 +355,7 @@ pub enum RowFormat {
 }
 
 impl SpaceArgs {
-    fn belongs(&self, request: SpaceQuestion) -> Result<(), CliError> {
+    fn belongs(&self, request: SpaceQuestion) -> Result<()> {
         let sample = matches!(request, SpaceQuestion::Sample(_));
         let neighbors = matches!(request, SpaceQuestion::Neighbors(_));
         let list = request == SpaceQuestion::List;

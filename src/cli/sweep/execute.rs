@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::plan::{SweepPlan, SweepSubject};
 use super::search::{self, EXHAUSTIVE, Prior};
 use super::subject::Stage;
-use crate::cli::{Call, CliError, progress, session};
+use crate::cli::{Call, CliError, Result, progress, session};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
@@ -41,7 +41,7 @@ pub struct SweepOutcome {
     pub bounds: Vec<Option<f64>>,
 }
 
-pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
+pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome> {
     match &plan.subject {
         SweepSubject::Live(live) => execute_on(plan, call, |inbox| {
             live.start(plan.seed, plan.options.sanitize, |device| plan.header(device), inbox)
@@ -57,8 +57,8 @@ pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> 
 fn execute_on<'a, R: Recipe>(
     plan: &'a SweepPlan,
     call: &Call,
-    start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>, CliError>,
-) -> Result<SweepOutcome, CliError> {
+    start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>>,
+) -> Result<SweepOutcome> {
     let inbox = Inbox::new();
     let stage = start(&inbox)?;
     let StudyHeader { device, problems, .. } = &stage.header;
@@ -137,7 +137,7 @@ fn execute_on<'a, R: Recipe>(
     Ok(SweepOutcome { study, summary, section, leaderboard, kept: kept.flatten(), bounds: apart.bounds })
 }
 
-fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<(), CliError> {
+fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<()> {
     study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
     observer.observe(&Event::Notice { message });
     Ok(())
@@ -228,12 +228,12 @@ fn bounds<R: Recipe>(
     problems.iter().map(bound).collect()
 }
 
-fn strategy_of<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn Strategy + 'a>, CliError> {
+fn strategy_of<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn Strategy + 'a>> {
     if choice.bounds.is_empty() {
         return plan.strategy();
     }
     let search = |bound: &Option<f64>| Ok(ProblemSearch::new(plan.strategy()?, *bound));
-    let searches = choice.bounds.iter().map(search).collect::<Result<Vec<_>, CliError>>()?;
+    let searches = choice.bounds.iter().map(search).collect::<Result<Vec<_>>>()?;
     match PerProblem::new(searches, plan.seed) {
         Some(apart) => Ok(Box::new(apart)),
         None => plan.strategy(),

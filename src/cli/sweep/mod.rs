@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use super::args::SweepArgs;
 use super::report::after_sweep;
-use super::{Answer, Call, CliError, output};
+use super::{Answer, Call, Result, output};
 use crate::budget::CommandClock;
 
 pub use execute::execute;
 pub use plan::{SweepPlan, SweepSubject};
 pub use result::SweepAnswer;
 
-pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &SweepArgs, call: &Call) -> Result<Answer> {
     // Before anything else: a wall budget covers reading the space and starting the device too.
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;

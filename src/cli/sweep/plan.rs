@@ -16,7 +16,7 @@ use super::search::{EXHAUSTIVE, Prior, choose};
 use super::subject::{LiveSubject, ReplayedSubject, sanitize_plan};
 use crate::budget::{Budget, CommandClock};
 use crate::cli::args::{ResumeMode, SweepArgs};
-use crate::cli::{CliError, cache, seed};
+use crate::cli::{CliError, Result, cache, seed};
 use crate::engine::{Options, SanitizePlan};
 use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -83,7 +83,7 @@ impl SweepSubject {
 }
 
 impl SweepPlan<'_> {
-    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan<'_>, CliError> {
+    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan<'_>> {
         let population = NonZeroU32::new(arguments.population)
             .ok_or_else(|| CliError::usage("`--pop 0`: a generation has at least one evaluation"))?;
         let subject = match arguments.device.strip_prefix(PREFIX) {
@@ -145,7 +145,7 @@ impl SweepPlan<'_> {
     }
 
     /// That of the run that is continued, where the user gives none.
-    fn keep_budget(&mut self, before: &StudyHeader) -> Result<(), CliError> {
+    fn keep_budget(&mut self, before: &StudyHeader) -> Result<()> {
         self.asked = (before.budget.clone(), before.generations);
         self.options.budget = budget(self.arguments, &self.asked)?;
         let (limit, generations) = &self.asked;
@@ -218,7 +218,7 @@ impl SweepPlan<'_> {
         }
     }
 
-    pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>, CliError> {
+    pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>> {
         Ok(registry::create(&self.strategy, self.subject.space(), self.seed)?)
     }
 }
@@ -256,7 +256,7 @@ fn changes(arguments: &SweepArgs, before: &StudyHeader) -> Vec<String> {
     seed.into_iter().chain(strategy).chain(apart).collect()
 }
 
-fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<Budget, CliError> {
+fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<Budget> {
     let mut budget = Budget { generations: *generations, ..Budget::default() };
     if budget.generations == Some(0) {
         return Err(CliError::usage("`--gen 0`: nothing would be evaluated"));

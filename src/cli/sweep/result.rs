@@ -22,7 +22,7 @@ use crate::budget::StopReason;
 use crate::cli::args::ProfileWhen;
 use crate::cli::call::total_is_over;
 use crate::cli::profile::{CounterLook, CounterOrder, error_of, kept, look};
-use crate::cli::{Answer, Call, CliError, ExitCode, output, session};
+use crate::cli::{Answer, Call, CliError, ExitCode, Result, output, session};
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::inspect::profile::KnownSources;
 use crate::journal::leaderboard::verdict_mix;
@@ -42,7 +42,7 @@ pub fn report(
     outcome: &SweepOutcome,
     profile: Option<Value>,
     call: &Call,
-) -> Result<Answer, CliError> {
+) -> Result<Answer> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
     let is_missing = exit == ExitCode::Done && lacks_answer(plan.options.sanitize, &outcome.summary);
     let exit = if is_missing { ExitCode::Failed } else { exit };
@@ -308,7 +308,7 @@ fn looked(
     live: &LiveSubject,
     section: &LeaderboardSection,
     limit: Duration,
-) -> Result<CounterLook, CliError> {
+) -> Result<CounterLook> {
     let champion = &section.champion;
     let (job, options) = live.job_of(seed, &champion.configuration)?;
     let plan = job.timed.first().ok_or_else(|| CliError::harness("the champion has no timed problem"))?;
@@ -334,7 +334,7 @@ fn keep(
     section: &LeaderboardSection,
     looked: &CounterLook,
     facts: CommandEnvelope,
-) -> Result<PathBuf, CliError> {
+) -> Result<PathBuf> {
     let champion = &section.champion;
     let (study, space) = (&outcome.study.header().study, session::space_word(&live.file));
     let words: Vec<String> = champion

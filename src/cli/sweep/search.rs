@@ -13,7 +13,7 @@ use evo_space::space::SearchSpace;
 use evo_space::text::counted;
 
 use crate::budget::Budget;
-use crate::cli::error::CliError;
+use crate::cli::{CliError, Result};
 use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
 use crate::journal::reader::JOURNAL;
 use crate::replay::{Recording, RecordingError};
@@ -28,7 +28,7 @@ pub struct Prior {
 
 impl Prior {
     /// A file without a point of this space is an error.
-    pub fn open(paths: &[PathBuf], space: &SearchSpace) -> Result<Prior, CliError> {
+    pub fn open(paths: &[PathBuf], space: &SearchSpace) -> Result<Prior> {
         let mut prior = Prior::default();
         for path in paths {
             let recording = Recording::open(path).map_err(|error| match &error {

@@ -18,7 +18,7 @@ use super::conditions::{JudgedUnder, definition, inputs};
 use super::workers::{self, LaneOrder, StartedLane};
 use crate::cli::args::SweepArgs;
 use crate::cli::sanitize::{HostTwin, SanitizeWhen, tool_on};
-use crate::cli::{CliError, DeviceSetup, judge, session, words};
+use crate::cli::{CliError, DeviceSetup, Result, judge, session, words};
 use crate::compile::CompileFarm;
 use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
@@ -68,7 +68,7 @@ pub struct LiveSubject {
 }
 
 impl LiveSubject {
-    pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
+    pub fn open(arguments: &SweepArgs) -> Result<LiveSubject> {
         let name = words::space_name(arguments.space.as_deref())?;
         let file = Arc::new(words::space(&name, arguments.limits.access())?);
         let kernel = session::kernel_of(&file)?;
@@ -101,7 +101,7 @@ impl LiveSubject {
         kernel: &KernelSpec,
         problems: &[&ProblemSpec],
         info: &DeviceInfo,
-    ) -> Result<&FillingProblem, CliError> {
+    ) -> Result<&FillingProblem> {
         let space = self.space();
         let genomes = std::iter::once(space.default_genome()).chain(space.quasi_random(1).take(STAND_INS));
         let stand_ins: Vec<Configuration> = genomes.map(|genome| space.configuration(&genome)).collect();
@@ -137,7 +137,7 @@ impl LiveSubject {
     }
 
     /// The variant is known to pass. A worker runs meanwhile and is gone afterwards.
-    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
+    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions)> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let lane = session::lane(&self.setup, Some(kernel))?;
@@ -180,7 +180,7 @@ impl LiveSubject {
         sanitize: SanitizePlan,
         header: impl FnOnce(DeviceInfo) -> StudyHeader,
         inbox: &Inbox<Vec<Binary>>,
-    ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
+    ) -> Result<Stage<'_, KernelRecipe<'_>>> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = CompileFarm::start(self.setup.farm.clone())?;
@@ -251,7 +251,7 @@ impl LiveSubject {
         })
     }
 
-    fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
+    fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>> {
         if let Some(orders) = &self.workers {
             return workers::start(orders, &self.setup, kernel);
         }
@@ -297,7 +297,7 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
 const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
 
 /// What the user or the space file asks for is demanded.
-pub fn sanitize_plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan, CliError> {
+pub fn sanitize_plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan> {
     let plan = |every, demanded| SanitizePlan { finalists: true, every, demanded };
     Ok(match asked {
         None => plan(Some(EVERY), is_required),
@@ -356,7 +356,7 @@ pub struct ReplayedSubject {
 }
 
 impl ReplayedSubject {
-    pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject, CliError> {
+    pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject> {
         refuse_others(arguments)?;
         let access = arguments.limits.access();
         let open = |name| words::space(name, access);
@@ -416,7 +416,7 @@ impl ReplayedSubject {
     }
 }
 
-fn refuse_others(arguments: &SweepArgs) -> Result<(), CliError> {
+fn refuse_others(arguments: &SweepArgs) -> Result<()> {
     let (option, why) = if arguments.worker_command.is_some() {
         ("--worker-command", "a replay has no worker")
     } else if arguments.workers.is_some() {

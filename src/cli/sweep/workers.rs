@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::cli::args::{ProfileWhen, SweepArgs};
 use crate::cli::session::side_by_side;
-use crate::cli::{CliError, DeviceSetup, session};
+use crate::cli::{CliError, DeviceSetup, Result, session};
 use crate::compile::FarmOptions;
 use crate::journal::record::LaneAccount;
 use crate::kernel::spec::KernelSpec;
@@ -59,7 +59,7 @@ impl LaneOrder {
 }
 
 /// None where `--workers` was not given.
-pub fn orders(arguments: &SweepArgs) -> Result<Option<Vec<LaneOrder>>, CliError> {
+pub fn orders(arguments: &SweepArgs) -> Result<Option<Vec<LaneOrder>>> {
     let Some(text) = arguments.workers.as_deref() else { return Ok(None) };
     let program = worker_program()?.to_string_lossy().into_owned();
     let gpus = || telemetry::list().iter().map(|gpu| gpu.index).collect::<Vec<u32>>();
@@ -74,7 +74,7 @@ pub fn orders(arguments: &SweepArgs) -> Result<Option<Vec<LaneOrder>>, CliError>
 }
 
 /// Refuses options that would quietly use a device that is none of the lanes'.
-pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<(), CliError> {
+pub fn refuse_elsewhere(arguments: &SweepArgs, orders: &[LaneOrder]) -> Result<()> {
     let locals = || orders.iter().filter_map(LaneOrder::local_device);
     let listed = arguments.workers.as_deref().unwrap_or_default();
     if arguments.profile != ProfileWhen::Off && locals().next().is_none() {
@@ -104,7 +104,7 @@ fn parsed(
     lanes: Option<u32>,
     program: &str,
     gpus: impl Fn() -> Vec<u32>,
-) -> Result<Vec<LaneOrder>, CliError> {
+) -> Result<Vec<LaneOrder>> {
     let (kind, rest) = halves(text, ':');
     if lanes.is_some() && kind != "cmd" {
         return Err(CliError::usage(format!("`--lanes` cannot be used with `--workers {text}`"))
@@ -120,8 +120,7 @@ fn parsed(
             Ok(found.into_iter().map(|index| LaneOrder::local(format!("cuda:{index}"))).collect())
         }
         ("gpus", Some(list)) => {
-            let indices =
-                list.split(',').map(|index| gpu(text, index)).collect::<Result<Vec<u32>, CliError>>()?;
+            let indices = list.split(',').map(|index| gpu(text, index)).collect::<Result<Vec<u32>>>()?;
             if let Some(twice) = twice(&indices) {
                 return Err(wrong(text, &format!("GPU {twice} is named twice")));
             }
@@ -152,7 +151,7 @@ fn parsed(
 }
 
 /// `HOST` or `HOST/INDEX`, where a host has several GPUs.
-fn ssh(text: &str, host: &str) -> Result<LaneOrder, CliError> {
+fn ssh(text: &str, host: &str) -> Result<LaneOrder> {
     let (name, index) = halves(host, '/');
     // A name that begins with a dash would be an option of `ssh`.
     if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
@@ -175,11 +174,11 @@ fn halves(text: &str, between: char) -> (&str, Option<&str>) {
     text.split_once(between).map_or((text, None), |(first, second)| (first, Some(second)))
 }
 
-fn gpu(text: &str, index: &str) -> Result<u32, CliError> {
+fn gpu(text: &str, index: &str) -> Result<u32> {
     index.trim().parse().map_err(|_| wrong(text, &format!("`{index}` is not a GPU's number")))
 }
 
-fn counted(text: &str, count: &str) -> Result<usize, CliError> {
+fn counted(text: &str, count: &str) -> Result<usize> {
     match count.trim().parse::<u32>() {
         Ok(count) if (1..=LANES_MAX).contains(&count) => Ok(count as usize),
         _ => Err(wrong(text, &format!("`{count}` is not a number of workers, from 1 to {LANES_MAX}"))),
@@ -220,7 +219,7 @@ fn one() -> u32 {
 }
 
 /// `--workers FILE.toml`: lanes of several kinds.
-fn listed(path: &Path) -> Result<Vec<LaneOrder>, CliError> {
+fn listed(path: &Path) -> Result<Vec<LaneOrder>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
         CliError::usage(format!("cannot read the list of workers `{shown}`: {error}"))
@@ -269,7 +268,7 @@ pub struct StartedLane {
 }
 
 /// The first local one, or what the first command leads to.
-pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliError> {
+pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice> {
     if let Some(device) = orders.iter().find_map(LaneOrder::local_device) {
         return Ok(probe::choose(device)?);
     }
@@ -292,11 +291,7 @@ pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice, CliErro
     }
 }
 
-pub fn start(
-    orders: &[LaneOrder],
-    setup: &DeviceSetup,
-    kernel: &KernelSpec,
-) -> Result<Vec<StartedLane>, CliError> {
+pub fn start(orders: &[LaneOrder], setup: &DeviceSetup, kernel: &KernelSpec) -> Result<Vec<StartedLane>> {
     let base = session::lane_options(setup, Some(kernel))?;
     let limits = LaneLimits { second_elsewhere: orders.len() > 1, ..setup.limits };
     let bridge = bridge(orders, &setup.farm.cache)?;
@@ -327,7 +322,7 @@ fn command(words: &[String], bridge: &str) -> Vec<String> {
 }
 
 /// Written only where a lane needs it; gives its path.
-fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String, CliError> {
+fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String> {
     let path = cache.join(RAY_BRIDGE);
     if orders.iter().flat_map(|order| &order.command).flatten().any(|word| word == RAY_BRIDGE) {
         let written = std::fs::create_dir_all(cache).and_then(|()| std::fs::write(&path, RAY_SCRIPT));
@@ -347,7 +342,7 @@ fn options(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
     }
 }
 
-fn check(lanes: &[StartedLane]) -> Result<(), CliError> {
+fn check(lanes: &[StartedLane]) -> Result<()> {
     let Some(first) = lanes.first() else { return Ok(()) };
     let shown = |at: usize| format!("lane {at} ({})", lanes[at].account.name);
     for (at, lane) in lanes.iter().enumerate() {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
-use crate::cli::error::CliError;
 use crate::cli::selftest::bench::SelftestBench;
+use crate::cli::{CliError, Result};
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::Lane;
 use crate::timing::stats::median;
@@ -36,7 +36,7 @@ pub struct GoodNeighbor {
 
 impl GoodNeighbor {
     /// Evaluates the good variant in full, then times it a few times.
-    pub fn begin(bench: &mut SelftestBench<'_>) -> Result<GoodNeighbor, CliError> {
+    pub fn begin(bench: &mut SelftestBench<'_>) -> Result<GoodNeighbor> {
         let good = bench.configuration(&[]);
         let failed = |text: String| CliError::harness(format!("the good variant fails: {text}"));
         let timed = bench.job(&good, false)?.map_err(|verdict| failed(verdict.message.clone()))?;

@@ -25,7 +25,7 @@ use self::rows::FaultOutcome::{Open, Passes};
 use self::rows::{FaultRow, FaultSetup, SANITIZE_LIMIT, SHORT_COMPILE, SMALL_COMPILE};
 use super::bench::{SelftestBench, SelftestCheck, SelftestReport};
 use crate::cli::sanitize::{HostTwin, tool_on};
-use crate::cli::{CliError, DeviceSetup, output, session};
+use crate::cli::{CliError, DeviceSetup, Result, output, session};
 use crate::compile::FarmOptions;
 use crate::inspect::twin::HostLook;
 use crate::kernel::catalog;
@@ -58,11 +58,7 @@ fn is_wanted(only: Option<&str>, name: &str) -> bool {
     only.is_none_or(|only| name.contains(only) || has_number(only))
 }
 
-pub fn run(
-    setup: &DeviceSetup,
-    only: Option<&str>,
-    seed: u64,
-) -> Result<(DeviceInfo, SelftestReport), CliError> {
+pub fn run(setup: &DeviceSetup, only: Option<&str>, seed: u64) -> Result<(DeviceInfo, SelftestReport)> {
     let cache = tempfile::tempdir()?;
     let setup = staged(setup, &cache);
     let (mut info, mut report) = (None, SelftestReport::default());
@@ -93,11 +89,7 @@ pub fn run(
 }
 
 /// Has compute-sanitizer look at the wanted faults that it may see.
-pub fn sanitize(
-    setup: &DeviceSetup,
-    only: Option<&str>,
-    seed: u64,
-) -> Result<(DeviceInfo, SelftestReport), CliError> {
+pub fn sanitize(setup: &DeviceSetup, only: Option<&str>, seed: u64) -> Result<(DeviceInfo, SelftestReport)> {
     let kind = setup.choice.kind;
     let tool = tool_on(kind, None)?;
     let faults: Vec<_> = SanitizedFault::all().filter(|fault| is_wanted(only, fault.name)).collect();
@@ -144,16 +136,13 @@ struct FaultStage<'a, 'b> {
 }
 
 impl<'a, 'b> FaultStage<'a, 'b> {
-    fn begin(
-        bench: &'a mut SelftestBench<'b>,
-        setup: &'a DeviceSetup,
-    ) -> Result<FaultStage<'a, 'b>, CliError> {
+    fn begin(bench: &'a mut SelftestBench<'b>, setup: &'a DeviceSetup) -> Result<FaultStage<'a, 'b>> {
         let good = GoodNeighbor::begin(bench)?;
         let watch = LeftoverWatch::begin(&setup.farm.cache);
         Ok(FaultStage { bench, setup, good, watch, folder: tempfile::tempdir()? })
     }
 
-    fn play(&mut self, row: &FaultRow, report: &mut SelftestReport) -> Result<(), CliError> {
+    fn play(&mut self, row: &FaultRow, report: &mut SelftestReport) -> Result<()> {
         let kind = self.setup.choice.kind;
         let outcome = row.outcome(kind);
         if let Open(why) = outcome {
@@ -220,7 +209,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// The path of a sweep first; what passes there is judged as a finalist.
-    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<(Verdict, Option<Recovery>), CliError> {
+    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<(Verdict, Option<Recovery>)> {
         let standing = match row.setup {
             Some(FaultSetup::Incumbent) => self.good.standing.clone(),
             _ => Standing::default(),
@@ -244,7 +233,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         Ok((verdict, recovery))
     }
 
-    fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>> {
         if row.is_outside() {
             return self.tampered(row.setup);
         }
@@ -259,7 +248,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// The good variant with something wrong around it.
-    fn tampered(&mut self, setup: Option<FaultSetup>) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    fn tampered(&mut self, setup: Option<FaultSetup>) -> Result<Result<Job, Box<Verdict>>> {
         let mut job = self.good.timed.clone();
         match setup {
             Some(FaultSetup::StaleBinary) => {
@@ -282,7 +271,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// A shared object with another machine in its header, in a file of its own.
-    fn foreign(&self, binary: &BinaryRef) -> Result<BinaryRef, CliError> {
+    fn foreign(&self, binary: &BinaryRef) -> Result<BinaryRef> {
         let path: PathBuf =
             binary.path.clone().ok_or_else(|| CliError::harness("a binary without a file"))?;
         let mut bytes = std::fs::read(path)?;
