@@ -265,12 +265,3 @@ pub struct WorkerArgs {
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,
 }
-
-impl SandboxMode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SandboxMode::On => "on",
-            SandboxMode::Off => "off",
-        }
-    }
-}

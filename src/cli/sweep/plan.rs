@@ -5,11 +5,9 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind};
-use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry;
 use evo_search::strategy::Strategy;
-use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
 use super::search::{EXHAUSTIVE, Prior, choose};
@@ -190,31 +188,19 @@ impl SweepPlan<'_> {
             format: FORMAT,
             verdict_version: VERDICT_VERSION,
             evo: env!("CARGO_PKG_VERSION").to_string(),
-            // The study's own name is known once its folder is.
-            study: String::new(),
             kernel: self.subject.kernel().to_string(),
-            space: String::new(),
-            space_hash: ContentHash::of(&[]),
-            inputs: Vec::new(),
-            conditions: None,
-            definition: None,
             valid: self.options.valid.to_string(),
-            problems: Vec::new(),
-            checked: Vec::new(),
             seed: self.seed,
             strategy: self.strategy.clone(),
             budget: self.asked.0.clone(),
             generations: self.asked.1,
             population: self.options.population.get(),
-            ranking: RankingMode::Hot,
-            allow_trade: false,
-            per_problem: false,
             demands_sanitizer: self.options.sanitize.demanded,
-            warnings: Vec::new(),
             device,
             environment: cache::look(),
             started_at: now(),
-            at_ms: None,
+            // The study's own name is known once its folder is.
+            ..StudyHeader::default()
         }
     }
 

@@ -210,12 +210,7 @@ struct ListedLane {
     command: Option<String>,
     device: Option<String>,
     name: Option<String>,
-    #[serde(default = "one")]
-    count: u32,
-}
-
-fn one() -> u32 {
-    1
+    count: Option<u32>,
 }
 
 /// `--workers FILE.toml`: lanes of several kinds.
@@ -237,13 +232,13 @@ fn listed(path: &Path) -> Result<Vec<LaneOrder>> {
         let order = ordered(&lane).map_err(|why| {
             CliError::usage(format!("`{shown}`, entry {}: {why}", at + 1)).at(ErrorPlace::file(path))
         })?;
-        orders.extend(std::iter::repeat_n(order, lane.count as usize));
+        orders.extend(std::iter::repeat_n(order, lane.count.unwrap_or(1) as usize));
     }
     Ok(orders)
 }
 
 fn ordered(lane: &ListedLane) -> Result<LaneOrder, String> {
-    if !(1..=LANES_MAX).contains(&lane.count) {
+    if lane.count.is_some_and(|count| !(1..=LANES_MAX).contains(&count)) {
         return Err(format!("`count` is from 1 to {LANES_MAX}"));
     }
     let Some(name) = lane.command.as_ref().or(lane.device.as_ref()) else {
