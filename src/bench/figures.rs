@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::journal::leaderboard::roofline_ns;
 use crate::journal::record::ProblemWork;
-use crate::kernel::spec::ProblemSpec;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
 use crate::peer::ClaimedTime;
 use crate::report::judged::{are_few, blocks};
 use crate::timing::paired;
@@ -76,7 +76,6 @@ impl BenchCell {
         self.reason != NOT_REACHED && self.reason != NOT_TIMED
     }
 
-    /// Notes a right answer, which is still to be timed.
     pub fn is_right(&mut self) {
         self.correct = Some(true);
         self.status = RowStatus::NotRun;
@@ -92,14 +91,11 @@ pub struct FigureContext<'a> {
     pub device: &'a DeviceInfo,
     /// The mode that rates and ratios are of.
     pub ranking: TimingMode,
-    pub is_persistent: bool,
-    /// The built-in reference, where the task has one: it knows the operations of its kernel.
-    pub operator: Option<&'a str>,
+    pub kernel: &'a KernelSpec,
     pub has_peers: bool,
     pub seed: u64,
 }
 
-/// The rows of one shape, in the order of its cells.
 pub fn rows(
     cells: &[(&Implementation, &BenchCell)],
     shape: &ProblemSpec,
@@ -150,7 +146,8 @@ fn row(
     let modes: BTreeMap<String, RowTimes> =
         series.map(|(mode, series)| (mode.as_str().to_string(), times(series, context.seed))).collect();
     let time = modes.get(context.ranking.as_str()).map(|own| own.p50_ns);
-    let work = plan.map(|plan| ProblemWork { flops: flops(plan, context.operator), ..ProblemWork::of(plan) });
+    let work = plan
+        .map(|plan| ProblemWork { flops: flops(plan, operator(context.kernel)), ..ProblemWork::of(plan) });
     let work = work.as_ref();
     let rate = |amount: Option<f64>| Some(amount? / time?);
     let medians = |cell: &BenchCell| Some(cell.series.get(&context.ranking)?.medians_ns.clone());
@@ -186,7 +183,7 @@ fn row(
         ratio_high: compared.as_ref().map(|own| own.high.exp()),
         decision: compared.as_ref().filter(|_| floor.is_some()).map(|own| own.decision),
         ctas: launched.map(blocks),
-        few_ctas: launched.and_then(|plan| are_few(context.device, context.is_persistent, plan)),
+        few_ctas: launched.and_then(|plan| are_few(context.device, context.kernel.is_persistent, plan)),
         modes,
         ..BenchRow::unmeasured(&implementation.name, &shape.name, cell.status)
     };
@@ -231,6 +228,14 @@ fn times(series: &BlockSeries, seed: u64) -> RowTimes {
         ci_low_ns: interval.low,
         ci_high_ns: interval.high,
         samples: ascending.len() as u64,
+    }
+}
+
+/// The built-in reference of a kernel, which says what it computes and so knows its operations.
+pub fn operator(kernel: &KernelSpec) -> Option<&str> {
+    match &kernel.check.reference {
+        ReferenceSpec::Builtin { name } => Some(name),
+        _ => None,
     }
 }
 
@@ -319,18 +324,11 @@ mod tests {
             cell(RowStatus::Pass, series(&times(2.0), &[])),
         ];
         let device = crate::journal::example::header().device;
-        let context = FigureContext {
-            device: &device,
-            ranking: TimingMode::Hot,
-            is_persistent: false,
-            operator: None,
-            has_peers: true,
-            seed: 1,
-        };
+        let kernel = &crate::kernel::catalog::open("softmax").unwrap().kernel.unwrap();
+        let (ranking, device) = (TimingMode::Hot, &device);
+        let context = FigureContext { device, ranking, kernel, has_peers: true, seed: 1 };
         let cells: Vec<_> = implementations.iter().zip(&cells).collect();
-        let kernel = crate::kernel::catalog::open("softmax").unwrap().kernel.unwrap();
-        let shape = &kernel.problems[0];
-        let rows = rows(&cells, shape, &context);
+        let rows = rows(&cells, &kernel.problems[0], &context);
         assert!((rows[0].ratio_to_best_peer.unwrap() - 0.5).abs() < 1e-9, "{:?}", rows[0]);
         assert_eq!(rows[0].decision, Some(evo_protocol::leaderboard::PairedDecision::Faster));
         assert!(rows[1].ratio_to_best_peer.is_none() && rows[1].modes.is_empty(), "{:?}", rows[1]);

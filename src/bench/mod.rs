@@ -13,8 +13,9 @@ mod run;
 
 pub use evo_protocol::bench::{BenchRow, Implementation, ImplementationKind, MeanRatio, RowStatus};
 
+pub use figures::operator;
 pub use file::{BenchCandidate, BenchFile, KEYS, read_bench_file};
 pub use outcome::{BenchOutcome, outcome, sentence, summary};
 pub use own::{BenchError, Compile, OwnCandidate};
 pub use pages::{BenchFolder, printed};
-pub use run::{BenchOrder, of_kernel, of_problems, operator, run};
+pub use run::{BenchOrder, of_kernel, of_problems, run};

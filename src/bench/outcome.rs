@@ -76,7 +76,6 @@ pub fn outcome(
     BenchOutcome { status, why: failed, allowed: used.into_iter().collect() }
 }
 
-/// Whether it is a candidate's.
 pub(super) fn is_own(row: &BenchRow, implementations: &[Implementation]) -> bool {
     let is_its = |own: &Implementation| own.name == row.implementation && own.kind == ImplementationKind::Own;
     implementations.iter().any(is_its)

@@ -22,7 +22,7 @@ use evo_system::scratch::{ScratchFolder, ScratchPlace};
 use super::figures::{self, BenchCell, FigureContext, NOT_REACHED, NOT_TIMED};
 use super::own::{BenchError, Compile, OwnCandidate, in_a_line};
 use crate::engine::recipe::problems_on;
-use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec};
+use crate::kernel::spec::{KernelSpec, ProblemSpec};
 use crate::peer::{self, ForeignProblem, PeerProblem, PeerSeat};
 use crate::supervise::lane::{Lane, LaneError};
 use crate::supervise::solo::BlockWorker;
@@ -241,8 +241,7 @@ impl BenchRunner<'_, '_> {
         let context = FigureContext {
             device: self.order.lane.info(),
             ranking: self.order.run.ranking_mode,
-            is_persistent: self.order.kernel.is_persistent,
-            operator: operator(self.order.kernel),
+            kernel: self.order.kernel,
             has_peers: !self.order.peers.is_empty(),
             seed: self.order.run.seed,
         };
@@ -343,7 +342,7 @@ impl BenchRunner<'_, '_> {
         let problem = PeerProblem {
             problem: ForeignProblem::of(plan, folder.path()),
             kernel: self.order.kernel.name.clone(),
-            operator: operator(self.order.kernel).map(String::from),
+            operator: figures::operator(self.order.kernel).map(String::from),
             outputs: peer::arrays(plan, |own| own.role.is_answer(), &place, |dtype| dtype),
         };
         let peer = &mut self.order.peers[seat];
@@ -401,7 +400,6 @@ impl BenchRunner<'_, '_> {
         Ok(())
     }
 
-    /// Times everybody who is right on a shape.
     fn time_shape(&mut self, shape: usize) -> Result<(), BenchError> {
         if self.order.is_over() {
             return Ok(());
@@ -542,14 +540,6 @@ struct Turn {
     peer: Option<(usize, String)>,
     /// Whether it has two blocks in a row: what they differ by is noise.
     echo: bool,
-}
-
-/// The built-in reference of a kernel, which says what it computes.
-pub fn operator(kernel: &KernelSpec) -> Option<&str> {
-    match &kernel.check.reference {
-        ReferenceSpec::Builtin { name } => Some(name),
-        _ => None,
-    }
 }
 
 /// The timed problems of a kernel on a kind of device, those for commands that name them included.

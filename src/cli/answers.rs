@@ -12,26 +12,23 @@ use evo_protocol::schema::{self, of};
 use evo_space::document::suggestion;
 use schemars::{JsonSchema, Schema, json_schema};
 
-use super::answer::Answer;
 use super::bench::BenchAnswer;
 use super::cache::CacheAnswer;
 use super::compile::{CompiledAnswer, CompiledMany};
 use super::crosscheck::CrosscheckAnswer;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::explain::Explained;
 use super::export::{Exported, NotExported};
 use super::history::Restored;
 use super::init::Drawn;
 use super::invert::InvertAnswer;
 use super::micro::MicroAnswer;
-use super::output;
 use super::preflight::PreflightAnswer;
 use super::render::Rendered;
 use super::report::Reported;
 use super::selftest::SelftestAnswer;
 use super::space::{RowsAnswer, SpaceJson};
 use super::sweep::SweepAnswer;
+use super::{Answer, CliError, ExitCode, Result, output};
 use crate::event::Event;
 use crate::peer::CrosscheckRequest;
 use crate::report::crosscheck::{CrosscheckLine, CrosscheckRow};
@@ -133,7 +130,7 @@ pub fn named(name: &str) -> Option<Schema> {
     file.map(|(_, schema)| schema()).or_else(|| command(name))
 }
 
-pub fn print(name: &str) -> Result<Answer, CliError> {
+pub fn print(name: &str) -> Result<Answer> {
     let Some(schema) = named(name) else {
         let names = names();
         let hint = suggestion(name, names.iter().copied(), || format!("there are {}", names.join(", ")));

@@ -10,7 +10,6 @@ use super::limits::{COMPILING, JUDGING, LimitArgs, OPENING, WHOLE};
 use super::one_args::{SandboxMode, jobs};
 use super::sanitize::{SanitizeWhen, sanitize_when};
 
-/// A number that is not negative, with an error that says so.
 fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "expected a whole number, 0 or more, that is not too large".to_string())
 }
@@ -265,13 +264,4 @@ pub struct WorkerArgs {
     /// Whether native code of the host device runs behind fences; `off` keeps it in a process of its own only
     #[arg(long, value_enum, default_value_t = SandboxMode::On, value_name = "on|off", hide_possible_values = true)]
     pub sandbox: SandboxMode,
-}
-
-impl SandboxMode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SandboxMode::On => "on",
-            SandboxMode::Off => "off",
-        }
-    }
 }

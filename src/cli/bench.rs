@@ -17,16 +17,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::{self, CandidateArgs, named};
-use super::device_lane;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::judge::HARNESSES;
-use super::one_args::TestOneArgs;
-use super::session::{self, DeviceSetup};
-use super::{cache, evaluate, judge, output, peers, seed, words};
+use super::{
+    Answer, Call, CliError, DeviceSetup, ExitCode, Result, TestOneArgs, cache, evaluate, judge, output,
+    peers, seed, session, words,
+};
 use crate::bench::{
     self, BenchCandidate, BenchError, BenchFile, BenchFolder, BenchOrder, BenchOutcome, BenchRow,
     Implementation, OwnCandidate, RowStatus,
@@ -92,7 +88,6 @@ impl BenchArgs {
     }
 }
 
-/// The words of timing modes, with their help.
 fn mode() -> impl TypedValueParser<Value = TimingMode> {
     let value = |mode: &TimingMode| {
         PossibleValue::new(mode.as_str()).help(match mode {
@@ -111,7 +106,7 @@ const ROUNDS_QUICK: u32 = 3;
 /// A quick run begins no shape after this.
 const QUICK: Duration = Duration::from_secs(45);
 
-pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer> {
     let CrosscheckArgs { one: TestOneArgs { candidate: place, allow_not_run, run: options, .. }, .. } =
         &arguments.with;
     options.limits.begin(call)?;
@@ -126,13 +121,9 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     check_allowed(allow_not_run, &plan)?;
     let seats = peers::start(&plan.peers, &setup.choice.spec, arguments.quick)?;
     let kernel = session::kernel_of(&plan.space)?;
-    let mut lane = device_lane::lane(&setup, Some(kernel))?;
+    let mut lane = session::lane(&setup, Some(kernel))?;
     let names: Vec<String> = plan.shapes.iter().map(|shape| shape.name.clone()).collect();
-    let device = lane.info().clone();
-    call.know(|facts| {
-        facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(&device, seed, &names));
-    });
+    session::know_device(call, lane.info(), seed, &names);
     let named: Vec<_> = plan.candidates.iter().map(|(name, resolved)| (name.as_str(), resolved)).collect();
     let own = unbuilt(&named, &plan.shapes, &setup, &mut lane, seed)?;
     // From here on others wait: two at once would disturb each other's times.
@@ -165,11 +156,9 @@ pub fn run(arguments: &BenchArgs, call: &Call) -> Result<Answer, CliError> {
     let means = bench::summary(&rows, &implementations);
     let count = |status: &RowStatus| rows.iter().filter(|row| row.status == *status).count();
     let counts = RowStatus::ALL.iter().map(|status| (status.as_str(), count(status))).collect();
-    if !call.is_json() {
-        let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
-        let lines = bench::printed(&rows, &implementations, run.ranking_mode);
-        output::stdout(&format!("{lines}{sentences}kept in {path}\n"))?;
-    }
+    let sentences: String = means.iter().map(|mean| format!("{}\n", bench::sentence(mean))).collect();
+    let lines = bench::printed(&rows, &implementations, run.ranking_mode);
+    call.show(&format!("{lines}{sentences}kept in {path}\n"))?;
     for why in why.iter().take(10) {
         output::say(&format!("{}: {why}", status.as_str()));
     }
@@ -236,7 +225,7 @@ fn files(error: &io::Error) -> CliError {
 }
 
 /// Refuses names of `--allow-not-run` that nothing can have.
-fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<(), CliError> {
+fn check_allowed(allowed: &[String], plan: &BenchPlan) -> Result<()> {
     let mut known: Vec<&str> = plan.peers.iter().map(|own| own.name.as_str()).collect();
     known.extend(plan.candidates.iter().map(|(name, _)| name.as_str()));
     known.extend(plan.shapes.iter().map(|shape| shape.name.as_str()));
@@ -260,7 +249,7 @@ fn unbuilt<'a>(
     setup: &DeviceSetup,
     lane: &mut Lane,
     seed: u64,
-) -> Result<Vec<OwnCandidate<'a>>, CliError> {
+) -> Result<Vec<OwnCandidate<'a>>> {
     let problems: Vec<_> = shapes.iter().collect();
     let mut all = Vec::new();
     for (name, resolved) in named {
@@ -286,7 +275,7 @@ pub fn rows(
     lane: &mut Lane,
     seed: u64,
     deep: bool,
-) -> Result<Vec<BenchRow>, CliError> {
+) -> Result<Vec<BenchRow>> {
     let Some((_, first)) = named.first() else { return Ok(Vec::new()) };
     let kernel = session::kernel_of(&first.file)?;
     let ranking_mode = kernel.objective.ranking.timing();
@@ -316,7 +305,6 @@ impl From<BenchError> for CliError {
     }
 }
 
-/// Stands for all members of the portfolio.
 const PORTFOLIO: &str = "@portfolio";
 
 #[derive(Debug)]
@@ -329,8 +317,7 @@ struct BenchPlan {
     peers: Vec<PeerSpec>,
 }
 
-/// Reads everything that the command line and its files ask for.
-fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan, CliError> {
+fn plan(arguments: &BenchArgs, setup: &DeviceSetup, seed: u64) -> Result<BenchPlan> {
     let CrosscheckArgs { one, peers: named_peers, .. } = &arguments.with;
     let words = words::named_space(&one.words);
     let target = words.space()?;
@@ -394,7 +381,7 @@ fn shapes(
     kernel: &KernelSpec,
     space: &SpaceFile,
     kind: DeviceKind,
-) -> Result<Vec<ProblemSpec>, CliError> {
+) -> Result<Vec<ProblemSpec>> {
     let mut diagnostics = Diagnostics::default();
     let mut shapes = if file.has_shapes {
         let shown = file.path.display().to_string();
@@ -446,25 +433,15 @@ fn candidates(
     one: &TestOneArgs,
     wanted: Vec<BenchCandidate>,
     (space, opened): (&str, &SpaceFile),
-) -> Result<Vec<(String, ResolvedCandidate)>, CliError> {
+) -> Result<Vec<(String, ResolvedCandidate)>> {
     let resolve = |own: &BenchCandidate| {
-        let all: Vec<String> = [space.to_string()].into_iter().chain(own.words.iter().cloned()).collect();
-        let is_looked_up = own.words.iter().any(|word| word.starts_with('@') && word != "@baseline");
-        let candidate = CandidateArgs {
-            config: own.config.clone(),
-            source: own.source.clone(),
-            launch: own.launch.clone(),
-            out: one.candidate.out.clone(),
-            study: one.candidate.study.clone().filter(|_| is_looked_up),
-        };
-        candidate::resolve(&all, &candidate, &one.run.device, one.run.limits.access())
+        let files = [&own.config, &own.source, &own.launch].map(Clone::clone);
+        one.other(space, own.words.iter().cloned(), files)
     };
     if wanted.is_empty() {
         let usual = |name: &str| Ok(vec![(name.to_string(), resolve(&BenchCandidate::of_words(name))?)]);
         return usual("@champion").or_else(|error: CliError| {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            output::say(&format!("note: the default configuration takes part: {first}"));
+            output::say(&format!("note: the default configuration takes part: {}", error.first_line()));
             usual("@baseline")
         });
     }
@@ -479,8 +456,7 @@ fn candidates(
     names.zip(&members).map(|(name, member)| Ok((name, resolve(member)?))).collect()
 }
 
-/// Each configuration of the portfolio, by its number in rows and by its values.
-fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>, CliError> {
+fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>> {
     let device = candidate::kind_of(&one.run.device);
     let all = find::portfolio(space, &one.candidate.out, one.candidate.study.as_deref(), device);
     let of = |own: NamedEvaluation| BenchCandidate {
@@ -492,7 +468,7 @@ fn portfolio(one: &TestOneArgs, space: &SpaceFile) -> Result<Vec<BenchCandidate>
 }
 
 /// The peers that take part: those of the files, or those that the command line names.
-fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Result<Vec<PeerSpec>, CliError> {
+fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Result<Vec<PeerSpec>> {
     let mut known = of_file;
     for peer in &kernel.peers {
         if !known.iter().any(|other| other.name == peer.name) {
@@ -514,7 +490,7 @@ fn peers(named: &[String], of_file: Vec<PeerSpec>, kernel: &KernelSpec) -> Resul
 
 /// Names of candidates in rows, each once: those that were given, else words. Where words are too long for a column, the
 /// later of two equal beginnings has a number.
-fn names(members: &[BenchCandidate]) -> Result<Vec<String>, CliError> {
+fn names(members: &[BenchCandidate]) -> Result<Vec<String>> {
     let whole: Vec<String> = members.iter().map(name_of).collect();
     let mut found: Vec<String> = Vec::new();
     for (index, full) in whole.iter().enumerate() {
@@ -571,9 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_candidate_twice_is_refused() {
-        let error = names(&[candidate("A=1"), candidate("A=1")]).unwrap_err().to_string();
-        assert!(error.contains("two candidates are called `A=1`"), "{error}");
+    fn the_same_name_twice_is_refused() {
         let named = |name: &str| BenchCandidate { name: Some(name.to_string()), ..candidate("A=1") };
         assert_eq!(names(&[named("x"), named("y")]).unwrap(), ["x", "y"]);
         assert!(names(&[named("x"), named("x")]).is_err());

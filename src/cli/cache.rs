@@ -7,11 +7,8 @@ use evo_protocol::leaderboard::Environment;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::CacheArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, Call, ExitCode, Result};
 use crate::compile::cache::{self, Cache};
 use crate::compile::cache_size::{self, CacheUsage};
 use crate::tool::{ToolPlaces, git_state};
@@ -26,40 +23,32 @@ pub struct CacheAnswer {
     removed_bytes: u64,
 }
 
-pub fn run(arguments: &CacheArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &CacheArgs, call: &Call) -> Result<Answer> {
     let limit = cache_size::limit()?;
     let cache = Cache::open(&cache::default_dir())?;
     let removed = if arguments.prune { cache.prune(limit) } else { CacheUsage::default() };
-    let usage = cache.usage();
-    if arguments.json {
-        let object = CacheAnswer {
-            folder: cache.shown().to_string(),
-            entries: usage.entries,
-            bytes: usage.bytes,
-            bytes_max: limit,
-            removed_entries: removed.entries,
-            removed_bytes: removed.bytes,
-        };
-        return Ok(Answer::of(ExitCode::Done, &object));
-    }
-    let mut text = format!("folder   {}\nentries  {}\n", cache.shown(), usage.entries);
-    text += &format!("size     {} of {} (EVO_CACHE_BYTES)\n", size(usage.bytes), size(limit));
+    let CacheUsage { entries, bytes } = cache.usage();
+    let (removed_entries, removed_bytes) = (removed.entries, removed.bytes);
+    let folder = cache.shown().to_string();
+    let mut text = format!("folder   {folder}\nentries  {entries}\n");
+    text += &format!("size     {} of {} (EVO_CACHE_BYTES)\n", size(bytes), size(limit));
     if arguments.prune {
-        text += &format!("removed  {} entries, {}\n", removed.entries, size(removed.bytes));
+        text += &format!("removed  {removed_entries} entries, {}\n", size(removed_bytes));
     }
-    output::stdout(&text)?;
-    Ok(ExitCode::Done.into())
+    call.show(&text)?;
+    let bytes_max = limit;
+    Ok(Answer::of(
+        ExitCode::Done,
+        &CacheAnswer { folder, entries, bytes, bytes_max, removed_entries, removed_bytes },
+    ))
 }
 
 /// `1.5 GiB`.
 fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let steps = units.iter().enumerate().rev();
-    let fits = |step: usize| bytes >= 1u64 << (10 * step);
-    let (step, unit) = steps.into_iter().find(|(step, _)| fits(*step)).unwrap_or((0, &"B"));
-    match step {
-        0 => format!("{bytes} {unit}"),
-        step => format!("{:.1} {unit}", bytes as f64 / (1u64 << (10 * step)) as f64),
+    let units = ["TiB", "GiB", "MiB", "KiB"].iter().zip([40, 30, 20, 10]);
+    match units.into_iter().find(|(_, bits)| bytes >= 1u64 << bits) {
+        Some((unit, bits)) => format!("{:.1} {unit}", bytes as f64 / (1u64 << bits) as f64),
+        None => format!("{bytes} B"),
     }
 }
 
@@ -89,14 +78,7 @@ mod tests {
 
     #[test]
     fn sizes_have_the_largest_unit_that_fits() {
-        for (bytes, expected) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.5 KiB"),
-            (10 << 30, "10.0 GiB"),
-            (u64::MAX, "16777216.0 TiB"),
-        ] {
-            assert_eq!(size(bytes), expected);
-        }
+        let shown = [0, 1023, 1536, 10 << 30, u64::MAX].map(size);
+        assert_eq!(shown, ["0 B", "1023 B", "1.5 KiB", "10.0 GiB", "16777216.0 TiB"]);
     }
 }

@@ -1,5 +1,8 @@
-//! One call of a command: what is known of it, its stdout, its end. Each thread that may end the call holds one.
+//! One call of a command: what is known of it, its stdout, its end, and what it hands over when it is done. Each thread that
+//! may end the call holds one: signals and the limit of the whole command end it from outside. Either leaves the call's one
+//! object, and no worker: the end of this process ends the processes that it started.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +10,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
+use evo_protocol::known::told;
 use evo_protocol::schema;
 use evo_space::text::{printable, quote};
 use evo_system::lock;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-use super::answer::{Answer, status_of};
-use super::error::{CliError, CliErrorKind};
-use super::exit_code::ExitCode;
-use super::output;
+use super::error::CliErrorKind;
+use super::{CliError, ExitCode, Result, output};
+use crate::process::{is_ignored, signal_name};
 use crate::report::envelope;
 
 /// A watching thread waits this long for another one that writes; a reader that does not read must not hold up an end.
@@ -112,6 +118,11 @@ impl Call {
         repro
     }
 
+    /// Data for people; with `--json` the call's object has it.
+    pub fn show(&self, text: &str) -> Result<()> {
+        if self.is_json() { Ok(()) } else { output::stdout(text) }
+    }
+
     pub fn line(&self, value: &Value) -> io::Result<()> {
         self.write(format!("{}\n", printable(&value.to_string())).as_bytes())
     }
@@ -137,7 +148,7 @@ impl Call {
     }
 
     /// Runs a command. A panic becomes an error, so that it leaves an object as every other end does.
-    pub fn run(&self, command: impl FnOnce() -> Result<Answer, CliError>) -> Result<Answer, CliError> {
+    pub fn run(&self, command: impl FnOnce() -> Result<Answer>) -> Result<Answer> {
         // Nothing that the command has half changed is looked at afterwards but this call, whose locks bear it.
         panic::catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
@@ -153,7 +164,7 @@ impl Call {
     }
 
     /// Tells people and programs how the command ended; its exit code.
-    pub fn finish(&self, result: Result<Answer, CliError>) -> ExitCode {
+    pub fn finish(&self, result: Result<Answer>) -> ExitCode {
         let answer = result.unwrap_or_else(Answer::failed);
         if let Some(error) = &answer.error {
             let text = error.to_string();
@@ -290,6 +301,133 @@ impl JsonOut {
         self.is_gone = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         written
     }
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub exit: ExitCode,
+    pub status: EnvelopeStatus,
+    /// Why the command did not do all that it was asked to do. It decides exit code and status.
+    pub error: Option<CliError>,
+    /// The text of a JSON object: the command's own fields.
+    pub own: String,
+    pub result: Option<Value>,
+    pub allowed_not_run: Vec<String>,
+    /// Why own fields are null, by dotted path.
+    pub reasons: BTreeMap<String, String>,
+}
+
+impl Answer {
+    /// An answer whose type has the command's own fields, and its gist as `result`; the status follows from the exit code.
+    pub fn of(exit: ExitCode, answer: &impl Serialize) -> Answer {
+        let (mut own, reasons) = told(answer);
+        let result = own.as_object_mut().and_then(|fields| fields.shift_remove("result"));
+        Answer { own: own.to_string(), result, reasons, ..Answer::from(exit) }
+    }
+
+    pub fn with(self, fields: &impl Serialize) -> Answer {
+        let Answer { own, result, reasons, .. } = Answer::of(self.exit, fields);
+        Answer { own, result, reasons, ..self }
+    }
+
+    /// An answer with its object's text, which may hold integers of any size.
+    pub fn text(exit: ExitCode, own: String) -> Answer {
+        Answer { own, ..Answer::from(exit) }
+    }
+}
+
+impl From<ExitCode> for Answer {
+    fn from(exit: ExitCode) -> Answer {
+        Answer {
+            exit,
+            status: status_of(exit),
+            error: None,
+            own: json!({}).to_string(),
+            result: None,
+            allowed_not_run: Vec::new(),
+            reasons: BTreeMap::new(),
+        }
+    }
+}
+
+pub fn status_of(exit: ExitCode) -> EnvelopeStatus {
+    match exit {
+        ExitCode::Done => EnvelopeStatus::Pass,
+        ExitCode::Failed => EnvelopeStatus::Fail,
+        ExitCode::Usage | ExitCode::DeviceLost | ExitCode::Harness => EnvelopeStatus::Error,
+        ExitCode::Interrupted => EnvelopeStatus::Interrupted,
+    }
+}
+
+/// Whoever watches for signals instead ends in order; after the first and the second one the call ends this much later,
+/// whatever still runs.
+const IN_ORDER: [Duration; 2] = [Duration::from_millis(4500), Duration::from_millis(1500)];
+
+/// Ends the call at Ctrl-C, SIGTERM and the end of the terminal, at once for as long as nobody else watches for them.
+pub fn watch_signals(call: &Call) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // A file that may not grow (`ulimit -f`) is then an error of the write, as a full disk is.
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    // Under `nohup` the end of the terminal is not ours to hear of.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
+    let call = call.clone();
+    let thread = std::thread::Builder::new().name("interrupts".into());
+    thread.spawn(move || {
+        let (mut ended, mut asked) = (false, 0);
+        for signal in signals.forever() {
+            let error = CliError::interrupted(format!("interrupted by {}", signal_name(signal)));
+            if call.is_watched() {
+                if let Some(within) = IN_ORDER.get(asked).copied() {
+                    asked += 1;
+                    let call = call.clone();
+                    // Without a thread the other's order is all there is.
+                    let _ = std::thread::Builder::new().name("late".into()).spawn(move || {
+                        std::thread::sleep(within);
+                        end(&call, error.with_hint("the same command with `--resume` continues"));
+                    });
+                }
+                continue;
+            }
+            if ended {
+                // The command is done and does not get away.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            end(&call, error);
+            ended = true;
+        }
+    })?;
+    Ok(())
+}
+
+/// Ends the call when it has lasted that long, as `flag` says. `grace` is what a command gets that ends in order by itself.
+pub fn limit_total(call: &Call, limit: Duration, flag: &'static str, grace: Duration) -> io::Result<()> {
+    let call = call.clone();
+    std::thread::Builder::new().name("limit".into()).spawn(move || {
+        std::thread::sleep(limit.saturating_add(grace));
+        call.hit(LimitName::Total);
+        end(&call, total_is_over(limit).with_hint(format!("allow more with `{flag}`")));
+    })?;
+    Ok(())
+}
+
+pub fn total_is_over(limit: Duration) -> CliError {
+    CliError::limit(format!("the limit of {} s for the whole command is used up", limit.as_secs_f64()))
+}
+
+fn end(call: &Call, error: CliError) {
+    let said = format!("error: {error}");
+    if let Some(exit) = call.end_now(error) {
+        output::say(&said);
+        leave(exit);
+    }
+}
+
+/// Ends the process. Workers and compilers get SIGKILL with it.
+#[expect(clippy::exit, reason = "the command's own thread waits for something that may never come")]
+pub fn leave(exit: ExitCode) {
+    std::process::exit(exit as i32);
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::ContentHash;
 
-use super::error::CliError;
-use super::words;
+use super::{CliError, Result, words};
 use crate::engine::candidate::{
     self, CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice,
 };
@@ -57,7 +56,6 @@ pub fn named(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a word means a candidate of a study.
 pub fn is_looked_up(word: &str) -> bool {
     word.starts_with('@') && word != "@baseline"
 }
@@ -80,7 +78,7 @@ pub fn resolve(
     arguments: &CandidateArgs,
     device: &str,
     access: SpaceAccess,
-) -> Result<ResolvedCandidate, CliError> {
+) -> Result<ResolvedCandidate> {
     let named = words::named_space(words);
     let configuration = choice(named.values, arguments)?;
     let file = named.open(access)?;
@@ -106,10 +104,7 @@ pub fn resolve(
 }
 
 /// What else than values names the configuration; nothing where values do. Two of them are a mistake.
-fn choice<'a>(
-    values: &[String],
-    arguments: &'a CandidateArgs,
-) -> Result<Option<ConfigurationChoice<'a>>, CliError> {
+fn choice<'a>(values: &[String], arguments: &'a CandidateArgs) -> Result<Option<ConfigurationChoice<'a>>> {
     let name = values.iter().find(|word| word.starts_with('@'));
     let others: Vec<&str> = values.iter().filter(|word| Some(*word) != name).map(String::as_str).collect();
     let mut given: Vec<String> = Vec::new();

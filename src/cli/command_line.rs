@@ -46,7 +46,6 @@ struct HelpEnd {
     note: Option<String>,
 }
 
-/// The definition of the command line, with examples below the help of its commands.
 pub fn command() -> clap::Command {
     let ends: BTreeMap<String, HelpEnd> =
         toml::from_str(include_str!("examples.toml")).expect("a table of examples");
@@ -57,7 +56,6 @@ pub fn command() -> clap::Command {
     })
 }
 
-/// Commands that are short for others.
 const SHORT: [(&str, [&str; 2]); 2] = [("mcp", ["serve", "--mcp"]), ("watch", ["report", "--watch"])];
 
 /// Words of a command line as they are written today, with the command that a short one stands for. `--limit-compile 30s` was a

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use std::{fs, io};
 
 use evo_export::files::{ExportFile, ExportFormat};
@@ -23,17 +24,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use super::bench::{self as bench_command, CrosscheckArgs};
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::export_plan::{ExportOrigin, hand_out};
-use super::judge::{self, Aim, Bench, CROSSCHECK, HARNESSES, VerdictEnd};
-use super::one_args::TestOneArgs;
-use super::{candidate, evaluate, output, peers, session, test_one};
+use super::judge::{self, Aim, AskedCandidate, Bench, CROSSCHECK, HARNESSES, VerdictEnd};
+use super::{Answer, Call, CliError, ExitCode, Result, evaluate, output, peers, session, test_one};
 use crate::bench;
-use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::single::AgainstBaseline;
 use crate::journal::own_folder::OwnFolder;
 use crate::kernel::spec::{PeerSpec, ProblemSpec, SpaceFile};
@@ -60,7 +55,6 @@ fn why_not(harness: &str, kind: DeviceKind, is_gemm: bool) -> Option<&'static st
 }
 
 impl CrosscheckArgs {
-    /// The named harnesses, or all that may be asked.
     fn wanted(&self) -> Vec<&'static str> {
         let is_wanted = |harness: &&str| match self.clocks.is_empty() {
             true => *harness != COMMAND || self.command.is_some(),
@@ -69,8 +63,7 @@ impl CrosscheckArgs {
         HARNESSES.into_iter().filter(is_wanted).collect()
     }
 
-    /// The words of the user's own harness, whose program is there.
-    fn command_words(&self) -> Result<Vec<String>, CliError> {
+    fn command_words(&self) -> Result<Vec<String>> {
         let command = match (&self.command, self.wanted().contains(&COMMAND)) {
             (Some(command), true) => command,
             (None, false) => return Ok(Vec::new()),
@@ -103,15 +96,12 @@ impl CrosscheckArgs {
     }
 }
 
-pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer> {
     let words = arguments.command_words()?;
-    let TestOneArgs { words: named, candidate, run, .. } = &arguments.one;
-    let candidate = candidate::resolve(named, candidate, &run.device, run.limits.access())?;
-    let peers = peers::all_named(&arguments.peers, &session::kernel_of(&candidate.file)?.peers)?;
     let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
-    let tried = judge::run(asked, call, Aim::Crosscheck, |bench| {
-        ask_all((arguments, &candidate), call, bench, &words, &peers)
-    })?;
+    let peers = peers::all_named(&arguments.peers, &asked.kernel()?.peers)?;
+    let tried =
+        judge::run(asked, call, Aim::Crosscheck, |bench| ask_all(arguments, call, bench, &words, &peers))?;
     let Some((rows, file)) = &tried.found else { return tried.answer(call) };
     let (headline, text) = (report::headline(rows), report::text(rows));
     let VerdictEnd { answer, fields, brief } = tried.ended(call, absent(arguments, rows), &text)?;
@@ -159,7 +149,6 @@ fn absent(arguments: &CrosscheckArgs, rows: &[CrosscheckRow]) -> Vec<&'static st
     if named.is_empty() && !rows.iter().any(CrosscheckRow::is_complete) { vec![CROSSCHECK] } else { named }
 }
 
-/// A row with the reasons why fields of it are null.
 fn with_reasons(row: &CrosscheckRow) -> Value {
     because(json!(row), &|name| {
         let why = match (name, &row.reason) {
@@ -186,30 +175,26 @@ const REPORT_MAX: u64 = 4 << 20;
 /// Asks every harness. Files are written after each, so that an interrupted run leaves what is finished. Gives the rows
 /// and the place of the first file.
 fn ask_all(
-    (arguments, candidate): (&CrosscheckArgs, &ResolvedCandidate),
+    arguments: &CrosscheckArgs,
     call: &Call,
     bench: &mut Bench<'_>,
     words: &[String],
     peers: &[PeerSpec],
-) -> Result<(Vec<CrosscheckRow>, String), CliError> {
+) -> Result<(Vec<CrosscheckRow>, String)> {
     let one = &arguments.one;
     let kernel = session::kernel_of(bench.file)?.name.clone();
     let of = (kernel.as_str(), bench.lane.info().kind.as_str());
     let folder = judge::study_folder(&one.candidate, of, &call.facts());
     let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
     for name in [ROWS, PAGE, REPORT] {
-        if let Some(what) = folder.irregular(name) {
-            let place = folder.place(name);
-            let text = format!("`{}` is {what}", place.display());
-            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
-        }
+        CliError::refuse_irregular(&folder, name, "move it away")?;
     }
     let write = |name: &str, text: &str| {
         let written = folder.replace(name, text.as_bytes(), true);
         written.map_err(|error| unwritable(&folder.place(name), &error))
     };
     // The device's time belongs to one command at a time.
-    let _turn = evaluate::take_turn(&one.candidate.out, &bench.setup.choice)?;
+    let _turn = evaluate::take_turn(&one.candidate.out, &bench.asked.setup.choice)?;
     let evaluation = &bench.single.evaluation;
     let space = &bench.file.space;
     let default = space.configuration(&space.default_genome());
@@ -227,15 +212,13 @@ fn ask_all(
         "repro": call.facts().repro,
     });
     let baseline = (!is_default).then_some(&default);
-    let handed = match Handed::out(arguments, candidate, bench, baseline) {
+    let handed = match Handed::out(bench, baseline) {
         // What cannot be exported is the reason of every row.
-        Err(error) if error.exit_code() == ExitCode::Usage => {
-            Err(error.to_string().lines().next().unwrap_or_default().to_string())
-        }
+        Err(error) if error.exit_code() == ExitCode::Usage => Err(error.first_line()),
         handed => Ok(handed?),
     };
     let peers = if passed && handed.is_ok() { peers } else { &[] };
-    let against_peers = against_peers(bench, peers, candidate)?;
+    let against_peers = against_peers(bench, peers)?;
     let (mut rows, mut file) = (Vec::new(), String::new());
     for harness in arguments.wanted() {
         output::say(&format!("asking {harness}"));
@@ -289,16 +272,15 @@ fn unhandable(error: io::Error) -> CliError {
         .with_hint("the cache (`EVO_CACHE_DIR`) needs room on the disk")
 }
 
-/// The script that runs the harnesses in Python.
 const SCRIPT: &str = "crosscheck.py";
-/// The forms that harnesses launch.
 const FORMATS: [ExportFormat; 4] =
     [ExportFormat::Cu, ExportFormat::Cubin, ExportFormat::TorchOp, ExportFormat::CudaCore];
 
 /// What harnesses are asked about: scripts, inputs, expected answers and exported kernels in a folder.
-struct Handed<'a> {
-    arguments: &'a CrosscheckArgs,
+struct Handed {
     kind: DeviceKind,
+    /// Of a harness.
+    limit: Duration,
     folder: ScratchFolder,
     /// With no problems.
     request: CrosscheckRequest,
@@ -307,16 +289,12 @@ struct Handed<'a> {
     baseline: Vec<CrosscheckProblem>,
 }
 
-impl Handed<'_> {
+impl Handed {
     /// A usage error says why this candidate cannot be handed out.
-    fn out<'a>(
-        arguments: &'a CrosscheckArgs,
-        own: &ResolvedCandidate,
-        bench: &mut Bench<'_>,
-        baseline: Option<&Configuration>,
-    ) -> Result<Handed<'a>, CliError> {
+    fn out(bench: &mut Bench<'_>, baseline: Option<&Configuration>) -> Result<Handed> {
+        let AskedCandidate { candidate: own, setup, options, .. } = bench.asked;
         let kernel = session::kernel_of(bench.file)?;
-        let folder = peer::place(&bench.setup.farm.cache, "crosschecks").and_then(|place| place.folder());
+        let folder = peer::place(&setup.farm.cache, "crosschecks").and_then(|place| place.folder());
         let folder = folder.map_err(unhandable)?;
         let scripts = [("evo_peer.py", peer::SCRIPT), ("verify_peer.py", VERIFY_PEER), (SCRIPT, SCRIPT_TEXT)];
         hand_out(folder.path(), &scripts.map(|(name, text)| ExportFile::of(name, text, "")))
@@ -354,18 +332,19 @@ impl Handed<'_> {
             version: 1,
             harness: String::new(),
             role: String::new(),
-            device: bench.setup.choice.spec.clone(),
+            device: setup.choice.spec.clone(),
             kernel: kernel.name.clone(),
             operator: bench::operator(kernel).map(String::from),
             mode: kernel.objective.ranking.timing(),
-            limit_s: arguments.one.run.limits.tool.as_secs_f64(),
+            limit_s: options.run.limits.tool.as_secs_f64(),
             problems: Vec::new(),
         };
-        Ok(Handed { arguments, kind: bench.setup.choice.kind, folder, request, candidate, baseline })
+        let (kind, limit) = (setup.choice.kind, options.run.limits.tool);
+        Ok(Handed { kind, limit, folder, request, candidate, baseline })
     }
 
     /// What a harness says of the candidate, and where it timed that, of the baseline.
-    fn ask(&self, harness: &str, words: &[String]) -> Result<(HarnessAnswer, HarnessAnswer), CliError> {
+    fn ask(&self, harness: &str, words: &[String]) -> Result<(HarnessAnswer, HarnessAnswer)> {
         let is_gemm = self.request.operator.as_deref() == Some("gemm");
         if let Some(why) = why_not(harness, self.kind, is_gemm) {
             return Ok((HarnessAnswer::without(why), HarnessAnswer::default()));
@@ -385,7 +364,7 @@ impl Handed<'_> {
         words: &[String],
         role: &str,
         problems: &[CrosscheckProblem],
-    ) -> Result<HarnessAnswer, CliError> {
+    ) -> Result<HarnessAnswer> {
         let request = CrosscheckRequest {
             harness: harness.to_string(),
             role: role.to_string(),
@@ -411,8 +390,7 @@ impl Handed<'_> {
             },
         };
         command.arg(path);
-        let limits = RunLimits::new(self.arguments.one.run.limits.tool);
-        Ok(match process::run(command, &limits) {
+        Ok(match process::run(command, &RunLimits::new(self.limit)) {
             Ok(ended) => HarnessAnswer::read(&ended, self.request.limit_s),
             Err(error) => HarnessAnswer::without(format!("it does not start: {error}")),
         })
@@ -476,15 +454,15 @@ fn export(
     folder: &Path,
     problems: &[CrosscheckProblem],
     (file, configuration, source_hash): (&SpaceFile, &Configuration, Option<&ContentHash>),
-) -> Result<Vec<CrosscheckProblem>, CliError> {
-    let choice = &bench.setup.choice;
+) -> Result<Vec<CrosscheckProblem>> {
+    let choice = &bench.asked.setup.choice;
     let origin = ExportOrigin {
         file,
         formats: &FORMATS,
         arch: (choice.kind == DeviceKind::Cuda).then_some(choice.arch.as_str()),
         source_hash: source_hash.cloned(),
         judged: ExportJudgement::Now,
-        judged_on: Some(bench.setup.device_name()),
+        judged_on: Some(bench.asked.setup.device_name()),
     };
     let kernel = session::kernel_of(file)?;
     let spec = |name: &str| kernel.problems.iter().find(|own| own.name == name);
@@ -503,17 +481,12 @@ fn export(
 
 /// Candidate's time / the best right peer's time by problem, so that a harness which timed a peer too can be asked whether
 /// both see the same one ahead. The run is that of `evo bench`.
-fn against_peers(
-    bench: &mut Bench<'_>,
-    peers: &[PeerSpec],
-    own: &ResolvedCandidate,
-) -> Result<BTreeMap<String, f64>, CliError> {
+fn against_peers(bench: &mut Bench<'_>, peers: &[PeerSpec]) -> Result<BTreeMap<String, f64>> {
     if peers.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let Bench { setup, lane, seed, job, .. } = bench;
-    let kernel = session::kernel_of(&own.file)?;
-    let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
+    let Bench { asked: AskedCandidate { candidate: own, setup, seed, .. }, lane, job, .. } = bench;
+    let mut shapes = bench::of_kernel(session::kernel_of(&own.file)?, setup.choice.kind);
     shapes.retain(|shape| job.timed.iter().any(|plan| plan.name == shape.name));
     let seats = peers::start(peers, &setup.choice.spec, false)?;
     let rows = bench_command::rows(&[("evo", own)], seats, &shapes, setup, lane, *seed, false)?;

@@ -10,20 +10,15 @@ use clap::parser::ValueSource;
 use clap::{Arg, FromArgMatches, Id, Parser};
 use evo_protocol::request::{EvaluationLevel, Visibility};
 
-use super::answer::Answer;
 use super::answers::{self, UNKNOWN};
-use super::call::Call;
 use super::command_line::{self, Cli, Command, ServeArgs};
-use super::error::CliError;
 use super::evaluate::EvaluateArgs;
-use super::exit_code::ExitCode;
-use super::one_args::TestOneArgs;
 use super::report::ReportArgs;
 use super::test_one::{LevelArgs, SanitizeCandidate};
 use super::{
-    bench, cache, compile, crosscheck, evaluate, explain, export, gate, guard, history, import, init, invert,
-    leaderboard, man, micro, output, preflight, profile, render, report, request, sanitize, selftest, space,
-    sweep, test_one, watch, worker,
+    Answer, Call, CliError, ExitCode, Result, TestOneArgs, bench, cache, call, compile, crosscheck, evaluate,
+    explain, export, gate, history, import, init, invert, leaderboard, man, micro, output, preflight,
+    profile, render, report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::mcp::{self, ToolSettings};
 use crate::process::{keep_with, worker_program};
@@ -38,7 +33,7 @@ pub fn main() -> process::ExitCode {
     let call = Call::begin(&name, &words, is_json);
     // A worker's stdout belongs to its parent, and signals end it as they end any process.
     if name != WORKER
-        && let Err(error) = guard::watch_signals(&call)
+        && let Err(error) = call::watch_signals(&call)
     {
         output::say(&format!("warning: cannot watch for Ctrl-C: {error}"));
     }
@@ -124,7 +119,7 @@ const IDLE: [(&str, &[&str]); 7] = [
     ("limit total", &["serve"]),
 ];
 
-fn refuse_idle(command: &str, options: &BTreeSet<String>) -> Result<(), CliError> {
+fn refuse_idle(command: &str, options: &BTreeSet<String>) -> Result<()> {
     let is_given = |idle: &str| options.iter().any(|option| option.split('=').next() == Some(idle));
     let idle = IDLE.iter().find(|(option, presets)| presets.contains(&command) && is_given(option));
     match idle {
@@ -202,8 +197,7 @@ fn usage(error: &clap::Error, command: &str) -> CliError {
     CliError::usage(message.strip_prefix("error: ").unwrap_or(&message)).with_hint(hint)
 }
 
-/// `evo evaluate` of one candidate, or of what requests say.
-fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer> {
     request::check(&arguments)?;
     let arguments = arguments.with_grid()?;
     match arguments.requests.are_taken() {
@@ -214,7 +208,7 @@ fn evaluated(arguments: EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// `evo serve`: the loop of `evo evaluate --serve`, or with `--mcp` the commands as tools for a program that speaks the Model
 /// Context Protocol.
-fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer, CliError> {
+fn served(arguments: &ServeArgs, call: &Call) -> Result<Answer> {
     let mut evaluate = arguments.evaluate.clone();
     if !arguments.mcp {
         evaluate.requests.serve = true;
@@ -253,7 +247,7 @@ fn preset_name(command: &Command) -> Option<&'static str> {
 }
 
 /// A preset of the same judge, with its own usual values and what `evo test-one` was given.
-fn preset(name: &str, arguments: &LevelArgs) -> Result<Command, CliError> {
+fn preset(name: &str, arguments: &LevelArgs) -> Result<Command> {
     let LevelArgs { judge, against, baseline, profile, .. } = arguments;
     let one = judge.one.clone();
     let usual = Cli::try_parse_from(["evo", name]);
@@ -278,7 +272,7 @@ fn preset(name: &str, arguments: &LevelArgs) -> Result<Command, CliError> {
     Ok(command)
 }
 
-fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
+fn dispatch(command: &Command, call: &Call) -> Result<Answer> {
     match command {
         Command::Sweep(arguments) => sweep::run(arguments, call),
         Command::TestOne(arguments) => match preset_name(command) {
@@ -311,9 +305,9 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
         Command::Build(arguments) => test_one::build(arguments, call),
         Command::Explain(arguments) => match &arguments.schema {
             Some(name) => answers::print(name),
-            None => explain::run(arguments),
+            None => explain::run(arguments, call),
         },
-        Command::Leaderboard(arguments) => leaderboard::run(arguments),
+        Command::Leaderboard(arguments) => leaderboard::run(arguments, call),
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => history::restore(arguments, call),
@@ -321,9 +315,9 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer, CliError> {
             watch::run(report::choose(out, study.as_deref())?, *port)
         }
         Command::Report(arguments) => report::run(arguments, call),
-        Command::Preflight(arguments) => preflight::run(arguments),
+        Command::Preflight(arguments) => preflight::run(arguments, call),
         Command::Selftest(arguments) => selftest::run(arguments, call),
-        Command::Cache(arguments) => cache::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments, call),
         Command::Serve(arguments) => served(arguments, call),
         Command::Worker(arguments) => worker::run(arguments).map(Answer::from),
         Command::Completions(arguments) => {

@@ -1,5 +1,5 @@
-//! What a command can fail with. The kind decides the exit code, the code tells programs what it was, the hint says
-//! what to do about it. The errors of all areas are put into kinds and codes here.
+//! What a command can fail with, and how it ends. The kind decides the exit code, the code tells programs what it was, the
+//! hint says what to do about it. The errors of all areas are put into kinds and codes here.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -10,11 +10,11 @@ use evo_device::probe::ProbeError;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode, ErrorPlace};
 use evo_search::registry::UnknownStrategy;
 
-use super::exit_code::ExitCode;
 use crate::budget::BudgetError;
 use crate::compile::CompileSetupError;
 use crate::engine::EngineError;
 use crate::journal::error::JournalError;
+use crate::journal::own_folder::OwnFolder;
 use crate::kernel::load::LoadError;
 use crate::replay::RecordingError;
 use crate::study::{ProfileFileError, StudyError};
@@ -43,6 +43,9 @@ pub enum ErrorSubject {
     /// The request's candidate, and nothing of its task.
     Candidate,
 }
+
+/// Of a command, where nothing else is said.
+pub type Result<T, E = CliError> = std::result::Result<T, E>;
 
 impl Error for CliError {}
 
@@ -120,6 +123,13 @@ impl CliError {
         }
     }
 
+    /// Refuses a name under which something else than a file lies in a folder that is written to.
+    pub fn refuse_irregular(folder: &OwnFolder, name: &str, hint: &str) -> Result<()> {
+        let Some(what) = folder.irregular(name) else { return Ok(()) };
+        let place = folder.place(name);
+        Err(CliError::bad_file(format!("`{}` is {what}", place.display()), &place).with_hint(hint))
+    }
+
     pub fn environment(text: impl Into<String>) -> CliError {
         CliError::new(CliErrorKind::Environment, text)
     }
@@ -179,6 +189,11 @@ impl CliError {
         self
     }
 
+    /// For a message that quotes it.
+    pub fn first_line(&self) -> String {
+        self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
+    }
+
     pub fn code(&self) -> ErrorCode {
         let usual = match self.kind {
             CliErrorKind::Usage => ErrorCode::Usage,
@@ -215,7 +230,6 @@ impl CliError {
 /// How the renderer of a file's errors marks a hint.
 const RENDERED_HINT: &str = "= hint:";
 
-/// The hint of the first of a file's rendered errors.
 fn rendered_hint(message: &str) -> Option<String> {
     let mut first = message.lines().take_while(|line| !line.starts_with("error: ")).map(str::trim_start);
     let hint = first.find_map(|line| line.strip_prefix(RENDERED_HINT))?.trim();
@@ -371,64 +385,49 @@ impl From<io::Error> for CliError {
     }
 }
 
+/// How a command ended. Single bad variants never change a sweep's exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitCode {
+    /// The command did what it was asked to do.
+    Done = 0,
+    /// A gate or a comparison failed or did not run (`test-one`, `selftest`), no variant of a sweep passed, a
+    /// configuration is not valid (`space --check`), or the limit of the whole command was hit.
+    Failed = 1,
+    /// Wrong usage, a bad input file, or something that evo needs is missing.
+    Usage = 2,
+    DeviceLost = 3,
+    /// evo itself failed, in a sweep with every variant, or a disk became full or broke while work was under way.
+    Harness = 4,
+    /// Interrupted; resumable.
+    Interrupted = 5,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(error: impl Into<CliError>, code: ExitCode, expected: &str) {
-        let error = error.into();
-        assert_eq!((error.exit_code(), error.to_string().as_str()), (code, expected));
-    }
-
+    /// A full disk and trouble while running are not the user's usage.
     #[test]
     fn causes_come_before_the_hint() {
-        let source = || io::Error::from(io::ErrorKind::IsADirectory);
-        check(
-            JournalError::io("open", Path::new("s/lock"), source()),
-            ExitCode::Usage,
-            "cannot open `s/lock`: is a directory\nhint: mend that, or choose another folder with `--out`",
-        );
-        check(
-            CompileSetupError::Cache { path: "c".into(), source: source() },
-            ExitCode::Usage,
-            "cannot write the compile cache `c`: is a directory\nhint: set EVO_CACHE_DIR to a folder with free \
-             space that you own",
-        );
-    }
-
-    #[test]
-    fn a_full_disk_and_trouble_while_running_are_not_the_users_usage() {
-        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        use io::ErrorKind::{IsADirectory, PermissionDenied, QuotaExceeded, StorageFull};
+        let cache = |kind: io::ErrorKind| CompileSetupError::Cache { path: "c".into(), source: kind.into() };
+        let out = |kind: io::ErrorKind| StudyError::Unwritable { path: "o".into(), source: kind.into() };
         let path = Path::new("s/journal.jsonl");
-        let text = "no space left on the device that holds `s/journal.jsonl`\nhint: everything before this record is \
-                    safe; make room and run the same command again, a sweep with `--resume`";
-        check(JournalError::io("write", path, full()), ExitCode::Harness, text);
-        check(EngineError::from(JournalError::io("write", path, full())), ExitCode::Harness, text);
-        let quota = io::Error::from(io::ErrorKind::QuotaExceeded);
-        check(JournalError::io("write", path, quota), ExitCode::Harness, text);
+        let journal = |kind: io::ErrorKind| JournalError::io("write", path, kind.into());
         let broken = || JournalError::io("sync", path, io::Error::other("input/output error"));
-        let text = "cannot sync `s/journal.jsonl`: input/output error\nhint: mend that, or choose another folder \
-                    with `--out`";
-        check(EngineError::from(broken()), ExitCode::Harness, text);
-        check(CliError::while_running(&broken()), ExitCode::Harness, text);
-        check(
-            CompileSetupError::Cache { path: "c".into(), source: full() },
-            ExitCode::Harness,
-            "cannot write the compile cache `c`: no storage space\nhint: set EVO_CACHE_DIR to a folder with free \
-             space that you own",
-        );
-        check(
-            StudyError::Unwritable { path: "o".into(), source: full() },
-            ExitCode::Harness,
-            "cannot write to `o`: no storage space\nhint: choose another folder with `--out`",
-        );
-        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
-        check(
-            StudyError::Unwritable { path: "o".into(), source: denied },
-            ExitCode::Usage,
-            "cannot write to `o`: permission denied\nhint: choose another folder with `--out`",
-        );
+        let all: [CliError; 10] = [
+            JournalError::io("open", Path::new("s/lock"), IsADirectory.into()).into(),
+            cache(IsADirectory).into(),
+            journal(StorageFull).into(),
+            EngineError::from(journal(StorageFull)).into(),
+            journal(QuotaExceeded).into(),
+            EngineError::from(broken()).into(),
+            CliError::while_running(&broken()),
+            cache(StorageFull).into(),
+            out(StorageFull).into(),
+            out(PermissionDenied).into(),
+        ];
+        insta::assert_snapshot!(all.map(|error| format!("{:?}: {error}\n", error.exit_code())).concat());
     }
 
     #[test]

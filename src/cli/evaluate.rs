@@ -15,18 +15,14 @@ use evo_protocol::verdict::VerdictKind;
 use evo_space::text::quote;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::{is_looked_up, named};
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit};
 use super::limits::total;
 use super::one_args::{TestOneArgs, choice};
 use super::profile::{CounterOrder, look};
 use super::rival::{self, ChosenRival};
 use super::sanitize::sanitize;
-use super::{output, words};
+use super::{Answer, Call, CliError, ExitCode, Result, output, words};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{
@@ -46,7 +42,7 @@ use crate::request::emit::EmitForm;
 use crate::timing::acceptance::{AcceptanceRule, RivalDecision, Ruling, decide};
 use crate::tool::{GIT_PATIENCE, ToolPlaces, git_state};
 
-pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer> {
     let mut one = arguments.one.clone();
     one.run.limits.0.time_limit = Some(arguments.time_limit);
     // `--study` may be meant for the rival alone.
@@ -93,7 +89,7 @@ fn answer(
     recorded: &Recorded,
     bottleneck: Known<String>,
     call: &Call,
-) -> Result<Answer, CliError> {
+) -> Result<Answer> {
     let EvaluateParts { arguments, asked, judged, rival } = parts;
     let (evaluation, findings, ruling) = (judged.evaluation(), &judged.findings, &recorded.ruling);
     note_limit(call, &evaluation.verdict, &arguments.one);
@@ -139,16 +135,14 @@ fn answer(
     for note in &recorded.notes {
         output::say(&format!("note: {note}"));
     }
-    if !call.is_json() {
-        let gates = judged::text(&asked.setting, evaluation, &judged.single.attributes);
-        let claim = arguments.claimed.map(|claim| format!("claimed  {claim:.3}x, which decides nothing\n"));
-        output::stdout(&format!(
-            "{gates}{text}{}kept as evaluation {} of {}\n",
-            claim.unwrap_or_default(),
-            recorded.number,
-            recorded.file
-        ))?;
-    }
+    let gates = judged::text(&asked.setting, evaluation, &judged.single.attributes);
+    let claim = arguments.claimed.map(|claim| format!("claimed  {claim:.3}x, which decides nothing\n"));
+    call.show(&format!(
+        "{gates}{text}{}kept as evaluation {} of {}\n",
+        claim.unwrap_or_default(),
+        recorded.number,
+        recorded.file
+    ))?;
     if !ruling.why.is_empty()
         && exit == ExitCode::Failed
         && arguments.require != Requirement::Correct
@@ -187,7 +181,7 @@ fn end(arguments: &EvaluateArgs, judged: &Judged, ruling: &Ruling) -> (ExitCode,
 }
 
 /// The flat figures that `benchmark` has too. They compare with the default configuration alone.
-fn figures(parts: &EvaluateParts<'_>) -> Result<Figures, CliError> {
+fn figures(parts: &EvaluateParts<'_>) -> Result<Figures> {
     let EvaluateParts { judged, rival: ChosenRival { resolved, .. }, asked, .. } = parts;
     let is_default =
         resolved.genome == resolved.file.space.default_genome() && resolved.provenance.parent.is_none();
@@ -202,7 +196,7 @@ fn figures(parts: &EvaluateParts<'_>) -> Result<Figures, CliError> {
 }
 
 /// A profile of a candidate that passed, on its first timed problem; an inner error is why there is none.
-pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, String>, CliError> {
+pub fn profile(asked: &AskedCandidate, judged: &Judged) -> Result<Result<Value, String>> {
     if !judged.findings.correct {
         return Ok(Err("the candidate did not pass".into()));
     }
@@ -246,11 +240,7 @@ pub struct Recorded {
 
 impl EvaluateParts<'_> {
     /// Decides about the candidate, appends the line, and makes an accepted candidate the incumbent.
-    pub fn record(
-        &self,
-        log: &IterationLog,
-        before: Result<Option<Incumbent>, String>,
-    ) -> Result<Recorded, CliError> {
+    pub fn record(&self, log: &IterationLog, before: Result<Option<Incumbent>, String>) -> Result<Recorded> {
         let EvaluateArgs { accept, on, revert_above, .. } = *self.arguments;
         let rule = AcceptanceRule { accept, on: usize::from(on), revert_above };
         let ruling = decide(&rule, &self.judged.findings);
@@ -374,7 +364,7 @@ pub fn recorded_candidate(asked: &AskedCandidate, judged: &Judged) -> IterationC
 }
 
 /// Keeps an incumbent that cannot be understood under another name; whether there is room for a new one.
-fn make_room(log: &IterationLog, notes: &mut Vec<String>) -> Result<bool, CliError> {
+fn make_room(log: &IterationLog, notes: &mut Vec<String>) -> Result<bool> {
     let number = read(log.folder())?.lines.iter().map(|line| line.number).max().unwrap_or(0) + 1;
     let made = log.set_aside(number);
     notes.push(match &made {
@@ -385,7 +375,7 @@ fn make_room(log: &IterationLog, notes: &mut Vec<String>) -> Result<bool, CliErr
 }
 
 /// The folder of a kernel on a kind of device, once nobody else holds it or times anything on the device.
-pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<IterationLog, CliError> {
+pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<IterationLog> {
     let name = format!("{kernel}-{}", device.kind.as_str());
     let path = out.join(&name);
     let folder = OwnFolder::create(out).and_then(|out| out.create_folder(&name));
@@ -395,7 +385,7 @@ pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<Itera
     Ok(IterationLog::take(folder)?.with_turn(turn))
 }
 
-pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn, CliError> {
+pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn> {
     let folder = OwnFolder::create(out).map_err(|error| JournalError::io("make", out, error))?;
     let on_wait =
         || output::say(&format!("note: waiting for another command that times on `{}`", device.spec));
@@ -447,7 +437,7 @@ pub struct EvaluateArgs {
 }
 
 impl EvaluateArgs {
-    pub fn with_grid(mut self) -> Result<EvaluateArgs, CliError> {
+    pub fn with_grid(mut self) -> Result<EvaluateArgs> {
         let Some(path) = &self.grid else { return Ok(self) };
         let options = &self.one;
         if self.requests.are_taken() && options.words.is_empty() {

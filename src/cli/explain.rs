@@ -9,26 +9,22 @@ use evo_space::diagnostic::nearest;
 use evo_space::document::suggestion;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
-use super::answer::Answer;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, Call, CliError, ExitCode, Result, output};
+use crate::report::templates::page;
 use crate::report::width::{stdout_width, wrapped};
 
 const PAGE: &str = include_str!("../../docs/verdicts.md");
 
-pub fn run(arguments: &ExplainArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &ExplainArgs, call: &Call) -> Result<Answer> {
     let Some(label) = &arguments.verdict else {
         output::stdout(&VerdictKind::ALL.iter().map(|kind| format!("{kind}\n")).collect::<String>())?;
         return Ok(ExitCode::Done.into());
     };
     let explained = explain(label)?;
-    if arguments.json {
-        return Ok(Answer::of(ExitCode::Done, &explained));
-    }
-    output::stdout(&explained.text(stdout_width()))?;
-    Ok(ExitCode::Done.into())
+    call.show(&explained.text(stdout_width()))?;
+    Ok(Answer::of(ExitCode::Done, &explained))
 }
 
 /// `evo explain VERDICT`: a section of the page, and the cause that was asked for.
@@ -51,8 +47,7 @@ struct ExplainedCause {
     text: String,
 }
 
-/// The section that a label such as `wrong_answer:tail` means.
-fn explain(label: &str) -> Result<Explained, CliError> {
+fn explain(label: &str) -> Result<Explained> {
     let (name, cause) = label.split_once(':').unwrap_or((label, ""));
     let Some(kind) = VerdictKind::named(name) else {
         let names = VerdictKind::ALL.iter().map(|kind| kind.as_str());
@@ -112,36 +107,10 @@ fn one_line(text: &str) -> String {
 
 impl Explained {
     fn text(&self, width: usize) -> String {
-        let label =
-            self.cause.as_ref().map_or(self.verdict.to_string(), |cause| format!("{}:{cause}", self.verdict));
-        let mut text = format!("{label}\n");
-        if let Some(cause) = &self.cause {
-            let about = self.cause_text.clone().unwrap_or_else(|| {
-                match nearest(cause, self.causes.iter().map(|known| known.cause.as_str())) {
-                    Some(near) => format!("`{cause}` is not a cause of it: did you mean `{near}`?"),
-                    None => format!(
-                        "`{cause}` is not a cause that this version of evo names: it may be a size, a signal or an \
-                         exit code"
-                    ),
-                }
-            });
-            text += &format!("\n{}", wrapped(&format!("Cause: {about}"), width));
-        }
-        for (lead, paragraph) in [
-            ("Seen", &self.seen),
-            ("Usual causes", &self.usual_causes),
-            ("Next", &self.next),
-            ("Example", &self.example),
-        ] {
-            text += &format!("\n{}", wrapped(&format!("{lead}: {paragraph}"), width));
-        }
-        if self.cause.is_none() && !self.causes.is_empty() {
-            text += "\nCauses:\n";
-            for ExplainedCause { cause, text: about } in &self.causes {
-                text += &wrapped(&format!("- {cause}: {about}"), width);
-            }
-        }
-        text
+        let known = self.causes.iter().map(|known| known.cause.as_str());
+        let near = self.cause.as_ref().and_then(|cause| nearest(cause, known));
+        let text = page("explain.txt.j2", &json!({ "section": self, "near": near }));
+        text.lines().map(|line| wrapped(line, width)).collect()
     }
 }
 
@@ -184,18 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn labels_with_a_cause_show_it_and_unknown_names_get_near_ones() {
-        let shown = |label: &str| match explain(label) {
-            Ok(explained) => explained.text(usize::MAX).lines().nth(2).unwrap_or_default().to_string(),
-            Err(error) => error.to_string(),
+    fn labels_with_a_cause_show_it() {
+        let shown = |label: &str| {
+            let text = explain(label).unwrap().text(usize::MAX);
+            text.lines().nth(2).unwrap_or_default().to_string()
         };
         assert!(shown("hang").starts_with("Seen: A launch did not end"), "{}", shown("hang"));
         assert!(shown("wrong_answer:precision").starts_with("Cause: small errors only"));
         assert!(
             shown("wrong_answer:causal").contains("`causal` is not a cause that this version of evo names")
         );
-        assert!(shown("worng_answer").contains("did you mean `wrong_answer`?"), "{}", shown("worng_answer"));
-        assert!(shown("unwritten").contains("`unwritten` is a cause: try `wrong_answer:unwritten`"));
-        assert!(shown("xyzzy").contains("`evo explain` lists all verdicts"));
     }
 }

@@ -14,29 +14,26 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::EnvelopeStatus;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::export::ExportJudgement;
-use evo_protocol::known::Known;
+use evo_protocol::known::{Known, told};
 use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 use evo_space::value;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
 use super::compile::CompileTarget;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::export_plan::{self, ExportArgs, ExportPlan, ExportVariant};
 use super::export_verify::{self, VerifiedRow};
 use super::judge::{self, Aim, AskedCandidate};
-use super::{output, report};
+use super::{Answer, Call, CliError, ExitCode, Result, output, report};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader;
 use crate::journal::replay::History;
 use crate::report::csv;
 use crate::report::envelope::ResultAlone;
+use crate::report::templates::page;
 
-pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer> {
     let is_result = |name: &&String| RESULT_FORMATS.iter().any(|(format, ..)| *format == name.trim());
     let results = arguments.formats.iter().filter(is_result).count();
     if results > 0 && results < arguments.formats.len() {
@@ -97,14 +94,12 @@ pub fn run(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
         formats: listed,
         verified,
     };
-    if !call.is_json() {
-        output::stdout(&text(&result, judged))?;
-    }
+    call.show(&page("export.txt.j2", &told(&result).0))?;
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     Ok(Answer { status, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarget, CliError> {
+fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarget> {
     match &arguments.arch {
         Some(arch) if arch == DeviceKind::Host.as_str() => {
             Err(CliError::usage("`--arch host`: a cubin is for a GPU").with_hint("sm_80, sm_89, sm_90a, …"))
@@ -114,8 +109,7 @@ fn target(arguments: &ExportArgs, asked: &AskedCandidate) -> Result<CompileTarge
     }
 }
 
-/// Judges the candidate; the answer of the command where it fails.
-fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>, CliError> {
+fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<Option<Answer>> {
     let (judged, _) = asked.on_device(call, Aim::Gates, |_, _| Ok(()))?;
     let evaluation = judged.evaluation();
     if judged.single.lost {
@@ -141,10 +135,7 @@ fn judge(arguments: &ExportArgs, asked: &AskedCandidate, call: &Call) -> Result<
     Ok(Some(Answer::of(ExitCode::Failed, &answer)))
 }
 
-fn all_files(
-    variants: &[ExportVariant<'_>],
-    dispatch: Option<&Dispatch>,
-) -> Result<Vec<ExportFile>, CliError> {
+fn all_files(variants: &[ExportVariant<'_>], dispatch: Option<&Dispatch>) -> Result<Vec<ExportFile>> {
     let mut all = Vec::new();
     for ExportVariant { folder, files, .. } in variants {
         let path = |file: &ExportFile| match folder.as_str() {
@@ -178,29 +169,10 @@ fn listed(plan: &ExportPlan<'_>, formats: &[ExportFormat]) -> Vec<ExportedFormat
     listed
 }
 
-fn text(exported: &Exported, judged: ExportJudgement) -> String {
-    let judged = match judged {
-        ExportJudgement::Now => "it passed its gates",
-        ExportJudgement::Recorded => "it stands on the leaderboard",
-        ExportJudgement::Unchecked => "it was not judged (`--unchecked`)",
-    };
-    let mut text = format!("exported to {}: {judged}\n", exported.folder);
-    for ExportedFormat { format, variant, reason, .. } in &exported.formats {
-        let place = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
-        text += &match reason.value() {
-            None => format!("  {format:<10} written{place}\n"),
-            Some(why) => format!("  {format:<10} not written{place}: {why}\n"),
-        };
-    }
-    exported.verified.iter().for_each(|row| text.push_str(&row.line()));
-    text
-}
-
-/// Names shown of what is in a folder.
 const SHOWN: usize = 8;
 
 /// Refuses a folder that cannot be written to, before anything is made for it.
-pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
+pub fn check(to: &Path, force: bool) -> Result<()> {
     let to: &Path = &plain(to);
     if to.as_os_str().is_empty() {
         return Err(CliError::usage("`--to` names no folder"));
@@ -227,7 +199,7 @@ pub fn check(to: &Path, force: bool) -> Result<(), CliError> {
 }
 
 /// Writes the files; others in the folder stay. Where that fails, a folder that was made is gone again.
-pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
+pub fn write(to: &Path, files: &[ExportFile]) -> Result<()> {
     let to: &Path = &plain(to);
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && std::fs::symlink_metadata(path).is_err();
     let missing: Vec<&Path> = to.ancestors().take_while(is_missing).collect();
@@ -245,7 +217,7 @@ pub fn write(to: &Path, files: &[ExportFile]) -> Result<(), CliError> {
     written
 }
 
-fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
+fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<()> {
     let trouble = |file: &ExportFile, error: io::Error| {
         CliError::harness(format!("cannot write `{}`: {error}", root.path().join(&file.path).display()))
     };
@@ -258,11 +230,7 @@ fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<(), CliError> {
     }
     // All of them first: a refusal writes nothing.
     for (folder, name, _) in &open {
-        if let Some(what) = folder.irregular(name) {
-            let place = folder.place(name);
-            let text = format!("`{}` is {what}", place.display());
-            return Err(CliError::bad_file(text, &place).with_hint("move it away"));
-        }
+        CliError::refuse_irregular(folder, name, "move it away")?;
     }
     for (folder, name, file) in &open {
         folder.replace(name, &file.contents, true).map_err(|error| trouble(file, error))?;
@@ -285,7 +253,7 @@ const RESULT_FORMATS: [ResultFormat; 4] = [
     ("csv", "results.csv", |results| csv::table(results.evaluations)),
 ];
 
-fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliError> {
+fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer> {
     check(&arguments.to, arguments.force)?;
     if arguments.verify || arguments.arch.is_some() || arguments.unchecked {
         return Err(CliError::usage(
@@ -330,12 +298,7 @@ fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer, CliErro
         reason: Known::Unknown("it was written".into()),
     };
     let formats = wanted.into_iter().map(format).collect();
-    if !call.is_json() {
-        output::stdout(&format!(
-            "{} evaluations of `{study}` exported to {folder}\n",
-            history.evaluations.len()
-        ))?;
-    }
+    call.show(&format!("{} evaluations of `{study}` exported to {folder}\n", history.evaluations.len()))?;
     let none = Exported::empty(arguments, "these are results, and no candidate".to_string());
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result: Exported { formats, ..none } }))
 }

@@ -24,10 +24,8 @@ use evo_space::genome::{Configuration, ContentHash};
 use serde_json::json;
 
 use super::compile::CompileTarget;
-use super::error::CliError;
 use super::judge::AskedCandidate;
-use super::one_args::TestOneArgs;
-use super::{candidate as named, session};
+use super::{CliError, Result, TestOneArgs, candidate as named, session};
 use crate::compile::search_path::SearchPath;
 use crate::compile::{CompileSetupError, FarmOptions, compile_one};
 use crate::engine::candidate::CandidateKind;
@@ -85,7 +83,7 @@ pub fn plan<'a>(
     asked: &'a AskedCandidate,
     target: &'a CompileTarget,
     formats: &'a [ExportFormat],
-) -> Result<ExportPlan<'a>, CliError> {
+) -> Result<ExportPlan<'a>> {
     let candidate = &asked.candidate;
     let kernel = session::kernel_of(&candidate.file)?;
     let problems = session::problems(kernel, target.kind, &arguments.one.problems)?;
@@ -132,12 +130,11 @@ pub fn plan<'a>(
     Ok(ExportPlan { variants, judged, dispatch, without_dispatch })
 }
 
-/// What the leaderboard says of a candidate that it vouches for.
 fn section(
     arguments: &ExportArgs,
     asked: &AskedCandidate,
     kernel: &KernelSpec,
-) -> Result<Option<LeaderboardSection>, CliError> {
+) -> Result<Option<LeaderboardSection>> {
     let from = &asked.candidate.provenance;
     if !matches!(from.kind, CandidateKind::Champion | CandidateKind::Previous) || from.source_changed {
         return Ok(None);
@@ -269,7 +266,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A longer file is not a header.
 const HEADER_MAX: u64 = 1 << 20;
 
-/// Whose binaries are exported, and how.
 #[derive(Debug)]
 pub struct ExportOrigin<'a> {
     pub file: &'a SpaceFile,
@@ -303,13 +299,12 @@ struct Cubin {
 }
 
 impl<'a> ExportOrigin<'a> {
-    /// A variant for each set of constants that the problems have.
     pub fn variants(
         &self,
         configuration: &Configuration,
         problems: &[&'a ProblemSpec],
         numbers: Option<&ExportNumbers>,
-    ) -> Result<Vec<ExportVariant<'a>>, CliError> {
+    ) -> Result<Vec<ExportVariant<'a>>> {
         let kernel = session::kernel_of(self.file)?;
         let constants = |problem: &ProblemSpec| constants_of(&kernel.specialize, problem);
         let sets = distinct(problems.iter().map(|problem| constants(problem)));
@@ -326,7 +321,7 @@ impl<'a> ExportOrigin<'a> {
         constants: Specialization,
         problems: Vec<&'a ProblemSpec>,
         numbers: Option<&ExportNumbers>,
-    ) -> Result<ExportVariant<'a>, CliError> {
+    ) -> Result<ExportVariant<'a>> {
         let kernel = session::kernel_of(self.file)?;
         let rendered = render_for(kernel, configuration, &constants).map_err(|verdict| {
             CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
@@ -424,7 +419,6 @@ impl<'a> ExportOrigin<'a> {
     }
 }
 
-/// Writes files for a program that is handed them.
 pub fn hand_out<'f>(folder: &Path, files: impl IntoIterator<Item = &'f ExportFile>) -> io::Result<()> {
     files.into_iter().try_for_each(|file| {
         let path = folder.join(&file.path);
@@ -446,7 +440,7 @@ fn compiled(
     source: &PlainSource,
     rendered: &KernelSource,
     arch: Option<&str>,
-) -> Result<Result<Cubin, String>, CliError> {
+) -> Result<Result<Cubin, String>> {
     let Some(arch) = arch else {
         return Ok(Err("no architecture is known on the host device: name one with `--arch`".to_string()));
     };
@@ -477,11 +471,7 @@ fn compiled(
 }
 
 /// The files that the source includes and that are not the compiler's: evo's own, and those beside the space.
-fn headers(
-    source: &PlainSource,
-    rendered: &KernelSource,
-    file: &SpaceFile,
-) -> Result<Vec<(String, String)>, CliError> {
+fn headers(source: &PlainSource, rendered: &KernelSource, file: &SpaceFile) -> Result<Vec<(String, String)>> {
     let search = SearchPath::default().with_options(rendered.options.iter().map(String::as_str));
     let beside = file.path.parent().map(Path::to_path_buf);
     let folders: Vec<PathBuf> = search.folders.into_iter().chain(beside).collect();

@@ -17,12 +17,9 @@ use evo_protocol::plan::ProblemPlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::bench;
-use super::candidate::{self, CandidateArgs};
-use super::error::CliError;
 use super::export_plan::{ExportArgs, ExportVariant, hand_out};
 use super::judge::AskedCandidate;
-use super::{device_lane, evaluate, peers, session};
+use super::{CliError, Result, bench, evaluate, peers, session};
 use crate::bench::{BenchRow, RowStatus, of_kernel};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::resolve::resolve;
@@ -31,7 +28,6 @@ use crate::kernel::specialize::{self, constants_of};
 use crate::peer::{self, PeerSeat};
 use crate::process::{self, Ended, RunLimits};
 
-/// How implementations are called in the run.
 const OURS: &str = "evo";
 const SOURCE: &str = "kernel.cu";
 const PEER: &str = "export";
@@ -48,7 +44,7 @@ pub fn verify(
     asked: &AskedCandidate,
     variants: &[ExportVariant<'_>],
     formats: &[ExportFormat],
-) -> Result<Vec<VerifiedRow>, CliError> {
+) -> Result<Vec<VerifiedRow>> {
     let _turn = evaluate::take_turn(&arguments.one.candidate.out, &asked.setup.choice)?;
     let failed = |error: io::Error| CliError::harness(format!("cannot make a folder in the cache: {error}"));
     let place = peer::place(&asked.setup.farm.cache, "exports").map_err(failed)?;
@@ -74,7 +70,7 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    fn run(&mut self, formats: &[ExportFormat]) -> Result<(), CliError> {
+    fn run(&mut self, formats: &[ExportFormat]) -> Result<()> {
         let variant = self.variant;
         let missing = &variant.missing;
         for (format, why) in missing {
@@ -156,7 +152,6 @@ impl Verifier<'_> {
         ran.unwrap_or_else(|error| Err(("not_run", format!("launch_plan.py was not run: {error}"))))
     }
 
-    /// Runs a program in the folder to its end.
     fn ended<'w>(&self, program: &Path, words: impl IntoIterator<Item = &'w str>) -> io::Result<Ended> {
         let mut command = Command::new(program);
         command.args(words).current_dir(self.folder);
@@ -199,8 +194,7 @@ impl Verifier<'_> {
             .map_err(|why| ("fail", format!("it does not launch what evo launches {why}"))))
     }
 
-    /// Judges and times them beside the candidate itself.
-    fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<(), CliError> {
+    fn time(&mut self, with_source: bool, peers: &[ExportFormat]) -> Result<()> {
         let asked = self.asked;
         let AskedCandidate { setup, seed, candidate, .. } = asked;
         let kernel = session::kernel_of(&candidate.file)?;
@@ -218,7 +212,7 @@ impl Verifier<'_> {
         if let Some(kernel) = exported.as_mut().and_then(|exported| exported.file.kernel.as_mut()) {
             specialize::narrow(kernel, &self.variant.constants);
         }
-        let mut lane = device_lane::lane(setup, Some(kernel))?;
+        let mut lane = session::lane(setup, Some(kernel))?;
         let mut seats = Vec::new();
         if !peers.is_empty() {
             match self.seat(peers) {
@@ -258,14 +252,11 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The variant with this source in the place of the space's.
-    fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate, CliError> {
-        let mut words = vec![session::space_word(&self.asked.candidate.file)];
-        words.extend(self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}")));
-        let candidate =
-            CandidateArgs { config: None, source, study: None, ..self.arguments.one.candidate.clone() };
-        let run = &self.arguments.one.run;
-        candidate::resolve(&words, &candidate, &run.device, run.limits.access())
+    fn resolved(&self, source: Option<PathBuf>) -> Result<ResolvedCandidate> {
+        let space = session::space_word(&self.asked.candidate.file);
+        let words = self.variant.configuration.iter().map(|(name, value)| format!("{name}={value}"));
+        let one = &self.arguments.one;
+        one.other(&space, words, [None, source, one.candidate.launch.clone()])
     }
 
     /// The peer that calls forms in Python, or why there is none.
@@ -320,19 +311,5 @@ impl VerifiedRow {
             ratio: number(|(exported, evo)| exported / evo),
             reason: Known::of(reason, "it passed"),
         }
-    }
-
-    pub fn line(&self) -> String {
-        let problem = self.problem.value().map_or("every problem", String::as_str);
-        let place = [self.variant.as_str(), problem];
-        let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
-        let times = match (&self.time_ns, &self.evo_ns) {
-            (Known::Is(exported), Known::Is(evo)) => {
-                format!("  {:.2} µs, evo itself {:.2} µs ({:.3})", exported / 1e3, evo / 1e3, exported / evo)
-            }
-            _ => String::new(),
-        };
-        let reason = self.reason.value().map_or(String::new(), |why| format!("  {why}"));
-        format!("  {:<10} {:<24} {:<8}{times}{reason}\n", self.format.as_str(), place.join(" "), self.status)
     }
 }

@@ -19,18 +19,16 @@ use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::named;
-use super::error::CliError;
 use super::evaluate::{self, share};
-use super::exit_code::ExitCode;
 use super::judge::{self, Aim, AskedCandidate, Judged, note_limit, samples, time_of};
-use super::one_args::TestOneArgs;
 use super::profile::{CounterLook, CounterOrder, error_of, look};
 use super::rival::{ChosenRival, built};
 use super::sanitize::sanitize;
-use super::{bench as bench_command, device_lane, output, peers, session, words};
+use super::{
+    Answer, Call, CliError, ExitCode, Result, TestOneArgs, bench as bench_command, output, peers, session,
+    words,
+};
 use crate::bench::{self, BenchRow, RowStatus};
 use crate::engine::candidate::{TextChoice, differences};
 use crate::engine::regress::{ComparedProblem, compare_rounds};
@@ -61,7 +59,7 @@ use crate::timing::regression::RegressionDecision;
 use crate::timing::stats::median;
 use crate::tool::{GIT_PATIENCE, GitState, ToolPlaces, git_state};
 
-pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &GateArgs, call: &Call) -> Result<Answer> {
     if arguments.init {
         return init(arguments, call);
     }
@@ -101,8 +99,8 @@ fn unreadable(error: BaselineError) -> CliError {
 }
 
 /// The baseline as a candidate of its own source in the space as it is now.
-fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival, CliError> {
-    let file = words::named_space(&[space.to_string()]).open(arguments.one.run.limits.access())?;
+fn rival(arguments: &GateArgs, space: &str, baseline: &GateBaseline) -> Result<ChosenRival> {
+    let file = words::space(space, arguments.one.run.limits.access())?;
     let kernel = session::kernel_of(&file)?;
     let shown = arguments.baseline.display();
     let other = |differences: Vec<String>| {
@@ -154,7 +152,7 @@ impl<'a> JudgedGate<'a> {
         call: &Call,
         asked: &'a AskedCandidate,
         rival: Option<&ChosenRival>,
-    ) -> Result<JudgedGate<'a>, CliError> {
+    ) -> Result<JudgedGate<'a>> {
         let (mut baseline, mut compared, mut noise_floor) = (None, Vec::new(), None);
         let (mut judged, _) = asked.on_device(call, Aim::Gate, |opened, judged| {
             opened.compare(judged, Aim::Gate, None)?;
@@ -291,7 +289,7 @@ impl<'a> JudgedGate<'a> {
 
     /// Judges all goals. Only a lost device and trouble of evo's or of the machine's are errors: what a tool or a peer does
     /// not do is in the goals.
-    fn goals(&self, goals: &GoalsSpec) -> Result<Vec<JudgedGoal>, CliError> {
+    fn goals(&self, goals: &GoalsSpec) -> Result<Vec<JudgedGoal>> {
         let mut judged = Vec::new();
         let mut add = |name: &'static str, goal: String, (state, why): GoalFinding| {
             let is_allowed = state == GoalState::NotRun && self.asked.is_allowed(name);
@@ -359,7 +357,7 @@ impl<'a> JudgedGate<'a> {
     }
 
     /// What a profiler counts in every launch of every canonical problem; the inner error is why there is nothing.
-    fn profiles(&self) -> Result<Result<Vec<(String, ProfileResult)>, String>, CliError> {
+    fn profiles(&self) -> Result<Result<Vec<(String, ProfileResult)>, String>> {
         let JudgedGate { asked, judged, .. } = self;
         if judged.job.is_none() {
             return Ok(Err("the candidate did not reach the device".to_string()));
@@ -384,12 +382,7 @@ impl<'a> JudgedGate<'a> {
     }
 
     /// Appends the line, writes the files, and after a pass the baseline where `--update` asks for that.
-    fn record(
-        &self,
-        baseline: &GateBaseline,
-        log: &IterationLog,
-        result: &mut GateResult,
-    ) -> Result<(), CliError> {
+    fn record(&self, baseline: &GateBaseline, log: &IterationLog, result: &mut GateResult) -> Result<()> {
         let JudgedGate { arguments, asked, .. } = self;
         let git = git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE);
         let problem = |row: &GatedProblem| GateRunProblem {
@@ -426,8 +419,7 @@ impl<'a> JudgedGate<'a> {
         Ok(())
     }
 
-    /// `gate.json` and `gate.md` of the last run.
-    fn write_files(&self, result: &GateResult) -> Result<Vec<String>, CliError> {
+    fn write_files(&self, result: &GateResult) -> Result<Vec<String>> {
         let out = &self.arguments.one.candidate.out;
         let fail = |error| CliError::from(JournalError::io("write", &out.join(FOLDER), error));
         let folder = OwnFolder::create(out).and_then(|out| out.create_folder(FOLDER)).map_err(fail)?;
@@ -454,7 +446,7 @@ impl<'a> JudgedGate<'a> {
         session::conditions(device, self.asked.seed, &names)
     }
 
-    fn write_baseline(&self, git: GitState) -> Result<(), CliError> {
+    fn write_baseline(&self, git: GitState) -> Result<()> {
         let JudgedGate { asked, judged, .. } = self;
         let (kernel, configuration) = (asked.kernel()?, &asked.candidate.configuration);
         let source = render(kernel, configuration).map_err(|verdict| {
@@ -503,12 +495,7 @@ const NOT_PASSED: &str = "the candidate did not pass its gates";
 
 type GoalFinding = (GoalState, String);
 
-fn answer(
-    arguments: &GateArgs,
-    call: &Call,
-    gate: &JudgedGate<'_>,
-    result: GateResult,
-) -> Result<Answer, CliError> {
+fn answer(arguments: &GateArgs, call: &Call, gate: &JudgedGate<'_>, result: GateResult) -> Result<Answer> {
     let status = result.decision;
     let exit = if status == EnvelopeStatus::Pass { ExitCode::Done } else { ExitCode::Failed };
     let allowed_goals = result.goals.iter().filter(|goal| goal.is_allowed).map(|goal| goal.name.to_string());
@@ -523,10 +510,8 @@ fn answer(
         }
         summarize(&table);
     }
-    if !call.is_json() {
-        let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
-        output::stdout(&format!("{table}\n{}: {}{updated}\n", status.as_str(), result.why))?;
-    }
+    let updated = if result.updated == Some(true) { ", and is the baseline now" } else { "" };
+    call.show(&format!("{table}\n{}: {}{updated}\n", status.as_str(), result.why))?;
     Ok(Answer { status, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
@@ -547,7 +532,7 @@ fn summarize(table: &str) {
 }
 
 /// The goals of a kernel; those that nothing could ever reach are refused before the candidate is judged.
-fn known_goals<'a>(kernel: &'a KernelSpec, space: &str) -> Result<&'a GoalsSpec, CliError> {
+fn known_goals<'a>(kernel: &'a KernelSpec, space: &str) -> Result<&'a GoalsSpec> {
     let Some(goals) = &kernel.goals else {
         let text = format!("`{space}` has no `[goals]`");
         return Err(CliError::usage(text).with_hint("add [goals] to the space file, or leave `--goals` out"));
@@ -583,7 +568,7 @@ const OWN: &str = "@candidate";
 
 type PeerRows = Result<Vec<BenchRow>, String>;
 
-fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
+fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows> {
     let kernel = asked.kernel()?;
     let Some(spec) = peers::named(name, &kernel.peers) else {
         return Ok(Err(format!("there is no peer `{name}`")));
@@ -591,9 +576,9 @@ fn beside(asked: &AskedCandidate, name: &str) -> Result<PeerRows, CliError> {
     let setup = &asked.setup;
     let seats = match peers::start(&[spec], &setup.choice.spec, false) {
         Ok(seats) => seats,
-        Err(error) => return Ok(Err(error.to_string().lines().next().unwrap_or_default().to_string())),
+        Err(error) => return Ok(Err(error.first_line())),
     };
-    let mut lane = device_lane::lane(setup, Some(kernel))?;
+    let mut lane = session::lane(setup, Some(kernel))?;
     let mut shapes = bench::of_kernel(kernel, setup.choice.kind);
     shapes.retain(|shape| !shape.on_request);
     // The gate has just looked at the candidate for as long as at a finalist, which is not done again.
@@ -654,7 +639,7 @@ fn on_problem(goal: &FasterGoal, own: &BenchRow, rows: &[BenchRow]) -> GoalFindi
     (state, format!("`{problem}` {:.3}× (at least {:.3}×)", 1.0 / ratio, 1.0 / high))
 }
 
-fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
+fn init(arguments: &GateArgs, call: &Call) -> Result<Answer> {
     let path = &arguments.baseline;
     check_place(path)?;
     refuse_another(path)?;
@@ -677,17 +662,15 @@ fn init(arguments: &GateArgs, call: &Call) -> Result<Answer, CliError> {
         gate.write_baseline(git_state(Path::new("."), &ToolPlaces::of_environment(), GIT_PATIENCE))?;
     }
     drop(log);
-    if !call.is_json() {
-        let text = if updated { "is the baseline now: commit it" } else { "was not written" };
-        output::stdout(&format!("{why}\n`{}` {text}\n", path.display()))?;
-    }
+    let text = if updated { "is the baseline now: commit it" } else { "was not written" };
+    call.show(&format!("{why}\n`{}` {text}\n", path.display()))?;
     let exit = if updated { ExitCode::Done } else { ExitCode::Failed };
     let allowed_not_run = gate.judged.allowed;
     let result = GateInit { decision, why, baseline: path.display().to_string(), updated };
     Ok(Answer { status: decision, allowed_not_run, ..Answer::of(exit, &ResultAlone { result }) })
 }
 
-fn check_place(path: &Path) -> Result<(), CliError> {
+fn check_place(path: &Path) -> Result<()> {
     let refused =
         |text: String| Err(CliError::bad_file(text, path).with_hint("`--baseline FILE` names another"));
     let shown = path.display();
@@ -704,7 +687,7 @@ fn check_place(path: &Path) -> Result<(), CliError> {
     regular::check(path).or_else(|error| refused(format!("`{shown}` cannot be a baseline: {error}")))
 }
 
-fn refuse_another(path: &Path) -> Result<(), CliError> {
+fn refuse_another(path: &Path) -> Result<()> {
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
@@ -758,7 +741,6 @@ impl GateArgs {
         }
     }
 
-    /// What is judged, in this space. `usual` is its configuration where the command line names none.
     fn asked(&self, space: &str, usual: Option<&Configuration>) -> TestOneArgs {
         let mut one = self.one.clone();
         let mut values = words::named_space(&one.words).values.to_vec();
@@ -781,7 +763,6 @@ mod peers_tests {
         BenchRow { reason, ..BenchRow::unmeasured(implementation, problem, status) }
     }
 
-    /// The candidate beside a right peer, with the upper end of its ratio of times.
     fn pair(problem: &str, high: f64, decision: PairedDecision) -> Vec<BenchRow> {
         let own = BenchRow {
             ratio_to_best_peer: Some(high * 0.9),

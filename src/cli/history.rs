@@ -13,38 +13,31 @@ use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{LimitArgs, OPENING};
-use super::{candidate as cli_candidate, export, output, words};
+use super::{Answer, Call, CliError, ExitCode, Result, candidate as cli_candidate, export, output, words};
 use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::iterations::{ITERATION, IterationCandidate};
 use crate::journal::ladder::{Ladder, LadderStep, Rung, StepKind};
 use crate::kernel::catalog;
-use crate::kernel::spec::SpaceFile;
 use crate::report::envelope::ResultAlone;
 use crate::report::history;
 use crate::report::standing::beside_peers;
 use crate::study::{NamedEvaluation, StudySearch, newest_profile};
 
-pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let out = output_folder(&arguments.out)?;
     let beside = |rung: &&Rung| beside_peers(out.as_ref()?, &rung.kernel, &rung.device);
     let ladders: Vec<_> = rungs.into_iter().map(|rung| (rung, beside(&rung))).collect();
     let result = history::history(&ladders, &ladder.notes);
-    if !call.is_json() {
-        output::stdout(&result.text())?;
-    }
+    call.show(&result.text())?;
     ladder.notes.iter().for_each(|note| output::say(&format!("note: {note}")));
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let Some(rung) = newest(&rungs) else {
@@ -57,13 +50,11 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer, CliError>
     let others = ladder.rungs.iter().filter(|other| other.folder_name() != rung.folder_name());
     let others: Vec<&Rung> = others.collect();
     let result = history::summary(rung, &findings(&arguments.out, rung), &others, &ladder.notes);
-    if !call.is_json() {
-        output::stdout(&result.text())?;
-    }
+    call.show(&result.text())?;
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
 }
 
-fn read(out: &Path) -> Result<Ladder, CliError> {
+fn read(out: &Path) -> Result<Ladder> {
     if output_folder(out)?.is_none() {
         let error = CliError::bad_file(format!("there is no folder `{}`", out.display()), out);
         return Err(error.with_hint("`evo sweep` and `evo evaluate` make it; `--out` names another one"));
@@ -71,12 +62,7 @@ fn read(out: &Path) -> Result<Ladder, CliError> {
     Ok(Ladder::read(out)?)
 }
 
-/// The ladders of a kernel and a kind of device, or of all.
-fn chosen<'a>(
-    ladder: &'a Ladder,
-    kernel: Option<&str>,
-    device: Option<&str>,
-) -> Result<Vec<&'a Rung>, CliError> {
+fn chosen<'a>(ladder: &'a Ladder, kernel: Option<&str>, device: Option<&str>) -> Result<Vec<&'a Rung>> {
     let kernels = ladder.kernels();
     // A space stands for its kernel, as in the commands that judge.
     let of_space = kernel
@@ -137,13 +123,14 @@ struct Past<'a> {
 }
 
 /// `evo restore` writes what is needed to judge a candidate of the past again. Git is never asked to change anything.
-pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer> {
     let (name, place) = split(&arguments.words)?;
     let ladder = read(&arguments.out)?;
     let kernels = ladder.kernels();
     let is_kernel = place.is_some_and(|word| kernels.contains(&word));
     let named = place.filter(|_| !is_kernel);
-    let opened = named.map(|space| open(space, arguments)).transpose()?;
+    let access = arguments.limits.access();
+    let opened = named.map(|space| words::space(space, access)).transpose()?;
     let of_space = opened.as_ref().and_then(|file| file.kernel.as_ref()).map(|own| own.name.as_str());
     let kernel = of_space.or(place.filter(|_| is_kernel));
     if kernel.is_none() && kernels.len() > 1 {
@@ -159,7 +146,7 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
     let past = past(rung, name, device, &arguments.out)?;
     let file = match opened {
         Some(file) => file,
-        None => open(&past.space, arguments).map_err(|error| {
+        None => words::space(&past.space, access).map_err(|error| {
             let hint = format!("name the space as it is today: `evo restore SPACE {name} --to FOLDER`");
             error.with_hint(hint)
         })?,
@@ -188,7 +175,7 @@ pub fn restore(arguments: &RestoreArgs, call: &Call) -> Result<Answer, CliError>
     answer(arguments, call, &past, &files, space)
 }
 
-fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
+fn split(words: &[String]) -> Result<(&str, Option<&str>)> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| word.starts_with('@')).collect();
     let [name] = names[..] else {
         let text = "`evo restore` takes one name, such as `@champion`, `@best`, `@17` or `@iteration-3`";
@@ -197,12 +184,8 @@ fn split(words: &[String]) -> Result<(&str, Option<&str>), CliError> {
     Ok((name, words.iter().map(String::as_str).find(|word| *word != name)))
 }
 
-fn open(space: &str, arguments: &RestoreArgs) -> Result<SpaceFile, CliError> {
-    words::named_space(&[space.to_string()]).open(arguments.limits.access())
-}
-
 /// `@best` and `@iteration-3` are of `evo evaluate`; every other name means what it means everywhere.
-fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Result<Past<'a>, CliError> {
+fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Result<Past<'a>> {
     let Rung { kernel, device_kind, steps, iterations, section, .. } = rung;
     let of_evaluate =
         |number: u64| steps.iter().find(|step| step.kind == StepKind::Evaluation && step.number == number);
@@ -264,7 +247,7 @@ fn past<'a>(rung: &'a Rung, name: &str, device: DeviceKind, out: &Path) -> Resul
 
 /// Writes the files into a folder, which is made. Names that are there are replaced where `force` allows it, and never
 /// followed.
-fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<(), CliError> {
+fn write(to: &Path, files: &RestoredFiles, force: bool) -> Result<()> {
     export::check(to, force)?;
     let texts = [(CONFIG, &files.configuration), (SOURCE, &files.source), (LAUNCH, &files.launch)];
     export::write(to, &texts.map(|(name, text)| ExportFile::of(name, text.as_bytes(), "")))
@@ -276,7 +259,7 @@ fn answer(
     past: &Past<'_>,
     files: &RestoredFiles,
     space: &str,
-) -> Result<Answer, CliError> {
+) -> Result<Answer> {
     let quoted = |name: &str| quote(&arguments.to.join(name).display().to_string()).into_owned();
     let mut again = format!("evo evaluate {} --config {}", quote(space), quoted(CONFIG));
     if past.candidate.source.is_some() {
@@ -305,11 +288,9 @@ fn answer(
     };
     let answer = Answer::of(ExitCode::Done, &ResultAlone { result });
     notes.iter().for_each(|note| output::say(&format!("note: {note}")));
-    if !call.is_json() {
-        let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
-        let folder = arguments.to.display();
-        output::stdout(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown))?;
-    }
+    let at = past.step.map_or(String::new(), |step| format!(" of {}", step.at));
+    let folder = arguments.to.display();
+    call.show(&format!("{}{at} is in {folder}\nagain: {again}\n", past.shown))?;
     Ok(answer)
 }
 

@@ -10,11 +10,8 @@ use evo_kernel::foreign::ForeignError;
 use evo_kernel::t1;
 use evo_protocol::envelope::ErrorCode;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
 use super::init::{self, ImportArgs, ImportFormat, WrittenSpace, folder_of};
-use super::peers;
+use super::{Answer, Call, CliError, Result, peers};
 use crate::journal::own_folder::OwnFolder;
 use crate::peer::{last_words, shown};
 use crate::process::{self, RunLimits};
@@ -28,7 +25,7 @@ fn refused(path: &Path, error: &ForeignError) -> CliError {
     CliError::bad_file(format!("`{}`: {error}", path.display()), path).with_hint(error.hint.clone())
 }
 
-fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer> {
     if !arguments.task.is_empty() || !arguments.workload.is_empty() {
         return Err(CliError::usage("a T1 file has neither tasks nor workloads")
             .with_hint("leave `--task` and `--workload` out"));
@@ -48,7 +45,7 @@ fn of_t1(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
 
 /// Writes what is imported, all of it, or nothing where one is in the way: 0 when what is written opens, 1 when it needs
 /// a hand first.
-pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer> {
     let form = match arguments.format {
         ImportFormat::T1 => return of_t1(arguments, call),
         ImportFormat::Flashinfer => TaskForm::FlashInfer,
@@ -66,7 +63,7 @@ pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
         TaskForm::KernelBench => of_python(path, arguments),
         TaskForm::FlashInfer | TaskForm::Sol => of_definition(form, path, arguments),
     };
-    let tasks: Vec<BenchmarkTask> = paths.iter().map(read).collect::<Result<_, CliError>>()?;
+    let tasks: Vec<BenchmarkTask> = paths.iter().map(read).collect::<Result<_>>()?;
     let folders = folders(&tasks, &arguments.file, arguments.target.to.as_deref())?;
     let mut written = Vec::new();
     for (at, (task, to)) in tasks.iter().zip(&folders).enumerate() {
@@ -87,7 +84,7 @@ pub fn run(arguments: &ImportArgs, call: &Call) -> Result<Answer, CliError> {
     init::answer(call, &written, "next: write the kernel, then", &["test-one"])
 }
 
-fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
+fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>> {
     let folders: Vec<PathBuf> = match (tasks, to) {
         ([_], Some(to)) => vec![to.components().collect()],
         _ => tasks.iter().map(|task| to.unwrap_or(Path::new("")).join(&task.name)).collect(),
@@ -109,7 +106,7 @@ fn folders(tasks: &[BenchmarkTask], from: &Path, to: Option<&Path>) -> Result<Ve
     Ok(folders)
 }
 
-fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>, CliError> {
+fn chosen(form: TaskForm, arguments: &ImportArgs) -> Result<Vec<PathBuf>> {
     let path = &arguments.file;
     let mut found = match path.is_dir() {
         true => below(form, path),
@@ -146,7 +143,6 @@ fn called(path: &Path) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The files of tasks in a folder, in the order of their names.
 fn below(form: TaskForm, folder: &Path) -> Vec<PathBuf> {
     let is_task = |path: &Path, name: &str| match form {
         TaskForm::KernelBench => name.ends_with(".py") && has_model(path),
@@ -188,7 +184,7 @@ fn has_model(path: &Path) -> bool {
     text.lines().any(|line| line.starts_with("class Model(") || line.starts_with("class Model:"))
 }
 
-fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
+fn of_definition(form: TaskForm, path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask> {
     let text = init::read(path)?;
     let beside = path.with_file_name("reference.py");
     let beside = if beside.is_file() { Some(init::read(&beside)?) } else { None };
@@ -208,20 +204,14 @@ fn places_of_workloads(path: &Path) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> =
         ["workload.jsonl", "workloads.jsonl"].iter().map(|name| path.with_file_name(name)).collect();
     places.push(path.with_extension("jsonl"));
-    let parts: Vec<_> = path.components().collect();
-    let at = parts.iter().rposition(|part| part.as_os_str() == "definitions");
-    if let Some(at) = at {
-        let swapped: PathBuf = parts
-            .iter()
-            .enumerate()
-            .map(|(index, part)| if index == at { OsStr::new("workloads") } else { part.as_os_str() })
-            .collect();
-        places.push(swapped.with_extension("jsonl"));
-    }
+    let definitions = path.ancestors().find(|own| own.file_name() == Some(OsStr::new("definitions")));
+    let below = definitions.and_then(|own| Some((own, path.strip_prefix(own).ok()?)));
+    let swapped = below.map(|(own, below)| own.with_file_name("workloads").join(below));
+    places.extend(swapped.map(|place| place.with_extension("jsonl")));
     places
 }
 
-fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliError> {
+fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask> {
     if !arguments.workload.is_empty() {
         return Err(CliError::usage("a task of KernelBench has one set of inputs and no workloads")
             .with_hint("leave `--workload` out"));
@@ -247,7 +237,7 @@ fn of_python(path: &Path, arguments: &ImportArgs) -> Result<BenchmarkTask, CliEr
     task::module(&answer, &program).map_err(|error| refused(path, &error))
 }
 
-fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String, CliError> {
+fn probed(python: &Path, path: &Path, limit: Duration) -> Result<String> {
     let refused = |text: String, hint: &str| {
         CliError::bad_file(format!("`{}`: {text}", path.display()), path).with_hint(hint)
     };

@@ -9,19 +9,16 @@ use evo_kernel::sketch::{KernelSketch, SketchRequest, sketch};
 use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{IMPORTING, LimitArgs};
-use super::output;
-use super::words;
+use super::{Answer, Call, CliError, ExitCode, Result, output, words};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::envelope::ResultAlone;
+use crate::report::templates::page;
 
 /// Runs the command: 0 when the file is written and opens, 1 when it is written and needs a hand first.
-pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer> {
     let source = read(&arguments.source)?;
     let to = target(arguments.target.to.as_ref(), &arguments.source)?;
     let path = path_from(&to, &arguments.source)?;
@@ -36,7 +33,7 @@ pub fn run(arguments: &InitArgs, call: &Call) -> Result<Answer, CliError> {
 }
 
 /// The source as the space file names it: from its own folder, and not out of it.
-fn path_from(to: &Path, source: &Path) -> Result<String, CliError> {
+fn path_from(to: &Path, source: &Path) -> Result<String> {
     let folder = folder_of(to);
     let trouble = |path: &Path, error: io::Error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", path.display()), path)
@@ -112,11 +109,9 @@ pub struct FirstSpaceArgs {
     pub json: bool,
 }
 
-/// Guesses that are printed; the object has all of them.
 const SHOWN: usize = 16;
 
-/// The text of a file that the command line names.
-pub fn read(path: &Path) -> Result<String, CliError> {
+pub fn read(path: &Path) -> Result<String> {
     let name = path.to_string_lossy();
     read_beside(Path::new(""), &name, true).map_err(|error| {
         let hint = match error.kind() {
@@ -129,7 +124,7 @@ pub fn read(path: &Path) -> Result<String, CliError> {
 }
 
 /// The space file's path: what `--to` says, or the input's name with another ending.
-pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf, CliError> {
+pub fn target(to: Option<&PathBuf>, input: &Path) -> Result<PathBuf> {
     let to = to.cloned().unwrap_or_else(|| input.with_extension("toml"));
     if to == input || to.extension().is_none_or(|ending| ending != "toml") {
         let text = format!("`{}` does not end in `.toml`", to.display());
@@ -148,7 +143,6 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A space file that was written, with the files beside it.
 pub struct WrittenSpace {
     /// As the command line names it.
     pub space: String,
@@ -157,7 +151,7 @@ pub struct WrittenSpace {
 }
 
 /// Writes a space file into a folder that is there, and answers.
-pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) -> Result<Answer, CliError> {
+pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) -> Result<Answer> {
     let folder = OwnFolder::open(folder_of(to)).map_err(|error| {
         CliError::bad_file(format!("cannot open `{}`: {error}", folder_of(to).display()), to)
             .with_hint("`--to` names a file in a folder that is there")
@@ -169,22 +163,13 @@ pub fn write_beside(to: &Path, drawn: KernelSketch, force: bool, call: &Call) ->
 }
 
 /// Writes the files, all of them or none. One that is there is replaced only with `force`.
-pub fn write(
-    folder: &OwnFolder,
-    name: &str,
-    drawn: &KernelSketch,
-    force: bool,
-) -> Result<Vec<PathBuf>, CliError> {
+pub fn write(folder: &OwnFolder, name: &str, drawn: &KernelSketch, force: bool) -> Result<Vec<PathBuf>> {
     let beside = drawn.beside.iter().map(|(name, text)| (name.as_str(), text));
     let files: Vec<(&str, &String)> = beside.chain([(name, &drawn.space)]).collect();
     for (name, _) in &files {
-        let place = folder.place(name);
-        if let Some(what) = folder.irregular(name) {
-            let text = format!("`{}` is {what}", place.display());
-            return Err(CliError::bad_file(text, &place)
-                .with_hint("move it away, or choose another name with `--to`"));
-        }
+        CliError::refuse_irregular(folder, name, "move it away, or choose another name with `--to`")?;
         if folder.exists(name) && !force {
+            let place = folder.place(name);
             let text = format!("`{}` is there", place.display());
             return Err(CliError::bad_file(text, &place)
                 .with_hint("choose another name with `--to`, or add `--force` to replace it"));
@@ -205,50 +190,36 @@ pub fn unwritable(place: &Path, error: &io::Error) -> CliError {
 
 /// Opens what was written and says which commands are next: exit code 0 where all of it opens, 1 where something has to be
 /// completed first.
-pub fn answer(
-    call: &Call,
-    written: &[WrittenSpace],
-    lead: &str,
-    commands: &[&str],
-) -> Result<Answer, CliError> {
+pub fn answer(call: &Call, written: &[WrittenSpace], lead: &str, commands: &[&str]) -> Result<Answer> {
     let access = SpaceAccess { render_apart: true, ..SpaceAccess::default() };
-    let mut result = Drawn::default();
-    let mut text = String::new();
-    result.opens = true;
+    let mut result = Drawn { opens: true, ..Drawn::default() };
+    let mut spaces = Vec::new();
     for WrittenSpace { space, files, drawn } in written {
-        text += &format!("{space}: a first space file for `{}`", drawn.entry);
-        match words::space(space, access) {
-            Ok(file) => text += &format!(", {} configurations", file.space.count()),
-            Err(error) => {
-                result.opens = false;
-                output::say(&format!("`{space}` is written and needs your hand before it opens:\n{error}"));
-            }
+        let opened = words::space(space, access);
+        if let Err(error) = &opened {
+            result.opens = false;
+            output::say(&format!("`{space}` is written and needs your hand before it opens:\n{error}"));
         }
-        text += "\nguessed or left out, so look at it before a number counts:\n";
-        for guess in drawn.guesses.iter().take(SHOWN) {
-            text += &format!("  {}: {}\n", guess.what, guess.why);
-        }
-        if drawn.guesses.len() > SHOWN {
-            text += &format!("  … and {} more, which the file marks\n", drawn.guesses.len() - SHOWN);
-        }
+        let count = opened.ok().map(|file| file.space.count().to_string());
+        let guesses = drawn.guesses.iter().take(SHOWN).map(|guess| [&guess.what, &guess.why]);
+        spaces.push(json!({
+            "space": space, "entry": drawn.entry, "count": count, "guesses": guesses.collect::<Vec<_>>(),
+            "more": drawn.guesses.len().saturating_sub(SHOWN),
+        }));
         // A name without a slash could be one of evo's own spaces.
         let shown = if space.contains('/') { space.clone() } else { format!("./{space}") };
         result.next.extend(commands.iter().map(|command| format!("evo {command} {}", quote(&shown))));
         result.files.extend(files.iter().map(|file| file.display().to_string()));
         let place = if written.len() > 1 { format!("{space}: ") } else { String::new() };
+        let guesses = drawn.guesses.iter();
         result.guesses.extend(
-            drawn
-                .guesses
-                .iter()
+            guesses
                 .map(|guess| DrawnGuess { what: format!("{place}{}", guess.what), why: guess.why.clone() }),
         );
     }
     let entries: Vec<&str> = written.iter().map(|written| written.drawn.entry.as_str()).collect();
     result.entry = entries.join(", ");
-    if !call.is_json() {
-        let next: String = result.next.iter().map(|command| format!("  {command}\n")).collect();
-        output::stdout(&format!("{text}{lead}\n{next}"))?;
-    }
+    call.show(&page("init.txt.j2", &json!({ "spaces": spaces, "lead": lead, "next": result.next })))?;
     let exit = if result.opens { ExitCode::Done } else { ExitCode::Failed };
     Ok(Answer::of(exit, &ResultAlone { result }))
 }

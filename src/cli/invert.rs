@@ -20,13 +20,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::judge::{self, Aim, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
-use super::one_args::TestOneArgs;
+use super::judge::{self, Aim, AskedCandidate, Bench, INVERT, JobDepth, OtherPoint, VerdictEnd};
 use super::profile::attributes_of;
-use super::{device_lane, output, session};
+use super::{Answer, Call, CliError, Result, TestOneArgs, output, session};
 use crate::compile::cache::{self, Cache};
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;
@@ -59,7 +55,7 @@ pub enum InvertCounters {
     Off,
 }
 
-pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &InvertArgs, call: &Call) -> Result<Answer> {
     let one = &arguments.one;
     if one.problems.len() > 1 {
         let text = format!("`--problem` {} times: a kernel is harmed on one problem", one.problems.len());
@@ -114,8 +110,7 @@ struct InvertBrief<'a> {
     rows: &'a [InvertRow],
 }
 
-/// Refuses names of `--only` that the kernel has no pathology for.
-fn check_names(only: &[String], kernel: &KernelSpec) -> Result<(), CliError> {
+fn check_names(only: &[String], kernel: &KernelSpec) -> Result<()> {
     let known = harm::names(kernel);
     let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = suggestion(unknown, known.iter().copied(), || format!("there are {}", known.join(", ")));
@@ -128,8 +123,7 @@ const DIGITS: usize = 12;
 type Harmed = (Inverted, Result<String, String>, Result<String, String>);
 
 /// The unharmed kernel on a device, and what is known of it.
-struct Harm<'c, 'b, 'a> {
-    problems: &'c [String],
+struct Harm<'b, 'a> {
     bench: &'b mut Bench<'a>,
     attributes: Vec<EntryAttributes>,
     /// How far the unharmed kernel differs from itself.
@@ -137,9 +131,9 @@ struct Harm<'c, 'b, 'a> {
     counters: Result<HarmCounters, String>,
 }
 
-impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
+impl<'b, 'a> Harm<'b, 'a> {
     /// Measures every dose. Files are written after each pathology, so that an interrupt leaves what is finished.
-    fn run(arguments: &'c InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed, CliError> {
+    fn run(arguments: &InvertArgs, call: &Call, bench: &'b mut Bench<'a>) -> Result<Harmed> {
         let job: &'a Job = bench.job;
         let timed = job.timed.first().ok_or_else(|| {
             CliError::usage("no problem of this kernel is timed, so nothing can be compared")
@@ -171,8 +165,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
             |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
         let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
         let mut file = Err(String::new());
-        let problems = &arguments.one.problems;
-        let mut harm = Harm { problems, bench, attributes, noise_floor, counters };
+        let mut harm = Harm { bench, attributes, noise_floor, counters };
         for plan in plans {
             let row = harm.row(plan)?;
             found.rows.push(row);
@@ -191,7 +184,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         Ok((found, harm.counters.map(|counters| counters.tool.version.to_string()), file))
     }
 
-    fn row(&mut self, plan: HarmPlan) -> Result<InvertRow, CliError> {
+    fn row(&mut self, plan: HarmPlan) -> Result<InvertRow> {
         let HarmPlan { spec, shows_as, doses } = plan;
         let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
@@ -240,8 +233,9 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         dose: &Dose,
         unit: &str,
         lightens: bool,
-    ) -> Result<Result<(InvertDose, Option<Job>), String>, CliError> {
-        let Bench { candidate, setup, lane, seed, .. } = &mut *self.bench;
+    ) -> Result<Result<(InvertDose, Option<Job>), String>> {
+        let Bench { asked: AskedCandidate { candidate, setup, seed, options, .. }, lane, .. } =
+            &mut *self.bench;
         let file = &candidate.file;
         let mut kernel = session::kernel_of(file)?.clone();
         if let Err(why) = apply(&mut kernel, dose) {
@@ -257,7 +251,7 @@ impl<'c, 'b, 'a> Harm<'c, 'b, 'a> {
         };
         let (unit, what) = (unit.to_string(), dose.shown.clone());
         let mut found = InvertDose { dose: dose.amount, unit, what, ..InvertDose::default() };
-        let problems = session::problems(&kernel, setup.choice.kind, self.problems)?;
+        let problems = session::problems(&kernel, setup.choice.kind, &options.problems)?;
         let recipe = session::recipe(&kernel, &problems, setup, lane.info(), *seed)?;
         // The gates alone: the comparison times it.
         let depth = JobDepth { reach: JobReach::Whole, is_timed: false };
@@ -345,7 +339,7 @@ impl HarmCounters {
             .map_err(|failure| failure.to_string())?;
         let kernel = session::kernel_of(bench.file).map_err(|error| error.to_string())?;
         let options =
-            device_lane::lane_options(bench.setup, Some(kernel)).map_err(|error| error.to_string())?;
+            session::lane_options(&bench.asked.setup, Some(kernel)).map_err(|error| error.to_string())?;
         let (arch, limit) = (device.arch.clone(), arguments.one.run.limits.tool);
         let counters = HarmCounters { tool, options, arch, limit, unharmed: Vec::new() };
         let unharmed = counters.collect(bench.job, fields)?;

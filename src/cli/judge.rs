@@ -19,15 +19,12 @@ use evo_space::document::suggestion;
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use serde_json::Value;
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::CandidateArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::one_args::TestOneArgs;
 use super::rival::ChosenRival;
-use super::session::{self, DeviceSetup};
-use super::{candidate, device_lane, output, seed, words};
+use super::{
+    Answer, Call, CliError, DeviceSetup, ExitCode, Result, TestOneArgs, candidate, output, seed, session,
+    words,
+};
 use crate::compile::{FULL_CACHE_HINT, full_cache};
 use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::engine::ports::{CompileAnswer, PairAnswer};
@@ -88,7 +85,6 @@ impl Aim {
         }
     }
 
-    /// Whether something is asked of a candidate beyond its verdict. Others may find right what is wrong.
     fn goes_beyond(self, verdict: &Verdict) -> bool {
         match self {
             Aim::Times | Aim::Profile | Aim::Invert => verdict.is_pass(),
@@ -118,8 +114,7 @@ impl Aim {
         JobDepth { reach, is_timed: self != Aim::Gates }
     }
 
-    /// Refuses names of `--allow-not-run` that nothing of the command has.
-    pub fn check_names(self, names: &[String]) -> Result<(), CliError> {
+    pub fn check_names(self, names: &[String]) -> Result<()> {
         let beside: Vec<&str> = match self {
             Aim::Times => vec![BASELINE],
             Aim::Gate => GOALS.into_iter().chain([SANITIZE]).collect(),
@@ -154,7 +149,6 @@ impl JobDepth {
     }
 }
 
-/// What a command line asks for. No device is open yet.
 pub struct AskedCandidate {
     pub options: TestOneArgs,
     pub candidate: ResolvedCandidate,
@@ -163,8 +157,7 @@ pub struct AskedCandidate {
     pub setting: Setting,
 }
 
-/// Reads what a command line asks for and notes it for the command's object.
-pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate, CliError> {
+pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate> {
     let limits = &options.run.limits;
     let until = match aim {
         // It ends in order by then, and leaves a line.
@@ -199,35 +192,33 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
 }
 
 impl AskedCandidate {
-    pub fn kernel(&self) -> Result<&KernelSpec, CliError> {
+    pub fn kernel(&self) -> Result<&KernelSpec> {
         session::kernel_of(&self.candidate.file)
     }
 
-    fn problems<'a>(&self, kernel: &'a KernelSpec) -> Result<Vec<&'a ProblemSpec>, CliError> {
+    fn problems<'a>(&self, kernel: &'a KernelSpec) -> Result<Vec<&'a ProblemSpec>> {
         session::problems(kernel, self.setup.choice.kind, &self.options.problems)
     }
 
-    /// A recipe for a kernel that takes the place of the candidate's.
-    fn recipe<'a>(&self, kernel: &'a KernelSpec, lane: &Lane) -> Result<KernelRecipe<'a>, CliError> {
+    fn recipe<'a>(&self, kernel: &'a KernelSpec, lane: &Lane) -> Result<KernelRecipe<'a>> {
         session::recipe(kernel, &self.problems(kernel)?, &self.setup, lane.info(), self.seed)
     }
 
-    pub fn lane_options(&self) -> Result<LaneOptions, CliError> {
-        device_lane::lane_options(&self.setup, Some(self.kernel()?))
+    pub fn lane_options(&self) -> Result<LaneOptions> {
+        session::lane_options(&self.setup, Some(self.kernel()?))
     }
 
     pub fn is_allowed(&self, name: &str) -> bool {
         self.options.allow_not_run.iter().any(|allowed| allowed == name)
     }
 
-    /// The verdict on a candidate that violates constraints, which needs no device.
-    pub fn refused(&self) -> Result<Option<Judged>, CliError> {
+    pub fn refused(&self) -> Result<Option<Judged>> {
         let refused = single::constraint_verdict(&self.candidate.file.space, &self.candidate.configuration);
         refused.map(|evaluation| self.judged(Single::refused(evaluation))).transpose()
     }
 
     /// A candidate that did not reach the device.
-    fn judged(&self, single: Single) -> Result<Judged, CliError> {
+    fn judged(&self, single: Single) -> Result<Judged> {
         let findings = RivalFindings {
             correct: single.evaluation.verdict.is_pass(),
             not_compared: Some("the candidate did not pass its gates".into()),
@@ -247,20 +238,16 @@ impl AskedCandidate {
     }
 
     /// Opens the device and makes everything ready that all variants of the kernel need.
-    pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>, CliError> {
+    pub fn open(&self, call: &Call) -> Result<OpenedCandidate<'_>> {
         let kernel = self.kernel()?;
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
-        let device = lane.info().clone();
+        let lane = session::lane(&self.setup, Some(kernel))?;
         let names: Vec<String> = self.problems(kernel)?.iter().map(|problem| problem.name.clone()).collect();
-        call.know(|facts| {
-            facts.device = Some(device.name.clone());
-            facts.conditions = Some(session::conditions(&device, self.seed, &names));
-        });
+        session::know_device(call, lane.info(), self.seed, &names);
         self.open_on(lane, true)
     }
 
     /// The same on a lane that is open already; `is_new` where its reference was not asked yet.
-    pub fn open_on(&self, mut lane: Lane, is_new: bool) -> Result<OpenedCandidate<'_>, CliError> {
+    pub fn open_on(&self, mut lane: Lane, is_new: bool) -> Result<OpenedCandidate<'_>> {
         let kernel = self.kernel()?;
         let recipe = self.recipe(kernel, &lane)?;
         if is_new {
@@ -275,8 +262,8 @@ impl AskedCandidate {
         &self,
         call: &Call,
         aim: Aim,
-        further: impl FnOnce(&mut OpenedCandidate<'_>, &mut Judged) -> Result<T, CliError>,
-    ) -> Result<(Judged, Option<T>), CliError> {
+        further: impl FnOnce(&mut OpenedCandidate<'_>, &mut Judged) -> Result<T>,
+    ) -> Result<(Judged, Option<T>)> {
         if let Some(refused) = self.refused()? {
             return Ok((refused, None));
         }
@@ -296,14 +283,14 @@ pub struct OpenedCandidate<'a> {
 impl<'a> OpenedCandidate<'a> {
     /// Compiles the candidate: a job that nothing has judged yet, or why there is none. A deep one has what only thorough
     /// gates need.
-    pub fn job(&self, deep: bool) -> Result<SingleJob<KernelRecipe<'a>>, CliError> {
+    pub fn job(&self, deep: bool) -> Result<SingleJob<KernelRecipe<'a>>> {
         let ResolvedCandidate { configuration, genome, .. } = &self.asked.candidate;
         single::job(&self.recipe, genome.clone(), configuration.clone(), deep, |prepared| {
             compile(&self.asked.setup, prepared)
         })
     }
 
-    pub fn judged(&mut self, aim: Aim) -> Result<Judged, CliError> {
+    pub fn judged(&mut self, aim: Aim) -> Result<Judged> {
         let depth = aim.depth();
         let (single, job) = match self.job(depth.is_deep())? {
             Err(evaluation) => (Single::refused(*evaluation), None),
@@ -329,12 +316,7 @@ impl<'a> OpenedCandidate<'a> {
 
     /// Compares a judged candidate with a rival where there is one and it may be. What says nothing about the candidate is
     /// an error.
-    pub fn compare(
-        &mut self,
-        judged: &mut Judged,
-        aim: Aim,
-        rival: Option<&ChosenRival>,
-    ) -> Result<(), CliError> {
+    pub fn compare(&mut self, judged: &mut Judged, aim: Aim, rival: Option<&ChosenRival>) -> Result<()> {
         let what = if aim == Aim::Compile { "compiled" } else { "judged" };
         let trouble = trouble(&judged.single, &format!("the candidate could not be {what}"));
         trouble.map_or(Ok(()), Err)?;
@@ -377,12 +359,11 @@ impl<'a> OpenedCandidate<'a> {
         judged.findings.problems = rows;
     }
 
-    /// The rival's gates and times, or why there are none.
     pub fn rival(
         &mut self,
         rival: &ChosenRival,
         depth: JobDepth,
-    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+    ) -> Result<Result<(Evaluation, Job), String>> {
         let ResolvedCandidate { file, genome, configuration, .. } = &rival.resolved;
         let recipe = self.asked.recipe(session::kernel_of(file)?, &self.lane)?;
         let (genome, configuration) = (genome.clone(), configuration.clone());
@@ -393,10 +374,7 @@ impl<'a> OpenedCandidate<'a> {
 
     /// The same, deep as the candidate's so that the samples of both were taken in one way. The inner error says why there
     /// is nothing to compare with.
-    pub fn ranking_rival(
-        &mut self,
-        rival: &ChosenRival,
-    ) -> Result<Result<(Evaluation, Job), String>, CliError> {
+    pub fn ranking_rival(&mut self, rival: &ChosenRival) -> Result<Result<(Evaluation, Job), String>> {
         let judged = self.rival(rival, Aim::Evaluate.depth())?;
         Ok(judged.and_then(|(evaluation, job)| match evaluation.may_rank() {
             true => Ok((evaluation, job)),
@@ -405,7 +383,6 @@ impl<'a> OpenedCandidate<'a> {
     }
 }
 
-/// A candidate as it was judged, beside its rival where it was compared with one.
 pub struct Judged {
     pub single: Single,
     /// Absent for one that was refused before it reached the device.
@@ -433,7 +410,6 @@ impl Judged {
         self.job.as_ref().map(|job| &job.timed[..]).unwrap_or_default()
     }
 
-    /// The device's name as it says it, else as it was chosen.
     pub fn device_name(&self, asked: &AskedCandidate) -> String {
         self.device.as_ref().map_or_else(|| asked.setting.device.clone(), |device| device.name.clone())
     }
@@ -451,7 +427,6 @@ impl Judged {
         own.is_some() && own == code && launches(self.plans()) == launches(plans)
     }
 
-    /// Why numbers of the comparison are missing.
     pub fn why_not_compared(&self) -> String {
         let findings = &self.findings;
         let pair = self.pairs.iter().find_map(|pair| pair.as_ref().err());
@@ -510,7 +485,6 @@ pub fn time_of<'e>(
     evaluation.measurements.iter().find(|time| time.problem == plan.name && time.mode == mode)
 }
 
-/// The single times of a problem, nanoseconds.
 pub fn samples(evaluation: &Evaluation, plan: &ProblemPlan, mode: TimingMode) -> Vec<f64> {
     time_of(evaluation, plan, mode).map(|time| time.raw_ns.clone()).unwrap_or_default()
 }
@@ -524,7 +498,6 @@ fn canonical(kernel: &KernelSpec, plans: &[ProblemPlan]) -> Vec<bool> {
     if marked.contains(&true) { marked } else { vec![true; plans.len()] }
 }
 
-/// Another point of a space, judged on the same lane.
 pub struct OtherPoint<'a> {
     /// As messages name it: `the rival`.
     pub what: &'a str,
@@ -533,7 +506,6 @@ pub struct OtherPoint<'a> {
     pub configuration: Configuration,
 }
 
-/// A point that never reached the lane.
 pub struct RefusedPoint {
     pub label: String,
     pub why: String,
@@ -547,7 +519,7 @@ impl OtherPoint<'_> {
         setup: &DeviceSetup,
         lane: &mut Lane,
         depth: JobDepth,
-    ) -> Result<Result<(Single, Job), RefusedPoint>, CliError> {
+    ) -> Result<Result<(Single, Job), RefusedPoint>> {
         let OtherPoint { what, file, genome, configuration } = self;
         let refused = |verdict: &Verdict, why: String| Ok(Err(RefusedPoint { label: verdict.label(), why }));
         if let Some(Evaluation { verdict, .. }) = single::constraint_verdict(&file.space, &configuration) {
@@ -566,7 +538,6 @@ impl OtherPoint<'_> {
     }
 }
 
-/// What became of a candidate whose verdict is the command's answer.
 pub struct Tried<T> {
     pub asked: AskedCandidate,
     pub judged: Judged,
@@ -576,15 +547,13 @@ pub struct Tried<T> {
 
 /// A device that has just judged a candidate, for whatever else is asked of it.
 pub struct Bench<'a> {
-    pub candidate: &'a ResolvedCandidate,
+    pub asked: &'a AskedCandidate,
     /// The space with its own kernel, and a recipe for that.
     pub file: &'a SpaceFile,
-    pub setup: &'a DeviceSetup,
     pub recipe: &'a KernelRecipe<'a>,
     pub lane: &'a mut Lane,
     pub job: &'a Job,
     pub single: &'a Single,
-    pub seed: u64,
 }
 
 /// Judges what was asked for; `further` is asked of a candidate of which the aim wants to know more.
@@ -592,8 +561,8 @@ pub fn run<T>(
     mut asked: AskedCandidate,
     call: &Call,
     aim: Aim,
-    further: impl FnOnce(&mut Bench<'_>) -> Result<T, CliError>,
-) -> Result<Tried<T>, CliError> {
+    further: impl FnOnce(&mut Bench<'_>) -> Result<T>,
+) -> Result<Tried<T>> {
     let (judged, found) = asked.on_device(call, aim, |opened, judged| {
         let goes_beyond = aim.goes_beyond(&judged.evaluation().verdict) && !judged.single.lost;
         let Some(job) = judged.job.as_ref().filter(|_| goes_beyond) else { return Ok(None) };
@@ -602,12 +571,10 @@ pub fn run<T>(
         let TestOneArgs { words, run, .. } = &asked.options;
         let own = || words::named_space(words).open(run.limits.access());
         let space = is_source.then(own).transpose()?;
-        let candidate = &asked.candidate;
-        let file = space.as_ref().unwrap_or(&candidate.file);
-        let (setup, lane, seed) = (&asked.setup, &mut opened.lane, asked.seed);
-        let recipe = asked.recipe(session::kernel_of(file)?, lane)?;
-        let single = &judged.single;
-        further(&mut Bench { candidate, file, setup, recipe: &recipe, lane, job, single, seed }).map(Some)
+        let file = space.as_ref().unwrap_or(&asked.candidate.file);
+        let recipe = asked.recipe(session::kernel_of(file)?, &opened.lane)?;
+        let (asked, lane, single) = (&asked, &mut opened.lane, &judged.single);
+        further(&mut Bench { asked, file, recipe: &recipe, lane, job, single }).map(Some)
     })?;
     asked.setting.device = judged.device_name(&asked);
     Ok(Tried { asked, judged, found: found.flatten() })
@@ -629,7 +596,7 @@ impl<T> Tried<T> {
         call: &Call,
         absent: impl IntoIterator<Item = &'static str>,
         more: &str,
-    ) -> Result<VerdictEnd<'_>, CliError> {
+    ) -> Result<VerdictEnd<'_>> {
         let Tried { asked: AskedCandidate { options, setting, .. }, judged, .. } = self;
         let evaluation = judged.evaluation();
         let verdict = &evaluation.verdict;
@@ -642,7 +609,7 @@ impl<T> Tried<T> {
         let not_run = [&missing[..], &allowed].concat();
         let answer = ended(&judged.single, &missing, allowed);
         if !call.is_json() {
-            output::stdout(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
+            call.show(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
             if answer.status == EnvelopeStatus::NotRun {
                 output::say(&format!("not run, which does not count as a pass: {}", not_run.join(", ")));
                 if evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::derived_no_shapes) {
@@ -657,7 +624,7 @@ impl<T> Tried<T> {
         Ok(VerdictEnd { answer, fields, brief })
     }
 
-    pub fn answer(&self, call: &Call) -> Result<Answer, CliError> {
+    pub fn answer(&self, call: &Call) -> Result<Answer> {
         let VerdictEnd { answer, fields, brief } = self.ended(call, None, "")?;
         Ok(answer.with(&VerdictAnswer { fields, result: brief }))
     }
@@ -723,10 +690,7 @@ pub fn study_folder(
     opened.map_err(|error| (place, error))
 }
 
-pub fn compile(
-    setup: &DeviceSetup,
-    prepared: &PreparedKernel,
-) -> Result<CompileAnswer<Vec<Binary>>, CliError> {
+pub fn compile(setup: &DeviceSetup, prepared: &PreparedKernel) -> Result<CompileAnswer<Vec<Binary>>> {
     let answer = setup.compile_all(&prepared.sources)?;
     match full_cache(&answer) {
         Some(message) => Err(CliError::harness(message).with_hint(FULL_CACHE_HINT)),
@@ -742,7 +706,7 @@ pub fn rehearse(
     problems: &[&ProblemSpec],
     configuration: &Configuration,
     recipe: &KernelRecipe,
-) -> Result<(), CliError> {
+) -> Result<()> {
     let ReferenceSpec::Command(_) = &kernel.check.reference else { return Ok(()) };
     let elements = |plan: &ProblemPlan| plan.buffers.iter().map(BufferPlan::elements).sum::<u64>();
     let plans = problems.iter().filter_map(|problem| resolve(kernel, configuration, problem).ok());

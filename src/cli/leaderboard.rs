@@ -1,34 +1,25 @@
 //! `evo leaderboard`: shows the board, or computes it again from the journals.
 
-use std::io;
 use std::path::Path;
 
 use evo_protocol::leaderboard::Leaderboard;
 
-use super::answer::Answer;
 use super::args::LeaderboardArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
-use crate::journal::champions::sections_in;
-use crate::journal::error::JournalError;
+use super::{Answer, Call, CliError, ExitCode, Result};
+use crate::journal::champions::{output_folder, sections_in};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
 use crate::journal::{champion, leaderboard_file};
 use crate::report::text;
 use crate::report::width::stdout_width;
 
-pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &LeaderboardArgs, call: &Call) -> Result<Answer> {
     if arguments.rebuild {
         rebuild(&arguments.out)?;
     }
     let path = arguments.out.join("leaderboard.json");
-    let board = match OwnFolder::open(&arguments.out) {
-        Ok(out) => leaderboard_file::load(&out)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(JournalError::io("open", &arguments.out, error).into()),
-    };
-    let board = match board {
+    let out = output_folder(&arguments.out)?;
+    let board = match out.map(|out| leaderboard_file::load(&out)).transpose()?.flatten() {
         Some(Ok(board)) => board,
         Some(Err(reason)) => {
             let error = CliError::bad_file(format!("`{}` cannot be read: {reason}", path.display()), &path);
@@ -39,15 +30,15 @@ pub fn run(arguments: &LeaderboardArgs) -> Result<Answer, CliError> {
             return Err(error.with_hint("`evo sweep` makes one; `--out` names another folder"));
         }
     };
-    if arguments.json {
-        return Ok(Answer::of(ExitCode::Done, &board));
-    }
-    output::stdout(&text::board(&board, stdout_width()))?;
-    Ok(ExitCode::Done.into())
+    call.show(&text::board(&board, stdout_width()))?;
+    Ok(Answer::of(ExitCode::Done, &board))
 }
 
-fn rebuild(out: &Path) -> Result<(), CliError> {
-    let out = OwnFolder::open(out).map_err(|error| unreadable(out, &error))?;
+fn rebuild(out: &Path) -> Result<()> {
+    let out = OwnFolder::open(out).map_err(|error| {
+        CliError::bad_file(format!("cannot read the folder `{}`: {error}", out.display()), out)
+            .with_hint("`--out` names the folder that `evo sweep` wrote to")
+    })?;
     let mut board = Leaderboard::empty(now());
     let found = sections_in(&out)?;
     for note in &found.notes {
@@ -64,9 +55,4 @@ fn rebuild(out: &Path) -> Result<(), CliError> {
     }
     leaderboard_file::replace(&out, &board)?;
     Ok(())
-}
-
-fn unreadable(out: &Path, error: &io::Error) -> CliError {
-    CliError::bad_file(format!("cannot read the folder `{}`: {error}", out.display()), out)
-        .with_hint("`--out` names the folder that `evo sweep` wrote to")
 }

@@ -7,9 +7,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use evo_space::document::suggestion;
 
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{CliError, ExitCode, Result, output};
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -24,22 +22,21 @@ pub struct ManArgs {
     pub command: Vec<String>,
 }
 
-pub fn completions(arguments: &CompletionsArgs, mut root: Command) -> Result<ExitCode, CliError> {
+pub fn completions(arguments: &CompletionsArgs, mut root: Command) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut root, "evo", &mut script);
     output::stdout(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::Done)
 }
 
-pub fn run(arguments: &ManArgs, mut root: Command) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &ManArgs, mut root: Command) -> Result<ExitCode> {
     // Gives each command the whole of its name, `evo selftest device`.
     root.build();
     output::stdout(&page(&root, &arguments.command)?)?;
     Ok(ExitCode::Done)
 }
 
-/// The page of a command, with its own commands behind it.
-fn page(root: &Command, words: &[String]) -> Result<String, CliError> {
+fn page(root: &Command, words: &[String]) -> Result<String> {
     let mut command = root;
     for word in words {
         let Some(found) = command.find_subcommand(word) else {
@@ -63,7 +60,6 @@ fn name_of(command: &Command) -> &str {
     command.get_bin_name().unwrap_or(command.get_name())
 }
 
-/// The commands that `--help` lists.
 fn documented(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !["help", "worker"].contains(&command.get_name()))
 }

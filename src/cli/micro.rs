@@ -12,15 +12,11 @@ use evo_system::scratch::ScratchPlace;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::SweepArgs;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{LimitArgs, RANKING};
 use super::one_args::{SandboxMode, jobs};
 use super::sweep::{SweepPlan, SweepSubject, execute};
-use super::{evaluate, output, session};
+use super::{Answer, Call, CliError, ExitCode, Result, evaluate, output, session};
 use crate::budget::{CommandClock, StopReason};
 use crate::compile::cache;
 use crate::engine::SanitizePlan;
@@ -91,7 +87,7 @@ impl MicroArgs {
     }
 }
 
-pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &MicroArgs, call: &Call) -> Result<Answer> {
     let clock = CommandClock::start();
     arguments.limits.begin_orderly(call)?;
     if arguments.device.starts_with(PREFIX) {

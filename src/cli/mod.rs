@@ -3,7 +3,6 @@
 // Comments on options are help texts, in which brackets are not links.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-mod answer;
 pub mod answers;
 pub mod args;
 mod bench;
@@ -13,17 +12,14 @@ mod candidate;
 pub mod command_line;
 mod compile;
 mod crosscheck;
-pub mod device_lane;
 mod entry;
 pub mod error;
 mod evaluate;
-pub mod exit_code;
 mod explain;
 mod export;
 mod export_plan;
 mod export_verify;
 mod gate;
-mod guard;
 mod history;
 mod import;
 mod init;
@@ -56,3 +52,9 @@ mod worker;
 
 pub use entry::main;
 pub use one_args::SandboxMode;
+
+// What commands are made of.
+pub use call::{Answer, Call};
+pub use error::{CliError, ExitCode, Result};
+pub use one_args::TestOneArgs;
+pub use session::DeviceSetup;

@@ -1,12 +1,15 @@
 //! The options of commands that run candidates one by one.
 
+use std::iter;
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
-use super::candidate::CandidateArgs;
-use super::error::CliError;
+use super::candidate::{self, CandidateArgs};
 use super::limits::{JUDGING, LimitArgs};
-use super::words;
+use super::{CliError, Result, words};
+use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::{ProblemSpec, SpaceFile};
 
 #[derive(Clone, Debug, Args)]
@@ -34,7 +37,7 @@ pub struct TestOneArgs {
 
 impl TestOneArgs {
     /// Puts what `--space` names before the words, where the space stands otherwise.
-    pub fn place_space(&mut self) -> Result<(), CliError> {
+    pub fn place_space(&mut self) -> Result<()> {
         let Some(space) = self.space.take() else { return Ok(()) };
         if let Some(other) = words::named_space(&self.words).named {
             let text = format!("two spaces at once: `{other}` and `--space {space}`");
@@ -45,6 +48,21 @@ impl TestOneArgs {
         }
         self.words.insert(0, space);
         Ok(())
+    }
+
+    /// Another candidate of the same command line, of the space that is named: its words, and its configuration, source and
+    /// launches in files. A study is named for what is looked up.
+    pub fn other(
+        &self,
+        space: &str,
+        words: impl IntoIterator<Item = String>,
+        [config, source, launch]: [Option<PathBuf>; 3],
+    ) -> Result<ResolvedCandidate> {
+        let all: Vec<String> = iter::once(space.to_string()).chain(words).collect();
+        let is_looked_up = all[1..].iter().any(|word| candidate::is_looked_up(word));
+        let study = self.candidate.study.clone().filter(|_| is_looked_up);
+        let named = CandidateArgs { config, source, launch, out: self.candidate.out.clone(), study };
+        candidate::resolve(&all, &named, &self.run.device, self.run.limits.access())
     }
 
     pub fn add_grid(&self, file: &mut SpaceFile) {
@@ -76,7 +94,6 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-/// One of some words, each with what it means.
 pub fn choice<T: Copy + Send + Sync + 'static>(
     all: impl IntoIterator<Item = (&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use evo_space::text::printable;
 
-use super::error::CliError;
+use super::{CliError, Result};
 use crate::report::styled::{StyledLine, Tone, allows_colors};
 
 /// The words with which lines of talk begin, and how they look.
@@ -12,23 +12,22 @@ const LEADS: [(&str, Tone); 4] =
     [("error:", Tone::Bad), ("warning:", Tone::Warning), ("hint:", Tone::Accent), ("note:", Tone::Accent)];
 
 /// Writes to stdout, with what a terminal would obey written out; a reader that has left (`| head`) is not an error.
-pub fn stdout(text: &str) -> Result<(), CliError> {
+pub fn stdout(text: &str) -> Result<()> {
     raw(&printable(text))
 }
 
 /// Writes lines to stdout, in color where somebody watches and wants it.
-pub fn styled(lines: &[StyledLine]) -> Result<(), CliError> {
+pub fn styled(lines: &[StyledLine]) -> Result<()> {
     let colors = allows_colors(io::stdout().is_terminal());
     raw(&lines.iter().map(|line| line.text(colors) + "\n").collect::<String>())
 }
 
-fn raw(text: &str) -> Result<(), CliError> {
+fn raw(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// What writing to stdout came to; a reader that has left is not an error.
-pub fn written(result: io::Result<()>) -> Result<(), CliError> {
+pub fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CliError::harness(format!("cannot write to stdout: {error}")))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evo_protocol::envelope::{ErrorCode, ErrorPlace};
 use evo_space::document::suggestion;
 
-use super::error::CliError;
+use super::{CliError, Result};
 use crate::kernel::spec::PeerSpec;
 use crate::peer::{PeerSeat, SHIPPED, shipped};
 use crate::tool::{ToolFailure, ToolKind, ToolPlaces, find};
@@ -23,8 +23,7 @@ pub fn named(name: &str, known: &[PeerSpec]) -> Option<PeerSpec> {
     from_file.or_else(|| SHIPPED.contains(&name).then(shipped))
 }
 
-/// Peers by their names, each once.
-pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, CliError> {
+pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>> {
     let mut wanted: Vec<PeerSpec> = Vec::new();
     for name in names {
         let Some(peer) = named(name, known) else {
@@ -41,7 +40,7 @@ pub fn all_named(names: &[String], known: &[PeerSpec]) -> Result<Vec<PeerSpec>, 
     Ok(wanted)
 }
 
-pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<PeerSeat>, CliError> {
+pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<PeerSeat>> {
     let usual = if is_quick { TIMEOUT_QUICK } else { TIMEOUT };
     let start = |wanted: &PeerSpec| {
         let refused =
@@ -66,7 +65,6 @@ pub fn start(wanted: &[PeerSpec], device: &str, is_quick: bool) -> Result<Vec<Pe
     wanted.iter().map(start).collect()
 }
 
-/// The Python that runs what is not a program by itself.
 pub fn python() -> Result<PathBuf, ToolFailure> {
     find(ToolKind::Python, None, &ToolPlaces::of_environment())
 }

@@ -13,12 +13,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::answer::Answer;
 use super::args::PreflightArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::session::DeviceSetup;
-use super::{device_lane, output, session};
+use super::{Answer, Call, CliError, DeviceSetup, ExitCode, Result, session};
 use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
@@ -30,8 +26,7 @@ use crate::tool::{
 
 const TOOLCHAIN: &str = "toolchain.json";
 
-/// Runs the command: 0 when a sweep can start, 1 otherwise.
-pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
+pub fn run(arguments: &PreflightArgs, call: &Call) -> Result<Answer> {
     let (setup, absent) = match session::setup(&arguments.device) {
         Ok(setup) => (setup, None),
         // What else is missing for a GPU is what the command is for.
@@ -45,20 +40,10 @@ pub fn run(arguments: &PreflightArgs) -> Result<Answer, CliError> {
     let exit = if ready { ExitCode::Done } else { ExitCode::Failed };
     let device = setup.choice.spec.clone();
     let whole = PreflightAnswer { device, ready, findings: &findings, tools: &tools };
-    if !arguments.json {
-        output::stdout(&page("preflight.txt.j2", &whole))?;
-    }
-    let mut answer = Answer::of(exit, &whole);
-    if let Some(error) = absent {
-        answer = answer.despite(error);
-    }
-    if !arguments.write {
-        return Ok(answer);
-    }
-    Ok(match keep(&arguments.out, &format!("{:#}\n", json!(whole))) {
-        Ok(()) => answer,
-        Err(error) => answer.despite(error),
-    })
+    call.show(&page("preflight.txt.j2", &whole))?;
+    let kept = arguments.write.then(|| keep(&arguments.out, &format!("{:#}\n", json!(whole))));
+    let unkept = kept.and_then(Result::err);
+    Ok(absent.into_iter().chain(unkept).fold(Answer::of(exit, &whole), Answer::despite))
 }
 
 fn without_gpu(device: &str) -> DeviceSetup {
@@ -74,7 +59,7 @@ pub struct PreflightAnswer<'a> {
     tools: &'a [SurveyedTool],
 }
 
-fn keep(out: &Path, text: &str) -> Result<(), CliError> {
+fn keep(out: &Path, text: &str) -> Result<()> {
     let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
     written.map_err(|error| {
         let place = out.join(TOOLCHAIN);
@@ -135,7 +120,6 @@ fn gpus() -> Result<String, String> {
     }
 }
 
-/// What a source can make a compiler open.
 fn confinement() -> &'static str {
     match confined::is_supported() {
         true => "sources can open include folders only",
@@ -178,7 +162,7 @@ fn cache_folder() -> Result<String, String> {
 
 /// The fences round host variants: found where all of them hold, or where they were declined.
 fn sandbox(setup: &DeviceSetup) -> Result<String, String> {
-    let report = device_lane::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
+    let report = session::rooms(setup.sandbox).and_then(|rooms| room::fences(&rooms));
     let report = report.map_err(|error| error.to_string())?;
     let text = report.to_string();
     if report.on && !report.missing().is_empty() { Err(text) } else { Ok(text) }
@@ -188,7 +172,7 @@ fn worker(setup: &DeviceSetup) -> Result<String, String> {
     if setup.choice.kind == DeviceKind::Cuda && setup.choice.arch.is_empty() {
         return Err("not started: there is no GPU".into());
     }
-    let lane = device_lane::lane(setup, None).map_err(|error| error.to_string())?;
+    let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
     let info = lane.info();
     Ok(format!("{} ({}), {} multiprocessors", info.name, info.driver, info.multiprocessors))
 }

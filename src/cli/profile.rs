@@ -6,23 +6,21 @@ use std::time::Duration;
 
 use clap::Args;
 use evo_protocol::device::{DeviceKind, EntryAttributes};
-use evo_protocol::envelope::{CommandEnvelope, EnvelopeError, EnvelopeStatus, ErrorCode, LimitName};
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, ErrorCode, LimitName};
 use evo_protocol::known::{Known, told};
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::schema;
 use evo_space::genome::ContentHash;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
 use super::judge::{self, Aim, AskedCandidate, Judged, PROFILE, Tried, VerdictEnd, time_of};
 use super::one_args::{TestOneArgs, choice};
-use super::output;
+use super::{Answer, Call, CliError, Result, output};
 use crate::compile::cache::{self, Cache};
 use crate::inspect::profile::{
     self, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, UnknownMetric,
 };
+use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
 use crate::report::envelope::ResultAlone;
 use crate::report::profile::{ProfileAnswer, ProfileResult, text};
@@ -31,7 +29,7 @@ use crate::supervise::job::Job;
 use crate::supervise::lane::LaneOptions;
 use crate::tool::{self, FoundTool, ToolKind, ToolPlaces};
 
-pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer> {
     let one = &arguments.one;
     profile::check_names(&arguments.metrics).map_err(|UnknownMetric { name, hint }| {
         CliError::usage(format!("`--metrics {name}`: there is no such metric")).with_hint(hint)
@@ -57,12 +55,7 @@ pub fn run(arguments: &ProfileArgs, call: &Call) -> Result<Answer, CliError> {
     answer(arguments, call, &tried, &looked)
 }
 
-fn answer(
-    arguments: &ProfileArgs,
-    call: &Call,
-    tried: &Tried<()>,
-    looked: &CounterLook,
-) -> Result<Answer, CliError> {
+fn answer(arguments: &ProfileArgs, call: &Call, tried: &Tried<()>, looked: &CounterLook) -> Result<Answer> {
     let profile = &looked.profile;
     let absent = profile.counters.is_err().then_some(PROFILE);
     let VerdictEnd { answer, fields, .. } = tried.ended(call, absent, &text(profile))?;
@@ -70,7 +63,7 @@ fn answer(
     if error.as_ref().is_some_and(|error| error.code() == ErrorCode::TimedOut) {
         call.hit(LimitName::Tool);
     }
-    let kept = keep(arguments, call, tried, looked, error.as_ref().map(CliError::envelope));
+    let kept = keep(arguments, call, tried, looked);
     let [profile_file, report_file] = files(&kept, profile.counters.is_ok());
     let result = ProfileResult::of(profile);
     let mut answer = answer.with(&ProfileAnswer { fields, profile_file, report_file, result });
@@ -93,26 +86,39 @@ fn keep(
     call: &Call,
     tried: &Tried<()>,
     looked: &CounterLook,
-    error: Option<EnvelopeError>,
-) -> Result<KeptProfile, CliError> {
+) -> Result<KeptProfile> {
     let facts = call.facts();
     let evaluation = tried.judged.evaluation();
-    let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
-    let object = document(&facts, hashes, &looked.profile, error);
     let kind = tried.judged.device.as_ref().map_or("host", |device| device.kind.as_str());
     let candidate = &arguments.one.candidate;
     let folder = judge::study_folder(candidate, (&tried.asked.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
-    let file = ProfileFile {
-        hash: candidate.hash(evaluation).as_str(),
-        problem: &looked.profile.problem,
-        object: &object,
-        report: looked.report.as_deref(),
-    };
-    Ok(keep_profile(&folder, &file)?)
+    let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
+    kept(&folder, &facts, candidate.hash(evaluation), hashes, looked)
 }
 
-fn files(kept: &Result<KeptProfile, CliError>, has_counters: bool) -> [Known<String>; 2] {
+/// Writes a profile into a folder. `hash` names the file, `hashes` are those of the source and of the machine code.
+pub fn kept(
+    folder: &OwnFolder,
+    facts: &CommandEnvelope,
+    hash: &ContentHash,
+    [source_hash, code_hash]: [Option<&ContentHash>; 2],
+    CounterLook { profile, report }: &CounterLook,
+) -> Result<KeptProfile> {
+    let error = profile.counters.as_ref().err().map(|none| error_of(none).envelope());
+    let status = if error.is_some() { EnvelopeStatus::NotRun } else { EnvelopeStatus::Pass };
+    let (told, reasons) = told(&ResultAlone { result: ProfileResult::of(profile) });
+    let object = json!({
+        "schema": "evo.profile", "version": schema::version(PROFILE), "at": now(), "status": status,
+        "error": error, "candidate": facts.candidate, "device": facts.device, "conditions": facts.conditions,
+        "repro": facts.repro, "source_hash": source_hash, "code_hash": code_hash,
+        "result": told["result"], "reasons": reasons,
+    });
+    let (hash, problem, report) = (hash.as_str(), &profile.problem, report.as_deref());
+    Ok(keep_profile(folder, &ProfileFile { hash, problem, object: &object, report })?)
+}
+
+fn files(kept: &Result<KeptProfile>, has_counters: bool) -> [Known<String>; 2] {
     let shown = |path: &Path| Known::Is(path.display().to_string());
     let none = |why: &str| Known::Unknown(why.to_string());
     match kept {
@@ -163,7 +169,6 @@ pub struct CounterOrder<'a> {
 }
 
 impl<'a> CounterOrder<'a> {
-    /// The counters that name the bottleneck.
     pub fn light(
         options: LaneOptions,
         job: &'a Job,
@@ -175,11 +180,7 @@ impl<'a> CounterOrder<'a> {
     }
 
     /// The same of a candidate that was judged on a device, on a plan of its job.
-    pub fn of(
-        asked: &AskedCandidate,
-        judged: &'a Judged,
-        plan: &'a ProblemPlan,
-    ) -> Result<CounterOrder<'a>, CliError> {
+    pub fn of(asked: &AskedCandidate, judged: &'a Judged, plan: &'a ProblemPlan) -> Result<CounterOrder<'a>> {
         let (Some(job), Some(device)) = (&judged.job, &judged.device) else {
             return Err(CliError::harness("the candidate did not reach the device"));
         };
@@ -212,7 +213,7 @@ pub struct CounterLook {
 ///
 /// # Errors
 /// evo's own folders and files. That the profiler gives no answer is in the profile.
-pub fn look(order: &CounterOrder<'_>) -> Result<CounterLook, CliError> {
+pub fn look(order: &CounterOrder<'_>) -> Result<CounterLook> {
     let KnownSources { device, plan, .. } = order.sources;
     let (mut version, mut report) = (None, None);
     let counters = match device.kind {
@@ -233,7 +234,7 @@ fn collect(
     order: &CounterOrder<'_>,
     tool: &FoundTool,
     report: &mut Option<Vec<u8>>,
-) -> Result<Result<profile::Collected, NoCounters>, CliError> {
+) -> Result<Result<profile::Collected, NoCounters>> {
     let CounterOrder { options, job, sources: KnownSources { device, plan, .. }, limit, .. } = order;
     let limit = *limit;
     let wanted = &profile::wanted(order.set, order.further, &device.arch);
@@ -259,22 +260,4 @@ pub fn error_of(none: &NoCounters) -> CliError {
             .with_code(ErrorCode::NoDevice),
         NoCounters::Failed(failure) => failure.clone().into(),
     }
-}
-
-/// The object that is kept of a profile. `hashes` are those of the source and of the machine code.
-pub fn document(
-    facts: &CommandEnvelope,
-    hashes: [Option<&ContentHash>; 2],
-    profile: &Profile,
-    error: Option<EnvelopeError>,
-) -> Value {
-    let status = if error.is_some() { EnvelopeStatus::NotRun } else { EnvelopeStatus::Pass };
-    let [source_hash, code_hash] = hashes;
-    let (told, reasons) = told(&ResultAlone { result: ProfileResult::of(profile) });
-    json!({
-        "schema": "evo.profile", "version": schema::version(PROFILE), "at": now(), "status": status,
-        "error": error, "candidate": facts.candidate, "device": facts.device, "conditions": facts.conditions,
-        "repro": facts.repro, "source_hash": source_hash, "code_hash": code_hash,
-        "result": told["result"], "reasons": reasons,
-    })
 }

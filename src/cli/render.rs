@@ -7,18 +7,14 @@ use evo_space::genome::{Configuration, ContentHash};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::RenderArgs;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::{candidate, output, session};
+use super::{Answer, Call, CliError, ExitCode, Result, candidate, output, session};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::kernel::spec::KernelSpec;
 use crate::kernel::{render, specialize};
 
 /// Runs the command: the text on stdout, which compiles without further options; options and warnings on stderr. With `--json` one object.
-pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer> {
     if let Some(name) = &arguments.header {
         return header(name);
     }
@@ -34,12 +30,10 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     let source = source.map_err(|verdict| {
         CliError::usage(format!("`{configuration}` does not render: {}", verdict.message))
     })?;
-    if !arguments.json {
+    if !call.is_json() {
         output::stdout(&standalone(&source))?;
-        eprintln!(
-            "options: {}",
-            if source.options.is_empty() { "none".into() } else { source.options.join(" ") }
-        );
+        let none = source.options.is_empty();
+        eprintln!("options: {}", if none { "none".into() } else { source.options.join(" ") });
         eprintln!("entries: {}", source.entries.join(" "));
         if let Some(reference) = kernel.check.reference.command_line() {
             eprintln!("reference: {reference}");
@@ -48,9 +42,6 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer, CliError> {
     for constraint in file.space.violations(genome) {
         let because = constraint.because.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         eprintln!("warning: this configuration violates `{}`{because}", constraint.expr.text());
-    }
-    if !arguments.json {
-        return Ok(ExitCode::Done.into());
     }
     let own = Rendered {
         kernel: &kernel.name,
@@ -87,7 +78,7 @@ fn standalone(source: &KernelSource) -> String {
     format!("{header}{HEADER_END}{macros}{body}")
 }
 
-fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError> {
+fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization> {
     match kernel.problems.iter().find(|problem| problem.name == name) {
         Some(problem) => Ok(specialize::constants_of(&kernel.specialize, problem)),
         None => {
@@ -98,7 +89,7 @@ fn constants(kernel: &KernelSpec, name: &str) -> Result<Specialization, CliError
     }
 }
 
-fn header(name: &str) -> Result<Answer, CliError> {
+fn header(name: &str) -> Result<Answer> {
     let Some((_, text)) = SHIPPED_HEADERS.iter().find(|(own, _)| *own == name) else {
         let names = SHIPPED_HEADERS.map(|(own, _)| own).join(", ");
         return Err(CliError::usage(format!("no header `{name}` ships with evo"))
@@ -139,21 +130,7 @@ mod tests {
 
     #[test]
     fn the_printed_source_brings_its_macros() {
-        insta::assert_snapshot!(standalone(&source("#line 1 \"k.cu\"\nint a[A];\n")), @r##"
-        // evo: k A=4
-        // ---- end of evo header ----
-        #ifndef A
-        #define A 4
-        #endif
-        #ifndef B
-        #define B 1
-        #endif
-        #ifndef F
-        #define F(x) x
-        #endif
-        #line 1 "k.cu"
-        int a[A];
-        "##);
+        insta::assert_snapshot!(standalone(&source("#line 1 \"k.cu\"\nint a[A];\n")));
         let template = source("#line 4 \"k.cu\"\nint a[4];\n");
         assert_eq!(standalone(&template), template.text, "lines of a template are those of the text");
     }

@@ -11,11 +11,7 @@ use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::output;
+use super::{Answer, Call, CliError, ExitCode, Result, output};
 use crate::engine::candidate::{RestoreRequest, restored};
 use crate::journal::champions::output_folder;
 use crate::journal::iterations::{GateRun, Iteration};
@@ -32,17 +28,16 @@ use crate::report::standing::beside_peers;
 use crate::report::study_report::{LoadedStudy, ReportMaterial, SourceText, StudyModel, StudyView};
 use crate::study::{instead_of, studies};
 
-/// How a file begins that evo may replace.
 const MARK: &str = "evo.report";
 const MARK_WITHIN: u64 = 200;
 
-pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer> {
     let chosen = choose(&arguments.out, arguments.study.as_deref())?;
     let mut material = gather(&chosen, false)?;
     material.sources = sources(&material);
     let model = StudyModel::of(&material);
     let render = |view: StudyView| Ok((view.file_name(), rendered(&model, view)?));
-    let texts = StudyView::FILES.into_iter().map(render).collect::<Result<Vec<_>, CliError>>()?;
+    let texts = StudyView::FILES.into_iter().map(render).collect::<Result<Vec<_>>>()?;
     let folder = match &arguments.to {
         None => chosen.folder,
         Some(to) => OwnFolder::create(to).map_err(|error| {
@@ -59,14 +54,11 @@ pub fn run(arguments: &ReportArgs, call: &Call) -> Result<Answer, CliError> {
     for damage in &material.study.damage {
         output::say(&format!("note: {damage}"));
     }
-    if !call.is_json() {
-        output::stdout(&(files.join("\n") + "\n"))?;
-    }
+    call.show(&(files.join("\n") + "\n"))?;
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result: result(&material, &files) }))
 }
 
-/// Writes the page of a study after a sweep; its place.
-pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
+pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String> {
     let folder = out.folder(name).map_err(|error| CliError::harness(error.to_string()))?;
     let chosen = ChosenStudy { folder: folder.clone(), out: Some(out.clone()) };
     let material = gather(&chosen, false)?;
@@ -76,13 +68,12 @@ pub fn after_sweep(out: &OwnFolder, name: &str) -> Result<String, CliError> {
     Ok(folder.place(name).display().to_string())
 }
 
-pub fn rendered(model: &StudyModel<'_>, view: StudyView) -> Result<String, CliError> {
+pub fn rendered(model: &StudyModel<'_>, view: StudyView) -> Result<String> {
     view.render(model)
         .map_err(|error| CliError::harness(format!("`{}` does not render: {error:#}", view.file_name())))
 }
 
-/// Everything that a report of this study shows but the sources, which only the summary needs.
-pub fn gather(chosen: &ChosenStudy, is_live: bool) -> Result<ReportMaterial, CliError> {
+pub fn gather(chosen: &ChosenStudy, is_live: bool) -> Result<ReportMaterial> {
     let mut material = ReportMaterial::of(LoadedStudy::read(&chosen.folder, is_live)?);
     let header = material.study.header.clone();
     if let Some(out) = &chosen.out {
@@ -139,18 +130,15 @@ fn source(
     Ok(SourceText { name: format!("{what} (evaluation {})", one.number), text })
 }
 
-fn check_place(folder: &OwnFolder, name: &str) -> Result<(), CliError> {
-    let path = folder.place(name);
-    let refused = |why: String| {
-        CliError::bad_file(format!("`{}` {why}", path.display()), &path)
-            .with_hint("move it away, or name another folder with `--to`")
-    };
-    if let Some(what) = folder.irregular(name) {
-        return Err(refused(format!("is {what}")));
-    }
+fn check_place(folder: &OwnFolder, name: &str) -> Result<()> {
+    const HINT: &str = "move it away, or name another folder with `--to`";
+    CliError::refuse_irregular(folder, name, HINT)?;
     if !folder.exists(name) {
         return Ok(());
     }
+    let path = folder.place(name);
+    let refused =
+        |why: String| CliError::bad_file(format!("`{}` {why}", path.display()), &path).with_hint(HINT);
     let start =
         folder.read_start(name, MARK_WITHIN).map_err(|error| refused(format!("cannot be read: {error}")))?;
     match String::from_utf8_lossy(&start).contains(MARK) {
@@ -159,7 +147,7 @@ fn check_place(folder: &OwnFolder, name: &str) -> Result<(), CliError> {
     }
 }
 
-fn write(folder: &OwnFolder, name: &str, text: &str) -> Result<(), CliError> {
+fn write(folder: &OwnFolder, name: &str, text: &str) -> Result<()> {
     folder.replace(name, text.as_bytes(), true).map_err(|error| {
         let path = folder.place(name);
         CliError::harness(format!("cannot write `{}`: {error}", path.display()))
@@ -250,7 +238,7 @@ pub struct ChosenStudy {
     pub out: Option<OwnFolder>,
 }
 
-pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> {
+pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy> {
     let around = output_folder(out)?;
     let Some(word) = study else { return newest(out, around) };
     let named = around.as_ref().filter(|_| is_label(word)).and_then(|around| around.folder(word).ok());
@@ -270,7 +258,7 @@ pub fn choose(out: &Path, study: Option<&str>) -> Result<ChosenStudy, CliError> 
     Ok(ChosenStudy { folder, out: around.and_then(|own| OwnFolder::open(&own).ok()) })
 }
 
-fn newest(out: &Path, around: Option<OwnFolder>) -> Result<ChosenStudy, CliError> {
+fn newest(out: &Path, around: Option<OwnFolder>) -> Result<ChosenStudy> {
     let none = |what: &str| {
         CliError::bad_file(format!("there is no {what} `{}`", out.display()), out)
             .with_hint("`evo sweep` makes one; `--out` names another folder")

@@ -2,10 +2,8 @@
 
 use evo_space::genome::Genome;
 
-use super::candidate::{self, CandidateArgs};
-use super::error::CliError;
-use super::one_args::TestOneArgs;
-use super::words;
+use super::candidate;
+use super::{CliError, Result, TestOneArgs, words};
 use crate::engine::candidate::{
     CandidateError, CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
@@ -25,20 +23,10 @@ pub struct ChosenRival {
 }
 
 /// What `--against` names, in the space of the candidate.
-pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival, CliError> {
-    let values = against.split_whitespace().map(String::from);
+pub fn named(one: &TestOneArgs, against: &str) -> Result<ChosenRival> {
     // The space of the candidate, as its words name it.
     let space = words::named_space(&one.words).space()?;
-    let all: Vec<String> = [space].into_iter().chain(values).collect();
-    let is_looked_up = all.get(1).is_some_and(|word| candidate::is_looked_up(word));
-    let arguments = CandidateArgs {
-        config: None,
-        source: None,
-        launch: None,
-        out: one.candidate.out.clone(),
-        study: one.candidate.study.clone().filter(|_| is_looked_up),
-    };
-    let mut resolved = candidate::resolve(&all, &arguments, &one.run.device, one.run.limits.access())?;
+    let mut resolved = one.other(&space, against.split_whitespace().map(String::from), Default::default())?;
     one.add_grid(&mut resolved.file);
     let why = "`--against` names it".to_string();
     Ok(ChosenRival { resolved, name: against.to_string(), why, incumbent: None, notes: Vec::new() })
@@ -49,12 +37,12 @@ pub fn best(
     one: &TestOneArgs,
     folder: &OwnFolder,
     incumbent: Result<Option<Incumbent>, String>,
-) -> Result<ChosenRival, CliError> {
+) -> Result<ChosenRival> {
     let mut notes = Vec::new();
     match incumbent {
         Ok(Some(own)) => match of_incumbent(one, folder, &own) {
             Ok(rival) => return Ok(rival),
-            Err(error) => notes.push(format!("the incumbent cannot be built again: {}", first_line(&error))),
+            Err(error) => notes.push(format!("the incumbent cannot be built again: {}", error.first_line())),
         },
         Ok(None) => {}
         Err(why) => notes.push(why),
@@ -66,13 +54,13 @@ pub fn best(
     match named(&anywhere, "@champion") {
         Ok(own) => Ok(ChosenRival { why: before.to_string(), notes, ..own }),
         Err(error) => {
-            let why = format!("{before}, and no champion: {}", first_line(&error));
+            let why = format!("{before}, and no champion: {}", error.first_line());
             Ok(ChosenRival { why, notes, ..named(&anywhere, "@baseline")? })
         }
     }
 }
 
-fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival, CliError> {
+fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Result<ChosenRival> {
     let file = words::named_space(&one.words).open(one.run.limits.access())?;
     let genome = file.space.genome(&own.configuration);
     let genome = genome
@@ -96,7 +84,6 @@ fn of_incumbent(one: &TestOneArgs, folder: &OwnFolder, own: &Incumbent) -> Resul
     })
 }
 
-/// A point of a space, with texts of its own where they are given.
 pub fn built(
     one: &TestOneArgs,
     file: SpaceFile,
@@ -110,9 +97,4 @@ pub fn built(
         file,
         &CandidateRequest { configuration, source, launch, out, study: None, device, render_apart: true },
     )
-}
-
-fn first_line(error: &CliError) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
 }

@@ -4,18 +4,18 @@
 use std::fs::File;
 use std::io::Read;
 
-use super::error::CliError;
+use super::{CliError, Result};
 
 /// Bits of a random seed. JSON readers that hold numbers as doubles keep this many.
 const BITS: u32 = 53;
 
-pub fn random() -> Result<u64, CliError> {
+pub fn random() -> Result<u64> {
     let bytes = drawn("a seed").map_err(|error| error.with_hint("name one with `--seed`"))?;
     Ok(u64::from_le_bytes(bytes) >> (u64::BITS - BITS))
 }
 
 /// Bytes that nobody can guess.
-pub fn drawn<const COUNT: usize>(what: &str) -> Result<[u8; COUNT], CliError> {
+pub fn drawn<const COUNT: usize>(what: &str) -> Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|error| CliError::environment(format!("cannot draw {what} from `/dev/urandom`: {error}")))?;

@@ -1,31 +1,38 @@
-//! What the commands that run kernels share: a device's compilers and limits, and the recipe of a kernel on it.
+//! What the commands that run kernels share: a device's compilers and limits, the recipe of a kernel on it, and its worker:
+//! what it is told, evo's own kernels for it, and why it does not start.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use evo_device::cuda::SUPPORT_SOURCE;
+use evo_device::host::RoomOptions;
 use evo_device::probe::{self, DeviceChoice};
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::{DeviceInfo, DeviceKind};
-use evo_protocol::envelope::CommandEnvelope;
+use evo_protocol::envelope::{CommandEnvelope, ErrorCode};
 use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::worker::ReferenceKernels;
 use evo_space::SpaceWatch;
 use evo_space::explain::conflict;
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::error::CliError;
 use super::limits::Limits;
 use super::one_args::{RunArgs, SandboxMode};
+use super::{Call, CliError, Result};
 use crate::compile::search_path::SearchPath;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::warm::WarmCompiler;
-use crate::compile::{CompileSetupError, FarmOptions, VariantOutcome, compile_one, with_constants};
+use crate::compile::{self, CompileSetupError, FarmOptions, VariantOutcome, compile_one, with_constants};
 use crate::engine::candidate::ResolvedCandidate;
 use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::render::{render_prepare, render_reference, render_single_reference};
-use crate::kernel::spec::{KernelSpec, ProblemSpec, SpaceFile};
-use crate::supervise::lane::LaneLimits;
+use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, SpaceFile};
+use crate::process::{self, worker_program};
+use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions};
+use crate::worker::judge::on_device;
+use crate::worker::serve;
 
 /// A device and the compilers for it, neither started yet.
 #[derive(Clone, Debug)]
@@ -40,7 +47,6 @@ pub struct DeviceSetup {
 }
 
 impl DeviceSetup {
-    /// The device's name, where it is known before the device is open.
     pub fn device_name(&self) -> String {
         self.choice.name.clone().unwrap_or_else(|| self.choice.spec.clone())
     }
@@ -73,24 +79,11 @@ impl DeviceSetup {
         }))
     }
 
-    /// One outcome for each source. Where this machine starts no more threads, one is compiled after the other.
     fn compile_side_by_side(
         &self,
         sources: &[KernelSource],
     ) -> Vec<Result<CompileOutcome, CompileSetupError>> {
-        thread::scope(|scope| {
-            let begin = |source: &KernelSource| {
-                let its = source.clone();
-                let running = thread::Builder::new().spawn_scoped(scope, move || self.compile(its));
-                running.map_err(|_| self.compile(source.clone()))
-            };
-            let begun: Vec<_> = sources.iter().map(begin).collect();
-            let ended = begun.into_iter().map(|begun| match begun {
-                Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(compiled) => compiled,
-            });
-            ended.collect()
-        })
+        side_by_side(sources, |source| self.compile(source.clone()))
     }
 
     pub fn compile_all(&self, sources: &[KernelSource]) -> Result<VariantOutcome, CompileSetupError> {
@@ -112,7 +105,22 @@ impl DeviceSetup {
     }
 }
 
-pub fn setup(device: &str) -> Result<DeviceSetup, CliError> {
+/// What is made of each item, in threads. Where this machine starts no more of them, one is made after the other.
+pub fn side_by_side<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let make = &make;
+    thread::scope(|scope| {
+        let begin =
+            |item| thread::Builder::new().spawn_scoped(scope, move || make(item)).map_err(|_| make(item));
+        let begun: Vec<_> = items.iter().map(begin).collect();
+        let ended = begun.into_iter().map(|begun| match begun {
+            Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(made) => made,
+        });
+        ended.collect()
+    })
+}
+
+pub fn setup(device: &str) -> Result<DeviceSetup> {
     Ok(setup_on(probe::choose(device)?))
 }
 
@@ -128,13 +136,13 @@ pub fn setup_on(choice: DeviceChoice) -> DeviceSetup {
 }
 
 /// The same for a command that runs candidates, within its limits.
-pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup, CliError> {
+pub fn setup_for(run: &RunArgs) -> Result<DeviceSetup> {
     let setup = setup(&run.device)?.fenced(run.sandbox).within(&run.limits);
     Ok(DeviceSetup { worker_command: run.worker_command.clone(), ..setup })
 }
 
 /// The kernel of a space file, if the file has one and the space has points.
-pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
+pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec> {
     let shown = file.path.display();
     let kernel = kernel_to(file, "run").map_err(|error| {
         error.with_hint(format!(
@@ -155,7 +163,7 @@ pub fn kernel_of(file: &SpaceFile) -> Result<&KernelSpec, CliError> {
 }
 
 /// The kernel of a space file, which there must be to do `what` to it.
-pub fn kernel_to<'a>(file: &'a SpaceFile, what: &str) -> Result<&'a KernelSpec, CliError> {
+pub fn kernel_to<'a>(file: &'a SpaceFile, what: &str) -> Result<&'a KernelSpec> {
     file.kernel.as_ref().ok_or_else(|| {
         let shown = file.path.display();
         CliError::usage(format!("`{shown}` describes a space without a kernel: there is nothing to {what}"))
@@ -167,7 +175,7 @@ pub fn problems<'a>(
     kernel: &'a KernelSpec,
     kind: DeviceKind,
     names: &[String],
-) -> Result<Vec<&'a ProblemSpec>, CliError> {
+) -> Result<Vec<&'a ProblemSpec>> {
     let all = problems_on(kernel, kind);
     let known = all.iter().map(|problem| problem.name.as_str());
     let list = known.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -192,7 +200,7 @@ pub fn recipe<'a>(
     setup: &DeviceSetup,
     info: &DeviceInfo,
     seed: u64,
-) -> Result<KernelRecipe<'a>, CliError> {
+) -> Result<KernelRecipe<'a>> {
     let [reference, single, prepare] = task_kernels(kernel, setup);
     let of_task = |what: &str, compiled: Option<CompiledTask>| {
         compiled.map(|compiled| of_task(kernel, what, compiled)).transpose()
@@ -224,7 +232,7 @@ fn of_task(
     kernel: &KernelSpec,
     what: &str,
     (entries, outcome): CompiledTask,
-) -> Result<(Binary, Vec<String>), CliError> {
+) -> Result<(Binary, Vec<String>)> {
     match outcome? {
         Ok(binary) => Ok((binary, entries)),
         Err(verdict) if verdict.kind == VerdictKind::Interrupted => {
@@ -286,7 +294,13 @@ pub fn study(facts: &CommandEnvelope) -> Option<String> {
     candidate["from"].as_str().filter(|_| is_named).map(String::from)
 }
 
-/// The conditions of a run as a command's object names them.
+pub fn know_device(call: &Call, device: &DeviceInfo, seed: u64, problems: &[String]) {
+    call.know(|facts| {
+        facts.device = Some(device.name.clone());
+        facts.conditions = Some(conditions(device, seed, problems));
+    });
+}
+
 pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value {
     json!({
         "device_kind": device.kind,
@@ -295,5 +309,114 @@ pub fn conditions(device: &DeviceInfo, seed: u64, problems: &[String]) -> Value 
         "seed": seed,
         "problems": problems,
         "evo": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+pub fn lane(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<Lane> {
+    let options = lane_options(setup, kernel)?;
+    Lane::start_with(options, setup.limits).map_err(|error| not_started(setup, &error))
+}
+
+pub fn lane_options(setup: &DeviceSetup, kernel: Option<&KernelSpec>) -> Result<LaneOptions> {
+    let words = |text: &String| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let command = setup.worker_command.as_ref().map(words);
+    if command.as_ref().is_some_and(Vec::is_empty) {
+        return Err(CliError::usage("`--worker-command` is empty"));
+    }
+    let (support_cubin, reference_kernels) = own_kernels(setup, kernel)?;
+    Ok(LaneOptions {
+        // A command of the user's own says for itself what it wants.
+        command: match setup.sandbox {
+            SandboxMode::Off if command.is_none() => Some(unfenced_worker()?),
+            _ => command,
+        },
+        device: setup.choice.spec.clone(),
+        cache: setup.farm.cache.clone(),
+        support_cubin,
+        reference_kernels,
+        leased: false,
+    })
+}
+
+fn unfenced_worker() -> Result<Vec<String>> {
+    let program = worker_program()?.to_string_lossy().into_owned();
+    Ok(vec![program, "worker".to_string(), "--sandbox".to_string(), "off".to_string()])
+}
+
+pub fn rooms(sandbox: SandboxMode) -> std::io::Result<RoomOptions> {
+    serve::rooms(sandbox == SandboxMode::On)
+}
+
+fn not_started(setup: &DeviceSetup, error: &LaneError) -> CliError {
+    let device = &setup.choice.spec;
+    let is_foreign = setup.worker_command.is_some();
+    match error {
+        LaneError::Spawn { source, .. } if process::is_exhausted(source) => {
+            CliError::harness(error.to_string()).with_hint(process::EXHAUSTED_HINT)
+        }
+        LaneError::Open { .. } | LaneError::Spawn { .. } => {
+            CliError::environment(format!("cannot open the device `{device}`: {error}"))
+                .with_hint(format!("`evo preflight --device {device}` shows what is missing"))
+                .with_code(ErrorCode::NoDevice)
+        }
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } if is_foreign => {
+            CliError::usage(format!("the command of `--worker-command` is not a device worker: {error}"))
+                .with_hint("it must end in `evo worker`, as `ssh host evo worker` does")
+        }
+        LaneError::Lost { .. } => CliError::device(error.to_string()),
+        LaneError::OutOfTime => CliError::limit(error.to_string()),
+        LaneError::Died { .. } | LaneError::Refused { .. } | LaneError::Unexpected { .. } => {
+            CliError::harness(format!("cannot start the device worker: {error}"))
+        }
+    }
+}
+
+pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>> {
+    if setup.choice.kind != DeviceKind::Cuda {
+        return Ok(None);
+    }
+    let source = KernelSource::plain("evo_support.cu", SUPPORT_SOURCE, [""; 0]);
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
+}
+
+/// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled. None where
+/// the device has no kernels for it.
+pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>> {
+    let Some(text) = on_device::source(name) else { return Ok(None) };
+    let entries = on_device::entries(name);
+    let source = KernelSource::plain("evo_references.cu", text, entries);
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
+}
+
+/// The helper kernels and those for a reference. On the host neither is needed, because the processor is the
+/// device.
+fn own_kernels(
+    setup: &DeviceSetup,
+    kernel: Option<&KernelSpec>,
+) -> Result<(Option<PathBuf>, Option<ReferenceKernels>)> {
+    if setup.choice.kind != DeviceKind::Cuda {
+        return Ok((None, None));
+    }
+    let name = kernel.map(|kernel| match &kernel.check.reference {
+        ReferenceSpec::Builtin { name } => name.as_str(),
+        _ => on_device::OWN,
+    });
+    // Each takes the compiler some hundred milliseconds, once per cache. The task's kernels are only put into the cache, where
+    // whoever needs them finds them, or meets the same error.
+    std::thread::scope(|scope| {
+        let ahead = || kernel.map(|kernel| drop(task_kernels(kernel, setup)));
+        let _ = std::thread::Builder::new().spawn_scoped(scope, ahead);
+        let compiled = |name| reference_kernels(setup, Some(name));
+        let references = name.map(|name| {
+            let running = std::thread::Builder::new().spawn_scoped(scope, move || compiled(name));
+            (name, running.map_err(|_| compiled(name)))
+        });
+        let support = support_cubin(setup)?;
+        let Some((name, references)) = references else { return Ok((support, None)) };
+        let path = match references {
+            Ok(running) => running.join().map_err(|_| CliError::harness("a compiling thread panicked"))?,
+            Err(compiled) => compiled,
+        }?;
+        Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
     })
 }

@@ -11,20 +11,17 @@ use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
 use evo_protocol::request::EvaluationLevel;
 
-use super::answer::Answer;
-use super::call::Call;
 use super::candidate::named;
 use super::compile::{self, CompileTarget, CompileTask};
-use super::error::CliError;
 use super::judge::{self, Aim, BASELINE, Bench, JobDepth, OtherPoint, VerdictEnd};
 use super::one_args::{TestOneArgs, choice};
 use super::sanitize::sanitize;
-use super::{candidate, session};
+use super::{Answer, Call, CliError, Result, candidate, session};
 use crate::engine::single::{self, AgainstBaseline, Single};
 use crate::report::judged::{BenchmarkAnswer, BenchmarkBaseline, BenchmarkBrief, NOT_PASSED};
 use crate::supervise::job::JobReach;
 
-pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer> {
     let aim = match arguments.level {
         EvaluationLevel::Tiny => Aim::Tiny,
         EvaluationLevel::Quick => Aim::Quick,
@@ -33,11 +30,11 @@ pub fn run(arguments: &LevelArgs, call: &Call) -> Result<Answer, CliError> {
     judged(&arguments.judge, call, aim)
 }
 
-pub fn test(arguments: &JudgeArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn test(arguments: &JudgeArgs, call: &Call) -> Result<Answer> {
     judged(arguments, call, Aim::Gates)
 }
 
-fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliError> {
+fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer> {
     let asked = judge::ask(&arguments.one, call, aim)?;
     let duty = arguments.sanitize.duty(asked.setup.choice.kind, asked.kernel()?.check.demands_sanitizer)?;
     let mut tried = judge::run(asked, call, aim, |_| Ok(()))?;
@@ -47,7 +44,7 @@ fn judged(arguments: &JudgeArgs, call: &Call, aim: Aim) -> Result<Answer, CliErr
     tried.answer(call)
 }
 
-pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer> {
     let tried = judge::run(judge::ask(arguments, call, Aim::Times)?, call, Aim::Times, against_default)?;
     let (kernel, space) = (tried.asked.kernel()?, &tried.asked.candidate.file.space);
     let compared = match &tried.found {
@@ -78,13 +75,13 @@ pub fn benchmark(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliErro
 }
 
 /// The times of a judged candidate beside those of the space's default configuration, or why there are none.
-pub fn against_default(bench: &mut Bench<'_>) -> Result<Result<AgainstBaseline, String>, CliError> {
+pub fn against_default(bench: &mut Bench<'_>) -> Result<Result<AgainstBaseline, String>> {
     const DEFAULT: &str = "the default configuration";
     let space = &bench.file.space;
     let (genome, configuration) = (space.default_genome(), space.configuration(&space.default_genome()));
     let point = OtherPoint { what: DEFAULT, file: bench.file, genome, configuration };
     let depth = JobDepth { reach: JobReach::Whole, is_timed: true };
-    Ok(match point.judged(bench.recipe, bench.setup, bench.lane, depth)? {
+    Ok(match point.judged(bench.recipe, &bench.asked.setup, bench.lane, depth)? {
         Ok((Single { evaluation, .. }, baseline)) => match evaluation.may_rank() {
             true => Ok(single::compare(bench.lane, &baseline, bench.job, bench.job.timed.len())),
             false => Err(format!("{DEFAULT} does not pass its gates: {}", evaluation.verdict.label())),
@@ -94,7 +91,7 @@ pub fn against_default(bench: &mut Bench<'_>) -> Result<Result<AgainstBaseline, 
 }
 
 /// Runs `evo build`: the same object as `evo compile`.
-pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn build(arguments: &TestOneArgs, call: &Call) -> Result<Answer> {
     let TestOneArgs { words, candidate, run, .. } = arguments;
     run.limits.begin(call)?;
     let resolved = candidate::resolve(words, candidate, &run.device, run.limits.access())?;
@@ -162,7 +159,7 @@ pub enum SanitizeCandidate {
 impl SanitizeCandidate {
     /// Whether the sanitizer's answer is demanded, on a kind of device and for a space that may demand it; nothing where the
     /// sanitizer does not look. Refused where the user does not want what the space file demands.
-    pub fn duty(self, kind: DeviceKind, is_required: bool) -> Result<Option<bool>, CliError> {
+    pub fn duty(self, kind: DeviceKind, is_required: bool) -> Result<Option<bool>> {
         match self {
             SanitizeCandidate::Off if is_required => Err(CliError::usage(
                 "`--sanitize off`: the space file demands the sanitizer (`[check] sanitize = \"required\"`)",

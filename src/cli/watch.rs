@@ -11,11 +11,8 @@ use std::time::{Duration, Instant};
 
 use evo_system::lock;
 
-use super::answer::Answer;
-use super::error::CliError;
-use super::output;
 use super::report::{self, ChosenStudy};
-use super::seed;
+use super::{Answer, CliError, Result, output, seed};
 use crate::journal::error::JournalError;
 use crate::journal::reader::JOURNAL;
 use crate::report::study_report::{StudyModel, StudyView};
@@ -27,8 +24,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const REST: u32 = 20;
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Runs the command. A signal ends it (`guard`), because nothing here needs to be put in order first.
-pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
+/// Runs the command. A signal ends it (`call`), because nothing here needs to be put in order first.
+pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer> {
     let place = chosen.folder.path().display().to_string();
     let mut shown = length(&chosen)?;
     let first = page(&chosen)?;
@@ -60,14 +57,13 @@ pub fn run(chosen: ChosenStudy, port: u16) -> Result<Answer, CliError> {
     }
 }
 
-/// Bytes of the journal.
 fn length(chosen: &ChosenStudy) -> Result<u64, JournalError> {
     JournalError::refuse_irregular(&chosen.folder, JOURNAL)?;
     let age = chosen.folder.age(JOURNAL);
     Ok(age.map_err(|error| JournalError::io("read", &chosen.folder.place(JOURNAL), error))?.1)
 }
 
-fn page(chosen: &ChosenStudy) -> Result<String, CliError> {
+fn page(chosen: &ChosenStudy) -> Result<String> {
     report::rendered(&StudyModel::of(&report::gather(chosen, true)?), StudyView::LivePage)
 }
 

@@ -14,8 +14,7 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use evo_system::lock;
 
-use super::error::CliError;
-use super::output;
+use super::{CliError, Result, output};
 use crate::kernel::access::SpaceAccess;
 use crate::kernel::catalog;
 use crate::kernel::spec::SpaceFile;
@@ -44,16 +43,16 @@ pub fn is_space(word: &str) -> bool {
 }
 
 impl SpaceWords<'_> {
-    pub fn space(&self) -> Result<String, CliError> {
+    pub fn space(&self) -> Result<String> {
         space_name(self.named)
     }
 
-    pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+    pub fn open(&self, access: SpaceAccess) -> Result<SpaceFile> {
         space(&self.space()?, access)
     }
 
     /// The point that the values mean. It may violate constraints.
-    pub fn genome(&self, file: &SpaceFile) -> Result<Genome, CliError> {
+    pub fn genome(&self, file: &SpaceFile) -> Result<Genome> {
         let space = self.space()?;
         let found = point(&file.space, &space, self.values);
         found.map(|(_, genome)| genome).map_err(|message| self.with_context(message, &space))
@@ -92,7 +91,6 @@ pub fn assignments(parameters: &[Parameter], words: &[String]) -> Result<Vec<(us
     Ok(chosen.iter().enumerate().filter_map(position).collect())
 }
 
-/// What is wrong with a point, with the place where parameters and values can be looked up.
 pub fn bad_point(message: String, space: &str) -> CliError {
     CliError::usage(message).with_hint(format!("`evo space {space}` lists the parameters of `{space}`"))
 }
@@ -171,7 +169,7 @@ fn value_of(parameter: &Parameter, text: &str) -> Result<Value, String> {
 static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Opens a space by name or path, and says on stderr, once for each space, what took the place of an invalid default.
-pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
+pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile> {
     let file = catalog::open_with(name, access)?;
     if let Some(replaced) = &file.replaced_default {
         say_once(format!("note: in `{name}` {}", replaced.note()));
@@ -180,7 +178,7 @@ pub fn space(name: &str, access: SpaceAccess) -> Result<SpaceFile, CliError> {
 }
 
 /// The space that is meant: the named one, else the folder's only space file, which is said, or the shipped default.
-pub fn space_name(named: Option<&str>) -> Result<String, CliError> {
+pub fn space_name(named: Option<&str>) -> Result<String> {
     if let Some(named) = named {
         return Ok(named.to_string());
     }
@@ -239,27 +237,19 @@ mod tests {
         check("SCALE=4.0 FAST=0 BLOCK=16.0", "BLOCK=16 FAST=false SCALE=4.0 layout=row");
     }
 
+    /// More of them are in `tests/data/refused.toml`.
     #[test]
     fn mistakes_say_what_is_allowed() {
         check("33", "`33` is not a value of `BLOCK`: allowed are 16, 32, 64");
         check("layout=colum", "`colum` is not a value of `layout`: allowed are row, col");
-        check("BLOK=16", "there is no parameter `BLOK`: did you mean `BLOCK`?");
-        check("X=1", "there is no parameter `X`: parameters are BLOCK, FAST, SCALE, layout");
-        check("16 BLOCK=32", "parameter `BLOCK` is given twice");
         check("16 0 4 col 7", "too many values: `7` comes after all 4 parameters (BLOCK FAST SCALE layout)");
     }
 
     #[test]
     fn assignments_name_their_parameter() {
-        let check = |words: &str, expected: Result<Vec<(usize, u16)>, &str>| {
-            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
-            assert_eq!(assignments(&parameters(), &words), expected.map_err(str::to_string), "{words:?}");
-        };
-        check("layout=col BLOCK=64 SCALE=4", Ok(vec![(0, 2), (2, 1), (3, 1)]));
-        check("", Ok(Vec::new()));
-        check("64", Err("`64` does not name a parameter: write NAME=VALUE"));
-        check("BLOCK=", Err("`` is not a value of `BLOCK`: allowed are 16, 32, 64"));
-        check("FAST=1 FAST=1", Err("parameter `FAST` is given twice"));
+        let words = ["layout=col", "BLOCK=64", "SCALE=4"].map(String::from);
+        assert_eq!(assignments(&parameters(), &words), Ok(vec![(0, 2), (2, 1), (3, 1)]));
+        assert_eq!(assignments(&parameters(), &[]), Ok(Vec::new()));
     }
 
     #[test]

@@ -3,9 +3,8 @@
 use evo_device::host::room;
 
 use super::args::WorkerArgs;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::one_args::SandboxMode;
+use super::{CliError, ExitCode, Result};
 use crate::compile;
 use crate::kernel::apart;
 use crate::process::serve_keeper;
@@ -14,7 +13,7 @@ use crate::worker::serve;
 /// Which gates and which timing this program has. The hash is that of the sources (`build.rs`).
 const JUDGE: &str = concat!("evo ", env!("CARGO_PKG_VERSION"), " ", env!("EVO_JUDGE_HASH"));
 
-pub fn run(arguments: &WorkerArgs) -> Result<ExitCode, CliError> {
+pub fn run(arguments: &WorkerArgs) -> Result<ExitCode> {
     let gone = |error| CliError::harness(format!("cannot talk to the parent: {error}"));
     let fenced = arguments.sandbox == SandboxMode::On;
     if arguments.executor {

@@ -40,7 +40,6 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(5);
 /// Calls that run when stdin ends are asked to stop; this is how long the server waits for them.
 const FAREWELL: Duration = Duration::from_secs(8);
-/// How often a client hears of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// What a client's program may tell its model about evo.
@@ -399,7 +398,6 @@ fn message_of(text: &str) -> Result<McpMessage, (Value, WireError)> {
     Ok(McpMessage { id, method, params })
 }
 
-/// Whether a request can be told apart by this.
 fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
@@ -517,8 +515,6 @@ mod tests {
         assert_eq!((notification.id, &notification.params["a"]), (None, &1.into()));
         assert_eq!(message_of(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#).unwrap().id, None);
         for (text, id, code) in [
-            ("{", Value::Null, PARSE_ERROR),
-            ("[]", Value::Null, INVALID_REQUEST),
             ("3", Value::Null, INVALID_REQUEST),
             (r#"{"id": 7, "method": "ping"}"#, 7.into(), INVALID_REQUEST),
             (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, Value::Null, INVALID_REQUEST),
@@ -538,19 +534,10 @@ mod tests {
         assert_eq!(Era::of(&Map::new()), Ok(Era::Legacy));
         assert_eq!(of(json!({ "progressToken": 1 })), Ok(Era::Legacy));
         assert_eq!(of(json!({ VERSION: "2026-07-28", CAPABILITIES: {} })), Ok(Era::Modern));
-        let unknown = of(json!({ VERSION: "1900-01-01", CAPABILITIES: {} })).unwrap_err();
-        let data = unknown.data.unwrap();
-        assert_eq!((unknown.code, &data["requested"]), (UNSUPPORTED_VERSION, &json!("1900-01-01")));
-        assert_eq!(data["supported"][0], "2026-07-28");
         assert_eq!(of(json!({ VERSION: "2026-07-28" })).unwrap_err().code, INVALID_PARAMS);
         assert_eq!(of(json!({ VERSION: 3 })).unwrap_err().code, INVALID_PARAMS);
-        assert_eq!(session_version(Some("2025-06-18")), "2025-06-18");
-        assert_eq!(
-            (session_version(Some("2025-03-26")), session_version(None)),
-            ("2025-11-25", "2025-11-25")
-        );
+        assert_eq!([Some("2025-03-26"), None].map(session_version), ["2025-11-25"; 2]);
         assert_eq!(Era::Legacy.lasting(json!({ "tools": [] })), json!({ "tools": [] }));
-        let modern = Era::Modern.lasting(json!({ "tools": [] }));
-        assert_eq!((&modern["resultType"], &modern["cacheScope"]), (&json!("complete"), &json!("public")));
+        assert_eq!(Era::Modern.lasting(json!({ "tools": [] }))["cacheScope"], "public");
     }
 }

@@ -18,7 +18,6 @@ pub use protocol::{
     CrosscheckProblem, CrosscheckRequest, ForeignProblem, PeerImplementation, PeerProblem, arrays,
 };
 
-/// Names of peers that need no `[[peers]]`.
 pub const SHIPPED: &[&str] = &["torch", "python"];
 
 /// The Python program of the peers that come with evo, which an installed evo carries inside.

@@ -111,7 +111,6 @@ impl PeerSeat {
         self.version.as_deref()
     }
 
-    /// From now on no answer counts that comes later than this.
     pub fn answer_by(&mut self, until: Option<Instant>) {
         self.until = until;
     }
@@ -235,7 +234,6 @@ impl PeerSeat {
         self.died(format!("it answered `{question}` with {answer}"))
     }
 
-    /// Ends the process, with everything that it started.
     fn died(&mut self, why: String) -> PeerFailure {
         self.process = None;
         self.deaths += 1;
@@ -265,7 +263,6 @@ pub fn shown(text: &str) -> String {
     printable(&shortened(text.trim(), SHOWN)).into_owned()
 }
 
-/// Samples of one block at most.
 const SAMPLES_MAX: usize = 10_000;
 /// A peer's clock and ours may differ by this share, and each sample by this much, nanoseconds.
 const CLOCKS: f64 = 0.02;

@@ -56,7 +56,6 @@ pub struct ForeignArray {
 }
 
 impl ForeignProblem {
-    /// The problem whose files of inputs lie below a folder.
     pub fn of(plan: &ProblemPlan, folder: &Path) -> ForeignProblem {
         let number = |value: f64| if value.is_finite() { json!(value) } else { json!(value.to_string()) };
         let scalars = plan.scalars.iter().map(|own| {

@@ -27,7 +27,6 @@ pub struct VisibleVerdict {
     pub evidence: Value,
 }
 
-/// What of an evaluation's verdict the reader may know.
 pub fn verdict(evaluation: &Evaluation, errors: &[CompilerHint], visibility: Visibility) -> VisibleVerdict {
     let verdict = &evaluation.verdict;
     if visibility == Visibility::Owner {
@@ -92,7 +91,6 @@ fn limit(cause: Option<&str>) -> &'static str {
 const OWN_NAME: &str = "candidate.cu";
 /// Errors that are told: the first ones cause the others.
 const TOLD: usize = 3;
-/// Letters of an error's text.
 const TEXT_MAX: usize = 400;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! `definition.json`: axes, inputs, outputs and the Python source that computes the answer; and workloads, one a line: sizes
-//! of the variable axes, and where inputs come from.
+//! of the variable axes, and where inputs come from. A module of PyTorch, as a child process that ran its file describes
+//! it, is a definition with its one workload.
 
 use std::collections::BTreeSet;
 
 use evo_kernel::foreign::{ForeignError, ForeignNode, Read, parsed, shown};
 use evo_kernel::label::is_label;
+use evo_protocol::dtype::DType;
 use evo_protocol::worker::TaskTolerance;
 use evo_space::expr::Expr;
 use evo_space::value::Value;
@@ -13,7 +15,6 @@ use super::model::{
     BenchmarkTask, NameBook, TaskAxis, TaskAxisKind, TaskForm, TaskTensor, TaskWorkload, label, scalar,
 };
 
-/// Most axes, inputs and outputs, each.
 const NAMES_MAX: usize = 256;
 
 /// Longest expression, and how far expressions may name each other.
@@ -43,7 +44,6 @@ pub fn definition(text: &str, form: TaskForm, beside: Option<&str>) -> Read<Benc
     described(&root, form, program)
 }
 
-/// What a task computes, without workloads.
 pub(super) fn described(root: &ForeignNode<'_>, form: TaskForm, program: String) -> Read<BenchmarkTask> {
     let name = root.need("name")?;
     let own = label(name.text()?, "");
@@ -197,7 +197,6 @@ fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-/// Most workloads of a task.
 const WORKLOADS_MAX: usize = 500;
 
 const LINE_HINT: &str = "a line is { \"workload\": { \"uuid\": \"…\", \"axes\": { \"M\": 16 }, \"inputs\": { \"A\": { \"type\": \"random\" } } } }";
@@ -338,4 +337,32 @@ fn fits(task: &BenchmarkTask, axes: &[u64], place: &str) -> Read<()> {
         }
     }
     Ok(())
+}
+
+/// The program that runs a task's file and describes its module: `python3 -c PROBE task.py NAME`.
+pub const PROBE: &str = include_str!("probe.py");
+
+const HINT: &str = "the file prints or ends in a way that hides the answer";
+
+pub fn module(answer: &str, program: &str) -> Read<BenchmarkTask> {
+    let value = parsed(answer, "the answer of the Python process", "name the task's own file")?;
+    let root = ForeignNode::root(&value, "", HINT, None);
+    if let Some(refusal) = root.find("refused") {
+        let word = |key: &str, otherwise: &str| {
+            let text = refusal.find(key).and_then(|word| word.value.as_str()).map(shown);
+            text.filter(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_string())
+        };
+        let place = word("place", "the answer of the Python process");
+        return Err(ForeignError::new(
+            place,
+            word("what", "it refuses the file without a reason"),
+            word("hint", HINT),
+        ));
+    }
+    let mut task = described(&root, TaskForm::KernelBench, program.to_string())?;
+    task.workloads = vec![workload(&task, &root.need("workload")?, "task")?];
+    if matches!(task.outputs[0].dtype, DType::F16 | DType::Bf16) {
+        task.tolerance = TaskTolerance { atol: 1e-2, rtol: 1e-2, matched: 1.0 };
+    }
+    Ok(task)
 }

@@ -2,13 +2,14 @@
 //! runs the task's own Python, and that.
 
 use evo_kernel::identifiers::plain;
-use evo_kernel::sketch::write::{SpaceText, quoted};
-use evo_kernel::sketch::{KernelSketch, SketchGuess, SketchLaunch, guessed};
+use evo_kernel::sketch::write::quoted;
+use evo_kernel::sketch::{KernelSketch, SketchGuess, guessed};
 use evo_kernel::template::{Serde, plain_environment};
 use evo_protocol::dtype::DType;
+use evo_protocol::worker::TaskTolerance;
 use serde_json::{Value, json};
 
-use super::model::{BenchmarkTask, TaskAxisKind, TaskForm, TaskTensor};
+use super::model::{BenchmarkTask, TaskAxisKind, TaskForm, TaskTensor, TaskWorkload};
 
 const CALL_RUN: &str = include_str!("call_run.py");
 const CALL_MODEL: &str = include_str!("call_model.py");
@@ -17,13 +18,14 @@ const CALL_MODEL: &str = include_str!("call_model.py");
 const NARROW: &[&str] = &["float32", "float16", "bfloat16", ".float()", ".half()", ".bfloat16()"];
 
 pub fn folder(task: &BenchmarkTask) -> KernelSketch {
+    let context = context(task);
     let beside = [
-        ("kernel.cu", filled(include_str!("kernel.cu.j2"), &context(task))),
-        ("reference.py", filled(include_str!("reference.py.j2"), &context(task))),
+        ("kernel.cu", filled(include_str!("kernel.cu.j2"), &context)),
+        ("reference.py", filled(include_str!("reference.py.j2"), &context)),
         ("task.py", task.program.clone()),
     ];
     KernelSketch {
-        space: space(task),
+        space: filled(include_str!("space.toml.j2"), &context),
         beside: beside.map(|(name, text)| (name.to_string(), text)).into(),
         entry: entry(task),
         guesses: guesses(task),
@@ -35,9 +37,17 @@ fn filled(template: &str, context: &Value) -> String {
     environment.render_str(template, Serde(context)).expect("a template of evo's own finds its names")
 }
 
-/// What the kernel and the reference are filled with.
 fn context(task: &BenchmarkTask) -> Value {
+    let numbers = task.inputs.iter().filter(|input| input.shape.is_none()).enumerate();
+    let scalars: Vec<(&str, Vec<&String>)> =
+        numbers.map(|(at, input)| (input.label.as_str(), values(task, at))).collect();
     let tensor = |tensor: &TaskTensor| {
+        let extent = |extent: &String| match extent.chars().all(|c| c.is_ascii_digit()) {
+            true => extent.clone(),
+            false => quoted(extent),
+        };
+        let extents = tensor.shape.iter().flatten().map(extent).collect::<Vec<_>>().join(", ");
+        let scalar = scalars.iter().find(|(label, _)| *label == tensor.label);
         let what = match &tensor.shape {
             None => "a number".to_string(),
             Some(extents) => format!("[{}]", extents.join(", ")),
@@ -51,10 +61,13 @@ fn context(task: &BenchmarkTask) -> Value {
         json!({
             "label": tensor.label,
             "about": comment(&format!("{}: {} {what}{alias}", tensor.label, tensor.torch)),
-            "cpp_type": cpp_type(tensor.dtype),
             "is_number": tensor.shape.is_none(),
             "words": words.join(", "),
             "rank": tensor.shape.as_ref().map_or("None".to_string(), |extents| extents.len().to_string()),
+            "dtype": tensor.dtype.as_str(),
+            "extents": if extents.is_empty() { "1" } else { &extents },
+            "value": scalar.map(|(label, values)| choice(label, values)),
+            "fill": tensor.fill,
         })
     };
     let all = |tensors: Vec<&TaskTensor>| tensors.into_iter().map(tensor).collect::<Vec<Value>>();
@@ -62,6 +75,19 @@ fn context(task: &BenchmarkTask) -> Value {
         TaskAxisKind::Const(value) => Some(json!([axis.label, value])),
         _ => None,
     });
+    let problem = |workload: &TaskWorkload| {
+        let axes = task.variable().zip(&workload.axes);
+        let mut sizes: Vec<String> = axes.map(|(axis, value)| format!("{} = {value}", axis.label)).collect();
+        for ((label, values), scalar) in scalars.iter().zip(&workload.scalars) {
+            let case = values.iter().position(|value| *value == scalar).filter(|_| values.len() > 1);
+            sizes.extend(case.map(|case| format!("{label}_case = {case}")));
+        }
+        json!({ "name": workload.name, "sizes": sizes })
+    };
+    let TaskTolerance { atol, rtol, matched } = task.tolerance;
+    let rule = [atol, rtol, matched].map(|bound| format!("{bound:?}"));
+    // Single precision where the task's source says itself that it computes no wider.
+    let is_narrow = NARROW.iter().any(|word| task.program.contains(word));
     let first = &task.outputs[0];
     let is_plain = first.shape.as_ref().is_some_and(|extents| extents.iter().all(|extent| is_word(extent)));
     json!({
@@ -85,6 +111,12 @@ fn context(task: &BenchmarkTask) -> Value {
             ["1LL"].into_iter().chain(extents.iter().map(String::as_str)).collect::<Vec<_>>().join(" * ")
         }),
         "call": if task.form == TaskForm::KernelBench { CALL_MODEL } else { CALL_RUN },
+        "elements": count(first),
+        "problems": task.workloads.iter().map(problem).collect::<Vec<Value>>(),
+        "demands": task.constraints.iter().map(|demand| comment(demand)).collect::<Vec<_>>(),
+        "tiny": no_tiny(task),
+        "rule": rule,
+        "dtype": if is_narrow { "float32" } else { "float64" },
     })
 }
 
@@ -100,102 +132,6 @@ fn comment(text: &str) -> String {
 
 fn is_word(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn cpp_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F16 => "__half",
-        DType::Bf16 => "__nv_bfloat16",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::I8 => "signed char",
-        DType::I16 => "short",
-        DType::I32 => "int",
-        DType::I64 => "long long",
-        DType::U8 => "unsigned char",
-        DType::U16 => "unsigned short",
-        DType::U32 => "unsigned int",
-        DType::U64 => "unsigned long long",
-    }
-}
-
-fn space(task: &BenchmarkTask) -> String {
-    let mut head = format!(
-        "# `{}`, taken over from a task of {} by `evo import {}`. What is marked `guess` is to be looked at before a\n\
-         # number counts. docs/space_files.md explains every key.\n",
-        task.name,
-        task.form.name(),
-        task.form.word()
-    );
-    if let Some(about) = &task.about {
-        head += &format!("# {}\n", comment(about));
-    }
-    let mut text = SpaceText::new(&head, &task.name, "kernel.cu");
-    text.table("[parameters]")
-        .parameter("BLOCK", &[64, 128, 256, 512], &256)
-        .note("guess: threads of a block; add what you tune");
-    let mut scalars: Vec<(&str, Vec<&String>)> = Vec::new();
-    let inputs = task.inputs.iter().map(|input| (input, "input"));
-    for (tensor, role) in inputs.chain(task.outputs.iter().map(|output| (output, "output"))) {
-        text.argument(&tensor.label, tensor.dtype);
-        let Some(extents) = &tensor.shape else {
-            let values = values(task, scalars.len());
-            text.key("value", choice(&tensor.label, &values));
-            scalars.push((&tensor.label, values));
-            continue;
-        };
-        let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-        let extents: Vec<String> = extents
-            .iter()
-            .map(|extent| if is_number(extent) { extent.clone() } else { quoted(extent) })
-            .collect();
-        let shape = if extents.is_empty() { "1".to_string() } else { extents.join(", ") };
-        text.key("shape", format!("[{shape}]")).key("role", quoted(role));
-        if let Some((fill, why)) = tensor.fill.as_ref().filter(|_| role == "input") {
-            text.key("fill", fill).note(format!("guess: {why}"));
-        }
-    }
-    for axis in task.variable() {
-        text.argument(&axis.label, DType::I32).key("value", quoted(&axis.label));
-    }
-    let launch = SketchLaunch {
-        grid: vec![format!("ceil_div({}, BLOCK)", count(&task.outputs[0]))],
-        block: vec!["BLOCK".to_string()],
-        shared_bytes: None,
-    };
-    text.launch(&entry(task), &launch, Some("a thread for each element of the first output"));
-    for workload in &task.workloads {
-        let axes = task.variable().zip(&workload.axes);
-        let mut sizes: Vec<String> = axes.map(|(axis, value)| format!("{} = {value}", axis.label)).collect();
-        for ((label, values), scalar) in scalars.iter().zip(&workload.scalars) {
-            let case = values.iter().position(|value| *value == scalar).filter(|_| values.len() > 1);
-            sizes.extend(case.map(|case| format!("{label}_case = {case}")));
-        }
-        let sizes = if sizes.is_empty() { "{}".to_string() } else { format!("{{ {} }}", sizes.join(", ")) };
-        text.table("[[problems]]").key("name", quoted(&workload.name)).key("sizes", sizes);
-    }
-    check(task, &mut text);
-    text.end()
-}
-
-fn check(task: &BenchmarkTask, text: &mut SpaceText) {
-    let demands = task.constraints.iter().map(|demand| format!("# the task demands: {}\n", comment(demand)));
-    text.table(&(demands.collect::<String>() + "[check]"));
-    if let Some(why) = no_tiny(task) {
-        text.key("tiny", "\"none\"").note(format!("guess: {why}"));
-    }
-    text.comment("The task's own rule. Its verdict is reported beside evo's, whose gates decide.");
-    let rule = &task.tolerance;
-    let rule = format!("{{ atol = {:?}, rtol = {:?}, matched = {:?} }}", rule.atol, rule.rtol, rule.matched);
-    // Single precision where the task's source says itself that it computes no wider.
-    let is_narrow = NARROW.iter().any(|word| task.program.contains(word));
-    text.key("task", rule)
-        .table("[check.reference]")
-        .key("command", "[\"python3\", \"reference.py\"]")
-        .key("files", "[\"task.py\"]")
-        .key("serve", true)
-        .key("dtype", quoted(if is_narrow { "float32" } else { "float64" }))
-        .key("timeout_s", 240);
 }
 
 fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {
@@ -230,7 +166,6 @@ fn guesses(task: &BenchmarkTask) -> Vec<SketchGuess> {
     guesses
 }
 
-/// Why small shapes are not derived.
 fn no_tiny(task: &BenchmarkTask) -> Option<&'static str> {
     if !task.constraints.is_empty() {
         return Some("the task relates its axes to each other; list shapes that keep to it in `tiny`");

@@ -1,5 +1,7 @@
 //! Tasks of our own through the readers and writers, without running anything.
 
+use std::collections::BTreeMap;
+
 use super::model::{NameBook, label};
 use super::{TaskForm, definition, folder, module, workloads};
 
@@ -56,31 +58,11 @@ fn a_definition_becomes_a_space_file() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_its_place() {
-    let with = |from: &str, to: &str| {
+    let rows: BTreeMap<String, Vec<[String; 4]>> = toml::from_str(include_str!("refused.toml")).unwrap();
+    for [from, to, place, what] in &rows["edits"] {
         assert!(DEFINITION.contains(from) || LINE.contains(from), "{from}");
-        (DEFINITION.replace(from, to), LINE.replace(from, to))
-    };
-    let check =
-        |(text, lines): (String, String), place: &str, what: &str| refused(&text, &lines, place, what);
-    check(with("\"reference\"", "\"refrence\""), "the file", "it has no `reference`");
-    check(with("def run(", "def go("), "reference", "no function `run`");
-    check(with("float16\" },", "float8_e4m3fn\" },"), "inputs.x.dtype", "the type `float8_e4m3fn`");
-    check(with("K // 2", "K // J"), "axes.H", "no axis is called `J`");
-    check(with("K // 2", "K // 5 * 0.5"), "axes.H", "`K // 5 * 0.5`");
-    check(with("K // 2", "H + 1"), "axes.H", "too long");
-    check(with("[\"M\", \"H\"]", "null"), "outputs.y.shape", "a plain number is not supported");
-    check(with("\"type\": \"const\"", "\"type\": \"ragged\""), "axes.K.type", "the kind of axis `ragged`");
-    check(with("{\"M\":5}", "{}"), "line 1.workload.axes", "it has no `M`");
-    check(
-        with("\"w\":{\"type\":\"random\"}", "\"w\":{\"type\":\"safetensors\",\"path\":\"w.st\"}"),
-        "line 1.workload.inputs.w.type",
-        "an input from a safetensors file is not supported",
-    );
-    check(
-        with("\"w\":{\"type\":\"random\"}", "\"w\":{\"type\":\"custom\"}"),
-        "line 1.workload.inputs.w.type",
-        "an input that a function of the task makes",
-    );
+        refused(&DEFINITION.replace(from, to), &LINE.replace(from, to), place, what);
+    }
     refused(DEFINITION, "{", "line 1, column 1", "not JSON");
     refused(DEFINITION, &LINE.replace("scaled_rows", "other"), "the workloads", "none is of `scaled_rows`");
     refused("[", "", "line 1, column 1", "not JSON");

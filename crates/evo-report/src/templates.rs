@@ -16,7 +16,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 27] = templates![
+const TEMPLATES: [(&str, &str); 33] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -44,6 +44,12 @@ const TEMPLATES: [(&str, &str); 27] = templates![
     "history.txt.j2",
     "summary.txt.j2",
     "preflight.txt.j2",
+    "explain.txt.j2",
+    "space.txt.j2",
+    "check.txt.j2",
+    "init.txt.j2",
+    "bench.txt.j2",
+    "export.txt.j2",
 ];
 
 /// In `.md.j2` every text that is not marked as safe is escaped, so that no text of a kernel is markup.

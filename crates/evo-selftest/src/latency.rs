@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use evo::cli::device_lane;
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestBench, SelftestReport};
+use evo::cli::session;
 use evo::cli::session::DeviceSetup;
 use evo::kernel::catalog;
 use evo::supervise::job::Standing;
@@ -31,7 +31,7 @@ fn worker_start(setup: &DeviceSetup) -> Result<String, String> {
     let mut samples = Vec::new();
     for _ in 0..REPEATS {
         let began = Instant::now();
-        let lane = device_lane::lane(setup, None).map_err(|error| error.to_string())?;
+        let lane = session::lane(setup, None).map_err(|error| error.to_string())?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
         drop(lane);
     }

@@ -18,7 +18,7 @@ use clap::{Parser, ValueEnum};
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestReport, open_device};
 use evo::cli::session;
-use evo::cli::{SandboxMode, device_lane, output, seed};
+use evo::cli::{SandboxMode, output, seed};
 use evo::process;
 use evo::worker::judge::agreement::compare_references;
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
 
 /// Built-in references as the device computes them, beside the plain functions; one check for each problem.
 fn references(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {
-    let path = device_lane::reference_kernels(&order.setup, None)?;
+    let path = session::reference_kernels(&order.setup, None)?;
     let image = std::fs::read(path.ok_or_else(|| CliError::harness("there are no reference kernels"))?)?;
     let mut device = open_device(&order.setup)?;
     for row in compare_references(device.as_mut(), &image, None, order.seed).map_err(failed)? {

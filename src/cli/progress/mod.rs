@@ -10,8 +10,7 @@ use evo_space::text::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::tally::Tally;
-use super::call::Call;
-use super::output;
+use super::{Call, output};
 use crate::event::{Event, Observer};
 use crate::report::styled::{StyledLine, Tone, allows_colors};
 use crate::report::width::wrapped;
@@ -33,7 +32,6 @@ pub fn observer(call: &Call) -> Box<dyn Observer> {
     Box::new(Talk { tally: Tally::default(), is_watched, panel: None, line_at: None })
 }
 
-/// For programs that read one object at the end.
 pub struct Silent;
 
 impl Observer for Silent {

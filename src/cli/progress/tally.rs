@@ -88,7 +88,6 @@ impl Tally {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 
-    /// What stands under the bar.
     pub fn lines(&self) -> Vec<String> {
         let row = |label: &str, text: String| format!("  {label:<9}{text}");
         let best = self.best.as_ref().map(|best| row("best", format!("{}  {}", self.best_time(), best.1)));

@@ -65,20 +65,11 @@ fn resumed() -> Event {
 }
 
 #[test]
-fn progress_goes_on_from_what_was_found_before() {
+fn lines_say_what_is_ahead_and_what_was_found_before() {
     let mut tally = Tally::default();
     tally.observe(&resumed());
     insta::assert_snapshot!(tally.line(), @"16/48 · best 2.500 µs (default 5.000 µs) · pass 12, too_slow 4");
-}
-
-#[test]
-fn the_first_line_says_what_is_ahead() {
-    let event = resumed();
-    insta::assert_snapshot!(line_of(&event).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, 4 taken over, seed 7");
-}
-
-#[test]
-fn a_warning_is_no_note() {
+    insta::assert_snapshot!(line_of(&resumed()).unwrap(), @"study gemm-host on cpu: 900 valid configurations, up to 48 evaluations, 16 done before, 4 taken over, seed 7");
     let line = |message: &str| line_of(&Event::Notice { message: message.into() }).unwrap();
     assert_eq!([line("slow"), line("warning: slow")], ["note: slow", "warning: slow"]);
 }
@@ -100,12 +91,9 @@ fn lane_progress() -> Event {
             host: host.into(),
             device_uuid: format!("GPU-{number}f3a1c2e-8d4b-0000-0000-000000000000"),
             evaluations: 120 >> number,
-            busy_seconds: 9.3,
             restarts: u64::from(number),
-            given_back: u64::from(number),
-            absent_seconds: 0.0,
-            ratio: 1.0,
             out: (activity == LaneActivity::Out).then(|| "no sign of life for 10 s".into()),
+            ..LaneAccount::default()
         };
         LaneProgress { account, activity, busy: 0.93 }
     };

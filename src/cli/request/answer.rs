@@ -81,19 +81,16 @@ impl JudgedRequest<'_> {
         self.judged.pairs.iter().any(Result::is_ok)
     }
 
-    /// Whether machine code and launches are the baseline's.
     fn is_same_code(&self) -> bool {
         let has_code = |other: &MeasuredBaseline| self.judged.has_code_of(other.code.as_ref(), &other.plans);
         self.judged.findings.is_same_code || self.baseline.as_ref().is_ok_and(has_code)
     }
 
-    /// The rival, where it was compared with that one.
     fn against(&self) -> Option<&str> {
         let rival = self.rival.filter(|_| self.is_paired() || self.is_same_code());
         rival.map(|rival| rival.name.as_str())
     }
 
-    /// Why there is neither a pair nor a baseline.
     fn why_not_compared(&self) -> String {
         match &self.baseline {
             Err(why) if !why.is_empty() => why.clone(),
@@ -219,7 +216,6 @@ pub fn without_verdict(
     answer
 }
 
-/// Gives every null of an answer its reason, by dotted path.
 fn explained<'r>(answer: Value, reason: impl Fn(&str) -> &'r str) -> Value {
     // These are as they came, and what is in them has no reason of ours.
     let is_ours = |path: &str| {
@@ -403,7 +399,6 @@ fn performance(
 /// The value, its 95 % bounds where it is that of a paired comparison, and how it was measured.
 type MeasuredSpeedup = (f64, Option<(f64, f64)>, &'static str);
 
-/// The speed-up, side by side where that was measured.
 fn speedup(evaluation: &Evaluation, request: &JudgedRequest<'_>) -> Option<MeasuredSpeedup> {
     let mean = |ratio: fn(&PairedProblem) -> f64| {
         let canonical = request.problems.iter().filter(|problem| problem.canonical);

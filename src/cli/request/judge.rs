@@ -1,5 +1,7 @@
 //! One request from its task to its answer: the candidate is found, judged as deep as its level says, and compared. From
-//! one request to the next stay a device with its worker, compilers, and the times of baselines.
+//! one request to the next stay a device with its worker, compilers, and the times of baselines. A program that proposes
+//! candidates may know of its task what the author of a kernel needs and what a search over the space's parameters has
+//! learned, and nothing of how candidates are checked.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,32 +9,38 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evo_protocol::binary::KernelSource;
+use evo_protocol::device::DeviceKind;
 use evo_protocol::envelope::{EnvelopeError, ErrorCode};
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::request::{
     CandidateKind, EvaluationLevel, EvaluationRequest, RequestedBaseline, RequestedCandidate, Visibility,
 };
 use evo_protocol::verdict::VerdictKind;
+use evo_search::insight::{Insight, expected_points};
+use evo_space::expr::Expr;
 use evo_space::genome::ContentHash;
+use evo_space::space::SearchSpace;
 use serde_json::{Value, json};
 
 use super::answer::{AnswerHead, JudgedRequest, MeasuredBaseline, judged, without_verdict};
-use super::task;
-use crate::cli::error::{CliError, CliErrorKind, ErrorSubject};
+use crate::cli::error::{CliErrorKind, ErrorSubject};
 use crate::cli::evaluate::{self, EvaluateArgs, EvaluateParts, Recorded, take_log};
-use crate::cli::exit_code::ExitCode;
 use crate::cli::judge::{Aim, AskedCandidate, Judged, OpenedCandidate};
-use crate::cli::one_args::TestOneArgs;
 use crate::cli::rival::{self, ChosenRival};
 use crate::cli::sanitize::sanitize;
-use crate::cli::session::{self, DeviceSetup};
-use crate::cli::{candidate, device_lane, output, seed, words};
+use crate::cli::{
+    CliError, DeviceSetup, ExitCode, Result, TestOneArgs, candidate, output, seed, session, words,
+};
 use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
+use crate::journal::champions::output_folder;
 use crate::journal::iterations::{self, IterationLog};
+use crate::journal::reader::{self, JOURNAL};
+use crate::journal::replay::History;
 use crate::kernel::render::render;
-use crate::kernel::spec::SpaceFile;
+use crate::kernel::spec::{ArgumentSpec, LaunchSpec, SourceKind, SpaceFile};
 use crate::report::judged::Setting;
 use crate::request::read::{self, space_beneath};
 use crate::request::visible::without_paths;
@@ -40,7 +48,6 @@ use crate::supervise::lane::Lane;
 
 const NO_PROFILE: &str = "no profile was asked for";
 
-/// An answer, and what it means for the process.
 pub struct Answered {
     pub answer: Value,
     pub kernel: String,
@@ -78,7 +85,7 @@ type JudgedAtLevel = (Judged, Result<MeasuredBaseline, String>, Value);
 
 impl<'a> RequestSession<'a> {
     /// A session whose device is chosen and not open yet.
-    pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>, CliError> {
+    pub fn begin(arguments: &'a EvaluateArgs) -> Result<RequestSession<'a>> {
         let one = &arguments.one;
         Aim::Evaluate.check_names(&one.allow_not_run)?;
         let mut setup = session::setup_for(&one.run)?;
@@ -113,7 +120,7 @@ impl<'a> RequestSession<'a> {
         if request.asks_task() {
             let (one, kind) = (&self.arguments.one, self.setup.choice.kind);
             let answer =
-                self.space(request).and_then(|(_, file)| task::answer(&file, one, kind, self.seed, head));
+                self.space(request).and_then(|(_, file)| task_answer(&file, one, kind, self.seed, head));
             return match answer {
                 Ok(answer) => {
                     let kernel = answer["kernel"].as_str().unwrap_or_default().to_string();
@@ -145,8 +152,7 @@ impl<'a> RequestSession<'a> {
         }
     }
 
-    /// The space of a request: its name, and the file.
-    fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile), CliError> {
+    fn space(&self, request: &EvaluationRequest) -> Result<(String, SpaceFile)> {
         let one = &self.arguments.one;
         let wanted = request.task.as_ref().and_then(|task| task.space.as_deref());
         let wanted = wanted.filter(|name| !name.trim().is_empty());
@@ -176,7 +182,7 @@ impl<'a> RequestSession<'a> {
         request: &EvaluationRequest,
         level: EvaluationLevel,
         until: Instant,
-    ) -> Result<ReadyRequest, CliError> {
+    ) -> Result<ReadyRequest> {
         let (space, file) = self.space(request)?;
         let key = ContentHash::of_parts([space.as_bytes(), file.text.as_bytes()]);
         let kernel = session::kernel_of(&file)?.name.clone();
@@ -201,7 +207,6 @@ impl<'a> RequestSession<'a> {
         Ok(ReadyRequest { asked, level, key })
     }
 
-    /// The device and its compilers within what a request may take, and by when it wants its answer.
     fn setup(&self, request: &EvaluationRequest, until: Instant) -> DeviceSetup {
         let limits = request.limits.unwrap_or_default();
         let least = |limit: Option<Duration>, seconds: Option<f64>| {
@@ -216,14 +221,14 @@ impl<'a> RequestSession<'a> {
     }
 
     /// A lane for a kernel, warm where the last request had the same one; and whether it is new.
-    fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool), CliError> {
+    fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool)> {
         let (key, setup) = (&ready.key, &ready.asked.setup);
         if let Some(mut warm) = self.warm.take().filter(|warm| warm.key == *key) {
             warm.lane.answer_by(setup.limits.until);
             warm.lane.limit_steps(setup.limits.step_max);
             return Ok((warm, false));
         }
-        let lane = device_lane::lane(setup, Some(ready.asked.kernel()?))?;
+        let lane = session::lane(setup, Some(ready.asked.kernel()?))?;
         Ok((WarmTask { key: key.clone(), lane, baselines: MeasuredBaselines::new() }, true))
     }
 
@@ -233,7 +238,7 @@ impl<'a> RequestSession<'a> {
         head: &AnswerHead,
         ready: &ReadyRequest,
         began: Instant,
-    ) -> Result<Value, CliError> {
+    ) -> Result<Value> {
         let asked = &ready.asked;
         let refused = asked.refused()?;
         let is_refused = refused.is_some();
@@ -303,7 +308,7 @@ impl ReadyRequest {
         opened: &mut OpenedCandidate<'_>,
         beside: Option<(&ChosenRival, &IterationLog)>,
         baselines: &mut MeasuredBaselines,
-    ) -> Result<JudgedAtLevel, CliError> {
+    ) -> Result<JudgedAtLevel> {
         let ReadyRequest { asked, level, .. } = self;
         let aim = Aim::of(*level);
         let confirmed = beside.filter(|_| *level == EvaluationLevel::Confirm);
@@ -331,13 +336,12 @@ impl ReadyRequest {
         Ok((judged, baseline, Value::Null))
     }
 
-    /// The baseline's time, measured at most once a session.
     fn baseline(
         &self,
         opened: &mut OpenedCandidate<'_>,
         rival: &ChosenRival,
         baselines: &mut MeasuredBaselines,
-    ) -> Result<Result<MeasuredBaseline, String>, CliError> {
+    ) -> Result<Result<MeasuredBaseline, String>> {
         let name = (format!("{} {}", rival.name, rival.resolved.configuration), self.level);
         if let Some(known) = baselines.get(&name) {
             return Ok(known.clone());
@@ -409,11 +413,7 @@ pub fn out_of_time(head: &AnswerHead, limit: Duration) -> Value {
     without_verdict(head, "harness_error", Some(VerdictKind::Interrupted), &error)
 }
 
-fn resolved(
-    wanted: &RequestedCandidate,
-    file: SpaceFile,
-    one: &TestOneArgs,
-) -> Result<ResolvedCandidate, CliError> {
+fn resolved(wanted: &RequestedCandidate, file: SpaceFile, one: &TestOneArgs) -> Result<ResolvedCandidate> {
     if let (Some(entry), Some(kernel)) = (&wanted.entry, &file.kernel)
         && !kernel.launches.iter().any(|launch| launch.entry == *entry)
     {
@@ -448,7 +448,7 @@ fn rival_of(
     request: &EvaluationRequest,
     ready: &ReadyRequest,
     log: Option<&IterationLog>,
-) -> Result<Option<ChosenRival>, CliError> {
+) -> Result<Option<ChosenRival>> {
     let Some(log) = log else { return Ok(None) };
     let usual = match ready.level {
         EvaluationLevel::Confirm => RequestedBaseline::Incumbent,
@@ -464,4 +464,82 @@ fn rival_of(
             CliError::usage(format!("no study here has an evaluation `{hash}`")).about(ErrorSubject::Request)
         })?,
     }))
+}
+
+const EXPECTED: usize = 10;
+
+fn task_answer(
+    file: &SpaceFile,
+    one: &TestOneArgs,
+    kind: DeviceKind,
+    seed: u64,
+    head: &AnswerHead,
+) -> Result<Value> {
+    let kernel = session::kernel_of(file)?;
+    let problems = session::problems(kernel, kind, &one.problems)?;
+    let timed = problems.iter().filter(|problem| problem.timed);
+    let parameters = file.space.parameters().iter().map(|parameter| {
+        json!({
+            "name": parameter.name.to_string(), "values": parameter.values, "default": parameter.default_value(),
+        })
+    });
+    let study = output_folder(&one.candidate.out)?
+        .and_then(|out| out.folder(&format!("{}-{}", kernel.name, kind.as_str())).ok())
+        .filter(|folder| folder.has_file(JOURNAL))
+        .map(|folder| reader::read_in(&folder))
+        .transpose()?;
+    let mut answer = json!({
+        "schema": "evo.evaluate.task",
+        "version": 1,
+        "id": null,
+        "status": "done",
+        "kernel": kernel.name,
+        "source_kind": match kernel.source.kind {
+            SourceKind::Template => "template",
+            SourceKind::Plain | SourceKind::Given => "cuda",
+        },
+        "source": kernel.source.text,
+        "arguments": kernel.arguments.iter().map(argument).collect::<Vec<_>>(),
+        "launches": kernel.launches.iter().map(launch).collect::<Vec<_>>(),
+        "parameters": parameters.collect::<Vec<_>>(),
+        "problems": timed.map(|problem| json!({ "name": problem.name, "sizes": problem.sizes })).collect::<Vec<_>>(),
+        "known": study.map(|journal| known(&file.space, &History::replay(journal).evaluations, seed)),
+    });
+    head.put_on(&mut answer);
+    Ok(answer)
+}
+
+fn known(space: &SearchSpace, evaluations: &[Evaluation], seed: u64) -> Value {
+    let insight = Insight::of(space, evaluations, seed);
+    let best = insight.best.as_ref().map(|best| best.number);
+    let best = evaluations.iter().find(|evaluation| Some(evaluation.number) == best);
+    let mut known = json!(insight);
+    known["best_configuration"] = json!(best.map(|best| &best.configuration));
+    known["expected"] = json!(expected_points(space, evaluations, seed, EXPECTED));
+    known
+}
+
+fn argument(argument: &ArgumentSpec) -> Value {
+    let name = argument.name();
+    match argument {
+        ArgumentSpec::Buffer(buffer) => json!({
+            "name": name, "kind": "buffer", "dtype": buffer.dtype.as_str(), "role": buffer.role,
+            "shape": texts(&buffer.shape),
+        }),
+        ArgumentSpec::Scalar(scalar) => {
+            json!({ "name": name, "kind": "scalar", "dtype": scalar.dtype.as_str() })
+        }
+        ArgumentSpec::TensorMap(_) => json!({ "name": name, "kind": "tensor_map" }),
+    }
+}
+
+fn launch(launch: &LaunchSpec) -> Value {
+    json!({
+        "entry": launch.entry, "grid": texts(&launch.grid), "block": texts(&launch.block),
+        "shared": launch.shared_bytes.as_ref().map(Expr::text),
+    })
+}
+
+fn texts(expressions: &[Expr]) -> Vec<&str> {
+    expressions.iter().map(Expr::text).collect()
 }

@@ -1,13 +1,12 @@
 //! Requests in JSON instead of words and flags, a line each or a single one in a file: one device and its worker answer them
 //! one after the other, and what a candidate does to the worker is its verdict and nobody else's. `judge` takes a request
-//! from its task to its verdict, `answer` makes the answer, and `task` says what may be known of its task.
+//! from its task to its verdict, or says what may be known of its task, and `answer` makes the answer.
 //!
 //! An answer comes in time, whatever the candidate does. The lane ends in order when the time is over; a thread of its
 //! own is for whatever keeps it from doing so.
 
 pub mod answer;
 mod judge;
-mod task;
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -17,12 +16,8 @@ use std::time::{Duration, Instant};
 use evo_system::lock;
 use serde_json::Value;
 
-use crate::cli::answer::Answer;
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
 use crate::cli::evaluate::EvaluateArgs;
-use crate::cli::exit_code::ExitCode;
-use crate::cli::{guard, words};
+use crate::cli::{Answer, Call, CliError, ExitCode, Result, call, words};
 use crate::journal::record::now;
 use crate::regular;
 use crate::request::emit::{EmitForm, emitted};
@@ -35,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Refuses flags that need requests where none are taken, and a candidate in words where they are.
-pub fn check(arguments: &EvaluateArgs) -> Result<(), CliError> {
+pub fn check(arguments: &EvaluateArgs) -> Result<()> {
     let (one, requests) = (&arguments.one, &arguments.requests);
     let first =
         |given: &[(bool, &'static str)]| given.iter().find(|(is_given, _)| *is_given).map(|(_, what)| *what);
@@ -66,8 +61,7 @@ pub fn check(arguments: &EvaluateArgs) -> Result<(), CliError> {
     }
 }
 
-/// Answers the request of `--request`, or those on stdin until it ends or nobody reads the answers.
-pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer> {
     let failed = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let single = arguments.requests.request.as_deref().map(line_of).transpose()?;
     let mut session = RequestSession::begin(arguments)?;
@@ -123,7 +117,7 @@ fn answered(
 }
 
 /// A request in a file or on stdin, of which no more is kept than one may have.
-fn line_of(file: &Path) -> Result<RequestLine, CliError> {
+fn line_of(file: &Path) -> Result<RequestLine> {
     let unreadable = |error: io::Error| {
         CliError::bad_file(format!("cannot read the request `{}`: {error}", file.display()), file)
             .with_hint("name a regular file, or `-` for stdin")
@@ -194,7 +188,7 @@ impl AnswerWriter {
             let Some(late) = late else { continue };
             let written = self.write(&out_of_time(&late.head, late.limit), "unknown");
             if self.is_single {
-                guard::leave(if written.is_ok() { ExitCode::Done } else { ExitCode::Harness });
+                call::leave(if written.is_ok() { ExitCode::Done } else { ExitCode::Harness });
             }
         }
     }

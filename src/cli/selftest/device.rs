@@ -12,10 +12,8 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use evo_space::genome::ContentHash;
 
-use super::bench::{open_device, probe_image};
-use super::checks::SelftestReport;
-use crate::cli::error::CliError;
-use crate::cli::session::DeviceSetup;
+use super::bench::{SelftestReport, open_device, probe_image};
+use crate::cli::{DeviceSetup, Result};
 use crate::timing::stats;
 
 const PROBES: &str = include_str!("probes.cu");
@@ -24,7 +22,7 @@ const ENTRIES: [&str; 6] = ["affine", "increment", "stray", "shared_sum", "remem
 type Answer = Result<String, Box<dyn Error>>;
 
 /// Runs all checks. The last one poisons a CUDA context, so the process should end afterwards.
-pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport), CliError> {
+pub fn run(setup: &DeviceSetup) -> Result<(DeviceInfo, SelftestReport)> {
     let entries = ENTRIES.map(String::from);
     let (image, hash) = probe_image(setup, PROBES, entries.to_vec())?;
     let mut device = open_device(setup)?;
@@ -62,7 +60,6 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("sticky_error", "a crash ends a host worker; its own tests show it", sticky_error),
 ];
 
-/// A device, and the buffers of the check that is under way.
 struct DeviceBench<'a> {
     device: &'a mut dyn Device,
     buffers: Vec<BufferId>,
@@ -73,7 +70,6 @@ struct DeviceBench<'a> {
 }
 
 impl DeviceBench<'_> {
-    /// Makes a check, and frees its buffers.
     fn checked(&mut self, check: impl FnOnce(&mut Self) -> Answer) -> Answer {
         let answer = check(self);
         let freed = self.buffers.drain(..).try_for_each(|buffer| self.device.free(buffer));

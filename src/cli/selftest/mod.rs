@@ -4,7 +4,6 @@
 //! change has broken the judge is in `crates/evo-selftest/`, on the same checks and the same bench.
 
 mod bench;
-mod checks;
 mod device;
 mod faults;
 
@@ -12,20 +11,13 @@ use evo_protocol::device::DeviceInfo;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::args::{SelftestArgs, SelftestSubject};
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
-use super::session;
-use super::{output, seed};
+use super::{Answer, Call, CliError, ExitCode, Result, output, seed, session};
 
-pub use bench::{SelftestBench, open_device, probe_image};
-pub use checks::{SelftestCheck, SelftestReport};
+pub use bench::{SelftestBench, SelftestCheck, SelftestReport, open_device, probe_image};
 pub use faults::{ProcessLine, SanitizedFault, processes, scratch};
 
-/// Runs the command: 0 when nothing failed, 1 otherwise.
-pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer> {
     arguments.limits.begin(call)?;
     // Another order and other inputs each time: a fault may spoil its neighbor only in some orders.
     let seed = arguments.seed.map_or_else(seed::random, Ok)?;
@@ -44,12 +36,9 @@ pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer, CliError> {
         }
     };
     let exit = if report.passed() { ExitCode::Done } else { ExitCode::Failed };
-    if arguments.json {
-        let own = SelftestAnswer { device: &info, passed: report.passed(), checks: &report.checks };
-        return Ok(Answer::of(exit, &own));
-    }
-    output::stdout(&format!("{} ({})\n{}", info.name, info.driver, report.table()))?;
-    Ok(exit.into())
+    call.show(&format!("{} ({})\n{}", info.name, info.driver, report.table()))?;
+    let own = SelftestAnswer { device: &info, passed: report.passed(), checks: &report.checks };
+    Ok(Answer::of(exit, &own))
 }
 
 /// The answer of `evo selftest`.
@@ -58,5 +47,5 @@ pub struct SelftestAnswer<'a> {
     device: &'a DeviceInfo,
     passed: bool,
     #[schemars(with = "Vec<serde_json::Value>")]
-    checks: &'a [checks::SelftestCheck],
+    checks: &'a [SelftestCheck],
 }

@@ -1,7 +1,5 @@
 //! `evo space --json`: everything known about a space, as one object.
 
-use std::fmt::Write as _;
-
 use evo_space::Size;
 use evo_space::explain::Removal;
 use evo_space::genome::{Configuration, Genome};
@@ -11,9 +9,11 @@ use evo_space::value::Value;
 use num_bigint::BigUint;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::SpaceInquiry;
+use crate::report::templates::page;
 
 #[derive(Serialize, JsonSchema)]
 pub struct SpaceJson<'a> {
@@ -213,23 +213,14 @@ impl CheckJson {
     }
 
     pub fn text(&self) -> String {
-        let mut text = format!("{}  {}\n", if self.valid { "valid" } else { "invalid" }, self.configuration);
-        if let Some(index) = &self.index {
-            let _ = writeln!(text, "index  {index}");
-        }
-        for violation in &self.violations {
-            let _ = writeln!(text, "  violates `{}`", violation.require);
-            if let Some(error) = &violation.error {
-                let _ = writeln!(text, "    it has no value here: {error}");
-            }
-            let _ = writeln!(text, "    where {}", violation.values);
-            if let Some(because) = &violation.because {
-                let _ = writeln!(text, "    because {because}");
-            }
-        }
-        if let Some(nearest) = &self.nearest_valid {
-            let _ = writeln!(text, "  nearest valid  {nearest}");
-        }
-        text
+        let violations = self.violations.iter().map(|own| json!({ "of": own, "values": own.values }));
+        let values = json!({
+            "valid": self.valid,
+            "configuration": self.configuration.to_string(),
+            "index": self.index.as_ref().map(|index| index.get()),
+            "violations": violations.collect::<Vec<_>>(),
+            "nearest": self.nearest_valid.as_ref().map(Configuration::to_string),
+        });
+        page("check.txt.j2", &values)
     }
 }

@@ -4,7 +4,6 @@
 mod json;
 mod rows;
 
-use std::fmt::Write as _;
 use std::time::Instant;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -17,24 +16,22 @@ use evo_space::space::{Parameter, SearchSpace};
 use evo_space::text::counted;
 use evo_space::{Neighborhood, Size};
 use num_bigint::BigUint;
+use serde_json::json;
 
 use self::json::{CheckJson, SpaceAnswer, object};
-use super::answer::Answer;
-use super::call::Call;
-use super::error::CliError;
-use super::exit_code::ExitCode;
 use super::limits::{LimitArgs, OPENING};
-use super::{output, words};
+use super::{Answer, Call, CliError, ExitCode, Result, output, words};
 use crate::kernel::limits::constraints;
 use crate::kernel::lint;
 use crate::kernel::spec::{ProblemSpec, ReplacedDefault, SpaceFile};
+use crate::report::templates::page;
 
 pub use self::json::SpaceJson;
 pub use self::rows::RowsAnswer;
 
 const MAX_SAMPLES: usize = 1_000_000;
 
-pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
+pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer> {
     let question = SpaceQuestion::of(arguments)?;
     let start = Instant::now();
     let name = &words::space_name(arguments.space.as_deref())?;
@@ -67,69 +64,44 @@ pub fn run(arguments: &SpaceArgs, call: &Call) -> Result<Answer, CliError> {
     Ok(ExitCode::Done.into())
 }
 
-/// Width of the column of names; longer ones push their line to the right.
-const MAX_NAME_COLUMN: usize = 60;
-
-const SHOWN_VALUES: usize = 12;
-
 fn summary(inquiry: &SpaceInquiry) -> String {
     let space = inquiry.space;
-    let mut text = format!("{}\n\nparameters", inquiry.name);
-    add_parameters(space, &mut text);
-    add_constraints(inquiry, &mut text);
-    let cartesian = space.cartesian();
-    let default = space.contains(&space.default_genome());
-    let _ = writeln!(text, "\ncartesian  {}", grouped(&cartesian));
-    let _ = writeln!(text, "valid      {}", size(&space.size(), &cartesian));
-    let stated = inquiry.replaced.map_or(String::new(), |own| format!(", in the place of {}", own.stated));
-    let _ = writeln!(text, "default    {}{stated}", if default { "valid" } else { "not valid" });
-    let _ = writeln!(text, "linked     {}", linked(space.shape()));
-    if let Some(reference) = &inquiry.reference {
-        let _ = writeln!(text, "reference  {reference}");
-    }
-    let _ = writeln!(text, "ready in   {:.1} ms", inquiry.seconds * 1e3);
-    text
-}
-
-fn add_parameters(space: &SearchSpace, text: &mut String) {
     let domains = space.effective_domains();
-    let rows: Vec<(&Parameter, String, &[u16])> = space
-        .parameters()
-        .iter()
-        .zip(&domains)
-        .map(|(parameter, domain)| (parameter, counts(parameter.values.len(), domain.len()), &domain[..]))
-        .collect();
-    let unused = rows.iter().any(|(parameter, _, domain)| domain.len() < parameter.values.len());
-    text.push_str(if unused { ", with values that no valid point has in parentheses\n" } else { "\n" });
-    let names =
-        rows.iter().map(|(parameter, ..)| parameter.name.len()).max().unwrap_or(0).min(MAX_NAME_COLUMN);
-    let numbers = rows.iter().map(|(_, counts, _)| counts.len()).max().unwrap_or(0).max(5);
-    for (parameter, counts, domain) in rows {
-        let help = parameter.help.as_ref().map_or(String::new(), |help| format!("  # {help}"));
-        let values = values_line(parameter, domain);
-        let _ = writeln!(text, "  {:names$}  {counts:>numbers$}  {values}{help}", parameter.name);
-    }
-}
-
-/// `4`, or `3/4` if only three occur.
-fn counts(all: usize, occurring: usize) -> String {
-    if occurring == all { all.to_string() } else { format!("{occurring}/{all}") }
-}
-
-fn add_constraints(inquiry: &SpaceInquiry, text: &mut String) {
-    let space = inquiry.space;
+    let parameter = |(parameter, domain): (&Parameter, &Vec<u16>)| {
+        let (all, occurring) = (parameter.values.len(), domain.len());
+        let values = parameter.values.iter().enumerate().map(|(at, value)| {
+            let shown = if at == parameter.default { format!("[{value}]") } else { value.to_string() };
+            // An empty domain means an empty space; there no value needs to be told from the others.
+            let occurs = domain.is_empty() || domain.binary_search(&(at as u16)).is_ok();
+            if occurs { shown } else { format!("({shown})") }
+        });
+        json!({
+            "name": parameter.name, "values": values.collect::<Vec<_>>(), "default": parameter.default,
+            "help": parameter.help, "is_whole": occurring == all,
+            "count": if occurring == all { all.to_string() } else { format!("{occurring}/{all}") },
+        })
+    };
     let removals = space.removals(&inquiry.arguments.limits.access().watch());
-    if !space.constraints().is_empty() {
-        text.push_str("\nconstraints, with the share of all points that each refuses on its own\n");
-    }
-    for (constraint, removal) in space.constraints().iter().zip(removals) {
-        let about = if removal.exact { ' ' } else { '~' };
-        let because = constraint.because.as_ref().map_or(String::new(), |because| format!("  # {because}"));
-        let _ = writeln!(text, "  {about}{:>7}  {}{because}", percent(removal.share), constraint.expr.text());
-        if let Some(failure) = &removal.failure {
-            let _ = writeln!(text, "            has no value at some points, and refuses them: {failure}");
-        }
-    }
+    let constraints = space.constraints().iter().zip(removals).map(|(constraint, removal)| {
+        json!({
+            "text": constraint.expr.text(), "because": constraint.because, "share": percent(removal.share),
+            "is_exact": removal.exact, "failure": removal.failure,
+        })
+    });
+    let cartesian = space.cartesian();
+    let values = json!({
+        "name": inquiry.name,
+        "parameters": space.parameters().iter().zip(&domains).map(parameter).collect::<Vec<_>>(),
+        "constraints": constraints.collect::<Vec<_>>(),
+        "cartesian": grouped(&cartesian),
+        "valid": size(&space.size(), &cartesian),
+        "is_valid": space.contains(&space.default_genome()),
+        "stated": inquiry.replaced.map(|own| own.stated.to_string()),
+        "linked": linked(space.shape()),
+        "reference": inquiry.reference,
+        "ms": inquiry.seconds * 1e3,
+    });
+    page("space.txt.j2", &values)
 }
 
 fn size(size: &Size, cartesian: &BigUint) -> String {
@@ -166,28 +138,6 @@ fn linked(shape: SpaceShape) -> String {
     }
 }
 
-/// The values, the default in brackets, what no valid point has in parentheses.
-fn values_line(parameter: &Parameter, occurring: &[u16]) -> String {
-    let count = parameter.values.len();
-    let show = |at: usize| {
-        let value = &parameter.values[at];
-        let shown = if at == parameter.default { format!("[{value}]") } else { value.to_string() };
-        // An empty domain means an empty space; there no value needs to be told from the others.
-        let occurs =
-            occurring.is_empty() || u16::try_from(at).is_ok_and(|at| occurring.binary_search(&at).is_ok());
-        if occurs { shown } else { format!("({shown})") }
-    };
-    if count <= SHOWN_VALUES {
-        return (0..count).map(show).collect::<Vec<_>>().join(" ");
-    }
-    let head = (0..SHOWN_VALUES - 2).map(show).collect::<Vec<_>>().join(" ");
-    let default = match parameter.default {
-        hidden if (SHOWN_VALUES - 2..count - 1).contains(&hidden) => format!(" {} …", show(hidden)),
-        _ => String::new(),
-    };
-    format!("{head} …{default} {}", show(count - 1))
-}
-
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -198,7 +148,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace, CliError> {
+fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace> {
     let Some(kernel) = &file.kernel else {
         let text = format!("`{name}` describes no kernel, so no device limits it");
         return Err(CliError::usage(text).with_hint("leave out `--device`"));
@@ -223,11 +173,11 @@ fn launchable(file: &SpaceFile, name: &str, device: &str) -> Result<SearchSpace,
     Ok(space)
 }
 
-fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer, CliError> {
+fn answer(inquiry: &SpaceInquiry, exit: ExitCode, answer: SpaceAnswer) -> Result<Answer> {
     Ok(Answer::text(exit, object(inquiry, answer)?))
 }
 
-fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
+fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer> {
     if count > MAX_SAMPLES {
         return Err(CliError::usage(format!("--sample takes at most {MAX_SAMPLES}")));
     }
@@ -259,7 +209,7 @@ fn sample(inquiry: &SpaceInquiry, count: usize) -> Result<Answer, CliError> {
     Ok(ExitCode::Done.into())
 }
 
-fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
+fn check(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer> {
     let (configuration, genome) = inquiry.point(values)?;
     let check = CheckJson::of(inquiry.space, configuration, &genome);
     let exit = if check.valid { ExitCode::Done } else { ExitCode::Failed };
@@ -285,12 +235,12 @@ pub struct SpaceInquiry<'a> {
 
 impl SpaceInquiry<'_> {
     /// Parameters that are not given take their default.
-    pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome), CliError> {
+    pub fn point(&self, values: &[String]) -> Result<(Configuration, Genome)> {
         words::point(self.space, self.name, values).map_err(|message| words::bad_point(message, self.name))
     }
 
     /// The values of `--fix`: parameters and value positions.
-    pub fn fixed(&self) -> Result<Vec<(usize, u16)>, CliError> {
+    pub fn fixed(&self) -> Result<Vec<(usize, u16)>> {
         words::assignments(self.space.parameters(), &self.arguments.fix)
             .map_err(|message| words::bad_point(message, self.name))
     }
@@ -307,7 +257,7 @@ pub enum SpaceQuestion<'a> {
 
 impl<'a> SpaceQuestion<'a> {
     /// Options that do not go together are refused.
-    pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>, CliError> {
+    pub fn of(arguments: &'a SpaceArgs) -> Result<SpaceQuestion<'a>> {
         let asked = [
             arguments.sample.map(|count| ("--sample", SpaceQuestion::Sample(count))),
             arguments.check.as_ref().map(|values| ("--check", SpaceQuestion::Check(values))),
@@ -405,7 +355,7 @@ pub enum RowFormat {
 }
 
 impl SpaceArgs {
-    fn belongs(&self, request: SpaceQuestion) -> Result<(), CliError> {
+    fn belongs(&self, request: SpaceQuestion) -> Result<()> {
         let sample = matches!(request, SpaceQuestion::Sample(_));
         let neighbors = matches!(request, SpaceQuestion::Neighbors(_));
         let list = request == SpaceQuestion::List;

@@ -12,11 +12,7 @@ use serde::Serialize;
 
 use super::json::{NeighborsJson, SpaceAnswer, raw};
 use super::{NEIGHBOR_KINDS, RowFormat, SpaceInquiry, answer, grouped};
-use crate::cli::answer::Answer;
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
-use crate::cli::exit_code::ExitCode;
-use crate::cli::output;
+use crate::cli::{Answer, Call, ExitCode, Result, output};
 use crate::report::csv::cell;
 
 /// The last object of a stream of rows.
@@ -27,7 +23,7 @@ pub struct RowsAnswer<'a> {
 }
 
 /// With `--json` rows are objects, and the call's own object comes last.
-pub fn print(inquiry: &SpaceInquiry) -> Result<Answer, CliError> {
+pub fn print(inquiry: &SpaceInquiry) -> Result<Answer> {
     let usual = if inquiry.arguments.json { RowFormat::Jsonl } else { RowFormat::Csv };
     let table = RowTable::new(inquiry.space, inquiry.arguments.format.unwrap_or(usual))?;
     let fixed = inquiry.fixed()?;
@@ -59,7 +55,7 @@ struct RowTable {
 }
 
 impl RowTable {
-    fn new(space: &SearchSpace, format: RowFormat) -> Result<RowTable, CliError> {
+    fn new(space: &SearchSpace, format: RowFormat) -> Result<RowTable> {
         let (open, separator, close) = match format {
             RowFormat::Csv => ("", ",", "\n"),
             RowFormat::Jsonl => ("{", ",", "}\n"),
@@ -69,7 +65,7 @@ impl RowTable {
         let mut texts: Vec<Vec<Vec<u8>>> = Vec::new();
         for parameter in space.parameters() {
             let before = if texts.is_empty() { open } else { separator };
-            let text = |value: &Value| -> Result<Vec<u8>, CliError> {
+            let text = |value: &Value| -> Result<Vec<u8>> {
                 let text = match format {
                     RowFormat::Csv => csv_field(&value.to_string())?,
                     RowFormat::Jsonl => {
@@ -105,7 +101,7 @@ impl RowTable {
     }
 }
 
-fn csv_field(text: &str) -> Result<Vec<u8>, CliError> {
+fn csv_field(text: &str) -> Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
     writer.write_record([&*cell(text)]).map_err(io::Error::from)?;
     let mut field = writer.into_inner().map_err(|error| error.into_error())?;
@@ -118,7 +114,7 @@ fn csv_field(text: &str) -> Result<Vec<u8>, CliError> {
 const MAX_IN_OBJECT: usize = 100_000;
 
 /// The point need not be valid.
-pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer, CliError> {
+pub fn print_neighbors(inquiry: &SpaceInquiry, values: &[String]) -> Result<Answer> {
     let (of, genome) = inquiry.point(values)?;
     let space = inquiry.space;
     let kind = inquiry.arguments.kind.as_deref().unwrap_or(NEIGHBOR_KINDS[0].0);
@@ -163,7 +159,7 @@ const BUFFER: usize = 1 << 16;
 
 /// A reader that has left (`| head`) is not an error and ends the writing. Each write must be whole lines, because with
 /// `--json` the call may end between any two.
-fn stream(call: &Call, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+fn stream(call: &Call, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     if call.is_json() {
         return output::written(write(&mut CallWriter(call)));
     }

@@ -1,28 +1,35 @@
-//! Runs a plan, and ranks what it found.
+//! Runs a plan, and ranks what it found; with `--per-problem` a search for the best configuration of each timed problem.
 
 use std::path::PathBuf;
 
+use evo_protocol::device::DeviceInfo;
+use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::LeaderboardSection;
+use evo_search::strategy::Strategy;
+use evo_search::{PerProblem, ProblemSearch};
+use evo_space::genome::Configuration;
+use evo_space::space::SearchSpace;
+use evo_space::text::counted;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::apart;
-use super::live::Stage;
 use super::plan::{SweepPlan, SweepSubject};
-use super::prior::{self, Prior};
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
-use crate::cli::{progress, session};
+use super::search::{self, EXHAUSTIVE, Prior};
+use super::subject::Stage;
+use crate::cli::{Call, CliError, Result, progress, session};
 use crate::engine::{Engine, Inbox, Parts, Recipe, RunSummary, live};
 use crate::event::{Event, Observer};
 use crate::journal::champion::Succession;
+use crate::journal::leaderboard::{self, roofline_ns};
+use crate::journal::leaderboard_file;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::{StudyHeader, now};
-use crate::journal::{leaderboard, leaderboard_file};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::spec::ReplacedDefault;
-use crate::report::closing;
+use crate::report::width::wrapped;
+use crate::report::{closing, text};
 use crate::study::{EarlierLimits, EarlierResults, Study};
 
-/// Everything in it is on the disk already.
 pub struct SweepOutcome {
     pub study: Study,
     pub summary: RunSummary,
@@ -34,7 +41,7 @@ pub struct SweepOutcome {
     pub bounds: Vec<Option<f64>>,
 }
 
-pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> {
+pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome> {
     match &plan.subject {
         SweepSubject::Live(live) => execute_on(plan, call, |inbox| {
             live.start(plan.seed, plan.options.sanitize, |device| plan.header(device), inbox)
@@ -50,16 +57,13 @@ pub fn execute(plan: &SweepPlan, call: &Call) -> Result<SweepOutcome, CliError> 
 fn execute_on<'a, R: Recipe>(
     plan: &'a SweepPlan,
     call: &Call,
-    start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>, CliError>,
-) -> Result<SweepOutcome, CliError> {
+    start: impl FnOnce(&Inbox<R::Binary>) -> Result<Stage<'a, R>>,
+) -> Result<SweepOutcome> {
     let inbox = Inbox::default();
     let stage = start(&inbox)?;
     let StudyHeader { device, problems, .. } = &stage.header;
-    call.know(|facts| {
-        facts.device = Some(device.name.clone());
-        facts.conditions = Some(session::conditions(device, plan.seed, problems));
-    });
-    let apart = apart::of(plan, &stage.recipe, problems, device);
+    session::know_device(call, device, plan.seed, problems);
+    let apart = apart_of(plan, &stage.recipe, problems, device);
     let header = StudyHeader { per_problem: !apart.bounds.is_empty(), ..stage.header };
     let mut study = Study::open(&plan.request(), header, plan.options.clock.clone())?;
     live::watch_signals(inbox.sender())
@@ -80,7 +84,7 @@ fn execute_on<'a, R: Recipe>(
     for message in limits.chain(chosen) {
         tell(&mut study, &mut *observer, message)?;
     }
-    let mut strategy = apart::strategy(plan, &apart)?;
+    let mut strategy = strategy_of(plan, &apart)?;
     let ignored = plan.arguments.no_prior;
     let found = match plan.prior.is_none() && !ignored {
         true => Prior::beside(plan.subject.kernel(), plan.subject.space(), &study),
@@ -91,7 +95,7 @@ fn execute_on<'a, R: Recipe>(
         true => (strategy, None),
         false => {
             let population = plan.options.population.get() as usize;
-            prior::seeded(plan.subject.kernel(), plan.subject.space(), population, &study, strategy)
+            search::seeded(plan.subject.kernel(), plan.subject.space(), population, &study, strategy)
         }
     };
     for message in inherited.into_iter().chain(seeded) {
@@ -133,7 +137,7 @@ fn execute_on<'a, R: Recipe>(
     Ok(SweepOutcome { study, summary, section, leaderboard, kept: kept.flatten(), bounds: apart.bounds })
 }
 
-fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<(), CliError> {
+fn tell(study: &mut Study, observer: &mut dyn Observer, message: String) -> Result<()> {
     study.note(message.clone()).map_err(|error| CliError::while_running(&error))?;
     observer.observe(&Event::Notice { message });
     Ok(())
@@ -165,4 +169,163 @@ fn rank(
         Succession::Taken => None,
     });
     Some((merged.path, kept))
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct ApartChoice {
+    /// The least time of each problem that the device's peaks allow, nanoseconds; empty where the choice is off.
+    bounds: Vec<Option<f64>>,
+    notice: Option<String>,
+}
+
+fn choose(is_wished: bool, strategy: &str, problems: &[String], bounds: Vec<Option<f64>>) -> ApartChoice {
+    let off = |why: String| ApartChoice {
+        notice: Some(format!("`--per-problem` changes nothing: {why}")),
+        ..ApartChoice::default()
+    };
+    match problems {
+        _ if !is_wished => ApartChoice::default(),
+        [] => off("no problem is timed".to_string()),
+        [only] => off(format!("`{only}` is the only timed problem")),
+        _ if strategy == EXHAUSTIVE => {
+            off(format!("`{EXHAUSTIVE}` evaluates every configuration on every problem"))
+        }
+        several => {
+            let known = bounds.iter().flatten().count();
+            let count = several.len();
+            let known = if known == count { "all".to_string() } else { known.to_string() };
+            let notice = format!(
+                "the search is for the best configuration of each of {count} problems; the roofline is known of {known}"
+            );
+            ApartChoice { bounds, notice: Some(notice) }
+        }
+    }
+}
+
+fn apart_of<R: Recipe>(
+    plan: &SweepPlan,
+    recipe: &R,
+    problems: &[String],
+    device: &DeviceInfo,
+) -> ApartChoice {
+    let bounds = match plan.per_problem {
+        true => bounds(plan.subject.space(), recipe, problems, device),
+        false => Vec::new(),
+    };
+    choose(plan.per_problem, &plan.strategy, problems, bounds)
+}
+
+/// By the default configuration: a space file says the work of the problem, not of the variant.
+fn bounds<R: Recipe>(
+    space: &SearchSpace,
+    recipe: &R,
+    problems: &[String],
+    device: &DeviceInfo,
+) -> Vec<Option<f64>> {
+    let default = space.configuration(&space.default_genome());
+    let work = recipe.prepare(&default).map(|prepared| recipe.work(&prepared)).unwrap_or_default();
+    let bound = |name: &String| roofline_ns(device, work.iter().find(|own| own.problem == *name)?);
+    problems.iter().map(bound).collect()
+}
+
+fn strategy_of<'a>(plan: &'a SweepPlan, choice: &ApartChoice) -> Result<Box<dyn Strategy + 'a>> {
+    if choice.bounds.is_empty() {
+        return plan.strategy();
+    }
+    let search = |bound: &Option<f64>| Ok(ProblemSearch::new(plan.strategy()?, *bound));
+    let searches = choice.bounds.iter().map(search).collect::<Result<Vec<_>>>()?;
+    match PerProblem::new(searches, plan.seed) {
+        Some(apart) => Ok(Box::new(apart)),
+        None => plan.strategy(),
+    }
+}
+
+#[derive(Serialize)]
+struct ProblemEnd<'a> {
+    problem: &'a str,
+    aimed_at: usize,
+    bound_ns: Option<f64>,
+    best: Option<ProblemBest<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProblemBest<'a> {
+    number: u64,
+    configuration: &'a Configuration,
+    time_ns: f64,
+}
+
+fn ends<'a>(study: &'a Study, bounds: &[Option<f64>]) -> Vec<ProblemEnd<'a>> {
+    let (header, evaluations) = (study.header(), &study.history.evaluations);
+    let mode = header.ranking.timing();
+    let best = |problem: &String| {
+        let time = |one: &Evaluation| {
+            let own = one.measurements.iter().find(|own| own.mode == mode && own.problem == *problem);
+            own.map(|own| own.p50_ns)
+        };
+        let passed = evaluations.iter().filter(|one| one.verdict.is_pass());
+        let timed = passed.filter_map(|one| {
+            Some(ProblemBest { number: one.number, configuration: &one.configuration, time_ns: time(one)? })
+        });
+        timed.min_by(|a, b| a.time_ns.total_cmp(&b.time_ns))
+    };
+    let problems = header.problems.iter().zip(bounds);
+    problems
+        .map(|(problem, bound_ns)| ProblemEnd {
+            problem,
+            bound_ns: *bound_ns,
+            aimed_at: evaluations.iter().filter(|one| one.aimed_at.as_ref() == Some(problem)).count(),
+            best: best(problem),
+        })
+        .collect()
+}
+
+/// `None` where problems were not searched apart.
+pub fn ends_object(study: &Study, bounds: &[Option<f64>]) -> Option<Value> {
+    let ends = ends(study, bounds);
+    (!ends.is_empty()).then(|| json!(ends))
+}
+
+/// Empty where problems were not searched apart.
+pub fn ends_text(study: &Study, bounds: &[Option<f64>], width: usize) -> String {
+    let ends = ends(study, bounds);
+    if ends.is_empty() {
+        return String::new();
+    }
+    let end = |one: &ProblemEnd<'_>| {
+        let best = one.best.as_ref().map_or("nothing passed".to_string(), |best| {
+            format!("{} by evaluation {}", text::time(best.time_ns), best.number)
+        });
+        let share = one.bound_ns.zip(one.best.as_ref()).map(|(bound, best)| bound / best.time_ns);
+        let share = share.map_or(String::new(), |share| format!(", {:.0} % of the roofline", share * 100.0));
+        format!("`{}` {best}{share}, {} for it", one.problem, counted(one.aimed_at, "proposal"))
+    };
+    let ends: Vec<String> = ends.iter().map(end).collect();
+    wrapped(&format!("per problem: {}", ends.join("; ")), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_searched_apart_only_where_that_changes_anything() {
+        let on = "the search is for the best configuration of each of 2 problems; the roofline is known of 1";
+        let only = "`--per-problem` changes nothing: `a` is the only timed problem";
+        let all =
+            "`--per-problem` changes nothing: `exhaustive` evaluates every configuration on every problem";
+        for (is_wished, strategy, problems, is_on, notice) in [
+            (false, "evolve", &["a", "b"][..], false, None),
+            (true, "evolve", &["a", "b"], true, Some(on)),
+            (true, "evolve", &["a"], false, Some(only)),
+            (true, "evolve", &[], false, Some("`--per-problem` changes nothing: no problem is timed")),
+            (true, "exhaustive", &["a", "b"], false, Some(all)),
+        ] {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let bounds = (0..problems.len()).map(|at| (at == 0).then_some(1.0)).collect();
+            let choice = choose(is_wished, strategy, &problems, bounds);
+            assert_eq!(choice.notice.as_deref(), notice);
+            assert_eq!(choice.bounds.len(), if is_on { problems.len() } else { 0 });
+        }
+    }
 }

@@ -5,22 +5,16 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind};
-use evo_protocol::measurement::RankingMode;
 use evo_protocol::verdict::VERDICT_VERSION;
 use evo_search::registry;
 use evo_search::strategy::Strategy;
-use evo_space::genome::ContentHash;
 use evo_space::space::SearchSpace;
 
-use super::choice::{self, EXHAUSTIVE};
-use super::live::LiveSubject;
-use super::prior::Prior;
-use super::replayed::ReplayedSubject;
-use super::sanitized;
+use super::search::{EXHAUSTIVE, Prior, choose};
+use super::subject::{LiveSubject, ReplayedSubject, sanitize_plan};
 use crate::budget::{Budget, CommandClock};
 use crate::cli::args::{ResumeMode, SweepArgs};
-use crate::cli::error::CliError;
-use crate::cli::{cache, seed};
+use crate::cli::{CliError, Result, cache, seed};
 use crate::engine::{Options, SanitizePlan};
 use crate::journal::record::{FORMAT, StudyHeader, now};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -87,7 +81,7 @@ impl SweepSubject {
 }
 
 impl SweepPlan<'_> {
-    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan<'_>, CliError> {
+    pub fn of(arguments: &SweepArgs, clock: CommandClock) -> Result<SweepPlan<'_>> {
         let population = NonZeroU32::new(arguments.population)
             .ok_or_else(|| CliError::usage("`--pop 0`: a generation has at least one evaluation"))?;
         let subject = match arguments.device.strip_prefix(PREFIX) {
@@ -105,7 +99,7 @@ impl SweepPlan<'_> {
         // A replay has nothing to confirm finalists with.
         let (finalists, sanitize) = match &subject {
             SweepSubject::Live(live) => {
-                (arguments.finalists, sanitized::plan(arguments.sanitize, live.demands_sanitizer())?)
+                (arguments.finalists, sanitize_plan(arguments.sanitize, live.demands_sanitizer())?)
             }
             SweepSubject::Replayed(_) => (0, SanitizePlan::default()),
         };
@@ -149,7 +143,7 @@ impl SweepPlan<'_> {
     }
 
     /// That of the run that is continued, where the user gives none.
-    fn keep_budget(&mut self, before: &StudyHeader) -> Result<(), CliError> {
+    fn keep_budget(&mut self, before: &StudyHeader) -> Result<()> {
         self.asked = (before.budget.clone(), before.generations);
         self.options.budget = budget(self.arguments, &self.asked)?;
         let (limit, generations) = &self.asked;
@@ -169,7 +163,7 @@ impl SweepPlan<'_> {
                     SweepSubject::Replayed(_) => DeviceKind::Replay,
                 };
                 let (valid, population) = (self.options.valid, self.options.population.get());
-                let choice = choice::choose((valid, done), kind, &self.options.budget, population);
+                let choice = choose((valid, done), kind, &self.options.budget, population);
                 self.choice = Some(choice.why);
                 choice.strategy.to_string()
             }
@@ -194,35 +188,23 @@ impl SweepPlan<'_> {
             format: FORMAT,
             verdict_version: VERDICT_VERSION,
             evo: env!("CARGO_PKG_VERSION").to_string(),
-            // The study's own name is known once its folder is.
-            study: String::new(),
             kernel: self.subject.kernel().to_string(),
-            space: String::new(),
-            space_hash: ContentHash::of(&[]),
-            inputs: Vec::new(),
-            conditions: None,
-            definition: None,
             valid: self.options.valid.to_string(),
-            problems: Vec::new(),
-            checked: Vec::new(),
             seed: self.seed,
             strategy: self.strategy.clone(),
             budget: self.asked.0.clone(),
             generations: self.asked.1,
             population: self.options.population.get(),
-            ranking: RankingMode::Hot,
-            allow_trade: false,
-            per_problem: false,
             demands_sanitizer: self.options.sanitize.demanded,
-            warnings: Vec::new(),
             device,
             environment: cache::look(),
             started_at: now(),
-            at_ms: None,
+            // The study's own name is known once its folder is.
+            ..StudyHeader::default()
         }
     }
 
-    pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>, CliError> {
+    pub fn strategy(&self) -> Result<Box<dyn Strategy + '_>> {
         Ok(registry::create(&self.strategy, self.subject.space(), self.seed)?)
     }
 }
@@ -260,7 +242,7 @@ fn changes(arguments: &SweepArgs, before: &StudyHeader) -> Vec<String> {
     seed.into_iter().chain(strategy).chain(apart).collect()
 }
 
-fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<Budget, CliError> {
+fn budget(arguments: &SweepArgs, (limit, generations): &AskedBudget) -> Result<Budget> {
     let mut budget = Budget { generations: *generations, ..Budget::default() };
     if budget.generations == Some(0) {
         return Err(CliError::usage("`--gen 0`: nothing would be evaluated"));

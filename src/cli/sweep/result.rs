@@ -1,26 +1,30 @@
-//! What a person or a program reads at the end of a sweep. The files are written by then; this only reads.
+//! What a person or a program reads at the end of a sweep. The files are written by then; this only reads. With `--profile
+//! finalists` a profiler looks at the champion of this run once the search is over: what comes of it is kept beside the
+//! journal and never changes how the sweep ends.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use evo_protocol::envelope::{EnvelopeStatus, LimitName};
+use evo_protocol::envelope::{CommandEnvelope, EnvelopeStatus, LimitName};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{LeaderboardSection, Throughput};
 use evo_search::insight::Insight;
+use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apart;
-use super::execute::SweepOutcome;
+use super::execute::{SweepOutcome, ends_object, ends_text};
 use super::plan::{SweepPlan, SweepSubject};
+use super::subject::LiveSubject;
 use crate::budget::StopReason;
-use crate::cli::answer::Answer;
-use crate::cli::call::Call;
-use crate::cli::error::CliError;
-use crate::cli::exit_code::ExitCode;
-use crate::cli::guard::total_is_over;
-use crate::cli::output;
+use crate::cli::args::ProfileWhen;
+use crate::cli::call::total_is_over;
+use crate::cli::profile::{CounterLook, CounterOrder, error_of, kept, look};
+use crate::cli::{Answer, Call, CliError, ExitCode, Result, output, session};
 use crate::engine::{RunSummary, SanitizePlan};
+use crate::inspect::profile::KnownSources;
 use crate::journal::leaderboard::verdict_mix;
 use crate::journal::record::{LaneAccount, SanitizeTally};
 use crate::report::closing::{self, Details, Ending, RecordedCost};
@@ -28,6 +32,7 @@ use crate::report::failures::{self, FirstFailure};
 use crate::report::styled::{StyledLine, Tone};
 use crate::report::text;
 use crate::report::width::{stdout_width, wrapped};
+use crate::study::KeptProfile;
 
 const ROWS: usize = 5;
 
@@ -37,7 +42,7 @@ pub fn report(
     outcome: &SweepOutcome,
     profile: Option<Value>,
     call: &Call,
-) -> Result<Answer, CliError> {
+) -> Result<Answer> {
     let exit = exit_code(&outcome.summary, &outcome.study.history.evaluations);
     let is_missing = exit == ExitCode::Done && lacks_answer(plan.options.sanitize, &outcome.summary);
     let exit = if is_missing { ExitCode::Failed } else { exit };
@@ -197,7 +202,7 @@ fn object(plan: &SweepPlan, outcome: &SweepOutcome, profile: Option<Value>) -> S
             })
         }),
         insight: outcome.summary.insight.clone(),
-        per_problem: apart::json(&outcome.study, &outcome.bounds),
+        per_problem: ends_object(&outcome.study, &outcome.bounds),
         lanes: end.lanes.clone(),
         // As text, because a count may have more digits than a number holds.
         device_limits: plan.subject.within().map(|within| {
@@ -243,7 +248,7 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
             run: &outcome.summary.end,
             insight: outcome.summary.insight.as_ref(),
             folder: outcome.study.folder(),
-            per_problem: &apart::lines(&outcome.study, &outcome.bounds, usize::MAX),
+            per_problem: &ends_text(&outcome.study, &outcome.bounds, usize::MAX),
         };
         lines.extend(styled(Tone::Plain, &details.text(width)));
     }
@@ -254,6 +259,109 @@ fn page(plan: &SweepPlan, outcome: &SweepOutcome, width: usize) -> Vec<StyledLin
     lines.extend(styled(Tone::Plain, &format!("{run}{table}\n")));
     lines.extend(closing::answer(&ending, width));
     lines
+}
+
+/// With less time than this left a profiler would only be started to be killed.
+const LEAST: Duration = Duration::from_secs(5);
+
+/// Gives the field of the sweep's object.
+pub fn champion(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Option<Value> {
+    if plan.arguments.profile == ProfileWhen::Off {
+        return None;
+    }
+    Some(profiled(plan, outcome, call).unwrap_or_else(|why| {
+        output::say(&format!("note: the champion is not profiled: {why}"));
+        json!({ "status": "not_run", "file": null, "bottleneck": null, "reason": why })
+    }))
+}
+
+/// The same, or why nobody looked.
+fn profiled(plan: &SweepPlan, outcome: &SweepOutcome, call: &Call) -> Result<Value, String> {
+    let SweepSubject::Live(live) = &plan.subject else { return Err("a recording has no counters".into()) };
+    let Some(section) = &outcome.section else { return Err("this run confirmed none".into()) };
+    if outcome.summary.end.reason.is_early() {
+        return Err("the run did not end by itself".into());
+    }
+    // A wall budget covers the whole command.
+    let left = plan.options.budget.wall.map(|wall| wall.saturating_sub(plan.options.clock.elapsed()));
+    let most = plan.arguments.limits.tool;
+    let limit = left.map_or(most, |left| left.min(most));
+    if limit < LEAST {
+        return Err("no time is left for it".into());
+    }
+    let looked = looked(plan.seed, live, section, limit).map_err(|error| error.to_string())?;
+    let file = keep(plan, outcome, live, section, &looked, call.facts());
+    let file = file.map_err(|error| error.to_string())?.display().to_string();
+    let diagnosis = looked.profile.diagnosis();
+    let bottleneck = diagnosis.bottleneck.as_str();
+    let reason = looked.profile.counters.as_ref().err().map(|none| error_of(none).envelope().message);
+    output::say(&match &reason {
+        Some(why) => format!("note: the champion has no counters: {why}; kept: {file}"),
+        None => format!("the champion's bottleneck: {bottleneck} ({}); {file}", diagnosis.because),
+    });
+    let status = if reason.is_some() { "not_run" } else { "pass" };
+    Ok(json!({ "status": status, "file": file, "bottleneck": bottleneck, "reason": reason }))
+}
+
+fn looked(
+    seed: u64,
+    live: &LiveSubject,
+    section: &LeaderboardSection,
+    limit: Duration,
+) -> Result<CounterLook> {
+    let champion = &section.champion;
+    let (job, options) = live.job_of(seed, &champion.configuration)?;
+    let plan = job.timed.first().ok_or_else(|| CliError::harness("the champion has no timed problem"))?;
+    let result = champion.results.iter().find(|one| one.problem == plan.name);
+    let time = result.and_then(|one| one.modes.get(section.ranking.as_str()));
+    let sources = KnownSources {
+        device: &section.device,
+        plan,
+        resources: &champion.resources,
+        // Those of the first problem.
+        attributes: champion.attributes.get(..plan.launches.len()).unwrap_or_default(),
+        time_ns: time.map(|time| time.p50_ns),
+        mode: section.ranking.timing(),
+    };
+    look(&CounterOrder::light(options, &job, sources, limit))
+}
+
+/// The file's path, or that of an earlier one with counters.
+fn keep(
+    plan: &SweepPlan,
+    outcome: &SweepOutcome,
+    live: &LiveSubject,
+    section: &LeaderboardSection,
+    looked: &CounterLook,
+    facts: CommandEnvelope,
+) -> Result<PathBuf> {
+    let champion = &section.champion;
+    let (study, space) = (&outcome.study.header().study, session::space_word(&live.file));
+    let words: Vec<String> = champion
+        .configuration
+        .iter()
+        .map(|(name, value)| quote(&format!("{name}={value}")).into_owned())
+        .collect();
+    let repro = format!(
+        "evo profile {} {} --problem {} --device {} --seed {}",
+        quote(&space),
+        words.join(" "),
+        quote(&looked.profile.problem),
+        live.device_word(&plan.arguments.device),
+        plan.seed
+    );
+    let candidate = json!({
+        "space": space, "kernel": section.kernel, "configuration": champion.configuration,
+        "configuration_hash": champion.configuration_hash, "kind": "champion", "from": study,
+        "number": champion.number,
+    });
+    let facts = CommandEnvelope { candidate: Some(candidate), repro, ..facts };
+    let hashes = [champion.source_hash.as_ref(), champion.code_hash.as_ref()];
+    let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));
+    let folder = outcome.study.out().folder(study).map_err(unopened)?;
+    Ok(match kept(&folder, &facts, &champion.configuration_hash, hashes, looked)? {
+        KeptProfile::Written { profile, .. } | KeptProfile::Earlier { profile } => profile,
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ mod rows;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evo::cli::device_lane;
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestCheck, SelftestReport};
 use evo::cli::session::{self, DeviceSetup};
@@ -124,7 +123,7 @@ impl GateBench {
         let sources = sources_of(rows.iter().copied(), order.setup.choice.kind)?;
         sources.iter().for_each(|source| warm.compile_ahead(source));
         let setup = DeviceSetup { warm: Some(Arc::new(warm)), ..order.setup.clone() };
-        Ok(GateBench { lane: device_lane::lane(&setup, None)?, setup, seed: order.seed })
+        Ok(GateBench { lane: session::lane(&setup, None)?, setup, seed: order.seed })
     }
 
     fn play(mut self, rows: &[&GateRow], report: &mut SelftestReport) -> Result<(), CliError> {
@@ -210,8 +209,9 @@ impl GateBench {
             Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..alone }),
         }
         let judgement = match limits {
-            Some(limits) => device_lane::lane(&DeviceSetup { limits, ..self.setup.clone() }, None)?
-                .evaluate(&job, &standing),
+            Some(limits) => {
+                session::lane(&DeviceSetup { limits, ..self.setup.clone() }, None)?.evaluate(&job, &standing)
+            }
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding::of(judgement.verdict, &judgement.gates))

@@ -4,10 +4,8 @@
 //!
 //! `docs/FAULTS.md` has the catalogue, which numbers every known way to be bad, and what of it cannot be played.
 
-mod leftovers;
-mod neighbor;
+mod aftermath;
 mod rows;
-mod sanitized;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,18 +20,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::json;
 
-use self::leftovers::LeftoverWatch;
-use self::neighbor::GoodNeighbor;
+use self::aftermath::{GoodNeighbor, LeftoverWatch};
 use self::rows::FaultOutcome::{Open, Passes};
-use self::rows::{FaultRow, FaultSetup, SHORT_COMPILE, SMALL_COMPILE};
-use self::sanitized::SANITIZE_LIMIT;
-use super::bench::SelftestBench;
-use super::checks::{SelftestCheck, SelftestReport};
-use crate::cli::device_lane;
-use crate::cli::error::CliError;
-use crate::cli::output;
+use self::rows::{FaultRow, FaultSetup, SANITIZE_LIMIT, SHORT_COMPILE, SMALL_COMPILE};
+use super::bench::{SelftestBench, SelftestCheck, SelftestReport};
 use crate::cli::sanitize::{HostTwin, tool_on};
-use crate::cli::session::{self, DeviceSetup};
+use crate::cli::{CliError, DeviceSetup, Result, output, session};
 use crate::compile::FarmOptions;
 use crate::inspect::twin::HostLook;
 use crate::kernel::catalog;
@@ -41,8 +33,8 @@ use crate::supervise::deadline::Deadlines;
 use crate::supervise::job::{Job, Standing};
 use crate::supervise::lane::LaneLimits;
 
-pub use self::leftovers::{ProcessLine, processes, scratch};
-pub use self::sanitized::SanitizedFault;
+pub use self::aftermath::{ProcessLine, processes, scratch};
+pub use self::rows::SanitizedFault;
 
 /// What a variant may print here; a sweep gives it sixteen times as much.
 const OUTPUT_MAX: u64 = 1 << 20;
@@ -66,11 +58,7 @@ fn is_wanted(only: Option<&str>, name: &str) -> bool {
     only.is_none_or(|only| name.contains(only) || has_number(only))
 }
 
-pub fn run(
-    setup: &DeviceSetup,
-    only: Option<&str>,
-    seed: u64,
-) -> Result<(DeviceInfo, SelftestReport), CliError> {
+pub fn run(setup: &DeviceSetup, only: Option<&str>, seed: u64) -> Result<(DeviceInfo, SelftestReport)> {
     let cache = tempfile::tempdir()?;
     let setup = staged(setup, &cache);
     let (mut info, mut report) = (None, SelftestReport::default());
@@ -101,11 +89,7 @@ pub fn run(
 }
 
 /// Has compute-sanitizer look at the wanted faults that it may see.
-pub fn sanitize(
-    setup: &DeviceSetup,
-    only: Option<&str>,
-    seed: u64,
-) -> Result<(DeviceInfo, SelftestReport), CliError> {
+pub fn sanitize(setup: &DeviceSetup, only: Option<&str>, seed: u64) -> Result<(DeviceInfo, SelftestReport)> {
     let kind = setup.choice.kind;
     let tool = tool_on(kind, None)?;
     let faults: Vec<_> = SanitizedFault::all().filter(|fault| is_wanted(only, fault.name)).collect();
@@ -118,9 +102,9 @@ pub fn sanitize(
     let setup = staged(setup, &cache);
     let file = catalog::open("faults")?;
     let bench = SelftestBench::start(&file, &setup, seed, limits(kind))?;
-    let options = device_lane::lane_options(&setup, Some(session::kernel_of(&file)?))?;
+    let options = session::lane_options(&setup, Some(session::kernel_of(&file)?))?;
     let mut report = SelftestReport::default();
-    report.push(sanitized::heads(&tool));
+    report.push(rows::heads(&tool));
     for fault in faults {
         report.push(match bench.job(&bench.with_fault(fault.name), false)? {
             Ok(job) => fault.looked((kind, &tool), &options, &job),
@@ -152,16 +136,13 @@ struct FaultStage<'a, 'b> {
 }
 
 impl<'a, 'b> FaultStage<'a, 'b> {
-    fn begin(
-        bench: &'a mut SelftestBench<'b>,
-        setup: &'a DeviceSetup,
-    ) -> Result<FaultStage<'a, 'b>, CliError> {
+    fn begin(bench: &'a mut SelftestBench<'b>, setup: &'a DeviceSetup) -> Result<FaultStage<'a, 'b>> {
         let good = GoodNeighbor::begin(bench)?;
         let watch = LeftoverWatch::begin(&setup.farm.cache);
         Ok(FaultStage { bench, setup, good, watch, folder: tempfile::tempdir()? })
     }
 
-    fn play(&mut self, row: &FaultRow, report: &mut SelftestReport) -> Result<(), CliError> {
+    fn play(&mut self, row: &FaultRow, report: &mut SelftestReport) -> Result<()> {
         let kind = self.setup.choice.kind;
         let outcome = row.outcome(kind);
         if let Open(why) = outcome {
@@ -228,7 +209,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// The path of a sweep first; what passes there is judged as a finalist.
-    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<(Verdict, Option<Recovery>), CliError> {
+    fn judge(&mut self, row: &FaultRow, honest: bool) -> Result<(Verdict, Option<Recovery>)> {
         let standing = match row.setup {
             Some(FaultSetup::Incumbent) => self.good.standing.clone(),
             _ => Standing::default(),
@@ -252,7 +233,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
         Ok((verdict, recovery))
     }
 
-    fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    fn job(&mut self, row: &FaultRow, deep: bool) -> Result<Result<Job, Box<Verdict>>> {
         if row.is_outside() {
             return self.tampered(row.setup);
         }
@@ -267,7 +248,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// The good variant with something wrong around it.
-    fn tampered(&mut self, setup: Option<FaultSetup>) -> Result<Result<Job, Box<Verdict>>, CliError> {
+    fn tampered(&mut self, setup: Option<FaultSetup>) -> Result<Result<Job, Box<Verdict>>> {
         let mut job = self.good.timed.clone();
         match setup {
             Some(FaultSetup::StaleBinary) => {
@@ -290,7 +271,7 @@ impl<'a, 'b> FaultStage<'a, 'b> {
     }
 
     /// A shared object with another machine in its header, in a file of its own.
-    fn foreign(&self, binary: &BinaryRef) -> Result<BinaryRef, CliError> {
+    fn foreign(&self, binary: &BinaryRef) -> Result<BinaryRef> {
         let path: PathBuf =
             binary.path.clone().ok_or_else(|| CliError::harness("a binary without a file"))?;
         let mut bytes = std::fs::read(path)?;

@@ -1,17 +1,106 @@
-//! What a fault may leave behind: processes, files, open descriptors. Read from `/proc` and the cache folder.
+//! What a fault must leave as it was: the good variant that is judged after each, right at full depth and as fast as before;
+//! and no process, file or open descriptor, read from `/proc` and the cache folder.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The worker and its spare.
+use evo_protocol::measurement::TimingMode;
+use evo_protocol::verdict::VerdictKind;
+
+use crate::cli::selftest::bench::SelftestBench;
+use crate::cli::{CliError, Result};
+use crate::supervise::job::{Job, Standing};
+use crate::supervise::lane::Lane;
+use crate::timing::stats::median;
+
+const FIRST_RUNS: usize = 5;
+/// A neighbor may take this many times as long as the slowest of the first runs. Generous, because other
+/// programs use the machine too: a fault that stays behind costs a process or a context, which shows as far
+/// more.
+const TIMES_SLOWEST: f64 = 3.0;
+/// A slow neighbor is timed again: what comes from outside passes.
+const TRIES: usize = 6;
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub struct GoodNeighbor {
+    /// Everything up to a screening.
+    pub timed: Job,
+    /// Every gate at full depth, nothing timed.
+    gates: Job,
+    /// What the full evaluation measured, as a sweep's incumbent.
+    pub standing: Standing,
+    first_ns: Vec<f64>,
+}
+
+impl GoodNeighbor {
+    /// Evaluates the good variant in full, then times it a few times.
+    pub fn begin(bench: &mut SelftestBench<'_>) -> Result<GoodNeighbor> {
+        let good = bench.configuration(&[]);
+        let failed = |text: String| CliError::harness(format!("the good variant fails: {text}"));
+        let timed = bench.job(&good, false)?.map_err(|verdict| failed(verdict.message.clone()))?;
+        let result = bench.lane.evaluate(&timed, &Standing::default());
+        if !result.verdict.is_pass() {
+            return Err(failed(format!("{}: {}", result.verdict.label(), result.verdict.message)));
+        }
+        let gates = timed.gates_only();
+        let hot = result.measurements.iter().filter(|measured| measured.mode == TimingMode::Hot);
+        let problems = hot.map(|measured| (measured.problem.clone(), measured.p50_ns)).collect();
+        let standing = Standing { problems, objective_ns: result.objective_ns, ..Standing::default() };
+        let mut neighbor = GoodNeighbor { timed, gates, standing, first_ns: Vec::new() };
+        for _ in 0..FIRST_RUNS {
+            let time = neighbor.time(&mut bench.lane).map_err(failed)?;
+            neighbor.first_ns.push(time);
+        }
+        Ok(neighbor)
+    }
+
+    /// Median, fastest and slowest of the first runs, nanoseconds.
+    pub fn first(&self) -> (f64, f64, f64) {
+        let fastest = self.first_ns.iter().copied().fold(f64::INFINITY, f64::min);
+        let slowest = self.first_ns.iter().copied().fold(0.0, f64::max);
+        (median(&self.first_ns), fastest, slowest)
+    }
+
+    /// Its time over the median before any fault. The error says why the good variant is not what it was.
+    pub fn judge(&self, lane: &mut Lane) -> Result<f64, String> {
+        let result = lane.evaluate(&self.gates, &Standing::default());
+        if !result.verdict.is_pass() {
+            return Err(format!("{}: {}", result.verdict.label(), result.verdict.message));
+        }
+        let (median, _, slowest) = self.first();
+        let mut best = f64::INFINITY;
+        for _ in 0..TRIES {
+            best = best.min(self.time(lane)?);
+            if best <= TIMES_SLOWEST * slowest {
+                return Ok(best / median);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(format!("it takes {:.2}× its time", best / median))
+    }
+
+    /// The time of a screening, nanoseconds. It runs against an incumbent that nothing can beat, so that it ends
+    /// after its first samples, as it does for most variants of a sweep.
+    fn time(&self, lane: &mut Lane) -> Result<f64, String> {
+        let problems = self.standing.problems.keys().map(|name| (name.clone(), 1.0)).collect();
+        let result = lane.evaluate(&self.timed, &Standing::new(problems, 1.0));
+        let verdict = result.verdict;
+        let seen = verdict.evidence.get("measured_ns").and_then(serde_json::Value::as_f64);
+        match (verdict.kind, seen) {
+            (VerdictKind::TooSlow, Some(seen)) => Ok(seen),
+            _ => Err(format!("{}: {}", verdict.label(), verdict.message)),
+        }
+    }
+}
+
 const CHILDREN_MAX: usize = 2;
 /// Libraries may open some of their own late; a leak in each row is more.
 const DESCRIPTORS_MORE: usize = 8;
 /// Dying takes a moment, and a compiler's folder goes after its process.
 const PATIENCE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(5);
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub struct LeftoverWatch {
@@ -32,7 +121,6 @@ impl LeftoverWatch {
         watch
     }
 
-    /// What is still there after a moment of patience.
     pub fn find(&mut self) -> Vec<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -40,7 +128,7 @@ impl LeftoverWatch {
             if found.is_empty() || Instant::now() >= until {
                 return found;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(LOOK_PAUSE);
         }
     }
 
@@ -81,7 +169,6 @@ pub struct ProcessLine {
     pub started: u64,
 }
 
-/// Every process of this machine; none where there is no `/proc`.
 pub fn processes() -> Vec<ProcessLine> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let stat = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stat")).ok();

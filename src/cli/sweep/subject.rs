@@ -1,5 +1,8 @@
-//! A sweep on a device: a kernel, its compilers, and a worker that judges and times.
+//! What a sweep is of: a kernel on a device, with its compilers and a worker that judges and times, and with the variants at
+//! which compute-sanitizer looks; or, with `--device replay:FILE`, a recording that answers in the place of both.
 
+use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,20 +15,18 @@ use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
 use super::conditions::{JudgedUnder, definition, inputs};
-use super::lanes::{self, StartedLane};
-use super::sanitized;
-use super::workers::{self, LaneOrder};
+use super::workers::{self, LaneOrder, StartedLane};
 use crate::cli::args::SweepArgs;
-use crate::cli::error::CliError;
-use crate::cli::sanitize::{HostTwin, tool_on};
-use crate::cli::session::{self, DeviceSetup};
-use crate::cli::{device_lane, judge, words};
+use crate::cli::sanitize::{HostTwin, SanitizeWhen, tool_on};
+use crate::cli::{CliError, DeviceSetup, Result, judge, session, words};
 use crate::compile::CompileFarm;
 use crate::engine::live::LiveCompilers;
 use crate::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use crate::engine::prepared::PreparedKernel;
 use crate::engine::recipe::KernelRecipe;
-use crate::engine::{Compilers, Inbox, LanePart, Recipe, SanitizePlan, Utilization, single};
+use crate::engine::{
+    Compilers, Inbox, LanePart, NoSanitizer, Recipe, SanitizePlan, Sanitizer, Utilization, single,
+};
 use crate::journal::conditions::Conditions;
 use crate::journal::record::{LaneAccount, StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
@@ -33,6 +34,8 @@ use crate::kernel::lint;
 use crate::kernel::resolve::resolve;
 use crate::kernel::spec::{KernelSpec, ProblemSpec, ReferenceSpec, ReplacedDefault, SpaceFile};
 use crate::kernel::tiny::{FilledDevice, FillingProblem, filling_problem};
+use crate::replay::Recording;
+use crate::replay::device::{self, RecordedBuild, ReplayCompilers, ReplayDevice};
 use crate::supervise::job::{Job, JobReach};
 use crate::supervise::lane::LaneOptions;
 
@@ -65,7 +68,7 @@ pub struct LiveSubject {
 }
 
 impl LiveSubject {
-    pub fn open(arguments: &SweepArgs) -> Result<LiveSubject, CliError> {
+    pub fn open(arguments: &SweepArgs) -> Result<LiveSubject> {
         let name = words::space_name(arguments.space.as_deref())?;
         let file = Arc::new(words::space(&name, arguments.limits.access())?);
         let kernel = session::kernel_of(&file)?;
@@ -74,7 +77,7 @@ impl LiveSubject {
             None => session::setup(&arguments.device)?,
             Some(orders) => {
                 workers::refuse_elsewhere(arguments, orders)?;
-                session::setup_on(lanes::choice(orders, &arguments.device)?)
+                session::setup_on(workers::choice(orders, &arguments.device)?)
             }
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
@@ -98,7 +101,7 @@ impl LiveSubject {
         kernel: &KernelSpec,
         problems: &[&ProblemSpec],
         info: &DeviceInfo,
-    ) -> Result<&FillingProblem, CliError> {
+    ) -> Result<&FillingProblem> {
         let space = self.space();
         let genomes = std::iter::once(space.default_genome()).chain(space.quasi_random(1).take(STAND_INS));
         let stand_ins: Vec<Configuration> = genomes.map(|genome| space.configuration(&genome)).collect();
@@ -134,16 +137,16 @@ impl LiveSubject {
     }
 
     /// The variant is known to pass. A worker runs meanwhile and is gone afterwards.
-    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions), CliError> {
+    pub fn job_of(&self, seed: u64, configuration: &Configuration) -> Result<(Job, LaneOptions)> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
+        let lane = session::lane(&self.setup, Some(kernel))?;
         let recipe = session::recipe(kernel, &problems, &self.setup, lane.info(), seed)?;
         let genome = self.file.space.genome(configuration);
         let genome = genome.ok_or_else(|| CliError::harness("the variant is not of this space"))?;
         let compile = |prepared: &PreparedKernel| judge::compile(&self.setup, prepared);
         match single::job(&recipe, genome, configuration.clone(), false, compile)? {
-            Ok((_, job)) => Ok((job, device_lane::lane_options(&self.setup, Some(kernel))?)),
+            Ok((_, job)) => Ok((job, session::lane_options(&self.setup, Some(kernel))?)),
             Err(refused) => {
                 Err(CliError::harness(format!("the variant is refused now: {}", refused.verdict.label())))
             }
@@ -177,7 +180,7 @@ impl LiveSubject {
         sanitize: SanitizePlan,
         header: impl FnOnce(DeviceInfo) -> StudyHeader,
         inbox: &Inbox<Vec<Binary>>,
-    ) -> Result<Stage<'_, KernelRecipe<'_>>, CliError> {
+    ) -> Result<Stage<'_, KernelRecipe<'_>>> {
         let kernel = session::kernel_of(&self.file)?;
         let problems = session::problems(kernel, self.setup.choice.kind, &self.problems)?;
         let farm = CompileFarm::start(self.setup.farm.clone())?;
@@ -206,7 +209,7 @@ impl LiveSubject {
         let judged = JudgedUnder {
             gates: lane.judge().to_string(),
             device: lane.info().clone(),
-            settings: lanes::settings(lane),
+            settings: workers::settings(lane),
             sandbox: self.setup.sandbox,
             sampling_max: self.setup.limits.sampling_max,
             kernel: kernel.clone(),
@@ -248,12 +251,12 @@ impl LiveSubject {
         })
     }
 
-    fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>, CliError> {
+    fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>> {
         if let Some(orders) = &self.workers {
-            return lanes::start(orders, &self.setup, kernel);
+            return workers::start(orders, &self.setup, kernel);
         }
-        let lane = device_lane::lane(&self.setup, Some(kernel))?;
-        let options = Some(device_lane::lane_options(&self.setup, Some(kernel))?);
+        let lane = session::lane(&self.setup, Some(kernel))?;
+        let options = Some(session::lane_options(&self.setup, Some(kernel))?);
         let (name, device_uuid) = (self.setup.choice.spec.clone(), lane.info().uuid.clone());
         let account = LaneAccount { name, device_uuid, ..LaneAccount::default() };
         Ok(vec![StartedLane { lane, account, options }])
@@ -271,7 +274,7 @@ impl LiveSubject {
         for StartedLane { lane, account, options } in lanes {
             let looks = options.filter(|_| sanitize.finalists);
             let device = looks.map(|options| self.sanitizer((seed, sanitize.demanded), kernel, options));
-            let (sanitizer, notice) = sanitized::ready(sanitize, self.setup.choice.kind, device);
+            let (sanitizer, notice) = ready(sanitize, self.setup.choice.kind, device);
             first.get_or_insert(notice);
             let watch = GpuUtilization::watch(&lane.info().uuid);
             let utilization = watch.map(|watch| Box::new(move || watch.mean()) as Utilization);
@@ -287,5 +290,178 @@ fn limits_of(choice: &DeviceChoice) -> Option<DeviceLimits> {
         DeviceKind::Host => Some(evo_device::host::limits()),
         DeviceKind::Cuda => DeviceLimits::of_arch(&choice.arch),
         DeviceKind::Replay => None,
+    }
+}
+
+/// Of a sweep that was asked for nothing else.
+const EVERY: NonZeroU32 = NonZeroU32::new(5).expect("is not 0");
+
+/// What the user or the space file asks for is demanded.
+pub fn sanitize_plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<SanitizePlan> {
+    let plan = |every, demanded| SanitizePlan { finalists: true, every, demanded };
+    Ok(match asked {
+        None => plan(Some(EVERY), is_required),
+        Some(SanitizeWhen::Finalists) => plan(None, true),
+        Some(SanitizeWhen::Every(every)) => plan(Some(every), true),
+        Some(SanitizeWhen::Off) if is_required => {
+            return Err(CliError::usage(
+                "`--sanitize off`: the space file demands the sanitizer (`[check] sanitize = \"required\"`)",
+            )
+            .with_hint("leave the option out, or edit the space file"));
+        }
+        Some(SanitizeWhen::Off) => SanitizePlan::default(),
+    })
+}
+
+/// A sanitizer for a lane, and what to tell people. `device` is absent for a lane by command: no tool of this machine can
+/// look at its device.
+fn ready(
+    plan: SanitizePlan,
+    kind: DeviceKind,
+    device: Option<DeviceSanitizer>,
+) -> (Box<dyn Sanitizer<Job>>, Option<String>) {
+    const OUT_OF_REACH: &str = "the device of a lane by command is out of reach of this machine's tools";
+    if !plan.finalists {
+        return (Box::new(NoSanitizer("`--sanitize off`")), None);
+    }
+    let (why, by) = match &device {
+        Some(device) => {
+            (device.tool.as_ref().err().map(|failure| failure.message.clone()), "not looked at by")
+        }
+        None => (Some(OUT_OF_REACH.to_string()), "looked at neither by"),
+    };
+    let host = if device.is_none() { " nor on the host device" } else { "" };
+    let notice = why.and_then(|why| match (plan.demanded, kind) {
+        (true, _) => {
+            Some(format!("warning: compute-sanitizer is demanded, so nothing will be confirmed: {why}"))
+        }
+        (false, DeviceKind::Cuda) => Some(format!("finalists are {by} compute-sanitizer{host}: {why}")),
+        // No host device has the tool, so there is nothing to report.
+        (false, DeviceKind::Host | DeviceKind::Replay) => None,
+    });
+    match device {
+        Some(device) => (Box::new(device), notice),
+        None => (Box::new(NoSanitizer(OUT_OF_REACH)), notice),
+    }
+}
+
+pub struct ReplayedSubject {
+    pub recording: Recording,
+    /// `--device` without `replay:`, as the result names the recording.
+    pub path: String,
+    /// The space as the study's header names it, and its text where the user named one.
+    space: String,
+    space_text: String,
+    jobs: usize,
+}
+
+impl ReplayedSubject {
+    pub fn open(arguments: &SweepArgs, path: &Path) -> Result<ReplayedSubject> {
+        refuse_others(arguments)?;
+        let access = arguments.limits.access();
+        let open = |name| words::space(name, access);
+        let named = arguments.space.as_deref().map(open).transpose()?;
+        let (space, space_text) = match &named {
+            Some(file) => (session::space_word(file), file.text.clone()),
+            None => (arguments.device.clone(), String::new()),
+        };
+        let recording = Recording::open_in(path, named.map(|file| file.space))?;
+        let (path, jobs) = (path.display().to_string(), arguments.jobs.unwrap_or(1));
+        Ok(ReplayedSubject { recording, path, space, space_text, jobs })
+    }
+
+    /// `KERNEL-replay-GPU` in letters that a folder may have.
+    pub fn default_study(&self) -> String {
+        let name = format!("{}-replay-{}", self.recording.kernel, self.recording.gpu);
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
+        };
+        name.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
+    }
+
+    /// `header` is that of the study on a device.
+    pub fn start(
+        &self,
+        header: impl FnOnce(DeviceInfo) -> StudyHeader,
+        inbox: &Inbox<RecordedBuild>,
+    ) -> Stage<'_, &Recording> {
+        let recording = &self.recording;
+        let header = StudyHeader {
+            space: self.space.clone(),
+            space_hash: device::space_hash(recording, &self.space_text),
+            problems: vec![recording.problem.clone()],
+            ..header(device::info(recording))
+        };
+        Stage {
+            recipe: recording,
+            compilers: Box::new(ReplayCompilers { jobs: self.jobs, sender: inbox.sender() }),
+            lanes: LanePart::only(
+                Box::new(ReplayDevice::new(recording)),
+                Box::new(NoSanitizer("a recording launches nothing")),
+            ),
+            header,
+            notices: self.notices(),
+        }
+    }
+
+    fn notices(&self) -> Vec<String> {
+        let Recording { name, format, notices, .. } = &self.recording;
+        let rows = self.recording.rows().len();
+        let first = format!(
+            "this is a replay: nothing is compiled or run; the recording of `{name}` answers ({}, {rows} \
+             configurations)",
+            format.as_str()
+        );
+        [first].into_iter().chain(notices.iter().cloned()).collect()
+    }
+}
+
+fn refuse_others(arguments: &SweepArgs) -> Result<()> {
+    let (option, why) = if arguments.worker_command.is_some() {
+        ("--worker-command", "a replay has no worker")
+    } else if arguments.workers.is_some() {
+        ("--workers", "a replay has no worker")
+    } else if !arguments.problems.is_empty() {
+        ("--problem", "a recording has one problem")
+    } else if arguments.sanitize.is_some_and(|when| when != SanitizeWhen::Off) {
+        ("--sanitize", "a recording launches nothing")
+    } else {
+        return Ok(());
+    };
+    let text = format!("`{option}` cannot be used with `--device {}`: {why}", arguments.device);
+    Err(CliError::usage(text).with_hint("leave it out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_tool_can_look_at_is_said() {
+        let seen = |finalists, demanded, kind| {
+            ready(SanitizePlan { finalists, every: None, demanded }, kind, None).1.unwrap_or_default()
+        };
+        assert!(
+            seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san")
+        );
+        assert!(seen(true, true, DeviceKind::Host).contains("nothing will be confirmed"));
+        assert_eq!(seen(false, false, DeviceKind::Cuda), "");
+        // No host device has the tool.
+        assert_eq!(seen(true, false, DeviceKind::Host), "");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_demanded() {
+        let seen = |asked, is_required| {
+            sanitize_plan(asked, is_required)
+                .map(|plan| (plan.finalists, plan.every.map(NonZeroU32::get), plan.demanded))
+        };
+        let three = NonZeroU32::new(3).unwrap();
+        assert_eq!(seen(None, false).unwrap(), (true, Some(5), false));
+        assert_eq!(seen(None, true).unwrap(), (true, Some(5), true));
+        assert_eq!(seen(Some(SanitizeWhen::Finalists), false).unwrap(), (true, None, true));
+        assert_eq!(seen(Some(SanitizeWhen::Every(three)), false).unwrap(), (true, Some(3), true));
+        assert_eq!(seen(Some(SanitizeWhen::Off), false).unwrap(), (false, None, false));
+        assert!(seen(Some(SanitizeWhen::Off), true).is_err());
     }
 }
