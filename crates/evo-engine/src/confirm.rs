@@ -71,6 +71,7 @@ impl<R: Recipe> Engine<'_, R> {
         let before = self.ending.stop;
         loop {
             self.fleet.confirming = self.lanes.first();
+            self.fleet.adjusted.clear();
             self.measure_apart()?;
             let confirmed = self.confirm_finalists()?;
             let is_lost = self.ending.stop == Some(StopReason::DeviceLost);

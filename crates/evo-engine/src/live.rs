@@ -83,11 +83,8 @@ impl Evaluate<Job> for Lane {
                 Ok(times) => {
                     rounds += 1;
                     let taken = began.elapsed();
-                    let most = match () {
-                        () if !has_room(taken, rounds, rivals.within) => 0,
-                        () if taken < EXTENDED_WITHIN => PROCESSES_MAX,
-                        () => PROCESSES,
-                    };
+                    let most = if taken < EXTENDED_WITHIN { PROCESSES_MAX } else { PROCESSES };
+                    let most = if has_room(taken, rounds, rivals.within) { most } else { 0 };
                     let waiting = matches.iter_mut().filter(|own| own.answer.is_none());
                     waiting.zip(times).for_each(|(own, times)| own.add(rivals, times, most));
                 }

@@ -29,6 +29,8 @@ fn a_run_evaluates_what_the_space_has_and_the_limits_allow() {
     plays.play("failures change nothing, and gates that are not reached are not run", PLAIN, |bench| {
         bench.run(mixed());
         assert!(bench.find("A=0 B=0").passed_through(Gate::Honesty));
+        let files = ["study.json", "results.csv"].map(|name| bench.journal().with_file_name(name));
+        assert!(files.iter().all(|file| file.is_file()));
     });
     for limits in [(Some(5), None), (None, Some(2)), (Some(3), Some(2)), (Some(100), None)] {
         let space = "[parameters]\nA = [0, 1, 2, 3, 4, 5]\nB = [0, 1, 2]\n";

@@ -29,7 +29,7 @@ pub(crate) struct Variant<P> {
     pub struck: bool,
     /// What the first try ended with, if it was no verdict; the second try runs alone.
     pub trouble: Option<Box<Verdict>>,
-    /// How many outcomes its strategy knew when it was sent to the compilers' queue.
+    /// How many outcomes its strategy knew when it was proposed or started anew.
     pub known: usize,
 }
 

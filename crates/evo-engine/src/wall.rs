@@ -364,7 +364,7 @@ mod tests {
     /// A hundred variants that all pass; the default is not the best.
     const HUNDRED: &str = "[parameters]\nA = { values = [0, 1, 2, 3, 4, 5, 10, 11, 12, 13], default = 13 }\nB = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n";
 
-    /// A second in the search, and four at full depth, or as much as nobody expects.
+    /// A second in the search, and so many milliseconds at full depth.
     fn surprising(played: &PlayedTime, deep: u64) -> Script {
         let played = played.clone();
         Arc::new(move |job| {

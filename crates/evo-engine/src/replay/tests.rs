@@ -287,7 +287,10 @@ fn outcomes_move_to_a_space_that_has_their_values() {
     let recording = Recording::open(Path::new(path)).unwrap();
     let all = recording.study(0..recording.rows().len(), &recording.space);
     assert_eq!(all.outcomes.len(), recording.rows().len());
-    assert_eq!(all.best().map(|(_, best)| best), recording.rows().iter().filter_map(|row| row.objective_ns).min_by(f64::total_cmp));
+    assert_eq!(
+        all.best().map(|(_, best)| best),
+        recording.rows().iter().filter_map(|row| row.objective_ns).min_by(f64::total_cmp)
+    );
     let some = recording.study([3, 5, 1_000_000].into_iter(), &recording.space);
     assert_eq!(some.outcomes[1], (recording.genome(5), recording.rows()[5].objective_ns));
     assert_eq!(some.outcomes.len(), 2);

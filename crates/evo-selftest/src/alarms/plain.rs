@@ -144,7 +144,7 @@ fn decode(bytes: &[u8], dtype: DType) -> Result<Vec<f64>, String> {
     Ok(match dtype {
         DType::F32 => bytes.as_chunks().0.iter().map(|four| f64::from(f32::from_le_bytes(*four))).collect(),
         DType::F16 => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect(),
-        other => return Err(format!("no output of type `{}` is read here", other.as_str())),
+        other => return Err(format!("no buffer of type `{}` is read here", other.as_str())),
     })
 }
 
