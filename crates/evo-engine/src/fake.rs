@@ -379,7 +379,6 @@ pub(super) struct ScriptedStrategy<'a> {
     pub inner: Box<dyn Strategy + 'a>,
     pub ask: Asked<'a>,
     pub tell: Box<dyn FnMut(&Outcome) + 'a>,
-    pub is_worth_compiling: Box<dyn FnMut(&Genome) -> bool + 'a>,
     pub reconsider: Reconsider<'a>,
 }
 
@@ -389,7 +388,6 @@ impl<'a> ScriptedStrategy<'a> {
             inner,
             ask: Box::new(|inner, n| inner.ask(n)),
             tell: Box::new(|_| {}),
-            is_worth_compiling: Box::new(|_| true),
             reconsider: Box::new(|_, _| true),
         }
     }
@@ -403,10 +401,6 @@ impl Strategy for ScriptedStrategy<'_> {
     fn tell(&mut self, outcome: &Outcome) {
         (self.tell)(outcome);
         self.inner.tell(outcome);
-    }
-
-    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
-        (self.is_worth_compiling)(genome)
     }
 
     fn reconsider(&mut self, genome: &Genome, facts: &Facts) -> bool {

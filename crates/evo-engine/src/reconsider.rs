@@ -1,5 +1,5 @@
 //! Variants that are not worth running. When the device could take a variant, the strategy is asked once more, because
-//! by then it knows what the compiler reports; where a variant waited for a compiler, before it is compiled as well.
+//! by then it knows what the compiler reports.
 //!
 //! A variant that is passed over has its own verdict, and counts against no budget of evaluations.
 
@@ -40,29 +40,6 @@ impl<R: Recipe> Engine<'_, R> {
         worth
     }
 
-    /// Whether to compile a variant that waited. Only if an outcome came meanwhile is there anything new to ask about.
-    pub(super) fn is_worth_compiling(&mut self, number: u64) -> bool {
-        let Some(variant) = self.flight.variants.get(&number) else { return true };
-        let has_news = self.study.history.evaluations.len() > variant.known;
-        let is_exempt = variant.runs_alone() || variant.genome == self.space.default_genome();
-        if !has_news || is_exempt || self.options.run_all || self.ledger.passed_over_in_a_row >= IN_A_ROW {
-            return true;
-        }
-        let worth = self.strategy.is_worth_compiling(&variant.genome);
-        // A variant that is compiled may still be passed over, so only one that is run ends the row.
-        self.ledger.passed_over_in_a_row += u32::from(!worth);
-        worth
-    }
-
-    /// Variants that wait for its source are queued on their own: their launches may be others.
-    pub(super) fn pass_over_uncompiled(&mut self, number: u64) -> EngineResult {
-        let Some(variant) = self.flight.variants.remove(&number) else { return Ok(()) };
-        self.make_room();
-        let waiting = self.forget_work(&variant);
-        self.record(&variant.genome, variant.passed_over(false))?;
-        self.restart(waiting)
-    }
-
     /// A variant that does not count leaves room for one more in the budget.
     pub(super) fn make_room(&mut self) {
         if matches!(self.ending.stop, Some(StopReason::Evaluations | StopReason::Generations)) {
@@ -73,7 +50,7 @@ impl<R: Recipe> Engine<'_, R> {
     /// Variants that wait for its result end too: they have the same code and the same launches.
     pub(super) fn pass_over(&mut self, number: u64) -> EngineResult {
         let Some(variant) = self.flight.variants.get(&number) else { return Ok(()) };
-        let (evaluation, code) = (variant.passed_over(true), variant.code.clone());
+        let (evaluation, code) = (variant.passed_over(), variant.code.clone());
         self.make_room();
         self.settle(evaluation)?;
         let Some(code) = code else { return Ok(()) };
@@ -101,17 +78,14 @@ fn position_after(all: &[Evaluation], counted: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::collections::{HashSet, VecDeque};
+    use std::collections::HashSet;
     use std::rc::Rc;
-    use std::sync::Arc;
-    use std::time::Duration;
 
-    use evo_protocol::verdict::{Gate, GateState, VerdictClass, VerdictKind};
+    use evo_protocol::verdict::{VerdictClass, VerdictKind};
     use evo_search::registry::create;
-    use evo_search::strategy::{Proposal, Strategy};
-    use evo_space::genome::Genome;
+    use evo_search::strategy::Strategy;
 
-    use crate::fake::{Plays, Ran, Script, ScriptedStrategy, TestStudy, all_pass, judging, passed};
+    use crate::fake::{Plays, Ran, ScriptedStrategy, TestStudy, all_pass, judging};
 
     /// Passes over what has at least `limit` registers, and checks what it is asked and told.
     fn picky<'a>(inner: Box<dyn Strategy + 'a>, limit: f64) -> Box<ScriptedStrategy<'a>> {
@@ -217,63 +191,5 @@ mod tests {
         let bench = TestStudy::new(&format!("[parameters]\nB = [{values}]\n"));
         let ran = run(&bench, 0.0);
         assert_eq!((ran.summary.end.evaluations, ran.summary.end.passed_over), (3, 67));
-    }
-
-    /// Runs these values of `A` in order, on two compilers that hold three sources; gives the values that were asked about.
-    fn run_in_order(bench: &mut TestStudy, values: &[i64]) -> (Ran, Vec<String>) {
-        bench.options.budget.wall = Some(Duration::from_secs(60));
-        let played = bench.play_time(0, 0);
-        let genome =
-            |value: &i64| bench.space.iter().find(|one| name(bench, one) == format!("A={value}")).unwrap();
-        // Says of what waits for a compiler that it is pointless.
-        let asked = Rc::new(RefCell::new(Vec::new()));
-        let mut strategy = ScriptedStrategy::new(whole(bench));
-        let mut left: VecDeque<Genome> = values.iter().map(genome).collect();
-        strategy.ask = Box::new(move |inner, _| match left.pop_front() {
-            Some(genome) => vec![Proposal::new(genome, evo_search::Origin("next"))],
-            None => {
-                inner.ask(1000);
-                Vec::new()
-            }
-        });
-        strategy.is_worth_compiling = Box::new(|genome| {
-            asked.borrow_mut().push(name(bench, genome));
-            false
-        });
-        // What compiles for ever ends with the budget, which the first evaluations use up.
-        let script: Script = Arc::new(move |job| {
-            played.pass(40_000);
-            passed(job)
-        });
-        let ran = bench.run_strategy(Box::new(strategy), |_| script).unwrap();
-        (ran, asked.take())
-    }
-
-    fn name(bench: &TestStudy, genome: &Genome) -> String {
-        bench.space.configuration(genome).to_string()
-    }
-
-    #[test]
-    fn what_a_newer_outcome_made_pointless_is_not_compiled() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
-        // Three fill the compilers, 2 waits, and 7 is refused without them, which is news.
-        let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2, 7]);
-        assert_eq!(asked, ["A=2"]);
-        assert!(!ran.log.sources.iter().any(|source| source.starts_with("code 2 ")), "{:?}", ran.log.sources);
-        assert_eq!((bench.verdicts()["A=2"].as_str(), ran.summary.end.passed_over), ("passed_over", 1));
-        let one = bench.find("A=2");
-        let state = |gate| one.gate(gate).unwrap().state;
-        assert_eq!([state(Gate::StaticLimits), state(Gate::Compile)], [GateState::Pass, GateState::NotRun]);
-    }
-
-    #[test]
-    fn without_news_and_with_run_all_everything_is_compiled() {
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
-        let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2]);
-        assert_eq!((asked.len(), ran.log.compiled.len()), (0, 4), "{:?}", ran.log.sources);
-        let mut bench = TestStudy::new("[parameters]\nA = [0, 1, 2, 3, 5, 7, 99]\n");
-        bench.options.run_all = true;
-        let (ran, asked) = run_in_order(&mut bench, &[1, 3, 99, 2, 7]);
-        assert_eq!((asked.len(), ran.log.compiled.len()), (0, 4), "{:?}", ran.log.sources);
     }
 }

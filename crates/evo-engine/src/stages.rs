@@ -57,15 +57,11 @@ impl<R: Recipe> Engine<'_, R> {
         self.ahead.target(Need { jobs, evaluated, learns: self.strategy.learns(), lanes, is_limited, useful })
     }
 
-    /// As late as they can be busy all the same: what waits here may still be found pointless.
+    /// As late as they can be busy all the same.
     pub(super) fn feed_compilers(&mut self) -> EngineResult {
         let jobs = self.compilers.jobs();
         while self.flight.compiling < Ahead::depth(jobs) {
             let Some(number) = self.flight.waiting.pop_front() else { break };
-            if !self.is_worth_compiling(number) {
-                self.pass_over_uncompiled(number)?;
-                continue;
-            }
             let Some(variant) = self.flight.variants.get(&number) else { continue };
             let Some((prepared, _)) = &variant.prepared else { continue };
             self.flight.compiling += 1;
@@ -126,9 +122,8 @@ impl<R: Recipe> Engine<'_, R> {
                 None => Ok(()),
             };
         }
-        let Some(mut variant) = self.take_over_source(variant)? else { return Ok(()) };
+        let Some(variant) = self.take_over_source(variant)? else { return Ok(()) };
         let Some(key) = variant.source_key() else { return Ok(()) };
-        variant.known = self.study.history.evaluations.len();
         self.flight.variants.insert(number, variant);
         match self.twins.sources.get_mut(&key) {
             Some(Twin::Pending { waiting, .. }) => waiting.push(number),

@@ -29,8 +29,6 @@ pub(crate) struct Variant<P> {
     pub struck: bool,
     /// What the first try ended with, if it was no verdict; the second try runs alone.
     pub trouble: Option<Box<Verdict>>,
-    /// How many outcomes its strategy knew when it was proposed or started anew.
-    pub known: usize,
 }
 
 #[derive(Debug)]
@@ -93,7 +91,6 @@ impl<P> Variant<P> {
             code: None,
             struck,
             trouble: None,
-            known: 0,
         }
     }
 
@@ -180,18 +177,9 @@ impl<P> Variant<P> {
         Box::new(self.evaluation(*refused.verdict, reports))
     }
 
-    pub(crate) fn passed_over(&self, is_compiled: bool) -> Evaluation {
-        let (message, reports) = match is_compiled {
-            true => (
-                "not run: the search expects too little of it, given what the compiler reports",
-                self.compiled_reports(),
-            ),
-            false => (
-                "not compiled: outcomes that came after the proposal leave too little to expect of it",
-                before(Gate::Compile),
-            ),
-        };
-        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), reports)
+    pub(crate) fn passed_over(&self) -> Evaluation {
+        let message = "not run: the search expects too little of it, given what the compiler reports";
+        self.evaluation(Verdict::new(VerdictKind::PassedOver, message), self.compiled_reports())
     }
 
     pub(crate) fn judged(&self, judgement: Judgement) -> Evaluation {

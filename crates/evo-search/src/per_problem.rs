@@ -132,10 +132,6 @@ impl Strategy for PerProblem<'_> {
         }
     }
 
-    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
-        self.search_of(genome).is_none_or(|search| search.strategy.is_worth_compiling(genome))
-    }
-
     fn learns(&self) -> bool {
         self.searches.iter().any(|search| search.strategy.learns())
     }

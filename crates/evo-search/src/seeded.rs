@@ -111,11 +111,6 @@ impl Strategy for Seeded<'_> {
         }
     }
 
-    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
-        // The ranking can only be tested by what runs.
-        self.given.contains_key(genome) || self.inner.is_worth_compiling(genome)
-    }
-
     fn learns(&self) -> bool {
         self.inner.learns() || !self.left.is_empty()
     }

@@ -63,12 +63,6 @@ pub trait Strategy {
     /// with points that this instance never proposed.
     fn tell(&mut self, outcome: &Outcome);
 
-    /// Whether to compile a proposal that waited, now that other outcomes are known. `false` ends it as in
-    /// [`Strategy::reconsider`]. The engine asks only after an outcome, and compiles some variants without asking.
-    fn is_worth_compiling(&mut self, _genome: &Genome) -> bool {
-        true
-    }
-
     /// Whether proposals depend on outcomes. Where they do not, nothing is lost by asking for many at once.
     fn learns(&self) -> bool {
         true

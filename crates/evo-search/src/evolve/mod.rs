@@ -8,7 +8,6 @@
 
 mod encoder;
 mod ensemble;
-mod hopes;
 mod observations;
 mod process_member;
 mod variation;
@@ -25,7 +24,6 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::evolve::ensemble::{Ensemble, Judges, Lesson, ToldPoint};
-use crate::evolve::hopes::Hopes;
 use crate::evolve::variation::{Breeder, Member};
 use crate::memory::{Spread, Unseen};
 use crate::model::facts::FactsModel;
@@ -91,7 +89,6 @@ pub(crate) struct Evolve<'a> {
     reconsidered: u64,
     backlog: Vec<ToldPoint>,
     flying: Vec<Genome>,
-    hopes: Hopes,
     /// How many of `flying`, from the first on, the models have taken in.
     launched: usize,
     /// Proposals, and points told by an earlier run.
@@ -121,7 +118,6 @@ impl<'a> Evolve<'a> {
             reconsidered: 0,
             backlog: Vec::new(),
             flying: Vec::new(),
-            hopes: Hopes::default(),
             launched: 0,
             begun: 0,
             stale: 0,
@@ -286,7 +282,6 @@ impl Strategy for Evolve<'_> {
             self.begun += 1;
             self.note_taken(&proposal.genome);
             self.flying.push(proposal.genome.clone());
-            proposal.expected.iter().for_each(|expected| self.hopes.propose(&proposal.genome, expected));
             proposals.push(proposal);
         }
         proposals
@@ -304,7 +299,6 @@ impl Strategy for Evolve<'_> {
         self.stale += 1;
         let worked = matches!(outcome.class, VerdictClass::Ok | VerdictClass::Slow | VerdictClass::Noisy);
         let objective = outcome.objective_ns.filter(|value| worked && value.is_finite());
-        self.hopes.tell(&outcome.genome, objective);
         if let Some(objective) = objective {
             if self.breeder.tell(&outcome.genome, objective) {
                 self.stale = 0;
@@ -334,10 +328,6 @@ impl Strategy for Evolve<'_> {
         self.reconsidered += 1;
         let mut rng = seeded(self.seed ^ self.reconsidered.wrapping_mul(0xa24b_aed4_963e_e407));
         model.judge(genome, facts, best, &mut rng)
-    }
-
-    fn is_worth_compiling(&mut self, genome: &Genome) -> bool {
-        self.hopes.is_worth_compiling(genome, self.seed)
     }
 
     fn inherit(&mut self, studies: &[PriorStudy]) -> bool {
