@@ -2,8 +2,12 @@
 //! and membership agree.
 #![no_main]
 
+use std::cell::RefCell;
+
+use evo_space::SpaceWatch;
 use evo_space::diagnostic::Diagnostics;
-use evo_space::document::{self, Data, Node};
+use evo_space::document::{self, Data, Field, Node};
+use evo_space::load::read_space;
 use evo_space::space::SearchSpace;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,18 +18,22 @@ fuzz_target!(|text: &str| {
     if text.len() > 4000 {
         return;
     }
-    if document::parse(text, &mut Diagnostics::default()).as_ref().is_some_and(is_large) {
+    let diagnostics = RefCell::new(Diagnostics::default());
+    let root = document::parse(text, &mut diagnostics.borrow_mut());
+    if root.as_ref().is_some_and(is_large) {
         return;
     }
-    let space = SearchSpace::parse(text);
-    let diagnostics = space.as_ref().err().cloned().unwrap_or_default();
+    let read =
+        |root: Node| read_space(&Field::new(&root, "the file", &(), &diagnostics), &SpaceWatch::default());
+    let space = root.and_then(read);
+    let diagnostics = diagnostics.into_inner();
     for diagnostic in diagnostics.list() {
         let inside = diagnostic.span.as_ref().is_none_or(|span| text.get(span.clone()).is_some());
         assert!(inside, "{diagnostic:?}");
     }
     let rendered = diagnostics.render("space.toml", text);
-    assert_eq!(space.is_err(), !rendered.is_empty(), "{rendered}");
-    if let Ok(space) = space {
+    assert_eq!(space.is_none(), !rendered.is_empty(), "{rendered}");
+    if let Some(space) = space {
         check(&space);
     }
 });

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use evo_export::files::{ExportFile, ExportFormat, ExportUnit, files};
 use evo_export::model::{ExportModel, model};
@@ -60,12 +59,14 @@ fn exported(file: &SpaceFile, constants: &Specialization) -> (ExportModel, Vec<E
     (own, all)
 }
 
-fn write(folder: &Path, files: &[ExportFile]) {
+fn written(files: &[ExportFile]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
     for file in files {
-        let path = folder.join(&file.path);
+        let path = folder.path().join(&file.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, &file.contents).unwrap();
     }
+    folder
 }
 
 /// Runs both programs of an export at the plans' sizes and at some that have none.
@@ -78,19 +79,13 @@ fn check(file: &SpaceFile, constants: &Specialization, refused: &[&[(&str, i64)]
     let mut sizes: Vec<BTreeMap<String, i64>> = plans.iter().map(|own| own.sizes.clone()).collect();
     let others = refused.iter().map(|own| own.iter().map(|(name, size)| (name.to_string(), *size)).collect());
     sizes.extend(others);
-    let (own, files) = exported(file, constants);
-    let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), &files);
-    write(folder.path(), &record::programs(&own, &sizes).unwrap());
-    let programs = [
-        ("python3", "python3 record.py", ""),
-        ("g++", "g++ -std=c++17 -Wall -Wextra -Werror -I. -o record record.cpp", "./record"),
-    ];
-    for (program, first, then) in programs.into_iter().filter(|(program, ..)| is_there(program)) {
-        let mut output = printed(folder.path(), first);
-        if !then.is_empty() {
-            output = printed(folder.path(), then);
-        }
+    let (own, mut files) = exported(file, constants);
+    files.extend(record::programs(&own, &sizes).unwrap());
+    let folder = written(&files);
+    let compile = "g++ -std=c++17 -Wall -Wextra -Werror -I. -o record record.cpp";
+    let programs = [("python3", &["python3 record.py"][..]), ("g++", &[compile, "./record"])];
+    for (program, commands) in programs.into_iter().filter(|(program, _)| is_there(program)) {
+        let output = commands.iter().fold(String::new(), |_, command| printed(folder.path(), command));
         let (good, bad) = split(&output, plans.len());
         record::compare(&own, &good, &plans).unwrap_or_else(|why| panic!("{program}: {why}"));
         assert!(bad.iter().all(|own| own.contains("refused")), "{bad:?}");
@@ -169,27 +164,14 @@ fn maps_that_evo_refuses_are_refused_by_an_export() {
 
 #[test]
 fn the_files_of_a_kernel_read_well() {
-    let (_folder, file) = space(
-        EVERYTHING,
-        "extern \"C\" __global__ void combine(float*, float*, double*, unsigned, float);\n",
-    );
+    let source = "extern \"C\" __global__ void combine(float*, float*, double*, unsigned, float);\n";
+    let (_folder, file) = space(EVERYTHING, source);
     let (_, files) = exported(&file, &Specialization::default());
-    let text = |path: &str| {
+    let paths = "kernel.cu kernel_cubin.hpp launch.hpp launch_plan.py torch_op.py README.md torch_ext/binding.cpp \
+                 tvm_ffi/binding.cc tvm_ffi/load.py";
+    for path in paths.split(' ') {
         let own = files.iter().find(|own| own.path == path).unwrap();
-        String::from_utf8(own.contents.clone()).unwrap()
-    };
-    for path in [
-        "kernel.cu",
-        "kernel_cubin.hpp",
-        "launch.hpp",
-        "launch_plan.py",
-        "torch_op.py",
-        "README.md",
-        "torch_ext/binding.cpp",
-        "tvm_ffi/binding.cc",
-        "tvm_ffi/load.py",
-    ] {
-        insta::assert_snapshot!(path.replace('/', "_"), text(path));
+        insta::assert_snapshot!(path.replace('/', "_"), str::from_utf8(&own.contents).unwrap());
     }
     let names: Vec<&str> = files.iter().map(|own| own.path.as_str()).collect();
     insta::assert_snapshot!("names", names.join("\n"));
@@ -203,8 +185,7 @@ fn python_files_compile() {
     let (_folder, file) = space(EVERYTHING, "// kernels");
     for file in [file, catalog::open("gemm_hopper").unwrap()] {
         let (_, files) = exported(&file, &Specialization::default());
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &files);
+        let folder = written(&files);
         printed(folder.path(), "python3 -m compileall -q .");
     }
 }

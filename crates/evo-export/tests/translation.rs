@@ -147,11 +147,15 @@ fn case(text: String) -> Option<Case> {
     Some(Case { expected: expected.into(), cpp: code(Language::Cpp), python: code(Language::Python), text })
 }
 
-fn compare(cases: &[Case], language: &str, printed: &str, code: impl Fn(&Case) -> &str) {
+/// Writes the files, runs the commands, and compares what the last one prints.
+fn check(cases: &[Case], files: [(&str, &str); 2], commands: &[&str], code: impl Fn(&Case) -> &str) {
+    let folder = tempfile::tempdir().unwrap();
+    files.into_iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+    let printed = commands.iter().fold(String::new(), |_, command| printed(folder.path(), command));
     let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines.len(), cases.len() * SIZES.len(), "{language} printed another number of lines");
+    assert_eq!(lines.len(), cases.len() * SIZES.len(), "{commands:?} printed another number of lines");
     for (case, lines) in cases.iter().zip(lines.chunks(SIZES.len())) {
-        assert_eq!(lines, case.expected, "{language}: `{}` became `{}`", case.text, code(case));
+        assert_eq!(lines, case.expected, "{commands:?}: `{}` became `{}`", case.text, code(case));
     }
 }
 
@@ -161,8 +165,6 @@ fn expressions_mean_the_same_in_cpp() {
         return;
     }
     let cases = cases();
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("exact.hpp"), include_str!("../templates/exact.hpp")).unwrap();
     let mut text = include_str!("translation/main.cpp").to_string();
     for (at, case) in cases.iter().enumerate() {
         writeln!(text, "static exact f{at}(exact N, exact M) {{ return {}; }}", case.cpp).unwrap();
@@ -175,9 +177,9 @@ fn expressions_mean_the_same_in_cpp() {
         }
     }
     text.push_str("}\n");
-    fs::write(folder.path().join("main.cpp"), text).unwrap();
-    printed(folder.path(), "g++ -std=c++17 -O0 -Wall -Wno-unused-function -o main main.cpp");
-    compare(&cases, "C++", &printed(folder.path(), "./main"), |case| &case.cpp);
+    let files = [("exact.hpp", include_str!("../templates/exact.hpp")), ("main.cpp", &text)];
+    let compile = "g++ -std=c++17 -O0 -Wall -Wno-unused-function -o main main.cpp";
+    check(&cases, files, &[compile, "./main"], |case| &case.cpp);
 }
 
 #[test]
@@ -186,8 +188,6 @@ fn expressions_mean_the_same_in_python() {
         return;
     }
     let cases = cases();
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("exact.py"), include_str!("../templates/exact.py")).unwrap();
     let mut text = include_str!("translation/main.py").to_string();
     for case in &cases {
         writeln!(text, "f = lambda N, M: {}", case.python).unwrap();
@@ -195,6 +195,6 @@ fn expressions_mean_the_same_in_python() {
             writeln!(text, "show(f, {n}, {m})").unwrap();
         }
     }
-    fs::write(folder.path().join("main.py"), text).unwrap();
-    compare(&cases, "Python", &printed(folder.path(), "python3 main.py"), |case| &case.python);
+    let files = [("exact.py", include_str!("../templates/exact.py")), ("main.py", &text)];
+    check(&cases, files, &["python3 main.py"], |case| &case.python);
 }

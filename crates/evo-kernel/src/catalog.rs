@@ -97,17 +97,14 @@ mod tests {
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("Cargo.toml", "[package]\nname = \"kernel\"\n");
         assert_eq!(space_files(folder.path()), Vec::<String>::new());
-        assert!(
-            unknown_hint("nothere", folder.path()).ends_with("faults_heads; a file is named by its path")
-        );
+        let hint = |name: &str| unknown_hint(name, folder.path());
+        assert!(hint("nothere").ends_with("faults_heads; a file is named by its path"));
         write("other.toml", "[kernel]\nname = \"other\n[parameters]\n");
         assert_eq!(space_files(folder.path()), ["./other.toml"]);
-        assert!(
-            unknown_hint("nothere", folder.path()).ends_with("faults_heads; did you mean `./other.toml`?")
-        );
+        assert!(hint("nothere").ends_with("faults_heads; did you mean `./other.toml`?"));
         write("another.toml", "kernel = {}\n[parameters]\n");
         assert_eq!(space_files(folder.path()), ["./another.toml", "./other.toml"]);
-        assert!(unknown_hint("othr", folder.path()).ends_with("; did you mean `./other.toml`?"));
-        assert!(unknown_hint("xyz", folder.path()).ends_with("here: ./another.toml, ./other.toml"));
+        assert!(hint("othr").ends_with("; did you mean `./other.toml`?"));
+        assert!(hint("xyz").ends_with("here: ./another.toml, ./other.toml"));
     }
 }

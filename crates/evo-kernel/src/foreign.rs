@@ -36,6 +36,7 @@ pub fn parsed(text: &str, lead: &str, hint: &str) -> Read<Value> {
     })
 }
 
+/// Letters of a file's text that a message shows.
 const SHOWN: usize = 80;
 
 pub fn shown(text: &str) -> String {
@@ -76,6 +77,7 @@ impl<'v> ForeignNode<'v> {
         self.value.get(key).filter(|value| !value.is_null()).map(|value| self.beneath(key, value))
     }
 
+    /// A field that the form demands.
     pub fn need(&self, key: &str) -> Read<ForeignNode<'v>> {
         self.need_or(key, self.missing)
     }
@@ -106,6 +108,7 @@ impl<'v> ForeignNode<'v> {
         self.find(key).map_or(Ok(Vec::new()), |list| list.items())
     }
 
+    /// The text of a field that may be absent.
     pub fn word(&self, key: &str) -> Read<Option<&'v str>> {
         self.find(key).map(|word| word.text()).transpose()
     }

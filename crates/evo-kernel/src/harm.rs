@@ -162,16 +162,20 @@ pub struct Dose {
     /// What was done, for people: `32 of 64 registers`.
     pub shown: String,
     change: HarmChange,
+    /// Parameters that have another value.
     pub set: Vec<(String, Value)>,
+    /// Macros that the compiler is given.
     define: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct HarmChange {
+    /// One more option of the compiler.
     option: Option<String>,
     /// At least so many bytes of dynamic shared memory in each launch.
     shared_bytes: Option<u64>,
+    /// A line before the source.
     line: Option<String>,
     /// A statement at the beginning of each `__global__` function.
     entry: Option<String>,

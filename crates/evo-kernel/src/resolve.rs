@@ -201,12 +201,13 @@ impl<'a> Resolver<'a> {
     }
 
     fn buffer(&self, buffer: &BufferSpec) -> Resolved<BufferPlan> {
-        let extent = |extent: i64| {
+        let owner = format!("argument `{}`", buffer.name);
+        let extent = |(axis, expr): (usize, &Expr)| {
+            let extent = self.integer(expr, &format!("shape[{axis}] of {owner}"))?;
             let refuse = |_| self.refuse_shape(buffer, &format!("has the negative extent {extent}"));
             u64::try_from(extent).map_err(refuse)
         };
-        let shape = self.integers(&buffer.shape, "shape", &format!("argument `{}`", buffer.name))?;
-        let shape = shape.into_iter().map(extent).collect::<Resolved<Vec<u64>>>()?;
+        let shape = buffer.shape.iter().enumerate().map(extent).collect::<Resolved<Vec<u64>>>()?;
         let elements = shape.iter().try_fold(1_u64, |product, extent| product.checked_mul(*extent));
         let bytes = elements.and_then(|elements| elements.checked_mul(buffer.dtype.bytes()));
         if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
@@ -265,25 +266,28 @@ impl<'a> Resolver<'a> {
         Ok(times)
     }
 
-    fn launch(&self, launch: &LaunchSpec) -> Resolved<LaunchPlan> {
+    fn launch(
+        &self,
+        kernel: &KernelSpec,
+        launch: &LaunchSpec,
+        arguments: Vec<ArgumentRef>,
+    ) -> Resolved<LaunchPlan> {
         let owner = format!("launch `{}`", launch.entry);
         let place = |key: &str| format!("{key} of {owner}");
-        let shared_bytes = launch
-            .shared_bytes
-            .as_ref()
-            .map(|expr| self.integer(expr, &place("shared_bytes")))
-            .transpose()?;
+        let shared = launch.shared_bytes.as_ref().map(|expr| self.integer(expr, &place("shared_bytes")));
+        let shared_bytes = shared.transpose()?.unwrap_or(0);
         let cluster =
             launch.cluster.as_ref().map(|list| self.extents(list, "cluster", &owner)).transpose()?;
         Ok(LaunchPlan {
             entry: launch.entry.clone(),
             grid: self.extents(&launch.grid, "grid", &owner)?,
             block: self.extents(&launch.block, "block", &owner)?,
-            shared_bytes: shared_bytes.unwrap_or(0),
+            shared_bytes,
             cluster,
             cooperative: self.truth(&launch.cooperative, &place("cooperative"), false)?,
             programmatic: self.truth(&launch.programmatic, &place("programmatic"), false)?,
-            ..LaunchPlan::default()
+            l2_persist: self.window(kernel, launch)?,
+            arguments,
         })
     }
 
@@ -465,9 +469,7 @@ impl Planner<'_> {
                             Some(passed) => self.given(passed, &resolver)?,
                             None => passed.iter().map(|place| self.now(*place)).collect(),
                         };
-                        let plan = resolver.launch(launch)?;
-                        let l2_persist = resolver.window(self.kernel, launch)?;
-                        plans.push(LaunchPlan { l2_persist, arguments, ..plan });
+                        plans.push(resolver.launch(self.kernel, launch, arguments)?);
                     }
                 }
                 for [one, other] in own.iter().flat_map(|own| &own.swap) {

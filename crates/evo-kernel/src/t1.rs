@@ -5,6 +5,7 @@
 //! counterpart here is refused by its name and place; nothing is left out silently.
 
 use evo_protocol::dtype::DType;
+use evo_space::expr::Expr;
 use serde_json::Value;
 
 use crate::foreign::{ForeignNode, Read, parsed, shown};
@@ -89,6 +90,13 @@ fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
 }
 
 fn expression(node: &Node<'_>) -> Read<String> {
+    let text = written(node)?;
+    let checked = Expr::parse(&text).map(|_| text);
+    checked.map_err(|error| node.wrong(&format!("it is not an expression: {error}")))
+}
+
+/// A text or a number as a text.
+fn written(node: &Node<'_>) -> Read<String> {
     match node.value {
         Value::String(text) => Ok(spelled(text)),
         Value::Number(number) => Ok(number.to_string()),
@@ -235,6 +243,7 @@ fn arguments(kernel: &Node<'_>, parameters: &[T1Parameter], text: &mut SpaceText
     items.iter().enumerate().filter_map(read).collect()
 }
 
+/// Its name, where it is a variable of the module.
 fn argument(
     node: &Node<'_>,
     at: usize,
@@ -337,7 +346,7 @@ fn number_text(value: f64, dtype: DType) -> String {
 
 /// The count of elements, with the words of Kernel Tuner's dialect replaced: `ProblemSize[0] + max(filter_width) - 1`.
 fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> Read<String> {
-    let mut text = spelled(&expression(size)?);
+    let mut text = written(size)?;
     for (at, own) in sizes.iter().enumerate() {
         text = text.replace(&format!("ProblemSize[{at}]"), &expression(own)?);
     }
@@ -453,6 +462,7 @@ mod tests {
             ("KernelSpecification/Arguments/0/Type", json!("custom")),
             ("KernelSpecification/Arguments/0/MemoryType", json!("Local")),
             ("ConfigurationSpace/TuningParameters/0/Values", json!("[2**i for i in range(3)]")),
+            ("KernelSpecification/LocalSize/X", json!("BX ? 32 : 64")),
             ("KernelSpecification/KernelFile", Value::Null),
             ("", json!([])),
         ];

@@ -278,6 +278,7 @@ mod tests {
             "\n\n<{ BLOCK // 0 }>",
             "<{ fail('no ' ~ swizzle) }>",
             "<{ ceil_div(1, 0) }>",
+            "<{ ceil_div(-9223372036854775807 - 1, 0) }>",
             "x\n<% if FAST %>",
         ];
         insta::assert_snapshot!(templates.map(rendered).concat());

@@ -61,8 +61,12 @@ pub(super) fn is_one_of(word: &str, list: &str) -> bool {
 }
 
 pub(super) fn is_c_name(text: &str) -> bool {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.chars().all(is_word) && text.starts_with(|c: char| !c.is_ascii_digit())
+    is_word(text) && !text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Like a name, but it may begin with a digit.
+pub(super) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]

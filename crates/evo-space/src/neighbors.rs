@@ -120,6 +120,7 @@ fn changes(index: &Index, point: &[u16], nearest: bool) -> Vec<Genome> {
 
 #[cfg(test)]
 mod tests {
+    use super::Neighborhood::{Adjacent, Hamming, HammingAdjacent, StrictlyAdjacent};
     use super::*;
     use crate::testing::space;
 
@@ -127,18 +128,13 @@ mod tests {
     fn points_of_another_space_have_no_neighbors() {
         let space = space("parameters = { A = [1, 2], B = [1, 2] }");
         for point in [vec![], vec![0], vec![0, 0, 0]].map(Genome::from) {
-            for neighborhood in [
-                Neighborhood::Hamming,
-                Neighborhood::HammingAdjacent,
-                Neighborhood::Adjacent,
-                Neighborhood::StrictlyAdjacent,
-            ] {
+            for neighborhood in [Hamming, HammingAdjacent, Adjacent, StrictlyAdjacent] {
                 assert_eq!(space.neighbors(&point, neighborhood), []);
             }
         }
         // A position beyond the values is as far as it says.
-        assert_eq!(space.neighbors(&Genome::from(vec![9, 0]), Neighborhood::Hamming).len(), 2);
-        assert_eq!(space.neighbors(&Genome::from(vec![9, 0]), Neighborhood::StrictlyAdjacent), []);
+        assert_eq!(space.neighbors(&Genome::from(vec![9, 0]), Hamming).len(), 2);
+        assert_eq!(space.neighbors(&Genome::from(vec![9, 0]), StrictlyAdjacent), []);
     }
 
     #[test]
@@ -148,9 +144,8 @@ mod tests {
         let point = Genome::from(vec![1; 60]);
         // P3 is one of 1, 2, 3 and P7 too, in three pairs of nine.
         let expected = BigUint::from(3u8).pow(58) * 3u8;
-        assert_eq!(space.neighbor_count(&point, Neighborhood::StrictlyAdjacent), expected);
-        let first: Vec<Genome> =
-            space.iter_neighbors(&point, Neighborhood::StrictlyAdjacent).take(100).collect();
+        assert_eq!(space.neighbor_count(&point, StrictlyAdjacent), expected);
+        let first: Vec<Genome> = space.iter_neighbors(&point, StrictlyAdjacent).take(100).collect();
         assert!(first.is_sorted() && first.iter().all(|genome| space.contains(genome)));
     }
 }

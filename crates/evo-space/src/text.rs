@@ -13,12 +13,15 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);
     }
-    let shown = |letter: char| match is_obeyed(letter) {
-        // All of them are below 2^16, so that four digits do.
-        true => format!("\\u{:04x}", u32::from(letter)),
-        false => letter.to_string(),
-    };
-    Cow::Owned(text.chars().map(shown).collect())
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match is_obeyed(letter) {
+            // All of them are below 2^16, so that four digits do.
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            false => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// The same in one line: line ends and tabs are written as `\n` and `\t` too.
@@ -138,18 +141,13 @@ mod tests {
 
     #[test]
     fn only_one_is_singular() {
-        let rows = [
-            (0, "compile process"),
-            (12, "entry"),
-            (1, "evaluation"),
-            (21, "key"),
-            (2, "branch"),
-            (1, "entry"),
-        ];
-        let shown = rows.map(|(count, noun)| counted(count, noun));
-        let expected =
-            ["0 compile processes", "12 entries", "1 evaluation", "21 keys", "2 branches", "1 entry"];
-        assert_eq!(shown, expected);
+        let check = |count: u32, noun: &str, expected: &str| assert_eq!(counted(count, noun), expected);
+        check(0, "compile process", "0 compile processes");
+        check(12, "entry", "12 entries");
+        check(1, "evaluation", "1 evaluation");
+        check(21, "key", "21 keys");
+        check(2, "branch", "2 branches");
+        check(1, "entry", "1 entry");
     }
 
     #[test]
@@ -169,10 +167,8 @@ mod tests {
         check("write `[parameters]` and below it `A = [1]`", "write `\"parameters\": {…}` with `\"A\": [1]`");
         check("write `require = \"A = B\"`", "write `\"require\": \"A = B\"`");
         check("a single value is a list too: `[4]`", "a single value is a list too: `[4]`");
-        assert_eq!(
-            objects("it is a table, expected a list of tables"),
-            "it is an object, expected a list of objects"
-        );
+        let tables = "it is a table, expected a list of tables";
+        assert_eq!(objects(tables), "it is an object, expected a list of objects");
     }
 
     #[test]

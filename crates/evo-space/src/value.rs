@@ -210,6 +210,10 @@ impl Number {
     }
 
     pub fn ceil_div(a: Number, b: Number) -> Result<Number, NumberError> {
+        // Before the negation, which may overflow.
+        if !b.is_true() {
+            return Err(NumberError::DivisionByZero);
+        }
         // Rounding the negative down rounds up, for floats as for integers.
         let floor = Number::apply(Operator::FloorDivide, a.negate()?, b)?;
         floor.negate()
@@ -340,11 +344,8 @@ mod tests {
     #[test]
     fn extremes_are_errors_and_not_panics() {
         let check = |operator, a, b, expected| {
-            assert_eq!(
-                Number::apply(operator, Number::Int(a), Number::Int(b)),
-                expected,
-                "{operator:?} {a} {b}"
-            );
+            let found = Number::apply(operator, Number::Int(a), Number::Int(b));
+            assert_eq!(found, expected, "{operator:?} {a} {b}");
         };
         check(Operator::FloorDivide, i64::MIN, -1, Err(NumberError::Overflow));
         check(Operator::Remainder, i64::MIN, -1, Ok(Number::Int(0)));
@@ -358,7 +359,10 @@ mod tests {
         check(Operator::Divide, i64::MIN, 9_007_199_254_740_993, Ok(Number::Float(-1_023.999_999_999_999_9)));
         check(Operator::Divide, 0, i64::MAX, Ok(Number::Float(0.0)));
         assert_eq!(Number::Int(i64::MIN).negate(), Err(NumberError::Overflow));
-        assert_eq!(Number::ceil_div(Number::Int(7), Number::Int(2)), Ok(Number::Int(4)));
-        assert_eq!(Number::ceil_div(Number::Int(-7), Number::Int(2)), Ok(Number::Int(-3)));
+        let by_zero = Err(NumberError::DivisionByZero);
+        let rows = [(7, 2, Ok(Number::Int(4))), (-7, 2, Ok(Number::Int(-3))), (i64::MIN, 0, by_zero)];
+        for (a, b, expected) in rows {
+            assert_eq!(Number::ceil_div(Number::Int(a), Number::Int(b)), expected, "{a} {b}");
+        }
     }
 }

@@ -318,8 +318,10 @@ mod tests {
         let shown = rows.map(|(arch, change)| {
             let mut changed = launch();
             change(&mut changed);
-            let limits = DeviceLimits::of_arch(arch)
-                .unwrap_or(DeviceLimits { cooperative: false, ..DeviceLimits::of_arch("sm_90a").unwrap() });
+            let limits = match arch {
+                "none" => DeviceLimits { cooperative: false, ..DeviceLimits::of_arch("sm_90a").unwrap() },
+                arch => DeviceLimits::of_arch(arch).unwrap(),
+            };
             let LaunchPlan { grid, block, shared_bytes, cluster, .. } = changed;
             let found = check_launches(&plan(vec![launch(), changed]), &limits, CheckSet::default());
             let found = found.map_err(|verdict| format!("{}: {}", verdict.label(), verdict.message));

@@ -259,6 +259,12 @@ mod tests {
         ];
         let read = |text: &str| configuration("c.json", text, space.parameters()).map(|own| own.to_string());
         insta::assert_snapshot!(shown(&texts.map(String::from), read));
+        // Of a space with many parameters and values a message lists no more than a screen holds.
+        let gemm = catalog::open("gemm").unwrap();
+        let parameters = gemm.space.parameters();
+        let text = format!("{{\"{}\": 33333, \"XYZ\": 1}}", parameters[0].name);
+        let error = configuration("c.json", &text, parameters).unwrap_err().to_string();
+        assert!(error.lines().count() < 25 && error.len() < 4000, "{error}");
     }
 
     #[test]

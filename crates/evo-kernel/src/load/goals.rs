@@ -16,7 +16,7 @@ use crate::harm::Pathology;
 use crate::spec::{
     DiagnoseDose, DiagnoseSpec, FasterGoal, GoalsSpec, MetricEvidence, MetricGoal, ObjectiveSpec,
 };
-use crate::words::{is_c_name, is_one_of};
+use crate::words::{is_one_of, is_word};
 
 /// Fields of a profile that a goal may name. `inspect` has the counters behind them and a test that both agree.
 pub const METRIC_NAMES: &str = "\
@@ -188,7 +188,6 @@ fn set(field: &Field, parameters: &[Parameter]) -> Option<Vec<(String, Value)>> 
 }
 
 fn define(field: &Field) -> Option<Vec<(String, String)>> {
-    let is_word = |text: &str| !text.is_empty() && is_c_name(&format!("_{text}"));
     let mut found = Vec::new();
     for entry in field.at(field.node, "`define`").entries("a table of macros")? {
         let value = match &entry.value.data {

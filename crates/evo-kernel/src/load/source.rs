@@ -189,6 +189,7 @@ pub(super) fn include_options<'t>(
 
 const FILL_HINT: &str = "give the input that the launches write fill = { prepared = true }";
 
+/// Reads the table, if there is one, and checks that inputs are prepared where the file says so.
 pub(super) fn read_prepare(root: &Field, arguments: &[ArgumentSpec]) -> Option<Option<PrepareSpec>> {
     let buffers = arguments.iter().filter_map(ArgumentSpec::buffer);
     let prepared: Vec<_> = buffers.filter(|buffer| buffer.is_prepared()).collect();

@@ -349,8 +349,10 @@ fn assignments<'b, 's>(body: &'b [&'s str]) -> Vec<(&'s str, &'b [&'s str])> {
         let plain = body[at] == "=" && body[at + 1] != "=" && is_name(body[at - 1]);
         let declares = at >= 2 && (is_name(body[at - 2]) || body[at - 2] == ",");
         if plain && declares && found.len() < VALUES_MAX {
-            let rest = &body[at + 1..];
-            found.push((body[at - 1], until(&rest[..rest.len().min(VALUE_TOKENS)], &[";", ","])));
+            let rest = &body[at + 1..body.len().min(at + 1 + VALUE_TOKENS)];
+            // It ends a value even where a bracket is not closed.
+            let statement = rest.split(|token| *token == ";").next().unwrap_or_default();
+            found.push((body[at - 1], until(statement, &[","])));
         }
     }
     found

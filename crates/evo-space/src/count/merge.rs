@@ -177,11 +177,11 @@ impl MergeSearch<'_> {
             }
             next.truncate(step.width);
         }
-        let is_closed = |closing: &Closing| {
+        let is_without_values = |closing: &Closing| {
             let mask = &step.masks[closing.mask];
             is_empty(&next[mask.to..mask.to + mask.words])
         };
-        let empty = step.closings.iter().any(is_closed);
+        let empty = step.closings.iter().any(is_without_values);
         let child = if empty { DEAD } else { self.remembered(depth)? };
         if let Some(entry) = before {
             self.memory[depth].before_closing.set(entry, child);

@@ -185,6 +185,7 @@ fn words(message: &str) -> String {
     if line.is_empty() { "this is not valid TOML".to_string() } else { line.to_string() }
 }
 
+/// Counts from 1.
 fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
@@ -245,8 +246,9 @@ mod tests {
 
     #[test]
     fn texts_become_trees_or_complaints() {
-        let open = "[".repeat(100);
-        let deep = [open.repeat(1000) + &"]".repeat(100_000), open + "é"];
+        // The object is the first level.
+        let nested = |depth: usize| format!("{{\"a\": {}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        let deep = [nested(100), nested(101), nested(100_000), nested(100).replace("[]", "[é]")];
         let texts = [
             // TOML keeps the order of the file.
             "[z]\nb = 1\na = [1, 2.5, 'x', true]\n[a]\n",
@@ -279,16 +281,11 @@ mod tests {
             "{\"a\": \"\\ud800\"}",
             "{\"é\": é}",
         ];
-        let shown = texts.into_iter().chain(deep.iter().map(String::as_str)).map(|text| {
+        let shown = texts.map(String::from).into_iter().chain(deep).map(|text| {
             let mut diagnostics = Diagnostics::default();
-            let tree = parse(text, &mut diagnostics).map(|node| format!("  {}\n", shape(&node)));
-            let complaint = |own: &Diagnostic| {
-                let Diagnostic { message, span, hint } = own;
-                let (start, part) = span.clone().map_or((0, ""), |span| (span.start, &text[span]));
-                format!("  line {}, byte {start} `{part}`: {message}; {hint:?}\n", line_of(text, start))
-            };
-            let complaints = || diagnostics.list().iter().map(complaint).collect();
-            format!("{}\n{}", shortened(text, 150), tree.unwrap_or_else(complaints))
+            let tree = parse(&text, &mut diagnostics).map(|node| format!("  {}\n", shape(&node)));
+            let complaints = diagnostics.render("f", &text);
+            format!("{}\n{}{complaints}\n", shortened(&text, 150), tree.unwrap_or_default())
         });
         insta::assert_snapshot!(shown.collect::<String>());
     }

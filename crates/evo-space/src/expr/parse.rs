@@ -256,23 +256,26 @@ impl Parser<'_> {
     }
 
     fn word(&mut self, word: &str, span: Span) -> Parse {
-        let is_true = word.eq_ignore_ascii_case("true");
-        if RESERVED.contains(&word) && !is_true && !word.eq_ignore_ascii_case("false") {
-            return Err(self.expected_value());
-        }
+        let literal = match word {
+            "True" | "true" => Some(Value::Bool(true)),
+            "False" | "false" => Some(Value::Bool(false)),
+            _ if RESERVED.contains(&word) => return Err(self.expected_value()),
+            _ => None,
+        };
         self.at += 1;
-        if RESERVED.contains(&word) {
-            return Ok(Tree { kind: Kind::Literal(Value::Bool(is_true)), span });
+        if let Some(value) = literal {
+            return Ok(Tree { kind: Kind::Literal(value), span });
         }
         // Functions are not reserved words, so the bracket decides: a parameter may be named `min`.
         if self.take("(") {
             return self.call(word, span);
         }
-        let next = self.names.len();
-        let slot = *self.places.entry(Arc::from(word)).or_insert(next);
-        if slot == next {
-            self.names.push(Arc::from(word));
-        }
+        let slot = self.places.get(word).copied().unwrap_or_else(|| {
+            let name: Arc<str> = Arc::from(word);
+            self.places.insert(Arc::clone(&name), self.names.len());
+            self.names.push(name);
+            self.names.len() - 1
+        });
         self.uses.push((slot, span.clone()));
         Ok(Tree { kind: Kind::Name(slot), span })
     }

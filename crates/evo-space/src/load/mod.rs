@@ -269,6 +269,7 @@ fn add(part: &str, values: &mut BTreeSet<i64>) -> Result<(), (String, Option<Str
 /// Constraints of one space; the largest public spaces have a few dozen.
 const MAX_CONSTRAINTS: usize = 10_000;
 
+/// Of all constraints together.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Names in expressions are checked only if all parameters could be read, so that one mistake is

@@ -229,8 +229,9 @@ fn add(left: Bounded, operator: Operator, right: Bounded) -> Bounded {
         (Operator::Subtract, _) => Code::of(Step::Negate, vec![term]),
         _ => term,
     };
-    let right = operands_of(Step::Sum, right.code).into_iter().map(signed);
-    let terms = operands_of(Step::Sum, left.code).into_iter().chain(right).collect();
+    // Extended and not copied: a long sum comes here once for each of its terms.
+    let mut terms = operands_of(Step::Sum, left.code);
+    terms.extend(operands_of(Step::Sum, right.code).into_iter().map(signed));
     Bounded { code: Code::of(Step::Sum, terms), bound: sum }
 }
 
@@ -253,7 +254,8 @@ fn operands_of(step: Step, code: Code) -> Vec<Code> {
 /// An upper bound of the absolute value of an expression that is an integer for certain and whose
 /// parts, added or multiplied in any order, stay below the bound as well.
 fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
-    let mut operands = code.operands.iter().map(|operand| bound(operand, domains));
+    let bound_of = |operand: &Code| bound(operand, domains);
+    let mut operands = code.operands.iter().map(bound_of);
     match &code.step {
         Step::Constant(atom) => magnitude(*atom),
         Step::Slot(slot) => domains.magnitudes[*slot],
@@ -265,7 +267,7 @@ fn bound(code: &Code, domains: &Domains<'_>) -> Option<i128> {
             operators.iter().zip(operands).try_fold(first, |left, (own, right)| chained(left, *own, right))
         }
         Step::Not | Step::Compare(_) | Step::Member => Some(1),
-        Step::If => operands.skip(1).try_fold(0, |most, one| Some(most.max(one?))),
+        Step::If => code.operands[1..].iter().map(bound_of).try_fold(0, |most, one| Some(most.max(one?))),
         Step::Call(_) => operands.try_fold(0, |most, one| Some(most.max(one?))).map(|most: i128| most + 1),
         Step::All | Step::Any => None,
     }
