@@ -285,6 +285,9 @@ fn set_repeated(history: &mut History, decision: PairedDecision) {
     champion.repeated = Some(RepeatedComparison { lane: 1, device_uuid: "GPU-2".into(), pairs });
 }
 
+/// What is different in a history.
+type Change<'a> = &'a dyn Fn(&mut History);
+
 /// Every remark appears in its own board, and in none of the others.
 #[test]
 fn remarks_stand_in_the_row_or_below_the_table() {
@@ -318,7 +321,7 @@ fn remarks_stand_in_the_row_or_below_the_table() {
             evaluation.configuration = Configuration::new(vec![("time".into(), (*number as i64).into())]);
         }
     };
-    let rows: [(&str, &dyn Fn(&mut History)); 8] = [
+    let rows: [(&str, Change<'_>); 8] = [
         ("none", &|_| ()),
         ("a tenth of the samples is slow", &noisy),
         ("a warning of the study", &warned),

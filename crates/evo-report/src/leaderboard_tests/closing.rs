@@ -2,7 +2,7 @@
 
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
 
-use super::set_decisions;
+use super::{Change, set_decisions};
 use crate::closing::{self, Ending};
 use crate::text;
 use evo_journal::leaderboard;
@@ -63,7 +63,7 @@ fn the_answer_fits_and_says_what_was_found() {
         history.confirmations.pop();
         set_decisions(history, PairedDecision::Ambiguous);
     };
-    let rows: [(&str, &dyn Fn(&mut History), Option<&LeaderboardSection>); 7] = [
+    let rows: [(&str, Change<'_>, Option<&LeaderboardSection>); 7] = [
         ("a winner", &|_| (), None),
         ("a tie, beside an older champion", &tied, Some(&champion)),
         ("a baseline alone confirms nothing", &|history| history.confirmations.truncate(1), None),
