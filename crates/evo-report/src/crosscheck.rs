@@ -301,15 +301,15 @@ fn worded(rows: &[CrosscheckRow]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn measured(p50_ns: f64) -> Measurement {
-        let text = serde_json::json!({
-            "problem": "p", "mode": "hot", "samples": 100, "batch": 1, "p10_ns": p50_ns, "p50_ns": p50_ns, "p90_ns": p50_ns,
-            "min_ns": p50_ns, "mad_ns": 0.0, "ci_low_ns": p50_ns, "ci_high_ns": p50_ns, "outliers": 0, "dropped": 0,
-            "stop": "interval", "telemetry": {},
-        });
-        serde_json::from_value(text).unwrap()
+    fn measured(mad_ns: f64) -> [Measurement; 1] {
+        let text = json!({"problem": "p", "mode": "hot", "samples": 100, "batch": 1, "p10_ns": 1000, "p50_ns": 1000,
+            "p90_ns": 1000, "min_ns": 1000, "mad_ns": mad_ns, "ci_low_ns": 1000, "ci_high_ns": 1000, "outliers": 0,
+            "dropped": 0, "stop": "interval", "telemetry": {}});
+        [serde_json::from_value(text).unwrap()]
     }
 
     fn line(time_ns: f64) -> CrosscheckLine {
@@ -323,101 +323,73 @@ mod tests {
         }
     }
 
-    const OWN: OwnFinding<'static> = OwnFinding {
-        correct: true,
-        measurements: &[],
-        noise_floor: Some(0.01),
-        against_baseline: None,
-        against_peer: None,
-    };
-
     /// What is said of a line about a kernel that evo measured at 1000 ns.
-    fn beside(line: &CrosscheckLine, baseline: Option<f64>, own: OwnFinding<'_>) -> CrosscheckRow {
-        let own = OwnFinding { measurements: &[measured(1000.0)], ..own };
-        CrosscheckRow::judged("torch", line, baseline.map(self::line).as_ref(), &own, false)
+    fn told(line: &CrosscheckLine, base: Option<f64>, own: OwnFinding<'_>, is_reference: bool) -> String {
+        let row = CrosscheckRow::judged("torch", line, base.map(self::line).as_ref(), &own, is_reference);
+        let mut said = json!(row);
+        said.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        format!("{}, complete: {}\n{said}", row.word(), row.is_complete())
     }
 
-    fn judged(line: CrosscheckLine) -> CrosscheckRow {
-        beside(&line, None, OWN)
-    }
-
+    /// Fields that are null are left out.
     #[test]
-    fn clocks_agree_within_five_percent_or_the_larger_noise() {
-        let wide = |time| CrosscheckLine { spread_ratio: Some(0.2), ..line(time) };
-        // What the clock itself adds makes a call longer and never shorter.
-        let slow_clock = |time| CrosscheckLine { overhead_ns: Some(500.0), ..line(time) };
-        for (line, agrees) in [
-            (line(1049.0), true),
-            (line(951.0), true),
-            (line(1051.0), false),
-            (line(949.0), false),
-            (wide(1190.0), true),
-            (slow_clock(1540.0), true),
-            (slow_clock(940.0), false),
-        ] {
-            assert_eq!(judged(line.clone()).agrees, Some(agrees), "{line:?}");
-        }
-        let blind = judged(CrosscheckLine { overhead_ns: Some(1001.0), ..line(1540.0) });
-        assert_eq!((blind.agrees, blind.is_complete()), (None, false));
-        assert!(!judged(CrosscheckLine { correct: None, ..line(1000.0) }).is_complete(), "it did not check");
-        let cold = judged(CrosscheckLine { mode: Some(TimingMode::Cold), ..line(1000.0) });
-        assert_eq!((cold.agrees, cold.evo_ns), (None, None));
-        assert_eq!(cold.reason.as_deref(), Some("evo has no time of it in the mode `cold`"));
-        // Noise of our own does not make every clock agree.
-        let noisy = Measurement { mad_ns: 900.0, ..measured(1000.0) };
-        for (time, agrees) in [(1240.0, true), (1260.0, false), (1.0, false)] {
-            let own = OwnFinding { measurements: std::slice::from_ref(&noisy), ..OWN };
-            let row = CrosscheckRow::judged("torch", &line(time), None, &own, false);
-            assert_eq!(row.agrees, Some(agrees), "{time}");
-        }
-    }
-
-    #[test]
-    fn what_no_clock_says_is_not_a_time() {
-        for (line, reason) in [
-            (line(-3.0), "it reported a time of -3 ns"),
-            (line(f64::NAN), "it reported a time of NaN ns"),
-            (CrosscheckLine { mode: None, ..line(1.0) }, "it gave a time without a mode"),
-            (CrosscheckLine { spread_ratio: Some(0.5), ..line(1.0) }, "its samples spread by 50 %"),
-            (CrosscheckLine { time_ns: None, reason: Some("no torch".into()), ..line(1.0) }, "no torch"),
-        ] {
-            let row = judged(CrosscheckLine { correct: None, ..line });
-            assert_eq!((row.time_ns, row.agrees, row.is_complete()), (None, None, false));
-            assert_eq!(row.reason.unwrap(), format!("not run: {reason}"));
-        }
-    }
-
-    #[test]
-    fn only_opposite_signs_beyond_both_noises_are_lost() {
-        use PairedDecision::{Faster, Same, Slower};
+    fn a_line_is_judged_beside_what_evo_found() {
         let pair = |decision: PairedDecision| -> PairedProblem {
-            let pair = serde_json::json!({ "problem": "p", "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "processes": 2,
-                "pairs": 12, "decision": decision, "baseline_ns": 100.0, "finalist_ns": 100.0 });
+            let pair = json!({"problem": "p", "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "processes": 2,
+                "pairs": 12, "decision": decision, "baseline_ns": 100.0, "finalist_ns": 100.0});
             serde_json::from_value(pair).unwrap()
         };
-        // Within the noise of either there is no sign to keep.
-        for (base, decision, faster, kept) in [
-            (1200.0, Faster, true, true),
-            (900.0, Faster, false, false),
-            (1200.0, Slower, true, false),
-            (995.0, Faster, false, true),
-            (900.0, Same, false, true),
-        ] {
-            let pair = pair(decision);
-            let row = beside(&line(1000.0), Some(base), OwnFinding { against_baseline: Some(&pair), ..OWN });
-            assert_eq!((row.faster_than_baseline, row.sign_kept), (Some(faster), Some(kept)), "{base}");
-        }
+        let [exact, loud] = [0.0, 900.0].map(measured);
+        let [faster, slower, same] =
+            [PairedDecision::Faster, PairedDecision::Slower, PairedDecision::Same].map(pair);
+        let own = OwnFinding {
+            correct: true,
+            measurements: &exact,
+            noise_floor: Some(0.01),
+            against_baseline: None,
+            against_peer: None,
+        };
+        let noisy = OwnFinding { measurements: &loud, ..own };
+        let paired = |pair| OwnFinding { against_baseline: Some(pair), ..own };
+        let spread = |time, ratio| CrosscheckLine { spread_ratio: Some(ratio), ..line(time) };
+        let clock_adds = |overhead, time| CrosscheckLine { overhead_ns: Some(overhead), ..line(time) };
+        let unchecked = |line| CrosscheckLine { correct: None, ..line };
+        let wrong = CrosscheckLine { correct: Some(false), ..line(1000.0) };
         let peer = CrosscheckLine { peer_ns: Some(500.0), ..line(1000.0) };
-        let row = beside(&peer, None, OwnFinding { against_peer: Some(0.5), ..OWN });
-        assert_eq!((row.faster_than_peer, row.sign_kept), (Some(false), Some(false)));
-    }
-
-    #[test]
-    fn another_kernel_is_a_point_of_reference() {
-        let own = OwnFinding { measurements: &[measured(1000.0)], ..OWN };
-        let row = CrosscheckRow::judged("cutlass", &line(1300.0), None, &own, true);
-        assert_eq!((row.agrees, row.correct, row.faster_than_peer), (None, None, Some(true)));
-        assert!(!row.disagrees() && !row.is_complete());
+        let absent = CrosscheckLine { time_ns: None, reason: Some("no torch".into()), ..line(1.0) };
+        let rows = [
+            ("a little longer", line(1049.0), None, own),
+            ("a little shorter", line(951.0), None, own),
+            ("longer", line(1051.0), None, own),
+            ("shorter", line(949.0), None, own),
+            ("longer, within its spread", spread(1190.0, 0.2), None, own),
+            ("its clock makes a call longer", clock_adds(500.0, 1540.0), None, own),
+            ("and never shorter", clock_adds(500.0, 940.0), None, own),
+            ("its clock takes longer than a call", clock_adds(1001.0, 1540.0), None, own),
+            ("it did not check", unchecked(line(1000.0)), None, own),
+            ("another mode", CrosscheckLine { mode: Some(TimingMode::Cold), ..line(1000.0) }, None, own),
+            // Noise of our own does not make every clock agree.
+            ("our noise, within its cap", line(1240.0), None, noisy),
+            ("our noise, longer", line(1260.0), None, noisy),
+            ("our noise, shorter", line(1.0), None, noisy),
+            ("a time below 0", unchecked(line(-3.0)), None, own),
+            ("no number", unchecked(line(f64::NAN)), None, own),
+            ("no mode", unchecked(CrosscheckLine { mode: None, ..line(1.0) }), None, own),
+            ("a spread beyond all measure", unchecked(spread(1.0, 0.5)), None, own),
+            ("no time", unchecked(absent), None, own),
+            ("both faster than the default", line(1000.0), Some(1200.0), paired(&faster)),
+            ("slower, evo faster", line(1000.0), Some(900.0), paired(&faster)),
+            ("faster, evo slower", line(1000.0), Some(1200.0), paired(&slower)),
+            // Within the noise of either there is no sign to keep.
+            ("slower within its noise", line(1000.0), Some(995.0), paired(&faster)),
+            ("slower, the same to evo", line(1000.0), Some(900.0), paired(&same)),
+            ("a peer", peer, None, OwnFinding { against_peer: Some(0.5), ..own }),
+            ("wrong, evo right", wrong, None, own),
+            ("right, evo wrong", line(1000.0), None, OwnFinding { correct: false, ..own }),
+        ];
+        let said = rows.map(|(name, line, base, own)| format!("{name}: {}\n", told(&line, base, own, false)));
+        let another = told(&line(1300.0), None, own, true);
+        insta::assert_snapshot!(said.concat() + "another kernel, a point of reference: " + &another);
     }
 
     #[test]
@@ -432,31 +404,22 @@ mod tests {
             reason: (!agrees || !correct).then(|| "a|b".to_string()),
             ..CrosscheckRow::not_run(harness, "p", true, "")
         };
-        let absent = CrosscheckRow::not_run("nvbench", "p", true, "it is not installed");
-        let agreed = row("torch", 1.01, true, true);
-        let (slow, wrong) = (row("command", 1.4, false, true), row("command", 1.0, true, false));
+        let absent = &CrosscheckRow::not_run("nvbench", "p", true, "it is not installed");
+        let agreed = &row("torch", 1.01, true, true);
+        let [slow, wrong] = &[row("command", 1.4, false, true), row("command", 1.0, true, false)];
         for (rows, expected) in [
-            (vec![&absent], "nobody else both checked and timed it"),
-            (vec![&absent, &agreed], "1 comparison agrees with evo (torch)"),
-            (vec![&agreed, &slow], "disagreement: command on `p`: a|b"),
-            (vec![&slow, &slow], "disagreement: command on `p`: a|b (and 1 more)"),
-            (vec![&slow, &wrong], "DISAGREEMENT ON THE ANSWERS: command on `p`: a|b"),
+            (vec![absent], "nobody else both checked and timed it"),
+            (vec![absent, agreed], "1 comparison agrees with evo (torch)"),
+            (vec![agreed, slow], "disagreement: command on `p`: a|b"),
+            (vec![slow, slow], "disagreement: command on `p`: a|b (and 1 more)"),
+            (vec![slow, wrong], "DISAGREEMENT ON THE ANSWERS: command on `p`: a|b"),
         ] {
             let rows: Vec<CrosscheckRow> = rows.into_iter().cloned().collect();
             assert_eq!(headline(&rows), expected);
         }
-        let lines = text(&[absent.clone(), agreed, slow.clone()]);
-        for line in [
-            "nvbench      p                not_run     not run: it is not installed\n",
-            "torch        p                agrees    1.01 µs, spread 1.0 %; evo 1.00 µs (1.010)\n",
-        ] {
-            assert!(lines.contains(line), "{lines}");
-        }
-        let setting = serde_json::json!({
-            "kernel": "sums", "device": "this processor", "configuration": "BLOCK=32", "verdict": "pass",
-            "noise_floor": 0.01, "repro": "evo crosscheck sums 32",
-        });
-        let page = markdown(&[absent, slow], &setting);
-        assert!(page.contains(r"| a\|b |") && page.contains("`evo crosscheck sums 32`"), "{page}");
+        let setting = json!({"kernel": "sums", "device": "this processor", "configuration": "BLOCK=32",
+            "verdict": "pass", "noise_floor": 0.01, "repro": "evo crosscheck sums 32"});
+        let rows = [absent, agreed, slow].map(Clone::clone);
+        insta::assert_snapshot!(text(&rows) + "\n" + &markdown(&rows, &setting));
     }
 }

@@ -2,6 +2,7 @@
 
 use evo_protocol::leaderboard::{LeaderboardSection, PairedDecision};
 
+use super::{Change, set_decisions};
 use crate::closing::{self, Ending};
 use crate::text;
 use evo_journal::leaderboard;
@@ -14,10 +15,6 @@ fn wide() -> History {
     let header = history.header.as_mut().unwrap();
     header.environment.command = command.split(' ').map(String::from).collect();
     history
-}
-
-fn decided(history: &mut History, decision: PairedDecision) {
-    history.confirmations.iter_mut().flat_map(|one| &mut one.pairs).for_each(|pair| pair.decision = decision);
 }
 
 fn screen(history: &History, kept: Option<&LeaderboardSection>, width: usize) -> String {
@@ -39,59 +36,46 @@ fn screen(history: &History, kept: Option<&LeaderboardSection>, width: usize) ->
     screen
 }
 
-fn check_screens(name: &str, history: &History, kept: Option<&LeaderboardSection>) {
-    for width in [60, 80, 120] {
-        insta::assert_snapshot!(format!("{name}_{width}"), screen(history, kept, width));
-    }
-}
-
 #[test]
-fn a_winner() {
-    check_screens("winner", &wide(), None);
-}
-
-#[test]
-fn a_tie_and_an_older_champion() {
-    let mut history = wide();
-    let kept = leaderboard::section(&history).unwrap();
-    decided(&mut history, PairedDecision::Same);
-    history.evaluations.swap(1, 2);
-    history.confirmations.pop();
-    check_screens("tie", &history, Some(&kept));
-}
-
-#[test]
-fn a_baseline_alone_confirms_nothing() {
-    let mut history = wide();
-    history.confirmations.truncate(1);
-    check_screens("unconfirmed", &history, None);
+fn the_answer_fits_and_says_what_was_found() {
+    let champion = leaderboard::section(&wide()).unwrap();
+    let tied = |history: &mut History| {
+        set_decisions(history, PairedDecision::Same);
+        history.evaluations.swap(1, 2);
+        history.confirmations.pop();
+    };
     // What failed its confirmation is not the best any more.
-    let mut failed = wide().confirmations.remove(1);
-    failed.evaluation.gates.pop();
-    history.confirmations.push(failed);
-    assert!(screen(&history, None, 80).contains("not confirmed: 100.5 µs, 1.99× (screened)"));
-    history.evaluations.truncate(2);
-    let text = screen(&history, None, 80);
-    let said = "\nno variant is certainly faster than the default\nbest     the default config";
-    assert!(text.contains(said), "{text}");
-}
-
-#[test]
-fn who_wins_certainly_is_the_answer_whatever_ranks_first() {
-    let mut history = wide();
-    history.confirmations[1].pairs[0].decision = PairedDecision::Ambiguous;
-    history.confirmations[2].pairs[0].decision = PairedDecision::Faster;
-    let text = screen(&history, None, 80);
-    assert!(text.contains("\nwinner   BLOCK_M=64 UNROLL=4\nspeed    1.99× the default"), "{text}");
-    assert!(text.ends_with("\nexport   evo export gemm @2 --study gemm-host --to app\n"), "{text}");
-}
-
-#[test]
-fn what_is_faster_in_the_mean_alone_is_said() {
-    let mut history = super::trading(1.2, 1.18);
-    history.confirmations.pop();
-    decided(&mut history, PairedDecision::Ambiguous);
-    let text = screen(&history, None, 80);
-    let said = "\nbest     the default configuration\ntraded   BLOCK_M=32 is 1.29× in the mean and slower on `small` by";
-    assert!(text.contains(said), "{text}");
+    let failed = |history: &mut History| {
+        history.confirmations.truncate(2);
+        history.confirmations[1].evaluation.gates.pop();
+    };
+    let nothing_else = |history: &mut History| {
+        failed(history);
+        history.evaluations.truncate(2);
+    };
+    // Who wins certainly is the answer, whatever ranks first.
+    let second_wins = |history: &mut History| {
+        history.confirmations[1].pairs[0].decision = PairedDecision::Ambiguous;
+        history.confirmations[2].pairs[0].decision = PairedDecision::Faster;
+    };
+    let traded = |history: &mut History| {
+        *history = super::trading(1.2, 1.18);
+        history.confirmations.pop();
+        set_decisions(history, PairedDecision::Ambiguous);
+    };
+    let rows: [(&str, Change<'_>, Option<&LeaderboardSection>); 7] = [
+        ("a winner", &|_| (), None),
+        ("a tie, beside an older champion", &tied, Some(&champion)),
+        ("a baseline alone confirms nothing", &|history| history.confirmations.truncate(1), None),
+        ("the best failed its confirmation", &failed, None),
+        ("and nothing else is left", &nothing_else, None),
+        ("the second wins certainly", &second_wins, None),
+        ("faster in the mean alone", &traded, None),
+    ];
+    let screens = rows.iter().flat_map(|(name, change, kept)| {
+        let mut history = wide();
+        change(&mut history);
+        [60, 80, 120].map(|width| format!("=== {name}, at {width}\n{}", screen(&history, *kept, width)))
+    });
+    insta::assert_snapshot!(screens.collect::<String>());
 }

@@ -1,7 +1,7 @@
 //! Portfolios of boards with a few entries, and what is said of them.
 
 use evo_journal::portfolio::portfolio;
-use evo_protocol::leaderboard::{LeaderboardSection, PortfolioSet, RankedEntry};
+use evo_protocol::leaderboard::{LeaderboardSection, RankedEntry};
 use evo_space::genome::Configuration;
 use serde_json::{Value, json};
 
@@ -42,20 +42,12 @@ fn entries() -> Vec<RankedEntry> {
 
 #[test]
 fn each_problem_has_its_champion_and_the_sets_are_smallest() {
-    let own = portfolio(&entries(), 0, 0.02).unwrap();
-    let best: Vec<(&str, u64)> = own.best.iter().map(|one| (one.problem.as_str(), one.number)).collect();
-    assert_eq!(best, [("small", 3), ("middle", 2), ("large", 2)]);
-    assert!((own.best[0].speedup_over_champion - 1.5).abs() < 1e-12);
-    assert!((own.best[2].speedup - 2.5).abs() < 1e-12);
-    let numbers = |set: &PortfolioSet| set.members.iter().map(|own| own.number).collect::<Vec<_>>();
-    assert_eq!(own.sets.iter().map(numbers).collect::<Vec<_>>(), [[2, 3], [2, 3]]);
-    let set = &own.sets[0];
-    assert!(set.is_exact && (set.within, set.worst_factor) == (0.02, 1.0));
-    assert!((set.speedup_over_champion - 1.5f64.powf(1.0 / 3.0)).abs() < 1e-12);
-    let rule: Vec<(Option<&str>, u64)> =
-        set.rule.iter().flatten().map(|step| (step.when.as_deref(), step.number)).collect();
-    assert_eq!(rule, [(Some("N <= 64"), 3), (None, 2)]);
-    assert_eq!(set.members[1].problems, ["small"]);
+    let mut own = portfolio(&entries(), 0, 0.02).unwrap();
+    // Its last digits are those of the machine's mathematics library.
+    let mean = std::mem::take(&mut own.sets[0].speedup_over_champion);
+    assert!((mean - 1.5f64.powf(1.0 / 3.0)).abs() < 1e-12);
+    assert_eq!(std::mem::take(&mut own.sets[1].speedup_over_champion), mean);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&own).unwrap());
 }
 
 #[test]

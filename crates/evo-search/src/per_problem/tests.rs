@@ -156,51 +156,40 @@ fn after(bound_ns: Option<f64>, times: &[f64], fruitless: usize) -> ProblemProgr
     own
 }
 
-#[track_caller]
-fn check(problems: &[ProblemProgress], expected: &[f64]) {
-    let found = shares(problems.iter());
-    let near = |(own, other): (&f64, &f64)| (own - other).abs() < 1e-3;
-    assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}");
-}
-
 #[test]
-fn chances_follow_the_distances_from_the_bounds() {
-    // ln 8 = 3 ln 2.
-    check(&[after(Some(100.0), &[800.0], 0), after(Some(100.0), &[200.0], 0)], &[0.75, 0.25]);
-    check(&[after(Some(100.0), &[900.0, 400.0], 0), after(Some(50.0), &[200.0], 0)], &[0.5, 0.5]);
-    // At its bound, and below one that is wrong: the least share of the other.
-    let far = after(Some(100.0), &[1000.0], 0);
-    check(&[far.clone(), after(Some(100.0), &[100.0], 0)], &[10.0 / 11.0, 1.0 / 11.0]);
-    check(&[far, after(Some(100.0), &[50.0], 0)], &[10.0 / 11.0, 1.0 / 11.0]);
-}
-
-#[test]
-fn what_brings_nothing_counts_for_less_until_it_gains_again() {
-    let one = || after(Some(100.0), &[400.0], 0);
-    check(&[one(), after(Some(100.0), &[400.0], 16)], &[2.0 / 3.0, 1.0 / 3.0]);
-    let mut stuck = after(Some(100.0), &[400.0], 16);
-    stuck.tell(Some(399.0), true);
-    check(&[one(), stuck.clone()], &[0.6739, 0.3261]);
-    stuck.tell(Some(390.0), true);
-    check(&[one(), stuck], &[0.5046, 0.4954]);
-}
-
-#[test]
-fn without_bounds_chances_follow_what_was_gained_lately() {
-    let gained = after(None, &[800.0, 100.0], 0);
-    let less = after(None, &[200.0, 100.0], 0);
-    check(&[gained.clone(), less], &[0.75, 0.25]);
-    // The gain is forgotten.
-    let mut old = gained.clone();
-    (0..LATELY).for_each(|_| old.tell(Some(100.0), false));
-    check(&[gained, old.clone()], &[10.0 / 11.0, 1.0 / 11.0]);
-    check(&[old.clone(), old], &[0.5, 0.5]);
-}
-
-#[test]
-fn a_problem_that_nothing_passed_on_has_as_much_left_as_any() {
-    check(&[after(None, &[], 0), after(None, &[], 0)], &[0.5, 0.5]);
-    check(&[after(None, &[], 0), after(Some(1.0), &[4.0], 0)], &[0.5, 0.5]);
+fn chances_follow_what_is_left_to_gain() {
+    let bounded = |times: &[f64]| after(Some(100.0), times, 0);
+    let one = bounded(&[400.0]);
+    let stuck = after(Some(100.0), &[400.0], 16);
+    let told = |problem: &ProblemProgress, time: f64| {
+        let mut problem = problem.clone();
+        problem.tell(Some(time), true);
+        problem
+    };
+    let (gained, untried) = (after(None, &[800.0, 100.0], 0), after(None, &[], 0));
+    let mut forgotten = gained.clone();
+    (0..LATELY).for_each(|_| forgotten.tell(Some(100.0), false));
+    let gains_little = told(&stuck, 399.0);
+    let gains_again = told(&gains_little, 390.0);
+    for (what, problems, expected) in [
+        ("ln 8 = 3 ln 2", [&bounded(&[800.0]), &bounded(&[200.0])], [0.75, 0.25]),
+        ("as far", [&bounded(&[900.0, 400.0]), &after(Some(50.0), &[200.0], 0)], [0.5, 0.5]),
+        // The least share.
+        ("at its bound", [&bounded(&[1000.0]), &bounded(&[100.0])], [10.0 / 11.0, 1.0 / 11.0]),
+        ("below a wrong bound", [&bounded(&[1000.0]), &bounded(&[50.0])], [10.0 / 11.0, 1.0 / 11.0]),
+        ("what brings nothing", [&one, &stuck], [2.0 / 3.0, 1.0 / 3.0]),
+        ("it gains a little", [&one, &gains_little], [0.6739, 0.3261]),
+        ("it gains again", [&one, &gains_again], [0.5046, 0.4954]),
+        ("gains without bounds", [&gained, &after(None, &[200.0, 100.0], 0)], [0.75, 0.25]),
+        ("a forgotten gain", [&gained, &forgotten], [10.0 / 11.0, 1.0 / 11.0]),
+        ("two forgotten gains", [&forgotten, &forgotten], [0.5, 0.5]),
+        ("nothing passed", [&untried, &untried], [0.5, 0.5]),
+        ("nothing passed on one", [&untried, &after(Some(1.0), &[4.0], 0)], [0.5, 0.5]),
+    ] {
+        let found = shares(problems.into_iter());
+        let near = |(own, other): (&f64, &f64)| (own - other).abs() < 1e-3;
+        assert!(found.len() == 2 && found.iter().zip(&expected).all(near), "{what}: {found:?}");
+    }
 }
 
 #[test]
