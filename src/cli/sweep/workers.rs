@@ -439,7 +439,7 @@ mod tests {
             assert_eq!(orders.iter().map(shown).collect::<Vec<_>>().join(", "), expected, "{text}");
         }
         let blank = parsed("cmd: ", None, "/bin/evo", Vec::new).unwrap_err();
-        assert_eq!(blank.to_string(), "`--workers cmd: `: the command is empty");
+        assert_eq!(blank.first_line(), "`--workers cmd: `: the command is empty");
     }
 
     #[test]
