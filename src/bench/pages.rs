@@ -195,4 +195,22 @@ mod tests {
         assert!(second.join("environment.json").is_file());
         assert_eq!(slug("../.."), "device");
     }
+
+    #[test]
+    fn rows_are_timed_or_say_why_not() {
+        let row = |problem: &str, status: &str, time: Option<f64>, why: Option<&str>| {
+            json!({
+                "problem": problem, "implementation": "größer", "status": status, "reason": why, "format": "cu",
+                "modes": time.map_or(json!({}), |p50_ns| json!({ "hot": { "p50_ns": p50_ns } })),
+                "ratio_to_best_peer": time.map(|_| 0.5), "decision": time.map(|_| "faster"), "variant": "v1",
+                "time_ns": time, "evo_ns": time, "ratio": time.map(|_| 1.0), "written": why.is_none(),
+            })
+        };
+        let mut rows = ["größe", "p"].map(|name| row(name, "pass", Some(1500.0), None)).to_vec();
+        rows[1]["ratio"] = json!(f64::NAN);
+        rows.extend([row("p", "not_run", None, Some("no time")), row("p", "fail", None, Some("wrong"))]);
+        let bench = page("bench.txt.j2", &json!({ "rows": rows, "more": 2, "width": 8, "mode": "hot" }));
+        let export = json!({ "folder": "to", "judged": "now", "formats": rows, "verified": rows });
+        insta::assert_snapshot!(bench + &page("export.txt.j2", &export));
+    }
 }

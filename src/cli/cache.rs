@@ -24,23 +24,20 @@ pub struct CacheAnswer {
 }
 
 pub fn run(arguments: &CacheArgs, call: &Call) -> Result<Answer> {
-    let limit = cache_size::limit()?;
+    let bytes_max = cache_size::limit()?;
     let cache = Cache::open(&cache::default_dir())?;
-    let removed = if arguments.prune { cache.prune(limit) } else { CacheUsage::default() };
+    let removed = if arguments.prune { cache.prune(bytes_max) } else { CacheUsage::default() };
     let CacheUsage { entries, bytes } = cache.usage();
     let (removed_entries, removed_bytes) = (removed.entries, removed.bytes);
     let folder = cache.shown().to_string();
     let mut text = format!("folder   {folder}\nentries  {entries}\n");
-    text += &format!("size     {} of {} (EVO_CACHE_BYTES)\n", size(bytes), size(limit));
+    text += &format!("size     {} of {} (EVO_CACHE_BYTES)\n", size(bytes), size(bytes_max));
     if arguments.prune {
         text += &format!("removed  {removed_entries} entries, {}\n", size(removed_bytes));
     }
     call.show(&text)?;
-    let bytes_max = limit;
-    Ok(Answer::of(
-        ExitCode::Done,
-        &CacheAnswer { folder, entries, bytes, bytes_max, removed_entries, removed_bytes },
-    ))
+    let own = CacheAnswer { folder, entries, bytes, bytes_max, removed_entries, removed_bytes };
+    Ok(Answer::of(ExitCode::Done, &own))
 }
 
 /// `1.5 GiB`.

@@ -22,7 +22,6 @@ use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::sample;
 use evo_space::space::SearchSpace;
-use evo_space::text::counted;
 use evo_space::value::Value;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,6 +36,7 @@ use crate::engine::recipe::{KernelRecipe, problems_on};
 use crate::kernel::spec::{KernelSpec, SpaceFile};
 use crate::kernel::specialize;
 use crate::report::table::{FittedTable, Keep};
+use crate::report::templates::page;
 use crate::report::width::stdout_width;
 
 pub fn run(arguments: &CompileArgs, call: &Call) -> Result<Answer> {
@@ -542,19 +542,9 @@ impl CompileCounts {
 
     /// `8 variants for sm_89 by nvrtc 13.0: 6 fit, 2 static_reject:smem; 1 spill` and how long it took.
     fn text(&self, arch: &str, toolchain: &str, jobs: usize, elapsed: Duration) -> String {
-        let mut outcomes = format!("{} fit", self.fits);
-        for (label, count) in &self.outcomes {
-            let _ = write!(outcomes, ", {count} {label}");
-        }
-        if self.spilling > 0 {
-            let _ = write!(outcomes, "; {} spill", self.spilling);
-        }
-        let (variants, processes) = (counted(self.count, "variant"), counted(jobs, "process"));
-        let (compiled, cached, seconds) = (self.compiled, self.cached, elapsed.as_secs_f64());
-        format!(
-            "{variants} for {arch} by {toolchain}: {outcomes}\n\
-             {compiled} compiled and {cached} from the cache in {seconds:.1} s by {processes}\n"
-        )
+        let seconds = elapsed.as_secs_f64();
+        let more = json!({ "arch": arch, "toolchain": toolchain, "jobs": jobs, "seconds": seconds });
+        page("compile.txt.j2", &json!({ "counts": self, "run": more }))
     }
 }
 

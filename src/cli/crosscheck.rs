@@ -31,7 +31,7 @@ use super::{Answer, Call, CliError, ExitCode, Result, evaluate, output, peers, s
 use crate::bench;
 use crate::engine::single::AgainstBaseline;
 use crate::journal::own_folder::OwnFolder;
-use crate::kernel::spec::{PeerSpec, ProblemSpec, SpaceFile};
+use crate::kernel::spec::{KernelSpec, PeerSpec, ProblemSpec, SpaceFile};
 use crate::peer::{self, CrosscheckProblem, CrosscheckRequest, ForeignProblem, last_words, shown};
 use crate::process::{self, Ended, RunLimits};
 use crate::report::crosscheck::{self as report, CrosscheckLine, CrosscheckRow, OwnFinding};
@@ -98,8 +98,8 @@ impl CrosscheckArgs {
 
 pub fn run(arguments: &CrosscheckArgs, call: &Call) -> Result<Answer> {
     let words = arguments.command_words()?;
-    let asked = judge::ask(&arguments.one, call, Aim::Crosscheck)?;
-    let peers = peers::all_named(&arguments.peers, &asked.kernel()?.peers)?;
+    let named = |kernel: &KernelSpec| peers::all_named(&arguments.peers, &kernel.peers);
+    let (asked, peers) = judge::ask_checked(&arguments.one, call, Aim::Crosscheck, named)?;
     let tried =
         judge::run(asked, call, Aim::Crosscheck, |bench| ask_all(arguments, call, bench, &words, &peers))?;
     let Some((rows, file)) = &tried.found else { return tried.answer(call) };
@@ -185,13 +185,13 @@ fn ask_all(
     let kernel = session::kernel_of(bench.file)?.name.clone();
     let of = (kernel.as_str(), bench.lane.info().kind.as_str());
     let folder = judge::study_folder(&one.candidate, of, &call.facts());
-    let folder = folder.map_err(|(path, error)| unwritable(&path, &error))?;
+    let folder = folder.map_err(|(path, error)| CliError::lost_file(&path, &error))?;
     for name in [ROWS, PAGE, REPORT] {
         CliError::refuse_irregular(&folder, name, "move it away")?;
     }
     let write = |name: &str, text: &str| {
         let written = folder.replace(name, text.as_bytes(), true);
-        written.map_err(|error| unwritable(&folder.place(name), &error))
+        written.map_err(|error| CliError::lost_file(&folder.place(name), &error))
     };
     // The device's time belongs to one command at a time.
     let _turn = evaluate::take_turn(&one.candidate.out, &bench.asked.setup.choice)?;
@@ -261,10 +261,6 @@ fn ask_all(
         file = folder.place(ROWS).display().to_string();
     }
     Ok((rows, file))
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> CliError {
-    CliError::harness(format!("cannot write `{}`: {error}", path.display()))
 }
 
 fn unhandable(error: io::Error) -> CliError {
@@ -373,7 +369,8 @@ impl Handed {
         };
         let folder = self.folder.path();
         let path = folder.join(format!("{harness}-{role}.json"));
-        fs::write(&path, format!("{:#}", json!(request))).map_err(|error| unwritable(&path, &error))?;
+        fs::write(&path, format!("{:#}", json!(request)))
+            .map_err(|error| CliError::lost_file(&path, &error))?;
         let mut command = match (harness, words.split_first()) {
             (COMMAND, Some((program, arguments))) => {
                 let mut command = Command::new(program);

@@ -17,8 +17,8 @@ use super::report::ReportArgs;
 use super::test_one::{LevelArgs, SanitizeCandidate};
 use super::{
     Answer, Call, CliError, ExitCode, Result, TestOneArgs, bench, cache, call, compile, crosscheck, evaluate,
-    explain, export, gate, history, import, init, invert, leaderboard, man, micro, output, preflight,
-    profile, render, report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
+    explain, export, gate, history, import, init, invert, man, micro, output, preflight, profile, render,
+    report, request, sanitize, selftest, space, sweep, test_one, watch, worker,
 };
 use crate::mcp::{self, ToolSettings};
 use crate::process::{keep_with, worker_program};
@@ -307,7 +307,7 @@ fn dispatch(command: &Command, call: &Call) -> Result<Answer> {
             Some(name) => answers::print(name),
             None => explain::run(arguments, call),
         },
-        Command::Leaderboard(arguments) => leaderboard::run(arguments, call),
+        Command::Leaderboard(arguments) => history::leaderboard(arguments, call),
         Command::History(arguments) => history::run(arguments, call),
         Command::Summary(arguments) => history::summary(arguments, call),
         Command::Restore(arguments) => history::restore(arguments, call),

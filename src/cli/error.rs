@@ -123,6 +123,11 @@ impl CliError {
         }
     }
 
+    /// A file that cannot be written while work is under way.
+    pub fn lost_file(path: &Path, error: &io::Error) -> CliError {
+        CliError::harness(format!("cannot write `{}`: {error}", path.display()))
+    }
+
     /// Refuses a name under which something else than a file lies in a folder that is written to.
     pub fn refuse_irregular(folder: &OwnFolder, name: &str, hint: &str) -> Result<()> {
         let Some(what) = folder.irregular(name) else { return Ok(()) };
@@ -189,7 +194,7 @@ impl CliError {
         self
     }
 
-    /// For a message that quotes it.
+    /// For a message that quotes it: without the lead `error: ` of a rendered one.
     pub fn first_line(&self) -> String {
         self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
     }
@@ -385,7 +390,7 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// How a command ended. Single bad variants never change a sweep's exit code.
+/// How a command ended: an interface that scripts branch on. Single bad variants never change a sweep's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitCode {
     /// The command did what it was asked to do.

@@ -218,9 +218,8 @@ pub fn write(to: &Path, files: &[ExportFile]) -> Result<()> {
 }
 
 fn write_all(root: &OwnFolder, files: &[ExportFile]) -> Result<()> {
-    let trouble = |file: &ExportFile, error: io::Error| {
-        CliError::harness(format!("cannot write `{}`: {error}", root.path().join(&file.path).display()))
-    };
+    let trouble =
+        |file: &ExportFile, error: io::Error| CliError::lost_file(&root.path().join(&file.path), &error);
     let mut open: Vec<(OwnFolder, &str, &ExportFile)> = Vec::new();
     for file in files {
         let (folders, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));

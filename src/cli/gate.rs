@@ -484,8 +484,7 @@ impl<'a> JudgedGate<'a> {
             conditions: self.conditions(device),
         };
         let path = &self.arguments.baseline;
-        let written = baseline.write(path);
-        written.map_err(|error| CliError::harness(format!("cannot write `{}`: {error}", path.display())))
+        baseline.write(path).map_err(|error| CliError::lost_file(path, &error))
     }
 }
 

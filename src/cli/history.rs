@@ -1,5 +1,5 @@
-//! `evo history` and `evo summary`: what was tried on a kernel, and where it led; and `evo restore`, which brings a candidate
-//! of that past back.
+//! `evo history`, `evo summary` and `evo leaderboard`: what was tried on a kernel, and where it led; and `evo restore`,
+//! which brings a candidate of that past back.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,28 @@ use clap::Args;
 use evo_export::files::ExportFile;
 use evo_protocol::device::DeviceKind;
 use evo_protocol::known::Known;
+use evo_protocol::leaderboard::Leaderboard;
 use evo_space::diagnostic::nearest;
 use evo_space::genome::{Configuration, ContentHash};
 use evo_space::text::quote;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::args::LeaderboardArgs;
 use super::limits::{LimitArgs, OPENING};
 use super::{Answer, Call, CliError, ExitCode, Result, candidate as cli_candidate, export, output, words};
 use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
-use crate::journal::champions::output_folder;
+use crate::journal::champions::{output_folder, sections_in};
 use crate::journal::iterations::{ITERATION, IterationCandidate};
 use crate::journal::ladder::{Ladder, LadderStep, Rung, StepKind};
+use crate::journal::own_folder::OwnFolder;
+use crate::journal::record::now;
+use crate::journal::{champion, leaderboard_file};
 use crate::kernel::catalog;
 use crate::report::envelope::ResultAlone;
-use crate::report::history;
 use crate::report::standing::beside_peers;
+use crate::report::width::stdout_width;
+use crate::report::{history, text};
 use crate::study::{NamedEvaluation, StudySearch, newest_profile};
 
 pub fn run(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
@@ -52,6 +58,51 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
     let result = history::summary(rung, &findings(&arguments.out, rung), &others, &ladder.notes);
     call.show(&result.text())?;
     Ok(Answer::of(ExitCode::Done, &ResultAlone { result }))
+}
+
+/// Shows the board, or computes it again from the journals.
+pub fn leaderboard(arguments: &LeaderboardArgs, call: &Call) -> Result<Answer> {
+    if arguments.rebuild {
+        rebuild(&arguments.out)?;
+    }
+    let path = arguments.out.join("leaderboard.json");
+    let out = output_folder(&arguments.out)?;
+    let board = match out.map(|out| leaderboard_file::load(&out)).transpose()?.flatten() {
+        Some(Ok(board)) => board,
+        Some(Err(reason)) => {
+            let error = CliError::bad_file(format!("`{}` cannot be read: {reason}", path.display()), &path);
+            return Err(error.with_hint("`evo leaderboard --rebuild` computes it again from the journals"));
+        }
+        None => {
+            let error = CliError::bad_file(format!("there is no leaderboard at `{}`", path.display()), &path);
+            return Err(error.with_hint("`evo sweep` makes one; `--out` names another folder"));
+        }
+    };
+    call.show(&text::board(&board, stdout_width()))?;
+    Ok(Answer::of(ExitCode::Done, &board))
+}
+
+fn rebuild(out: &Path) -> Result<()> {
+    let out = OwnFolder::open(out).map_err(|error| {
+        CliError::bad_file(format!("cannot read the folder `{}`: {error}", out.display()), out)
+            .with_hint("`--out` names the folder that `evo sweep` wrote to")
+    })?;
+    let mut board = Leaderboard::empty(now());
+    let found = sections_in(&out)?;
+    for note in &found.notes {
+        eprintln!("note: {note}");
+    }
+    if found.studies == 0 {
+        let text = format!("no study under `{}` has a journal", out.path().display());
+        return Err(CliError::usage(text).with_hint("`--out` names another folder"));
+    }
+    // In the order in which the runs ended and wrote them: a champion falls only to a faster one, whatever
+    // came before it, and the history is that of the runs.
+    for (_, section) in found.sections {
+        champion::merge(&mut board, section);
+    }
+    leaderboard_file::replace(&out, &board)?;
+    Ok(())
 }
 
 fn read(out: &Path) -> Result<Ladder> {

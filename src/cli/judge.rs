@@ -85,6 +85,7 @@ impl Aim {
         }
     }
 
+    /// Others may find right what is wrong.
     fn goes_beyond(self, verdict: &Verdict) -> bool {
         match self {
             Aim::Times | Aim::Profile | Aim::Invert => verdict.is_pass(),
@@ -158,6 +159,16 @@ pub struct AskedCandidate {
 }
 
 pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidate> {
+    Ok(ask_checked(options, call, aim, |_| Ok(()))?.0)
+}
+
+/// The same with a check of the command's own, whose error is told before any of the device.
+pub fn ask_checked<T>(
+    options: &TestOneArgs,
+    call: &Call,
+    aim: Aim,
+    check: impl FnOnce(&KernelSpec) -> Result<T>,
+) -> Result<(AskedCandidate, T)> {
     let limits = &options.run.limits;
     let until = match aim {
         // It ends in order by then, and leaves a line.
@@ -176,6 +187,7 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
     options.add_grid(&mut candidate.file);
     session::candidate(call, &candidate);
     let kernel = session::kernel_of(&candidate.file)?;
+    let checked = check(kernel)?;
     let mut setup = session::setup_for(&options.run)?;
     setup.limits.until = until;
     session::problems(kernel, setup.choice.kind, &options.problems)?;
@@ -188,7 +200,7 @@ pub fn ask(options: &TestOneArgs, call: &Call, aim: Aim) -> Result<AskedCandidat
         device: setup.device_name(),
     };
     call.know(|facts| facts.device = Some(setting.device.clone()));
-    Ok(AskedCandidate { options: options.clone(), candidate, setup, seed, setting })
+    Ok((AskedCandidate { options: options.clone(), candidate, setup, seed, setting }, checked))
 }
 
 impl AskedCandidate {
@@ -608,13 +620,11 @@ impl<T> Tried<T> {
         }
         let not_run = [&missing[..], &allowed].concat();
         let answer = ended(&judged.single, &missing, allowed);
-        if !call.is_json() {
-            call.show(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
-            if answer.status == EnvelopeStatus::NotRun {
-                output::say(&format!("not run, which does not count as a pass: {}", not_run.join(", ")));
-                if evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::derived_no_shapes) {
-                    output::say(NO_SHAPES_HINT);
-                }
+        call.show(&format!("{more}{}", text(setting, evaluation, &judged.single.attributes)))?;
+        if !call.is_json() && answer.status == EnvelopeStatus::NotRun {
+            output::say(&format!("not run, which does not count as a pass: {}", not_run.join(", ")));
+            if evaluation.gate(Gate::TinyShapes).is_some_and(GateReport::derived_no_shapes) {
+                output::say(NO_SHAPES_HINT);
             }
         }
         let checked = judged.job.as_ref().map(Job::all_checked).unwrap_or_default();

@@ -25,7 +25,6 @@ mod import;
 mod init;
 mod invert;
 mod judge;
-mod leaderboard;
 pub mod limits;
 mod man;
 mod micro;

@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::PreflightArgs;
-use super::{Answer, Call, CliError, DeviceSetup, ExitCode, Result, session};
+use super::init::unwritable;
+use super::{Answer, Call, DeviceSetup, ExitCode, Result, session};
 use crate::compile::cache::Cache;
 use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
@@ -26,6 +27,7 @@ use crate::tool::{
 
 const TOOLCHAIN: &str = "toolchain.json";
 
+/// 0 when a sweep can start, 1 otherwise.
 pub fn run(arguments: &PreflightArgs, call: &Call) -> Result<Answer> {
     let (setup, absent) = match session::setup(&arguments.device) {
         Ok(setup) => (setup, None),
@@ -61,11 +63,8 @@ pub struct PreflightAnswer<'a> {
 
 fn keep(out: &Path, text: &str) -> Result<()> {
     let written = OwnFolder::create(out).and_then(|folder| folder.replace(TOOLCHAIN, text.as_bytes(), true));
-    written.map_err(|error| {
-        let place = out.join(TOOLCHAIN);
-        let text = format!("cannot write `{}`: {error}", place.display());
-        CliError::unwritable(text, &place, error.kind()).with_hint("choose another folder with `--out`")
-    })
+    let hint = "choose another folder with `--out`";
+    written.map_err(|error| unwritable(&out.join(TOOLCHAIN), &error).with_hint(hint))
 }
 
 /// Longest wait for the probe of the compiler, whose headers are compiled first.

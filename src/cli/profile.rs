@@ -94,11 +94,11 @@ fn keep(
     let folder = judge::study_folder(candidate, (&tried.asked.setting.kernel, kind), &facts)
         .map_err(|(path, source)| ProfileFileError::Unwritable { path, source })?;
     let hashes = [evaluation.source_hash.as_ref(), evaluation.code_hash.as_ref()];
-    kept(&folder, &facts, candidate.hash(evaluation), hashes, looked)
+    write_profile(&folder, &facts, candidate.hash(evaluation), hashes, looked)
 }
 
 /// Writes a profile into a folder. `hash` names the file, `hashes` are those of the source and of the machine code.
-pub fn kept(
+pub fn write_profile(
     folder: &OwnFolder,
     facts: &CommandEnvelope,
     hash: &ContentHash,

@@ -32,8 +32,8 @@ pub fn run(arguments: &RenderArgs, call: &Call) -> Result<Answer> {
     })?;
     if !call.is_json() {
         output::stdout(&standalone(&source))?;
-        let none = source.options.is_empty();
-        eprintln!("options: {}", if none { "none".into() } else { source.options.join(" ") });
+        let has_options = !source.options.is_empty();
+        eprintln!("options: {}", if has_options { source.options.join(" ") } else { "none".into() });
         eprintln!("entries: {}", source.entries.join(" "));
         if let Some(reference) = kernel.check.reference.command_line() {
             eprintln!("reference: {reference}");

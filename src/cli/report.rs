@@ -150,8 +150,7 @@ fn check_place(folder: &OwnFolder, name: &str) -> Result<()> {
 fn write(folder: &OwnFolder, name: &str, text: &str) -> Result<()> {
     folder.replace(name, text.as_bytes(), true).map_err(|error| {
         let path = folder.place(name);
-        CliError::harness(format!("cannot write `{}`: {error}", path.display()))
-            .at(evo_protocol::envelope::ErrorPlace::file(Path::new(&path)))
+        CliError::lost_file(&path, &error).at(evo_protocol::envelope::ErrorPlace::file(&path))
     })
 }
 

@@ -16,29 +16,20 @@ const JUDGE: &str = concat!("evo ", env!("CARGO_PKG_VERSION"), " ", env!("EVO_JU
 pub fn run(arguments: &WorkerArgs) -> Result<ExitCode> {
     let gone = |error| CliError::harness(format!("cannot talk to the parent: {error}"));
     let fenced = arguments.sandbox == SandboxMode::On;
-    if arguments.executor {
-        room::serve(fenced)
-            .map_err(|error| CliError::harness(format!("the fork server of executors: {error}")))?;
-        return Ok(ExitCode::Done);
-    }
-    if arguments.render {
-        apart::serve().map_err(gone)?;
-        return Ok(ExitCode::Done);
-    }
-    if let Some(prefix) = &arguments.keep {
-        serve_keeper(prefix).map_err(|error| CliError::usage(format!("`--keep`: {error}")))?;
-        return Ok(ExitCode::Done);
-    }
-    match arguments.compile.as_deref() {
-        Some("cuda" | "host") => {
+    match (&arguments.keep, arguments.compile.as_deref()) {
+        _ if arguments.executor => room::serve(fenced)
+            .map_err(|error| CliError::harness(format!("the fork server of executors: {error}")))?,
+        _ if arguments.render => apart::serve().map_err(gone)?,
+        (Some(prefix), _) => {
+            serve_keeper(prefix).map_err(|error| CliError::usage(format!("`--keep`: {error}")))?;
+        }
+        (None, Some("cuda" | "host")) => {
             compile::serve().map_err(|error| CliError::harness(format!("the farm is gone: {error}")))?;
         }
-        Some(other) => {
+        (None, Some(other)) => {
             return Err(CliError::usage(format!("`--compile {other}`: expected `cuda` or `host`")));
         }
-        None => {
-            serve::run(fenced, JUDGE).map_err(gone)?;
-        }
+        (None, None) => serve::run(fenced, JUDGE).map_err(gone)?,
     }
     Ok(ExitCode::Done)
 }

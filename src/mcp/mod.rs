@@ -538,6 +538,7 @@ mod tests {
         assert_eq!(of(json!({ VERSION: 3 })).unwrap_err().code, INVALID_PARAMS);
         assert_eq!([Some("2025-03-26"), None].map(session_version), ["2025-11-25"; 2]);
         assert_eq!(Era::Legacy.lasting(json!({ "tools": [] })), json!({ "tools": [] }));
-        assert_eq!(Era::Modern.lasting(json!({ "tools": [] }))["cacheScope"], "public");
+        let modern = Era::Modern.lasting(json!({ "tools": [] }));
+        assert_eq!([&modern["resultType"], &modern["cacheScope"]], ["complete", "public"]);
     }
 }

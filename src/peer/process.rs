@@ -111,6 +111,7 @@ impl PeerSeat {
         self.version.as_deref()
     }
 
+    /// From now on no answer counts that comes later than this.
     pub fn answer_by(&mut self, until: Option<Instant>) {
         self.until = until;
     }
@@ -234,6 +235,7 @@ impl PeerSeat {
         self.died(format!("it answered `{question}` with {answer}"))
     }
 
+    /// Ends the process, with everything that it started.
     fn died(&mut self, why: String) -> PeerFailure {
         self.process = None;
         self.deaths += 1;

@@ -344,6 +344,7 @@ pub const PROBE: &str = include_str!("probe.py");
 
 const HINT: &str = "the file prints or ends in a way that hides the answer";
 
+/// `program` is the file's own text.
 pub fn module(answer: &str, program: &str) -> Read<BenchmarkTask> {
     let value = parsed(answer, "the answer of the Python process", "name the task's own file")?;
     let root = ForeignNode::root(&value, "", HINT, None);

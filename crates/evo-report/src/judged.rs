@@ -356,10 +356,8 @@ pub fn geometric_mean(parts: impl Iterator<Item = (f64, Option<f64>)>) -> Option
 
 /// Blocks of the launch that has the most.
 pub fn blocks(plan: &ProblemPlan) -> u64 {
-    let of = |grid: [i64; 3]| {
-        grid.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
-    };
-    plan.launches.iter().map(|launch| of(launch.grid)).max().unwrap_or(0)
+    let grids = plan.launches.iter().map(|launch| launch.grid.map(|extent| extent.max(0).unsigned_abs()));
+    grids.map(|grid| grid.into_iter().fold(1, u64::saturating_mul)).max().unwrap_or(0)
 }
 
 /// Multiprocessors of a GPU. A processor's cores are not that: a block there is a loop.

@@ -16,7 +16,7 @@ macro_rules! templates {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
 }
 
-const TEMPLATES: [(&str, &str); 33] = templates![
+const TEMPLATES: [(&str, &str); 34] = templates![
     "findings.j2",
     "report.md.j2",
     "final_summary.md.j2",
@@ -50,6 +50,7 @@ const TEMPLATES: [(&str, &str); 33] = templates![
     "init.txt.j2",
     "bench.txt.j2",
     "export.txt.j2",
+    "compile.txt.j2",
 ];
 
 /// In `.md.j2` every text that is not marked as safe is escaped, so that no text of a kernel is markup.
@@ -87,6 +88,8 @@ pub(crate) fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("px", chart::px);
     environment.add_filter("quote", |text: String| quote(&text).into_owned());
     environment.add_filter("cut", |text: String, most: usize| shortened(&text, most).into_owned());
+    // By characters, where `%-9s` of `format` counts bytes.
+    environment.add_filter("pad", |text: String, width: usize| format!("{text:<width$}"));
     environment.add_filter("code", move |text: String| safe(code(&text)));
     environment.add_filter("block", move |text: String, language: &str| safe(block(language, &text)));
     environment.add_filter("cell", |text: String| markdown_cell(&text));

@@ -1,14 +1,12 @@
 //! Events as lines of JSON, of a log, and under a bar.
 
-use std::collections::BTreeMap;
-
-use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation};
-use evo_protocol::verdict::{Verdict, VerdictKind};
+use evo_protocol::evaluation::DEFAULT_ORIGIN;
+use evo_protocol::verdict::Verdict;
 use evo_space::genome::Configuration;
 
 use super::*;
 use crate::budget::StopReason;
-use crate::event::{Earlier, LaneActivity, LaneLoad, LaneProgress};
+use crate::event::Earlier;
 use crate::journal::example as fake;
 use crate::journal::record::LaneAccount;
 

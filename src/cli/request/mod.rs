@@ -61,6 +61,7 @@ pub fn check(arguments: &EvaluateArgs) -> Result<()> {
     }
 }
 
+/// The request of `--request`, or those on stdin until it ends or nobody reads the answers.
 pub fn run(arguments: &EvaluateArgs, call: &Call) -> Result<Answer> {
     let failed = |error: io::Error| CliError::harness(format!("cannot serve: {error}"));
     let single = arguments.requests.request.as_deref().map(line_of).transpose()?;

@@ -150,6 +150,7 @@ impl SelftestReport {
         self.checks.push(check);
     }
 
+    /// An error is a failed check.
     pub fn add(&mut self, name: &str, answer: Result<String, impl ToString>) {
         let passed = Some(answer.is_ok());
         self.push(SelftestCheck::new(name, passed, answer.unwrap_or_else(|error| error.to_string())));

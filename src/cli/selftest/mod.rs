@@ -17,6 +17,7 @@ use super::{Answer, Call, CliError, ExitCode, Result, output, seed, session};
 pub use bench::{SelftestBench, SelftestCheck, SelftestReport, open_device, probe_image};
 pub use faults::{ProcessLine, SanitizedFault, processes, scratch};
 
+/// 0 when nothing failed, 1 otherwise.
 pub fn run(arguments: &SelftestArgs, call: &Call) -> Result<Answer> {
     arguments.limits.begin(call)?;
     // Another order and other inputs each time: a fault may spoil its neighbor only in some orders.

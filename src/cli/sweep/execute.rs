@@ -30,6 +30,7 @@ use crate::report::width::wrapped;
 use crate::report::{closing, text};
 use crate::study::{EarlierLimits, EarlierResults, Study};
 
+/// Everything in it is on the disk already.
 pub struct SweepOutcome {
     pub study: Study,
     pub summary: RunSummary,
@@ -178,13 +179,13 @@ struct ApartChoice {
     notice: Option<String>,
 }
 
-fn choose(is_wished: bool, strategy: &str, problems: &[String], bounds: Vec<Option<f64>>) -> ApartChoice {
+fn choose_apart(asked: bool, strategy: &str, problems: &[String], bounds: Vec<Option<f64>>) -> ApartChoice {
     let off = |why: String| ApartChoice {
         notice: Some(format!("`--per-problem` changes nothing: {why}")),
         ..ApartChoice::default()
     };
     match problems {
-        _ if !is_wished => ApartChoice::default(),
+        _ if !asked => ApartChoice::default(),
         [] => off("no problem is timed".to_string()),
         [only] => off(format!("`{only}` is the only timed problem")),
         _ if strategy == EXHAUSTIVE => {
@@ -212,7 +213,7 @@ fn apart_of<R: Recipe>(
         true => bounds(plan.subject.space(), recipe, problems, device),
         false => Vec::new(),
     };
-    choose(plan.per_problem, &plan.strategy, problems, bounds)
+    choose_apart(plan.per_problem, &plan.strategy, problems, bounds)
 }
 
 /// By the default configuration: a space file says the work of the problem, not of the variant.
@@ -323,7 +324,7 @@ mod tests {
         ] {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let bounds = (0..problems.len()).map(|at| (at == 0).then_some(1.0)).collect();
-            let choice = choose(is_wished, strategy, &problems, bounds);
+            let choice = choose_apart(is_wished, strategy, &problems, bounds);
             assert_eq!(choice.notice.as_deref(), notice);
             assert_eq!(choice.bounds.len(), if is_on { problems.len() } else { 0 });
         }

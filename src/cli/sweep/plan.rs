@@ -10,7 +10,7 @@ use evo_search::registry;
 use evo_search::strategy::Strategy;
 use evo_space::space::SearchSpace;
 
-use super::search::{EXHAUSTIVE, Prior, choose};
+use super::search::{EXHAUSTIVE, Prior, choose_strategy};
 use super::subject::{LiveSubject, ReplayedSubject, sanitize_plan};
 use crate::budget::{Budget, CommandClock};
 use crate::cli::args::{ResumeMode, SweepArgs};
@@ -163,7 +163,7 @@ impl SweepPlan<'_> {
                     SweepSubject::Replayed(_) => DeviceKind::Replay,
                 };
                 let (valid, population) = (self.options.valid, self.options.population.get());
-                let choice = choose((valid, done), kind, &self.options.budget, population);
+                let choice = choose_strategy((valid, done), kind, &self.options.budget, population);
                 self.choice = Some(choice.why);
                 choice.strategy.to_string()
             }

@@ -21,7 +21,7 @@ use super::subject::LiveSubject;
 use crate::budget::StopReason;
 use crate::cli::args::ProfileWhen;
 use crate::cli::call::total_is_over;
-use crate::cli::profile::{CounterLook, CounterOrder, error_of, kept, look};
+use crate::cli::profile::{CounterLook, CounterOrder, error_of, look, write_profile};
 use crate::cli::{Answer, Call, CliError, ExitCode, Result, output, session};
 use crate::engine::{RunSummary, SanitizePlan};
 use crate::inspect::profile::KnownSources;
@@ -359,7 +359,7 @@ fn keep(
     let hashes = [champion.source_hash.as_ref(), champion.code_hash.as_ref()];
     let unopened = |error| CliError::harness(format!("cannot open the folder of study `{study}`: {error}"));
     let folder = outcome.study.out().folder(study).map_err(unopened)?;
-    Ok(match kept(&folder, &facts, &champion.configuration_hash, hashes, looked)? {
+    Ok(match write_profile(&folder, &facts, &champion.configuration_hash, hashes, looked)? {
         KeptProfile::Written { profile, .. } | KeptProfile::Earlier { profile } => profile,
     })
 }

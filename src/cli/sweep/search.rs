@@ -152,7 +152,7 @@ pub struct StrategyChoice {
 }
 
 /// `done` of the valid configurations have been evaluated by the run that is resumed.
-pub fn choose(
+pub fn choose_strategy(
     (valid, done): (u128, u64),
     kind: DeviceKind,
     budget: &Budget,
@@ -211,14 +211,14 @@ mod tests {
         ] {
             let budget = Budget { generations, ..Budget::default() };
             let budget = limits.iter().fold(budget, |budget, limit| budget.with_limit(limit).unwrap());
-            let choice = choose((valid, 0), DeviceKind::Host, &budget, 16);
+            let choice = choose_strategy((valid, 0), DeviceKind::Host, &budget, 16);
             assert_eq!(
                 (choice.strategy, choice.why.as_str()),
                 (why.split('`').nth(1).unwrap(), why.as_str())
             );
         }
         let minute = Budget::default().with_limit("60s").unwrap();
-        let strategy = |done, kind| choose((1000, done), kind, &minute, 16).strategy;
+        let strategy = |done, kind| choose_strategy((1000, done), kind, &minute, 16).strategy;
         use DeviceKind::{Cuda, Host, Replay};
         let all = [(0, Replay), (990, Host), (500, Cuda)].map(|(done, kind)| strategy(done, kind));
         assert_eq!((all, strategy(0, Cuda)), ([EXHAUSTIVE; 3], FULL));

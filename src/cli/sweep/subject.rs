@@ -77,7 +77,7 @@ impl LiveSubject {
             None => session::setup(&arguments.device)?,
             Some(orders) => {
                 workers::refuse_elsewhere(arguments, orders)?;
-                session::setup_on(workers::choice(orders, &arguments.device)?)
+                session::setup_on(workers::device_choice(orders, &arguments.device)?)
             }
         };
         let mut setup = setup.fenced(arguments.sandbox).within(&arguments.limits);
@@ -209,7 +209,7 @@ impl LiveSubject {
         let judged = JudgedUnder {
             gates: lane.judge().to_string(),
             device: lane.info().clone(),
-            settings: workers::settings(lane),
+            settings: workers::lane_settings(lane),
             sandbox: self.setup.sandbox,
             sampling_max: self.setup.limits.sampling_max,
             kernel: kernel.clone(),
@@ -253,7 +253,7 @@ impl LiveSubject {
 
     fn lanes(&self, kernel: &KernelSpec) -> Result<Vec<StartedLane>> {
         if let Some(orders) = &self.workers {
-            return workers::start(orders, &self.setup, kernel);
+            return workers::start_all(orders, &self.setup, kernel);
         }
         let lane = session::lane(&self.setup, Some(kernel))?;
         let options = Some(session::lane_options(&self.setup, Some(kernel))?);
@@ -274,7 +274,7 @@ impl LiveSubject {
         for StartedLane { lane, account, options } in lanes {
             let looks = options.filter(|_| sanitize.finalists);
             let device = looks.map(|options| self.sanitizer((seed, sanitize.demanded), kernel, options));
-            let (sanitizer, notice) = ready(sanitize, self.setup.choice.kind, device);
+            let (sanitizer, notice) = ready_sanitizer(sanitize, self.setup.choice.kind, device);
             first.get_or_insert(notice);
             let watch = GpuUtilization::watch(&lane.info().uuid);
             let utilization = watch.map(|watch| Box::new(move || watch.mean()) as Utilization);
@@ -315,7 +315,7 @@ pub fn sanitize_plan(asked: Option<SanitizeWhen>, is_required: bool) -> Result<S
 
 /// A sanitizer for a lane, and what to tell people. `device` is absent for a lane by command: no tool of this machine can
 /// look at its device.
-fn ready(
+fn ready_sanitizer(
     plan: SanitizePlan,
     kind: DeviceKind,
     device: Option<DeviceSanitizer>,
@@ -439,7 +439,8 @@ mod tests {
     #[test]
     fn what_no_tool_can_look_at_is_said() {
         let seen = |finalists, demanded, kind| {
-            ready(SanitizePlan { finalists, every: None, demanded }, kind, None).1.unwrap_or_default()
+            let plan = SanitizePlan { finalists, every: None, demanded };
+            ready_sanitizer(plan, kind, None).1.unwrap_or_default()
         };
         assert!(
             seen(true, false, DeviceKind::Cuda).starts_with("finalists are looked at neither by compute-san")

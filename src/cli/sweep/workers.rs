@@ -263,7 +263,7 @@ pub struct StartedLane {
 }
 
 /// The first local one, or what the first command leads to.
-pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice> {
+pub fn device_choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice> {
     if let Some(device) = orders.iter().find_map(LaneOrder::local_device) {
         return Ok(probe::choose(device)?);
     }
@@ -273,7 +273,7 @@ pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice> {
         return Ok(probe::choose(named)?);
     };
     let bridge = bridge(orders, &FarmOptions::new(DeviceKind::Host, "host").cache)?;
-    let gpus = describe(&command(words, &bridge), DESCRIBED_WITHIN)
+    let gpus = describe(&with_bridge(words, &bridge), DESCRIBED_WITHIN)
         .map_err(|error| not_started(&orders[0], 0, &error))?;
     match gpus.first() {
         Some(gpu) => Ok(DeviceChoice {
@@ -286,11 +286,11 @@ pub fn choice(orders: &[LaneOrder], named: &str) -> Result<DeviceChoice> {
     }
 }
 
-pub fn start(orders: &[LaneOrder], setup: &DeviceSetup, kernel: &KernelSpec) -> Result<Vec<StartedLane>> {
+pub fn start_all(orders: &[LaneOrder], setup: &DeviceSetup, kernel: &KernelSpec) -> Result<Vec<StartedLane>> {
     let base = session::lane_options(setup, Some(kernel))?;
     let limits = LaneLimits { second_elsewhere: orders.len() > 1, ..setup.limits };
     let bridge = bridge(orders, &setup.farm.cache)?;
-    let options: Vec<LaneOptions> = orders.iter().map(|order| options(order, &base, &bridge)).collect();
+    let options: Vec<LaneOptions> = orders.iter().map(|order| options_of(order, &base, &bridge)).collect();
     let started = side_by_side(&options, |one| Lane::start_with(one.clone(), limits));
     let mut lanes = Vec::new();
     for (at, ((order, options), lane)) in orders.iter().zip(options).zip(started).enumerate() {
@@ -307,11 +307,11 @@ pub fn start(orders: &[LaneOrder], setup: &DeviceSetup, kernel: &KernelSpec) -> 
         let account = LaneAccount { name, host, device_uuid, ..LaneAccount::default() };
         lanes.push(StartedLane { lane, account, options });
     }
-    check(&lanes)?;
+    check_lanes(&lanes)?;
     Ok(lanes)
 }
 
-fn command(words: &[String], bridge: &str) -> Vec<String> {
+fn with_bridge(words: &[String], bridge: &str) -> Vec<String> {
     let word = |word: &String| if word == RAY_BRIDGE { bridge.to_string() } else { word.clone() };
     words.iter().map(word).collect()
 }
@@ -327,17 +327,17 @@ fn bridge(orders: &[LaneOrder], cache: &Path) -> Result<String> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-fn options(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
+fn options_of(order: &LaneOrder, base: &LaneOptions, bridge: &str) -> LaneOptions {
     let device = order.device.clone().unwrap_or_else(|| base.device.clone());
     match &order.command {
         None => LaneOptions { device, ..base.clone() },
         Some(words) => {
-            LaneOptions { command: Some(command(words, bridge)), device, leased: true, ..base.clone() }
+            LaneOptions { command: Some(with_bridge(words, bridge)), device, leased: true, ..base.clone() }
         }
     }
 }
 
-fn check(lanes: &[StartedLane]) -> Result<()> {
+fn check_lanes(lanes: &[StartedLane]) -> Result<()> {
     let Some(first) = lanes.first() else { return Ok(()) };
     let shown = |at: usize| format!("lane {at} ({})", lanes[at].account.name);
     for (at, lane) in lanes.iter().enumerate() {
@@ -352,7 +352,7 @@ fn check(lanes: &[StartedLane]) -> Result<()> {
             ))
             .with_hint("each lane needs a device of its own; see what the launcher gives to its processes"));
         }
-        let settings = [first, lane].map(|own| settings(&own.lane));
+        let settings = [first, lane].map(|own| lane_settings(&own.lane));
         let [own, other] = [(first, &settings[0]), (lane, &settings[1])].map(|(own, settings)| DeviceClass {
             info: own.lane.info(),
             settings,
@@ -372,7 +372,7 @@ fn check(lanes: &[StartedLane]) -> Result<()> {
     Ok(())
 }
 
-pub fn settings(lane: &Lane) -> BTreeMap<String, String> {
+pub fn lane_settings(lane: &Lane) -> BTreeMap<String, String> {
     if !lane.settings().is_empty() {
         return lane.settings().clone();
     }
@@ -438,6 +438,8 @@ mod tests {
             let orders = parsed(text, lanes, "/bin/evo", || vec![0, 1, 2]).unwrap();
             assert_eq!(orders.iter().map(shown).collect::<Vec<_>>().join(", "), expected, "{text}");
         }
+        let blank = parsed("cmd: ", None, "/bin/evo", Vec::new).unwrap_err();
+        assert_eq!(blank.first_line(), "`--workers cmd: `: the command is empty");
     }
 
     #[test]

@@ -33,11 +33,6 @@ impl SpaceText {
         self
     }
 
-    pub fn comment(&mut self, text: &str) -> &mut SpaceText {
-        let _ = writeln!(self.0, "# {text}");
-        self
-    }
-
     /// A comment behind the last line.
     pub fn note(&mut self, note: impl Display) -> &mut SpaceText {
         self.0.pop();

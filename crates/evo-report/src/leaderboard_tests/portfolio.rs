@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 const SIZES: [(&str, i64); 3] = [("small", 64), ("middle", 1024), ("large", 65_536)];
 
-/// An entry with these ratios to the baseline.
 fn entry(rank: u32, number: u64, ratios: [f64; 3]) -> RankedEntry {
     let pair = |((problem, _), ratio): (&(&str, i64), f64)| {
         json!({"problem": problem, "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "processes": 3,
