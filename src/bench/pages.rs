@@ -208,6 +208,7 @@ mod tests {
         };
         let mut rows = ["größe", "p"].map(|name| row(name, "pass", Some(1500.0), None)).to_vec();
         rows[1]["ratio"] = json!(f64::NAN);
+        rows[1]["modes"]["hot"]["p50_ns"] = json!(f64::NAN);
         rows.extend([row("p", "not_run", None, Some("no time")), row("p", "fail", None, Some("wrong"))]);
         let bench = page("bench.txt.j2", &json!({ "rows": rows, "more": 2, "width": 8, "mode": "hot" }));
         let export = json!({ "folder": "to", "judged": "now", "formats": rows, "verified": rows });

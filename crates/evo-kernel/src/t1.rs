@@ -90,7 +90,10 @@ fn c_name<'v>(node: &Node<'v>) -> Read<&'v str> {
 }
 
 fn expression(node: &Node<'_>) -> Read<String> {
-    let text = written(node)?;
+    as_expression(node, written(node)?)
+}
+
+fn as_expression(node: &Node<'_>, text: String) -> Read<String> {
     let checked = Expr::parse(&text).map(|_| text);
     checked.map_err(|error| node.wrong(&format!("it is not an expression: {error}")))
 }
@@ -359,7 +362,7 @@ fn elements(size: &Node<'_>, parameters: &[T1Parameter], sizes: &[Node<'_>]) -> 
         let hint = "state a number, or an expression of `ProblemSize[0]`";
         return Err(size.unsupported(&format!("`{}`", shown(&text)), hint));
     }
-    Ok(text)
+    as_expression(size, text)
 }
 
 const AXES: [&str; 3] = ["X", "Y", "Z"];
@@ -463,6 +466,7 @@ mod tests {
             ("KernelSpecification/Arguments/0/MemoryType", json!("Local")),
             ("ConfigurationSpace/TuningParameters/0/Values", json!("[2**i for i in range(3)]")),
             ("KernelSpecification/LocalSize/X", json!("BX ? 32 : 64")),
+            ("KernelSpecification/Arguments/0/Size", json!("BX ? 32 : 64")),
             ("KernelSpecification/KernelFile", Value::Null),
             ("", json!([])),
         ];

@@ -384,8 +384,9 @@ mod tests {
             ("slower within its noise", line(1000.0), Some(995.0), paired(&faster)),
             ("slower, the same to evo", line(1000.0), Some(900.0), paired(&same)),
             ("a peer", peer, None, OwnFinding { against_peer: Some(0.5), ..own }),
-            ("wrong, evo right", wrong, None, own),
+            ("wrong, evo right", wrong.clone(), None, own),
             ("right, evo wrong", line(1000.0), None, OwnFinding { correct: false, ..own }),
+            ("wrong, evo wrong", wrong, None, OwnFinding { correct: false, ..own }),
         ];
         let said = rows.map(|(name, line, base, own)| format!("{name}: {}\n", told(&line, base, own, false)));
         let another = told(&line(1300.0), None, own, true);

@@ -277,6 +277,7 @@ mod tests {
         let index = u128::MAX / 3;
         let genome = space.genome_at(index).unwrap();
         assert_eq!(space.index_of(&genome), Some(index));
+        assert!(space.contains(&space.sample(&mut seeded(1)).unwrap()));
     }
 
     #[test]

@@ -1,12 +1,8 @@
 //! The sampling policies of the cascade.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use evo_protocol::worker::{RacePolicy, SamplePolicy};
-
-/// From that of a race, below which an order statistic's interval is a matter of luck, to that of a deep measurement.
-pub const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
 
 /// Abandoned above `abandon_above_ns`.
 pub fn screen(abandon_above_ns: Option<f64>) -> SamplePolicy {

@@ -153,11 +153,17 @@ fn size_of_several_tiles(tile: i64, step: i64, most: i64) -> Option<i64> {
 /// primes above, just as many, and one less. Where no problem has as many, they lie below the largest that one has: a
 /// loop over such a size takes several turns there. All are multiples of `step` and at most `most`.
 fn untiled(threads: i64, step: i64, most: i64) -> Vec<i64> {
-    let round = threads.min(most / step - 1);
+    let largest = most / step;
+    // Small primes are all that there is of a small size, such as a batch.
+    let round = if largest > SMALL[4] { threads.min(largest - 1) } else { threads };
     let above = prime_from(round.saturating_add(2));
     let large = [round.saturating_add(1), above, round, prime_from(above + 1), round - 1];
     let wanted = SMALL.into_iter().zip(large).flat_map(|(small, large)| [small, large]);
-    fitting(wanted.map(|value| value.saturating_mul(step)), most)
+    let mut values = fitting(wanted.map(|value| value.saturating_mul(step)), most);
+    if values.is_empty() && largest > 0 {
+        values.push(largest * step);
+    }
+    values
 }
 
 pub(super) const SMALL: [i64; 5] = [3, 5, 7, 11, 13];
@@ -199,7 +205,7 @@ mod tests {
     fn sizes_without_a_tile_are_small_primes_and_lie_round_the_threads() {
         assert_eq!(untiled(256, 1, 4096), [3, 257, 5, 263, 7, 256, 11, 269, 13, 255]);
         assert_eq!(untiled(256, 1, 112), [3, 112, 5, 7, 111, 11, 13, 110]);
-        assert_eq!(untiled(256, 1, 8), [3, 8, 5, 7, 6]);
+        assert_eq!(untiled(256, 1, 8), [3, 5, 7]);
         assert_eq!(untiled(32, 8, 1024)[..4], [24, 264, 40, 296]);
         assert_eq!(untiled(256, 1, 1), [1]);
         assert_eq!(untiled(256, 8, 4), [0; 0]);

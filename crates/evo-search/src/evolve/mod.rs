@@ -539,4 +539,17 @@ mod tests {
         strategy.stale = 10 * strategy.patience;
         assert!(strategy.chance() > early && strategy.chance() <= CHANCE_MAX);
     }
+
+    #[test]
+    fn a_space_too_large_to_list_is_searched_by_its_children() {
+        let values = (1..=40).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        let parameters = (0..10).map(|at| format!("P{at} = [{values}]\n")).collect::<String>();
+        let space = space_of(&format!("constraints = ['P0 + P1 <= 70']\n[parameters]\n{parameters}"));
+        let mut strategy = Evolve::new(&space, 6);
+        let found = bests(&mut strategy, &space, 150);
+        let mut rng = seeded(6);
+        let random = (0..3000).map(|_| bowl(&space, &space.sample(&mut rng).unwrap()).objective_ns.unwrap());
+        let random = random.fold(f64::MAX, f64::min);
+        assert!(found[149] < random, "{} is not below the best of 3,000 samples, {random}", found[149]);
+    }
 }

@@ -103,6 +103,9 @@ impl ProcessMember {
     }
 
     fn take(&mut self, at: usize, target: f64) {
+        if self.process.observations() == 0 {
+            return self.process.append(self.rows.row(at), target);
+        }
         let place = match self.arrived {
             Some((own, place)) if own == at => place,
             // It was not in flight: it takes off now, as the last one.

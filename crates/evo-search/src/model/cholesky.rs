@@ -232,6 +232,28 @@ mod tests {
     }
 
     #[test]
+    fn exchanged_rows_are_as_if_they_had_always_been_there() {
+        let mut factor = Cholesky::new(&example()).unwrap();
+        let mut whitened = [1.0, 2.0, 3.0];
+        factor.solve_lower(&mut whitened);
+        for (at, order) in [(0, [1, 0, 2]), (1, [1, 2, 0]), (0, [2, 1, 0]), (0, [1, 2, 0])] {
+            let reflection = factor.exchange(at);
+            (whitened[at], whitened[at + 1]) = reflection.of(whitened[at], whitened[at + 1]);
+            let cell = |a: usize, b: usize| example().at(order[a], order[b]);
+            let rows = [0, 1, 2].map(|a| [0, 1, 2].map(|b| cell(a, b)));
+            let fresh = Cholesky::new(&Matrix::from_rows(&rows)).unwrap();
+            let mut expected = order.map(|at| (at + 1) as f64);
+            fresh.solve_lower(&mut expected);
+            for row in 0..3 {
+                for (own, other) in factor.row(row).iter().zip(fresh.row(row)) {
+                    assert!((own - other).abs() < 1e-9, "{order:?}: {factor:?} is not {fresh:?}");
+                }
+                assert!((whitened[row] - expected[row]).abs() < 1e-9, "{whitened:?} is not {expected:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_singular_matrix_gets_a_little_help_and_a_hopeless_one_is_refused() {
         let singular = Cholesky::new(&Matrix::from_rows(&[[1.0, 1.0], [1.0, 1.0]])).unwrap();
         assert!(singular.jitter > 0.0 && singular.jitter < 1e-6);

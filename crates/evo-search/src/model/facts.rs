@@ -23,7 +23,7 @@ use crate::model::matrix::ColumnScale;
 const OBSERVATIONS_MIN: usize = 30;
 
 /// A variant is passed over only if it is expected to take more than this many times the best.
-pub(crate) const MARGIN: f64 = 1.5;
+const MARGIN: f64 = 1.5;
 
 /// Standard deviations below the expected value that must still lie beyond the margin.
 const SPREADS: f64 = 2.0;
@@ -34,7 +34,7 @@ const SPREADS_FOR_WRONG: f64 = 1.0;
 const SPREADS_FOR_RIGHT: f64 = 0.125;
 
 /// One in this many variants that would be passed over is run all the same.
-pub(crate) const AUDIT: u32 = 16;
+const AUDIT: u32 = 16;
 
 /// In natural logarithms of time: leaves of one member have no deviation.
 const SPREAD_MIN: f64 = 0.05;

@@ -158,6 +158,7 @@ impl GaussianProcess {
         if self.targets.is_empty() {
             return self.learn(&Matrix::of_rows(row.len(), [row]), &[y]);
         }
+        assert_eq!(self.in_flight, 0, "points in flight come after all observations");
         self.launch(row);
         self.measure(self.in_flight - 1, y);
     }
