@@ -127,7 +127,8 @@ fn read_crate(folder: &Path) -> Vec<Module> {
     rust_files(folder, &mut files);
     files.sort();
     let mut modules: Vec<Module> = files.iter().map(|file| read_module(folder, file)).collect();
-    let inside = |module: &Module, name: &String| [module.path.as_slice(), &[name.clone()]].concat();
+    let inside =
+        |module: &Module, name: &String| [module.path.as_slice(), std::slice::from_ref(name)].concat();
     let tests: BTreeSet<Vec<String>> = modules
         .iter()
         .flat_map(|module| module.names.tests.iter().map(|name| inside(module, name)))
