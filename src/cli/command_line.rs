@@ -162,7 +162,7 @@ pub enum Command {
     /// Write configuration, source and launches of an earlier candidate to a folder
     #[command(hide = true)]
     Restore(RestoreArgs),
-    /// Write a study as report.md, final_summary.md and report.html
+    /// Write a study as report.json, report.md, final_summary.md and report.html
     Report(ReportArgs),
     /// Check that this machine has everything that evo needs
     Preflight(PreflightArgs),

@@ -1,4 +1,4 @@
-//! `evo report`: a study as `report.md`, `final_summary.md` and `report.html`.
+//! `evo report`: a study as `report.json`, `report.md`, `final_summary.md` and `report.html`.
 
 use std::path::{Path, PathBuf};
 

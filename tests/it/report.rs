@@ -55,10 +55,12 @@ fn the_same_records_give_the_same_bytes() {
     assert_eq!(object["result"]["confirmed"], true);
     sleep(Duration::from_millis(1100));
     report(other.path(), "--out evidence --to elsewhere/deep", 0, "pass");
-    for name in ["report.md", "final_summary.md", "report.html"] {
+    for name in ["report.json", "report.md", "final_summary.md", "report.html"] {
         let again = fs::read_to_string(other.path().join("elsewhere/deep").join(name)).unwrap();
         assert_eq!(read(one.path(), name), again, "{name}");
     }
+    let data: Value = serde_json::from_str(&read(one.path(), "report.json")).unwrap();
+    assert_eq!((&data["schema"], &data["model"]["winner"]["number"]), (&"evo.report".into(), &61.into()));
     insta::assert_snapshot!("report_log", read(one.path(), "report.md"));
     insta::assert_snapshot!("report_summary", read(one.path(), "final_summary.md"));
 }

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evo_space::text::printable;
 use minijinja::value::Value;
-use minijinja::{Error, context};
+use minijinja::{Error, ErrorKind, context};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
@@ -24,6 +24,8 @@ const FINDINGS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyView {
+    /// `report.json`: what the others show, for programs.
+    Data,
     /// `report.md`: what was tried, step by step.
     Log,
     /// `final_summary.md`: what came of it.
@@ -36,10 +38,11 @@ pub enum StudyView {
 
 impl StudyView {
     /// What `evo report` writes.
-    pub const FILES: [StudyView; 3] = [StudyView::Log, StudyView::Summary, StudyView::Page];
+    pub const FILES: [StudyView; 4] = [StudyView::Data, StudyView::Log, StudyView::Summary, StudyView::Page];
 
     pub fn file_name(self) -> &'static str {
         match self {
+            StudyView::Data => "report.json",
             StudyView::Log => "report.md",
             StudyView::Summary => "final_summary.md",
             StudyView::Page | StudyView::LivePage => "report.html",
@@ -56,6 +59,15 @@ impl StudyView {
         let findings: Vec<String> = findings.map(String::from).collect();
         let is_live = self == StudyView::LivePage;
         let text = match self {
+            StudyView::Data => {
+                let model = serde_json::to_value(&model.values);
+                let model = model.map_err(|why| Error::new(ErrorKind::BadSerialization, why.to_string()))?;
+                // Sorted keys would put the mark of evo's files behind a model of any length.
+                let [findings, model] = [&Json::from(findings), &model].map(embedded);
+                format!(
+                    "{{\"schema\":\"evo.report\",\"version\":1,\"findings\":{findings},\"model\":{model}}}\n"
+                )
+            }
             StudyView::Log => render("report.md.j2", context! {})?,
             StudyView::Summary => render("final_summary.md.j2", context! { findings })?,
             StudyView::Page | StudyView::LivePage => render(
