@@ -8,9 +8,13 @@ default:
 check:
     .ci/check
 
-# All tests; none needs a GPU. Arguments go to `cargo test`.
+# All tests but those of `full`; none needs a GPU. Arguments go to `cargo test`.
 test *ARGUMENTS:
     .ci/test {{ARGUMENTS}}
+
+# The tests that take minutes: kernels faults long fuzz.
+full *PARTS:
+    .ci/full {{PARTS}}
 
 # Self-tests and a sweep on this machine's GPU; what they print is kept under OUT.
 test-gpu OUT='target/gpu':

@@ -231,6 +231,7 @@ impl LargeSpace {
 }
 
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn a_reference_of_ones_own_judges_large_shapes_on_the_device_as_on_the_processor() {
     let cache = tempfile::tempdir().unwrap();
     let path = compiled(Some(on_device::OWN), ("", ""), &cache);
@@ -255,6 +256,7 @@ fn a_reference_of_ones_own_judges_large_shapes_on_the_device_as_on_the_processor
 }
 
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn inputs_that_are_drawn_otherwise_are_nobodys_verdict() {
     let cache = tempfile::tempdir().unwrap();
     let path = compiled(Some(on_device::OWN), ("round < 4", "round < 3"), &cache);

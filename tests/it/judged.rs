@@ -109,7 +109,7 @@ fn value_at(answer: &Value, path: &str) -> Value {
     path.split('.').fold(answer.clone(), step)
 }
 
-const PLAYED: [&str; 33] = [
+const PLAYED: [&str; 34] = [
     "padded",
     "compact",
     "partial",
@@ -138,6 +138,7 @@ const PLAYED: [&str; 33] = [
     "box_blur",
     "blur_of_files",
     "ring",
+    "shipped",
     "shipped_decode",
     "shipped_mma",
     "shipped_hopper",
@@ -225,29 +226,40 @@ fn roles_that_hand_over_by_barriers() {
     play(&["ring"]);
 }
 
+/// One that is right and two mistakes; the next tests have the others.
 #[test]
+fn shipped_kernels() {
+    play(&["shipped"]);
+}
+
+#[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_for_decoding_and_their_mistakes() {
     play(&["shipped_decode"]);
 }
 
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_for_tensor_cores_and_their_mistakes() {
     play(&["shipped_mma"]);
 }
 
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_for_hopper_and_their_mistakes() {
     play(&["shipped_hopper"]);
 }
 
 /// What has to go on from one run of rows to the next is taken out.
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_whose_blocks_have_several_runs() {
     play(&["shipped_persistent"]);
 }
 
 /// A wait, an arrival or a barrier is taken out.
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_with_clusters_of_several_blocks() {
     play(&["shipped_clusters"]);
 }
