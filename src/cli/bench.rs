@@ -70,8 +70,8 @@ pub struct BenchArgs {
     /// A candidate as other commands take its words, quoted, or @portfolio for the fastest of each problem (repeatable) [default: those of the file, else @champion, else @baseline]
     #[arg(long = "candidate", value_name = "WORDS", value_parser = named, conflicts_with_all = ["clocks", "command"])]
     pub candidates: Vec<String>,
-    /// A timing mode (repeatable) [default: those of the file, else hot and cold]
-    #[arg(long = "mode", value_parser = mode(), value_name = "MODE", conflicts_with_all = ["clocks", "command"])]
+    /// A timing mode: `hot`, `cold` or `eager` (repeatable) [default: those of the file, else hot and cold]
+    #[arg(long = "mode", hide_possible_values = true, value_parser = mode(), value_name = "MODE", conflicts_with_all = ["clocks", "command"])]
     pub modes: Vec<TimingMode>,
     /// Rounds of two blocks each [default: 6, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["clocks", "command"])]

@@ -426,8 +426,8 @@ pub struct EvaluateArgs {
     /// Demand compute-sanitizer: a finding is a verdict, and without an answer nothing is accepted
     #[arg(long)]
     pub sanitize: bool,
-    /// What exit code 0 means
-    #[arg(long, value_enum, default_value_t = Requirement::Correct)]
+    /// What exit code 0 means: `correct`, `not-slower` than its rival, or `accepted` in its place
+    #[arg(long, value_enum, default_value_t = Requirement::Correct, hide_possible_values = true)]
     pub require: Requirement,
     /// Answer after this time, with what is known by then
     #[arg(long = "time-limit", value_name = "TIME", default_value = "300s", value_parser = total, allow_negative_numbers = true)]
@@ -508,8 +508,8 @@ pub struct RequestArgs {
         hide_possible_values = true
     )]
     pub visibility: Option<Visibility>,
-    /// Write answers in the form of another program
-    #[arg(long, value_enum, value_name = "FORM", help_heading = "Requests")]
+    /// Write answers as another program does: FlashInfer-Bench's `trace`, `kernelbench`, `openevolve` or `shinka`
+    #[arg(long, value_enum, value_name = "FORM", hide_possible_values = true, help_heading = "Requests")]
     pub emit: Option<EmitForm>,
 }
 
