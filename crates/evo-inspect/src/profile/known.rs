@@ -207,12 +207,8 @@ mod tests {
     use evo_supervise::job::example;
 
     fn launch(entry: &str, grid: i64, threads: i64) -> LaunchPlan {
-        LaunchPlan {
-            entry: entry.into(),
-            grid: [grid, 1, 1],
-            block: [threads, 1, 1],
-            ..LaunchPlan::default()
-        }
+        let (grid, block) = ([grid, 1, 1], [threads, 1, 1]);
+        LaunchPlan { entry: entry.into(), grid, block, ..LaunchPlan::default() }
     }
 
     fn device(kind: DeviceKind, arch: &str) -> DeviceInfo {
@@ -241,15 +237,8 @@ mod tests {
             shared_static_bytes: Some(0),
             ..EntryResources::default()
         }];
-        let mode = TimingMode::Hot;
-        KnownFacts::of(&KnownSources {
-            device,
-            plan: &plan,
-            resources: &resources,
-            attributes,
-            time_ns,
-            mode,
-        })
+        let (plan, resources, mode) = (&plan, &resources, TimingMode::Hot);
+        KnownFacts::of(&KnownSources { device, plan, resources, attributes, time_ns, mode })
     }
 
     #[test]

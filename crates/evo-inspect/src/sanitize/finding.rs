@@ -238,33 +238,7 @@ mod tests {
         SanitizerFinding::of(check, &list.records[0], &["scale".to_string()], &buffers)
     }
 
-    #[test]
-    fn a_memcheck_record_is_read() {
-        let found = finding(
-            SanitizerCheck::Memcheck,
-            "<kind>Precise</kind><level>Error</level>\
-             <who><threadIdx><x>3</x><y>0</y><z>0</z></threadIdx><blockIdx><x>2</x><y>1</y><z>0</z></blockIdx></who>\
-             <what><text>Invalid __global__ write of size 4 bytes</text><size>4</size>\
-             <address>0x20404</address></what>\
-             <where><func>scale(const float *, float *, int)</func><path>scale.cu</path><line>5</line></where>",
-        );
-        let expected = SanitizerFinding {
-            tool: "memcheck".into(),
-            kind: Some("Precise".into()),
-            level: "error".into(),
-            what: "Invalid __global__ write of size 4 bytes".into(),
-            access: Some("write".into()),
-            size_bytes: Some(4),
-            entry: Some("scale".into()),
-            file: Some("scale.cu".into()),
-            line: Some(5),
-            thread: Some([3, 0, 0]),
-            block: Some([2, 1, 0]),
-            address: Some("0x20404".into()),
-            argument: Some("y".into()),
-        };
-        assert_eq!(found, expected);
-    }
+    // Records of every check, as the tool wrote them, are read whole in `tests/it/sanitize.rs`.
 
     #[test]
     fn what_stands_in_the_text_alone_is_found_there() {
