@@ -51,11 +51,10 @@ impl OwnFolder {
     }
 
     pub fn create_folder(&self, name: &str) -> io::Result<OwnFolder> {
-        check_name(name)?;
-        match rustix::fs::mkdirat(&self.handle, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => self.folder(name),
-            Err(error) => Err(error.into()),
-        }
+        self.create_new_folder(name).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => self.folder(name),
+            _ => Err(error),
+        })
     }
 
     pub fn create_new_folder(&self, name: &str) -> io::Result<OwnFolder> {
@@ -91,6 +90,14 @@ impl OwnFolder {
     /// `a named pipe`; `None` for a file, a link, and where there is nothing.
     pub fn irregular(&self, name: &str) -> Option<&'static str> {
         self.kind(name).filter(|kind| *kind != FileType::Symlink).and_then(regular::word)
+    }
+
+    /// `None` where there is nothing.
+    pub fn read_any(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match self.read(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
@@ -201,6 +208,13 @@ fn check_name(name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is not a name of a file")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(crate) fn temporary() -> (tempfile::TempDir, OwnFolder) {
+    let root = tempfile::tempdir().unwrap();
+    let folder = OwnFolder::open(root.path()).unwrap();
+    (root, folder)
 }
 
 #[cfg(test)]
