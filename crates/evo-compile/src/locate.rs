@@ -168,30 +168,26 @@ fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder_of;
 
-    fn folder_of(files: &[&str]) -> (tempfile::TempDir, PathBuf) {
-        let root = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, b"").unwrap();
-        }
+    fn made(files: &str) -> (tempfile::TempDir, PathBuf) {
+        let root = folder_of(&files.split(' ').map(|name| (name, "")).collect::<Vec<_>>());
         let base = root.path().canonicalize().unwrap();
         (root, base)
     }
 
-    fn check(files: &[&str], expected: Option<&str>) {
-        let (_root, base) = folder_of(files);
+    fn check(files: &str, expected: Option<&str>) {
+        let (_root, base) = made(files);
         let found = below(&base).map(|path| path.strip_prefix(&base).unwrap().display().to_string());
         assert_eq!(found.as_deref(), expected, "{files:?}");
     }
 
     #[test]
     fn the_newest_library_of_a_toolkit_or_a_pip_folder_is_found() {
-        check(&["lib64/libnvrtc.so.12", "lib64/libnvrtc.so.13"], Some("lib64/libnvrtc.so.13"));
-        check(&["libnvrtc.so.9.2", "libnvrtc.so.12.8.93"], Some("libnvrtc.so.12.8.93"));
-        check(&["nvidia/cu13/lib/libnvrtc.so.13"], Some("nvidia/cu13/lib/libnvrtc.so.13"));
-        check(&["lib/libnvrtc.alt.so.13", "lib/libnvrtc-builtins.so.13.0"], None);
+        check("lib64/libnvrtc.so.12 lib64/libnvrtc.so.13", Some("lib64/libnvrtc.so.13"));
+        check("libnvrtc.so.9.2 libnvrtc.so.12.8.93", Some("libnvrtc.so.12.8.93"));
+        check("nvidia/cu13/lib/libnvrtc.so.13", Some("nvidia/cu13/lib/libnvrtc.so.13"));
+        check("lib/libnvrtc.alt.so.13 lib/libnvrtc-builtins.so.13.0", None);
     }
 
     #[test]
@@ -206,7 +202,7 @@ mod tests {
     #[test]
     fn headers_beside_the_library_are_found() {
         let beside = "lib/libnvrtc.so.13 lib/libnvrtc-builtins.so.13.0 include/cuda_fp16.h include/cccl/x";
-        let (_root, base) = folder_of(&beside.split(' ').collect::<Vec<_>>());
+        let (_root, base) = made(beside);
         let toolbox = Toolbox { nvrtc_dir: Some(base.clone()), ..Toolbox::default() };
         let library = locate(&toolbox).unwrap();
         assert_eq!(library.includes, [base.join("include"), base.join("include/cccl")]);

@@ -50,12 +50,6 @@ impl CompileProcess {
     }
 }
 
-pub struct ReadyWorker {
-    pub process: CompileProcess,
-    pub toolchain: String,
-    pub fingerprint: ContentHash,
-}
-
 #[derive(Clone)]
 pub struct WorkerStarter {
     pub program: PathBuf,
@@ -65,8 +59,11 @@ pub struct WorkerStarter {
 }
 
 impl WorkerStarter {
-    /// `group` can end the worker from the start.
-    pub fn start(&self, group: &ProcessGroup) -> Result<ReadyWorker, CompileSetupError> {
+    /// With the name and the fingerprint of its toolchain. `group` can end the worker from the start.
+    pub fn start(
+        &self,
+        group: &ProcessGroup,
+    ) -> Result<(CompileProcess, String, ContentHash), CompileSetupError> {
         let failed = |reason: String| CompileSetupError::Worker {
             program: self.program.display().to_string(),
             reason,
@@ -85,13 +82,8 @@ impl WorkerStarter {
         // A thread's own arena takes 64 MiB of addresses at a time, which count towards the limit and are hardly used: a
         // compiler would run out of memory long before it had used what it may.
         command.env("MALLOC_ARENA_MAX", "1");
-        let memory_bytes = self.options.memory_bytes;
-        let limits = ResourceLimits {
-            memory_bytes,
-            niceness: niceness(self.options.kind),
-            ..ResourceLimits::default()
-        };
-        process::limit(&mut command, limits);
+        let (memory_bytes, niceness) = (self.options.memory_bytes, niceness(self.options.kind));
+        process::limit(&mut command, ResourceLimits { memory_bytes, niceness, ..ResourceLimits::default() });
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, WIRE_VERSION, group.clone(), log)
             .map_err(|source| match process::is_exhausted(&source) {
@@ -101,21 +93,15 @@ impl WorkerStarter {
             .with_line_max(ANSWER_MAX);
         let mut process = CompileProcess { conversation, _scratch: scratch };
         match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {
-            Ok(CompileAnswer::Ready { toolchain, fingerprint }) => {
-                Ok(ReadyWorker { process, toolchain, fingerprint })
-            }
+            Ok(CompileAnswer::Ready { toolchain, fingerprint }) => Ok((process, toolchain, fingerprint)),
             Ok(CompileAnswer::Refused { message, hint }) => Err(CompileSetupError::Refused { message, hint }),
             Ok(CompileAnswer::Done { .. }) => Err(failed("it answers out of turn".to_string())),
-            Err(death) => Err(failed(why_not_ready(&death))),
+            Err(death) => Err(failed(match &death.how {
+                DeathHow::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
+                DeathHow::Exit(status) => format!("{status}: {}", death.log.text().trim()),
+                found => format!("its answer cannot be read: {found}"),
+            })),
         }
-    }
-}
-
-fn why_not_ready(death: &Death) -> String {
-    match &death.how {
-        DeathHow::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
-        DeathHow::Exit(status) => format!("{status}: {}", death.log.text().trim()),
-        found => format!("its answer cannot be read: {found}"),
     }
 }
 
