@@ -464,29 +464,23 @@ mod tests {
         KernelSource { constants, ..KernelSource::plain("k.cu", "", [""; 0]) }
     }
 
-    fn binary(word: &str) -> Binary {
-        Binary { path: word.into(), ..Binary::default() }
+    /// What comes of two sources of which the second is answered first.
+    fn gathered(first: CompileOutcome, second: CompileOutcome) -> VariantOutcome {
+        let (sender, receiver) = mpsc::channel();
+        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
+        parts.pop().unwrap().1(second);
+        assert!(receiver.try_recv().is_err());
+        parts.pop().unwrap().1(first);
+        receiver.recv().unwrap()
     }
 
     #[test]
-    fn one_answer_for_all_sources_in_their_order() {
-        let (sender, receiver) = mpsc::channel();
-        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
-        parts.pop().unwrap().1(Ok(binary("one")));
-        assert!(receiver.try_recv().is_err());
-        parts.pop().unwrap().1(Ok(binary("zero")));
-        let binaries = receiver.recv().unwrap().unwrap();
+    fn one_answer_for_all_sources_in_their_order_or_the_first_failure() {
+        let binary = |word: &str| Ok(Binary { path: word.into(), ..Binary::default() });
+        let binaries = gathered(binary("zero"), binary("one")).unwrap();
         let paths: Vec<String> = binaries.iter().map(|own| own.path.display().to_string()).collect();
         assert_eq!(paths, ["zero", "one"]);
-    }
-
-    #[test]
-    fn the_first_failing_source_is_named_whichever_answers_first() {
-        let (sender, receiver) = mpsc::channel();
-        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
         let failed = |word: &str| Err(Box::new(Verdict::new(VerdictKind::CompileError, word)));
-        parts.pop().unwrap().1(failed("late"));
-        parts.pop().unwrap().1(failed("early"));
-        assert_eq!(receiver.recv().unwrap().unwrap_err().message, "with CAUSAL=0: early");
+        assert_eq!(gathered(failed("early"), failed("late")).unwrap_err().message, "with CAUSAL=0: early");
     }
 }

@@ -20,7 +20,7 @@ use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::image::Compiled;
-use super::locate::answer_within;
+use super::locate::{answer_within, helped};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
 use super::{diagnose, entries, image, includes, known_options};
@@ -139,7 +139,9 @@ impl HostCompiler {
         // `libraries: =/usr/lib/gcc/x86_64-linux-gnu/12/:…`
         let mut asked = self.start();
         asked.arg("-print-search-dirs");
-        let searched = answer_within(asked, SEARCH_DEADLINE).ok().flatten().unwrap_or_default();
+        // Whatever its exit code: a compiler that prints the folders searches them.
+        let searched = helped(asked, SEARCH_DEADLINE).ok().filter(|ended| !ended.timed_out);
+        let searched = searched.map(|ended| ended.stdout.text()).unwrap_or_default();
         let lists =
             searched.lines().filter_map(|line| Some(line.split_once(": ")?.1.trim_start_matches('=')));
         let listed: Vec<PathBuf> = lists.flat_map(env::split_paths).filter(|own| own.is_absolute()).collect();

@@ -166,12 +166,10 @@ impl IterationLog {
             source_file: keep(&accepted.candidate.source, "cu")?,
             launch_file: keep(&accepted.candidate.launch, "json")?,
         };
-        let text = serde_json::to_string_pretty(&incumbent).map(|text| format!("{text}\n"));
-        let replace = |text: &str| self.folder.replace(INCUMBENT, text.as_bytes(), true);
+        let replace = || self.folder.replace_json(INCUMBENT, &incumbent);
         // A sweep that begins in this folder removes unfinished files, which are not told apart.
-        text.map_err(io::Error::from)
-            .and_then(|text| replace(&text).or_else(|_| replace(&text)))
-            .map_err(|error| JournalError::io("write", &self.folder.place(INCUMBENT), error))?;
+        let written = replace().or_else(|_| replace());
+        written.map_err(|error| JournalError::io("write", &self.folder.place(INCUMBENT), error))?;
         Ok(incumbent)
     }
 }

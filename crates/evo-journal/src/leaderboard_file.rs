@@ -81,9 +81,8 @@ fn update(
     };
     let (board, placements) = change(known);
     let path = folder.place(BOARD);
-    let text = serde_json::to_string_pretty(&board);
-    let text = text.map_err(|error| JournalError::io("write", &path, error.into()))?;
-    write_view(folder, BOARD, format!("{text}\n").as_bytes(), true)?;
+    JournalError::refuse_irregular(folder, BOARD)?;
+    folder.replace_json(BOARD, &board).map_err(|error| JournalError::io("write", &path, error))?;
     Ok(Merged { path, placements, put_aside })
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use serde::Serialize;
 
 use crate::disk;
 use evo_system::regular;
@@ -162,6 +163,11 @@ impl OwnFolder {
             self.remove(&unfinished);
         }
         written
+    }
+
+    /// As JSON that people can read, waiting for the disk.
+    pub fn replace_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        self.replace(name, format!("{}\n", serde_json::to_string_pretty(value)?).as_bytes(), true)
     }
 
     /// For whoever holds the lock under which files are written.

@@ -349,8 +349,15 @@ fn assumed_phase(request: &Request) -> Phase {
     match request {
         Request::Hello { .. } | Request::Describe => Phase::Opening,
         Request::Load { .. } | Request::Provide { .. } => Phase::Loading,
+        Request::Prepare { .. }
+        | Request::Gate { .. }
+        | Request::Measure { .. }
+        | Request::Pair { .. }
+        | Request::Run { .. }
+        | Request::Block { .. }
+        | Request::HandOut { .. }
+        | Request::JudgeForeign { .. } => Phase::Preparing,
         Request::Canary | Request::Telemetry | Request::Shutdown => Phase::Checking,
-        _ => Phase::Preparing,
     }
 }
 

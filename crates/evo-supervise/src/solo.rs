@@ -50,13 +50,8 @@ impl<'a> SoloOrder<'a> {
 /// Fails only where the worker's command does not start; everything else is in the answer.
 pub fn run_solo(order: &SoloOrder<'_>) -> Result<SoloRun, LaneError> {
     let began = Instant::now();
-    let mut run = SoloRun {
-        launched: Ok(Vec::new()),
-        buffers: Vec::new(),
-        status: None,
-        log: String::new(),
-        elapsed: Duration::ZERO,
-    };
+    let (launched, log, elapsed) = (Ok(Vec::new()), String::new(), Duration::ZERO);
+    let mut run = SoloRun { launched, buffers: Vec::new(), status: None, log, elapsed };
     match DeviceWorker::greet(order.options) {
         Ok(mut worker) => {
             let until = began + order.limit;

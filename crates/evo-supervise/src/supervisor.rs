@@ -116,7 +116,9 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub fn start(options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
+    pub fn start(mut options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
+        // Asked once: the path of a program that was built again names no file.
+        options.command = Some(options.worker_command()?);
         let mut child = DeviceWorker::greet(&options)?;
         // The kind of device is not known before the answer. The limit for opening is the same for all.
         let device = child.opened(&opening(&options, limits.deadlines(DeviceKind::Cuda)))?;

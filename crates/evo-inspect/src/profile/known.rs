@@ -242,46 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn the_launch_with_most_threads_is_looked_at() {
-        let known = facts(&device(DeviceKind::Cuda, "sm_90a"), &[], Some(4_000.0));
-        assert_eq!((known.launch, known.ctas, known.registers.clone()), (1, 264, Ok(64)));
-        // 64 registers are 2048 a warp: four blocks of eight warps.
-        assert_eq!(known.occupancy_limit_percent, Ok(50.0));
-        assert_eq!(
-            (known.limited_by.clone(), known.spill_bytes.clone()),
-            (Ok(OccupancyLimit::Registers), Ok(24))
-        );
-        assert_eq!(known.waves, Ok(0.5));
-        assert_eq!((known.roofline_ratio.clone(), known.is_memory_bound.clone()), (Ok(0.25), Ok(true)));
-        assert!((known.launch_floor_ratio.unwrap() - 4_000.0 / 1_940.0).abs() < 1e-12);
-        assert_eq!(known.is_tensor_meant, Ok(false));
-    }
-
-    #[test]
-    fn the_driver_has_the_last_word_on_resident_blocks() {
-        let told = |blocks| EntryAttributes {
+    fn what_is_not_known_says_why() {
+        let counted = |blocks| EntryAttributes {
             registers: Some(64),
             blocks_per_multiprocessor: Some(blocks),
             ..EntryAttributes::default()
         };
-        let device = device(DeviceKind::Cuda, "sm_90a");
-        let known = facts(&device, &[told(32), told(4)], None);
-        assert_eq!((known.waves, known.limited_by), (Ok(0.5), Ok(OccupancyLimit::Registers)));
-        assert!(known.roofline_ratio.is_err() && known.launch_floor_ratio.is_err());
-        let other = facts(&device, &[told(32), told(2)], None);
-        assert_eq!((other.waves, other.occupancy_limit_percent), (Ok(1.0), Ok(25.0)));
-        assert!(
-            other.limited_by.unwrap_err().contains("counts 2 resident blocks, and evo's own arithmetic 4")
-        );
-    }
-
-    #[test]
-    fn what_is_not_known_says_why() {
-        let host = facts(&device(DeviceKind::Host, "host"), &[], Some(4_000.0));
-        assert_eq!((host.ctas, host.waves, host.sm_count), (264, Err(HOST.into()), Err(HOST.into())));
-        assert!(host.limited_by.is_err() && host.registers.is_err() && host.launch_floor_ratio.is_err());
-        let new = facts(&device(DeviceKind::Cuda, "sm_150"), &[], None);
-        assert!(new.occupancy_limit_percent.unwrap_err().contains("`sm_150`"));
-        assert_eq!(new.registers, Ok(64));
+        let gpu = device(DeviceKind::Cuda, "sm_90a");
+        insta::assert_debug_snapshot!([
+            // 64 registers are 2048 a warp: four blocks of eight warps.
+            ("the launch with most threads is looked at", facts(&gpu, &[], Some(4_000.0))),
+            ("the driver agrees", facts(&gpu, &[counted(32), counted(4)], None)),
+            ("the driver has the last word", facts(&gpu, &[counted(32), counted(2)], None)),
+            ("the host", facts(&device(DeviceKind::Host, "host"), &[], Some(4_000.0))),
+            ("a new architecture", facts(&device(DeviceKind::Cuda, "sm_150"), &[], None)),
+        ]);
     }
 }

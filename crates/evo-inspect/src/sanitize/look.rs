@@ -100,9 +100,20 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
         // Nothing to wait for: without a tool there is no answer on a GPU.
         (Err(failure), DeviceKind::Cuda) => return SanitizerLook::without(order.checks, failure),
         (_, DeviceKind::Host | DeviceKind::Replay) => {
-            let without = SanitizerLook::without(order.checks, &not_on_host());
             let limit = order.within.map_or(order.limit, |within| within.min(order.limit));
-            stand_ins(without, &made(limit))
+            let seen = run_without(&made(limit));
+            let why = seen.as_ref().err().map(ToString::to_string);
+            let stand_ins = [
+                ("guard_pages", "an access beyond a buffer's pages is a fault"),
+                ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
+            ];
+            let stand_ins = stand_ins.map(|(name, what)| {
+                let message = why.clone().unwrap_or_else(|| what.to_string());
+                StandIn { name, ran: why.is_none(), message }
+            });
+            let own = seen.ok().flatten().into_iter().collect();
+            let without = SanitizerLook::without(order.checks, &not_on_host());
+            SanitizerLook { stand_ins: stand_ins.into(), own, ..without }
         }
     };
     SanitizerLook { shapes: names, elapsed: began.elapsed(), ..seen }
@@ -126,21 +137,6 @@ fn together(
         checks.len() > 1 && own.failure.as_ref().is_some_and(|failure| failure.state != ToolState::TimedOut)
     };
     first.into_iter().map(|own| if is_worth_it(&own) { one(own.check, 0) } else { own }).collect()
-}
-
-fn stand_ins(without: SanitizerLook, order: &SoloOrder<'_>) -> SanitizerLook {
-    let seen = run_without(order);
-    let why = seen.as_ref().err().map(ToString::to_string);
-    let stand_in = |(name, what): (&'static str, &str)| {
-        let message = why.clone().unwrap_or_else(|| what.to_string());
-        StandIn { name, ran: why.is_none(), message }
-    };
-    let stand_ins = [
-        ("guard_pages", "an access beyond a buffer's pages is a fault"),
-        ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
-    ];
-    let stand_ins = stand_ins.map(stand_in).into();
-    SanitizerLook { stand_ins, own: seen.ok().flatten().into_iter().collect(), ..without }
 }
 
 impl SanitizerLook {

@@ -402,6 +402,8 @@ mod tests {
         ] {
             check(Ended(Memcheck, Some(code), log, xml, done()), NotRun, Some(state));
         }
+        // A summary of another check.
+        check(Ended(Racecheck, Some(0), CLEAN, EMPTY, done()), NotRun, broken);
         check(Ended(Racecheck, Some(0), NO_RACE, WARNING, done()), NotRun, broken);
         check(Ended(Racecheck, Some(0), WARNED, EMPTY, done()), NotRun, broken);
         check(Ended(Racecheck, Some(0), NO_RACE, EMPTY, done()), Pass, None);
