@@ -130,8 +130,11 @@ impl FileReader {
         let mut swept_files = 0;
         while let Some((folder, includes)) = queue.pop() {
             found.complete &= !includes.unread;
-            for path in candidates(&folder, &includes, search) {
-                self.visit(path, &mut found.files, &mut queue);
+            for (name, quoted) in &includes.names {
+                let beside = quoted.then_some(&folder).into_iter();
+                for folder in beside.chain(&search.folders) {
+                    self.visit(folder.join(name), &mut found.files, &mut queue);
+                }
             }
             if includes.computed {
                 let folders = search.folders.iter().cloned().chain([folder]);
@@ -171,16 +174,6 @@ pub fn of_system() -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir("/usr/include").into_iter().flatten().flatten();
     let of_machine = entries.filter(|entry| entry.file_name().to_string_lossy().contains("-linux-"));
     OF_SYSTEM.map(PathBuf::from).into_iter().chain(of_machine.map(|entry| entry.path()))
-}
-
-fn candidates(own: &Path, includes: &Includes, search: &SearchPath) -> Vec<PathBuf> {
-    let folders =
-        |quoted: bool| quoted.then_some(own).into_iter().chain(search.folders.iter().map(PathBuf::as_path));
-    includes
-        .names
-        .iter()
-        .flat_map(|(name, quoted)| folders(*quoted).map(move |folder| folder.join(name)))
-        .collect()
 }
 
 impl Includes {

@@ -24,15 +24,6 @@ use evo_system::scratch::ScratchFolder;
 /// may start at once on a busy machine.
 const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Compilers yield to the device's lane and to the engine, which are few and must not wait. On the host device kernels are
-/// timed on the compilers' own cores, where a compiler beside a timed thread gets a tenth.
-fn niceness(kind: DeviceKind) -> i32 {
-    match kind {
-        DeviceKind::Host => 10,
-        DeviceKind::Cuda | DeviceKind::Replay => 5,
-    }
-}
-
 const ANSWER_MAX: usize = 4 << 20;
 
 pub struct CompileProcess {
@@ -82,7 +73,10 @@ impl WorkerStarter {
         // A thread's own arena takes 64 MiB of addresses at a time, which count towards the limit and are hardly used: a
         // compiler would run out of memory long before it had used what it may.
         command.env("MALLOC_ARENA_MAX", "1");
-        let (memory_bytes, niceness) = (self.options.memory_bytes, niceness(self.options.kind));
+        let memory_bytes = self.options.memory_bytes;
+        // Compilers yield to the device's lane and to the engine, which are few and must not wait. On the host device kernels
+        // are timed on the compilers' own cores, where a compiler beside a timed thread gets a tenth.
+        let niceness = if self.options.kind == DeviceKind::Host { 10 } else { 5 };
         process::limit(&mut command, ResourceLimits { memory_bytes, niceness, ..ResourceLimits::default() });
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, WIRE_VERSION, group.clone(), log)

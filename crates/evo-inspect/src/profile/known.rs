@@ -62,7 +62,7 @@ impl KnownFacts {
         let launch = plan.launches.get(at);
         let attributes = sources.attributes.get(at);
         let compiled = launch.and_then(|own| sources.resources.iter().find(|one| one.entry == own.entry));
-        let residency = Residency::of(device, launch, attributes, compiled);
+        let (resident, occupancy_limit_percent, limited_by) = residency(device, launch, attributes, compiled);
         let ctas = launch.map_or(0, |own| product(own.grid));
         let sm_count = match device.kind {
             DeviceKind::Cuda if device.multiprocessors > 0 => Ok(u64::from(device.multiprocessors)),
@@ -74,9 +74,9 @@ impl KnownFacts {
         KnownFacts {
             launch: at,
             ctas,
-            waves: residency.blocks.clone().and_then(|blocks| waves(ctas, blocks, &sm_count)),
-            occupancy_limit_percent: residency.percent,
-            limited_by: residency.limited_by,
+            waves: resident.and_then(|blocks| waves(ctas, blocks, &sm_count)),
+            occupancy_limit_percent,
+            limited_by,
             registers: match device.kind {
                 DeviceKind::Cuda => registers(attributes, compiled)
                     .ok_or_else(|| "neither the driver nor the compiler says".to_string()),
@@ -107,54 +107,45 @@ fn product(extents: [i64; 3]) -> u64 {
     extents.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
 }
 
-struct Residency {
-    blocks: Known<u64>,
-    percent: Known<f64>,
-    limited_by: Known<OccupancyLimit>,
-}
+/// Resident blocks of a multiprocessor, resident warps over the most that fit, percent, and what limits them.
+type Residency = (Known<u64>, Known<f64>, Known<OccupancyLimit>);
 
-impl Residency {
-    fn unknown(why: &str) -> Residency {
-        let why = why.to_string();
-        Residency { blocks: Err(why.clone()), percent: Err(why.clone()), limited_by: Err(why) }
+/// The driver counts the blocks; evo's own arithmetic says what limits them, if both agree.
+fn residency(
+    device: &DeviceInfo,
+    launch: Option<&LaunchPlan>,
+    attributes: Option<&EntryAttributes>,
+    compiled: Option<&EntryResources>,
+) -> Residency {
+    const UNSAID: &str = "neither the driver nor the compiler says what the kernel needs";
+    let unknown = |why: &str| (Err(why.to_string()), Err(why.to_string()), Err(why.to_string()));
+    if device.kind != DeviceKind::Cuda {
+        return unknown(HOST);
     }
-
-    /// The driver counts the blocks; evo's own arithmetic says what limits them, if both agree.
-    fn of(
-        device: &DeviceInfo,
-        launch: Option<&LaunchPlan>,
-        attributes: Option<&EntryAttributes>,
-        compiled: Option<&EntryResources>,
-    ) -> Residency {
-        if device.kind != DeviceKind::Cuda {
-            return Residency::unknown(HOST);
+    let Some(launch) = launch else { return unknown("the plan has no launch") };
+    let counted = attributes.and_then(|own| own.blocks_per_multiprocessor).map(u64::from);
+    let threads = product(launch.block);
+    let Some(own) = Multiprocessor::of_arch(&device.arch) else {
+        let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
+        let (_, percent, limited_by) = unknown(&why);
+        return (counted.ok_or(why), percent, limited_by);
+    };
+    let fixed = attributes.map(|own| own.shared_static_bytes);
+    let fixed = fixed.or(compiled.and_then(|own| own.shared_static_bytes));
+    let computed = registers(attributes, compiled).zip(fixed).map(|(registers_per_thread, fixed)| {
+        let shared_bytes = fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0));
+        own.limit(BlockNeeds { threads, registers_per_thread, shared_bytes })
+    });
+    let Some(blocks) = counted.or(computed.map(|(_, blocks)| blocks)) else { return unknown(UNSAID) };
+    let limited_by = match computed {
+        Some((limit, own)) if own == blocks => Ok(limit),
+        Some((_, own)) => {
+            Err(format!("the driver counts {blocks} resident blocks, and evo's own arithmetic {own}"))
         }
-        let Some(launch) = launch else { return Residency::unknown("the plan has no launch") };
-        let counted = attributes.and_then(|own| own.blocks_per_multiprocessor).map(u64::from);
-        let threads = product(launch.block);
-        let Some(own) = Multiprocessor::of_arch(&device.arch) else {
-            let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
-            return Residency { blocks: counted.ok_or_else(|| why.clone()), ..Residency::unknown(&why) };
-        };
-        let fixed = attributes.map(|own| own.shared_static_bytes);
-        let fixed = fixed.or(compiled.and_then(|own| own.shared_static_bytes));
-        let computed = registers(attributes, compiled).zip(fixed).map(|(registers_per_thread, fixed)| {
-            let shared_bytes = fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0));
-            own.limit(BlockNeeds { threads, registers_per_thread, shared_bytes })
-        });
-        let Some(blocks) = counted.or(computed.map(|(_, blocks)| blocks)) else {
-            return Residency::unknown("neither the driver nor the compiler says what the kernel needs");
-        };
-        let limited_by = match computed {
-            Some((limit, own)) if own == blocks => Ok(limit),
-            Some((_, own)) => {
-                Err(format!("the driver counts {blocks} resident blocks, and evo's own arithmetic {own}"))
-            }
-            None => Err("neither the driver nor the compiler says what the kernel needs".to_string()),
-        };
-        let percent = 100.0 * (blocks * threads.div_ceil(WARP)) as f64 / own.warps as f64;
-        Residency { blocks: Ok(blocks), percent: Ok(percent), limited_by }
-    }
+        None => Err(UNSAID.to_string()),
+    };
+    let percent = 100.0 * (blocks * threads.div_ceil(WARP)) as f64 / own.warps as f64;
+    (Ok(blocks), Ok(percent), limited_by)
 }
 
 fn registers(attributes: Option<&EntryAttributes>, compiled: Option<&EntryResources>) -> Option<u64> {
