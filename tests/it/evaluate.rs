@@ -41,7 +41,7 @@ fn records(folder: &Path) -> PathBuf {
     folder.join("evidence/scale-host")
 }
 
-fn history(folder: &Path) -> NumberedLines<Iteration> {
+pub(crate) fn history(folder: &Path) -> NumberedLines<Iteration> {
     numbered(&OwnFolder::open(&records(folder)).unwrap()).unwrap()
 }
 

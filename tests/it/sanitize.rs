@@ -380,9 +380,8 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
     let looked = |fault_name: &str| {
         let (options, job) = (options(own_worker()), fault(fault_name));
         let plans = shapes(&job);
-        run_without(&SoloOrder::once(&options, &job, &plans, PATIENT))
-            .unwrap()
-            .map(|finding| finding.kind.unwrap())
+        let found = run_without(&SoloOrder::once(&options, &job, &plans, PATIENT)).unwrap();
+        found.map(|finding| finding.kind.unwrap())
     };
     assert_eq!(looked("none"), None);
     assert!(looked("trap").is_some());
