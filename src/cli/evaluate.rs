@@ -27,8 +27,8 @@ use crate::engine::candidate::{CandidateKind, ResolvedCandidate};
 use crate::journal::error::JournalError;
 use crate::journal::iterations::{
     self, ITERATION, ITERATIONS, Incumbent, Iteration, IterationCandidate, IterationLog, IterationProblem,
-    read,
 };
+use crate::journal::line::numbered;
 use crate::journal::lock::DeviceTurn;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
@@ -247,7 +247,7 @@ impl EvaluateParts<'_> {
         let is_unreadable = before.is_err();
         let before = before.ok().flatten();
         let mut notes = self.rival.notes.clone();
-        notes.extend(read(log.folder())?.notes);
+        notes.extend(numbered::<Iteration>(log.folder())?.notes);
         let is_kept = ruling.decision == RivalDecision::Keep;
         let beats = before.as_ref().is_none_or(|best| self.rival.incumbent == Some(best.number));
         if let Some(best) = before.as_ref().filter(|_| is_kept && !beats) {
@@ -365,7 +365,8 @@ pub fn recorded_candidate(asked: &AskedCandidate, judged: &Judged) -> IterationC
 
 /// Keeps an incumbent that cannot be understood under another name; whether there is room for a new one.
 fn make_room(log: &IterationLog, notes: &mut Vec<String>) -> Result<bool> {
-    let number = read(log.folder())?.lines.iter().map(|line| line.number).max().unwrap_or(0) + 1;
+    let number =
+        numbered::<Iteration>(log.folder())?.lines.iter().map(|line| line.number).max().unwrap_or(0) + 1;
     let made = log.set_aside(number);
     notes.push(match &made {
         Ok(aside) => format!("the incumbent's file could not be understood and is kept as `{aside}`"),
@@ -382,7 +383,7 @@ pub fn take_log(out: &Path, kernel: &str, device: &DeviceChoice) -> Result<Itera
     let folder = folder.map_err(|error| JournalError::io("make", &path, error))?;
     // The device first, in every command: two that each hold what the other waits for would wait for ever.
     let turn = take_turn(out, device)?;
-    Ok(IterationLog::take(folder)?.with_turn(turn))
+    Ok(IterationLog::take(folder, Some(turn))?)
 }
 
 pub fn take_turn(out: &Path, device: &DeviceChoice) -> Result<DeviceTurn> {

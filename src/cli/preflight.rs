@@ -21,9 +21,7 @@ use crate::compile::toolbox::Toolbox;
 use crate::compile::{FarmOptions, cache, compile_one, confined, hostcxx, nvrtc};
 use crate::journal::own_folder::OwnFolder;
 use crate::report::templates::page;
-use crate::tool::{
-    PERMISSION_HINT, ProfilingPermission, SurveyedTool, ToolPlaces, profiling_permission, survey,
-};
+use crate::tool::{PERMISSION_HINT, SurveyedTool, ToolPlaces, profiling_permission, survey};
 
 const TOOLCHAIN: &str = "toolchain.json";
 
@@ -222,9 +220,9 @@ fn gpu_states() -> Result<String, String> {
 
 fn profiling() -> Result<String, String> {
     match profiling_permission(telemetry::driver_version().as_deref()) {
-        ProfilingPermission::Permitted { because } => Ok(because),
-        ProfilingPermission::Refused { because } => Err(format!("{because}\nhint: {PERMISSION_HINT}")),
-        ProfilingPermission::Unknown { because } => Err(because),
+        (Some(true), because) => Ok(because),
+        (Some(false), because) => Err(format!("{because}\nhint: {PERMISSION_HINT}")),
+        (None, because) => Err(because),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use evo::journal::iterations::{self, Iteration};
-use evo::journal::line::NumberedLines;
+use evo::journal::line::{NumberedLines, numbered};
 use evo::journal::own_folder::OwnFolder;
 use serde_json::Value;
 
@@ -41,8 +41,8 @@ fn records(folder: &Path) -> PathBuf {
     folder.join("evidence/scale-host")
 }
 
-fn history(folder: &Path) -> NumberedLines<Iteration> {
-    iterations::read(&OwnFolder::open(&records(folder)).unwrap()).unwrap()
+pub(crate) fn history(folder: &Path) -> NumberedLines<Iteration> {
+    numbered(&OwnFolder::open(&records(folder)).unwrap()).unwrap()
 }
 
 fn incumbent(folder: &Path) -> Option<u64> {

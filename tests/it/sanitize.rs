@@ -12,11 +12,12 @@ use evo::cli::selftest::SanitizedFault;
 use evo::engine::Sanitizer;
 use evo::engine::live_sanitizer::{DeviceSanitizer, TwinLooks};
 use evo::inspect::sanitize::{
-    SanitizeOrder, SanitizerCheck, SanitizerEvidence, SanitizerFiles, SanitizerFinding, SanitizerOutcome,
-    read_log, read_records, run_check, run_without, sanitizer_command, shapes,
+    SanitizerCheck, SanitizerEvidence, SanitizerFinding, SanitizerOutcome, read_log, read_records, run_check,
+    run_without, sanitizer_command, shapes,
 };
 use evo::inspect::twin::{HostLook, TwinAnswer};
 use evo::supervise::job::Job;
+use evo::supervise::solo::SoloOrder;
 use evo::tool::{FoundTool, ToolFailure, ToolKind, ToolPlaces, ToolState, locate, probe};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{GateState, Verdict, VerdictKind};
@@ -62,7 +63,7 @@ impl Replay {
 
     fn check(&self, check: SanitizerCheck, job: &Job, limit: Duration) -> SanitizerOutcome {
         let (options, plans) = (options(own_worker()), shapes(job));
-        run_check(&self.tool, check, 0, &SanitizeOrder { options: &options, job, plans: &plans, limit })
+        run_check(&self.tool, check, 0, &SoloOrder::once(&options, job, &plans, limit))
     }
 
     /// What was passed to the tool, a line a run.
@@ -379,8 +380,8 @@ fn the_host_device_stands_in_with_checks_of_its_own() {
     let looked = |fault_name: &str| {
         let (options, job) = (options(own_worker()), fault(fault_name));
         let plans = shapes(&job);
-        let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: PATIENT };
-        run_without(&order).unwrap().map(|finding| finding.kind.unwrap())
+        let found = run_without(&SoloOrder::once(&options, &job, &plans, PATIENT)).unwrap();
+        found.map(|finding| finding.kind.unwrap())
     };
     assert_eq!(looked("none"), None);
     assert!(looked("trap").is_some());
@@ -542,12 +543,12 @@ fn real_tool() -> Option<FoundTool> {
 #[test]
 fn the_real_tool_knows_every_option() {
     let Some(tool) = real_tool() else { return };
-    let files = SanitizerFiles::within(Path::new("/nonexistent"));
+    let folder = Path::new("/nonexistent");
     for check in SanitizerCheck::ALL {
-        let made = sanitizer_command(&tool, (*check, 1), &["scale".to_string()], &files, PATIENT);
-        assert!(made.arguments.lacking.is_empty(), "{made:?}");
+        let (made, notes) = sanitizer_command(&tool, (*check, 1), &["scale".to_string()], folder, PATIENT);
+        assert!(made.lacking.is_empty(), "{made:?}");
         if tool.version.to_string().starts_with("2026") {
-            assert!(made.arguments.left_out.is_empty() && made.notes.is_empty(), "{made:?}");
+            assert!(made.left_out.is_empty() && notes.is_empty(), "{made:?} {notes:?}");
         }
     }
 }
@@ -559,8 +560,7 @@ fn the_real_tool_around_a_worker_without_cuda_gives_no_answer() {
     let (options, job) = (options(own_worker()), good());
     let plans = shapes(&job);
     for check in [Memcheck, Racecheck] {
-        let order = SanitizeOrder { options: &options, job: &job, plans: &plans, limit: PATIENT };
-        let outcome = run_check(&tool, check, 0, &order);
+        let outcome = run_check(&tool, check, 0, &SoloOrder::once(&options, &job, &plans, PATIENT));
         is(&outcome, NotRun, Some(ToolState::Broken));
         let message = outcome.failure.unwrap().message;
         assert!(message.contains("saw nothing of the worker"), "{message}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evo::supervise::job::Job;
 use evo::supervise::lane::LaneError;
-use evo::supervise::solo::{SoloCalls, SoloOrder, SoloRun};
+use evo::supervise::solo::{SoloOrder, SoloRun};
 use evo::tool::{FoundTool, ToolArguments, ToolKind, probe, run_under};
 use evo_space::value::Value;
 use serde_json::Value as Json;
@@ -37,9 +37,9 @@ fn under(script: &str, job: &Job, limit: Duration) -> SoloRun {
     let arguments =
         ToolArguments::of(&tool).preferred("--padding", ["4096"]).demanded("--tool", ["memcheck"]);
     assert_eq!((&arguments.left_out[..], arguments.lacking.len()), (&["--padding".to_string()][..], 0));
-    let calls = SoloCalls { warmup: 1, calls: 3 };
-    let order = SoloOrder { job, plans: &job.tiny, calls, unguarded: false, limit };
-    run_under(&tool, &arguments, &options(own_worker()), &order).unwrap()
+    let options = options(own_worker());
+    let order = SoloOrder { warmup: 1, calls: 3, ..SoloOrder::once(&options, job, &job.tiny, limit) };
+    run_under(&tool, &arguments, &order).unwrap()
 }
 
 const PATIENT: Duration = Duration::from_secs(120);

@@ -6,11 +6,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use evo::journal::iterations;
-use evo::journal::own_folder::OwnFolder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::evaluate::history;
 use crate::support::scale::{HEAD, SOURCE, space, stage};
 use crate::support::{DECISIVE, answer, evo};
 
@@ -89,8 +88,7 @@ fn a_launch_file_is_read_once() {
     drop(lock);
     let (code, stdout) = waiting.end();
     assert_eq!(code, Some(0), "{stdout}");
-    let records = OwnFolder::open(&root.join("evidence/scale-host")).unwrap();
-    let line = iterations::read(&records).unwrap().lines.remove(0);
+    let line = history(root).lines.remove(0);
     assert_eq!(line.candidate.launch.as_deref(), Some(launch));
 }
 

@@ -280,9 +280,9 @@ fn pairs_run_in_fresh_processes_with_alternating_slots() {
 fn a_command_that_does_not_start_is_an_error() {
     let mut options = Stage::new(&[]).options();
     options.command = Some(vec!["/nonexistent/worker".into()]);
-    assert!(matches!(Lane::start(options.clone()), Err(LaneError::Spawn { .. })));
+    assert!(matches!(Lane::start_with(options.clone(), LaneLimits::default()), Err(LaneError::Spawn { .. })));
     options.command = Some(vec!["false".into()]);
-    let error = Lane::start(options).unwrap_err();
+    let error = Lane::start_with(options, LaneLimits::default()).unwrap_err();
     assert!(error.to_string().contains("exited with 1"), "{error}");
 }
 
@@ -351,7 +351,7 @@ fn play_the_parent(folder: &Path) {
     let options = stage.options();
     let lane = std::thread::spawn(move || {
         // The thread that starts the lane ends here, which must not end the worker.
-        Lane::start(options).unwrap()
+        Lane::start_with(options, LaneLimits::default()).unwrap()
     });
     let mut lane = lane.join().unwrap();
     while stage.started().len() < 2 {

@@ -71,14 +71,11 @@ fn fence(reach: &Reach) -> Result<RulesetCreated, RulesetError> {
         .create()?;
     for (paths, rights) in rights {
         // The root of the file system as an include folder would allow everything.
+        let is_root = |path: &Path| path.canonicalize().is_ok_and(|path| path.parent().is_none());
         let paths = paths.iter().filter(|path| !is_root(path));
         fence = fence.add_rules(path_beneath_rules(paths, rights))?;
     }
     Ok(fence)
-}
-
-fn is_root(path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|path| path.parent().is_none())
 }
 
 /// What the entries of these folders link to, which is out of reach otherwise. A link that leads up would bring the
@@ -139,12 +136,11 @@ mod tests {
         let read = |name: &'static str| fs::read_to_string(place(name)).ok();
         let names = ["inc/deep/a.h", "one.h", "secret", "inc/link.h", "inc/../secret"];
         let seen = run(&reach, || names.map(read)).unwrap();
-        let own = |name: &str| Some(name.to_string());
-        assert_eq!(seen, [own("inc/deep/a.h"), own("one.h"), None, None, None]);
+        assert_eq!(seen, [Some("inc/deep/a.h".into()), Some("one.h".into()), None, None, None]);
         let write = |name: &'static str| fs::write(place(name), "").is_ok();
         assert_eq!(run(&reach, || ["inc/new", "one.h", "out/new"].map(write)).unwrap(), [false, false, true]);
         let grandchild = run(&reach, || thread::spawn(|| fs::read("/etc/passwd").is_ok()).join().unwrap());
         assert!(!grandchild.unwrap(), "threads of the thread are confined too");
-        assert_eq!(read("secret"), own("secret"), "the process reads what it did");
+        assert!(read("secret").is_some(), "the process reads what it did");
     }
 }

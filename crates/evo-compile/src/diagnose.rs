@@ -7,45 +7,35 @@ use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 
 use evo_system::process::{CappedLog, is_fault, signal_name};
 
-pub const MESSAGE_MAX: usize = 2 * 1024;
+const MESSAGE_MAX: usize = 2 * 1024;
 /// Every verdict goes into the journal, so a space in which each variant fails would otherwise fill it with logs.
 pub const LOG_MAX: usize = 20 * 1024;
-pub const WARNINGS_MAX: usize = 4 * 1024;
+const WARNINGS_MAX: usize = 4 * 1024;
 
 /// A compiler that uses more than this share of its memory limit has reached it. The share is below 1 because the allocation
 /// that failed is not in use yet, and because resident memory is compared with a limit on addresses.
 const MEMORY_SHARE: f64 = 0.6;
 
-const MEMORY_WORDS: &[&str] = &[
-    "out of memory",
-    "cannot allocate memory",
-    "memory exhausted",
-    "bad_alloc",
-    "memory allocation of",
-    "memoryerror",
-];
+// Parted by `;`, in lower case.
+const MEMORY_WORDS: &str = "out of memory;cannot allocate memory;memory exhausted;bad_alloc;\
+    memory allocation of;memoryerror";
 
-const CRASH_WORDS: &[&str] = &[
-    "internal compiler error",
-    "signal terminated program",
-    "terminated with signal",
-    "unable to execute command",
-    "please submit a bug report",
-    "please submit a full bug report",
-    "(c7600)",
-    "register allocation failed",
-    "llvm error",
-];
+const CRASH_WORDS: &str = "internal compiler error;signal terminated program;terminated with signal;\
+    unable to execute command;please submit a bug report;please submit a full bug report;(c7600);\
+    register allocation failed;llvm error";
 
 /// Crashes among them that a signal from outside looks like; the others follow from the source.
-const SIGNAL_WORDS: &[&str] = &[
-    "signal terminated program",
-    "terminated with signal",
-    "unable to execute command",
-    "internal compiler error: segmentation fault",
-    "internal compiler error: aborted",
-    "internal compiler error: bus error",
-];
+const SIGNAL_WORDS: &str = "signal terminated program;terminated with signal;unable to execute command;\
+    internal compiler error: segmentation fault;internal compiler error: aborted;internal compiler error: bus error";
+
+const MACHINE_WORDS: &str = "no space left on device;disk quota exceeded;resource temporarily unavailable;\
+    too many open files;input/output error;read-only file system;stale file handle;text file busy;temporary file;\
+    cannot execute;cannot find 'ld';cannot find 'as';installation problem";
+
+fn says(text: &str, words: &str) -> bool {
+    let lower = text.to_lowercase();
+    words.split(';').any(|word| lower.contains(word))
+}
 
 /// How drivers name the signals that no fault of a program causes.
 const OUTSIDE_SIGNALS: &[(&str, i32)] = &[
@@ -55,22 +45,6 @@ const OUTSIDE_SIGNALS: &[(&str, i32)] = &[
     ("interrupt", libc::SIGINT),
     ("quit", libc::SIGQUIT),
     ("cpu time limit exceeded", libc::SIGXCPU),
-];
-
-const MACHINE_WORDS: &[&str] = &[
-    "no space left on device",
-    "disk quota exceeded",
-    "resource temporarily unavailable",
-    "too many open files",
-    "input/output error",
-    "read-only file system",
-    "stale file handle",
-    "text file busy",
-    "temporary file",
-    "cannot execute",
-    "cannot find 'ld'",
-    "cannot find 'as'",
-    "installation problem",
 ];
 
 const KILLED_HINT: &str = "see whether the kernel's out-of-memory killer or another program ends processes (`dmesg`), or use fewer `--jobs`";
@@ -89,21 +63,19 @@ impl MemoryUse {
 }
 
 pub fn refused(log: &str, memory: MemoryUse) -> Box<Verdict> {
-    let lower = log.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if says(MEMORY_WORDS) {
+    if says(log, MEMORY_WORDS) {
         return out_of_memory(log, memory);
     }
     // What a compiler's driver says of a part that was killed also contains the words of a crash.
     if let Some(signal) = log.lines().find_map(killed_part) {
         return killed("the C++ compiler", signal, log, memory);
     }
-    let kind = if says(CRASH_WORDS) { VerdictKind::CompilerCrash } else { VerdictKind::CompileError };
+    let kind = if says(log, CRASH_WORDS) { VerdictKind::CompilerCrash } else { VerdictKind::CompileError };
     let mut verdict = with_log(kind, first_errors(log), log);
-    if says(SIGNAL_WORDS) || machine_line(log).is_some() {
+    if says(log, SIGNAL_WORDS) || machine_line(log).is_some() {
         verdict = verdict.in_doubt();
     }
-    match lower.contains("too much shared data") {
+    match says(log, "too much shared data") {
         true => Box::new(verdict.with_cause("smem")),
         false => Box::new(verdict),
     }
@@ -111,10 +83,7 @@ pub fn refused(log: &str, memory: MemoryUse) -> Box<Verdict> {
 
 /// Messages about a source begin with a place in it; a source cannot make a tool speak in its own name.
 pub fn machine_line(log: &str) -> Option<&str> {
-    log.lines().find(|line| {
-        let lower = line.to_lowercase();
-        is_own(line) && MACHINE_WORDS.iter().any(|word| lower.contains(word))
-    })
+    log.lines().find(|line| is_own(line) && says(line, MACHINE_WORDS))
 }
 
 /// Whether a tool speaks in its own name: `g++: fatal error: …`, and not `unit.cpp:3:1: error: …`.
@@ -142,11 +111,10 @@ pub fn machine(message: impl Into<String>, hint: &str) -> Box<Verdict> {
 }
 
 pub fn ended(who: &str, status: ExitStatus, log: &str, memory: MemoryUse) -> Box<Verdict> {
-    let lower = log.to_lowercase();
     match status.signal() {
         _ if memory.is_at_limit() => out_of_memory(log, memory),
         Some(signal) if !is_fault(signal) => killed(who, signal, log, memory),
-        _ if MEMORY_WORDS.iter().any(|word| lower.contains(word)) => out_of_memory(log, memory),
+        _ if says(log, MEMORY_WORDS) => out_of_memory(log, memory),
         Some(signal) => with_memory(died(&signal_name(signal), log), memory),
         None => with_memory(died(&format!("exit code {}", status.code().unwrap_or(-1)), log), memory),
     }
@@ -171,7 +139,7 @@ fn with_memory(mut verdict: Box<Verdict>, memory: MemoryUse) -> Box<Verdict> {
 /// Refused memory below the limit has to be seen twice: the machine may have had none left at that moment. Without a
 /// limit it is the machine's trouble in any case.
 pub fn out_of_memory(log: &str, memory: MemoryUse) -> Box<Verdict> {
-    let line = log.lines().find(|line| MEMORY_WORDS.iter().any(|word| line.to_lowercase().contains(word)));
+    let line = log.lines().find(|line| says(line, MEMORY_WORDS));
     let said = line.map_or(String::new(), |line| format!(": {}", line.trim()));
     if memory.limit == 0 {
         let message = format!("this machine has no memory left for a compiler{said}");
@@ -208,10 +176,9 @@ fn first_errors(log: &str) -> String {
     let is_error = |line: &&str| {
         let lower = line.trim().to_lowercase();
         // Compilers end with a total such as `2 errors detected`, which says nothing that the errors do not.
-        let total = ["error detected", "errors detected"].iter().any(|words| lower.contains(words));
+        let total = says(&lower, "error detected;errors detected");
         // `#error` is the source's own line, shown below the message that quotes it.
-        let says = lower.contains("error") || lower.contains("fatal");
-        says && lower.contains(':') && !lower.starts_with('#') && !total
+        says(&lower, "error;fatal") && lower.contains(':') && !lower.starts_with('#') && !total
     };
     let lines: Vec<&str> = log.lines().collect();
     let found = (0..lines.len()).filter(|at| is_error(&lines[*at])).take(3);
@@ -252,6 +219,15 @@ pub fn cap(text: &str, max: usize) -> (String, bool) {
     (log.text(), log.truncated())
 }
 
+/// What is kept of the messages of a compiler that made its file.
+pub fn warnings(text: &str, is_cut: bool) -> String {
+    let (mut log, cut) = cap(text.trim(), WARNINGS_MAX);
+    if cut || is_cut {
+        log.push_str("\n[log_truncated]");
+    }
+    log
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,73 +236,43 @@ mod tests {
     const FAR: MemoryUse = MemoryUse { peak: 40 << 20, limit: LIMIT };
     const NEAR: MemoryUse = MemoryUse { peak: LIMIT - 1, limit: LIMIT };
 
-    #[track_caller]
-    fn check(log: &str, kind: &str, message: &str) -> Box<Verdict> {
-        let verdict = refused(log, FAR);
-        assert_eq!((verdict.label().as_str(), verdict.message.as_str()), (kind, message), "{log}");
-        verdict
-    }
-
     #[test]
     fn logs_are_told_apart() {
-        let same = |log: &str, kind: &str| check(log, kind, log).is_in_doubt();
-        let log = "k.cu(2): warning: odd\nk.cu(3): error: expected a \";\"\n  int x\n       ^\n\n\
-                   1 error detected in the compilation of \"k.cu\".";
-        assert!(!check(log, "compile_error", "k.cu(3): error: expected a \";\"").is_in_doubt());
-        let shared =
-            "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)";
-        same(shared, "compile_error:smem");
-        let memory = "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes";
-        let message = format!("the compiler ran out of memory: {memory}");
-        assert!(check(memory, "compile_oom", &message).is_in_doubt());
-        assert!(same("k.cu:3:1: internal compiler error: Segmentation fault", "compiler_crash"));
-        let registers = "ptxas fatal   : (C7600) Register allocation failed with register count of '32'";
-        assert!(!same(registers, "compiler_crash"), "the source decides it, not the machine");
-        same("something odd", "compile_error");
-    }
-
-    #[test]
-    fn an_error_in_a_macro_stands_where_the_source_has_it() {
-        let log = "scratch-1/unit.cpp:15:11: error: expected ‘>’ before numeric constant\n   15 | #define V 1\n      |           ^\n\
-                   k.cu:6:27: note: in expansion of macro ‘V’\n    6 | template <typename T, int V> __global__ void f(T* x) {";
-        let expected = "k.cu:6:27: error: expected ‘>’ before numeric constant, where the macro `V` of a parameter or an option stands";
-        check(log, "compile_error", expected);
-        let elsewhere = "k.cu:2:1: error: expected ‘;’\nk.cu:6:27: note: in expansion of macro ‘V’";
-        check(elsewhere, "compile_error", "k.cu:2:1: error: expected ‘;’");
-    }
-
-    #[test]
-    fn a_part_that_was_killed_is_nobodys_verdict() {
-        for log in [
+        let logs = [
+            "k.cu(2): warning: odd\nk.cu(3): error: expected a \";\"\n  int x\n       ^\n\n\
+             1 error detected in the compilation of \"k.cu\".",
+            "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)",
+            "cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes",
+            "k.cu:3:1: internal compiler error: Segmentation fault",
+            // The source decides it, not the machine.
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '32'",
+            "something odd",
+            // An error in a macro stands where the source has it.
+            "scratch-1/unit.cpp:15:11: error: expected ‘>’ before numeric constant\n   15 | #define V 1\n\
+             k.cu:6:27: note: in expansion of macro ‘V’\n    6 | template <typename T, int V> void f(T* x) {",
+            "k.cu:2:1: error: expected ‘;’\nk.cu:6:27: note: in expansion of macro ‘V’",
+            // A part that was killed is nobody's verdict, unless its memory was used up.
             "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.",
             "collect2: fatal error: ld terminated with signal 9 [Killed]",
             "clang++: error: unable to execute command: Killed",
-        ] {
-            let verdict = refused(log, FAR);
-            assert!(verdict.label() == "harness_error:killed" && verdict.is_trouble(), "{log}");
-            assert_eq!(verdict.message, "the C++ compiler was killed by SIGKILL");
-            assert_eq!(refused(log, NEAR).kind, VerdictKind::CompileOom, "{log}");
-        }
-        let crash = refused("g++: fatal error: Segmentation fault signal terminated program cc1plus", FAR);
-        assert_eq!((crash.kind, crash.is_in_doubt()), (VerdictKind::CompilerCrash, true));
-        // A source cannot speak in the compiler's name.
-        let says = "unit.cpp:1:2: error: #error g++: fatal error: Killed signal terminated program cc1plus";
-        assert!(!refused(says, FAR).is_trouble());
-    }
-
-    #[test]
-    fn what_the_machine_refuses_is_in_doubt() {
-        for (log, machine) in [
-            ("g++: fatal error: cannot execute 'cc1plus': posix_spawnp: No such file or directory", true),
-            ("cc1plus: fatal error: error writing to -: No space left on device", true),
-            ("/usr/bin/ld: final link failed: No space left on device", true),
-            ("/usr/bin/ld: cannot find -lnope: No such file or directory", false),
-            ("unit.cpp:1:2: error: #error No space left on device", false),
-            ("    1 | #error g++: cannot execute 'cc1plus'", false),
-        ] {
-            let verdict = refused(log, FAR);
-            assert_eq!((machine_line(log).is_some(), verdict.is_in_doubt()), (machine, machine), "{log}");
-        }
+            "g++: fatal error: Segmentation fault signal terminated program cc1plus",
+            // A source cannot speak in the compiler's name.
+            "unit.cpp:1:2: error: #error g++: fatal error: Killed signal terminated program cc1plus",
+            // What the machine refuses is in doubt.
+            "g++: fatal error: cannot execute 'cc1plus': posix_spawnp: No such file or directory",
+            "cc1plus: fatal error: error writing to -: No space left on device",
+            "/usr/bin/ld: final link failed: No space left on device",
+            "/usr/bin/ld: cannot find -lnope: No such file or directory",
+            "unit.cpp:1:2: error: #error No space left on device",
+            "    1 | #error g++: cannot execute 'cc1plus'",
+        ];
+        let told = logs.map(|log| {
+            let (far, near) = (refused(log, FAR), refused(log, NEAR));
+            let doubt = if far.is_in_doubt() { ", in doubt" } else { "" };
+            let machine = machine_line(log).map_or("", |_| ", of the machine");
+            format!("{}{doubt}{machine}; {} near the limit\n  {}", far.label(), near.label(), far.message)
+        });
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]

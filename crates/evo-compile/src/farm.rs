@@ -85,13 +85,13 @@ impl CompileFarm {
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
         // Only one worker starts now: it proves that compiling works. The other lanes start theirs when the
         // cache has no answer.
-        let first = starter.start(&groups[0])?;
+        let (first, toolchain, fingerprint) = starter.start(&groups[0])?;
         let work = vec![LaneWork::Idle; groups.len()];
         let search = SearchPath::of_environment(options.kind, &options.toolbox);
         let shared = Arc::new(FarmShared {
             starter,
-            toolchain: first.toolchain,
-            fingerprint: first.fingerprint,
+            toolchain,
+            fingerprint,
             search,
             files: FileReader::default(),
             queue: Mutex::new(CompileQueue { work, ..CompileQueue::default() }),
@@ -101,7 +101,7 @@ impl CompileFarm {
             groups,
         });
         let mut farm = CompileFarm { shared, lanes: Vec::new() };
-        let mut worker = Some((first.process, 0));
+        let mut worker = Some((first, 0));
         for number in 0..farm.shared.groups.len() {
             let lane = CompileLane { shared: Arc::clone(&farm.shared), number, worker: worker.take() };
             let thread = thread::Builder::new().name(format!("compile-{number}"));
@@ -190,7 +190,7 @@ impl Drop for CompileFarm {
 
 impl FarmShared {
     fn lock(&self) -> MutexGuard<'_, CompileQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        evo_system::lock(&self.queue)
     }
 
     /// `None` when the farm ends.
@@ -336,7 +336,7 @@ impl CompileLane {
                 drop(older);
                 let group = &self.shared.groups[self.number];
                 let started = self.shared.starter.start(group);
-                started.map_err(|error| not_started(&error))?.process
+                started.map_err(|error| not_started(&error))?.0
             }
         };
         // A worker started in the meantime was in no group when the others were killed.
@@ -402,7 +402,7 @@ fn gather(
     let part = |(position, source): (usize, KernelSource)| {
         let (open, own) = (Arc::clone(&open), source.clone());
         let on_done = move |outcome| {
-            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = evo_system::lock(&open);
             let (answers, on_built) = &mut *open;
             answers[position] = Some(with_constants(&own, outcome));
             // Waiting for all keeps the answer from depending on which was compiled first.
@@ -464,29 +464,23 @@ mod tests {
         KernelSource { constants, ..KernelSource::plain("k.cu", "", [""; 0]) }
     }
 
-    fn binary(word: &str) -> Binary {
-        Binary { path: word.into(), ..Binary::default() }
+    /// What comes of two sources of which the second is answered first.
+    fn gathered(first: CompileOutcome, second: CompileOutcome) -> VariantOutcome {
+        let (sender, receiver) = mpsc::channel();
+        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
+        parts.pop().unwrap().1(second);
+        assert!(receiver.try_recv().is_err());
+        parts.pop().unwrap().1(first);
+        receiver.recv().unwrap()
     }
 
     #[test]
-    fn one_answer_for_all_sources_in_their_order() {
-        let (sender, receiver) = mpsc::channel();
-        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
-        parts.pop().unwrap().1(Ok(binary("one")));
-        assert!(receiver.try_recv().is_err());
-        parts.pop().unwrap().1(Ok(binary("zero")));
-        let binaries = receiver.recv().unwrap().unwrap();
+    fn one_answer_for_all_sources_in_their_order_or_the_first_failure() {
+        let binary = |word: &str| Ok(Binary { path: word.into(), ..Binary::default() });
+        let binaries = gathered(binary("zero"), binary("one")).unwrap();
         let paths: Vec<String> = binaries.iter().map(|own| own.path.display().to_string()).collect();
         assert_eq!(paths, ["zero", "one"]);
-    }
-
-    #[test]
-    fn the_first_failing_source_is_named_whichever_answers_first() {
-        let (sender, receiver) = mpsc::channel();
-        let mut parts = gather(vec![source(0), source(1)], move |outcome| sender.send(outcome).unwrap());
         let failed = |word: &str| Err(Box::new(Verdict::new(VerdictKind::CompileError, word)));
-        parts.pop().unwrap().1(failed("late"));
-        parts.pop().unwrap().1(failed("early"));
-        assert_eq!(receiver.recv().unwrap().unwrap_err().message, "with CAUSAL=0: early");
+        assert_eq!(gathered(failed("early"), failed("late")).unwrap_err().message, "with CAUSAL=0: early");
     }
 }

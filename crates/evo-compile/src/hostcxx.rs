@@ -3,14 +3,13 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags, for g++ only, whose
 //! precompiled header is found by its name beside the header.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{env, fs, io};
 
 use evo_device::host::{initializers, translate};
-use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::binary::{Binary, EntryResources, KernelSource};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
@@ -21,7 +20,7 @@ use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::image::Compiled;
-use super::locate::answer_within;
+use super::locate::{answer_within, helped};
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
 use super::{diagnose, entries, image, includes, known_options};
@@ -138,7 +137,11 @@ impl HostCompiler {
         let words = self.words().iter().map(String::as_str);
         let programs: Vec<PathBuf> = words.chain(["as", "ld"]).filter_map(program).collect();
         // `libraries: =/usr/lib/gcc/x86_64-linux-gnu/12/:…`
-        let searched = self.searched().unwrap_or_default();
+        let mut asked = self.start();
+        asked.arg("-print-search-dirs");
+        // Whatever its exit code: a compiler that prints the folders searches them.
+        let searched = helped(asked, SEARCH_DEADLINE).ok().filter(|ended| !ended.timed_out);
+        let searched = searched.map(|ended| ended.stdout.text()).unwrap_or_default();
         let lists =
             searched.lines().filter_map(|line| Some(line.split_once(": ")?.1.trim_start_matches('=')));
         let listed: Vec<PathBuf> = lists.flat_map(env::split_paths).filter(|own| own.is_absolute()).collect();
@@ -151,32 +154,11 @@ impl HostCompiler {
         executable.extend(variables.filter(|folder| folder.is_absolute()));
         executable.extend(programs.into_iter().chain(listed).chain(STORES.map(PathBuf::from)));
         let arguments = self.words()[1..].iter().filter(|word| !word.starts_with("-D"));
-        let values = arguments.flat_map(|word| [Some(&**word), word.get(2..), after_sign(word)]);
+        let values =
+            arguments.flat_map(|word| [Some(&**word), word.get(2..), word.split_once('=').map(|own| own.1)]);
         let readable = values.flatten().chain(HARMLESS).map(PathBuf::from).collect();
         Reach { readable, executable, writable: vec![PathBuf::from("/dev/null")] }
     }
-
-    /// In the worker's own process group, so that it ends with the worker.
-    fn searched(&self) -> Option<String> {
-        let mut command = self.start();
-        command.arg("-print-search-dirs").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let (mut child, begun) = (command.spawn().ok()?, Instant::now());
-        while child.try_wait().ok()?.is_none() {
-            if begun.elapsed() > SEARCH_DEADLINE {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-        let mut text = String::new();
-        child.stdout?.read_to_string(&mut text).ok()?;
-        Some(text)
-    }
-}
-
-fn after_sign(word: &str) -> Option<&str> {
-    Some(word.split_once('=')?.1)
 }
 
 fn program(word: &str) -> Option<PathBuf> {
@@ -261,17 +243,12 @@ impl HostToolchain {
         let image = image::read(&bytes)
             .map_err(|error| diagnose::died(&format!("wrote a broken file: {error}"), &text))?;
         check_initializers(&mut bytes, source.instrumented)?;
-        let (warnings, cut) = diagnose::cap(text.trim(), diagnose::WARNINGS_MAX);
         // A C++ compiler reports no registers and no shared memory. Empty fields pass the limits on them.
         let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
-        Ok(Compiled {
-            bytes,
-            code_hash: image.code_hash,
-            resources: source.entries.iter().map(entry).collect(),
-            log: warnings,
-            log_truncated: cut || end.log.truncated(),
-            compile_ms: start.elapsed().as_secs_f64() * 1e3,
-        })
+        let (code_hash, resources) = (image.code_hash, source.entries.iter().map(entry).collect());
+        let log = diagnose::warnings(&text, end.log.truncated());
+        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
+        Ok((bytes, Binary { code_hash, resources, log, compile_ms, ..Binary::default() }))
     }
 
     fn refusal(&self, source: &KernelSource, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {

@@ -5,7 +5,7 @@
 //! where) and leaves out the bytes of `evo_variant_hash`, so that two configurations that differ only in
 //! an unused parameter have equal code hashes although their files differ.
 
-use evo_protocol::binary::EntryResources;
+use evo_protocol::binary::{Binary, EntryResources};
 use evo_space::genome::ContentHash;
 use object::elf;
 use object::endian::LittleEndian;
@@ -41,16 +41,8 @@ impl From<object::read::Error> for ImageError {
     }
 }
 
-/// What a compiler made of one source, before it is kept in the cache.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    pub bytes: Vec<u8>,
-    pub code_hash: ContentHash,
-    pub resources: Vec<EntryResources>,
-    pub log: String,
-    pub log_truncated: bool,
-    pub compile_ms: f64,
-}
+/// What a compiler made of one source: the file's bytes, and what is known of it before it is kept in the cache.
+pub type Compiled = (Vec<u8>, Binary);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledImage {

@@ -36,3 +36,15 @@ pub use lines::SourceLines;
 pub use options::FarmOptions;
 pub use serve::run as serve;
 pub use warm::{compile_one, own_kernels};
+
+/// A folder with these files, by name and text.
+#[cfg(test)]
+pub(crate) fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = root.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    root
+}

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::CompileSetupError;
 use super::toolbox::Toolbox;
-use evo_system::process::{self, RunLimits};
+use evo_system::process::{self, Ended, RunLimits};
 
 pub const INSTALL_HINT: &str = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, \
 or set CUDA_HOME or EVO_NVRTC_DIR";
@@ -98,21 +98,16 @@ fn version_after(suffix: &str) -> Option<Vec<u32>> {
 
 /// `/usr/local/cuda`, then `/usr/local/cuda-*` with the newest first, then `/opt/cuda`.
 pub fn usual_toolkits() -> Vec<PathBuf> {
-    let mut versioned: Vec<(Vec<u32>, PathBuf)> = fs::read_dir("/usr/local")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let version = version_after(&format!(".{}", name.strip_prefix("cuda-")?))?;
-            Some((version, entry.path()))
-        })
-        .collect();
+    let version = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some((version_after(&format!(".{}", name.strip_prefix("cuda-")?))?, entry.path()))
+    };
+    let entries = fs::read_dir("/usr/local").into_iter().flatten().flatten();
+    let mut versioned: Vec<(Vec<u32>, PathBuf)> = entries.filter_map(version).collect();
     versioned.sort();
-    let mut folders = vec![PathBuf::from("/usr/local/cuda")];
-    folders.extend(versioned.into_iter().rev().map(|(_, path)| path));
-    folders.push(PathBuf::from("/opt/cuda"));
-    folders
+    let newest_first = versioned.into_iter().rev().map(|(_, path)| path);
+    let [first, last] = ["/usr/local/cuda", "/opt/cuda"].map(PathBuf::from);
+    [first].into_iter().chain(newest_first).chain([last]).collect()
 }
 
 fn ask_loader() -> Option<PathBuf> {
@@ -142,11 +137,15 @@ pub fn python_sites() -> Vec<PathBuf> {
 
 /// Nothing if the helper fails or is too slow; the error is that it does not start.
 pub(crate) fn answer_within(command: Command, deadline: Duration) -> io::Result<Option<String>> {
+    let ended = helped(command, deadline)?;
+    Ok(ended.succeeded().then(|| ended.stdout.text()))
+}
+
+pub(crate) fn helped(command: Command, deadline: Duration) -> io::Result<Ended> {
     // A helper has nothing to put in order, and whoever waits for it wants to go on.
     // A compiler's cache may start its server for this, which is to serve those that come after.
     let limits = RunLimits { grace: Duration::ZERO, ends_strays: false, ..RunLimits::new(deadline) };
-    let ended = process::run(command, &limits)?;
-    Ok(ended.succeeded().then(|| ended.stdout.text()))
+    process::run(command, &limits)
 }
 
 fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
@@ -168,30 +167,26 @@ fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder_of;
 
-    fn folder_of(files: &[&str]) -> (tempfile::TempDir, PathBuf) {
-        let root = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, b"").unwrap();
-        }
+    fn made(files: &str) -> (tempfile::TempDir, PathBuf) {
+        let root = folder_of(&files.split(' ').map(|name| (name, "")).collect::<Vec<_>>());
         let base = root.path().canonicalize().unwrap();
         (root, base)
     }
 
-    fn check(files: &[&str], expected: Option<&str>) {
-        let (_root, base) = folder_of(files);
+    fn check(files: &str, expected: Option<&str>) {
+        let (_root, base) = made(files);
         let found = below(&base).map(|path| path.strip_prefix(&base).unwrap().display().to_string());
         assert_eq!(found.as_deref(), expected, "{files:?}");
     }
 
     #[test]
     fn the_newest_library_of_a_toolkit_or_a_pip_folder_is_found() {
-        check(&["lib64/libnvrtc.so.12", "lib64/libnvrtc.so.13"], Some("lib64/libnvrtc.so.13"));
-        check(&["libnvrtc.so.9.2", "libnvrtc.so.12.8.93"], Some("libnvrtc.so.12.8.93"));
-        check(&["nvidia/cu13/lib/libnvrtc.so.13"], Some("nvidia/cu13/lib/libnvrtc.so.13"));
-        check(&["lib/libnvrtc.alt.so.13", "lib/libnvrtc-builtins.so.13.0"], None);
+        check("lib64/libnvrtc.so.12 lib64/libnvrtc.so.13", Some("lib64/libnvrtc.so.13"));
+        check("libnvrtc.so.9.2 libnvrtc.so.12.8.93", Some("libnvrtc.so.12.8.93"));
+        check("nvidia/cu13/lib/libnvrtc.so.13", Some("nvidia/cu13/lib/libnvrtc.so.13"));
+        check("lib/libnvrtc.alt.so.13 lib/libnvrtc-builtins.so.13.0", None);
     }
 
     #[test]
@@ -206,7 +201,7 @@ mod tests {
     #[test]
     fn headers_beside_the_library_are_found() {
         let beside = "lib/libnvrtc.so.13 lib/libnvrtc-builtins.so.13.0 include/cuda_fp16.h include/cccl/x";
-        let (_root, base) = folder_of(&beside.split(' ').collect::<Vec<_>>());
+        let (_root, base) = made(beside);
         let toolbox = Toolbox { nvrtc_dir: Some(base.clone()), ..Toolbox::default() };
         let library = locate(&toolbox).unwrap();
         assert_eq!(library.includes, [base.join("include"), base.join("include/cccl")]);

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use evo_device::binary_notes::BinaryNotes;
 use evo_device::host::translate::SHIPPED_HEADERS;
-use evo_protocol::binary::{EntryResources, KernelSource};
+use evo_protocol::binary::{Binary, EntryResources, KernelSource};
 use evo_protocol::device::capability;
 use evo_protocol::entry_name::EntryName;
 use evo_protocol::verdict::{Verdict, VerdictKind};
@@ -116,15 +116,12 @@ impl NvrtcLibrary {
             reason,
             hint: INSTALL_HINT,
         };
+        let failed = |error: libloading::Error| unusable(error.to_string());
         // NVRTC opens its companion by bare name; one that is loaded already is found by that name.
-        let builtins = match &self.builtins {
-            Some(path) => {
-                Some(open(path, RTLD_NOW | RTLD_GLOBAL).map_err(|error| unusable(error.to_string()))?)
-            }
-            None => None,
-        };
-        let library = open(&self.path, RTLD_NOW | RTLD_LOCAL).map_err(|error| unusable(error.to_string()))?;
-        let functions = Functions::find(&library).map_err(|error| unusable(error.to_string()))?;
+        let builtins = self.builtins.as_ref().map(|path| open(path, RTLD_NOW | RTLD_GLOBAL));
+        let builtins = builtins.transpose().map_err(failed)?;
+        let library = open(&self.path, RTLD_NOW | RTLD_LOCAL).map_err(failed)?;
+        let functions = Functions::find(&library).map_err(failed)?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: two live integers.
         if unsafe { (functions.version)(&mut major, &mut minor) } != SUCCESS {
@@ -150,19 +147,14 @@ impl NvrtcLibrary {
         for (name, text) in SHIPPED_HEADERS {
             parts.extend([name.as_bytes().to_vec(), text.as_bytes().to_vec()]);
         }
+        let own = self.path.parent().map(Path::to_path_buf).into_iter();
         Ok(Nvrtc {
             functions,
             toolchain: format!("nvrtc {major}.{minor}"),
             version: (major, minor),
             includes: self.includes.clone(),
             // Some packagers put a toolkit together from links.
-            beside: self
-                .path
-                .parent()
-                .map(Path::to_path_buf)
-                .into_iter()
-                .chain(confined::linked(&self.includes))
-                .collect(),
+            beside: own.chain(confined::linked(&self.includes)).collect(),
             is_confined: true,
             fingerprint: ContentHash::of_parts(parts.iter().map(Vec::as_slice)),
             _library: library,
@@ -254,20 +246,23 @@ impl Nvrtc {
         let bytes = program.fetch(self.functions.cubin_size, self.functions.cubin);
         let mut bytes = bytes.map_err(|status| self.refusal(status, &text))?;
         let image = image::read(&bytes).map_err(|error| {
-            Box::new(Verdict::new(
-                VerdictKind::CompilerCrash,
-                format!("the compiler wrote a broken cubin: {error}"),
-            ))
+            let message = format!("the compiler wrote a broken cubin: {error}");
+            Box::new(Verdict::new(VerdictKind::CompilerCrash, message))
         })?;
         let symbols = program.symbols(names);
         let resources = resources(source, &image.kernels, &reported, &symbols)?;
-        let (log, log_truncated) = diagnose::cap(&text, diagnose::WARNINGS_MAX);
+        let log = diagnose::warnings(&text, false);
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        let code_hash = launched(image.code_hash, &symbols);
+        let mut code_hash = image.code_hash;
+        if !symbols.is_empty() {
+            // Two variants may launch different kernels of the same code.
+            let launched = symbols.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
+            code_hash = ContentHash::of_parts([code_hash.as_str().as_bytes()].into_iter().chain(launched));
+        }
         // Lines move without a change of the code, so its hash does not count them.
         let ptx = program.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
         BinaryNotes { symbols, strong_lines: strong::strong_lines(&ptx) }.append(&mut bytes);
-        Ok(Compiled { bytes, code_hash, resources, log, log_truncated, compile_ms })
+        Ok((bytes, Binary { code_hash, resources, log, compile_ms, ..Binary::default() }))
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
@@ -290,16 +285,14 @@ impl Nvrtc {
     fn refusal(&self, status: Status, log: &str) -> Box<Verdict> {
         // SAFETY: NVRTC gives a static text for every number.
         let name = unsafe { CStr::from_ptr((self.functions.error_string)(status)) }.to_string_lossy();
-        let memory = own_memory();
         if let Some(verdict) = includes::unopened(log, &self.includes).filter(|_| self.is_confined) {
             return verdict;
         }
         let mut verdict = match status {
-            OUT_OF_MEMORY => diagnose::out_of_memory(log, memory),
-            COMPILATION => diagnose::refused(log, memory),
+            OUT_OF_MEMORY => diagnose::out_of_memory(log, own_memory()),
             // Some failures come without a log, and then the status is all there is to say.
-            _ if log.trim().is_empty() => diagnose::refused(&name, memory),
-            _ => diagnose::refused(log, memory),
+            _ if status != COMPILATION && log.trim().is_empty() => refused(&name),
+            _ => refused(log),
         };
         if ["texture is not a template", "surface is not a template"].iter().any(|text| log.contains(text)) {
             verdict.message.push_str(TEXTURES_HINT);
@@ -313,15 +306,6 @@ impl Nvrtc {
         verdict.evidence.insert("nvrtc_status", name.to_string());
         verdict
     }
-}
-
-/// Two variants may launch different kernels of the same code.
-fn launched(code_hash: ContentHash, symbols: &[(String, String)]) -> ContentHash {
-    if symbols.is_empty() {
-        return code_hash;
-    }
-    let launched = symbols.iter().flat_map(|(name, symbol)| [name.as_bytes(), symbol.as_bytes()]);
-    ContentHash::of_parts([code_hash.as_str().as_bytes()].into_iter().chain(launched))
 }
 
 /// The log's numbers, completed from the file. A launch's entry that is not among them is a compile error.
@@ -385,6 +369,10 @@ fn own_memory() -> MemoryUse {
     MemoryUse { peak: 0, limit: process::memory_limit() }
 }
 
+fn refused(said: &str) -> Box<Verdict> {
+    diagnose::refused(said, own_memory())
+}
+
 fn text(text: &str) -> Result<CString, Box<Verdict>> {
     CString::new(text).map_err(|_| {
         Box::new(Verdict::new(VerdictKind::CompileError, "the source or an option holds a zero byte"))
@@ -418,10 +406,7 @@ impl<'library> OpenProgram<'library> {
         match status {
             SUCCESS => Ok(OpenProgram { functions, handle }),
             OUT_OF_MEMORY => Err(diagnose::out_of_memory("", own_memory())),
-            _ => {
-                let said = format!("NVRTC does not accept the source (status {status})");
-                Err(diagnose::refused(&said, own_memory()))
-            }
+            _ => Err(refused(&format!("NVRTC does not accept the source (status {status})"))),
         }
     }
 
@@ -435,7 +420,7 @@ impl<'library> OpenProgram<'library> {
             // SAFETY: the handle is live; the text lives through the call, which copies it.
             let status = unsafe { (self.functions.add_name)(self.handle, expression.as_ptr()) };
             if status != SUCCESS {
-                return Err(diagnose::refused(&format!("NVRTC takes no name `{entry}`"), own_memory()));
+                return Err(refused(&format!("NVRTC takes no name `{entry}`")));
             }
             asked.push((entry.clone(), expression));
         }
@@ -498,19 +483,7 @@ mod tests {
     use super::*;
     use crate::toolbox::Toolbox;
 
-    const SOURCE: &str = "__device__ float table[4] = {1, 2, 3, 4};\n\
-        template <int N> __device__ float folded(const float* x, int at) {\n\
-            float sum = 0;\n\
-            for (int i = 0; i < N; ++i) sum += x[(at + i) % N] * table[i % 4];\n\
-            return sum;\n\
-        }\n\
-        extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float* y, int n) {\n\
-            __shared__ float tile[128];\n\
-            int at = blockIdx.x * blockDim.x + threadIdx.x;\n\
-            tile[threadIdx.x] = at < n ? x[at] : 0;\n\
-            __syncthreads();\n\
-            if (at < n) y[at] = erff(tile[127 - threadIdx.x]) + folded<7>(x, at);\n\
-        }\n";
+    const SOURCE: &str = include_str!("nvrtc_lines.cu");
 
     #[test]
     fn line_information_leaves_the_code_alone() {
@@ -528,12 +501,10 @@ mod tests {
             let with = nvrtc.options(&source, arch).unwrap();
             assert!(with.iter().any(|option| option.as_c_str() == LINES));
             let without = with.iter().filter(|option| option.as_c_str() != LINES).cloned().collect();
-            let with = nvrtc.compile_as(&source, with).unwrap();
-            let without = nvrtc.compile_as(&source, without).unwrap();
-            assert_eq!(with.code_hash, without.code_hash, "{arch}");
-            assert_ne!(with.bytes, without.bytes, "{arch}: a tool would find no lines");
-            let resources = |own: &Compiled| format!("{:?}", own.resources);
-            assert_eq!(resources(&with), resources(&without), "{arch}");
+            let (bytes, with) = nvrtc.compile_as(&source, with).unwrap();
+            let (plain, without) = nvrtc.compile_as(&source, without).unwrap();
+            assert_eq!((with.code_hash, with.resources), (without.code_hash, without.resources), "{arch}");
+            assert_ne!(bytes, plain, "{arch}: a tool would find no lines");
         }
     }
 }

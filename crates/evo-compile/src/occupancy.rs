@@ -9,6 +9,8 @@ use evo_protocol::device::capability;
 use evo_protocol::words;
 
 pub const WARP: u64 = 32;
+/// Of a multiprocessor, whatever its kind.
+const REGISTERS: u64 = 64 * 1024;
 /// Registers are given to warps in units of this many (8 per thread).
 const REGISTER_UNIT: u64 = 256;
 const PARTITIONS: u64 = 4;
@@ -21,7 +23,6 @@ pub fn registers_of_warp(registers_per_thread: u64) -> u64 {
 pub struct Multiprocessor {
     pub warps: u64,
     pub blocks: u64,
-    pub registers: u64,
     /// Shared memory, bytes; the part of it that each block costs beside its own; the unit.
     pub shared_bytes: u64,
     pub shared_reserve_bytes: u64,
@@ -61,15 +62,7 @@ impl Multiprocessor {
         };
         let (shared_reserve_bytes, shared_unit_bytes) = if digits < 80 { (0, 256) } else { (1024, 128) };
         let shared_bytes = shared_kib * 1024;
-        let registers = 64 * 1024;
-        Some(Multiprocessor {
-            warps,
-            blocks,
-            registers,
-            shared_bytes,
-            shared_reserve_bytes,
-            shared_unit_bytes,
-        })
+        Some(Multiprocessor { warps, blocks, shared_bytes, shared_reserve_bytes, shared_unit_bytes })
     }
 
     /// With how many blocks are resident; of equal limits the first.
@@ -79,7 +72,7 @@ impl Multiprocessor {
         let per_warp = registers_of_warp(needs.registers_per_thread).max(REGISTER_UNIT);
         // Each partition has its own registers, so the remainder of a partition is lost and is rounded away
         // before multiplying.
-        let warps_by_registers = self.registers / PARTITIONS / per_warp * PARTITIONS;
+        let warps_by_registers = REGISTERS / PARTITIONS / per_warp * PARTITIONS;
         let units =
             needs.shared_bytes.saturating_add(self.shared_reserve_bytes).div_ceil(self.shared_unit_bytes);
         let by_shared =

@@ -60,29 +60,8 @@ fn read_numbers(text: &str, entry: &mut EntryResources) {
 mod tests {
     use super::*;
 
-    const LOG: &str = "\
-k.cu(3): warning #177-D: variable \"x\" was declared but never referenced
-ptxas info    : 33 bytes gmem
-ptxas info    : Compiling entry function 'bar' for 'sm_90a'
-ptxas info    : Function properties for bar
-ptxas         .     16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
-ptxas info    : Used 10 registers, used 1 barriers, 16 bytes cumulative stack size
-ptxas info    : Compile time = 1.822 ms
-ptxas info    : Compiling entry function '_Z3fooPf' for 'sm_90a'
-ptxas info    : Function properties for _Z3fooPf
-ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-ptxas info    : Used 17 registers, used 1 barriers, 1024 bytes smem
-";
-
-    const OLD: &str = "\
-ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'k' for 'sm_80'
-ptxas info    : Function properties for k
-    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
-ptxas info    : Function properties for helper
-    64 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-ptxas info    : Used 255 registers, 49152 bytes smem, 360 bytes cmem[0]
-";
+    const LOG: &str = include_str!("ptxas_13.log");
+    const OLD: &str = include_str!("ptxas_older.log");
 
     #[test]
     fn every_entry_is_read_and_the_rest_is_kept() {

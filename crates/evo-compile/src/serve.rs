@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::error::CompileSetupError;
-use super::image::Compiled;
 use super::toolchain::{Toolchain, WorkerSetup};
 use evo_system::process::{Orphaned, ParentLink};
 
@@ -38,7 +37,10 @@ pub fn run() -> io::Result<()> {
     let mut bench: Option<CompileBench> = None;
     link.serve(|order| match (order, &bench) {
         (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
-            Ok(prepared) => bench.insert(prepared).greeting(),
+            Ok(prepared) => {
+                let Toolchain { name, fingerprint, .. } = &bench.insert(prepared).toolchain;
+                CompileAnswer::Ready { toolchain: name.clone(), fingerprint: fingerprint.clone() }
+            }
             Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
         }),
         (CompileOrder::Compile(source), Some(bench)) => {
@@ -64,14 +66,8 @@ impl CompileBench {
         Ok(CompileBench { setup, toolchain, cache })
     }
 
-    fn greeting(&self) -> CompileAnswer {
-        let Toolchain { name, fingerprint, .. } = &self.toolchain;
-        CompileAnswer::Ready { toolchain: name.clone(), fingerprint: fingerprint.clone() }
-    }
-
     fn compile(&self, source: &KernelSource) -> CompileOutcome {
-        let Compiled { bytes, code_hash, resources, mut log, log_truncated, compile_ms } =
-            (self.toolchain.compile)(source)?;
+        let (bytes, binary) = (self.toolchain.compile)(source)?;
         let extension = match self.setup.kind {
             DeviceKind::Cuda => "cubin",
             DeviceKind::Host | DeviceKind::Replay => "so",
@@ -82,10 +78,6 @@ impl CompileBench {
             // Only a full disk fails every variant after this one. Other trouble is met once more, in a fresh worker.
             verdict.with_cause(if error.is_full() { Cause::Cache } else { Cause::Machine })
         })?;
-        if log_truncated {
-            log.push_str("\n[log_truncated]");
-        }
-        let toolchain = self.toolchain.name.clone();
-        Ok(Binary { hash, code_hash, path, resources, toolchain, compile_ms, cached: false, log })
+        Ok(Binary { hash, path, toolchain: self.toolchain.name.clone(), ..binary })
     }
 }

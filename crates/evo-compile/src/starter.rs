@@ -24,15 +24,6 @@ use evo_system::scratch::ScratchFolder;
 /// may start at once on a busy machine.
 const SETUP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Compilers yield to the device's lane and to the engine, which are few and must not wait. On the host device kernels are
-/// timed on the compilers' own cores, where a compiler beside a timed thread gets a tenth.
-fn niceness(kind: DeviceKind) -> i32 {
-    match kind {
-        DeviceKind::Host => 10,
-        DeviceKind::Cuda | DeviceKind::Replay => 5,
-    }
-}
-
 const ANSWER_MAX: usize = 4 << 20;
 
 pub struct CompileProcess {
@@ -50,12 +41,6 @@ impl CompileProcess {
     }
 }
 
-pub struct ReadyWorker {
-    pub process: CompileProcess,
-    pub toolchain: String,
-    pub fingerprint: ContentHash,
-}
-
 #[derive(Clone)]
 pub struct WorkerStarter {
     pub program: PathBuf,
@@ -65,8 +50,11 @@ pub struct WorkerStarter {
 }
 
 impl WorkerStarter {
-    /// `group` can end the worker from the start.
-    pub fn start(&self, group: &ProcessGroup) -> Result<ReadyWorker, CompileSetupError> {
+    /// With the name and the fingerprint of its toolchain. `group` can end the worker from the start.
+    pub fn start(
+        &self,
+        group: &ProcessGroup,
+    ) -> Result<(CompileProcess, String, ContentHash), CompileSetupError> {
         let failed = |reason: String| CompileSetupError::Worker {
             program: self.program.display().to_string(),
             reason,
@@ -86,12 +74,10 @@ impl WorkerStarter {
         // compiler would run out of memory long before it had used what it may.
         command.env("MALLOC_ARENA_MAX", "1");
         let memory_bytes = self.options.memory_bytes;
-        let limits = ResourceLimits {
-            memory_bytes,
-            niceness: niceness(self.options.kind),
-            ..ResourceLimits::default()
-        };
-        process::limit(&mut command, limits);
+        // Compilers yield to the device's lane and to the engine, which are few and must not wait. On the host device kernels
+        // are timed on the compilers' own cores, where a compiler beside a timed thread gets a tenth.
+        let niceness = if self.options.kind == DeviceKind::Host { 10 } else { 5 };
+        process::limit(&mut command, ResourceLimits { memory_bytes, niceness, ..ResourceLimits::default() });
         let log = CappedLog::new(diagnose::LOG_MAX);
         let conversation = Conversation::start(command, WIRE_VERSION, group.clone(), log)
             .map_err(|source| match process::is_exhausted(&source) {
@@ -101,21 +87,15 @@ impl WorkerStarter {
             .with_line_max(ANSWER_MAX);
         let mut process = CompileProcess { conversation, _scratch: scratch };
         match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {
-            Ok(CompileAnswer::Ready { toolchain, fingerprint }) => {
-                Ok(ReadyWorker { process, toolchain, fingerprint })
-            }
+            Ok(CompileAnswer::Ready { toolchain, fingerprint }) => Ok((process, toolchain, fingerprint)),
             Ok(CompileAnswer::Refused { message, hint }) => Err(CompileSetupError::Refused { message, hint }),
             Ok(CompileAnswer::Done { .. }) => Err(failed("it answers out of turn".to_string())),
-            Err(death) => Err(failed(why_not_ready(&death))),
+            Err(death) => Err(failed(match &death.how {
+                DeathHow::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
+                DeathHow::Exit(status) => format!("{status}: {}", death.log.text().trim()),
+                found => format!("its answer cannot be read: {found}"),
+            })),
         }
-    }
-}
-
-fn why_not_ready(death: &Death) -> String {
-    match &death.how {
-        DeathHow::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
-        DeathHow::Exit(status) => format!("{status}: {}", death.log.text().trim()),
-        found => format!("its answer cannot be read: {found}"),
     }
 }
 

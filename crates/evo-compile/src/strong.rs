@@ -97,49 +97,7 @@ mod tests {
     use crate::toolbox::Toolbox;
     use evo_protocol::binary::KernelSource;
 
-    const PTX: &str = r#"
-.visible .entry spin(
-	.param .u64 spin_param_0
-)
-{
-	.loc	1 3 0
-	.shared .align 4 .u32 _ZZ4spinE1f;
-	ld.param.u64 	%rd1, [spin_param_0];
-	.loc	1 3 2
-	@%p1 st.volatile.shared.u32 	[_ZZ4spinE1f], %r2;
-	bar.sync 	0;
-	.loc	1 4 2
-	st.shared.f32 	[_ZZ4spinE1d], %f2;
-	.loc	1 6 3
-	membar.cta;
-	st.volatile.shared.u32 	[_ZZ4spinE1f], %r3;
-	st.global.u32 	[%rd4], %r5;
-	.loc	2 6 3
-	atom.shared::cta.exch.b32 	%r3, [%rd2], 1;
-	.loc	1 8 3, function_name $L__info_string0, inlined_at 1 20 5
-	ld.acquire.cta.shared::cta.u32 	%r4, [_ZZ4spinE1f];
-	.loc	1 9 3
-	ld.volatile.u32 	%r4, [%rd9];
-	ld.u32 	%r4, [%rd9];
-	.loc	1 10 3
-	cp.async.ca.shared.global 	[%r6], [%rd9], 16;
-	.loc	1 4 3
-	st.volatile.shared.u32 	[_ZZ4spinE1f], %r3;
-	.loc	1 11 3
-	atom.global.cas.b32 	%r3, [%rd2], 0, 1;
-	.loc	1 12 3
-	st.volatile.global.u32 	[%rd2], %r3;
-	.loc	1 13 3
-	atom.global.add.u32 	%r3, [%rd2], 1;
-	st.global.u32 	[%rd4], %r5;
-}
-.visible .entry other(
-{
-	ld.volatile.shared.u32 	%r4, [_ZZ4spinE1f];
-}
-	.file	1 "/a folder/k.cu"
-	.file	2 "flags.h"
-"#;
+    const PTX: &str = include_str!("strong.ptx");
 
     #[test]
     fn a_line_is_strong_only_if_all_of_it_is() {
@@ -188,8 +146,8 @@ mod tests {
                  while (!f) {{}}\n__threadfence_block();\ny[0] = d[y[3] > 0]; }} }}\n"
             );
             let source = KernelSource::plain("spin.cu", text, ["spin"]);
-            let compiled = nvrtc.compile(&source, "sm_80").unwrap();
-            strong_in_all(&[compiled.bytes]).into_iter().collect::<Vec<_>>()
+            let (bytes, _) = nvrtc.compile(&source, "sm_80").unwrap();
+            strong_in_all(&[bytes]).into_iter().collect::<Vec<_>>()
         };
         assert_eq!(lines("volatile"), ["spin.cu:2", "spin.cu:7", "spin.cu:9"]);
         assert!(lines("").is_empty());

@@ -23,20 +23,14 @@ pub struct Toolbox {
 impl Toolbox {
     /// What this process's environment says. Empty variables count as unset.
     pub fn from_env() -> Toolbox {
+        let all = |names: &[&str]| names.iter().filter_map(|name| variable(name)).collect::<Vec<_>>();
+        let include = all(&["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"]);
         Toolbox {
             nvrtc_dir: variable("EVO_NVRTC_DIR").map(PathBuf::from),
             cuda_include: variable("EVO_CUDA_INCLUDE").map(PathBuf::from),
-            cuda_homes: ["CUDA_HOME", "CUDA_PATH"]
-                .into_iter()
-                .filter_map(variable)
-                .map(PathBuf::from)
-                .collect(),
+            cuda_homes: all(&["CUDA_HOME", "CUDA_PATH"]).into_iter().map(PathBuf::from).collect(),
             cxx: variable("CXX").and_then(|text| text.into_string().ok()),
-            include_folders: ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"]
-                .into_iter()
-                .filter_map(variable)
-                .flat_map(|folders| env::split_paths(&folders).collect::<Vec<_>>())
-                .collect(),
+            include_folders: include.iter().flat_map(env::split_paths).collect(),
             program: None,
         }
     }

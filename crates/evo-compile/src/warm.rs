@@ -2,8 +2,8 @@
 //! the loading of a compiler each time.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use evo_protocol::binary::{CompileOutcome, KernelSource};
@@ -46,12 +46,12 @@ impl WarmCompiler {
 
     /// The cache will have the answer then.
     pub fn compile_ahead(&self, source: &KernelSource) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = evo_system::lock(&self.turn);
         self.farm.submit(source.clone(), drop);
     }
 
     fn once(&self, source: &KernelSource, limit: Option<Duration>) -> CompileOutcome {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = evo_system::lock(&self.turn);
         let (sender, receiver) = mpsc::channel();
         self.farm.submit(source.clone(), move |outcome| drop(sender.send(outcome)));
         let answer = match limit {

@@ -129,29 +129,19 @@ mod tests {
 
     #[test]
     fn only_faults_of_the_source_count() {
-        for (kind, cause) in [
-            (VerdictKind::OobRead, "shared"),
-            (VerdictKind::OobWrite, "local"),
-            (VerdictKind::CrashMisaligned, ""),
-            (VerdictKind::DivergentBarrier, ""),
-            (VerdictKind::Nondeterministic, "race"),
-            (VerdictKind::WrongAnswer, "uninitialized"),
-            (VerdictKind::Stateful, "earlier_call"),
-        ] {
-            assert!(matches!(judged(failed(kind, cause), None), TwinAnswer::Fault(_)), "{kind} {cause}");
+        let judge = |label: &str, cases| {
+            let (kind, cause) = label.split_once(':').unwrap_or((label, ""));
+            judged(failed(VerdictKind::named(kind).unwrap(), cause), cases)
+        };
+        let faults = "oob_read:shared oob_write:local crash_misaligned divergent_barrier nondeterministic:race \
+                      wrong_answer:uninitialized stateful:earlier_call";
+        for label in faults.split(' ') {
+            assert!(matches!(judge(label, None), TwinAnswer::Fault(_)), "{label}");
         }
-        for (kind, cause) in [
-            (VerdictKind::WrongAnswer, "precision"),
-            (VerdictKind::WrongAnswer, "value"),
-            (VerdictKind::Nondeterministic, "data"),
-            (VerdictKind::Hang, ""),
-            (VerdictKind::WorkerDied, ""),
-            (VerdictKind::CompileError, ""),
-            (VerdictKind::OutOfMemory, ""),
-            (VerdictKind::HarnessError, "budget"),
-        ] {
-            let answer = judged(failed(kind, cause), Some(9));
-            let TwinAnswer::Silent(why) = answer else { panic!("{kind} {cause}: {answer:?}") };
+        let others = "wrong_answer:precision wrong_answer:value nondeterministic:data hang worker_died \
+                      compile_error out_of_memory harness_error:budget";
+        for label in others.split(' ') {
+            let TwinAnswer::Silent(why) = judge(label, Some(9)) else { panic!("{label}") };
             assert!(why.contains("the first line") && !why.contains("and more"), "{why}");
         }
     }

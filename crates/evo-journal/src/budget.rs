@@ -99,30 +99,27 @@ impl StopReason {
 /// The time since a command began. Budgets and journal stamps read this clock alone, so that a test can play hours of it,
 /// and nothing before the first evaluation is left out. Copies agree.
 #[derive(Clone, Debug)]
-pub struct CommandClock(ClockSource);
-
-#[derive(Clone, Debug)]
-enum ClockSource {
+pub enum CommandClock {
     Real(Instant),
+    /// For tests.
+    #[doc(hidden)]
     Scripted(Arc<AtomicU64>),
 }
 
 impl CommandClock {
     pub fn start() -> CommandClock {
-        CommandClock(ClockSource::Real(Instant::now()))
+        CommandClock::Real(Instant::now())
     }
 
     #[doc(hidden)]
     pub fn scripted(milliseconds: &Arc<AtomicU64>) -> CommandClock {
-        CommandClock(ClockSource::Scripted(Arc::clone(milliseconds)))
+        CommandClock::Scripted(Arc::clone(milliseconds))
     }
 
     pub fn elapsed(&self) -> Duration {
-        match &self.0 {
-            ClockSource::Real(began) => began.elapsed(),
-            ClockSource::Scripted(milliseconds) => {
-                Duration::from_millis(milliseconds.load(Ordering::Relaxed))
-            }
+        match self {
+            CommandClock::Real(began) => began.elapsed(),
+            CommandClock::Scripted(time_ms) => Duration::from_millis(time_ms.load(Ordering::Relaxed)),
         }
     }
 

@@ -31,7 +31,11 @@ pub fn sections_in(out: &OwnFolder) -> Result<StudySections, JournalError> {
         found.notes.extend(journal.rejected.iter().map(|rejected| {
             format!("line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason)
         }));
-        if is_replay(&journal.records) {
+        let newest = journal.records.iter().rev().find_map(|record| match record {
+            JournalRecord::Study(header) => Some(header),
+            _ => None,
+        });
+        if newest.is_some_and(|header| header.device.kind == DeviceKind::Replay) {
             let text = "is a replay, in which nothing was measured: it is not on the board";
             found.notes.push(format!("`{}` {text}", path.display()));
         }
@@ -39,14 +43,6 @@ pub fn sections_in(out: &OwnFolder) -> Result<StudySections, JournalError> {
     }
     found.sections.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(found)
-}
-
-fn is_replay(records: &[JournalRecord]) -> bool {
-    let header = records.iter().rev().find_map(|record| match record {
-        JournalRecord::Study(header) => Some(header),
-        _ => None,
-    });
-    header.is_some_and(|header| header.device.kind == DeviceKind::Replay)
 }
 
 /// Neither the folder nor its journal may be a link.

@@ -35,13 +35,8 @@ impl Conditions {
 
     /// What is different now, in words: `` `check rtol` is `0.01` and was `0.001` ``.
     pub fn changes(&self, now: &Conditions) -> Vec<String> {
-        let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
-        let word = |conditions: &Conditions, name: &str| {
-            conditions.get(name).map_or("not set".to_string(), |value| format!("`{}`", shown(value)))
-        };
-        let different = names.filter(|name| self.0.get(*name) != now.0.get(*name));
-        let change = |name: &String| format!("`{name}` is {} and was {}", word(now, name), word(self, name));
-        let mut changes: Vec<String> = different.map(change).collect();
+        let different = different(&self.0, &now.0, |text| format!("`{}`", shown(text)));
+        let mut changes: Vec<String> = different.map(|(name, change)| format!("`{name}` {change}")).collect();
         if changes.len() > NAMED {
             let more = changes.len() - NAMED;
             changes.truncate(NAMED);
@@ -56,6 +51,20 @@ fn shown(value: &str) -> String {
         Some((end, _)) => format!("{}…", &value[..end]),
         None => value.to_string(),
     }
+}
+
+/// What two maps have different, by name: `is 2 and was not set`.
+pub(crate) fn different<'a>(
+    before: &'a BTreeMap<String, String>,
+    now: &'a BTreeMap<String, String>,
+    shown: impl Fn(&str) -> String,
+) -> impl Iterator<Item = (String, String)> {
+    let names = before.keys().chain(now.keys().filter(move |name| !before.contains_key(*name)));
+    let names = names.filter(move |name| before.get(*name) != now.get(*name));
+    names.map(move |name| {
+        let word = |value: Option<&String>| value.map_or("not set".to_string(), |text| shown(text));
+        (name.clone(), format!("is {} and was {}", word(now.get(name)), word(before.get(name))))
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::conditions::different;
+
 const NAMED: usize = 8;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,17 +36,12 @@ pub struct DefinedProblem {
 
 impl StudyDefinition {
     pub fn changes(&self, now: &StudyDefinition) -> Vec<String> {
+        let parameters = (&self.parameters[..], &now.parameters[..]);
         [
-            compared(
-                "parameter",
-                &self.parameters,
-                &now.parameters,
-                |own| &own.name,
-                DefinedParameter::changes,
-            ),
-            compared("constraint", &self.constraints, &now.constraints, |text| text, |_, _| Vec::new()),
-            compared("problem", &self.problems, &now.problems, |own| &own.name, DefinedProblem::changes),
-            compared("option", &self.options, &now.options, |text| text, |_, _| Vec::new()),
+            compared("parameter", parameters, |own| &own.name, DefinedParameter::changes),
+            compared("constraint", (&self.constraints, &now.constraints), |text| text, |_, _| Vec::new()),
+            compared("problem", (&self.problems, &now.problems), |own| &own.name, DefinedProblem::changes),
+            compared("option", (&self.options, &now.options), |text| text, |_, _| Vec::new()),
         ]
         .concat()
     }
@@ -53,8 +50,7 @@ impl StudyDefinition {
 /// What is gone or different, and then what is new.
 fn compared<T>(
     what: &str,
-    before: &[T],
-    now: &[T],
+    (before, now): (&[T], &[T]),
     name: fn(&T) -> &str,
     changes: fn(&T, &T) -> Vec<String>,
 ) -> Vec<String> {
@@ -95,13 +91,8 @@ impl DefinedParameter {
 impl DefinedProblem {
     fn changes(&self, now: &DefinedProblem) -> Vec<String> {
         let (name, mut changes) = (&self.name, Vec::new());
-        let names = self.sizes.keys().chain(now.sizes.keys().filter(|key| !self.sizes.contains_key(*key)));
-        let text = |problem: &DefinedProblem, key: &String| {
-            problem.sizes.get(key).map_or_else(|| "not set".to_string(), String::clone)
-        };
-        let different = names.filter(|key| self.sizes.get(*key) != now.sizes.get(*key));
-        let parts: Vec<String> =
-            different.map(|key| format!("{key} is {} and was {}", text(now, key), text(self, key))).collect();
+        let different = different(&self.sizes, &now.sizes, str::to_string);
+        let parts: Vec<String> = different.map(|(key, change)| format!("{key} {change}")).collect();
         if !parts.is_empty() {
             changes.push(format!("problem `{name}`: {}", parts.join(", ")));
         }

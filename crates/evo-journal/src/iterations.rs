@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::JournalError;
-use super::line::{self, NumberedLine, NumberedLines};
+use super::line::{LineWriter, NumberedLine, numbered};
 use super::lock::{DeviceTurn, locked};
 use super::own_folder::OwnFolder;
 
@@ -103,15 +103,10 @@ pub struct IterationLog {
 }
 
 impl IterationLog {
-    /// Waits for whoever holds the folder.
-    pub fn take(folder: OwnFolder) -> Result<IterationLog, JournalError> {
+    /// Waits for whoever holds the folder. The device's turn ends with the log.
+    pub fn take(folder: OwnFolder, turn: Option<DeviceTurn>) -> Result<IterationLog, JournalError> {
         let lock = locked(&folder, LOCK, || {})?;
-        Ok(IterationLog { folder, _lock: lock, _turn: None })
-    }
-
-    /// The device's turn ends with the log.
-    pub fn with_turn(self, turn: DeviceTurn) -> IterationLog {
-        IterationLog { _turn: Some(turn), ..self }
+        Ok(IterationLog { folder, _lock: lock, _turn: turn })
     }
 
     pub fn folder(&self) -> &OwnFolder {
@@ -120,8 +115,13 @@ impl IterationLog {
 
     /// On return the line is on the disk; after an error the file ends with the line before. A torn last line is cut
     /// off.
-    pub fn append<T: NumberedLine>(&self, line: T) -> Result<T, JournalError> {
-        line::append_numbered(&self.folder, line)
+    pub fn append<T: NumberedLine>(&self, mut line: T) -> Result<T, JournalError> {
+        let mut before = numbered::<T>(&self.folder)?;
+        let last = before.lines.iter_mut().map(|line| *line.stamp().1).max().unwrap_or(0);
+        let (format, number) = line.stamp();
+        (*format, *number) = (T::FORMAT, last.saturating_add(1));
+        LineWriter::append_after(&self.folder, T::FILE, before.length)?.append(&line)?;
+        Ok(line)
     }
 
     /// Keeps a source or a launch file under the hash of its text; its name.
@@ -166,18 +166,12 @@ impl IterationLog {
             source_file: keep(&accepted.candidate.source, "cu")?,
             launch_file: keep(&accepted.candidate.launch, "json")?,
         };
-        let text = serde_json::to_string_pretty(&incumbent).map(|text| format!("{text}\n"));
-        let replace = |text: &str| self.folder.replace(INCUMBENT, text.as_bytes(), true);
+        let replace = || self.folder.replace_json(INCUMBENT, &incumbent);
         // A sweep that begins in this folder removes unfinished files, which are not told apart.
-        text.map_err(io::Error::from)
-            .and_then(|text| replace(&text).or_else(|_| replace(&text)))
-            .map_err(|error| JournalError::io("write", &self.folder.place(INCUMBENT), error))?;
+        let written = replace().or_else(|_| replace());
+        written.map_err(|error| JournalError::io("write", &self.folder.place(INCUMBENT), error))?;
         Ok(incumbent)
     }
-}
-
-pub fn read(folder: &OwnFolder) -> Result<NumberedLines<Iteration>, JournalError> {
-    line::numbered(folder)
 }
 
 /// How a command line names an evaluation of `evo evaluate`: `@iteration-3`.
@@ -267,6 +261,7 @@ impl NumberedLine for GateRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_folder::temporary;
 
     fn iteration() -> Iteration {
         Iteration {
@@ -296,33 +291,32 @@ mod tests {
 
     #[test]
     fn lines_are_numbered_and_torn_ones_skipped() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = OwnFolder::open(root.path()).unwrap();
-        let log = IterationLog::take(folder.clone()).unwrap();
+        let (root, folder) = temporary();
+        let log = IterationLog::take(folder.clone(), None).unwrap();
         assert_eq!(log.append(iteration()).unwrap().number, 1);
         let path = root.path().join(ITERATIONS);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], &whole[..40]].concat()).unwrap();
-        let torn = read(&folder).unwrap();
+        let read = || numbered::<Iteration>(&folder).unwrap();
+        let torn = read();
         assert_eq!((torn.lines.len(), torn.notes.len()), (1, 1));
         assert!(torn.notes[0].contains("torn"), "{torn:?}");
         assert_eq!(log.append(iteration()).unwrap().number, 2);
-        assert_eq!(read(&folder).unwrap().notes, Vec::<String>::new());
+        assert_eq!(read().notes, Vec::<String>::new());
         // A line that lost its newline only, and one whose digits changed.
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.trim_end().replacen("\"number\":1", "\"number\":7", 1)).unwrap();
         assert_eq!(log.append(iteration()).unwrap().number, 3);
-        let history = read(&folder).unwrap();
+        let history = read();
         assert_eq!(history.lines.iter().map(|one| one.number).collect::<Vec<_>>(), [2, 3]);
         assert!(history.notes[0].contains("checksum"), "{history:?}");
     }
 
     #[test]
     fn the_incumbent_keeps_its_source() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = OwnFolder::open(root.path()).unwrap();
+        let (root, folder) = temporary();
         assert_eq!(incumbent(&folder), Ok(None));
-        let log = IterationLog::take(folder.clone()).unwrap();
+        let log = IterationLog::take(folder.clone(), None).unwrap();
         let set = log.set_incumbent(&log.append(iteration()).unwrap()).unwrap();
         assert_eq!(incumbent(&folder), Ok(Some(set.clone())));
         let file = root.path().join(SOURCES).join(set.source_file.unwrap());

@@ -103,10 +103,6 @@ fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
     newest.into_values().filter(counts).collect()
 }
 
-fn weight_of(work: &[ProblemWork], problem: &str) -> f64 {
-    work.iter().find(|work| work.problem == problem).map_or(1.0, |work| work.weight)
-}
-
 fn summary(header: &StudyHeader, history: &History) -> StudySummary {
     StudySummary {
         name: header.study.clone(),
@@ -144,8 +140,14 @@ fn entry(header: &StudyHeader, confirmation: &Confirmation) -> Option<RankedEntr
         })
         .collect();
     let decision = decide(&confirmation.pairs);
-    // Replaces `not_run`: an evaluation knows nothing of the comparison that came after it.
-    gates.insert(Gate::Confirmation.as_str().to_string(), confirmation_state(decision));
+    // A claim that the paired comparison contradicts, or leaves open, is not confirmed. Replaces `not_run`: an evaluation
+    // knows nothing of the comparison that came after it.
+    let confirmed = match decision {
+        None => GateState::NotRun,
+        Some(PairedDecision::Faster | PairedDecision::Same) => GateState::Pass,
+        Some(PairedDecision::Slower | PairedDecision::Ambiguous) => GateState::Fail,
+    };
+    gates.insert(Gate::Confirmation.as_str().to_string(), confirmed);
     Some(RankedEntry {
         rank: 0,
         number: confirmation.number,
@@ -224,7 +226,9 @@ pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f6
     if pairs.is_empty() {
         return None;
     }
-    let weight = |pair: &PairedProblem| weight_of(work, &pair.problem);
+    let weight = |pair: &PairedProblem| {
+        work.iter().find(|work| work.problem == pair.problem).map_or(1.0, |work| work.weight)
+    };
     let total: f64 = pairs.iter().map(weight).sum();
     let mean = |of: fn(&PairedProblem) -> f64| {
         (pairs.iter().map(|pair| -of(pair).ln() * weight(pair)).sum::<f64>() / total).exp()
@@ -233,31 +237,17 @@ pub fn speedup(pairs: &[PairedProblem], work: &[ProblemWork]) -> Option<(f64, f6
     Some((mean(|pair| pair.ratio), mean(|pair| pair.ratio_high), mean(|pair| pair.ratio_low)))
 }
 
-/// The confirmation gate: a claim that the paired comparison contradicts, or leaves open, is not confirmed.
-fn confirmation_state(decision: Option<PairedDecision>) -> GateState {
-    match decision {
-        None => GateState::NotRun,
-        Some(PairedDecision::Faster | PairedDecision::Same) => GateState::Pass,
-        Some(PairedDecision::Slower | PairedDecision::Ambiguous) => GateState::Fail,
-    }
-}
-
 /// One word for all problems: agreement keeps it, contradiction is ambiguous, ties give way.
 fn decide(pairs: &[PairedProblem]) -> Option<PairedDecision> {
+    use PairedDecision::{Ambiguous, Faster, Same, Slower};
     let said = |decision| pairs.iter().any(|pair| pair.decision == decision);
-    match (
-        pairs.is_empty(),
-        said(PairedDecision::Faster),
-        said(PairedDecision::Slower),
-        said(PairedDecision::Ambiguous),
-    ) {
-        (true, ..) => None,
-        (_, true, true, _) => Some(PairedDecision::Ambiguous),
-        (_, true, false, false) => Some(PairedDecision::Faster),
-        (_, false, true, false) => Some(PairedDecision::Slower),
-        (_, _, _, true) => Some(PairedDecision::Ambiguous),
-        _ => Some(PairedDecision::Same),
-    }
+    let decision = match (said(Faster), said(Slower), said(Ambiguous)) {
+        (true, false, false) => Faster,
+        (false, true, false) => Slower,
+        (false, false, false) => Same,
+        _ => Ambiguous,
+    };
+    (!pairs.is_empty()).then_some(decision)
 }
 
 fn result(header: &StudyHeader, evaluation: &Evaluation, work: &ProblemWork) -> ProblemResult {

@@ -22,11 +22,9 @@ pub struct Merged {
 
 pub fn load(folder: &OwnFolder) -> Result<Option<Result<Leaderboard, String>>, JournalError> {
     JournalError::refuse_irregular(folder, BOARD)?;
-    match folder.read(BOARD) {
-        Ok(text) => Ok(Some(parse(&text))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(JournalError::io("read", &folder.place(BOARD), error)),
-    }
+    let text = folder.read_any(BOARD);
+    let text = text.map_err(|error| JournalError::io("read", &folder.place(BOARD), error))?;
+    Ok(text.map(|text| parse(&text)))
 }
 
 pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
@@ -83,9 +81,8 @@ fn update(
     };
     let (board, placements) = change(known);
     let path = folder.place(BOARD);
-    let text = serde_json::to_string_pretty(&board);
-    let text = text.map_err(|error| JournalError::io("write", &path, error.into()))?;
-    write_view(folder, BOARD, format!("{text}\n").as_bytes(), true)?;
+    JournalError::refuse_irregular(folder, BOARD)?;
+    folder.replace_json(BOARD, &board).map_err(|error| JournalError::io("write", &path, error))?;
     Ok(Merged { path, placements, put_aside })
 }
 

@@ -121,7 +121,15 @@ impl LineWriter {
         file.set_len(length).map_err(fail)?;
         file.seek(SeekFrom::End(0)).map_err(fail)?;
         let mut writer = LineWriter { file, path, length };
-        writer.end_line()?;
+        if let Some(before) = length.checked_sub(1) {
+            let mut last = [0];
+            let read = writer.file.read_exact_at(&mut last, before);
+            read.map_err(|error| JournalError::io("read", &writer.path, error))?;
+            // A line that lost its newline only counts.
+            if last != *b"\n" {
+                writer.write(b"\n")?;
+            }
+        }
         Ok(writer)
     }
 
@@ -153,14 +161,6 @@ impl LineWriter {
         let _ = self.file.set_len(length).and_then(|()| self.file.seek(SeekFrom::End(0)));
         JournalError::io(action, &self.path, error)
     }
-
-    fn end_line(&mut self) -> Result<(), JournalError> {
-        let Some(before) = self.length.checked_sub(1) else { return Ok(()) };
-        let mut last = [0];
-        let read = self.file.read_exact_at(&mut last, before);
-        read.map_err(|error| JournalError::io("read", &self.path, error))?;
-        if last == *b"\n" { Ok(()) } else { self.write(b"\n") }
-    }
 }
 
 /// One of a file whose lines are numbered from 1: what was judged, one line each. Whoever appends holds the folder's lock.
@@ -178,18 +178,14 @@ pub struct NumberedLines<T> {
     pub lines: Vec<T>,
     pub notes: Vec<String>,
     /// Where the last whole line ends.
-    length: u64,
+    pub(crate) length: u64,
 }
 
 /// A damaged line is left out with a note, and nothing is there where there is no file.
 pub fn numbered<T: NumberedLine>(folder: &OwnFolder) -> Result<NumberedLines<T>, JournalError> {
     let path = folder.place(T::FILE);
-    let bytes = match folder.read(T::FILE) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(JournalError::io("read", &path, error)),
-    };
-    let mut found = parse::<T>(&bytes);
+    let bytes = folder.read_any(T::FILE).map_err(|error| JournalError::io("read", &path, error))?;
+    let mut found = parse::<T>(&bytes.unwrap_or_default());
     if let Some(newer) = found.records.iter_mut().map(|line| *line.stamp().0).find(|own| *own > T::FORMAT) {
         return Err(JournalError::Newer { path, found: newer, known: T::FORMAT });
     }
@@ -200,16 +196,6 @@ pub fn numbered<T: NumberedLine>(folder: &OwnFolder) -> Result<NumberedLines<T>,
     let torn = found.torn.then(|| format!("the last line of `{}` is torn and left out", path.display()));
     let notes = left_out.chain(torn).collect();
     Ok(NumberedLines { lines: found.records, notes, length: found.length })
-}
-
-/// On return the line is on the disk; after an error the file ends with the line before. A torn last line is cut off.
-pub fn append_numbered<T: NumberedLine>(folder: &OwnFolder, mut line: T) -> Result<T, JournalError> {
-    let mut before = numbered::<T>(folder)?;
-    let last = before.lines.iter_mut().map(|line| *line.stamp().1).max().unwrap_or(0);
-    let (format, number) = line.stamp();
-    (*format, *number) = (T::FORMAT, last.saturating_add(1));
-    LineWriter::append_after(folder, T::FILE, before.length)?.append(&line)?;
-    Ok(line)
 }
 
 #[cfg(test)]

@@ -71,11 +71,11 @@ impl DeviceTurn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_folder::temporary;
 
     #[test]
     fn the_second_is_refused_until_the_first_is_gone() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = OwnFolder::open(folder.path()).unwrap();
+        let (_root, folder) = temporary();
         let first = StudyLock::take(&folder).unwrap();
         let error = StudyLock::take(&folder).unwrap_err().to_string();
         assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
@@ -85,8 +85,7 @@ mod tests {
 
     #[test]
     fn a_device_has_one_turn_at_a_time_whatever_the_kernel() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = OwnFolder::open(folder.path()).unwrap();
+        let (_root, folder) = temporary();
         let turn = |device: &str| DeviceTurn::take(&folder, device, || panic!("`{device}` is free"));
         let first = turn("cuda:0").unwrap();
         let _other = turn("cuda:1").unwrap();

@@ -35,9 +35,7 @@ pub enum MicroSeeds {
 }
 
 pub fn write(out: &OwnFolder, ranking: &MicroRanking) -> Result<(), JournalError> {
-    let text = serde_json::to_string_pretty(ranking).unwrap_or_default() + "\n";
-    out.replace(MICRO, text.as_bytes(), true)
-        .map_err(|error| JournalError::io("write", &out.place(MICRO), error))
+    out.replace_json(MICRO, ranking).map_err(|error| JournalError::io("write", &out.place(MICRO), error))
 }
 
 pub fn read(out: &OwnFolder, subject: &MicroSubject<'_>) -> MicroSeeds {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use serde::Serialize;
 
 use crate::disk;
 use evo_system::regular;
@@ -51,11 +52,10 @@ impl OwnFolder {
     }
 
     pub fn create_folder(&self, name: &str) -> io::Result<OwnFolder> {
-        check_name(name)?;
-        match rustix::fs::mkdirat(&self.handle, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => self.folder(name),
-            Err(error) => Err(error.into()),
-        }
+        self.create_new_folder(name).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => self.folder(name),
+            _ => Err(error),
+        })
     }
 
     pub fn create_new_folder(&self, name: &str) -> io::Result<OwnFolder> {
@@ -91,6 +91,14 @@ impl OwnFolder {
     /// `a named pipe`; `None` for a file, a link, and where there is nothing.
     pub fn irregular(&self, name: &str) -> Option<&'static str> {
         self.kind(name).filter(|kind| *kind != FileType::Symlink).and_then(regular::word)
+    }
+
+    /// `None` where there is nothing.
+    pub fn read_any(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match self.read(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
@@ -157,6 +165,11 @@ impl OwnFolder {
         written
     }
 
+    /// As JSON that people can read, waiting for the disk.
+    pub fn replace_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        self.replace(name, format!("{}\n", serde_json::to_string_pretty(value)?).as_bytes(), true)
+    }
+
     /// For whoever holds the lock under which files are written.
     pub fn sweep_unfinished(&self) {
         self.remove_files(|name| name.starts_with(UNFINISHED));
@@ -201,6 +214,13 @@ fn check_name(name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is not a name of a file")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(crate) fn temporary() -> (tempfile::TempDir, OwnFolder) {
+    let root = tempfile::tempdir().unwrap();
+    let folder = OwnFolder::open(root.path()).unwrap();
+    (root, folder)
 }
 
 #[cfg(test)]

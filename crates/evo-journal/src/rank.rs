@@ -33,10 +33,6 @@ impl Speed {
         }
         own
     }
-
-    fn may_tie(self, other: Speed, floor: f64) -> bool {
-        self.low / other.high - 1.0 <= floor
-    }
 }
 
 /// Unless trades are allowed, the first that trades no problem becomes champion; all others stay in the order of
@@ -54,7 +50,8 @@ pub fn rank(entries: &mut Vec<RankedEntry>, baseline: Speed, floor: f64, allow_t
         entry.rank = position as u32 + 1;
         let own = Speed::of(entry, baseline);
         // An entry that is faster by its mean ranks behind the champion for what it traded, not by a tie.
-        entry.tie_with_champion = position > 0 && own.value <= first.value && first.may_tie(own, floor);
+        let may_tie = own.value <= first.value && first.low / own.high - 1.0 <= floor;
+        entry.tie_with_champion = position > 0 && may_tie;
     }
 }
 

@@ -83,6 +83,7 @@ mod tests {
 
     use super::*;
     use crate::line::{LineWriter, encode};
+    use crate::own_folder::temporary;
 
     fn record() -> impl Strategy<Value = JournalRecord> {
         let configuration = (".{0,6}", any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| {
@@ -117,8 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(records in prop::collection::vec(record(), 0..8)) {
-            let folder = tempfile::tempdir().unwrap();
-            let folder = OwnFolder::open(folder.path()).unwrap();
+            let (_root, folder) = temporary();
             let mut writer = LineWriter::create(&folder, JOURNAL).unwrap();
             for record in &records {
                 writer.append(record).unwrap();
@@ -141,8 +141,7 @@ mod tests {
             prop_assert!(journal.rejected.is_empty());
 
             // Appending after the repair gives a journal without a scar.
-            let folder = tempfile::tempdir().unwrap();
-            let folder = OwnFolder::open(folder.path()).unwrap();
+            let (_root, folder) = temporary();
             std::fs::write(folder.place(JOURNAL), &bytes[..cut]).unwrap();
             let mut writer = LineWriter::append_after(&folder, JOURNAL, journal.length).unwrap();
             writer.append(&records[0]).unwrap();
@@ -171,19 +170,6 @@ mod tests {
     }
 
     #[test]
-    fn every_single_cut_of_a_journal_is_read() {
-        let records: Vec<JournalRecord> = (0..3)
-            .map(|n| JournalRecord::Note { at: n.to_string(), message: "m".repeat(n), at_ms: None })
-            .collect();
-        let bytes = text_of(&records);
-        for cut in 0..=bytes.len() {
-            let journal = parse(&bytes[..cut]);
-            let whole = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
-            assert!(journal.records.len() >= whole && journal.rejected.is_empty(), "cut at {cut}");
-        }
-    }
-
-    #[test]
     fn rejected_lines_are_named() {
         let records =
             [1, 2, 3].map(|n| JournalRecord::Note { at: n.to_string(), message: "abc".into(), at_ms: None });
@@ -194,8 +180,7 @@ mod tests {
             (journal.rejected[0].line, &*journal.rejected[0].reason),
             (2, "the checksum does not match")
         );
-        let folder = tempfile::tempdir().unwrap();
-        let folder = OwnFolder::open(folder.path()).unwrap();
+        let (_root, folder) = temporary();
         let fresh = |rejected: &[Rejected]| -> Vec<usize> {
             set_aside(&folder, rejected).unwrap().1.iter().map(|one| one.line).collect()
         };

@@ -327,16 +327,13 @@ impl LaneAccount {
     pub fn place(&self) -> String {
         let name = &self.name;
         let host = if self.host.is_empty() { String::new() } else { format!(" on {}", self.host) };
-        let is_named = name.contains(':') || !self.device_uuid.starts_with("GPU-");
-        let device =
-            if is_named { String::new() } else { format!(", {}", shortened_uuid(&self.device_uuid)) };
-        format!("{name}{host}{device}")
+        let uuid = &self.device_uuid;
+        if name.contains(':') || !uuid.starts_with("GPU-") {
+            return format!("{name}{host}");
+        }
+        let end = uuid.match_indices('-').nth(1).map_or(uuid.len(), |(at, _)| at);
+        format!("{name}{host}, {}", &uuid[..end])
     }
-}
-
-/// `GPU-5f3a1c2e` of `GPU-5f3a1c2e-8d4b-…`.
-fn shortened_uuid(uuid: &str) -> &str {
-    uuid.match_indices('-').nth(1).map_or(uuid, |(at, _)| &uuid[..at])
 }
 
 fn is_zero(value: &u64) -> bool {

@@ -12,7 +12,7 @@ use crate::plan::{Dictionary, ProblemPlan};
 use crate::specialization::Specialization;
 use crate::verdict::VerdictKind;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// `BLOCK_M=32 NUM_WARPS=8 …`, for messages.
     pub label: String,
@@ -52,7 +52,7 @@ impl Candidate {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CandidateBuild {
     #[serde(default, skip_serializing_if = "Specialization::is_empty")]
     pub constants: Specialization,
@@ -66,13 +66,7 @@ pub struct CandidateBuild {
 
 impl CandidateBuild {
     pub fn for_all(variant_hash: ContentHash, binary: BinaryRef, entries: Vec<String>) -> CandidateBuild {
-        CandidateBuild {
-            constants: Specialization::default(),
-            variant_hash,
-            binary,
-            entries,
-            instrumented: None,
-        }
+        CandidateBuild { variant_hash, binary, entries, ..CandidateBuild::default() }
     }
 }
 
@@ -87,7 +81,7 @@ pub enum InstrumentedBuild {
 }
 
 /// A binary by hash, with the path under which a local worker finds it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BinaryRef {
     pub hash: ContentHash,
     pub path: Option<PathBuf>,
@@ -99,7 +93,7 @@ impl BinaryRef {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckPlan {
     pub reference: ReferencePlan,
     /// The file's own absolute tolerance; it replaces the one derived from the answer's size.
@@ -160,13 +154,14 @@ pub enum SpecialValues {
     Ignore,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferencePlan {
     Builtin {
         name: String,
     },
     /// `ProblemPlan::reference_launches` in the reference binary.
+    #[default]
     Kernel,
     Command(CommandReference),
     /// Files, for problems with fixed inputs.

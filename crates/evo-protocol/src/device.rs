@@ -128,7 +128,7 @@ pub struct Telemetry {
 }
 
 /// What a device has to say about trouble.
-#[derive(Clone, Debug, Error, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Error, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[error("{kind}: {message}")]
 pub struct DeviceError {
     /// The verdict that this error means for the variant at work.
@@ -146,14 +146,7 @@ pub struct DeviceError {
 
 impl DeviceError {
     pub fn plain(kind: VerdictKind, message: impl Into<String>) -> DeviceError {
-        DeviceError {
-            kind,
-            cause: None,
-            message: message.into(),
-            code: None,
-            sticky: false,
-            evidence: serde_json::Map::new(),
-        }
+        DeviceError { kind, message: message.into(), ..DeviceError::default() }
     }
 
     pub fn with_cause(mut self, cause: &str) -> DeviceError {

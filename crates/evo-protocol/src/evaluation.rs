@@ -12,7 +12,7 @@ use crate::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
 use crate::words::words;
 
 /// Everything that became known of one configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evaluation {
     /// Position in the study, from 0, in the order of proposal.
     pub number: u64,
@@ -145,34 +145,8 @@ impl Expectation {
 impl Evaluation {
     /// Of which nothing is known beyond its verdict.
     pub fn new(number: u64, configuration: Configuration, origin: &str, verdict: Verdict) -> Evaluation {
-        Evaluation {
-            number,
-            generation: 0,
-            configuration_hash: configuration.hash(),
-            configuration,
-            origin: origin.to_string(),
-            expected: None,
-            aimed_at: None,
-            verdict,
-            gates: Vec::new(),
-            measurements: Vec::new(),
-            objective_ns: None,
-            resources: Vec::new(),
-            facts: None,
-            source_hash: None,
-            binary_hash: None,
-            code_hash: None,
-            duplicate_of: None,
-            key: None,
-            taken_over_from: None,
-            compile_ms: 0.0,
-            device_ms: 0.0,
-            recovery: None,
-            lane: None,
-            device_uuid: None,
-            lane_ratio: None,
-            at_ms: None,
-        }
+        let (configuration_hash, origin) = (configuration.hash(), origin.to_string());
+        Evaluation { number, configuration_hash, configuration, origin, verdict, ..Evaluation::default() }
     }
 
     pub fn is_default(&self) -> bool {

@@ -62,6 +62,13 @@ words! {
     }
 }
 
+/// Of what nobody has judged.
+impl Default for VerdictKind {
+    fn default() -> VerdictKind {
+        VerdictKind::HarnessError
+    }
+}
+
 impl fmt::Display for VerdictKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -89,7 +96,7 @@ pub enum VerdictClass {
     Harness,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     pub kind: VerdictKind,
     /// A closed word that narrows it, such as `smem` or `unwritten`.
@@ -110,7 +117,7 @@ impl Verdict {
     pub const EVERYWHERE: &str = "everywhere";
 
     pub fn new(kind: VerdictKind, message: impl Into<String>) -> Verdict {
-        Verdict { kind, cause: None, message: message.into(), evidence: Evidence::default() }
+        Verdict { kind, message: message.into(), ..Verdict::default() }
     }
 
     pub fn pass() -> Verdict {

@@ -189,10 +189,6 @@ mod tests {
         Death { how, phase, place, elapsed, waited: Duration::ZERO, log, memory_peak: 0 }
     }
 
-    fn late_in(phase: Option<Phase>) -> Death {
-        death(DeathHow::Deadline { limit: Duration::from_secs(3) }, phase)
-    }
-
     #[test]
     fn only_what_happens_twice_in_the_same_way_counts() {
         let died = |cause: &str| Verdict::new(VerdictKind::WorkerDied, "").with_cause(cause);
@@ -202,58 +198,41 @@ mod tests {
         assert_eq!(after_two(&killed(libc::SIGKILL), died("sigkill")).label(), "harness_error:killed");
     }
 
-    #[track_caller]
-    fn check(death: &Death, expected: &str, second_chance: bool, doubt: RecoveryLevel) {
-        let blame = blame(death, None);
-        let found = (blame.verdict.label(), blame.second_chance, blame.doubt);
-        assert_eq!(found, (expected.to_string(), second_chance, doubt), "{death:?}");
-        assert_eq!(blame.verdict.evidence.get("log_tail"), Some(&"boo".into()));
-    }
-
     #[test]
     fn the_variant_is_blamed_while_it_runs_and_we_are_otherwise() {
-        use RecoveryLevel::{R1, R2};
-        let (launched, preparing) = (Some(Phase::Launched), Some(Phase::Preparing));
-        let checking = Some(Phase::Checking);
-        check(&late_in(launched), "hang", false, R2);
-        check(&late_in(Some(Phase::Timing)), "hang", false, R2);
-        check(&late_in(preparing), "worker_hang", true, R1);
-        check(&late_in(None), "worker_hang", true, R1);
-        let exit = |status, phase| death(DeathHow::Exit(ExitStatus::from_raw(status)), phase);
-        check(&exit(libc::SIGSEGV, launched), "worker_died:sigsegv", true, R2);
-        check(&exit(libc::SIGSEGV, checking), "worker_died:sigsegv", true, R1);
-        check(&exit(libc::SIGKILL, launched), "worker_died:sigkill", true, R2);
-        check(&exit(libc::SIGKILL, checking), "harness_error:killed", true, R1);
-        check(&exit(libc::SIGTERM, None), "harness_error:killed", true, R1);
-        check(&exit(1 << 8, Some(Phase::Timing)), "worker_died:exit_1", true, R2);
-        check(&exit(0, None), "worker_died:exit_0", true, R1);
-        let cut = |phase| death(DeathHow::Cut { what: "silence".into() }, phase);
-        check(&cut(launched), "worker_died:cut_off", true, R2);
-        check(&cut(checking), "harness_error:killed", true, R1);
-        let missing = DeathHow::Missing { what: "gone".into() };
-        check(&death(missing, Some(Phase::Loading)), "harness_error:machine", false, R1);
-        let garbage = DeathHow::Protocol { found: "`what`".into() };
-        check(&death(garbage, launched), "worker_died:protocol", true, R2);
-        let fault = |error: DeviceError, phase| death(DeathHow::Fault { error: Box::new(error) }, phase);
-        let error = DeviceError::plain(VerdictKind::OobWrite, "wrote behind `c`").sticky();
-        check(&fault(error.clone(), launched), "oob_write", false, R2);
-        check(&fault(error.clone(), checking), "oob_write", false, R2);
-        check(&fault(error.clone(), Some(Phase::Loading)), "oob_write", true, R2);
-        check(&fault(error, preparing), "harness_error:task", true, R2);
-        // A variant cannot choose a phase in which its end does not count.
-        let mut killed = DeviceError::plain(VerdictKind::WorkerDied, "the variant's process was killed");
-        killed.code = Some(libc::SIGTERM);
-        for phase in [preparing, launched, checking] {
-            check(&fault(killed.clone(), phase), "worker_died:sigterm", true, R2);
-        }
-        let verdict = blame(&exit(libc::SIGSYS, launched), None).verdict;
-        assert_eq!(verdict.label(), "worker_died:sigsys");
-        assert!(verdict.message.starts_with("the variant makes a system call that the sandbox forbids"));
+        use Phase::{Checking, Launched, Loading, Preparing, Timing};
+        let phases = [Some(Launched), Some(Timing), Some(Preparing), Some(Checking), Some(Loading), None];
+        let exit = |status| DeathHow::Exit(ExitStatus::from_raw(status));
+        let fault = |error: DeviceError| DeathHow::Fault { error: Box::new(error) };
+        let killed = DeviceError::plain(VerdictKind::WorkerDied, "the variant's process was killed");
+        let ends = [
+            DeathHow::Deadline { limit: Duration::from_secs(3) },
+            exit(libc::SIGSEGV),
+            exit(libc::SIGKILL),
+            exit(libc::SIGTERM),
+            exit(libc::SIGSYS),
+            exit(1 << 8),
+            exit(0),
+            DeathHow::Cut { what: "silence".into() },
+            DeathHow::Missing { what: "gone".into() },
+            DeathHow::Protocol { found: "`what`".into() },
+            fault(DeviceError::plain(VerdictKind::OobWrite, "wrote behind `c`").sticky()),
+            // A variant cannot choose a phase in which its end does not count.
+            fault(DeviceError { code: Some(libc::SIGTERM), ..killed }),
+        ];
+        let told = |how: &DeathHow, phase| {
+            let Blame { verdict, second_chance, doubt } = blame(&death(how.clone(), phase), None);
+            assert_eq!(verdict.evidence.get("log_tail"), Some(&"boo".into()));
+            let again = if second_chance { " if again" } else { "" };
+            format!("  {phase:?}: {}{again}, {}: {}", verdict.label(), doubt.as_str(), verdict.message)
+        };
+        let told = ends.map(|how| format!("{how}\n{}", phases.map(|phase| told(&how, phase)).join("\n")));
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
     fn a_slow_kernel_killed_at_full_size_has_a_lower_bound() {
-        let death = late_in(Some(Phase::Launched));
+        let death = death(DeathHow::Deadline { limit: Duration::from_secs(3) }, Some(Phase::Launched));
         let slow = LaunchPrediction { incumbent_ns: Some(1e7), own_ns: Some(1e9) };
         let verdict = blame(&death, Some(&slow)).verdict;
         assert_eq!(verdict.kind, VerdictKind::TooSlow);

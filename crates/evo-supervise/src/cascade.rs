@@ -65,8 +65,19 @@ pub fn run(
             (format!("not reached: the worker was lost in {}", gate.as_str()), Err((gate, *blame)))
         }
     };
-    complete(&mut judgement.gates, &why);
-    mark(&mut judgement.gates, job.candidate.check.checks);
+    let (gates, checks) = (&mut judgement.gates, job.candidate.check.checks);
+    // Every gate gets a report, because a missing one could be taken for a pass.
+    for missing in not_run(Gate::Launch, &why) {
+        if !gates.iter().any(|report| report.gate == missing.gate) {
+            gates.push(missing);
+        }
+    }
+    gates.sort_by_key(|report| report.gate);
+    // Says in each report which checks were left out, so that nobody takes it for a variant's that may rank.
+    let names: Vec<&str> = checks.left_out().map(GateCheck::as_str).collect();
+    for report in gates.iter_mut().filter(|_| !checks.are_all()) {
+        report.evidence.insert(CheckSet::EVIDENCE, names.clone());
+    }
     result
 }
 
@@ -74,24 +85,6 @@ pub fn run(
 pub(super) fn not_run(from: Gate, why: &str) -> impl Iterator<Item = GateReport> {
     let gates = Gate::ALL.iter().filter(move |gate| (from..=Gate::Honesty).contains(*gate));
     gates.map(move |gate| GateReport::not_run(*gate, why))
-}
-
-fn complete(gates: &mut Vec<GateReport>, why: &str) {
-    // Every gate gets a report, because a missing one could be taken for a pass.
-    for missing in not_run(Gate::Launch, why) {
-        if !gates.iter().any(|report| report.gate == missing.gate) {
-            gates.push(missing);
-        }
-    }
-    gates.sort_by_key(|report| report.gate);
-}
-
-/// Says in each report which checks were left out, so that nobody takes it for a variant's that may rank.
-fn mark(gates: &mut [GateReport], checks: CheckSet) {
-    let names: Vec<&str> = checks.left_out().map(GateCheck::as_str).collect();
-    for report in gates.iter_mut().filter(|_| !checks.are_all()) {
-        report.evidence.insert(CheckSet::EVIDENCE, names.clone());
-    }
 }
 
 /// The evidence lets a variant rank without this gate, and the board say so.

@@ -42,7 +42,7 @@ pub struct LaneOptions {
 }
 
 impl LaneOptions {
-    pub(crate) fn worker_command(&self) -> Result<Vec<String>, LaneError> {
+    pub fn worker_command(&self) -> Result<Vec<String>, LaneError> {
         self.command.clone().map_or_else(own_worker, Ok)
     }
 }
@@ -174,8 +174,8 @@ impl DeviceWorker {
     }
 
     /// Started and asked to open its device; `opened` waits for the answer.
-    pub(crate) fn greet(command: &[String], options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
-        let mut worker = DeviceWorker::start(command)?;
+    pub(crate) fn greet(options: &LaneOptions) -> Result<DeviceWorker, LaneError> {
+        let mut worker = DeviceWorker::start(&options.worker_command()?)?;
         let lease = options.leased.then(|| lease(options));
         if let Some(lease) = &lease {
             let conversation = worker.conversation.under_lease(lease.nonce.clone(), SILENCE);

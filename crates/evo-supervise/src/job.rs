@@ -10,7 +10,7 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use evo_protocol::verdict::{Cause, Gate, GateReport, Verdict, VerdictClass, VerdictKind};
 use evo_protocol::worker::Candidate;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Job {
     pub number: u64,
     pub candidate: Candidate,
@@ -156,7 +156,7 @@ impl Standing {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Judgement {
     pub verdict: Verdict,
     /// One report for each gate from `launch` to `honesty`.
@@ -197,18 +197,7 @@ impl Judgement {
     }
 
     pub fn begin() -> Judgement {
-        Judgement {
-            verdict: Verdict::pass(),
-            gates: Vec::new(),
-            measurements: Vec::new(),
-            objective_ns: None,
-            attributes: Vec::new(),
-            recovery: None,
-            device_ms: 0.0,
-            lost: false,
-            second_look: None,
-            owes_worker: false,
-        }
+        Judgement { verdict: Verdict::pass(), ..Judgement::default() }
     }
 }
 
@@ -216,12 +205,9 @@ impl Judgement {
 /// crate built twice, with it and without.
 #[doc(hidden)]
 pub mod example {
-    use evo_protocol::check::CheckSet;
     use evo_protocol::device::Telemetry;
     use evo_protocol::measurement::{StopRule, TimingMode};
-    use evo_protocol::plan::Dictionary;
-    use evo_protocol::worker::CandidateBuild;
-    use evo_protocol::worker::{BinaryRef, CheckPlan, ReferencePlan, SpecialValues};
+    use evo_protocol::worker::{BinaryRef, CandidateBuild, CheckPlan, ReferencePlan};
     use evo_space::genome::ContentHash;
 
     use super::*;
@@ -256,44 +242,21 @@ pub mod example {
         let binary = BinaryRef { hash: hash.clone(), path: Some("example.so".into()) };
         let check = CheckPlan {
             reference: ReferencePlan::Builtin { name: "gemm".into() },
-            atol: None,
-            rtol: None,
             trusted_factor: 2.0,
             seed: 1,
             seeds: 3,
-            families: Vec::new(),
-            dictionary: Dictionary::default(),
             deterministic: true,
             repeats: 10,
-            allow_state: false,
-            special_values: SpecialValues::default(),
-            fast_math: false,
-            flushes_subnormals: false,
-            reference_f64: false,
             series_ms: evo_protocol::worker::SERIES_MS,
-            checks: CheckSet::default(),
-            task: None,
+            ..CheckPlan::default()
         };
+        let builds = vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])];
         Job {
             number: 1,
-            candidate: Candidate {
-                label: "A=1".into(),
-                builds: vec![CandidateBuild::for_all(hash, binary, vec!["kernel".into()])],
-                reference: None,
-                reference_single: None,
-                prepare: None,
-                check,
-            },
+            candidate: Candidate { label: "A=1".into(), builds, check, ..Candidate::default() },
             tiny: vec![plan("tiny:1", 1.0)],
-            several: Vec::new(),
-            drawn: Vec::new(),
-            tiny_notes: TinyNotes::default(),
-            checked: Vec::new(),
             timed: timed.iter().map(|(name, flops)| plan(name, *flops)).collect(),
-            ranking: RankingMode::Hot,
-            busy: false,
-            sampling_max: None,
-            reach: JobReach::Whole,
+            ..Job::default()
         }
     }
 }

@@ -43,16 +43,6 @@ pub struct Renewal {
     pub device_uuid: Option<String>,
 }
 
-/// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
-/// With fifty samples (until 2026-11-23) blocks took a third of a finalist's time with `gemm` on an H200, and two fifths
-/// with `attention_simt`.
-fn block_ms(kind: DeviceKind) -> f64 {
-    match kind {
-        DeviceKind::Host => 20.0,
-        DeviceKind::Cuda | DeviceKind::Replay => 5.0,
-    }
-}
-
 /// A noise floor takes this many processes of this many blocks.
 const NOISE_PROCESSES: u32 = 2;
 const NOISE_BLOCKS: u32 = 6;
@@ -67,17 +57,9 @@ const LOG_TAIL: usize = 2_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Lane {
-    pub fn start(options: LaneOptions) -> Result<Lane, LaneError> {
-        Lane::start_with(options, LaneLimits::default())
-    }
-
     pub fn start_with(options: LaneOptions, limits: LaneLimits) -> Result<Lane, LaneError> {
-        Ok(Lane {
-            supervisor: Supervisor::start(options, limits)?,
-            pairings: 0,
-            unfit: UnfitShapes::default(),
-            ahead: None,
-        })
+        let supervisor = Supervisor::start(options, limits)?;
+        Ok(Lane { supervisor, pairings: 0, unfit: UnfitShapes::default(), ahead: None })
     }
 
     /// What is not known by then is `interrupted`. `None` for no such time.
@@ -160,7 +142,9 @@ impl Lane {
     pub fn evaluate(&mut self, job: &Job, standing: &Standing) -> Judgement {
         self.supervisor.renew();
         if let Some(why) = &self.supervisor.lost {
-            return lost(why);
+            let verdict = Verdict::new(VerdictKind::DeviceLost, why);
+            let gates = not_run(Gate::Launch, "the device is lost").collect();
+            return Judgement { verdict, gates, lost: true, ..Judgement::begin() };
         }
         let mut spent = Spent { began: Instant::now(), recovery: None };
         // What may be evo's own fault or the machine's is tried once more in a fresh worker before it counts.
@@ -193,7 +177,8 @@ impl Lane {
                         // Who was at work when the time ended says nothing about the variant.
                         spent.add(self.supervisor.recover(RecoveryLevel::R2));
                         judgement.verdict = out_of_time();
-                        refuse_late(&mut judgement.gates, gate, &judgement.verdict);
+                        judgement.gates.retain(|report| report.gate < gate);
+                        judgement.gates.extend(not_run(gate, &judgement.verdict.message));
                         return self.finish(judgement, spent);
                     }
                     judgement.owes_worker = self.leave_worker(&blame, &mut spent);
@@ -310,8 +295,14 @@ impl Lane {
         BlockWorker::load(child, job, self.paired_deadlines())
     }
 
+    /// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
+    /// With fifty samples (until 2026-11-23) blocks took a third of a finalist's time with `gemm` on an H200, and two
+    /// fifths with `attention_simt`.
     pub fn block_ms(&self) -> f64 {
-        block_ms(self.info().kind)
+        match self.info().kind {
+            DeviceKind::Host => 20.0,
+            DeviceKind::Cuda | DeviceKind::Replay => 5.0,
+        }
     }
 
     fn paired_deadlines(&self) -> Deadlines {
@@ -355,20 +346,6 @@ impl Spent {
 
 fn out_of_time() -> Verdict {
     Verdict::new(VerdictKind::Interrupted, "the time by which an answer was wanted is over")
-}
-
-fn refuse_late(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {
-    gates.retain(|report| report.gate < gate);
-    gates.extend(not_run(gate, &verdict.message));
-}
-
-fn lost(why: &str) -> Judgement {
-    Judgement {
-        verdict: Verdict::new(VerdictKind::DeviceLost, why),
-        gates: not_run(Gate::Launch, "the device is lost").collect(),
-        lost: true,
-        ..Judgement::begin()
-    }
 }
 
 fn refuse(gates: &mut Vec<GateReport>, gate: Gate, verdict: &Verdict) {

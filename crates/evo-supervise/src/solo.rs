@@ -17,12 +17,6 @@ use super::job::Job;
 const FAREWELL_MAX: Duration = Duration::from_secs(60);
 const FAREWELL_MIN: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SoloCalls {
-    pub warmup: u32,
-    pub calls: u32,
-}
-
 #[derive(Debug)]
 pub struct SoloRun {
     pub launched: Result<Vec<u64>, LaneError>,
@@ -36,25 +30,29 @@ pub struct SoloRun {
 
 #[derive(Clone, Copy, Debug)]
 pub struct SoloOrder<'a> {
+    pub options: &'a LaneOptions,
     pub job: &'a Job,
     pub plans: &'a [ProblemPlan],
-    pub calls: SoloCalls,
+    pub warmup: u32,
+    pub calls: u32,
     /// A tool that looks for accesses outside of allocations takes a guard zone for a part of the buffer.
     pub unguarded: bool,
     pub limit: Duration,
 }
 
+impl<'a> SoloOrder<'a> {
+    /// For whoever looks at each launch once: what a kernel accesses follows from its arguments.
+    pub fn once(options: &'a LaneOptions, job: &'a Job, plans: &'a [ProblemPlan], limit: Duration) -> Self {
+        SoloOrder { options, job, plans, warmup: 0, calls: 1, unguarded: false, limit }
+    }
+}
+
 /// Fails only where the worker's command does not start; everything else is in the answer.
-pub fn run_solo(options: &LaneOptions, order: &SoloOrder<'_>) -> Result<SoloRun, LaneError> {
+pub fn run_solo(order: &SoloOrder<'_>) -> Result<SoloRun, LaneError> {
     let began = Instant::now();
-    let mut run = SoloRun {
-        launched: Ok(Vec::new()),
-        buffers: Vec::new(),
-        status: None,
-        log: String::new(),
-        elapsed: Duration::ZERO,
-    };
-    match DeviceWorker::greet(&options.worker_command()?, options) {
+    let (launched, log, elapsed) = (Ok(Vec::new()), String::new(), Duration::ZERO);
+    let mut run = SoloRun { launched, buffers: Vec::new(), status: None, log, elapsed };
+    match DeviceWorker::greet(order.options) {
         Ok(mut worker) => {
             let until = began + order.limit;
             run.launched = launch_all(&mut worker, order, &mut run.buffers, until);
@@ -101,7 +99,7 @@ fn launch_all(
         if order.unguarded {
             buffers.extend(run(plan, 0, 0)?.1);
         }
-        launched.push(run(plan, order.calls.calls, order.calls.warmup)?.0);
+        launched.push(run(plan, order.calls, order.warmup)?.0);
     }
     Ok(launched)
 }

@@ -103,7 +103,6 @@ impl Slot {
 pub(crate) struct Supervisor {
     options: LaneOptions,
     pub limits: LaneLimits,
-    command: Vec<String>,
     pub device: Opened,
     current: Option<DeviceWorker>,
     /// Oldest first.
@@ -117,25 +116,16 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub fn start(options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
-        let command = options.worker_command()?;
-        let mut child = DeviceWorker::greet(&command, &options)?;
+    pub fn start(mut options: LaneOptions, limits: LaneLimits) -> Result<Supervisor, LaneError> {
+        // Asked once: the path of a program that was built again names no file.
+        options.command = Some(options.worker_command()?);
+        let mut child = DeviceWorker::greet(&options)?;
         // The kind of device is not known before the answer. The limit for opening is the same for all.
         let device = child.opened(&opening(&options, limits.deadlines(DeviceKind::Cuda)))?;
         let (current, others) = (Some(child), Vec::new());
         let (memory_free, lost, unstarted, owed) = (None, None, false, None);
-        let mut supervisor = Supervisor {
-            options,
-            limits,
-            command,
-            device,
-            current,
-            others,
-            memory_free,
-            lost,
-            unstarted,
-            owed,
-        };
+        let mut supervisor =
+            Supervisor { options, limits, device, current, others, memory_free, lost, unstarted, owed };
         // Read before a spare exists, whose context takes memory too: later checks compare with this value.
         supervisor.memory_free = supervisor.canary()?;
         supervisor.prepare_spares(1);
@@ -314,7 +304,7 @@ impl Supervisor {
             return Ok(spare);
         }
         // No spare, or one that did not open.
-        let mut child = DeviceWorker::greet(&self.command, &self.options)?;
+        let mut child = DeviceWorker::greet(&self.options)?;
         let device = child.opened(&deadlines)?;
         self.meet(device)?;
         Ok(child)
@@ -341,7 +331,7 @@ impl Supervisor {
         }
         let there = self.others.iter().filter(|(slot, _)| slot.is_spare()).count();
         for _ in there..wanted {
-            let Ok(spare) = DeviceWorker::greet(&self.command, &self.options) else { return };
+            let Ok(spare) = DeviceWorker::greet(&self.options) else { return };
             self.others.push((Slot::Opening, spare));
         }
     }

@@ -56,7 +56,9 @@ impl UnfitShapes {
         let Some(reference) = hash(job).filter(|_| preparing && (late || task)) else { return false };
         // Shapes that a file lists are asked for.
         let derived = gate == Gate::TinyShapes && job.tiny_notes.hint.is_some();
-        let shape = place(verdict).filter(|_| derived).and_then(|place| shape_of(job, place));
+        let place = verdict.evidence.get("at").or_else(|| verdict.evidence.get("case"));
+        let place = place.and_then(|place| place.as_str()).filter(|_| derived);
+        let shape = place.and_then(|place| shape_of(job, place));
         if let Some(shape) = shape {
             return self.shapes.insert((reference.clone(), shape));
         }
@@ -69,10 +71,6 @@ impl UnfitShapes {
         }
         false
     }
-}
-
-fn place(verdict: &Verdict) -> Option<&str> {
-    verdict.evidence.get("at").or_else(|| verdict.evidence.get("case"))?.as_str()
 }
 
 fn shape_of(job: &Job, case: &str) -> Option<String> {

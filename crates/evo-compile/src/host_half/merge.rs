@@ -212,19 +212,10 @@ fn is_include(directive: &&DirectiveLine) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        folder
-    }
+    use crate::folder_of;
 
     fn merged(text: &str, files: &[(&str, &str)]) -> Option<MergedSource> {
-        let folder = folder(files);
+        let folder = folder_of(files);
         merge(text, "k.cu", &[folder.path().to_path_buf()], &|text| text.contains("HOST"))
     }
 
@@ -256,7 +247,7 @@ mod tests {
             files.truncate(15);
             files.push((name(15), last.to_string()));
             let all: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
-            let folder = folder(&all);
+            let folder = folder_of(&all);
             calls.set(0);
             let has_host_code = |text: &str| {
                 calls.set(calls.get() + 1);
@@ -295,7 +286,7 @@ mod tests {
     #[test]
     fn what_never_ends_or_lies_elsewhere_is_left_to_the_compiler() {
         assert_eq!(merged("#include \"a.h\"\n", &[("a.h", "HOST\n#include \"a.h\"\n")]), None);
-        let (inside, outside) = (folder(&[]), folder(&[("a.h", "HOST\n")]));
+        let (inside, outside) = (folder_of(&[]), folder_of(&[("a.h", "HOST\n")]));
         std::os::unix::fs::symlink(outside.path().join("a.h"), inside.path().join("a.h")).unwrap();
         let folders = [inside.path().to_path_buf()];
         assert_eq!(merge("#include \"a.h\"\n", "k.cu", &folders, &|_| true), None);

@@ -129,11 +129,8 @@ mod tests {
         let own = [root.path().to_path_buf()];
         let has = |headers: &[(&str, &str)], name: &str| headers.iter().any(|(own, _)| *own == name);
         let plain = headers(&[], &[]);
-        assert!(
-            ["cstdint", "stdint.h", "helper_cuda.h", "iostream", "cuda_runtime.h", "evo_prelude.h"]
-                .iter()
-                .all(|name| has(&plain, name))
-        );
+        let all = "cstdint stdint.h helper_cuda.h iostream cuda_runtime.h evo_prelude.h";
+        assert!(all.split(' ').all(|name| has(&plain, name)));
         assert!(!has(&plain, "cub/cub.cuh"));
         assert!(!has(&headers(&own, &[]), "helper_cuda.h"));
         assert!(!has(&headers(&[], &own), "cuda_runtime.h"), "the toolkit's own is taken");
@@ -151,19 +148,11 @@ mod tests {
 
     #[test]
     fn own_definitions_of_integers_are_seen() {
-        for text in [
-            "typedef unsigned long uint64_t;",
-            "using int8_t = signed char;",
-            "#define uint32_t unsigned",
-            "#ifdef __CUDACC_RTC__\ntypedef unsigned long long\n  uintptr_t;\n#endif",
-        ] {
-            assert!(defines_integers(text), "{text}");
-        }
-        for text in
-            ["uint64_t x;", "typedef uint32_t word;", "using std::uint32_t;", "// typedef int int8_t;"]
-        {
-            assert!(!defines_integers(text), "{text}");
-        }
+        let defining = "typedef unsigned long uint64_t;|using int8_t = signed char;|#define uint32_t unsigned|\
+                        #ifdef __CUDACC_RTC__\ntypedef unsigned long long\n  uintptr_t;\n#endif";
+        assert_eq!(defining.split('|').find(|text| !defines_integers(text)), None);
+        let others = "uint64_t x;|typedef uint32_t word;|using std::uint32_t;|// typedef int int8_t;";
+        assert_eq!(others.split('|').find(|text| defines_integers(text)), None);
         assert!(options("typedef int int32_t;").contains(&OWN_INTEGERS.to_string()));
     }
 }

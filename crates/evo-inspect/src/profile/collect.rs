@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::{Duration, Instant};
 
 use evo_protocol::plan::ProblemPlan;
@@ -18,7 +19,7 @@ use evo_protocol::entry_name::base;
 use evo_supervise::child::DeathHow;
 use evo_supervise::job::Job;
 use evo_supervise::lane::{LaneError, LaneOptions};
-use evo_supervise::solo::{SoloCalls, SoloOrder, SoloRun};
+use evo_supervise::solo::{SoloOrder, SoloRun};
 use evo_system::regular;
 
 /// Calls before those that are looked at: caches and clocks are warm then.
@@ -74,14 +75,9 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
         let report = collection.folder.join(format!("report-{attempt}.ncu-rep"));
         let log_file = collection.folder.join(format!("messages-{attempt}.txt"));
         let arguments = arguments(collection, &counters, &report, &log_file);
-        let under = SoloOrder {
-            job: collection.job,
-            plans: std::slice::from_ref(collection.plan),
-            calls: SoloCalls { warmup: WARMUP, calls: CALLS },
-            unguarded: false,
-            limit: left(),
-        };
-        let run = run_under(collection.tool, &arguments, collection.options, &under)?;
+        let Collection { tool, options, job, plan, .. } = *collection;
+        let under = SoloOrder::once(options, job, slice::from_ref(plan), left());
+        let run = run_under(tool, &arguments, &SoloOrder { warmup: WARMUP, calls: CALLS, ..under })?;
         let log = messages(&log_file, &run);
         let refused: Vec<String> = outcome::unknown_counters(&log, &counters).into_iter().cloned().collect();
         if !refused.is_empty() && refused.len() < counters.len() {

@@ -220,60 +220,40 @@ mod tests {
         all
     }
 
-    #[track_caller]
-    fn check(changes: &[(&str, Option<f64>)], expected: Bottleneck) {
-        let metrics = metrics(changes);
-        let found = diagnose(&known(), Some(&metrics));
-        assert_eq!(found.bottleneck, expected, "{found:?}");
-    }
-
     #[test]
     fn each_rule_has_its_turn() {
-        let (sm, memory) = ("sm_throughput_percent", "memory_throughput_percent");
-        check(&[], Bottleneck::Latency);
-        check(&[(memory, Some(80.0))], Bottleneck::Memory);
-        check(&[(sm, Some(80.0))], Bottleneck::Compute);
-        check(&[(sm, Some(80.0)), (memory, Some(75.0))], Bottleneck::Balanced);
-        check(&[(sm, Some(62.0)), (memory, Some(85.0))], Bottleneck::Memory);
-        check(&[(sm, Some(85.0)), (memory, Some(62.0))], Bottleneck::Compute);
-        check(&[(sm, Some(80.0)), ("tensor_pipe_percent", Some(78.0))], Bottleneck::Tensor);
-        check(&[("bank_conflicts_load", Some(60.0))], Bottleneck::SharedMemory);
-        check(
-            &[
-                ("bank_conflicts_load", Some(60.0)),
-                ("dram_throughput_percent", Some(70.0)),
-                (memory, Some(70.0)),
-            ],
-            Bottleneck::Memory,
-        );
+        let (sm, memory, tensor) =
+            ("sm_throughput_percent", "memory_throughput_percent", "tensor_pipe_percent");
+        let (conflicts, dram) = (("bank_conflicts_load", Some(60.0)), "dram_throughput_percent");
         let silent = [("shared_wavefronts_load", Some(0.0)), ("shared_wavefronts_store", Some(0.0))];
-        check(&silent, Bottleneck::Latency);
-    }
-
-    #[test]
-    fn a_rule_that_lacks_a_counter_guesses_nothing() {
-        let metrics = metrics(&[("tensor_pipe_percent", None), ("sm_throughput_percent", Some(90.0))]);
-        let found = diagnose(&known(), Some(&metrics));
-        assert_eq!(found.bottleneck, Bottleneck::Unknown);
-        assert!(found.because.contains("`tensor_pipe_percent` is missing"), "{found:?}");
-        assert_eq!(diagnose(&known(), Some(&BTreeMap::new())).bottleneck, Bottleneck::Unknown);
-        assert_eq!(diagnose(&known(), None).because, "there are no counters");
-    }
-
-    #[test]
-    fn few_blocks_and_the_launch_itself_come_first() {
-        let busy = metrics(&[("memory_throughput_percent", Some(95.0))]);
+        let rows: [&[(&str, Option<f64>)]; 12] = [
+            &[],
+            &[(memory, Some(80.0))],
+            &[(sm, Some(80.0))],
+            &[(sm, Some(80.0)), (memory, Some(75.0))],
+            &[(sm, Some(62.0)), (memory, Some(85.0))],
+            &[(sm, Some(85.0)), (memory, Some(62.0))],
+            &[(sm, Some(80.0)), (tensor, Some(78.0))],
+            &[conflicts],
+            &[conflicts, (dram, Some(70.0)), (memory, Some(70.0))],
+            &silent,
+            // A rule that lacks a counter guesses nothing.
+            &[(tensor, None), (sm, Some(90.0))],
+            &[(memory, Some(95.0))],
+        ];
+        // Few blocks and the launch itself come first.
         let few = KnownFacts { ctas: 100, launch_floor_ratio: Ok(1.1), ..known() };
-        for metrics in [None, Some(&busy)] {
-            assert_eq!(diagnose(&few, metrics).bottleneck, Bottleneck::Parallelism);
-            let short = KnownFacts { launch_floor_ratio: Ok(1.1), ..known() };
-            assert_eq!(diagnose(&short, metrics).bottleneck, Bottleneck::Launch);
-            let host = KnownFacts { sm_count: Err("no".into()), ..known() };
-            assert_eq!(
-                diagnose(&host, metrics),
-                Diagnosis { bottleneck: Bottleneck::Unknown, because: "no".into() }
-            );
-        }
+        let short = KnownFacts { launch_floor_ratio: Ok(1.1), ..known() };
+        let host = KnownFacts { sm_count: Err("no".into()), ..known() };
+        let told = |found: Diagnosis| format!("{}: {}", found.bottleneck.as_str(), found.because);
+        let by_rule = rows.map(|row| format!("{row:?}\n  {}", told(diagnose(&known(), Some(&metrics(row))))));
+        let (nothing, busy) = (BTreeMap::new(), metrics(rows[11]));
+        let early = [&few, &short, &host, &known()]
+            .map(|own| {
+                [None, Some(&nothing), Some(&busy)].map(|own_metrics| told(diagnose(own, own_metrics)))
+            })
+            .concat();
+        insta::assert_snapshot!([&by_rule[..], &early[..]].concat().join("\n"));
     }
 
     #[test]

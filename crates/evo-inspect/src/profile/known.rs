@@ -62,7 +62,7 @@ impl KnownFacts {
         let launch = plan.launches.get(at);
         let attributes = sources.attributes.get(at);
         let compiled = launch.and_then(|own| sources.resources.iter().find(|one| one.entry == own.entry));
-        let residency = Residency::of(device, launch, attributes, compiled);
+        let (resident, occupancy_limit_percent, limited_by) = residency(device, launch, attributes, compiled);
         let ctas = launch.map_or(0, |own| product(own.grid));
         let sm_count = match device.kind {
             DeviceKind::Cuda if device.multiprocessors > 0 => Ok(u64::from(device.multiprocessors)),
@@ -74,9 +74,9 @@ impl KnownFacts {
         KnownFacts {
             launch: at,
             ctas,
-            waves: residency.blocks.clone().and_then(|blocks| waves(ctas, blocks, &sm_count)),
-            occupancy_limit_percent: residency.percent,
-            limited_by: residency.limited_by,
+            waves: resident.and_then(|blocks| waves(ctas, blocks, &sm_count)),
+            occupancy_limit_percent,
+            limited_by,
             registers: match device.kind {
                 DeviceKind::Cuda => registers(attributes, compiled)
                     .ok_or_else(|| "neither the driver nor the compiler says".to_string()),
@@ -107,54 +107,45 @@ fn product(extents: [i64; 3]) -> u64 {
     extents.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).fold(1, u64::saturating_mul)
 }
 
-struct Residency {
-    blocks: Known<u64>,
-    percent: Known<f64>,
-    limited_by: Known<OccupancyLimit>,
-}
+/// Resident blocks of a multiprocessor, resident warps over the most that fit, percent, and what limits them.
+type Residency = (Known<u64>, Known<f64>, Known<OccupancyLimit>);
 
-impl Residency {
-    fn unknown(why: &str) -> Residency {
-        let why = why.to_string();
-        Residency { blocks: Err(why.clone()), percent: Err(why.clone()), limited_by: Err(why) }
+/// The driver counts the blocks; evo's own arithmetic says what limits them, if both agree.
+fn residency(
+    device: &DeviceInfo,
+    launch: Option<&LaunchPlan>,
+    attributes: Option<&EntryAttributes>,
+    compiled: Option<&EntryResources>,
+) -> Residency {
+    const UNSAID: &str = "neither the driver nor the compiler says what the kernel needs";
+    let unknown = |why: &str| (Err(why.to_string()), Err(why.to_string()), Err(why.to_string()));
+    if device.kind != DeviceKind::Cuda {
+        return unknown(HOST);
     }
-
-    /// The driver counts the blocks; evo's own arithmetic says what limits them, if both agree.
-    fn of(
-        device: &DeviceInfo,
-        launch: Option<&LaunchPlan>,
-        attributes: Option<&EntryAttributes>,
-        compiled: Option<&EntryResources>,
-    ) -> Residency {
-        if device.kind != DeviceKind::Cuda {
-            return Residency::unknown(HOST);
+    let Some(launch) = launch else { return unknown("the plan has no launch") };
+    let counted = attributes.and_then(|own| own.blocks_per_multiprocessor).map(u64::from);
+    let threads = product(launch.block);
+    let Some(own) = Multiprocessor::of_arch(&device.arch) else {
+        let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
+        let (_, percent, limited_by) = unknown(&why);
+        return (counted.ok_or(why), percent, limited_by);
+    };
+    let fixed = attributes.map(|own| own.shared_static_bytes);
+    let fixed = fixed.or(compiled.and_then(|own| own.shared_static_bytes));
+    let computed = registers(attributes, compiled).zip(fixed).map(|(registers_per_thread, fixed)| {
+        let shared_bytes = fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0));
+        own.limit(BlockNeeds { threads, registers_per_thread, shared_bytes })
+    });
+    let Some(blocks) = counted.or(computed.map(|(_, blocks)| blocks)) else { return unknown(UNSAID) };
+    let limited_by = match computed {
+        Some((limit, own)) if own == blocks => Ok(limit),
+        Some((_, own)) => {
+            Err(format!("the driver counts {blocks} resident blocks, and evo's own arithmetic {own}"))
         }
-        let Some(launch) = launch else { return Residency::unknown("the plan has no launch") };
-        let counted = attributes.and_then(|own| own.blocks_per_multiprocessor).map(u64::from);
-        let threads = product(launch.block);
-        let Some(own) = Multiprocessor::of_arch(&device.arch) else {
-            let why = format!("what a multiprocessor of `{}` holds is not known", device.arch);
-            return Residency { blocks: counted.ok_or_else(|| why.clone()), ..Residency::unknown(&why) };
-        };
-        let fixed = attributes.map(|own| own.shared_static_bytes);
-        let fixed = fixed.or(compiled.and_then(|own| own.shared_static_bytes));
-        let computed = registers(attributes, compiled).zip(fixed).map(|(registers_per_thread, fixed)| {
-            let shared_bytes = fixed.saturating_add(u64::try_from(launch.shared_bytes).unwrap_or(0));
-            own.limit(BlockNeeds { threads, registers_per_thread, shared_bytes })
-        });
-        let Some(blocks) = counted.or(computed.map(|(_, blocks)| blocks)) else {
-            return Residency::unknown("neither the driver nor the compiler says what the kernel needs");
-        };
-        let limited_by = match computed {
-            Some((limit, own)) if own == blocks => Ok(limit),
-            Some((_, own)) => {
-                Err(format!("the driver counts {blocks} resident blocks, and evo's own arithmetic {own}"))
-            }
-            None => Err("neither the driver nor the compiler says what the kernel needs".to_string()),
-        };
-        let percent = 100.0 * (blocks * threads.div_ceil(WARP)) as f64 / own.warps as f64;
-        Residency { blocks: Ok(blocks), percent: Ok(percent), limited_by }
-    }
+        None => Err(UNSAID.to_string()),
+    };
+    let percent = 100.0 * (blocks * threads.div_ceil(WARP)) as f64 / own.warps as f64;
+    (Ok(blocks), Ok(percent), limited_by)
 }
 
 fn registers(attributes: Option<&EntryAttributes>, compiled: Option<&EntryResources>) -> Option<u64> {
@@ -207,12 +198,8 @@ mod tests {
     use evo_supervise::job::example;
 
     fn launch(entry: &str, grid: i64, threads: i64) -> LaunchPlan {
-        LaunchPlan {
-            entry: entry.into(),
-            grid: [grid, 1, 1],
-            block: [threads, 1, 1],
-            ..LaunchPlan::default()
-        }
+        let (grid, block) = ([grid, 1, 1], [threads, 1, 1]);
+        LaunchPlan { entry: entry.into(), grid, block, ..LaunchPlan::default() }
     }
 
     fn device(kind: DeviceKind, arch: &str) -> DeviceInfo {
@@ -241,58 +228,25 @@ mod tests {
             shared_static_bytes: Some(0),
             ..EntryResources::default()
         }];
-        let mode = TimingMode::Hot;
-        KnownFacts::of(&KnownSources {
-            device,
-            plan: &plan,
-            resources: &resources,
-            attributes,
-            time_ns,
-            mode,
-        })
-    }
-
-    #[test]
-    fn the_launch_with_most_threads_is_looked_at() {
-        let known = facts(&device(DeviceKind::Cuda, "sm_90a"), &[], Some(4_000.0));
-        assert_eq!((known.launch, known.ctas, known.registers.clone()), (1, 264, Ok(64)));
-        // 64 registers are 2048 a warp: four blocks of eight warps.
-        assert_eq!(known.occupancy_limit_percent, Ok(50.0));
-        assert_eq!(
-            (known.limited_by.clone(), known.spill_bytes.clone()),
-            (Ok(OccupancyLimit::Registers), Ok(24))
-        );
-        assert_eq!(known.waves, Ok(0.5));
-        assert_eq!((known.roofline_ratio.clone(), known.is_memory_bound.clone()), (Ok(0.25), Ok(true)));
-        assert!((known.launch_floor_ratio.unwrap() - 4_000.0 / 1_940.0).abs() < 1e-12);
-        assert_eq!(known.is_tensor_meant, Ok(false));
-    }
-
-    #[test]
-    fn the_driver_has_the_last_word_on_resident_blocks() {
-        let told = |blocks| EntryAttributes {
-            registers: Some(64),
-            blocks_per_multiprocessor: Some(blocks),
-            ..EntryAttributes::default()
-        };
-        let device = device(DeviceKind::Cuda, "sm_90a");
-        let known = facts(&device, &[told(32), told(4)], None);
-        assert_eq!((known.waves, known.limited_by), (Ok(0.5), Ok(OccupancyLimit::Registers)));
-        assert!(known.roofline_ratio.is_err() && known.launch_floor_ratio.is_err());
-        let other = facts(&device, &[told(32), told(2)], None);
-        assert_eq!((other.waves, other.occupancy_limit_percent), (Ok(1.0), Ok(25.0)));
-        assert!(
-            other.limited_by.unwrap_err().contains("counts 2 resident blocks, and evo's own arithmetic 4")
-        );
+        let (plan, resources, mode) = (&plan, &resources, TimingMode::Hot);
+        KnownFacts::of(&KnownSources { device, plan, resources, attributes, time_ns, mode })
     }
 
     #[test]
     fn what_is_not_known_says_why() {
-        let host = facts(&device(DeviceKind::Host, "host"), &[], Some(4_000.0));
-        assert_eq!((host.ctas, host.waves, host.sm_count), (264, Err(HOST.into()), Err(HOST.into())));
-        assert!(host.limited_by.is_err() && host.registers.is_err() && host.launch_floor_ratio.is_err());
-        let new = facts(&device(DeviceKind::Cuda, "sm_150"), &[], None);
-        assert!(new.occupancy_limit_percent.unwrap_err().contains("`sm_150`"));
-        assert_eq!(new.registers, Ok(64));
+        let counted = |blocks| EntryAttributes {
+            registers: Some(64),
+            blocks_per_multiprocessor: Some(blocks),
+            ..EntryAttributes::default()
+        };
+        let gpu = device(DeviceKind::Cuda, "sm_90a");
+        insta::assert_debug_snapshot!([
+            // 64 registers are 2048 a warp: four blocks of eight warps.
+            ("the launch with most threads is looked at", facts(&gpu, &[], Some(4_000.0))),
+            ("the driver agrees", facts(&gpu, &[counted(32), counted(4)], None)),
+            ("the driver has the last word", facts(&gpu, &[counted(32), counted(2)], None)),
+            ("the host", facts(&device(DeviceKind::Host, "host"), &[], Some(4_000.0))),
+            ("a new architecture", facts(&device(DeviceKind::Cuda, "sm_150"), &[], None)),
+        ]);
     }
 }

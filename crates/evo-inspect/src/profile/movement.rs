@@ -69,33 +69,26 @@ mod tests {
         values.iter().map(launch).collect()
     }
 
-    #[track_caller]
-    fn check(
-        field: &str,
-        direction: MetricDirection,
-        before: &[f64],
-        after: &[f64],
-        expected: (f64, f64, bool),
-    ) {
-        let some = |all: &[f64]| all.iter().copied().map(Some).collect::<Vec<_>>();
-        let (before, after) = (launches(field, &some(before)), launches(field, &some(after)));
-        let found = movement(field, direction, &before, &after).unwrap();
-        assert_eq!((found.before, found.after, found.has_moved), expected, "{field}");
-    }
-
     #[test]
     fn counts_are_summed_and_averages_are_those_of_the_launch_that_moved_most() {
         use MetricDirection::{Down, Up};
-        check("instructions", Up, &[100.0, 50.0], &[100.0, 51.0], (150.0, 151.0, true));
-        check("instructions", Up, &[100.0, 50.0], &[90.0, 60.0], (150.0, 150.0, false));
-        check("instructions", Down, &[100.0], &[101.0], (100.0, 101.0, false));
-        check("local_load_sectors", Up, &[0.0], &[8.0], (0.0, 8.0, true));
-        check("local_load_sectors", Up, &[0.0], &[0.0], (0.0, 0.0, false));
-        check("occupancy_percent", Down, &[80.0, 40.0], &[79.9, 20.0], (40.0, 20.0, true));
-        check("occupancy_percent", Down, &[80.0], &[79.5], (80.0, 79.5, false));
-        check("threads_per_instruction", Down, &[32.0, 32.0], &[32.0, 24.0], (32.0, 24.0, true));
-        // A count that a waiting loop changes by a little is not one that was changed on purpose.
-        check("instructions", Up, &[1e9], &[1e9 + 100.0], (1e9, 1e9 + 100.0, false));
+        let some = |all: &[f64]| all.iter().copied().map(Some).collect::<Vec<_>>();
+        for (field, direction, before, after, expected) in [
+            ("instructions", Up, &[100.0, 50.0][..], &[100.0, 51.0][..], (150.0, 151.0, true)),
+            ("instructions", Up, &[100.0, 50.0], &[90.0, 60.0], (150.0, 150.0, false)),
+            ("instructions", Down, &[100.0], &[101.0], (100.0, 101.0, false)),
+            ("local_load_sectors", Up, &[0.0], &[8.0], (0.0, 8.0, true)),
+            ("local_load_sectors", Up, &[0.0], &[0.0], (0.0, 0.0, false)),
+            ("occupancy_percent", Down, &[80.0, 40.0], &[79.9, 20.0], (40.0, 20.0, true)),
+            ("occupancy_percent", Down, &[80.0], &[79.5], (80.0, 79.5, false)),
+            ("threads_per_instruction", Down, &[32.0, 32.0], &[32.0, 24.0], (32.0, 24.0, true)),
+            // A count that a waiting loop changes by a little is not one that was changed on purpose.
+            ("instructions", Up, &[1e9], &[1e9 + 100.0], (1e9, 1e9 + 100.0, false)),
+        ] {
+            let (before, after) = (launches(field, &some(before)), launches(field, &some(after)));
+            let found = movement(field, direction, &before, &after).unwrap();
+            assert_eq!((found.before, found.after, found.has_moved), expected, "{field}");
+        }
     }
 
     #[test]

@@ -42,11 +42,8 @@ const QUOTED: usize = 300;
 pub fn named_failure(log: &str) -> Option<ToolFailure> {
     KNOWN.iter().find_map(|(words, state, hint)| {
         let line = messages(log).find(|line| line.contains(words))?;
-        let failure = ToolFailure::new(*state, format!("`ncu` says: {}", quoted(line)));
-        Some(match hint {
-            Some(hint) => failure.with_hint(*hint),
-            None => failure,
-        })
+        let message = format!("`ncu` says: {}", quoted(line));
+        Some(ToolFailure { state: *state, message, hint: hint.map(String::from) })
     })
 }
 
@@ -83,20 +80,13 @@ fn quoted(line: &str) -> String {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(log: &str, expected: Option<ToolState>) {
-        let failure = named_failure(log);
-        assert_eq!(failure.as_ref().map(|own| own.state), expected, "{log}: {failure:?}");
-    }
-
     #[test]
     fn messages_have_a_state() {
-        check("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", Some(ToolState::Refused));
-        let compatible = "==ERROR== An error was reported by the driver:\n==ERROR== Cuda driver is not compatible with Nsight Compute.";
-        check(compatible, Some(ToolState::Incompatible));
-        check("==ERROR== Profiling failed because a driver resource was unavailable.", Some(ToolState::Busy));
-        check("==WARNING== No kernels were profiled.", Some(ToolState::Broken));
-        // The reason comes before what follows from it.
+        let check = |log: &str, expected| {
+            let failure = named_failure(log);
+            assert_eq!(failure.as_ref().map(|own| own.state), expected, "{log}: {failure:?}");
+        };
+        // Those of each state are played in `tests/it/profile.rs`. The reason comes before what follows from it.
         check("==WARNING== No kernels were profiled.\n==ERROR== ERR_NVGPUCTRPERM", Some(ToolState::Refused));
         check("==PROF== Connected to process 12 (/usr/bin/evo)\n==PROF== Disconnected", None);
         check("a kernel prints ERR_NVGPUCTRPERM", None);

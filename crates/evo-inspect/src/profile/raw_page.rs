@@ -193,45 +193,29 @@ mod tests {
         check("4.0e-05", Some(4.0e-5));
         check("0", Some(0.0));
         check("1e400", None);
-        for none in [
-            "n/a",
-            "nan",
-            "-nan",
-            "NaN",
-            "inf",
-            "(!) n/a",
-            "(!) 12",
-            "",
-            " ",
-            "12,5",
-            "1,23",
-            ",123",
-            "1,,234",
-            "1.234.567",
-        ] {
-            check(none, None);
-        }
-        for none in ["1,234,5", "12;13", "-1", "0x10", "1 2", "١", "1_000", "+1", "--1", "1e", "12345,678"] {
-            check(none, None);
-        }
+        let none = "n/a|nan|-nan|NaN|inf|(!) n/a|(!) 12|| |12,5|1,23|,123|1,,234|1.234.567|1,234,5|12;13|-1|\
+                    0x10|1 2|١|1_000|+1|--1|1e|12345,678";
+        none.split('|').for_each(|cell| check(cell, None));
     }
 
     #[test]
     fn units_are_brought_to_their_base_or_refused() {
-        let value = |unit: &str, kind| {
+        use MetricUnit::{Any, Bytes, Count, Percent};
+        for (unit, kind, expected) in [
+            ("Kbyte", Bytes, Some(2e3)),
+            ("Gbyte", Bytes, Some(2e9)),
+            ("%", Bytes, None),
+            ("", Percent, None),
+            ("byte", Count, None),
+            ("nsecond", Count, None),
+            ("Minst", Count, Some(2e6)),
+            ("inst/cycle", Count, Some(2.0)),
+            ("usecond", Any, Some(2e3)),
+            ("", Count, Some(2.0)),
+        ] {
             let text = format!("\"ID\",\"Kernel Name\",\"m__x\"\n\"\",\"\",\"{unit}\"\n\"0\",\"k\",\"2\"\n");
-            RawPage::read(&text).unwrap().value(0, "m__x", kind).ok()
-        };
-        assert_eq!(value("Kbyte", MetricUnit::Bytes), Some(2e3));
-        assert_eq!(value("Gbyte", MetricUnit::Bytes), Some(2e9));
-        assert_eq!(value("%", MetricUnit::Bytes), None);
-        assert_eq!(value("", MetricUnit::Percent), None);
-        assert_eq!(value("byte", MetricUnit::Count), None);
-        assert_eq!(value("nsecond", MetricUnit::Count), None);
-        assert_eq!(value("Minst", MetricUnit::Count), Some(2e6));
-        assert_eq!(value("inst/cycle", MetricUnit::Count), Some(2.0));
-        assert_eq!(value("usecond", MetricUnit::Any), Some(2e3));
-        assert_eq!(value("", MetricUnit::Count), Some(2.0));
+            assert_eq!(RawPage::read(&text).unwrap().value(0, "m__x", kind).ok(), expected, "{unit}");
+        }
     }
 
     #[test]
@@ -239,20 +223,18 @@ mod tests {
         let text = format!(
             "==PROF== Connected to process 1\nhello, world\n\n{HEAD}\"0\",\"k\",\"1\",\"2\"\r\n==PROF== bye\n"
         );
-        let page = RawPage::read(&text).unwrap();
-        assert_eq!((page.launches(), page.kernel(0)), (1, Some("k")));
-        let named = |name: &str| page_of(name).kernel(0).map(String::from);
+        let named = |name: &str| {
+            page(&format!("\"0\",\"{name}\",\"1\",\"2\"\n")).unwrap().kernel(0).map(String::from)
+        };
         assert_eq!(named("void scale<float>(const T1 *, int)").as_deref(), Some("scale"));
         assert_eq!(named("a \"\"quoted\"\"").as_deref(), Some("\"quoted\""));
+        let page = RawPage::read(&text).unwrap();
+        assert_eq!((page.launches(), page.kernel(0)), (1, Some("k")));
         assert_eq!(
             page.value(0, "dram__bytes.sun", MetricUnit::Bytes).unwrap_err(),
             "the profiler gave no column `dram__bytes.sun`"
         );
         assert!(page.value(7, "dram__bytes.sum", MetricUnit::Bytes).is_err());
-    }
-
-    fn page_of(name: &str) -> RawPage {
-        page(&format!("\"0\",\"{name}\",\"1\",\"2\"\n")).unwrap()
     }
 
     #[test]
@@ -265,18 +247,16 @@ mod tests {
                 assert_eq!(page.launches(), 1, "{}", &whole[..end]);
             }
         }
-        assert_eq!(RawPage::read("").unwrap_err(), RawPageError::NoHeader);
-        assert_eq!(RawPage::read("==ERROR== no\n").unwrap_err(), RawPageError::NoHeader);
-        assert_eq!(page("").unwrap_err(), RawPageError::NoLaunch);
-        assert_eq!(RawPage::read("\"ID\",\"Kernel Name\"\n").unwrap_err(), RawPageError::NoUnits);
-        assert_eq!(
-            RawPage::read("\"ID\",\"Kernel Name\"\n\"0\",\"k\"\n").unwrap_err(),
-            RawPageError::NoUnits
-        );
-        assert_eq!(page("\"0\",\"k\",\"1\n").unwrap_err(), RawPageError::Quote { line: 3 });
-        assert_eq!(
-            page("\"0\",\"k\"\n").unwrap_err(),
-            RawPageError::Width { line: 3, found: 2, expected: 4 }
-        );
+        for (text, error) in [
+            ("", RawPageError::NoHeader),
+            ("==ERROR== no\n", RawPageError::NoHeader),
+            (HEAD, RawPageError::NoLaunch),
+            ("\"ID\",\"Kernel Name\"\n", RawPageError::NoUnits),
+            ("\"ID\",\"Kernel Name\"\n\"0\",\"k\"\n", RawPageError::NoUnits),
+            (&format!("{HEAD}\"0\",\"k\",\"1\n"), RawPageError::Quote { line: 3 }),
+            (&format!("{HEAD}\"0\",\"k\"\n"), RawPageError::Width { line: 3, found: 2, expected: 4 }),
+        ] {
+            assert_eq!(RawPage::read(text).unwrap_err(), error, "{text}");
+        }
     }
 }

@@ -230,61 +230,19 @@ mod tests {
     use super::super::records::read_records;
     use super::*;
 
-    fn finding(check: SanitizerCheck, record: &str) -> SanitizerFinding {
+    fn told((check, record): (SanitizerCheck, &str)) -> String {
         let text = format!("<ComputeSanitizerOutput><record>{record}</record></ComputeSanitizerOutput>");
         let list = read_records(text.as_bytes()).unwrap();
         let span = |name: &str, address, bytes| BufferSpan { name: name.into(), address, bytes };
         let buffers = [span("x", 0x1000, 0x100), span("y", 0x20000, 0x400)];
-        SanitizerFinding::of(check, &list.records[0], &["scale".to_string()], &buffers)
+        let found = SanitizerFinding::of(check, &list.records[0], &["scale".to_string()], &buffers);
+        format!("{record}\n  {}", serde_json::to_string(&found).unwrap())
     }
 
+    /// Records of every check, as the tool wrote them, are read whole in `tests/it/sanitize.rs`.
     #[test]
-    fn a_memcheck_record_is_read() {
-        let found = finding(
-            SanitizerCheck::Memcheck,
-            "<kind>Precise</kind><level>Error</level>\
-             <who><threadIdx><x>3</x><y>0</y><z>0</z></threadIdx><blockIdx><x>2</x><y>1</y><z>0</z></blockIdx></who>\
-             <what><text>Invalid __global__ write of size 4 bytes</text><size>4</size>\
-             <address>0x20404</address></what>\
-             <where><func>scale(const float *, float *, int)</func><path>scale.cu</path><line>5</line></where>",
-        );
-        let expected = SanitizerFinding {
-            tool: "memcheck".into(),
-            kind: Some("Precise".into()),
-            level: "error".into(),
-            what: "Invalid __global__ write of size 4 bytes".into(),
-            access: Some("write".into()),
-            size_bytes: Some(4),
-            entry: Some("scale".into()),
-            file: Some("scale.cu".into()),
-            line: Some(5),
-            thread: Some([3, 0, 0]),
-            block: Some([2, 1, 0]),
-            address: Some("0x20404".into()),
-            argument: Some("y".into()),
-        };
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn what_stands_in_the_text_alone_is_found_there() {
-        let found = finding(
-            SanitizerCheck::Racecheck,
-            "<level>Error</level><what><text>Race reported between Write access at scale(int *)+0x90 in \
-             block_error.cu:41 and Read access at scale(int *)+0x100 in block_error.cu:51 [508 hazards]</text></what>",
-        );
-        assert_eq!((found.file.as_deref(), found.line), (Some("block_error.cu"), Some(41)));
-        assert_eq!((found.entry.as_deref(), found.access), (Some("scale"), None));
-        let found = finding(
-            SanitizerCheck::Initcheck,
-            "<what><text>Uninitialized __global__ memory read of size 1,024 bytes</text></what>",
-        );
-        assert_eq!((found.access.as_deref(), found.size_bytes), (Some("read"), Some(1024)));
-        assert_eq!((found.entry, found.thread, found.address, found.argument), (None, None, None, None));
-    }
-
-    #[test]
-    fn both_accesses_of_a_race_are_told() {
+    fn what_a_record_says_is_found_wherever_it_stands() {
+        use SanitizerCheck::{Initcheck, Memcheck, Racecheck};
         let side = |name: &str, direction: &str, line: u32| {
             format!(
                 "<{name}><direction>{direction}</direction><where><func>scale</func><path>k.cu</path>\
@@ -293,32 +251,32 @@ mod tests {
         };
         let race = |one: &str, other: &str| {
             let (source, destination) = (side("source", one, 3), side("destination", other, 7));
-            let text = format!(
-                "<kind>Analysis</kind><level>Error</level><what><text>Race condition</text>\
-                                {source}{destination}</what>"
-            );
-            finding(SanitizerCheck::Racecheck, &text)
+            format!("<level>Error</level><what><text>Race condition</text>{source}{destination}</what>")
         };
-        let found = race("Write", "Read");
-        assert_eq!(found.what, "Race condition: write at k.cu:3 and read at k.cu:7");
-        assert_eq!((found.file.as_deref(), found.line, found.access), (Some("k.cu"), Some(3), None));
-        assert_eq!(race("Write", "Write").access.as_deref(), Some("write"));
-    }
-
-    #[test]
-    fn an_address_far_from_every_buffer_has_no_argument() {
-        let of = |address: &str| {
-            finding(
-                SanitizerCheck::Memcheck,
-                &format!("<what><accessAddress>{address}</accessAddress></what>"),
-            )
-            .argument
-        };
-        assert_eq!(of("0x1000").as_deref(), Some("x"));
-        assert_eq!(of("0xff0").as_deref(), Some("x"));
-        assert_eq!(of("0x1ffff").as_deref(), Some("y"));
-        assert_eq!(of("0x87654320"), None);
-        assert_eq!(of("words"), None);
+        let at = |address: &str| format!("<what><accessAddress>{address}</accessAddress></what>");
+        let rows = [
+            (
+                Racecheck,
+                "<level>Error</level><what><text>Race reported between Write access at scale(int *)+0x90 in \
+                 block_error.cu:41 and Read access at scale(int *)+0x100 in block_error.cu:51 [508 hazards]\
+                 </text></what>",
+            ),
+            (Initcheck, "<what><text>Uninitialized __global__ memory read of size 1,024 bytes</text></what>"),
+            (Racecheck, &race("Write", "Read")),
+            (Racecheck, &race("Write", "Write")),
+            (
+                Memcheck,
+                "<who><threadIdx><x>3</x><y>4</y><z>5</z></threadIdx>\
+                 <blockIdx><x>2</x><y>1</y><z>6</z></blockIdx></who>",
+            ),
+            (Memcheck, &at("0x1000")),
+            (Memcheck, &at("0xff0")),
+            (Memcheck, &at("0x1ffff")),
+            // Far from every buffer.
+            (Memcheck, &at("0x87654320")),
+            (Memcheck, &at("words")),
+        ];
+        insta::assert_snapshot!(rows.map(told).join("\n"));
     }
 
     #[test]

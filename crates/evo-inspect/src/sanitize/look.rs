@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 use super::arguments::has_ports;
 use super::finding::SanitizerFinding;
 use super::outcome::{SHOWN, SanitizerOutcome, sanitizer_report, sanitizer_verdict, worker_verdict};
-use super::run::{SanitizeOrder, run_check, run_without, shapes, small_shapes};
+use super::run::{run_check, run_without, shapes, small_shapes};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 use crate::twin::TwinAnswer;
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
+use evo_supervise::solo::SoloOrder;
 
 /// With less time than this a check would only be started to be killed.
 const LEAST: Duration = Duration::from_secs(1);
@@ -76,7 +77,7 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
         return SanitizerLook::without(order.checks, &ToolFailure::new(ToolState::Incompatible, why));
     }
     let names = plans.iter().map(|plan| plan.name.clone()).collect();
-    let made = |limit| SanitizeOrder { options: order.options, job: order.job, plans: &plans, limit };
+    let made = |limit| SoloOrder::once(order.options, order.job, &plans, limit);
     let seen = match (order.tool, order.kind) {
         (Ok(tool), DeviceKind::Cuda) => {
             let one = |check: SanitizerCheck, place: usize| {
@@ -99,9 +100,20 @@ pub fn look(order: &LookOrder<'_>) -> SanitizerLook {
         // Nothing to wait for: without a tool there is no answer on a GPU.
         (Err(failure), DeviceKind::Cuda) => return SanitizerLook::without(order.checks, failure),
         (_, DeviceKind::Host | DeviceKind::Replay) => {
-            let without = SanitizerLook::without(order.checks, &not_on_host());
             let limit = order.within.map_or(order.limit, |within| within.min(order.limit));
-            stand_ins(without, &made(limit))
+            let seen = run_without(&made(limit));
+            let why = seen.as_ref().err().map(ToString::to_string);
+            let stand_ins = [
+                ("guard_pages", "an access beyond a buffer's pages is a fault"),
+                ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
+            ];
+            let stand_ins = stand_ins.map(|(name, what)| {
+                let message = why.clone().unwrap_or_else(|| what.to_string());
+                StandIn { name, ran: why.is_none(), message }
+            });
+            let own = seen.ok().flatten().into_iter().collect();
+            let without = SanitizerLook::without(order.checks, &not_on_host());
+            SanitizerLook { stand_ins: stand_ins.into(), own, ..without }
         }
     };
     SanitizerLook { shapes: names, elapsed: began.elapsed(), ..seen }
@@ -125,21 +137,6 @@ fn together(
         checks.len() > 1 && own.failure.as_ref().is_some_and(|failure| failure.state != ToolState::TimedOut)
     };
     first.into_iter().map(|own| if is_worth_it(&own) { one(own.check, 0) } else { own }).collect()
-}
-
-fn stand_ins(without: SanitizerLook, order: &SanitizeOrder<'_>) -> SanitizerLook {
-    let seen = run_without(order);
-    let why = seen.as_ref().err().map(ToString::to_string);
-    let stand_in = |(name, what): (&'static str, &str)| {
-        let message = why.clone().unwrap_or_else(|| what.to_string());
-        StandIn { name, ran: why.is_none(), message }
-    };
-    let stand_ins = [
-        ("guard_pages", "an access beyond a buffer's pages is a fault"),
-        ("barrier_detection", "a barrier that not every thread of a block reaches is named"),
-    ];
-    let stand_ins = stand_ins.map(stand_in).into();
-    SanitizerLook { stand_ins, own: seen.ok().flatten().into_iter().collect(), ..without }
 }
 
 impl SanitizerLook {
@@ -206,9 +203,7 @@ impl SanitizerLook {
             (report.state, report.message) = (GateState::Fail, verdict.message);
         } else if report.state == GateState::NotRun && !self.stand_ins.is_empty() {
             report.message = match self.stand_ins.iter().find(|own| !own.ran) {
-                Some(own) => {
-                    format!("guard pages and barrier detection gave no answer: {}", own.message)
-                }
+                Some(own) => format!("guard pages and barrier detection gave no answer: {}", own.message),
                 None => "compute-sanitizer looks at a GPU; guard pages and barrier detection found nothing"
                     .to_string(),
             };
@@ -221,14 +216,23 @@ impl SanitizerLook {
         if let Some(version) = &self.version {
             report.evidence.insert("version", version.as_str());
         }
-        let checks: Vec<Value> = self.outcomes.iter().map(brief).collect();
-        report.evidence.insert("checks", checks);
+        let brief = |outcome: &SanitizerOutcome| {
+            json!({
+                "tool": outcome.check,
+                "state": outcome.state,
+                "tool_state": outcome.failure.as_ref().map_or(ToolState::Ok, |failure| failure.state),
+                "errors": outcome.errors,
+                "warnings": outcome.warnings,
+                "launches": outcome.launches,
+                "elapsed_ms": outcome.elapsed.as_secs_f64() * 1e3,
+            })
+        };
+        report.evidence.insert("checks", self.outcomes.iter().map(brief).collect::<Vec<Value>>());
         let findings: Vec<Value> = self.findings().take(SHOWN).map(said).collect();
         if !findings.is_empty() {
             report.evidence.insert("findings", findings);
         }
-        let ran = self.stand_ins.iter().filter(|own| own.ran);
-        let ran: Vec<&str> = ran.map(|own| own.name).collect();
+        let ran: Vec<&str> = self.stand_ins.iter().filter(|own| own.ran).map(|own| own.name).collect();
         if !ran.is_empty() {
             report.evidence.insert("stand_ins", json!(ran));
         }
@@ -243,18 +247,6 @@ fn said(finding: &SanitizerFinding) -> Value {
         fields.retain(|_, field| !field.is_null());
     }
     value
-}
-
-fn brief(outcome: &SanitizerOutcome) -> Value {
-    json!({
-        "tool": outcome.check,
-        "state": outcome.state,
-        "tool_state": outcome.failure.as_ref().map_or(ToolState::Ok, |failure| failure.state),
-        "errors": outcome.errors,
-        "warnings": outcome.warnings,
-        "launches": outcome.launches,
-        "elapsed_ms": outcome.elapsed.as_secs_f64() * 1e3,
-    })
 }
 
 pub fn unlooked(why: &ToolFailure) -> GateReport {

@@ -13,10 +13,10 @@ mod run;
 
 pub use evo_protocol::sanitizer::SanitizerCheck;
 
-pub use arguments::{SanitizerCommand, SanitizerFiles, sanitizer_command};
+pub use arguments::sanitizer_command;
 pub use finding::SanitizerFinding;
 pub use log::{SanitizerLog, read_log};
 pub use look::{LookOrder, SanitizerLook, StandIn, look, not_on_host, unlooked};
 pub use outcome::{SanitizerEvidence, SanitizerOutcome, sanitizer_report, sanitizer_verdict, worker_verdict};
 pub use records::{RecordList, SanitizerRecord, read_records};
-pub use run::{SanitizeOrder, run_check, run_without, shapes};
+pub use run::{run_check, run_without, shapes};

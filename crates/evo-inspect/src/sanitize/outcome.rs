@@ -351,7 +351,7 @@ mod tests {
     }
 
     use GateState::{Fail, NotRun, Pass};
-    use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
+    use SanitizerCheck::{Memcheck, Racecheck};
 
     #[track_caller]
     fn check(ended: Ended<'_>, state: GateState, failure: Option<ToolState>) -> SanitizerOutcome {
@@ -372,105 +372,70 @@ mod tests {
         Err(LaneError::Refused { error: Box::new(DeviceError::plain(kind, "the device said so")) })
     }
 
+    /// What a whole tool says of whole files, and of none, is in `tests/it/sanitize.rs`.
     #[test]
-    fn a_pass_needs_both_answers() {
-        for tool in [Memcheck, Initcheck, Synccheck] {
-            check(Ended(tool, Some(0), CLEAN, EMPTY, done()), Pass, None);
-        }
-        check(Ended(Racecheck, Some(0), NO_RACE, EMPTY, done()), Pass, None);
+    fn a_pass_needs_every_launch_and_files_that_agree() {
         let broken = Some(ToolState::Broken);
-        // A summary of another check.
-        check(Ended(Racecheck, Some(0), CLEAN, EMPTY, done()), NotRun, broken);
-        check(Ended(Memcheck, Some(0), NO_RACE, EMPTY, done()), NotRun, broken);
         // A dead or lazy worker behind a clean summary.
-        for launched in [Ok(vec![2]), Ok(vec![2, 0]), Ok(vec![3, 1]), Ok(vec![])] {
+        let lost = Err(LaneError::Unexpected { found: "words".into() });
+        for launched in [Ok(vec![2]), Ok(vec![2, 0]), Ok(vec![3, 1]), Ok(vec![]), lost] {
             check(Ended(Memcheck, Some(0), CLEAN, EMPTY, launched), NotRun, broken);
         }
-        let lost = Err(LaneError::Unexpected { found: "words".into() });
-        check(Ended(Memcheck, Some(0), CLEAN, EMPTY, lost), NotRun, broken);
         for code in [1, 2, 139, 255] {
             check(Ended(Memcheck, Some(code), CLEAN, EMPTY, done()), NotRun, broken);
         }
         check(Ended(Memcheck, None, CLEAN, EMPTY, done()), NotRun, Some(ToolState::TimedOut));
+        let alone = "========= Error: No attachable process found. compute-sanitizer timed-out.\n";
+        let internal = format!("========= Internal Sanitizer Error: Errors might go undetected\n{CLEAN}");
+        let unfit = format!("========= Error: Device not supported\n{CLEAN}");
+        for (code, log, xml, state) in [
+            (0, ONE, EMPTY, ToolState::Broken),
+            (86, CLEAN, ERROR, ToolState::Broken),
+            (86, ONE, CALL, ToolState::Broken),
+            (0, CLEAN, CALL, ToolState::Broken),
+            (0, CLEAN, WARNING, ToolState::Broken),
+            (86, ONE, "", ToolState::Broken),
+            (255, alone, EMPTY, ToolState::Broken),
+            (0, "ERROR SUMMARY: 0 errors\n", EMPTY, ToolState::Broken),
+            (0, &internal, EMPTY, ToolState::Broken),
+            (0, &unfit, EMPTY, ToolState::Incompatible),
+        ] {
+            check(Ended(Memcheck, Some(code), log, xml, done()), NotRun, Some(state));
+        }
+        // A summary of another check.
+        check(Ended(Racecheck, Some(0), CLEAN, EMPTY, done()), NotRun, broken);
+        check(Ended(Racecheck, Some(0), NO_RACE, WARNING, done()), NotRun, broken);
+        check(Ended(Racecheck, Some(0), WARNED, EMPTY, done()), NotRun, broken);
+        check(Ended(Racecheck, Some(0), NO_RACE, EMPTY, done()), Pass, None);
+        // Warnings of races are told and decide nothing.
+        for code in [0, 86] {
+            let outcome = check(Ended(Racecheck, Some(code), WARNED, WARNING, done()), Pass, None);
+            assert_eq!((outcome.warnings, outcome.findings.len(), outcome.errors), (1, 1, 0));
+        }
     }
 
     #[test]
-    fn findings_fail() {
-        check(Ended(Memcheck, Some(86), ONE, ERROR, done()), Fail, None);
+    fn findings_fail_and_the_worker_alone_can_blame_the_kernel() {
         check(Ended(Racecheck, Some(86), RACE, ERROR, done()), Fail, None);
+        // Two of three say that there is one.
+        check(Ended(Memcheck, Some(0), ONE, ERROR, done()), Fail, None);
         // The worker ends with an error of its own, whose code the tool passes on.
-        let outcome = check(
-            Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashIllegalAddress)),
-            Fail,
-            None,
-        );
+        let refused_at = refused(VerdictKind::CrashIllegalAddress);
+        let outcome = check(Ended(Memcheck, Some(1), ONE, ERROR, refused_at), Fail, None);
         assert_eq!((outcome.findings.len(), outcome.errors), (2, 2));
         assert_eq!(outcome.findings[1].tool, "evo");
         check(Ended(Memcheck, Some(1), ONE, ERROR, refused(VerdictKind::CrashOther)), Fail, None);
-    }
-
-    #[test]
-    fn the_worker_alone_can_blame_the_kernel() {
         for kind in [VerdictKind::CrashTrap, VerdictKind::OobWrite, VerdictKind::DivergentBarrier] {
             let outcome = check(Ended(Memcheck, Some(0), CLEAN, EMPTY, refused(kind)), Fail, None);
             assert_eq!(outcome.findings[0].kind.as_deref(), Some(kind.as_str()));
             check(Ended(Memcheck, Some(255), "", "", refused(kind)), Fail, None);
         }
+        use VerdictKind::{CrashOther, Hang, HarnessError, LaunchFail, OutOfMemory};
         // The tool's own doing, perhaps: its instrumented code needs more registers and memory.
-        for kind in [
-            VerdictKind::LaunchFail,
-            VerdictKind::OutOfMemory,
-            VerdictKind::HarnessError,
-            VerdictKind::CrashOther,
-            VerdictKind::Hang,
-        ] {
+        for kind in [LaunchFail, OutOfMemory, HarnessError, CrashOther, Hang] {
             let ended = Ended(Memcheck, Some(0), CLEAN, EMPTY, refused(kind));
             check(ended, NotRun, Some(ToolState::Broken));
         }
-    }
-
-    #[test]
-    fn answers_that_contradict_each_other_are_none() {
-        let broken = Some(ToolState::Broken);
-        check(Ended(Memcheck, Some(86), CLEAN, EMPTY, done()), NotRun, broken);
-        check(Ended(Memcheck, Some(86), ONE, EMPTY, done()), NotRun, broken);
-        check(Ended(Memcheck, Some(0), ONE, EMPTY, done()), NotRun, broken);
-        check(Ended(Memcheck, Some(0), CLEAN, ERROR, done()), NotRun, broken);
-        check(Ended(Memcheck, Some(86), CLEAN, ERROR, done()), NotRun, broken);
-        // Two of three say that there is one.
-        check(Ended(Memcheck, Some(0), ONE, ERROR, done()), Fail, None);
-        check(Ended(Memcheck, Some(86), ONE, CALL, done()), NotRun, broken);
-        check(Ended(Memcheck, Some(0), CLEAN, CALL, done()), NotRun, broken);
-    }
-
-    #[test]
-    fn warnings_of_races_are_told_and_decide_nothing() {
-        for code in [0, 86] {
-            let outcome = check(Ended(Racecheck, Some(code), WARNED, WARNING, done()), Pass, None);
-            assert_eq!((outcome.warnings, outcome.findings.len(), outcome.errors), (1, 1, 0));
-        }
-        check(Ended(Racecheck, Some(0), NO_RACE, WARNING, done()), NotRun, Some(ToolState::Broken));
-        check(Ended(Racecheck, Some(0), WARNED, EMPTY, done()), NotRun, Some(ToolState::Broken));
-        check(Ended(Memcheck, Some(0), CLEAN, WARNING, done()), NotRun, Some(ToolState::Broken));
-    }
-
-    #[test]
-    fn files_that_say_nothing_are_no_answer() {
-        let broken = Some(ToolState::Broken);
-        let died = "========= Error: Target application terminated before first instrumented API call\n";
-        let alone = "========= Error: No attachable process found. compute-sanitizer timed-out.\n";
-        for log in ["", died, alone, "ERROR SUMMARY: 0 errors\n"] {
-            check(Ended(Memcheck, Some(255), log, EMPTY, done()), NotRun, broken);
-            check(Ended(Memcheck, Some(0), log, EMPTY, done()), NotRun, broken);
-        }
-        for xml in ["", "<Compute", &EMPTY[..30], &ERROR[..ERROR.len() - 5], "<html></html>"] {
-            check(Ended(Memcheck, Some(0), CLEAN, xml, done()), NotRun, broken);
-            check(Ended(Memcheck, Some(86), ONE, xml, done()), NotRun, broken);
-        }
-        let unfit = format!("========= Error: Device not supported\n{CLEAN}");
-        check(Ended(Memcheck, Some(0), &unfit, EMPTY, done()), NotRun, Some(ToolState::Incompatible));
-        let internal = format!("========= Internal Sanitizer Error: Errors might go undetected\n{CLEAN}");
-        check(Ended(Memcheck, Some(0), &internal, EMPTY, done()), NotRun, broken);
     }
 
     #[test]
@@ -506,12 +471,11 @@ mod tests {
     }
 
     fn judged(state: GateState, findings: Vec<SanitizerFinding>) -> SanitizerOutcome {
-        let failure = ToolFailure::new(ToolState::Missing, "it is not there");
+        let absent = ToolFailure::new(ToolState::Missing, "it is not there");
+        let not_run = SanitizerOutcome::not_run(Racecheck, absent);
+        let failure = not_run.failure.clone().filter(|_| state == NotRun);
         let errors = findings.len() as u64;
-        let failure = (state == GateState::NotRun).then_some(failure);
-        let none = ToolFailure::new(ToolState::Broken, "");
-        let plain = SanitizerOutcome::not_run(SanitizerCheck::Racecheck, none);
-        SanitizerOutcome { state, failure, findings, errors, launches: 3, ..plain }
+        SanitizerOutcome { state, failure, findings, errors, launches: 3, ..not_run }
     }
 
     fn finding(tool: &str, kind: &str) -> SanitizerFinding {
@@ -520,37 +484,27 @@ mod tests {
 
     #[test]
     fn a_finding_is_a_verdict_with_its_check_as_cause() {
-        let outcomes = [
-            judged(NotRun, vec![]),
-            judged(Fail, vec![finding("racecheck", "Race"), finding("racecheck", "Race")]),
-        ];
+        let twice = judged(Fail, vec![finding("racecheck", "Race"), finding("racecheck", "Race")]);
+        let outcomes = [judged(NotRun, vec![]), twice];
         let verdict = sanitizer_verdict(&outcomes).unwrap();
         assert_eq!(verdict.label(), "sanitizer:racecheck");
         assert_eq!(verdict.message, "racecheck: a race, and 1 more findings");
         let report = sanitizer_report(&outcomes);
         assert_eq!((report.gate, report.state, report.cases), (Gate::Sanitize, GateState::Fail, 6));
-    }
-
-    #[test]
-    fn an_access_outside_of_a_buffer_has_one_name() {
-        let label = |what: &str, access: &str| {
-            let found = SanitizerFinding {
-                what: format!("Invalid {what} of size 4 bytes"),
-                access: Some(access.into()),
-                ..finding("memcheck", "Precise")
-            };
-            sanitizer_verdict(&[judged(Fail, vec![found])]).unwrap().label()
-        };
-        assert_eq!(label("__global__ read is out of bounds: 4 bytes", "read"), "oob_read");
-        assert_eq!(label("__global__ write is out of bounds: 4 bytes", "write"), "oob_write");
-        assert_eq!(label("__shared__ atomic is out of bounds: 4 bytes", "atomic"), "oob_write:shared");
-        assert_eq!(label("__global__ read is misaligned: 4 bytes", "read"), "sanitizer:racecheck");
-    }
-
-    #[test]
-    fn what_the_worker_alone_saw_is_its_own_verdict() {
+        // What the worker alone saw is its own verdict.
         let own = judged(Fail, vec![finding("evo", "crash_trap")]);
         assert_eq!(sanitizer_verdict(&[own]).unwrap().label(), "crash_trap");
+        // An access outside of a buffer has one name whoever sees it.
+        for (what, access, label) in [
+            ("__global__ read is out of bounds", "read", "oob_read"),
+            ("__global__ write is out of bounds", "write", "oob_write"),
+            ("__shared__ atomic is out of bounds", "atomic", "oob_write:shared"),
+            ("__global__ read is misaligned", "read", "sanitizer:racecheck"),
+        ] {
+            let (what, access) = (format!("Invalid {what}: 4 bytes of size 4 bytes"), Some(access.into()));
+            let found = SanitizerFinding { what, access, ..finding("memcheck", "Precise") };
+            assert_eq!(sanitizer_verdict(&[judged(Fail, vec![found])]).unwrap().label(), label);
+        }
     }
 
     #[test]

@@ -1,36 +1,23 @@
 //! A check from its command line to its outcome.
 
+use evo_compile::strong::strong_in_all;
+use evo_protocol::plan::{BufferPlan, ProblemPlan};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::Duration;
 
-use evo_compile::strong::strong_in_all;
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
-
-use super::arguments::{SanitizerFiles, sanitizer_command};
+use super::arguments::{LOG, RECORDS, sanitizer_command};
 use super::finding::SanitizerFinding;
-use super::log::{SanitizerLog, read_log};
+use super::log::read_log;
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
 use super::records::{BYTES_MAX, RecordList, read_records};
 use crate::tool::{FoundTool, ToolFailure, ToolState, run_under};
 use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
-use evo_supervise::lane::{LaneError, LaneOptions};
-use evo_supervise::solo::{SoloCalls, SoloOrder, run_solo};
-
-/// Each launch is looked at once: what a kernel accesses follows from its arguments.
-const CALLS: SoloCalls = SoloCalls { warmup: 0, calls: 1 };
+use evo_supervise::lane::LaneError;
+use evo_supervise::solo::{SoloOrder, run_solo};
 
 const LOG_BYTES_MAX: u64 = 64 << 20;
-
-#[derive(Clone, Copy, Debug)]
-pub struct SanitizeOrder<'a> {
-    pub options: &'a LaneOptions,
-    pub job: &'a Job,
-    pub plans: &'a [ProblemPlan],
-    pub limit: Duration,
-}
 
 pub fn small_shapes(job: &Job) -> Vec<ProblemPlan> {
     [&job.tiny[..], &job.several[..]].concat()
@@ -46,7 +33,7 @@ pub fn run_check(
     tool: &FoundTool,
     check: SanitizerCheck,
     place: usize,
-    order: &SanitizeOrder<'_>,
+    order: &SoloOrder<'_>,
 ) -> SanitizerOutcome {
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
@@ -55,33 +42,31 @@ pub fn run_check(
             return SanitizerOutcome::not_run(check, ToolFailure::new(ToolState::Broken, text));
         }
     };
-    let files = SanitizerFiles::within(folder.path());
-    let entries = order.job.candidate.entries();
-    let command = sanitizer_command(tool, (check, place), &entries, &files, order.limit);
-    let SanitizeOrder { options, job, plans, limit } = *order;
-    let solo = SoloOrder { job, plans, calls: CALLS, unguarded: true, limit };
-    let run = match run_under(tool, &command.arguments, options, &solo) {
+    let (entries, folder) = (order.job.candidate.entries(), folder.path());
+    let (arguments, notes) = sanitizer_command(tool, (check, place), &entries, folder, order.limit);
+    let run = match run_under(tool, &arguments, &SoloOrder { unguarded: true, ..*order }) {
         Ok(run) => run,
         Err(failure) => return SanitizerOutcome::not_run(check, failure),
     };
-    let expected: Vec<u64> = plans.iter().map(|plan| plan.launches.len() as u64).collect();
-    let strong_lines = strong_in_all(&binaries(job));
+    let expected: Vec<u64> = order.plans.iter().map(|plan| plan.launches.len() as u64).collect();
+    let strong_lines = strong_in_all(&binaries(order.job));
     let evidence = SanitizerEvidence {
         check,
         entries: &entries,
         status: run.status,
-        log: log_of(&files.log),
-        records: records_of(&files.xml),
+        log: bytes_of(&folder.join(LOG), LOG_BYTES_MAX)
+            .map(|bytes| read_log(&String::from_utf8_lossy(&bytes)))
+            .map_err(|error| error.to_string()),
+        records: records_of(&folder.join(RECORDS)),
         launched: &run.launched,
         expected: &expected,
         buffers: &run.buffers,
         strong_lines: &strong_lines,
         printed: &run.log,
     };
-    let left_out = command.arguments.left_out.iter();
-    let left_out = left_out.map(|option| format!("this version has no `{option}`"));
+    let left_out = arguments.left_out.iter().map(|option| format!("this version has no `{option}`"));
     let outcome = evidence.outcome();
-    let notes = left_out.chain(command.notes.iter().cloned()).chain(outcome.notes.iter().cloned());
+    let notes = left_out.chain(notes).chain(outcome.notes.iter().cloned());
     SanitizerOutcome { notes: notes.collect(), elapsed: run.elapsed, ..outcome }
 }
 
@@ -92,21 +77,12 @@ fn binaries(job: &Job) -> Vec<Vec<u8>> {
 }
 
 /// On a device whose own checks stand in; what its worker says against the kernel.
-pub fn run_without(order: &SanitizeOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
-    let SanitizeOrder { options, job, plans, limit, .. } = *order;
-    let run = run_solo(options, &SoloOrder { job, plans, calls: CALLS, unguarded: false, limit })?;
-    let blamed = kernel_error(&run.launched)
-        .map(|error| SanitizerFinding::of_worker(error.kind.as_str(), &error.message));
-    match (blamed, run.launched) {
-        (Some(finding), _) => Ok(Some(finding)),
-        (None, Ok(_)) => Ok(None),
-        (None, Err(error)) => Err(error),
+pub fn run_without(order: &SoloOrder<'_>) -> Result<Option<SanitizerFinding>, LaneError> {
+    let run = run_solo(order)?;
+    match kernel_error(&run.launched) {
+        Some(error) => Ok(Some(SanitizerFinding::of_worker(error.kind.as_str(), &error.message))),
+        None => run.launched.map(|_| None),
     }
-}
-
-fn log_of(path: &Path) -> Result<SanitizerLog, String> {
-    let bytes = bytes_of(path, LOG_BYTES_MAX).map_err(|error| error.to_string())?;
-    Ok(read_log(&String::from_utf8_lossy(&bytes)))
 }
 
 fn records_of(path: &Path) -> Result<RecordList, String> {

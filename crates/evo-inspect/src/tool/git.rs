@@ -42,10 +42,8 @@ mod tests {
     #[test]
     fn a_folder_outside_of_any_tree_has_no_state() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(
-            git_state(folder.path(), &ToolPlaces::of_environment(), GIT_PATIENCE),
-            GitState::default()
-        );
-        assert_eq!(git_state(folder.path(), &ToolPlaces::default(), GIT_PATIENCE), GitState::default());
+        for places in [ToolPlaces::of_environment(), ToolPlaces::default()] {
+            assert_eq!(git_state(folder.path(), &places, GIT_PATIENCE), GitState::default());
+        }
     }
 }

@@ -12,6 +12,6 @@ mod run;
 pub use find::{ToolPlaces, find, is_program};
 pub use git::{GIT_PATIENCE, GitState, git_state};
 pub use kind::{FoundTool, ToolKind, ToolVersion};
-pub use permission::{PERMISSION_HINT, ProfilingPermission, profiling_permission};
+pub use permission::{PERMISSION_HINT, profiling_permission};
 pub use probe::{SurveyedTool, locate, probe, survey};
 pub use run::{ToolArguments, ToolFailure, ToolState, quoted_end, run_tool, run_under};

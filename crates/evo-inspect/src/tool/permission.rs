@@ -18,36 +18,31 @@ pub const PERMISSION_HINT: &str = "an administrator can set the driver's option 
 otherwise run as root or with CAP_SYS_ADMIN (`--cap-add=SYS_ADMIN` in a container), from driver 565 on with CAP_PERFMON; \
 many rented machines allow neither";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProfilingPermission {
-    Permitted { because: String },
-    Refused { because: String },
-    Unknown { because: String },
-}
-
-/// The driver has the last word when a profiler runs.
-pub fn profiling_permission(driver: Option<&str>) -> ProfilingPermission {
+/// Whether it may, where that is known, and why. The driver has the last word when a profiler runs.
+pub fn profiling_permission(driver: Option<&str>) -> (Option<bool>, String) {
     let capabilities = fs::read_to_string("/proc/self/status").ok().and_then(|text| effective(&text));
     judged(fs::read_to_string(PARAMETERS).ok().as_deref(), capabilities, driver)
 }
 
-fn judged(parameters: Option<&str>, capabilities: Option<u64>, driver: Option<&str>) -> ProfilingPermission {
-    use ProfilingPermission::{Permitted, Refused, Unknown};
-    let Some(parameters) = parameters else {
-        return Unknown { because: format!("there is no `{PARAMETERS}`") };
-    };
+fn judged(
+    parameters: Option<&str>,
+    capabilities: Option<u64>,
+    driver: Option<&str>,
+) -> (Option<bool>, String) {
+    let Some(parameters) = parameters else { return (None, format!("there is no `{PARAMETERS}`")) };
     let has = |number: u32| capabilities.is_some_and(|set| set >> number & 1 == 1);
     let driver = driver.and_then(ToolVersion::first_in);
     let perfmon = has(CAP_PERFMON) && driver.is_some_and(|version| version >= ToolVersion::of(&[565]));
     let value = parameters.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
-    match value.map(str::trim) {
-        Some("0") => Permitted { because: "the driver lets everybody profile".into() },
+    let (permitted, because) = match value.map(str::trim) {
+        Some("0") => (Some(true), "the driver lets everybody profile"),
         Some("1") if has(CAP_SYS_ADMIN) || perfmon => {
-            Permitted { because: "this process has the right of an administrator".into() }
+            (Some(true), "this process has the right of an administrator")
         }
-        Some("1") => Refused { because: "the driver lets only administrators profile".into() },
-        _ => Unknown { because: "the driver does not say who may profile".into() },
-    }
+        Some("1") => (Some(false), "the driver lets only administrators profile"),
+        _ => (None, "the driver does not say who may profile"),
+    };
+    (permitted, because.to_string())
 }
 
 fn effective(status: &str) -> Option<u64> {
@@ -61,23 +56,19 @@ mod tests {
 
     #[test]
     fn the_driver_and_the_rights_of_the_process_decide() {
-        let word = |parameters: Option<&str>, capabilities: u64, driver: &str| match judged(
-            parameters,
-            Some(capabilities),
-            Some(driver),
-        ) {
-            ProfilingPermission::Permitted { .. } => "permitted",
-            ProfilingPermission::Refused { .. } => "refused",
-            ProfilingPermission::Unknown { .. } => "unknown",
-        };
         let (open, closed) = ("A: 1\nRmProfilingAdminOnly: 0\n", "RmProfilingAdminOnly: 1\n");
-        assert_eq!(word(None, u64::MAX, "580.1"), "unknown");
-        assert_eq!(word(Some("A: 1\n"), 0, "580.1"), "unknown");
-        assert_eq!(word(Some(open), 0, "535.1"), "permitted");
-        assert_eq!(word(Some(closed), 0, "580.1"), "refused");
-        assert_eq!(word(Some(closed), 1 << CAP_SYS_ADMIN, "535.1"), "permitted");
-        assert_eq!(word(Some(closed), 1 << CAP_PERFMON, "580.126.09"), "permitted");
-        assert_eq!(word(Some(closed), 1 << CAP_PERFMON, "550.54.15"), "refused");
+        for (parameters, capabilities, driver, expected) in [
+            (None, u64::MAX, "580.1", None),
+            (Some("A: 1\n"), 0, "580.1", None),
+            (Some(open), 0, "535.1", Some(true)),
+            (Some(closed), 0, "580.1", Some(false)),
+            (Some(closed), 1 << CAP_SYS_ADMIN, "535.1", Some(true)),
+            (Some(closed), 1 << CAP_PERFMON, "580.126.09", Some(true)),
+            (Some(closed), 1 << CAP_PERFMON, "550.54.15", Some(false)),
+        ] {
+            let found = judged(parameters, Some(capabilities), Some(driver));
+            assert_eq!(found.0, expected, "{parameters:?} {driver}: {}", found.1);
+        }
         assert_eq!(effective("Name:\tevo\nCapEff:\t000001ffffffffff\n"), Some(0x1ff_ffff_ffff));
     }
 }

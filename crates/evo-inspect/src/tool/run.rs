@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use evo_protocol::words;
-use evo_supervise::lane::{LaneOptions, own_worker};
+use evo_supervise::lane::LaneOptions;
 use evo_supervise::solo::{SoloOrder, SoloRun, run_solo};
 use evo_system::process::{self, Ended, RunLimits};
 use schemars::JsonSchema;
@@ -82,7 +82,6 @@ pub fn run_tool(
 pub fn run_under(
     tool: &FoundTool,
     arguments: &ToolArguments,
-    options: &LaneOptions,
     order: &SoloOrder<'_>,
 ) -> Result<SoloRun, ToolFailure> {
     arguments.check(tool)?;
@@ -93,10 +92,9 @@ pub fn run_under(
             let text = word.to_str().ok_or_else(|| format!("`{}` is not UTF-8", word.display()))?;
             command.push(text.to_string());
         }
-        let worker = options.command.clone().map_or_else(own_worker, Ok);
-        command.extend(worker.map_err(|error| error.to_string())?);
-        let options = LaneOptions { command: Some(command), ..options.clone() };
-        run_solo(&options, order).map_err(|error| error.to_string())
+        command.extend(order.options.worker_command().map_err(|error| error.to_string())?);
+        let options = LaneOptions { command: Some(command), ..order.options.clone() };
+        run_solo(&SoloOrder { options: &options, ..*order }).map_err(|error| error.to_string())
     };
     run().map_err(|why: String| {
         let message = format!("`{}` cannot run around a worker: {why}", tool.kind.as_str());
@@ -130,10 +128,10 @@ impl ToolArguments {
         option: &str,
         values: impl IntoIterator<Item = W>,
     ) -> ToolArguments {
-        match self.known.contains(option) {
-            true => return self.plain([option]).plain(values),
-            false => self.left_out.push(option.to_string()),
+        if self.known.contains(option) {
+            return self.plain([option]).plain(values);
         }
+        self.left_out.push(option.to_string());
         self
     }
 
@@ -143,10 +141,10 @@ impl ToolArguments {
         option: &str,
         values: impl IntoIterator<Item = W>,
     ) -> ToolArguments {
-        match self.known.contains(option) {
-            true => return self.plain([option]).plain(values),
-            false => self.lacking.push(option.to_string()),
+        if self.known.contains(option) {
+            return self.plain([option]).plain(values);
         }
+        self.lacking.push(option.to_string());
         self
     }
 

@@ -140,21 +140,19 @@ impl RunningChild {
             Ok((stdin, stdout, Output::new(process.stderr.take())?))
         });
         let (stdin, stdout, stderr) = outputs.inspect_err(|_| _ = end_group(&group, pid))?;
-        let (outbox, inbox) = (Vec::new(), Vec::new());
-        let (reaped, printed, scanned, line_max) = (None, None, 0, LINE_MAX);
         Ok(RunningChild {
             pid,
             group,
-            reaped,
+            reaped: None,
             stdin,
-            outbox,
+            outbox: Vec::new(),
             stdout,
             stderr,
             log,
-            printed,
-            inbox,
-            scanned,
-            line_max,
+            printed: None,
+            inbox: Vec::new(),
+            scanned: 0,
+            line_max: LINE_MAX,
         })
     }
 

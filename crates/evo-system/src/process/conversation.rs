@@ -119,17 +119,8 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         log: CappedLog,
     ) -> io::Result<Conversation<Q, R>> {
         let child = RunningChild::start(command, Stdio::piped(), group, log)?;
-        let (since, place) = (Instant::now(), String::new());
-        Ok(Conversation {
-            child,
-            version,
-            last_id: 0,
-            lease: None,
-            since,
-            phase: None,
-            place,
-            types: PhantomData,
-        })
+        let (since, place, types) = (Instant::now(), String::new(), PhantomData);
+        Ok(Conversation { child, version, last_id: 0, lease: None, since, phase: None, place, types })
     }
 
     #[must_use]

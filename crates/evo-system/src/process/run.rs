@@ -152,30 +152,28 @@ mod tests {
         // The tool ends at once; its child holds the pipe open and would go on for ten minutes.
         let ended = sh("sleep 600 & echo $!", &patient());
         assert!(ended.succeeded() && ended.elapsed < Duration::from_secs(30));
-        let child: u32 = ended.stdout.text().trim().parse().unwrap();
-        let until = Instant::now() + Duration::from_secs(30);
-        while is_running(child) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(!is_running(child));
+        assert!(is_gone(ended.stdout.text().trim().parse().unwrap()));
     }
 
     #[test]
     fn a_daemon_that_a_tool_leaves_ends_with_it_unless_it_may_stay() {
         let script = "setsid sleep 602 > /dev/null 2>&1 & echo $!";
         let pid = |ended: &Ended| ended.stdout.text().trim().parse::<u32>().unwrap();
-        let until = Instant::now() + Duration::from_secs(30);
-        let gone = pid(&sh(script, &patient()));
-        while is_running(gone) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(!is_running(gone));
+        assert!(is_gone(pid(&sh(script, &patient()))));
         // A subshell with a session of its own before the tool ends, or the kill of the group would reach it.
         let stays = "setsid sleep 602 > /dev/null 2>&1 & p=$!; sleep 0.5; echo $p";
         let left = pid(&sh(stays, &RunLimits { ends_strays: false, ..patient() }));
         assert!(is_running(left));
         let number = rustix::process::Pid::from_raw(left.cast_signed()).unwrap();
         rustix::process::kill_process(number, rustix::process::Signal::KILL).unwrap();
+    }
+
+    fn is_gone(pid: u32) -> bool {
+        let until = Instant::now() + Duration::from_secs(30);
+        while is_running(pid) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        !is_running(pid)
     }
 
     /// Whether a process is there and no zombie: what adopts orphans here may never reap them.
