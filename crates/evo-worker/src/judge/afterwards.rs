@@ -201,7 +201,7 @@ pub(super) fn explain(
     {
         return Ok(*unset);
     }
-    name_constant(bench, mismatch.position, verdict)
+    name_constant(bench, mismatch.output.position, verdict)
 }
 
 /// A wrong answer that is the same in every run may follow what shared memory happens to hold. No mask, minimum,

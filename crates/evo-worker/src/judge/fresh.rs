@@ -62,9 +62,10 @@ impl Judge {
             return Ok(());
         }
         let turn = timed.first();
-        let spare = match scratch_bytes(turn) {
+        let scratch = turn.case.plan.buffers.iter().filter(|buffer| buffer.role == Role::Scratch);
+        let spare = match scratch.map(BufferPlan::bytes).sum::<u64>() {
             0 => None,
-            bytes => Some(self.device.allocate(SPARE, bytes.min(SPARE_BYTES))?),
+            bytes => Some(self.device().allocate(SPARE, bytes.min(SPARE_BYTES))?),
         };
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut looked = Ok(None);
@@ -79,11 +80,11 @@ impl Judge {
             }
         }
         if let Some(spare) = spare {
-            self.device.free(spare)?;
+            self.device().free(spare)?;
         }
         let suspected = looked?;
         for input in &turn.set.inputs {
-            self.device.copy(input.buffer, turn.buffers[input.position])?;
+            self.device().copy(input.buffer, turn.buffers[input.position])?;
         }
         match suspected {
             Some(look) => Err(wrong::about(look.verdict(), &turn.case).into()),
@@ -99,7 +100,7 @@ impl Judge {
         judged_after: &[usize],
         random: &mut ChaCha8Rng,
     ) -> Result<Option<FreshLook>, DeviceError> {
-        let learned = match self.device.info().kind {
+        let learned = match self.device().info().kind {
             DeviceKind::Host => LEARNED_NS * timed.first().case.elements().min(LEARNED) as f64,
             DeviceKind::Cuda | DeviceKind::Replay => 0.0,
         };
@@ -135,13 +136,13 @@ impl Judge {
         let turn = timed.first();
         let check = &self.slot(turn.slot)?.candidate.check;
         let own = turn.case.draw(check, 1.0);
-        let device = self.device.as_mut();
         let name = &turn.case.plan.name;
         for again in [false, true] {
+            let device = self.pool.device.as_mut();
             // A call on new contents finds new contents in workspace too: what is kept there from call to call is
             // work that is skipped. The call before has just used it, so it is in the caches in both cases.
             match (again, new, spare) {
-                (true, Some(_), _) => turn.poison_scratch(device, Poison::D)?,
+                (true, Some(_), _) => turn.poison(device, Role::Scratch, Poison::D)?,
                 (true, None, Some(spare)) => device.fill(spare, 0)?,
                 _ => {}
             }
@@ -149,6 +150,7 @@ impl Judge {
             (self.reporter)(Phase::Preparing, &format!("new contents for `{name}`"));
             for input in &turn.set.inputs {
                 let buffer = turn.buffers[input.position];
+                let device = self.pool.device.as_mut();
                 match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
                     true => {
                         write_again(device, turn, input, own, new)?;
@@ -157,6 +159,7 @@ impl Judge {
                     false => device.copy(input.buffer, buffer)?,
                 }
             }
+            let device = self.pool.device.as_mut();
             turn.derive_again(device)?;
             (self.reporter)(Phase::Timing, &format!("`{name}` on new contents"));
             turn.fill_variables(device)?;
@@ -167,7 +170,7 @@ impl Judge {
         }
         let rotation = std::slice::from_ref(&turn.launches);
         let order = SampleOrder { rotation, mode: TimingMode::Hot, samples: 1, batch: 1, untouched: true };
-        let times = device.sample(timed.module, order)?;
+        let times = self.pool.device.sample(timed.module, order)?;
         Ok(times.first().copied().unwrap_or(0.0))
     }
 }
@@ -193,11 +196,6 @@ impl FreshLook {
             .with("repeated_ns", *repeated)
             .with("ratio", *ratio)
     }
-}
-
-fn scratch_bytes(turn: &PreparedCase) -> u64 {
-    let own = turn.case.plan.buffers.iter().filter(|buffer| buffer.role == Role::Scratch);
-    own.map(BufferPlan::bytes).sum()
 }
 
 /// Writes an input before a timed call: with the contents that it had, or with those of draw number `new`. Both take

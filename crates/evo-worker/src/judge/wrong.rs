@@ -76,12 +76,12 @@ pub fn number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { json!(value.to_string()) }
 }
 
-pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
-    let plan = &prepared.case.plan.buffers[mismatch.position];
-    let comparison = &mismatch.comparison;
+pub fn mismatch(prepared: &PreparedCase, Mismatch { output, breach }: &Mismatch) -> Verdict {
+    let plan = &prepared.case.plan.buffers[output.position];
+    let comparison = &output.comparison;
     let relative = comparison.relative_norm();
     let gross = relative.is_nan() || relative > GROSS;
-    let cause = match mismatch.breach {
+    let cause = match breach {
         Breach::Special => Cause::SpecialValues,
         _ if prepared.case.family.is_special() => Cause::SpecialValues,
         Breach::NonFinite => Cause::NanInf,
@@ -94,7 +94,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         .with_cause(cause)
         .with("buffer", plan.name.clone())
         .with("dtype", plan.dtype.as_str())
-        .with("rule", mismatch.breach.describe())
+        .with("rule", breach.describe())
         .with("elements", comparison.elements)
         .with("mismatches", comparison.mismatches)
         .with("non_finite", comparison.non_finite)
@@ -104,7 +104,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         .with("error_mean", number(comparison.error_sum / comparison.elements.max(1) as f64))
         .with("error_slope", number(comparison.error_dot_sum / comparison.expected_square_sum))
         .with("magnitude", prepared.set.magnitude);
-    if let Some(target) = prepared.target(mismatch.position) {
+    if let Some(target) = prepared.target(output.position) {
         verdict = verdict
             .with("bound_atol", number(target.bounds.tolerance.atol))
             .with("bound_rtol", number(target.bounds.tolerance.rtol))
@@ -112,12 +112,12 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
             .with("bound_max", target.bounds.max.map_or(Value::Null, number))
             .with("expected_rms", number(target.rms));
     }
-    if let Some(block) = mismatch.block {
+    if let Some(block) = output.block {
         verdict = verdict.with("worst_row", block.index).with("worst_row_error", number(block.ratio));
     }
     let (mut verdict, place) = first_bad(verdict, plan, comparison);
     let largest = shown(plan, comparison.abs_error_max);
-    let what = match (mismatch.breach, mismatch.block) {
+    let what = match (breach, output.block) {
         (Breach::Block, Some(block)) => format!("row {} is farther off than rounding explains", block.index),
         (breach, _) => breach.describe().to_string(),
     };
