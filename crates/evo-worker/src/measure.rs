@@ -475,22 +475,15 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_stops_working_under_timing_is_caught() {
-        let mut bench = scripted(|_| 1_000.0);
-        bench.works_until_call = 300;
-        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
-        assert_eq!(outcome.verdict.unwrap().kind, VerdictKind::TimingEscape);
-        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
-        assert!(outcome.measurement.is_none());
-    }
-
-    #[test]
-    fn a_kernel_that_remembers_is_refused_at_the_end_of_a_measurement() {
-        let mut bench = scripted(|_| 1_000.0);
-        bench.remembers = true;
-        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
-        assert_eq!(outcome.verdict.unwrap().label(), "timing_escape:cached_result");
-        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
+    fn kernels_that_stop_working_or_remember_are_refused_and_have_no_time() {
+        let stops = Scripted { works_until_call: 300, ..scripted(|_| 1_000.0) };
+        let remembers = Scripted { remembers: true, ..scripted(|_| 1_000.0) };
+        for (mut bench, label) in [(stops, "timing_escape"), (remembers, "timing_escape:cached_result")] {
+            let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
+            assert_eq!(outcome.verdict.unwrap().label(), label);
+            assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
+            assert!(outcome.measurement.is_none());
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use evo_protocol::worker::{CheckPlan, Depth, GateAnswer, Phase};
 
 use super::case::Case;
 use super::element::Poison;
-use super::run::{ComparedOutput, Mismatch, PreparedCase, RunSetting};
+use super::run::{self, ComparedOutput, Mismatch, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
 
@@ -167,6 +167,11 @@ impl Bench<'_> {
     /// What is wrong with the outputs as they are.
     pub fn wrong_answer(&mut self) -> Result<Option<Verdict>, DeviceError> {
         Ok(self.mismatch()?.map(|mismatch| wrong::mismatch(self.prepared, &mismatch)))
+    }
+
+    pub fn guards_hold(&mut self) -> Asked {
+        let damage = run::guards(self.device())?;
+        wrong::out_of_bounds(&damage, &self.prepared.case).map_or(Ok(()), |verdict| Err(verdict.into()))
     }
 
     pub fn about(&self, verdict: Verdict) -> Verdict {

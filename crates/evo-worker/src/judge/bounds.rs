@@ -23,10 +23,8 @@ pub struct TrustedError {
     /// ‖error‖ (Frobenius).
     pub norm: f64,
     /// Mean signed error.
-    #[serde(default)]
     pub mean: f64,
     /// ⟨error, expected⟩ / ⟨expected, expected⟩.
-    #[serde(default)]
     pub slope: f64,
 }
 
@@ -49,28 +47,21 @@ pub struct AnswerScale {
     pub spread: f64,
     pub finite: u64,
     /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
-    #[serde(default)]
     pub tail: f64,
     /// [`ReferenceAnswer::shared`].
-    #[serde(default)]
     pub shared: f64,
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
     /// Elements that rounding alone decides.
-    #[serde(default)]
     pub jumps: u64,
     pub trusted: Option<TrustedError>,
-    #[serde(default)]
     pub single: Option<TrustedError>,
     /// How far rounding to the output's own type leans by itself (mean and slope): few different values round the
     /// same way again and again.
-    #[serde(default)]
     pub rounding: (f64, f64),
     /// How many elements are far less certain than the others.
-    #[serde(default)]
     pub uncertain: u64,
-    #[serde(default)]
     pub uncertain_max: f64,
 }
 

@@ -87,7 +87,7 @@ impl Judge {
             self.device().copy(input.buffer, turn.buffers[input.position])?;
         }
         match suspected {
-            Some(look) => Err(wrong::about(look.verdict(), &turn.case).into()),
+            Some(verdict) => Err(wrong::about(verdict, &turn.case).into()),
             None => Ok(()),
         }
     }
@@ -99,7 +99,7 @@ impl Judge {
         spare: Option<BufferId>,
         judged_after: &[usize],
         random: &mut ChaCha8Rng,
-    ) -> Result<Option<FreshLook>, DeviceError> {
+    ) -> Result<Option<Verdict>, DeviceError> {
         let learned = match self.device().info().kind {
             DeviceKind::Host => LEARNED_NS * timed.first().case.elements().min(LEARNED) as f64,
             DeviceKind::Cuda | DeviceKind::Replay => 0.0,
@@ -121,7 +121,16 @@ impl Judge {
                 break;
             }
         }
-        Ok(ratio.map(|ratio| FreshLook { ratio, fresh: median(&fresh), repeated: median(&repeated) }))
+        let Some(ratio) = ratio else { return Ok(None) };
+        let (fresh, repeated) = (median(&fresh), median(&repeated));
+        let message = format!(
+            "a call on new contents takes at least {ratio:.2}× the time of a call on the contents of the call \
+             before (medians {:.2} µs and {:.2} µs): work is skipped where the input is known",
+            fresh / 1e3,
+            repeated / 1e3
+        );
+        let verdict = Verdict::new(VerdictKind::TimingEscape, message).with_cause("cached_result");
+        Ok(Some(verdict.with("fresh_ns", fresh).with("repeated_ns", repeated).with("ratio", ratio)))
     }
 
     /// One call after an untimed call on the first turn's own contents: on the same contents again, or on new
@@ -172,29 +181,6 @@ impl Judge {
         let order = SampleOrder { rotation, mode: TimingMode::Hot, samples: 1, batch: 1, untouched: true };
         let times = self.pool.device.sample(timed.module, order)?;
         Ok(times.first().copied().unwrap_or(0.0))
-    }
-}
-
-struct FreshLook {
-    ratio: f64,
-    fresh: f64,
-    repeated: f64,
-}
-
-impl FreshLook {
-    fn verdict(&self) -> Verdict {
-        let FreshLook { ratio, fresh, repeated } = self;
-        let message = format!(
-            "a call on new contents takes at least {ratio:.2}× the time of a call on the contents of the call \
-             before (medians {:.2} µs and {:.2} µs): work is skipped where the input is known",
-            fresh / 1e3,
-            repeated / 1e3
-        );
-        Verdict::new(VerdictKind::TimingEscape, message)
-            .with_cause("cached_result")
-            .with("fresh_ns", *fresh)
-            .with("repeated_ns", *repeated)
-            .with("ratio", *ratio)
     }
 }
 

@@ -203,9 +203,7 @@ pub(super) struct FillRule {
     pub(super) rows: u64,
     /// Which of two kinds (`Draw::is_second`).
     pub(super) second: bool,
-    at_one_end: bool,
-    /// All of them are the largest value.
-    at_upper_end: bool,
+    index: u32,
     /// Decides what integers of all buffers of a case have in common; none where each buffer has its own.
     together: Option<u64>,
     /// Constants differ in their last bits (`nearly`).
@@ -292,8 +290,7 @@ impl FillRule {
             rows: once.next_u64(),
             second: draw.is_second(),
             decade: decade(draw),
-            at_one_end: draw.index % 4 == AT_ONE_END,
-            at_upper_end: draw.index % 8 == AT_UPPER_END,
+            index: draw.index,
             together: together(draw),
             dictionary: if family == Family::Named { plan.dictionary.clone() } else { Dictionary::default() },
             pairs: if family == Family::Special { pairs(plan, buffer, draw) } else { None },
@@ -627,8 +624,8 @@ impl FillRule {
         let at = |index: usize| {
             let drawn = inside[source.next_u32() as usize % inside.len()];
             match self.third(index) {
-                _ if self.at_upper_end => high,
-                _ if self.at_one_end => [low, high][(self.rows >> 20) as usize % 2],
+                _ if self.index % 8 == AT_UPPER_END => high,
+                _ if self.index % 4 == AT_ONE_END => [low, high][(self.rows >> 20) as usize % 2],
                 0 => drawn,
                 1 => high,
                 _ => low,

@@ -128,13 +128,10 @@ pub(super) fn extend(run: &mut GateRun<'_>) {
 }
 
 fn absent((build, loaded): (&CandidateBuild, &LoadedBuild)) -> Option<String> {
-    match (&build.instrumented, loaded.instrumented.module) {
-        (Some(InstrumentedBuild::Failed { why }), _) => Some(why.clone()),
-        (_, Some(_)) => None,
-        (_, None) => {
-            let refused = loaded.instrumented.refused.clone();
-            Some(refused.unwrap_or_else(|| "the build was not loaded".to_string()))
-        }
+    match (&build.instrumented, &loaded.instrumented) {
+        (Some(InstrumentedBuild::Failed { why }), _) | (_, Some(Err(why))) => Some(why.clone()),
+        (_, Some(Ok(_))) => None,
+        (_, None) => Some("the build was not loaded".to_string()),
     }
 }
 
@@ -183,7 +180,7 @@ fn run_case(
     // Moments that the source cannot know.
     let secret = run.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let build = run.judge.slot(run.slot)?.build_for(&case.plan)?;
-    let Some(module) = build.instrumented.module else { return Ok(false) };
+    let Some(Ok(module)) = build.instrumented else { return Ok(false) };
     let prepared = PreparedCase { module, ..run.judge.prepare_case(run.slot, case)? };
     let bench = &mut Bench { judge: run.judge, prepared: &prepared };
     let mut first_hash = None;
@@ -251,15 +248,11 @@ fn run_once(
     // Workspace that begins with a constant too: a run that was given up leaves a counter half-way.
     bench.fill(outputs)?;
     let prepared = bench.prepared;
-    let passed = prepared.named_buffers();
     if bench.includes(GateCheck::WorkspacePoison) {
-        for (plan, buffer) in passed.clone() {
-            if plan.role == Role::Scratch && run::starts_as(plan).is_none() {
-                bench.device().fill(buffer, residue)?;
-            }
-        }
+        prepared.fill_scratch(bench.device(), |_| residue)?;
     }
-    let buffers = passed.filter(|(plan, _)| plan.symbol.is_none()).map(|(plan, buffer)| {
+    let passed = prepared.named_buffers().filter(|(plan, _)| plan.symbol.is_none());
+    let buffers = passed.map(|(plan, buffer)| {
         let contents = match plan.role {
             Role::Input => WatchedContents::Input,
             Role::Inout | Role::Restored => WatchedContents::Given,

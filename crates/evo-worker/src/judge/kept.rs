@@ -141,11 +141,8 @@ pub(super) fn is_reset(bench: &mut Bench<'_>) -> Asked {
             false => {
                 bench.prepared.restore(&mut bench.judge.pool)?;
                 bench.prepared.poison(bench.device(), Role::Output, Poison::A)?;
-                for (plan, buffer) in bench.prepared.named_buffers() {
-                    if plan.role == Role::Scratch && starts_as(plan).is_none() {
-                        bench.device().fill(buffer, element::poison(plan.dtype, Poison::A))?;
-                    }
-                }
+                let poison = |dtype| element::poison(dtype, Poison::A);
+                bench.prepared.fill_scratch(bench.device(), poison)?;
             }
         }
         bench.call()?;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use evo_device::device::{BufferId, Placement, Tolerance};
+use evo_device::device::{Placement, Tolerance};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::dtype::DType;
@@ -221,7 +221,14 @@ fn repeats(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
 fn close(bench: &mut Bench<'_>, repeats: u32) -> Asked {
     bench.run(PLAIN)?;
     // The first run is kept as fp64, because `compare` takes an fp64 buffer as the expected side.
-    let baselines = keep(bench)?;
+    let mut baselines = Vec::new();
+    for (plan, target) in bench.prepared.targets() {
+        let values = element::f64_bytes(&bench.prepared.compared(bench.device(), target.position)?);
+        let name = format!("{} (first run)", plan.name);
+        let buffer = bench.judge.pool.working(&name, values.len() as u64)?;
+        bench.device().write(buffer, &values)?;
+        baselines.push(buffer);
+    }
     for repeat in 1..repeats {
         bench.run(RunSetting::plain(poison(repeat)))?;
         if let Some(wrong) = bench.wrong_answer()? {
@@ -244,19 +251,6 @@ fn close(bench: &mut Bench<'_>, repeats: u32) -> Asked {
         }
     }
     Ok(())
-}
-
-fn keep(bench: &mut Bench<'_>) -> Result<Vec<BufferId>, DeviceError> {
-    let mut kept = Vec::new();
-    for target in &bench.prepared.set.targets {
-        let plan = &bench.prepared.case.plan.buffers[target.position];
-        let values = element::f64_bytes(&bench.prepared.compared(bench.device(), target.position)?);
-        let name = format!("{} (first run)", plan.name);
-        let buffer = bench.judge.pool.working(&name, values.len() as u64)?;
-        bench.device().write(buffer, &values)?;
-        kept.push(buffer);
-    }
-    Ok(kept)
 }
 
 /// What goes wrong once in hundreds of calls does not show in ten. Every other call finds poison, because a call that

@@ -138,6 +138,16 @@ impl PreparedCase {
         Ok(())
     }
 
+    /// Fills workspace but for that which starts as a constant.
+    pub fn fill_scratch(
+        &self,
+        device: &mut dyn Device,
+        pattern: impl Fn(DType) -> u32,
+    ) -> Result<(), DeviceError> {
+        let open = |(plan, _): &(&BufferPlan, _)| plan.role == Role::Scratch && starts_as(plan).is_none();
+        self.named_buffers().filter(open).try_for_each(|(plan, own)| device.fill(own, pattern(plan.dtype)))
+    }
+
     /// Gives variables of the module what the arguments that lie in them hold.
     pub fn fill_variables(&self, device: &mut dyn Device) -> Result<(), DeviceError> {
         self.variables().try_for_each(|(_, name, buffer)| device.write_variable(self.module, name, buffer))
@@ -201,7 +211,7 @@ impl PreparedCase {
         device: &mut dyn Device,
         setting: RunSetting,
     ) -> Result<Option<usize>, DeviceError> {
-        for (position, plan) in self.plan().buffers.iter().enumerate() {
+        for (position, (plan, buffer)) in self.named_buffers().enumerate() {
             let poison = match plan.role {
                 Role::Output => setting.outputs,
                 Role::Scratch => setting.scratch,
@@ -210,8 +220,7 @@ impl PreparedCase {
             if plan.elements() > 0 || starts_as(plan).is_some() {
                 continue;
             }
-            let pattern = element::poison(plan.dtype, poison);
-            if device.count_pattern(self.buffers[position], plan.dtype, pattern)? == 0 {
+            if device.count_pattern(buffer, plan.dtype, element::poison(plan.dtype, poison))? == 0 {
                 return Ok(Some(position));
             }
         }

@@ -16,7 +16,7 @@ use super::afterwards::{self, PROBE_ELEMENTS};
 use super::bench::{Asked, Bench, Failure, GateRun};
 use super::case::{self, Case};
 use super::element::Poison;
-use super::run::{self, PreparedCase, RunSetting};
+use super::run::{PreparedCase, RunSetting};
 use super::wrong::{self, CaseResult};
 use super::{command, deep, inputs, kept, npy, parity};
 
@@ -401,14 +401,11 @@ struct ObservedRun {
 
 /// Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
 fn stayed_inside(bench: &mut Bench<'_>, setting: RunSetting) -> Asked {
-    let case = &bench.prepared.case;
-    if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
-        return Err(verdict.into());
-    }
+    bench.guards_hold()?;
     let Some(position) = bench.prepared.written_although_empty(bench.device(), setting)? else {
         return Ok(());
     };
-    let name = &case.plan.buffers[position].name;
+    let name = &bench.prepared.case.plan.buffers[position].name;
     let verdict = Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
     Err(bench.about(verdict.with("buffer", name.clone())).into())
 }
@@ -462,9 +459,7 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
 /// What the outputs hold after timed calls, which nothing has filled in between.
 pub(super) fn check_written(bench: &mut Bench<'_>) -> Asked {
     let case = &bench.prepared.case;
-    if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
-        return Err(verdict.into());
-    }
+    bench.guards_hold()?;
     inputs_stay(bench)?;
     let poisoned = bench.prepared.poisoned(bench.device(), Poison::A)?;
     // Floats only: the poison is a NaN there, which is never right, while an integer may equal it.

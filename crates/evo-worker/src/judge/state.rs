@@ -34,17 +34,12 @@ pub enum Answers {
     NotNeeded,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct InstrumentedSlot {
-    pub module: Option<ModuleId>,
-    pub refused: Option<String>,
-}
-
 #[derive(Debug)]
 pub(super) struct LoadedBuild {
     binary: Vec<u8>,
     pub module: ModuleId,
-    pub instrumented: InstrumentedSlot,
+    /// Or why the device refuses it.
+    pub instrumented: Option<Result<ModuleId, String>>,
 }
 
 pub(super) struct LoadedSlot {
@@ -123,7 +118,7 @@ impl Judge {
         if let Some(old) = self.slots.remove(&slot) {
             for build in old.builds {
                 self.device().unload(build.module)?;
-                if let Some(module) = build.instrumented.module {
+                if let Some(Ok(module)) = build.instrumented {
                     self.device().unload(module)?;
                 }
             }
@@ -135,7 +130,7 @@ impl Judge {
             let module = self.pool.device.load(&binary, &build.entries).inspect_err(|error| {
                 self.sticky |= error.sticky;
             })?;
-            builds.push(LoadedBuild { binary, module, instrumented: InstrumentedSlot::default() });
+            builds.push(LoadedBuild { binary, module, instrumented: None });
         }
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
         let Candidate { reference, reference_single, prepare, .. } = candidate;
@@ -151,11 +146,8 @@ impl Judge {
         }
         for (build, loaded) in candidate.builds.iter().zip(&mut builds) {
             let Some(InstrumentedBuild::Binary(binary)) = &build.instrumented else { continue };
-            // A refusal is kept as the reason why the build is not run.
-            match self.pool.device.load(&fetch(binary)?, &build.entries) {
-                Ok(module) => loaded.instrumented.module = Some(module),
-                Err(error) => loaded.instrumented.refused = Some(error.to_string()),
-            }
+            let module = self.pool.device.load(&fetch(binary)?, &build.entries);
+            loaded.instrumented = Some(module.map_err(|error| error.to_string()));
         }
         let (history, tiny) = (Vec::new(), Vec::new());
         self.slots
