@@ -231,7 +231,7 @@ fn draws(kernels: &mut Kernels<'_>, buffer: BufferPlan, seed: u64) -> Result<Agr
     for family in Family::ALL.iter().copied().filter(|family| drawn::is_drawn(*family)) {
         for index in [0, 1, REARRANGED] {
             let draw = Draw { seed, index, family, magnitude: family.magnitudes()[0] };
-            drawn::write_input(Some(*references), *pool, (plan, 0), draw, target)?;
+            drawn::write_input(Some(*references), pool, (plan, 0), draw, target)?;
             let expected = inputs::generate(plan, &plan.buffers[0], draw)?;
             let found = pool.device.read(target)?;
             let place = found.iter().zip(&expected).position(|(own, other)| own != other);

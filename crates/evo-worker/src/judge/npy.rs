@@ -30,7 +30,7 @@ pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceE
 
 /// The type and the bytes of an array of this shape and of a type that `fits`; `wanted` stands before what was wanted.
 fn typed_array(
-    file: File,
+    file: impl Read,
     (dtype, shape): (DType, &[u64]),
     wanted: &str,
     fits: impl Fn(DType) -> bool,
@@ -50,7 +50,7 @@ fn typed_array(
     let bytes =
         header.elements().and_then(|count| count.checked_mul(own.bytes())).ok_or("it is too large")?;
     let mut data = Vec::new();
-    file.take(bytes + 1).read_to_end(&mut data).map_err(|error| format!("cannot read: {error}"))?;
+    file.read_to_end(&mut data).map_err(|error| format!("cannot read: {error}"))?;
     match data.len() as u64 == bytes {
         true => Ok((own, data)),
         false => Err(format!("cannot read: {} bytes of data do not fill the shape `{shape:?}`", data.len())),
@@ -92,7 +92,7 @@ pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>,
     if found > bytes + HEADER_ROOM {
         return Err(format!("it has {found} bytes, and {bytes} of data are expected"));
     }
-    Ok(typed_array(file, (dtype, shape), "expected", |own| own == dtype)?.1)
+    Ok(typed_array(file.take(bytes + HEADER_ROOM), (dtype, shape), "expected", |own| own == dtype)?.1)
 }
 
 /// More than any header takes.

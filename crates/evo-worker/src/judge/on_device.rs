@@ -434,3 +434,15 @@ pub fn disagreement(case: &str, what: &str) -> DeviceError {
     );
     DeviceError::plain(VerdictKind::HarnessError, text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_the_numbers_of_the_kernels() {
+        use DType::*;
+        let all = [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64];
+        assert_eq!(all.map(element_type), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+}

@@ -111,8 +111,17 @@ impl Judge {
         candidate: &Candidate,
         fetch: &mut Fetch<'_>,
     ) -> Result<f64, DeviceError> {
-        let binaries: Vec<Vec<u8>> =
-            candidate.builds.iter().map(|build| fetch(&build.binary)).collect::<Result<_, _>>()?;
+        let Candidate { builds: wanted, reference, reference_single, prepare, .. } = candidate;
+        let instrumented = wanted.iter().filter_map(|build| match &build.instrumented {
+            Some(InstrumentedBuild::Binary(binary)) => Some(binary),
+            _ => None,
+        });
+        let references = reference.iter().chain(prepare).map(|(binary, _)| binary).chain(reference_single);
+        // Before the old slot is removed: what cannot be fetched leaves the judge as it was.
+        let mut fetched = BTreeMap::new();
+        for binary in wanted.iter().map(|build| &build.binary).chain(instrumented).chain(references) {
+            fetched.insert(&binary.hash, fetch(binary)?);
+        }
         // Removed before it is unloaded: if unloading fails, the slot must not name a module that is half
         // gone.
         if let Some(old) = self.slots.remove(&slot) {
@@ -126,27 +135,28 @@ impl Judge {
         self.device().set_checks(candidate.check.checks);
         let start = Instant::now();
         let mut builds = Vec::new();
-        for (build, binary) in candidate.builds.iter().zip(binaries) {
+        for build in wanted {
+            let binary = fetched[&build.binary.hash].clone();
             let module = self.pool.device.load(&binary, &build.entries).inspect_err(|error| {
                 self.sticky |= error.sticky;
             })?;
             builds.push(LoadedBuild { binary, module, instrumented: None });
         }
         let elapsed = start.elapsed().as_secs_f64() * 1e3;
-        let Candidate { reference, reference_single, prepare, .. } = candidate;
         let mut references = NaiveModules::default();
         if let Some((binary, entries)) = reference {
-            references.own = Some(self.load_reference((binary, entries), fetch, reference_trouble)?);
+            references.own = Some(self.load_reference((binary, entries), &fetched, reference_trouble)?);
             if let Some(binary) = reference_single {
-                references.single = Some(self.load_reference((binary, entries), fetch, reference_trouble)?);
+                references.single =
+                    Some(self.load_reference((binary, entries), &fetched, reference_trouble)?);
             }
         }
         if let Some((binary, entries)) = prepare {
-            references.prepare = Some(self.load_reference((binary, entries), fetch, prepared::trouble)?);
+            references.prepare = Some(self.load_reference((binary, entries), &fetched, prepared::trouble)?);
         }
-        for (build, loaded) in candidate.builds.iter().zip(&mut builds) {
+        for (build, loaded) in wanted.iter().zip(&mut builds) {
             let Some(InstrumentedBuild::Binary(binary)) = &build.instrumented else { continue };
-            let module = self.pool.device.load(&fetch(binary)?, &build.entries);
+            let module = self.pool.device.load(&fetched[&binary.hash], &build.entries);
             loaded.instrumented = Some(module.map_err(|error| error.to_string()));
         }
         let (history, tiny) = (Vec::new(), Vec::new());
@@ -158,7 +168,7 @@ impl Judge {
     fn load_reference(
         &mut self,
         (binary, entries): (&BinaryRef, &[String]),
-        fetch: &mut Fetch<'_>,
+        fetched: &BTreeMap<&ContentHash, Vec<u8>>,
         trouble: fn(DeviceError) -> DeviceError,
     ) -> Result<ModuleId, DeviceError> {
         // The same file may serve another kernel by another entry point.
@@ -166,7 +176,7 @@ impl Judge {
         if let Some(module) = self.references.get(&key) {
             return Ok(*module);
         }
-        let module = self.pool.device.load(&fetch(binary)?, entries).map_err(trouble)?;
+        let module = self.pool.device.load(&fetched[&binary.hash], entries).map_err(trouble)?;
         self.references.insert(key, module);
         Ok(module)
     }

@@ -304,8 +304,8 @@ fn dot_rows<T: Real>(query: &[T], by_depth: &[T], keys: usize, logits: &mut [T])
 
 #[cfg(test)]
 mod tests {
-    // That products, sums, transposes and attention are what plain loops give: `evo-selftest references` has other code
-    // beside them, and `evo-selftest alarms` loops.
+    use evo_protocol::plan::ProblemPlan;
+
     use super::*;
     use crate::judge::inputs::Family;
     use crate::judge::reference::testing::{Operands, assert_close, operands, problem_of};
@@ -327,6 +327,14 @@ mod tests {
             let operands = operands(&plan, Family::Normal, 0);
             equals("reduction", &operands, &[operands.values[0].iter().sum()], (1e-12, 1e-5));
         }
+    }
+
+    #[test]
+    fn rows_become_columns() {
+        let plan = problem_of("", DType::U8, &[], &[("x", &[3, 5]), ("y", &[5, 3])]);
+        let operands = operands(&plan, Family::Normal, 0);
+        let loops: Vec<f64> = (0..15).map(|at| operands.values[0][at % 3 * 5 + at / 3]).collect();
+        equals("transpose", &operands, &loops, (0.0, 0.0));
     }
 
     #[test]
@@ -362,15 +370,55 @@ mod tests {
         }
     }
 
+    const B: usize = 2;
+    const HQ: usize = 4;
+    const HKV: usize = 2;
+    const D: usize = 8;
+
+    fn masked(sq: usize, skv: usize, causal: bool) -> ProblemPlan {
+        let shape = |heads: usize, length: usize| [B, heads, length, D].map(|extent| extent as u64);
+        let (q, kv) = (shape(HQ, sq), shape(HKV, skv));
+        let sizes = [("CAUSAL", i64::from(causal))];
+        problem_of("", DType::F16, &sizes, &[("q", &q), ("k", &kv), ("v", &kv), ("o", &q)])
+    }
+
+    fn attention_loops(operands: &Operands<'_>, sq: usize, skv: usize, causal: bool) -> Vec<f64> {
+        let (q, k, v) = (&operands.values[0], &operands.values[1], &operands.values[2]);
+        let mut out = vec![0.0; B * HQ * sq * D];
+        for (b, h, i) in (0..B).flat_map(|b| (0..HQ).flat_map(move |h| (0..sq).map(move |i| (b, h, i)))) {
+            let kv = |j: usize, d: usize| ((b * HKV + h / (HQ / HKV)) * skv + j) * D + d;
+            let at = |d: usize| ((b * HQ + h) * sq + i) * D + d;
+            let seen: Vec<usize> =
+                (0..skv).filter(|j| !causal || *j as i64 <= i as i64 + skv as i64 - sq as i64).collect();
+            let power =
+                |j: usize| ((0..D).map(|d| q[at(d)] * k[kv(j, d)]).sum::<f64>() / (D as f64).sqrt()).exp();
+            let sum: f64 = seen.iter().map(|j| power(*j)).sum();
+            for d in 0..D {
+                let value: f64 = seen.iter().map(|j| power(*j) * v[kv(*j, d)]).sum();
+                out[at(d)] = if seen.is_empty() { 0.0 } else { value / sum };
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn attention_equals_plain_loops_with_masks_groups_and_unequal_lengths() {
+        for (sq, skv) in [(1, 1), (1, 7), (7, 1), (5, 9), (9, 5), (16, 16)] {
+            for causal in [false, true] {
+                let plan = masked(sq, skv, causal);
+                let operands = operands(&plan, Family::Normal, 0);
+                equals("attention", &operands, &attention_loops(&operands, sq, skv, causal), (1e-12, 2e-3));
+            }
+        }
+    }
+
     #[test]
     fn constant_values_come_out_and_unseen_rows_are_zero() {
-        let (q, kv) = ([2, 4, 6, 8], [2, 2, 4, 8]);
-        let shapes: [(&str, &[u64]); 4] = [("q", &q), ("k", &kv), ("v", &kv), ("o", &q)];
-        let plan = problem_of("", DType::F16, &[("CAUSAL", 1)], &shapes);
+        let plan = masked(6, 4, true);
         let mut operands = operands(&plan, Family::Normal, 0);
         operands.values[2].fill(0.75);
         for (index, value) in operands.answer("attention").expected.iter().enumerate() {
-            let row = index / 8 % 6;
+            let row = index / D % 6;
             let expected = if row < 2 { 0.0 } else { 0.75 };
             assert!((value - expected).abs() < 1e-12, "row {row}: {value}");
         }

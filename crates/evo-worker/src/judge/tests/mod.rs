@@ -286,6 +286,10 @@ fn rows() -> Vec<Row> {
         row("wrong_answer:nan_inf", lying(|call| call.store(2, 3, f32::NAN))),
         row("wrong_answer:value", swapped),
         row("oob_read", reading_outside()),
+        Row {
+            plans: vec![gemm(5, 7, 16)],
+            ..row("oob_read", changing(|call, value| value + call.peek(2, 5 * 7) * 1e-30))
+        },
         row(
             "stateful:module_state",
             changing(|call, value| {
