@@ -34,7 +34,7 @@ fn farm(kind: DeviceKind, arch: &str, toolbox: Toolbox, cache: &tempfile::TempDi
 fn agreement(name: &str, from: &str, to: &str) -> Vec<Agreement> {
     let cache = tempfile::tempdir().unwrap();
     let image = std::fs::read(compiled(Some(name), (from, to), &cache)).unwrap();
-    compare_references(&mut HostDevice::open().unwrap(), &image, Some(name), 5).unwrap()
+    compare_references(Box::new(HostDevice::open().unwrap()), &image, Some(name), 5).unwrap()
 }
 
 #[test]

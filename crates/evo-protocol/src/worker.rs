@@ -63,7 +63,7 @@ pub enum Request {
         /// `host` or `cuda:0`.
         device: String,
         /// Folder in which fp64 references are kept.
-        expected_cache: Option<PathBuf>,
+        expected_cache: PathBuf,
         /// The CUDA device's own helper kernels (fill, compare, hash), compiled.
         support_cubin: Option<PathBuf>,
         /// A built-in reference as kernels of the device; the processor computes it where this is absent.

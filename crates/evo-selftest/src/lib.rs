@@ -129,10 +129,11 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
 fn references(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {
     let path = session::reference_kernels(&order.setup, None)?;
     let image = std::fs::read(path.ok_or_else(|| CliError::harness("there are no reference kernels"))?)?;
-    let mut device = open_device(&order.setup)?;
-    for row in compare_references(device.as_mut(), &image, None, order.seed).map_err(failed)? {
+    let device = open_device(&order.setup)?;
+    let info = serde_json::to_value(device.info())?;
+    for row in compare_references(device, &image, None, order.seed).map_err(failed)? {
         let right = || format!("{} kinds of inputs; {:.1e} of what may differ", row.cases, row.worst);
         report.add(&row.name, row.difference.clone().map_or_else(|| Ok(right()), Err));
     }
-    Ok(serde_json::to_value(device.info())?)
+    Ok(info)
 }

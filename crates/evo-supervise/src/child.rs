@@ -184,7 +184,7 @@ impl DeviceWorker {
         worker.begin(&Request::Hello {
             lease,
             device: options.device.clone(),
-            expected_cache: Some(options.cache.clone()),
+            expected_cache: options.cache.clone(),
             support_cubin: options.support_cubin.clone(),
             reference_kernels: options.reference_kernels.clone(),
         })?;

@@ -130,12 +130,11 @@ pub struct NoiseFloor {
 pub fn noise_floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
     // Blocks of two: one A B B A gives two neighboring ratios, which share their moment.
-    let mut claims: Vec<f64> = bootstrap_medians(&all, 2_000, 2, seed).into_iter().map(f64::abs).collect();
-    claims.sort_by(f64::total_cmp);
+    let claims: Vec<f64> = bootstrap_medians(&all, 2_000, 2, seed).into_iter().map(f64::abs).collect();
     // Differences between processes are noise too, and resampling within the pool understates them.
     let between = processes.iter().map(|blocks| median(blocks).abs()).fold(0.0, f64::max);
     let absolute: Vec<f64> = all.iter().map(|ratio| ratio.abs()).collect();
-    let within = quantile(&claims, 0.95);
+    let within = quantile(&sorted(&claims), 0.95);
     NoiseFloor {
         // `f64::max` would drop the NaN, and a session without data would seem to have a floor.
         floor: if within.is_nan() { f64::NAN } else { within.max(between) },

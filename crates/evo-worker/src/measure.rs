@@ -9,7 +9,7 @@ use evo_protocol::device::{DeviceError, Telemetry};
 use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{MeasureAnswer, SamplePolicy};
-use evo_timing::stats::{self, below, median, quantile, sorted};
+use evo_timing::stats::{self, Interval, below, median, quantile, sorted};
 use evo_timing::stopping::decide;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -55,15 +55,15 @@ pub fn measure(
     // The first call pays for lazy loading and cold instruction caches: it only sizes the batch.
     let first_ns = bench.sample(mode, 1, 1)?.first().copied().unwrap_or(0.0);
     let batch = bench.batch(mode, batch_size(mode, first_ns));
+    let mut run = Run::new((problem, mode, policy), batch, seed);
     if policy.screen {
-        return screen(bench, problem, mode, batch, first_ns, policy);
+        return run.screen(bench, first_ns);
     }
-    let steady_ns = warm_up(bench, mode, batch, first_ns, policy)?;
+    let steady_ns = run.warm_up(bench, first_ns)?;
     // Sized again: the first call includes lazy loading, which makes the batch too small.
-    let batch = bench.batch(mode, batch_size(mode, steady_ns));
-    let mut run = Run::new(mode, batch, steady_ns, seed);
-    match run.take(bench, policy) {
-        Ok(stop) => Ok(run.summarize(bench, problem, stop, policy)),
+    run.batch = bench.batch(mode, batch_size(mode, steady_ns));
+    match run.take(bench, steady_ns) {
+        Ok(stop) => Ok(run.summarize(bench, stop)),
         Err(Failure::Kernel(verdict)) => Ok(run.refused(*verdict)),
         Err(Failure::Machine(error)) => Err(error),
     }
@@ -76,61 +76,6 @@ pub fn batch_size(mode: TimingMode, call_ns: f64) -> u32 {
     }
 }
 
-fn screen(
-    bench: &mut dyn SampleSource,
-    problem: &str,
-    mode: TimingMode,
-    batch: u32,
-    first_ns: f64,
-    policy: &SamplePolicy,
-) -> Result<MeasureAnswer, DeviceError> {
-    let began = bench.now_ms();
-    let mut samples = Vec::new();
-    // A first call this far behind needs one more sample to confirm it, not three.
-    let hopeless = policy.abandon_above_ns.is_some_and(|above| first_ns > 2.0 * above);
-    if hopeless {
-        samples.push(first_ns);
-    }
-    let mut want = if hopeless { 1 } else { policy.samples_min.max(1) };
-    loop {
-        let seen_ns = samples.last().copied().unwrap_or(first_ns);
-        samples.extend(bench.sample(mode, affordable(want, seen_ns * f64::from(batch)), batch)?);
-        let elapsed = bench.now_ms() - began;
-        if let Some(stop) = decide(&samples, elapsed, policy) {
-            let measurement = summarize(problem, mode, batch, &samples, 0, stop, 0);
-            return Ok(MeasureAnswer {
-                measurement: Some(Box::new(measurement)),
-                ..MeasureAnswer::default()
-            });
-        }
-        want = if policy.race.is_some() { RACE_STEP } else { 2 };
-    }
-}
-
-/// Calls until the asked time has passed and two windows agree, or twice as long. Gives the last window's median.
-fn warm_up(
-    bench: &mut dyn SampleSource,
-    mode: TimingMode,
-    batch: u32,
-    call_ns: f64,
-    policy: &SamplePolicy,
-) -> Result<f64, DeviceError> {
-    let began = bench.now_ms();
-    let mut before = f64::NAN;
-    let mut window = affordable(2, call_ns * f64::from(batch));
-    loop {
-        let samples = bench.sample(mode, window, batch)?;
-        let now = median(&samples);
-        let elapsed = bench.now_ms() - began;
-        let steady = (now / before - 1.0).abs() < STEADY;
-        if elapsed >= 2.0 * policy.warmup_ms || (elapsed >= policy.warmup_ms && steady) {
-            return Ok(now);
-        }
-        before = now;
-        window = affordable(chunk_size(now * f64::from(batch)).max(2), now * f64::from(batch));
-    }
-}
-
 /// As many of the wanted samples as fit the parent's patience with one step: a second, or one sample.
 pub fn affordable(want: u32, span_ns: f64) -> u32 {
     ((1e9 / span_ns.max(1.0)) as u32).clamp(1, want.max(1))
@@ -140,10 +85,11 @@ fn chunk_size(span_ns: f64) -> u32 {
     (CHUNK_NS / span_ns.max(1.0)).clamp(1.0, CHUNK_SAMPLES) as u32
 }
 
-struct Run {
+struct Run<'a> {
+    problem: &'a str,
     mode: TimingMode,
+    policy: &'a SamplePolicy,
     batch: u32,
-    chunk: u32,
     samples: Vec<f64>,
     dropped: u32,
     checks: u32,
@@ -156,35 +102,83 @@ struct Run {
     seed: u64,
 }
 
-impl Run {
-    fn new(mode: TimingMode, batch: u32, call_ns: f64, seed: u64) -> Run {
+impl<'a> Run<'a> {
+    fn new(
+        (problem, mode, policy): (&'a str, TimingMode, &'a SamplePolicy),
+        batch: u32,
+        seed: u64,
+    ) -> Run<'a> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let until_check = below(&mut random, 3);
+        let (dropped, checks, throttled, spent_ms, samples, noisy) = (0, 0, 0, 0.0, Vec::new(), None);
         Run {
+            problem,
             mode,
+            policy,
             batch,
-            chunk: chunk_size(call_ns * f64::from(batch)),
-            samples: Vec::new(),
-            dropped: 0,
-            checks: 0,
+            samples,
+            dropped,
+            checks,
             until_check,
-            throttled: 0,
-            spent_ms: 0.0,
-            noisy: None,
+            throttled,
+            spent_ms,
+            noisy,
             random,
             seed,
         }
     }
 
-    fn take(&mut self, bench: &mut dyn SampleSource, policy: &SamplePolicy) -> Result<StopRule, Failure> {
+    fn screen(mut self, bench: &mut dyn SampleSource, first_ns: f64) -> Result<MeasureAnswer, DeviceError> {
+        let began = bench.now_ms();
+        // A first call this far behind needs one more sample to confirm it, not three.
+        let hopeless = self.policy.abandon_above_ns.is_some_and(|above| first_ns > 2.0 * above);
+        if hopeless {
+            self.samples.push(first_ns);
+        }
+        let mut want = if hopeless { 1 } else { self.policy.samples_min.max(1) };
+        loop {
+            let span_ns = self.samples.last().copied().unwrap_or(first_ns) * f64::from(self.batch);
+            self.samples.extend(bench.sample(self.mode, affordable(want, span_ns), self.batch)?);
+            let elapsed = bench.now_ms() - began;
+            if let Some(stop) = decide(&self.samples, elapsed, self.policy) {
+                let measurement = self.measurement(stop, stats::order_interval(&sorted(&self.samples)));
+                return Ok(MeasureAnswer {
+                    measurement: Some(Box::new(measurement)),
+                    ..MeasureAnswer::default()
+                });
+            }
+            want = if self.policy.race.is_some() { RACE_STEP } else { 2 };
+        }
+    }
+
+    /// Calls until the asked time has passed and two windows agree, or twice as long. Gives the last window's median.
+    fn warm_up(&self, bench: &mut dyn SampleSource, call_ns: f64) -> Result<f64, DeviceError> {
+        let began = bench.now_ms();
+        let mut before = f64::NAN;
+        let mut window = affordable(2, call_ns * f64::from(self.batch));
+        loop {
+            let now = median(&bench.sample(self.mode, window, self.batch)?);
+            let elapsed = bench.now_ms() - began;
+            let (steady, asked_ms) = ((now / before - 1.0).abs() < STEADY, self.policy.warmup_ms);
+            if elapsed >= 2.0 * asked_ms || (elapsed >= asked_ms && steady) {
+                return Ok(now);
+            }
+            before = now;
+            let span_ns = now * f64::from(self.batch);
+            window = affordable(chunk_size(span_ns).max(2), span_ns);
+        }
+    }
+
+    fn take(&mut self, bench: &mut dyn SampleSource, call_ns: f64) -> Result<StopRule, Failure> {
+        let chunk = chunk_size(call_ns * f64::from(self.batch));
         loop {
             // Before a chunk, so that even the first timed samples may follow a check.
             self.check_if_due(bench)?;
-            self.chunk(bench)?;
+            self.chunk(bench, chunk)?;
             if self.noisy.is_some() {
                 return Ok(StopRule::Limit);
             }
-            if let Some(stop) = decide(&self.samples, self.spent_ms, policy) {
+            if let Some(stop) = decide(&self.samples, self.spent_ms, self.policy) {
                 // Always once at the end: a kernel that stops working late must not keep its time.
                 self.check_outputs(bench)?;
                 // Once for each problem: what a kernel remembers does not depend on the cache.
@@ -197,9 +191,9 @@ impl Run {
     }
 
     /// Keeps the chunk unless the device slowed itself down meanwhile.
-    fn chunk(&mut self, bench: &mut dyn SampleSource) -> Result<(), DeviceError> {
+    fn chunk(&mut self, bench: &mut dyn SampleSource, chunk: u32) -> Result<(), DeviceError> {
         let began = bench.now_ms();
-        let samples = bench.sample(self.mode, self.chunk, self.batch)?;
+        let samples = bench.sample(self.mode, chunk, self.batch)?;
         self.spent_ms += bench.now_ms() - began;
         let telemetry = bench.telemetry();
         let Some(reason) = telemetry.throttle_reasons.iter().find(|reason| drops(reason)) else {
@@ -246,26 +240,44 @@ impl Run {
         GateReport { state, cases: self.checks, ..GateReport::not_run(Gate::Honesty, message) }
     }
 
-    fn summarize(
-        &self,
-        bench: &mut dyn SampleSource,
-        problem: &str,
-        stop: StopRule,
-        policy: &SamplePolicy,
-    ) -> MeasureAnswer {
+    fn summarize(&self, bench: &mut dyn SampleSource, stop: StopRule) -> MeasureAnswer {
         // 10,000 resamples where the series is short. A contender's measurement (short warm-up) may spend a
         // tenth of a deep one's work on them, because the device waits meanwhile.
-        let budget = if policy.warmup_ms < 100.0 { 400_000 } else { 4_000_000 };
+        let budget = if self.policy.warmup_ms < 100.0 { 400_000 } else { 4_000_000 };
         let resamples = (budget / self.samples.len().max(1)).clamp(200, 10_000);
-        let mut measurement =
-            summarize(problem, self.mode, self.batch, &self.samples, self.seed, stop, resamples);
-        measurement.dropped = self.dropped;
-        measurement.telemetry = bench.telemetry();
-        measurement.raw_ns = self.samples.clone();
+        // Blocks of 10 neighbors, because neighboring samples correlate.
+        let interval = stats::bootstrap_interval(&self.samples, resamples, 10, self.seed);
+        let measurement = Measurement {
+            telemetry: bench.telemetry(),
+            raw_ns: self.samples.clone(),
+            ..self.measurement(stop, interval)
+        };
         let honesty = self.honesty(GateState::Pass, "outputs of timed iterations are right");
         let measurement = (!self.samples.is_empty()).then(|| Box::new(measurement));
         let verdict = self.noisy.clone();
         MeasureAnswer { measurement, honesty: Some(honesty), verdict, sticky: false }
+    }
+
+    fn measurement(&self, stop: StopRule, interval: Interval) -> Measurement {
+        let ascending = sorted(&self.samples);
+        Measurement {
+            problem: self.problem.to_string(),
+            mode: self.mode,
+            samples: ascending.len() as u32,
+            batch: self.batch,
+            p10_ns: quantile(&ascending, 0.1),
+            p50_ns: quantile(&ascending, 0.5),
+            p90_ns: quantile(&ascending, 0.9),
+            min_ns: quantile(&ascending, 0.0),
+            mad_ns: stats::mad(&ascending),
+            ci_low_ns: interval.low,
+            ci_high_ns: interval.high,
+            outliers: stats::outliers(&ascending),
+            dropped: self.dropped,
+            stop,
+            telemetry: Telemetry::default(),
+            raw_ns: Vec::new(),
+        }
     }
 }
 
@@ -290,42 +302,6 @@ fn timed_verdict(verdict: Verdict, samples: usize) -> Verdict {
         verdict
     };
     timed.with("found", found).with("after_samples", samples)
-}
-
-/// The interval is the exact one when `resamples` is 0.
-fn summarize(
-    problem: &str,
-    mode: TimingMode,
-    batch: u32,
-    samples: &[f64],
-    seed: u64,
-    stop: StopRule,
-    resamples: usize,
-) -> Measurement {
-    let ascending = sorted(samples);
-    let interval = match resamples {
-        0 => stats::order_interval(&ascending),
-        // Blocks of 10 neighbors, because neighboring samples correlate.
-        _ => stats::bootstrap_interval(samples, resamples, 10, seed),
-    };
-    Measurement {
-        problem: problem.to_string(),
-        mode,
-        samples: samples.len() as u32,
-        batch,
-        p10_ns: quantile(&ascending, 0.1),
-        p50_ns: quantile(&ascending, 0.5),
-        p90_ns: quantile(&ascending, 0.9),
-        min_ns: quantile(&ascending, 0.0),
-        mad_ns: stats::mad(samples),
-        ci_low_ns: interval.low,
-        ci_high_ns: interval.high,
-        outliers: stats::outliers(samples),
-        dropped: 0,
-        stop,
-        telemetry: Telemetry::default(),
-        raw_ns: Vec::new(),
-    }
 }
 
 /// So many cold samples are worth a block that is longer than asked for: a hot block on a GPU has as many.
@@ -499,22 +475,15 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_stops_working_under_timing_is_caught() {
-        let mut bench = scripted(|_| 1_000.0);
-        bench.works_until_call = 300;
-        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
-        assert_eq!(outcome.verdict.unwrap().kind, VerdictKind::TimingEscape);
-        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
-        assert!(outcome.measurement.is_none());
-    }
-
-    #[test]
-    fn a_kernel_that_remembers_is_refused_at_the_end_of_a_measurement() {
-        let mut bench = scripted(|_| 1_000.0);
-        bench.remembers = true;
-        let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
-        assert_eq!(outcome.verdict.unwrap().label(), "timing_escape:cached_result");
-        assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
+    fn kernels_that_stop_working_or_remember_are_refused_and_have_no_time() {
+        let stops = Scripted { works_until_call: 300, ..scripted(|_| 1_000.0) };
+        let remembers = Scripted { remembers: true, ..scripted(|_| 1_000.0) };
+        for (mut bench, label) in [(stops, "timing_escape"), (remembers, "timing_escape:cached_result")] {
+            let outcome = run(&mut bench, TimingMode::Hot, policy::contender());
+            assert_eq!(outcome.verdict.unwrap().label(), label);
+            assert_eq!(outcome.honesty.unwrap().state, GateState::Fail);
+            assert!(outcome.measurement.is_none());
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{
-    BinaryRef, BlockAnswer, Candidate, DescribedGpu, InstrumentedBuild, MeasureAnswer, PROTOCOL_VERSION,
-    PairedTimes, Phase, ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
+    BinaryRef, BlockAnswer, DescribedGpu, MeasureAnswer, PROTOCOL_VERSION, PairedTimes, Phase,
+    ReferenceKernels, Request, Response, SamplePolicy, WorkerLease,
 };
 use evo_space::genome::ContentHash;
 use evo_system::process::{Orphaned, ParentLink, REQUEST};
@@ -26,7 +26,7 @@ use evo_timing::stats::median;
 use flate2::read::GzDecoder;
 
 use super::canary;
-use super::judge::{Answers, Asked, Judge, PlainRun, ReferenceBinaries, TimedProblem, Turns, found, honesty};
+use super::judge::{Answers, Asked, Judge, TimedProblem, Turns, found, honesty};
 use super::measure::{BlockSize, SampleSource, measure};
 
 type Wire = ParentLink<Request, Response>;
@@ -37,16 +37,16 @@ pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
     evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
     let (wire, build) = (Rc::new(RefCell::new(wire)), build.to_string());
-    let (rooms, received) = (rooms(sandbox)?, HashMap::new());
-    let mut server = Server { wire, rooms, build, judge: None, seed: 0, received, kept: None };
+    let binaries = Binaries { wire: wire.clone(), received: HashMap::new() };
+    let mut server = Server { binaries, rooms: rooms(sandbox)?, build, judge: None, seed: 0, kept: None };
     loop {
-        let request = server.wire.borrow_mut().receive()?;
+        let request = wire.borrow_mut().receive()?;
         let Some(request) = request.filter(|request| !matches!(request, Request::Shutdown)) else {
             return Ok(());
         };
         let response =
             server.serve(request).unwrap_or_else(|error| Response::Failed { error: Box::new(error) });
-        server.wire.borrow_mut().send(&response)?;
+        wire.borrow_mut().send(&response)?;
     }
 }
 
@@ -56,14 +56,12 @@ pub fn rooms(sandbox: bool) -> io::Result<RoomOptions> {
 }
 
 struct Server {
-    /// The judge tells by it what it is about to do.
-    wire: Rc<RefCell<Wire>>,
+    binaries: Binaries,
     rooms: RoomOptions,
     build: String,
     judge: Option<Judge>,
     /// Decides which timed iterations are checked; from the loaded candidate's secret seed.
     seed: u64,
-    received: HashMap<ContentHash, Vec<u8>>,
     /// The problem of the block before, which is prepared already; any other request gives it up.
     kept: Option<TimedSlot>,
 }
@@ -77,12 +75,27 @@ impl Server {
             Request::Hello { device, expected_cache, support_cubin, reference_kernels, lease } => {
                 self.open(&device, expected_cache, support_cubin, reference_kernels, lease)
             }
-            Request::Describe => Ok(Response::Described { gpus: described() }),
+            Request::Describe => {
+                let gpus = evo_device::telemetry::list().into_iter();
+                let gpus = gpus.map(|gpu| DescribedGpu {
+                    name: gpu.name,
+                    uuid: gpu.uuid,
+                    capability: gpu.capability,
+                });
+                Ok(Response::Described { gpus: gpus.collect() })
+            }
             Request::Prepare { check, plans } => {
                 self.judge()?.rehearse(&check, &plans)?;
                 Ok(Response::Prepared)
             }
-            Request::Load { slot, candidate } => self.load(slot, &candidate),
+            Request::Load { slot, candidate } => {
+                let Server { judge, binaries, seed, .. } = self;
+                report(&binaries.wire, Phase::Loading, &candidate.label);
+                *seed = candidate.check.seed;
+                let judge = judge.as_mut().ok_or_else(no_device)?;
+                let load_ms = judge.load(slot, &candidate, &mut |binary| binaries.fetch(binary))?;
+                Ok(Response::Loaded { load_ms })
+            }
             Request::Gate { slot, gate, depth, plans } => {
                 Ok(Response::GateDone(Box::new(self.judge()?.gate(slot, gate, depth, &plans))))
             }
@@ -98,7 +111,7 @@ impl Server {
             Request::Run { slot, plan, calls, warmup, unguarded } => {
                 let judge = self.judge()?;
                 let ran = judge.run_plain(slot, &plan, calls.saturating_add(warmup), unguarded);
-                let PlainRun { launches, buffers } = judge.at_problem(&plan, ran).map_err(message_alone)?;
+                let (launches, buffers) = judge.at_problem(&plan, ran).map_err(message_alone)?;
                 Ok(Response::Ran { launches, buffers })
             }
             Request::Block { slot, plan, mode, block_ms, check } => {
@@ -138,25 +151,28 @@ impl Server {
     fn open(
         &mut self,
         device: &str,
-        expected_cache: Option<PathBuf>,
+        expected_cache: PathBuf,
         support_cubin: Option<PathBuf>,
         reference_kernels: Option<ReferenceKernels>,
         lease: Option<WorkerLease>,
     ) -> Result<Response, DeviceError> {
         if let Some(lease) = &lease {
             let pace = Duration::from_millis(lease.beat_ms.max(1));
-            let begun = self.wire.borrow_mut().begin_lease(lease.nonce.clone(), pace, &Response::Beat);
+            let begun =
+                self.binaries.wire.borrow_mut().begin_lease(lease.nonce.clone(), pace, &Response::Beat);
             begun.map_err(|error| harness(format!("the worker cannot start its threads: {error}")))?;
         }
-        self.phase(Phase::Opening, device);
+        report(&self.binaries.wire, Phase::Opening, device);
         start_threads()?;
         let hashes = lease.as_ref().map(|lease| (lease.support.clone(), lease.references.clone()));
         let (support_hash, references_hash) = hashes.unwrap_or_default();
         // Deleted with this. Of a parent on another machine.
         let mut copy = None;
         let support = match (support_cubin, support_hash) {
-            (Some(path), Some(hash)) if !is_content(&path, &hash) => {
-                let bytes = self.binary(&BinaryRef { hash, path: None })?;
+            (Some(path), Some(hash))
+                if !std::fs::read(&path).is_ok_and(|own| ContentHash::of(&own) == hash) =>
+            {
+                let bytes = self.binaries.fetch(&BinaryRef { hash, path: None })?;
                 let file =
                     tempfile::NamedTempFile::new().and_then(|mut file| file.write_all(&bytes).map(|()| file));
                 let file =
@@ -170,14 +186,14 @@ impl Server {
         let mut judge = Judge::new(device, expected_cache);
         if let Some(ReferenceKernels { name, path }) = reference_kernels {
             let image = match references_hash {
-                Some(hash) => self.binary(&BinaryRef { hash, path: Some(path) })?,
+                Some(hash) => self.binaries.fetch(&BinaryRef { hash, path: Some(path) })?,
                 None => std::fs::read(&path).map_err(|error| {
                     harness(format!("cannot read the reference kernels `{}`: {error}", path.display()))
                 })?,
             };
             judge.take_references(&name, &image)?;
         }
-        let wire = self.wire.clone();
+        let wire = self.binaries.wire.clone();
         judge.reporter = Box::new(move |phase, detail| report(&wire, phase, detail));
         self.judge = Some(judge);
         let judge = self.build.clone();
@@ -187,25 +203,12 @@ impl Server {
         let (protocol, pid) = (PROTOCOL_VERSION, std::process::id());
         Ok(Response::Ready { protocol, pid, info, judge, settings, host })
     }
-
-    fn phase(&self, phase: Phase, detail: &str) {
-        report(&self.wire, phase, detail);
-    }
 }
 
 /// Tells what is about to happen, so that a death or a missed deadline has a name. If the parent no longer listens, sending
 /// the answer will fail too.
 fn report(wire: &RefCell<Wire>, phase: Phase, detail: &str) {
     let _ = wire.borrow_mut().send(&Response::Phase { phase, detail: detail.to_string() });
-}
-
-fn is_content(path: &Path, hash: &ContentHash) -> bool {
-    std::fs::read(path).is_ok_and(|bytes| ContentHash::of(&bytes) == *hash)
-}
-
-fn described() -> Vec<DescribedGpu> {
-    let all = evo_device::telemetry::list().into_iter();
-    all.map(|gpu| DescribedGpu { name: gpu.name, uuid: gpu.uuid, capability: gpu.capability }).collect()
 }
 
 const RECEIVED_MAX: usize = 64 << 20;
@@ -230,32 +233,15 @@ fn start_threads() -> Result<(), DeviceError> {
     }
 }
 
-impl Server {
-    fn load(&mut self, slot: u8, candidate: &Candidate) -> Result<Response, DeviceError> {
-        self.phase(Phase::Loading, &candidate.label);
-        let builds = candidate.builds.iter().map(|build| self.binary(&build.binary));
-        let binaries = builds.collect::<Result<Vec<_>, _>>()?;
-        let mut given = |binary: Option<&BinaryRef>| binary.map(|binary| self.binary(binary)).transpose();
-        let reference = given(candidate.reference.as_ref().map(|(binary, _)| binary))?;
-        let single = given(candidate.reference_single.as_ref())?;
-        let prepare = given(candidate.prepare.as_ref().map(|(binary, _)| binary))?;
-        self.seed = candidate.check.seed;
-        let references = ReferenceBinaries {
-            own: reference.as_deref(),
-            single: single.as_deref(),
-            prepare: prepare.as_deref(),
-        };
-        let load_ms = self.judge()?.load(slot, candidate, &binaries, references)?;
-        for (position, build) in candidate.builds.iter().enumerate() {
-            if let Some(InstrumentedBuild::Binary(instrumented)) = &build.instrumented {
-                let binary = self.binary(instrumented)?;
-                self.judge()?.load_instrumented(slot, position, &binary);
-            }
-        }
-        Ok(Response::Loaded { load_ms })
-    }
+/// Contents of binaries, from their files or from the parent.
+struct Binaries {
+    /// The judge tells by it what it is about to do.
+    wire: Rc<RefCell<Wire>>,
+    received: HashMap<ContentHash, Vec<u8>>,
+}
 
-    fn binary(&mut self, binary: &BinaryRef) -> Result<Vec<u8>, DeviceError> {
+impl Binaries {
+    fn fetch(&mut self, binary: &BinaryRef) -> Result<Vec<u8>, DeviceError> {
         // The hash decides, not the path: on another machine the same path may hold another file.
         if let Some(bytes) = binary.path.as_deref().and_then(|path: &Path| std::fs::read(path).ok())
             && ContentHash::of(&bytes) == binary.hash
@@ -286,7 +272,9 @@ impl Server {
             _ => Err(harness(format!("the binary that was provided is not `{}`", binary.hash))),
         }
     }
+}
 
+impl Server {
     fn measure(
         &mut self,
         slot: u8,

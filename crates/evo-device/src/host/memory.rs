@@ -229,6 +229,16 @@ impl GuardedBuffer {
         })
     }
 
+    /// The same with what lies round the contents, which begin at the number given: for devices whose kernels are written
+    /// in Rust.
+    pub fn change_around<R>(&mut self, edit: impl FnOnce(&mut [u8], usize) -> R) -> io::Result<R> {
+        let (open, open_bytes) = self.pages();
+        self.while_writable(|buffer| {
+            // SAFETY: the pages are open and writable now, and `&mut self` makes this the only access.
+            edit(unsafe { std::slice::from_raw_parts_mut(open as *mut u8, open_bytes) }, buffer.start - open)
+        })
+    }
+
     pub fn arm(&mut self, pattern: u32) -> io::Result<()> {
         self.pattern = pattern;
         self.while_writable(GuardedBuffer::write_slack)

@@ -25,7 +25,7 @@ pub mod room;
 mod runner;
 mod shared;
 mod stop;
-mod store;
+pub mod store;
 mod tensor_map;
 #[cfg(test)]
 mod tests;

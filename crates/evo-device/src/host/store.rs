@@ -113,8 +113,10 @@ impl<D: Stored> Memory for D {
     /// Guards are pages outside of the buffer, which no tool takes for a part of it.
     fn set_guarded(&mut self, _guarded: bool) {}
 
-    fn address(&mut self, _buffer: BufferId) -> Option<u64> {
-        None
+    /// Other processes map buffers where they like.
+    fn address(&mut self, id: BufferId) -> Option<u64> {
+        let store = self.store();
+        store.get(id).ok().filter(|_| !store.apart).map(|buffer| buffer.address() as u64)
     }
 
     fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {

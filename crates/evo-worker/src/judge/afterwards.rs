@@ -10,7 +10,7 @@ use evo_protocol::plan::Role;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_protocol::worker::Phase;
 
-use super::bench::{Asked, Bench, found};
+use super::bench::{Asked, Bench, Failure, found};
 use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{self, Mismatch, RunSetting};
@@ -201,7 +201,7 @@ pub(super) fn explain(
     {
         return Ok(*unset);
     }
-    name_constant(bench, mismatch.position, verdict)
+    name_constant(bench, mismatch.output.position, verdict)
 }
 
 /// A wrong answer that is the same in every run may follow what shared memory happens to hold. No mask, minimum,
@@ -261,10 +261,11 @@ pub(super) fn reads_outside(bench: &mut Bench<'_>, hash: Option<u64>) -> Asked {
         bench.device().arm_guards(element::poison(DType::F32, poison))?;
         bench.run(RunSetting::plain(Poison::B))?;
         // With other contents than usual, a write of the usual contents shows too.
-        if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, &bench.prepared.case) {
+        let held = bench.guards_hold();
+        if matches!(held, Err(Failure::Kernel(_))) {
             bench.device().arm_guards(run::GUARD_PATTERN)?;
-            return Err(verdict.into());
         }
+        held?;
         let changed = match hash {
             Some(hash) => bench.output_hash()? != hash,
             None => bench.mismatch()?.is_some(),

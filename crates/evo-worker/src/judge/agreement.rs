@@ -9,16 +9,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::bounds::AnswerScale;
-use super::certainty;
-use super::drawn;
-use super::element;
-use super::elements::Far;
-use super::expected;
 use super::inputs::{self, Draw, Family, REARRANGED};
 use super::npy::task_error;
-use super::on_device::{self, AGREEMENT, AGREEMENT_NOISE, DeviceReferences};
+use super::on_device::{self, AGREEMENT, AGREEMENT_NOISE, DeviceReferences, Far, Kernels, There};
 use super::perturb::Change;
+use super::pool::Pool;
 use super::reference::{ReferenceAnswer, ReferenceWork, UNIT_F32, WorkBuffers};
+use super::{certainty, drawn, element, expected};
 
 /// The error of the trusted computation is itself a matter of rounding: it may differ by this factor, and by this
 /// many units of rounding of the largest element.
@@ -30,6 +27,8 @@ const SUMS: f64 = 1e-12;
 /// Elements of a drawn buffer: several chunks of random words, the last of them short and odd.
 const DRAWN: u64 = (1 << 18) + 12_345;
 const MEASURED: usize = 100_003;
+/// All buffers of a comparison take far less.
+const MEMORY_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Debug)]
 pub struct Agreement {
@@ -52,50 +51,27 @@ impl Agreement {
     }
 }
 
-/// Buffers that live as long as a comparison.
-struct Workplace<'a> {
-    device: &'a mut dyn Device,
-    references: &'a DeviceReferences,
-    buffers: Vec<BufferId>,
-}
-
-impl<'a> Workplace<'a> {
-    fn new(device: &'a mut dyn Device, references: &'a DeviceReferences) -> Workplace<'a> {
-        Workplace { device, references, buffers: Vec::new() }
-    }
-
-    fn room(&mut self, bytes: u64) -> Result<BufferId, DeviceError> {
-        let buffer = self.device.allocate("(agreement)", bytes)?;
-        self.buffers.push(buffer);
-        Ok(buffer)
-    }
-
-    fn upload(&mut self, bytes: &[u8]) -> Result<BufferId, DeviceError> {
-        let buffer = self.room(bytes.len() as u64)?;
-        self.device.write(buffer, bytes)?;
+impl Kernels<'_> {
+    fn upload(&mut self, name: &str, bytes: &[u8]) -> Result<BufferId, DeviceError> {
+        let buffer = self.pool.working(name, bytes.len() as u64)?;
+        self.pool.device.write(buffer, bytes)?;
         Ok(buffer)
     }
 
     fn values(&mut self, buffer: BufferId) -> Result<Vec<f64>, DeviceError> {
-        Ok(element::widen(&self.device.read(buffer)?, DType::F64))
-    }
-}
-
-impl Drop for Workplace<'_> {
-    fn drop(&mut self) {
-        // A device that cannot free them has failed before.
-        self.buffers.drain(..).for_each(|buffer| drop(self.device.free(buffer)));
+        Ok(element::widen(&self.pool.device.read(buffer)?, DType::F64))
     }
 }
 
 pub fn compare_references(
-    device: &mut dyn Device,
+    mut device: Box<dyn Device>,
     image: &[u8],
     only: Option<&str>,
     seed: u64,
 ) -> Result<Vec<Agreement>, DeviceError> {
-    let references = &DeviceReferences::load(device, image, only)?;
+    let references = &DeviceReferences::load(device.as_mut(), image, only)?;
     let limits = device.info().limits.clone();
+    let kernels = &mut Kernels { pool: &mut Pool::new(device, MEMORY_MAX), references };
     let mut rows = Vec::new();
     for (name, plan) in problems().into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         let work = ReferenceWork::of(name, &plan)?
@@ -106,8 +82,7 @@ pub fn compare_references(
             for magnitude in family.magnitudes() {
                 let draw = Draw { seed, index: 0, family, magnitude: *magnitude };
                 let bytes = expected::input_bytes(&plan, draw)?;
-                let workplace = Workplace::new(device, references);
-                let (difference, worst) = compare(workplace, (name, &work, &plan), &bytes)?;
+                let (difference, worst) = compare(kernels, (name, &work, &plan), &bytes)?;
                 row.note(difference.map(|what| format!("{} ×{magnitude}: {what}", family.as_str())));
                 row.worst = row.worst.max(worst);
             }
@@ -116,39 +91,38 @@ pub fn compare_references(
     }
     if only.is_none_or(|only| only == on_device::OWN) {
         for buffer in buffers() {
-            rows.push(draws(Workplace::new(device, references), &buffer, seed)?);
+            rows.push(draws(kernels, buffer, seed)?);
         }
         for dtype in [DType::F16, DType::Bf16, DType::F32, DType::F64] {
-            rows.push(conversions(Workplace::new(device, references), dtype, seed)?);
+            rows.push(conversions(kernels, dtype, seed)?);
         }
-        rows.push(measures(Workplace::new(device, references), seed)?);
+        rows.push(measures(kernels, seed)?);
     }
     Ok(rows)
 }
 
 fn compare(
-    mut workplace: Workplace<'_>,
+    kernels: &mut Kernels<'_>,
     (name, work, plan): (&str, &ReferenceWork, &ProblemPlan),
     bytes: &[Vec<u8>],
 ) -> Result<(Option<String>, f64), DeviceError> {
     let own = expected::builtin_answer(name, plan, bytes)?;
-    let inputs = work.inputs.iter().map(|position| workplace.upload(&bytes[*position]));
+    let inputs = work.inputs.iter().map(|at| kernels.upload(&plan.buffers[*at].name, &bytes[*at]));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let elements = plan.buffers[work.output].elements();
-    let (expected, trusted) = (workplace.room(8 * elements)?, workplace.room(4 * elements)?);
-    let scratch = workplace.room(8 * work.scratch())?;
-    let right = workplace.upload(&element::f64_bytes(&own.expected))?;
+    let mut room = |name: &str, bytes: u64| kernels.pool.working(name, bytes);
+    let (expected, trusted) = (room("(expected)", 8 * elements)?, room("(trusted)", 4 * elements)?);
+    let scratch = room("(scratch)", 8 * work.scratch())?;
+    let right = kernels.upload("(right)", &element::f64_bytes(&own.expected))?;
     let given = WorkBuffers { inputs, expected, trusted, scratch };
-    let (device_scale, odd) = workplace.references.compute(workplace.device, work, plan, &given)?;
+    let (device_scale, odd) = kernels.compute(work, plan, &given)?;
     let scale = AnswerScale::of(&own);
     let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * own.noise.max;
-    let tolerance = Tolerance { atol, rtol: AGREEMENT };
-    let found = workplace.device.compare(expected, DType::F64, right, tolerance)?;
+    let found =
+        kernels.pool.device.compare(expected, DType::F64, right, Tolerance { atol, rtol: AGREEMENT })?;
     let element = found.first_bad.map(|index| {
-        format!(
-            "element {index} is `{:e}`, and `{:e}` on the processor",
-            found.first_bad_actual, found.first_bad_expected
-        )
+        let (here, there) = (found.first_bad_actual, found.first_bad_expected);
+        format!("element {index} is `{here:e}`, and `{there:e}` on the processor")
     });
     let first_special = own.expected.iter().position(|value| !value.is_finite()).map(|index| index as u64);
     let special = odd.first_special.map(|(index, _)| index) != first_special;
@@ -204,15 +178,9 @@ fn scales_differ(
 fn problems() -> Vec<(&'static str, ProblemPlan)> {
     let mut all = Vec::new();
     for dtype in [DType::F16, DType::Bf16, DType::F32] {
-        // The last buffer is the output.
         let mut add = |reference, what: &str, sizes: &[(&str, i64)], shapes: &[(&str, &[u64])]| {
-            let of = |(number, (name, shape)): (usize, &(&str, &[u64]))| match number + 1 == shapes.len() {
-                true if reference == "reduction" => buffer(name, DType::F32, shape, Role::Output),
-                is_last => buffer(name, dtype, shape, if is_last { Role::Output } else { Role::Input }),
-            };
-            let buffers = shapes.iter().enumerate().map(of).collect();
             let name = format!("{reference} {} {what}", dtype.as_str());
-            all.push((reference, problem(name, sizes, buffers)));
+            all.push((reference, ProblemPlan { name, ..problem_of(reference, dtype, sizes, shapes) }));
         };
         for (m, k, n) in [(1, 1, 1), (70, 33, 65), (64, 300, 130)] {
             add("gemm", &format!("{m}x{k}x{n}"), &[], &[("a", &[m, k]), ("b", &[k, n]), ("c", &[m, n])]);
@@ -255,30 +223,31 @@ fn buffers() -> Vec<BufferPlan> {
     bells.into_iter().chain(flats).chain(whole).collect()
 }
 
-fn draws(mut workplace: Workplace<'_>, buffer: &BufferPlan, seed: u64) -> Result<Agreement, DeviceError> {
-    let plan: ProblemPlan = problem("draws".into(), &[], vec![buffer.clone()]);
-    let target = workplace.room(buffer.bytes())?;
-    let Workplace { device, references, .. } = &mut workplace;
+fn draws(kernels: &mut Kernels<'_>, buffer: BufferPlan, seed: u64) -> Result<Agreement, DeviceError> {
     let mut row = Agreement::begin(format!("draw {} {}", buffer.name, buffer.dtype.as_str()));
+    let (size, target) = (buffer.dtype.bytes() as usize, kernels.pool.working("(drawn)", buffer.bytes())?);
+    let plan = &problem("draws", &[], vec![buffer]);
+    let Kernels { pool, references } = kernels;
     for family in Family::ALL.iter().copied().filter(|family| drawn::is_drawn(*family)) {
         for index in [0, 1, REARRANGED] {
             let draw = Draw { seed, index, family, magnitude: family.magnitudes()[0] };
-            drawn::write_input(Some(references), *device, &plan, buffer, draw, target)?;
-            let (found, expected) = (device.read(target)?, inputs::generate(&plan, buffer, draw)?);
+            drawn::write_input(Some(*references), pool, (plan, 0), draw, target)?;
+            let expected = inputs::generate(plan, &plan.buffers[0], draw)?;
+            let found = pool.device.read(target)?;
             let place = found.iter().zip(&expected).position(|(own, other)| own != other);
-            let place = place.map(|place| place / buffer.dtype.bytes() as usize);
+            let place = place.map(|place| place / size);
             row.note(place.map(|place| format!("{} {index}: element {place} differs", family.as_str())));
         }
     }
     Ok(row)
 }
 
-fn conversions(mut workplace: Workplace<'_>, dtype: DType, seed: u64) -> Result<Agreement, DeviceError> {
+fn conversions(kernels: &mut Kernels<'_>, dtype: DType, seed: u64) -> Result<Agreement, DeviceError> {
     let x = BufferPlan { fill: Fill::Unrestricted, ..buffer("x", dtype, &[DRAWN], Role::Input) };
-    let plan = problem("conversions".into(), &[], vec![x.clone()]);
+    let plan = problem("conversions", &[], vec![x.clone()]);
     let draw = Draw { seed, index: 0, family: Family::Normal, magnitude: 1.0 };
     let bytes = inputs::generate(&plan, &x, draw)?;
-    let from = workplace.upload(&bytes)?;
+    let from = There { buffer: kernels.upload("(given)", &bytes)?, dtype, elements: DRAWN };
     let mut row = Agreement::begin(format!("convert {}", dtype.as_str()));
     let endless = (f64::NEG_INFINITY, f64::INFINITY);
     let changes = [
@@ -288,18 +257,18 @@ fn conversions(mut workplace: Workplace<'_>, dtype: DType, seed: u64) -> Result<
         Change::Jiggled { seed: 3, low: endless.0, high: endless.1 },
     ];
     for wanted in [DType::F64, DType::F32] {
-        let to = workplace.room(DRAWN * wanted.bytes())?;
+        let to = kernels.room("converted to", 0, wanted, DRAWN)?;
         for change in changes {
-            workplace.references.convert(workplace.device, (from, dtype), (to, wanted), DRAWN, change)?;
+            kernels.convert(from, to, change)?;
             let expected = element::narrow(&element::widen(&change.apply(&bytes, dtype), dtype), wanted);
-            let same = workplace.device.read(to)? == expected;
+            let same = kernels.pool.device.read(to.buffer)? == expected;
             row.note((!same).then(|| format!("{change:?} to {}", wanted.as_str())));
         }
     }
     Ok(row)
 }
 
-fn measures(mut workplace: Workplace<'_>, seed: u64) -> Result<Agreement, DeviceError> {
+fn measures(kernels: &mut Kernels<'_>, seed: u64) -> Result<Agreement, DeviceError> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut list = |spread: f64| -> Vec<f64> {
         let mut value = || f64::from(random.next_u32()) / 2f64.powi(32);
@@ -307,28 +276,30 @@ fn measures(mut workplace: Workplace<'_>, seed: u64) -> Result<Agreement, Device
     };
     let (expected, mut other, third) = (list(1.0), list(1.0), list(1e-3));
     (other[17], other[40_000]) = (f64::NAN, f64::INFINITY);
-    let elements = MEASURED as u64;
-    let mut upload = |values: &[f64]| workplace.upload(&element::f64_bytes(values));
-    let (first, second, last) = (upload(&expected)?, upload(&other)?, upload(&third)?);
-    let distances = upload(&expected)?;
-    let room = workplace.room(16 * elements)?;
-    let references = workplace.references;
+    let mut upload = |name: &str, values: &[f64]| {
+        let buffer = kernels.upload(name, &element::f64_bytes(values))?;
+        Ok::<There, DeviceError>(There { buffer, dtype: DType::F64, elements: MEASURED as u64 })
+    };
+    let [first, second, last] =
+        [upload("(first)", &expected)?, upload("(second)", &other)?, upload("(third)", &third)?];
+    let distances = upload("(distances)", &expected)?;
+    let room = kernels.room("uncertain", 0, DType::F64, 2 * MEASURED as u64)?.buffer;
     let same = |own: &[f64], other: &[f64]| {
         own.len() == other.len() && own.iter().zip(other).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
     };
     let mut row = Agreement::begin("measure".into());
     let mut check = |what: &str, holds: bool| row.note((!holds).then(|| what.to_string()));
 
-    references.distance(workplace.device, first, (second, DType::F64), distances, elements, false)?;
+    kernels.distance(first, second, distances.buffer, false)?;
     let largest = certainty::distances(&expected, &other, None);
-    check("distances", same(&workplace.values(distances)?, &largest));
-    references.distance(workplace.device, first, (last, DType::F64), distances, elements, true)?;
+    check("distances", same(&kernels.values(distances.buffer)?, &largest));
+    kernels.distance(first, last, distances.buffer, true)?;
     let largest = certainty::distances(&expected, &third, Some(largest));
-    check("wider distances", same(&workplace.values(distances)?, &largest));
+    check("wider distances", same(&kernels.values(distances.buffer)?, &largest));
 
     let last_place = largest.iter().filter(|value| value.is_finite()).count() - 1;
     for place in [0, 1, last_place / 2, last_place * 999 / 1000, last_place] {
-        let found = references.usual_size(workplace.device, distances, elements, &|_| place)?;
+        let found = kernels.usual_size(distances, &|_| place)?;
         let near = found.zip(certainty::usual_size(&largest, &|_| place)).is_some_and(|(found, right)| {
             found.limit == right.limit && (found.rms - right.rms).abs() <= SUMS * right.rms
         });
@@ -338,26 +309,39 @@ fn measures(mut workplace: Workplace<'_>, seed: u64) -> Result<Agreement, Device
     let usual = certainty::usual_size(&largest, &|count| count * 99 / 100);
     let far = Far { least: usual.map_or(0.0, |own| own.limit), units: 1e-3, most: MEASURED };
     let right = far.among(&largest, &expected);
-    let (count, found) = references.far(workplace.device, (distances, first), elements, far, room)?;
+    let (count, found) = kernels.far((distances, first), far, room)?;
     check("uncertain elements", count == right.len() as u64 && found == right);
 
-    references.bend(workplace.device, [first, second, last], distances, elements, false)?;
+    kernels.bend([first, second, last], distances.buffer, false)?;
     let bends = certainty::bends([&expected, &other, &third], None);
-    check("second differences", same(&workplace.values(distances)?, &bends));
+    check("second differences", same(&kernels.values(distances.buffer)?, &bends));
     Ok(row)
 }
 
-fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
-    let (shape, fill) = (shape.to_vec(), Fill::Normal { scale: 1.0 });
-    BufferPlan { name: name.into(), dtype, shape, role, fill, symbol: None, view: None }
+pub(super) fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
+    let fill = match dtype.is_float() {
+        true => Fill::Normal { scale: 1.0 },
+        false => Fill::Uniform { low: 0.0, high: 100.0, inclusive: false },
+    };
+    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill, symbol: None, view: None }
 }
 
-fn problem(name: String, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
-    ProblemPlan {
-        name,
-        sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-        weight: 1.0,
-        buffers,
-        ..ProblemPlan::default()
-    }
+/// The last buffer is the output; that of a sum is f32.
+pub(super) fn problem_of(
+    reference: &str,
+    dtype: DType,
+    sizes: &[(&str, i64)],
+    shapes: &[(&str, &[u64])],
+) -> ProblemPlan {
+    let of = |(number, (name, shape)): (usize, &(&str, &[u64]))| match number + 1 == shapes.len() {
+        true if reference == "reduction" => buffer(name, DType::F32, shape, Role::Output),
+        is_last => buffer(name, dtype, shape, if is_last { Role::Output } else { Role::Input }),
+    };
+    problem("p", sizes, shapes.iter().enumerate().map(of).collect())
+}
+
+pub(super) fn problem(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
+    let (name, weight) = (name.into(), 1.0);
+    let sizes = sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+    ProblemPlan { name, sizes, weight, buffers, ..ProblemPlan::default() }
 }

@@ -6,31 +6,30 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evo_device::device::{Device, Tolerance};
+use evo_device::device::{BufferId, Tolerance};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
-use evo_space::genome::ContentHash;
 
 use super::bounds::{self, AnswerScale, Oddities, OutputShape};
 use super::case::Case;
 use super::command::{self, CommandRunner};
-use super::drawn;
-use super::element;
-use super::expected::{self, ExpectedSet, Weighed};
+use super::expected::{self, ExpectedSet, Question, Weighed};
 use super::inputs::Family;
-use super::naive::{NaiveModules, NaiveRunner};
+use super::naive::NaiveRunner;
 use super::npy::task_error;
-use super::on_device::{AGREEMENT, AGREEMENT_NOISE, DeviceReferences, disagreement};
-use super::pool::{CaseInputs, CaseSet, ExpectedBuffer, Pool};
+use super::on_device::{AGREEMENT, AGREEMENT_NOISE, Kernels, disagreement};
+use super::pool::{CaseSet, ExpectedBuffer, Pool};
 use super::reference::{ReferenceWork, WorkBuffers};
 use super::state::Judge;
+use super::{drawn, element};
 
 /// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
 const ON_DEVICE_MIN: u64 = 1 << 16;
 
+/// Answers, and the inputs to which they belong by buffer position.
 pub(super) type KeptCase = (Arc<ExpectedSet>, Vec<Vec<u8>>);
 
 pub(super) fn command_of(check: &CheckPlan) -> Option<&CommandReference> {
@@ -52,77 +51,70 @@ impl From<DeviceError> for Unanswered {
 }
 
 impl Judge {
-    pub(super) fn answer(
-        &mut self,
-        key: &ContentHash,
-        check: &CheckPlan,
-        case: &Case,
-        modules: NaiveModules,
-    ) -> Result<Rc<CaseSet>, DeviceError> {
+    pub(super) fn answer(&mut self, asked: &Question<'_>) -> Result<Rc<CaseSet>, DeviceError> {
+        let Question { check, case, .. } = asked;
         let work = self.work(check, &case.plan);
         if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
-            return self.answer_on_device((key, modules), check, case, |own, set| own.builtin(work, set));
+            return self.answer_on_device(asked, |own, set| own.builtin(work, set));
         }
         if self.takes_own(check, case) {
-            match self.answer_on_device((key, modules), check, case, |mut own, set| own.answer(set)) {
+            match self.answer_on_device(asked, |mut own, set| own.answer(set)) {
                 // It holds several lists in fp64, which the processor keeps in its own memory.
                 Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {}
                 answered => return answered,
             }
         }
-        let kept = self.kept(check, case, key)?;
+        let kept = self.kept(asked)?;
         let work = work.filter(|_| kept.is_none());
         let (answers, bytes) = match kept {
             Some(kept) => kept,
             None => {
-                let computed = self.consult(key, check, case, modules);
+                let computed = self.consult(asked);
                 // Before a module runs again.
                 self.commands.rest();
                 computed?
             }
         };
-        let set = self.upload((key, modules), check, case, &answers, bytes)?;
+        let set = self
+            .fill(asked, (answers.magnitude, Some(&bytes)), |pool, set| upload(pool, asked, &answers, set))?;
         match work {
             Some(work) => self.compare_references(&work, case, &set).map(|()| set),
             None => Ok(set),
         }
     }
 
-    /// Answers that were computed before, with the inputs to which they belong; none if those are others today.
-    pub(super) fn kept(
-        &mut self,
-        check: &CheckPlan,
-        case: &Case,
-        key: &ContentHash,
-    ) -> Result<Option<KeptCase>, DeviceError> {
+    /// Answers that were computed before; none if their inputs are others today.
+    pub(super) fn kept(&mut self, asked: &Question<'_>) -> Result<Option<KeptCase>, DeviceError> {
+        let Question { key, check, case, .. } = asked;
         let Some(answers) = self.expected.get(key) else { return Ok(None) };
-        let bytes = expected::inputs_at(check, case, answers.magnitude)?;
+        let bytes = expected::input_bytes(&case.plan, case.draw(check, answers.magnitude))?;
         Ok((expected::hash_inputs(&bytes) == answers.inputs).then_some((answers, bytes)))
     }
 
+    /// The command, ready to be asked: every module is parked.
+    pub(super) fn runner<'a>(
+        &'a mut self,
+        reference: &'a CommandReference,
+        case: &'a Case,
+    ) -> Result<CommandRunner<'a>, DeviceError> {
+        self.pool.device.park()?;
+        Ok(CommandRunner { desk: &mut self.commands, reference, case, reporter: &mut self.reporter })
+    }
+
     /// Computes answers on the processor, by the user's kernel or by a command, which goes on running.
-    pub(super) fn consult(
-        &mut self,
-        key: &ContentHash,
-        check: &CheckPlan,
-        case: &Case,
-        modules: NaiveModules,
-    ) -> Result<KeptCase, DeviceError> {
-        let (plan, label) = (&case.plan, case.name());
+    pub(super) fn consult(&mut self, asked: &Question<'_>) -> Result<KeptCase, DeviceError> {
+        let Question { key, check, case, modules } = asked;
         let Some(reference) = command_of(check) else {
-            let (device, pool, wide) = (self.device.as_mut(), &mut self.pool, check.reference_f64);
             let began = Instant::now();
-            let mut naive = NaiveRunner { device, pool, modules, plan, wide };
+            let (pool, wide) = (&mut self.pool, check.reference_f64);
+            let mut naive = NaiveRunner { pool, modules: *modules, plan: &case.plan, wide };
             let (answers, bytes) = expected::compute(check, case, &mut naive)?;
             return Ok((self.expected.put(key, answers, Some(began.elapsed())), bytes));
         };
         if let Some(error) = self.unanswered.get(key) {
             return Err(error.clone());
         }
-        self.device.park()?;
-        let reporter = &mut self.reporter;
-        let mut runner = CommandRunner { desk: &mut self.commands, reference, plan, label: &label, reporter };
-        let computed = expected::compute(check, case, &mut runner);
+        let computed = expected::compute(check, case, &mut self.runner(reference, case)?);
         // A command that failed is asked again; an answer that cannot be used stays so.
         if let Some(error) = computed.as_ref().err().filter(|error| !command::is_failure(error)) {
             self.unanswered.insert(key.clone(), error.clone());
@@ -139,61 +131,41 @@ impl Judge {
         }
         self.device_references.as_ref().filter(|own| own.has(name))?;
         // What is wrong with a problem is said where its answer is computed.
-        ReferenceWork::of(name, plan).ok()?.for_kernels(plan, &self.device.info().limits)
+        ReferenceWork::of(name, plan).ok()?.for_kernels(plan, &self.pool.device.info().limits)
     }
 
-    fn upload(
+    /// A case's inputs, drawn at a magnitude or given by position, and what `answer` adds to them.
+    pub(super) fn fill<E: From<DeviceError>>(
         &mut self,
-        (key, modules): (&ContentHash, NaiveModules),
-        check: &CheckPlan,
-        case: &Case,
-        answers: &ExpectedSet,
-        bytes: Vec<Vec<u8>>,
-    ) -> Result<Rc<CaseSet>, DeviceError> {
-        let mut write =
-            |device: &mut dyn Device, position: usize, buffer| device.write(buffer, &bytes[position]);
-        let inputs = CaseInputs { plan: &case.plan, write: &mut write };
-        let device = self.device.as_mut();
-        self.pool.fill(device, (key, answers.magnitude), inputs, |pool, device, set| {
-            modules.derive(device, &case.plan, set)?;
-            // An output without elements has nothing to compare.
-            for output in answers.outputs.iter().filter(|output| !output.values.is_empty()) {
-                let (position, plan) = (output.buffer, &case.plan.buffers[output.buffer]);
-                let values = element::f64_bytes(&output.values);
-                let expected = pool.room_for_answer(device, set, plan, values.len() as u64)?;
-                set.targets.push(ExpectedBuffer {
-                    bounds: bounds::bounds(check, shape(case, position), &output.scale),
-                    rms: output.scale.rms,
-                    uncertain: output.uncertain.clone(),
-                    ..ExpectedBuffer::unjudged(position, expected)
-                });
-                device.write(expected, &values)?;
-            }
-            Ok(())
+        asked: &Question<'_>,
+        (magnitude, bytes): (f64, Option<&[Vec<u8>]>),
+        answer: impl FnOnce(&mut Pool, &mut CaseSet) -> Result<(), E>,
+    ) -> Result<Rc<CaseSet>, E> {
+        let (plan, draw) = (&asked.case.plan, asked.case.draw(asked.check, magnitude));
+        let references = self.device_references.as_ref();
+        let write = |pool: &mut Pool, position: usize, buffer: BufferId| match bytes {
+            Some(bytes) => pool.device.write(buffer, &bytes[position]),
+            None => drawn::write_input(references, pool, (plan, position), draw, buffer),
+        };
+        self.pool.fill((&asked.key, magnitude), plan, write, |pool, set| {
+            asked.modules.derive(pool.device.as_mut(), plan, set)?;
+            answer(pool, set)
         })
     }
 
     /// Inputs and answers that the device draws and computes; `answer` completes a set of inputs.
     pub(super) fn answer_on_device(
         &mut self,
-        (key, modules): (&ContentHash, NaiveModules),
-        check: &CheckPlan,
-        case: &Case,
+        asked: &Question<'_>,
         answer: impl Fn(OnDevice<'_>, &mut CaseSet) -> Result<(), Unanswered>,
     ) -> Result<Rc<CaseSet>, DeviceError> {
-        let references = self.device_references.as_ref().ok_or_else(|| task_error("no reference kernels"))?;
+        let references = self.device_references.clone();
+        let references = &references.ok_or_else(|| task_error("no reference kernels"))?;
         let mut why = String::new();
         // The largest magnitude first: the harder the inputs, the more they find.
-        for magnitude in expected::magnitudes(check, case) {
-            let (plan, draw) = (&case.plan, case.draw(check, *magnitude));
-            let mut write = |device: &mut dyn Device, position: usize, buffer| {
-                drawn::write_input(Some(references), device, plan, &plan.buffers[position], draw, buffer)
-            };
-            let inputs = CaseInputs { plan, write: &mut write };
-            let device = self.device.as_mut();
-            let set = self.pool.fill(device, (key, *magnitude), inputs, |pool, device, set| {
-                modules.derive(device, plan, set)?;
-                answer(OnDevice { references, device, pool, modules, check, case }, set)
+        for magnitude in expected::magnitudes(asked.check, asked.case) {
+            let set = self.fill(asked, (*magnitude, None), |pool, set| {
+                answer(OnDevice { kernels: Kernels { pool, references }, asked }, set)
             });
             match set {
                 Ok(set) => return Ok(set),
@@ -201,7 +173,7 @@ impl Judge {
                 Err(Unanswered::Failed(error)) => return Err(error),
             }
         }
-        Err(expected::no_answer(case, &why))
+        Err(expected::no_answer(asked.case, &why))
     }
 
     fn compare_references(
@@ -214,42 +186,55 @@ impl Judge {
         let Some(target) = set.targets.iter().find(|target| target.position == work.output) else {
             return Ok(());
         };
-        let (device, pool) = (self.device.as_mut(), &mut self.pool);
-        let bytes = 8 * case.plan.buffers[work.output].elements();
-        let expected = pool.working(device, "(answer again)", bytes)?;
-        let (scale, _) = compute(references, pool, device, (work, &case.plan), set, expected)?;
+        let mut kernels = Kernels { pool: &mut self.pool, references };
+        let expected =
+            kernels.pool.working("(answer again)", 8 * case.plan.buffers[work.output].elements())?;
+        let (scale, _) = compute(&mut kernels, (work, &case.plan), set, expected)?;
         let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * scale.noise_max;
         let tolerance = Tolerance { atol, rtol: AGREEMENT };
-        let found = device.compare(expected, DType::F64, target.expected, tolerance)?;
-        match found.first_bad {
-            None => Ok(()),
-            Some(index) => {
-                let (own, other) = (found.first_bad_actual, found.first_bad_expected);
-                let what = format!("element {index} is `{own:e}` and `{other:e}`");
-                Err(disagreement(&case.name(), &what))
-            }
-        }
+        let found = self.pool.device.compare(expected, DType::F64, target.expected, tolerance)?;
+        let Some(index) = found.first_bad else { return Ok(()) };
+        let (own, other) = (found.first_bad_actual, found.first_bad_expected);
+        Err(disagreement(&case.name(), &format!("element {index} is `{own:e}` and `{other:e}`")))
     }
+}
+
+fn upload(
+    pool: &mut Pool,
+    Question { check, case, .. }: &Question<'_>,
+    answers: &ExpectedSet,
+    set: &mut CaseSet,
+) -> Result<(), DeviceError> {
+    // An output without elements has nothing to compare.
+    for output in answers.outputs.iter().filter(|output| !output.values.is_empty()) {
+        let (position, plan) = (output.buffer, &case.plan.buffers[output.buffer]);
+        let values = element::f64_bytes(&output.values);
+        let expected = pool.room_for_answer(set, plan, values.len() as u64)?;
+        set.targets.push(ExpectedBuffer {
+            bounds: bounds::bounds(check, shape(case, position), &output.scale),
+            rms: output.scale.rms,
+            uncertain: output.uncertain.clone(),
+            ..ExpectedBuffer::unjudged(position, expected)
+        });
+        pool.device.write(expected, &values)?;
+    }
+    Ok(())
 }
 
 /// What an answer on the device is made with.
 pub(super) struct OnDevice<'a> {
-    pub references: &'a DeviceReferences,
-    pub device: &'a mut dyn Device,
-    pub pool: &'a mut Pool,
-    pub modules: NaiveModules,
-    pub check: &'a CheckPlan,
-    pub case: &'a Case,
+    pub kernels: Kernels<'a>,
+    pub asked: &'a Question<'a>,
 }
 
 impl OnDevice<'_> {
-    fn builtin(self, work: &ReferenceWork, set: &mut CaseSet) -> Result<(), Unanswered> {
-        let OnDevice { references, device, pool, check, case, .. } = self;
+    fn builtin(mut self, work: &ReferenceWork, set: &mut CaseSet) -> Result<(), Unanswered> {
+        let Question { check, case, .. } = self.asked;
         let plan = &case.plan.buffers[work.output];
-        let expected = pool.room_for_answer(device, set, plan, 8 * plan.elements())?;
+        let expected = self.kernels.pool.room_for_answer(set, plan, 8 * plan.elements())?;
         // Before anything can fail, so that the buffer is freed with the set.
         set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
-        let (scale, odd) = compute(references, pool, device, (work, &case.plan), set, expected)?;
+        let (scale, odd) = compute(&mut self.kernels, (work, &case.plan), set, expected)?;
         let weighed = Weighed { buffer: work.output, odd, ..Weighed::default() };
         if let Some(complaint) = expected::complaint(check, case, &[weighed]) {
             return Err(Unanswered::Useless(complaint));
@@ -262,12 +247,10 @@ impl OnDevice<'_> {
 }
 
 fn compute(
-    references: &DeviceReferences,
-    pool: &mut Pool,
-    device: &mut dyn Device,
+    kernels: &mut Kernels<'_>,
     (work, plan): (&ReferenceWork, &ProblemPlan),
     set: &CaseSet,
-    expected: evo_device::device::BufferId,
+    expected: BufferId,
 ) -> Result<(AnswerScale, Oddities), DeviceError> {
     let input = |position: &usize| {
         let own = set.inputs.iter().find(|own| own.position == *position);
@@ -275,9 +258,9 @@ fn compute(
     };
     let inputs = work.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
     let elements = plan.buffers[work.output].elements();
-    let trusted = pool.working(device, "(trusted)", 4 * elements)?;
-    let scratch = pool.working(device, "(reference)", 8 * work.scratch())?;
-    references.compute(device, work, plan, &WorkBuffers { inputs, expected, trusted, scratch })
+    let trusted = kernels.pool.working("(trusted)", 4 * elements)?;
+    let scratch = kernels.pool.working("(reference)", 8 * work.scratch())?;
+    kernels.compute(work, plan, &WorkBuffers { inputs, expected, trusted, scratch })
 }
 
 pub(super) fn shape(case: &Case, buffer: usize) -> OutputShape {

@@ -1,16 +1,16 @@
 //! What gates work on: a gate's run on a candidate, and a prepared case on the device with all that a question about it
 //! takes.
 
-use evo_device::device::Device;
+use evo_device::device::{Device, RunConditions};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
-use evo_protocol::worker::{CheckPlan, Depth, GateAnswer};
+use evo_protocol::worker::{CheckPlan, Depth, GateAnswer, Phase};
 
 use super::case::Case;
 use super::element::Poison;
-use super::run::{ComparedOutput, Mismatch, PreparedCase, RunSetting};
+use super::run::{self, ComparedOutput, Mismatch, PreparedCase, RunSetting};
 use super::state::Judge;
 use super::wrong;
 
@@ -55,12 +55,23 @@ pub fn found<T>(asked: Result<T, Failure>) -> Result<Option<Box<Verdict>>, Devic
 }
 
 impl Judge {
+    /// Asks at a case.
+    pub(super) fn at<T>(
+        &mut self,
+        slot: u8,
+        case: &Case,
+        ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let prepared = self.prepare_case(slot, case)?;
+        ask(&mut Bench { judge: self, prepared: &prepared })
+    }
+
     /// A failure at a case as the candidate's verdict.
     pub(super) fn blame(&mut self, failure: Failure, case: &Case) -> Verdict {
         match failure {
             Failure::Kernel(verdict) => *verdict,
             Failure::Machine(error) => {
-                self.note_error(&error);
+                self.sticky |= error.sticky;
                 wrong::about(error.verdict(), case)
             }
         }
@@ -80,16 +91,6 @@ pub(super) struct GateRun<'a> {
 }
 
 impl GateRun<'_> {
-    /// Asks at a case.
-    pub fn at<T>(
-        &mut self,
-        case: &Case,
-        ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let prepared = self.judge.prepare_case(self.slot, case)?;
-        ask(&mut Bench { judge: self.judge, prepared: &prepared })
-    }
-
     pub fn refuse(&mut self, failure: Failure, case: &Case) {
         let verdict = self.judge.blame(failure, case);
         self.found.refuse(verdict);
@@ -102,18 +103,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Asks at another case.
-    pub fn at<T>(
-        &mut self,
-        case: &Case,
-        ask: impl FnOnce(&mut Bench<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let prepared = self.judge.prepare_case(self.prepared.slot, case)?;
-        ask(&mut Bench { judge: self.judge, prepared: &prepared })
-    }
-
     pub fn device(&mut self) -> &mut dyn Device {
-        self.judge.device.as_mut()
+        self.judge.device()
     }
 
     pub fn includes(&self, check: GateCheck) -> bool {
@@ -125,20 +116,39 @@ impl Bench<'_> {
     }
 
     pub fn run(&mut self, setting: RunSetting) -> Result<(), DeviceError> {
-        self.judge.run(self.prepared, setting)
+        self.prepared.restore(&mut self.judge.pool)?;
+        self.prepared.poison(self.device(), Role::Output, setting.outputs)?;
+        self.prepared.poison(self.device(), Role::Scratch, setting.scratch)?;
+        self.device().set_conditions(setting.conditions)?;
+        let called = self.call();
+        self.device().set_conditions(RunConditions::default())?;
+        called
+    }
+
+    pub fn call(&mut self) -> Result<(), DeviceError> {
+        let prepared = self.prepared;
+        let name = prepared.case.name();
+        // Reported before the launch: if it never returns, the parent knows which case hangs.
+        self.judge.report(Phase::Launched, &name);
+        // At a size of 0 a call may have nothing to launch.
+        if !prepared.launches.is_empty() {
+            prepared.fill_variables(self.device())?;
+            self.device().launch(prepared.module, &prepared.launches)?;
+            prepared.read_variables(self.device())?;
+        }
+        self.device().synchronize()?;
+        // Only now, since launches return before the kernel has run.
+        self.judge.report(Phase::Checking, &name);
+        Ok(())
     }
 
     /// Fresh inputs, and poison in outputs and workspace.
     pub fn fill(&mut self, poison: Poison) -> Result<(), DeviceError> {
-        self.prepared.fill(self.judge.device.as_mut(), &mut self.judge.pool, poison)
-    }
-
-    pub fn call(&mut self) -> Result<(), DeviceError> {
-        self.judge.call(self.prepared)
+        self.prepared.fill(&mut self.judge.pool, poison)
     }
 
     pub fn output_hash(&mut self) -> Result<u64, DeviceError> {
-        self.prepared.output_hash(self.judge.device.as_mut())
+        self.prepared.output_hash(self.device())
     }
 
     pub fn hash_of_run(&mut self, setting: RunSetting) -> Result<u64, DeviceError> {
@@ -147,7 +157,7 @@ impl Bench<'_> {
     }
 
     pub fn compare(&mut self) -> Result<Vec<ComparedOutput>, DeviceError> {
-        self.prepared.compare(self.judge.device.as_mut())
+        self.prepared.compare(self.device())
     }
 
     pub fn mismatch(&mut self) -> Result<Option<Mismatch>, DeviceError> {
@@ -157,6 +167,11 @@ impl Bench<'_> {
     /// What is wrong with the outputs as they are.
     pub fn wrong_answer(&mut self) -> Result<Option<Verdict>, DeviceError> {
         Ok(self.mismatch()?.map(|mismatch| wrong::mismatch(self.prepared, &mismatch)))
+    }
+
+    pub fn guards_hold(&mut self) -> Asked {
+        let damage = run::guards(self.device())?;
+        wrong::out_of_bounds(&damage, &self.prepared.case).map_or(Ok(()), |verdict| Err(verdict.into()))
     }
 
     pub fn about(&self, verdict: Verdict) -> Verdict {

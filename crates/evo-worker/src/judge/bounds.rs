@@ -23,11 +23,17 @@ pub struct TrustedError {
     /// ‖error‖ (Frobenius).
     pub norm: f64,
     /// Mean signed error.
-    #[serde(default)]
     pub mean: f64,
     /// ⟨error, expected⟩ / ⟨expected, expected⟩.
-    #[serde(default)]
     pub slope: f64,
+}
+
+impl TrustedError {
+    /// From sums over errors and values: error², error, error · value, value².
+    pub fn of(max: f64, elements: u64, [square, sum, dot, size]: [f64; 4]) -> TrustedError {
+        let slope = if size > 0.0 { dot / size } else { 0.0 };
+        TrustedError { max, norm: square.sqrt(), mean: sum / elements.max(1) as f64, slope }
+    }
 }
 
 /// What the policy needs to know of an expected output.
@@ -41,28 +47,21 @@ pub struct AnswerScale {
     pub spread: f64,
     pub finite: u64,
     /// √(n Σ expected⁴) / Σ expected²: 1 where all elements are alike, large where a few outweigh the rest.
-    #[serde(default)]
     pub tail: f64,
     /// [`ReferenceAnswer::shared`].
-    #[serde(default)]
     pub shared: f64,
     pub exact: bool,
     pub noise_max: f64,
     pub noise_rms: f64,
     /// Elements that rounding alone decides.
-    #[serde(default)]
     pub jumps: u64,
     pub trusted: Option<TrustedError>,
-    #[serde(default)]
     pub single: Option<TrustedError>,
     /// How far rounding to the output's own type leans by itself (mean and slope): few different values round the
     /// same way again and again.
-    #[serde(default)]
     pub rounding: (f64, f64),
     /// How many elements are far less certain than the others.
-    #[serde(default)]
     pub uncertain: u64,
-    #[serde(default)]
     pub uncertain_max: f64,
 }
 
@@ -70,34 +69,57 @@ impl AnswerScale {
     pub fn of(answer: &ReferenceAnswer) -> AnswerScale {
         let max = max_abs(&answer.expected);
         let [finite, sum] = finite_sums(&answer.expected, |value| [1.0, value]);
-        let (count, mean) = (finite.max(1.0), sum / finite.max(1.0));
+        let mean = sum / finite.max(1.0);
         let largest = if max > 0.0 { max } else { 1.0 };
-        let [square, distance, scaled_square, scaled_fourth] = finite_sums(&answer.expected, |value| {
+        let sums = finite_sums(&answer.expected, |value| {
             let scaled = (value / largest) * (value / largest);
             [value * value, (value - mean) * (value - mean), scaled, scaled * scaled]
         });
         AnswerScale {
-            elements: answer.expected.len() as u64,
+            trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
+            single: answer.single.as_ref().map(|single| {
+                let mut certain = single.clone();
+                for (index, _) in &answer.uncertain {
+                    certain[*index as usize] = answer.expected[*index as usize];
+                }
+                trusted_error(&certain, &answer.expected)
+            }),
+            ..AnswerScale::of_sums([finite, max], answer.expected.len() as u64, sums).looked_at(answer)
+        }
+    }
+
+    /// From the sums of squares, of squared distances from the mean, and of the second and the fourth power beside `max`.
+    pub fn of_sums(
+        [finite, max]: [f64; 2],
+        elements: u64,
+        [square, distance, scaled_square, scaled_fourth]: [f64; 4],
+    ) -> AnswerScale {
+        let count = finite.max(1.0);
+        AnswerScale {
+            elements,
             rms: (square / count).sqrt(),
             max,
             spread: (distance / count).sqrt(),
             finite: finite as u64,
             tail: if max > 0.0 { (finite * scaled_fourth).sqrt() / scaled_square } else { 1.0 },
+            ..AnswerScale::default()
+        }
+    }
+
+    /// With how certain an answer has been found to be.
+    pub fn looked_at<L>(self, answer: &ReferenceAnswer<L>) -> AnswerScale {
+        AnswerScale {
             shared: answer.shared,
             exact: answer.exact,
             noise_max: answer.noise.max,
             noise_rms: answer.noise.rms,
             jumps: answer.jumps,
-            trusted: answer.trusted.as_ref().map(|trusted| trusted_error(trusted, &answer.expected)),
-            single: answer.single.as_ref().map(|single| single_error(single, answer)),
-            rounding: (0.0, 0.0),
             uncertain: answer.uncertain.len() as u64,
             uncertain_max: answer.uncertain.iter().map(|(_, allowed)| *allowed).fold(0.0, f64::max),
+            ..self
         }
     }
-}
 
-impl AnswerScale {
     /// Adds what rounding to a half does; other types are fine enough.
     pub fn rounded_to(self, dtype: DType, expected: &[f64]) -> AnswerScale {
         if !matches!(dtype, DType::F16 | DType::Bf16) {
@@ -108,25 +130,16 @@ impl AnswerScale {
     }
 }
 
-fn single_error(single: &[f64], answer: &ReferenceAnswer) -> TrustedError {
-    let mut certain = single.to_vec();
-    for (index, _) in &answer.uncertain {
-        certain[*index as usize] = answer.expected[*index as usize];
-    }
-    trusted_error(&certain, &answer.expected)
-}
-
 fn trusted_error(trusted: &[f64], expected: &[f64]) -> TrustedError {
     let error = |t: f64, e: f64| if t.is_finite() && e.is_finite() { t - e } else { 0.0 };
-    let [square, sum, dot, size] = pair_sums(trusted, expected, |t, e| {
+    let sums = pair_sums(trusted, expected, |t, e| {
         let error = error(t, e);
         let e = if t.is_finite() && e.is_finite() { e } else { 0.0 };
         [error * error, error, error * e, e * e]
     });
     let pairs = trusted.par_iter().zip(expected);
     let max = pairs.with_min_len(CHUNK).map(|(t, e)| error(*t, *e).abs()).reduce(|| 0.0, f64::max);
-    let slope = if size > 0.0 { dot / size } else { 0.0 };
-    TrustedError { max, norm: square.sqrt(), mean: sum / expected.len().max(1) as f64, slope }
+    TrustedError::of(max, expected.len() as u64, sums)
 }
 
 /// Elements that one task looks at: waking a thread takes longer than looking at a few thousand.

@@ -20,7 +20,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use evo_device::device::{BufferId, Device};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan};
@@ -28,12 +27,10 @@ use rayon::prelude::*;
 
 use super::bounds::{FEW, SHARE_MAX};
 use super::element;
-use super::elements::{Far, Typed, UsualSize};
 use super::inputs::{self, Family};
 use super::naive::{AskedCase, NaiveAnswers};
-use super::on_device::DeviceReferences;
+use super::on_device::{Far, Kernels, There, UsualSize};
 use super::perturb::{Change, RunInputs};
-use super::pool::Pool;
 use super::reference::{Noise, ReferenceAnswer, finite_sums, rms};
 
 const CHUNK: usize = 1 << 16;
@@ -84,7 +81,7 @@ const ALLOWED: f64 = 10.0;
 #[derive(Clone, Debug)]
 pub enum List {
     Here(Vec<f64>),
-    There(Typed, u64),
+    There(There),
 }
 
 /// By buffer.
@@ -100,20 +97,8 @@ pub trait Runs {
     /// The same in single precision, where `answers` are in double precision and there is such a build.
     fn single(&mut self, run: RunInputs) -> Result<Option<Lists>, DeviceError>;
 
-    /// Where lists lie that are not in memory.
-    fn shelf(&mut self) -> Option<Shelf<'_>>;
-}
-
-pub struct Shelf<'a> {
-    pub device: &'a mut dyn Device,
-    pub pool: &'a mut Pool,
-    pub references: &'a DeviceReferences,
-}
-
-impl Shelf<'_> {
-    pub fn room(&mut self, name: &str, buffer: usize, bytes: u64) -> Result<BufferId, DeviceError> {
-        self.pool.working(self.device, &format!("({name} {buffer})"), bytes)
-    }
+    /// What computes with lists that are not in memory.
+    fn kernels(&mut self) -> Option<Kernels<'_>>;
 }
 
 pub struct Laboratory<'a> {
@@ -391,10 +376,8 @@ impl Laboratory<'_> {
     /// The root mean square of the answer, with what its noise is measured by.
     fn add_noise(&mut self, answer: &mut Answer, distances: &List) -> Result<f64, DeviceError> {
         let (family, elements) = (self.family, answer.expected.elements());
-        let rms = match (&answer.expected, self.runs.shelf()) {
-            (List::There((expected, dtype), count), Some(Shelf { references, device, .. })) => {
-                references.measure(device, *expected, *dtype, *count)?.rms()
-            }
+        let rms = match (&answer.expected, self.runs.kernels()) {
+            (List::There(expected), Some(mut kernels)) => kernels.measure(*expected)?.rms(),
             (expected, _) => rms(expected.here()),
         };
         if let Some(usual) = self.usual_size(distances, &|count| usual_place(count, family))? {
@@ -430,10 +413,11 @@ impl Laboratory<'_> {
         let precision = element::precision(self.plan.buffers[answer.buffer].dtype);
         let units = UNITS * precision.map_or(0.0, |precision| precision.unit);
         let far = Far { least: UNCERTAIN * usual.rms, units, most: (SHARE * elements as f64) as usize };
-        let found = match (&errors, &answer.expected, self.runs.shelf()) {
-            (List::There((errors, _), count), List::There((expected, _), _), Some(mut shelf)) => {
-                let list = shelf.room("uncertain", answer.buffer, 16 * far.most.max(1) as u64)?;
-                shelf.references.far(shelf.device, (*errors, *expected), *count, far, list)?.1
+        let found = match (&errors, &answer.expected, self.runs.kernels()) {
+            (List::There(errors), List::There(expected), Some(mut kernels)) => {
+                let pairs = 2 * far.most.max(1) as u64;
+                let list = kernels.room("uncertain", answer.buffer, DType::F64, pairs)?.buffer;
+                kernels.far((*errors, *expected), far, list)?.1
             }
             (errors, expected, _) => far.among(errors.here(), expected.here()),
         };
@@ -442,12 +426,10 @@ impl Laboratory<'_> {
 
     /// A copy that outlives later runs, under a name of this buffer.
     fn keep(&mut self, name: &str, buffer: usize, list: List, dtype: DType) -> Result<List, DeviceError> {
-        let (List::There(typed, count), Some(mut shelf)) = (&list, self.runs.shelf()) else {
-            return Ok(list);
-        };
-        let kept = (shelf.room(name, buffer, dtype.bytes() * count)?, dtype);
-        shelf.references.convert(shelf.device, *typed, kept, *count, Change::Unchanged)?;
-        Ok(List::There(kept, *count))
+        let (List::There(from), Some(mut kernels)) = (&list, self.runs.kernels()) else { return Ok(list) };
+        let kept = kernels.room(name, buffer, dtype, from.elements)?;
+        kernels.convert(*from, kept, Change::Unchanged)?;
+        Ok(List::There(kept))
     }
 
     /// How far each element is from the answer, or was in `widest`.
@@ -458,30 +440,27 @@ impl Laboratory<'_> {
         other: &List,
         widest: Option<List>,
     ) -> Result<List, DeviceError> {
-        match (&answer.expected, other, self.runs.shelf()) {
-            (List::There((expected, _), count), List::There(other, _), Some(mut shelf)) => {
-                let room = shelf.room(name, answer.buffer, 8 * count)?;
-                let widens = widest.is_some();
-                shelf.references.distance(shelf.device, *expected, *other, room, *count, widens)?;
-                Ok(List::There((room, DType::F64), *count))
-            }
-            (expected, other, _) => {
-                Ok(List::Here(distances(expected.here(), other.here(), widest.map(List::into_values))))
-            }
-        }
+        let (List::There(expected), List::There(there), Some(mut kernels)) =
+            (&answer.expected, other, self.runs.kernels())
+        else {
+            let widest = widest.map(List::into_values);
+            return Ok(List::Here(distances(answer.expected.here(), other.here(), widest)));
+        };
+        let room = kernels.room(name, answer.buffer, DType::F64, expected.elements)?;
+        kernels.distance(*expected, *there, room.buffer, widest.is_some())?;
+        Ok(List::There(room))
     }
 
     /// The second difference of each element in three runs, or what it was in `widest`.
     fn bend(&mut self, buffer: usize, runs: [&List; 3], widest: Option<List>) -> Result<List, DeviceError> {
-        match (runs, self.runs.shelf()) {
-            ([List::There(first, count), List::There(second, _), List::There(third, _)], Some(mut shelf)) => {
-                let room = shelf.room("bends", buffer, 8 * count)?;
-                let (runs, widens) = ([first.0, second.0, third.0], widest.is_some());
-                shelf.references.bend(shelf.device, runs, room, *count, widens)?;
-                Ok(List::There((room, DType::F64), *count))
-            }
-            (runs, _) => Ok(List::Here(bends(runs.map(List::here), widest.map(List::into_values)))),
-        }
+        let ([List::There(first), List::There(second), List::There(third)], Some(mut kernels)) =
+            (runs, self.runs.kernels())
+        else {
+            return Ok(List::Here(bends(runs.map(List::here), widest.map(List::into_values))));
+        };
+        let room = kernels.room("bends", buffer, DType::F64, first.elements)?;
+        kernels.bend([*first, *second, *third], room.buffer, widest.is_some())?;
+        Ok(List::There(room))
     }
 
     fn usual_size(
@@ -489,19 +468,15 @@ impl Laboratory<'_> {
         list: &List,
         place: &dyn Fn(usize) -> usize,
     ) -> Result<Option<UsualSize>, DeviceError> {
-        match (list, self.runs.shelf()) {
-            (List::There((values, _), count), Some(Shelf { references, device, .. })) => {
-                references.usual_size(device, *values, *count, place)
-            }
+        match (list, self.runs.kernels()) {
+            (List::There(values), Some(mut kernels)) => kernels.usual_size(*values, place),
             (list, _) => Ok(usual_size(list.here(), place)),
         }
     }
 
     fn count_moved(&mut self, distances: &List) -> Result<u64, DeviceError> {
-        match (distances, self.runs.shelf()) {
-            (List::There((distances, _), count), Some(Shelf { references, device, .. })) => {
-                references.count_moved(device, *distances, *count)
-            }
+        match (distances, self.runs.kernels()) {
+            (List::There(distances), Some(mut kernels)) => kernels.count_moved(*distances),
             (distances, _) => Ok(distances.here().iter().filter(|own| **own != 0.0).count() as u64),
         }
     }
@@ -515,7 +490,7 @@ impl List {
     fn elements(&self) -> usize {
         match self {
             List::Here(values) => values.len(),
-            List::There(_, count) => *count as usize,
+            List::There(there) => there.elements as usize,
         }
     }
 
@@ -557,7 +532,7 @@ impl Runs for AskedCase<'_> {
         Ok(self.naive.single(&run.of(self.plan, self.bytes))?.map(listed))
     }
 
-    fn shelf(&mut self) -> Option<Shelf<'_>> {
+    fn kernels(&mut self) -> Option<Kernels<'_>> {
         None
     }
 }

@@ -15,20 +15,22 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
+use evo_protocol::plan::BufferPlan;
 use evo_protocol::worker::{CommandReference, Phase};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::element;
-use super::element::compared_as;
+use super::case::Case;
+use super::element::{self, compared_as};
 use super::naive::{NaiveAnswers, NaiveReference};
 use super::npy::{self, task_error};
+use super::reference::max_abs;
 use super::run::Reporter;
+use super::wrong;
 use evo_system::process::{
-    self, CappedLog, Conversation, DeathHow, Ended, ProcessGroup, RunLimits, RunMark, signal_name,
+    self, CappedLog, Conversation, DeathHow, ProcessGroup, RunLimits, RunMark, signal_name,
 };
-use evo_system::scratch::{ScratchFolder, ScratchPlace};
+use evo_system::scratch::ScratchPlace;
 
 const VERSION: u32 = 1;
 const LOG_MAX: usize = 64 << 10;
@@ -84,42 +86,17 @@ struct ServingProgram {
 
 #[derive(Debug)]
 pub(super) struct CommandDesk {
-    /// Absent where nothing is cached: then files lie in the system's folder for temporary ones.
-    place: Option<ScratchPlace>,
+    place: ScratchPlace,
     running: Option<(CommandReference, ServingProgram)>,
 }
 
 impl CommandDesk {
-    pub(super) fn new(cache: Option<&Path>) -> CommandDesk {
-        CommandDesk { place: cache.map(|cache| ScratchPlace::new(cache.join("reference"))), running: None }
+    pub(super) fn new(cache: &Path) -> CommandDesk {
+        CommandDesk { place: ScratchPlace::new(cache.join("reference")), running: None }
     }
 
     pub(super) fn rest(&mut self) {
         self.running = None;
-    }
-
-    fn folder(&self) -> io::Result<OwnScratch> {
-        match &self.place {
-            Some(place) => {
-                place.sweep();
-                place.folder().map(OwnScratch::Cache)
-            }
-            None => tempfile::Builder::new().prefix("evo-reference-").tempdir().map(OwnScratch::System),
-        }
-    }
-
-    fn run(&self, own: &CommandReference, folder: &Path, request: &Value) -> Result<(), String> {
-        let path = folder.join("request.json");
-        let written = std::fs::write(&path, format!("{request}\n")).and_then(|()| File::open(&path));
-        let stdin = written.map_err(|error| format!("cannot write its request: {error}"))?;
-        let limits = RunLimits {
-            grace: GRACE,
-            output_bytes: LOG_MAX,
-            ..RunLimits::new(Duration::from_millis(own.timeout_ms))
-        };
-        let ended = process::run_reading(command(own), Stdio::from(stdin), &limits)
-            .map_err(|error| not_started(own, &error))?;
-        if ended.succeeded() { Ok(()) } else { Err(how_it_ended(&ended, own)) }
     }
 
     fn ask(&mut self, own: &CommandReference, request: &Value) -> Result<(), String> {
@@ -159,21 +136,6 @@ impl CommandDesk {
     }
 }
 
-/// A folder that nobody else can read, removed when dropped.
-enum OwnScratch {
-    Cache(ScratchFolder),
-    System(tempfile::TempDir),
-}
-
-impl OwnScratch {
-    fn path(&self) -> &Path {
-        match self {
-            OwnScratch::Cache(own) => own.path(),
-            OwnScratch::System(own) => own.path(),
-        }
-    }
-}
-
 fn command(own: &CommandReference) -> Command {
     let (program, arguments) = own.command.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
     // With a slash it lies in the folder; without one it is looked for in `PATH`.
@@ -192,10 +154,21 @@ fn late(own: &CommandReference) -> String {
     format!("it took longer than {} s", own.timeout_ms as f64 / 1e3)
 }
 
-fn how_it_ended(ended: &Ended, own: &CommandReference) -> String {
+/// Runs the command for this request alone.
+fn run(own: &CommandReference, folder: &Path, request: &Value) -> Result<(), String> {
+    let path = folder.join("request.json");
+    let written = std::fs::write(&path, format!("{request}\n")).and_then(|()| File::open(&path));
+    let stdin = written.map_err(|error| format!("cannot write its request: {error}"))?;
+    let timeout = Duration::from_millis(own.timeout_ms);
+    let limits = RunLimits { grace: GRACE, output_bytes: LOG_MAX, ..RunLimits::new(timeout) };
+    let ended = process::run_reading(command(own), Stdio::from(stdin), &limits);
+    let ended = ended.map_err(|error| not_started(own, &error))?;
+    if ended.succeeded() {
+        return Ok(());
+    }
     let how = if ended.timed_out { late(own) } else { ending(ended.status) };
     let log = if ended.stderr.total() > 0 { &ended.stderr } else { &ended.stdout };
-    format!("{how}{}", tail(log))
+    Err(format!("{how}{}", tail(log)))
 }
 
 fn ending(status: Option<ExitStatus>) -> String {
@@ -215,14 +188,6 @@ fn tail(log: &CappedLog) -> String {
     last.iter().map(|line| format!("\n  | {}", cut(line))).collect()
 }
 
-/// The judge never takes it for a case without an answer.
-fn failure(own: &CommandReference, label: &str, why: &str) -> DeviceError {
-    let words = own.command.join(" ");
-    let mut error = task_error(format!("the reference command `{words}` failed for `{label}`: {why}"));
-    error.evidence.insert(EVIDENCE.into(), json!(words));
-    error
-}
-
 pub(super) fn is_failure(error: &DeviceError) -> bool {
     error.evidence.contains_key(EVIDENCE)
 }
@@ -230,53 +195,63 @@ pub(super) fn is_failure(error: &DeviceError) -> bool {
 pub(super) struct CommandRunner<'a> {
     pub desk: &'a mut CommandDesk,
     pub reference: &'a CommandReference,
-    pub plan: &'a ProblemPlan,
-    pub label: &'a str,
+    pub case: &'a Case,
     pub reporter: &'a mut Reporter,
 }
 
 impl NaiveReference for CommandRunner<'_> {
     fn answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
-        (self.reporter)(Phase::Preparing, self.label);
-        let own = self.reference;
-        self.answer(inputs).map_err(|why| failure(own, self.label, &why))
+        let answers = self.whole_answers(inputs)?.into_iter();
+        Ok(answers.map(|(at, values)| (at, self.case.plan.buffers[at].compared(values))).collect())
     }
 }
 
 impl CommandRunner<'_> {
+    fn whole_answers(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, DeviceError> {
+        (self.reporter)(Phase::Preparing, &self.case.name());
+        self.answer(inputs).map_err(|why| self.failure(&why))
+    }
+
+    /// The judge never takes it for a case without an answer.
+    fn failure(&self, why: &str) -> DeviceError {
+        let (words, case) = (self.reference.command.join(" "), self.case.name());
+        let mut error = task_error(format!("the reference command `{words}` failed for `{case}`: {why}"));
+        error.evidence.insert(EVIDENCE.into(), json!(words));
+        error
+    }
+
     pub fn agrees_with_itself(&mut self, inputs: &[Vec<u8>]) -> Result<(), DeviceError> {
-        let (first, second) = (self.answers(inputs)?, self.answers(inputs)?);
+        let (first, second) = (self.whole_answers(inputs)?, self.whole_answers(inputs)?);
         let share = if self.reference.single { APART_SINGLE } else { APART };
         for ((position, one), (_, other)) in first.iter().zip(&second) {
-            let largest = one
-                .iter()
-                .filter(|value| value.is_finite())
-                .fold(0.0, |most: f64, value| most.max(value.abs()));
+            let largest = max_abs(one);
             let same = |a: f64, b: f64| {
                 a.to_bits() == b.to_bits() || (a - b).abs() <= share * largest || a.is_nan() && b.is_nan()
             };
             if let Some(at) = (0..one.len().min(other.len())).find(|at| !same(one[*at], other[*at])) {
-                let name = &self.plan.buffers[*position].name;
+                let name = &self.case.plan.buffers[*position].name;
                 let why = format!(
                     "asked the same twice, it answers {:e} and {:e} in `{name}`[{at}]; a reference gives one answer (fix its \
                      seeds)",
                     one[at], other[at]
                 );
-                return Err(failure(self.reference, self.label, &why));
+                return Err(self.failure(&why));
             }
         }
         Ok(())
     }
 
     fn answer(&mut self, inputs: &[Vec<u8>]) -> Result<NaiveAnswers, String> {
-        let scratch = self.desk.folder().map_err(|error| format!("no folder for its files: {error}"))?;
+        self.desk.place.sweep();
+        let scratch =
+            self.desk.place.folder().map_err(|error| format!("no folder for its files: {error}"))?;
         let request = self.request(scratch.path(), inputs)?;
         match self.reference.serve {
             true => self.desk.ask(self.reference, &request)?,
-            false => self.desk.run(self.reference, scratch.path(), &request)?,
+            false => run(self.reference, scratch.path(), &request)?,
         }
         let mut answers = Vec::new();
-        for (position, buffer) in self.plan.buffers.iter().enumerate() {
+        for (position, buffer) in self.case.plan.buffers.iter().enumerate() {
             if buffer.role.is_answer() {
                 let values = self.output(&output_path(scratch.path(), buffer), buffer);
                 let values =
@@ -288,7 +263,7 @@ impl CommandRunner<'_> {
     }
 
     fn request(&self, folder: &Path, inputs: &[Vec<u8>]) -> Result<Value, String> {
-        let plan = self.plan;
+        let plan = &self.case.plan;
         let failed = |error: io::Error| format!("its inputs cannot be written: {error}");
         for name in ["inputs", "outputs"] {
             std::fs::create_dir(folder.join(name)).map_err(failed)?;
@@ -311,15 +286,14 @@ impl CommandRunner<'_> {
                 wanted.insert(&*buffer.name, CommandArray { path, dtype, shape: buffer.shape.clone() });
             }
         }
-        let number = |value: f64| if value.is_finite() { json!(value) } else { json!(value.to_string()) };
         let scalars = plan.scalars.iter().map(|own| {
-            let value = own.integer.map_or_else(|| number(own.value), |integer| json!(integer));
+            let value = own.integer.map_or_else(|| wrong::number(own.value), |integer| json!(integer));
             (&*own.name, value)
         });
         let case = CommandCase {
             schema: "evo.reference",
             version: VERSION,
-            case: self.label,
+            case: &self.case.name(),
             problem: &plan.name,
             sizes: &plan.sizes,
             scalars: scalars.collect(),

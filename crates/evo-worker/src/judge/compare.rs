@@ -125,7 +125,7 @@ mod tests {
     use crate::judge::expected::output_shape;
     use crate::judge::inputs::Family;
     use crate::judge::reference::testing::{
-        Operands, buffer, check_plan, kernel_plan, operands, plan, scale, vector,
+        Operands, buffer, check_plan, kernel_plan, operands, plan, problem_of, scale, vector,
     };
     use crate::judge::reference::{ReferenceAnswer, max_abs};
 
@@ -224,12 +224,7 @@ mod tests {
             "reduction" => vec![("x", &count), ("out", &[1])],
             _ => vec![("q", &long), ("k", &long), ("v", &long), ("o", &long)],
         };
-        let of = |(name, shape): &(&str, &[u64])| {
-            let is_output = ["c", "y", "out", "o"].contains(name);
-            let role = if is_output { Role::Output } else { Role::Input };
-            buffer(name, if *name == "out" { DType::F32 } else { dtype }, shape, role)
-        };
-        plan("p", &[("CAUSAL", 0)], shapes.iter().map(of).collect())
+        problem_of(reference, dtype, &[("CAUSAL", 0)], &shapes)
     }
 
     fn verdict(

@@ -97,11 +97,14 @@ pub fn at_size(
     Ok(within(AT_SIZE * series(check), 0, cases.into_iter()))
 }
 
+/// Those that are drawn at random and have at most so many elements.
+fn quick<'a>(plans: &'a [&ProblemPlan], most: u64) -> impl Iterator<Item = Case> + Clone + use<'a> {
+    let random = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
+    random.map(|plan| Case::first(plan)).filter(move |case| case.elements() <= most)
+}
+
 fn shape_for_families(plans: &[&ProblemPlan]) -> Option<Case> {
-    let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
-    let quick = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
-    let quick = quick.filter(|plan| size(plan) <= FAMILIES_ELEMENTS_MAX).max_by_key(size);
-    quick.map(|plan| Case::first(plan))
+    quick(plans, FAMILIES_ELEMENTS_MAX).max_by_key(Case::elements)
 }
 
 /// As many as a series allows, and each family once on a busy machine.
@@ -111,11 +114,9 @@ pub fn while_it_lasts(check: &CheckPlan, families: Vec<Case>) -> impl Iterator<I
 }
 
 fn shape_for_seeds(plans: &[&ProblemPlan]) -> Option<Case> {
-    let size = |plan: &&&ProblemPlan| Case::first(plan).elements();
-    let random = plans.iter().filter(|plan| plan.buffers.iter().any(inputs::varies));
-    let random = random.filter(|plan| size(plan) <= SEEDS_ELEMENTS_MAX);
-    let enough = random.clone().filter(|plan| size(plan) >= SEEDS_ELEMENTS_MIN).min_by_key(size);
-    enough.or_else(|| random.max_by_key(size)).map(|plan| Case::first(plan))
+    let random = quick(plans, SEEDS_ELEMENTS_MAX);
+    let enough = random.clone().filter(|case| case.elements() >= SEEDS_ELEMENTS_MIN);
+    enough.min_by_key(Case::elements).or_else(|| random.max_by_key(Case::elements))
 }
 
 /// More seeds of plain inputs, and of kinds that take many draws.

@@ -7,41 +7,34 @@ use evo_device::device::{BufferId, CopiedPart, Device};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
 
-use super::distribution::{BELL_UNIT, Distribution};
-use super::draw::Draw;
-use super::elements::element_type;
-use super::family::Family;
-use super::inputs::{self, CHUNK, FillRule, REARRANGED};
-use super::on_device::{DeviceReferences, disagreement};
+use super::inputs::{self, BELL_UNIT, CHUNK, Distribution, Draw, Family, FillRule, REARRANGED};
+use super::on_device::{DeviceReferences, Kernels, disagreement, element_type};
+use super::pool::Pool;
 
 const DRAWN_MIN: u64 = 1 << 18;
 
 pub fn write_input(
     references: Option<&DeviceReferences>,
-    device: &mut dyn Device,
-    plan: &ProblemPlan,
-    buffer: &BufferPlan,
+    pool: &mut Pool,
+    (plan, position): (&ProblemPlan, usize),
     draw: Draw,
     target: BufferId,
 ) -> Result<(), DeviceError> {
+    let buffer = &plan.buffers[position];
     if buffer.elements() >= DRAWN_MIN
         && let Some(references) = references
-        && let Some(rule) = FillRule::of(plan, buffer, of_values(draw))
+        && let Some(rule) = FillRule::of(plan, buffer, Draw { index: draw.index % REARRANGED, ..draw })
         && let Some(bytes) = encoded(&rule, draw)
     {
-        references.draw(device, &bytes, buffer.elements(), target)?;
-        return check_ends(device, &rule, buffer, target);
+        Kernels { pool, references }.draw(&bytes, buffer.elements(), target)?;
+        return check_ends(pool.device.as_mut(), &rule, buffer, target);
     }
-    device.write(target, &inputs::generate(plan, buffer, draw)?)
+    pool.device.write(target, &inputs::generate(plan, buffer, draw)?)
 }
 
 pub fn is_drawn(family: Family) -> bool {
     use Family::{Constant, Large, Normal, Ramp, Small, Spikes, Zero};
     matches!(family, Normal | Large | Small | Constant | Ramp | Spikes | Zero)
-}
-
-fn of_values(draw: Draw) -> Draw {
-    Draw { index: if draw.index >= REARRANGED { draw.index - REARRANGED } else { draw.index }, ..draw }
 }
 
 /// The rule as the kernel reads it (`Rule` in `elements.cu`), eight bytes a field.

@@ -13,21 +13,19 @@ use evo_protocol::check::GateCheck;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, Fill, ProblemPlan, Role};
+use evo_protocol::view::ComparedForm;
 use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
 use evo_space::genome::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{AnswerScale, Oddities, OutputShape};
 use super::case::Case;
-use super::certainty;
 use super::element::{self, compared_as};
-use super::infinities;
 use super::inputs::{self, Draw, Family};
-use super::moves;
-use super::naive::{AskedCase, NaiveReference};
+use super::naive::{AskedCase, NaiveModules, NaiveReference};
 use super::npy::{self, task_error};
 use super::reference::{self, Noise, ReferenceAnswer, ReferenceWork};
-use super::views;
+use super::{certainty, infinities, moves};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedSet {
@@ -56,6 +54,21 @@ const BUILTIN_VERSION: u32 = 1;
 /// A case's answers, and its inputs by buffer position.
 pub type AnsweredCase = (ExpectedSet, Vec<Vec<u8>>);
 
+/// What a reference is asked, and the name of the answer.
+pub struct Question<'a> {
+    pub key: ContentHash,
+    pub check: &'a CheckPlan,
+    pub case: &'a Case,
+    pub modules: NaiveModules,
+}
+
+impl<'a> Question<'a> {
+    /// Before any candidate is there, hence of no reference that is a kernel.
+    pub fn ahead(check: &'a CheckPlan, case: &'a Case) -> Question<'a> {
+        Question { key: key(check, case, None), check, case, modules: NaiveModules::default() }
+    }
+}
+
 pub fn output_shape(plan: &ProblemPlan, buffer: usize) -> OutputShape {
     let own = &plan.buffers[buffer];
     // What is prepared holds what others hold, and makes no sum longer.
@@ -83,10 +96,6 @@ pub fn hash_inputs(bytes: &[Vec<u8>]) -> ContentHash {
     ContentHash::of_parts(bytes.iter().map(Vec::as_slice))
 }
 
-pub fn inputs_at(check: &CheckPlan, case: &Case, magnitude: f64) -> Result<Vec<Vec<u8>>, DeviceError> {
-    input_bytes(&case.plan, case.draw(check, magnitude))
-}
-
 /// Computes a case's answers, with the largest magnitude whose answers fit their data type; with them the inputs, by
 /// buffer position.
 pub fn compute(
@@ -94,7 +103,6 @@ pub fn compute(
     case: &Case,
     naive: &mut dyn NaiveReference,
 ) -> Result<AnsweredCase, DeviceError> {
-    let naive: &mut dyn NaiveReference = &mut views::ViewedReference { whole: naive, plan: &case.plan };
     let (plan, family) = (&case.plan, case.family);
     let mut why = String::new();
     for (number, magnitude) in magnitudes(check, case).iter().enumerate() {
@@ -122,7 +130,13 @@ pub fn compute(
             why = complaint;
             continue;
         }
-        let outputs = answers.into_iter().map(|answer| expected_output(case, answer)).collect();
+        let output = |answer: ReferenceAnswer| {
+            let dtype = plan.buffers[answer.buffer].dtype;
+            let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
+            let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
+            ExpectedOutput { buffer, scale, uncertain, values }
+        };
+        let outputs = answers.into_iter().map(output).collect();
         let set = ExpectedSet { magnitude: *magnitude, inputs: hash_inputs(&bytes), outputs };
         return Ok((set, bytes));
     }
@@ -173,13 +187,6 @@ pub fn complaint(check: &CheckPlan, case: &Case, answers: &[Weighed]) -> Option<
         .or_else(|| follows.then(|| "rounding decides its integers".into()))
 }
 
-fn expected_output(case: &Case, answer: ReferenceAnswer) -> ExpectedOutput {
-    let dtype = case.plan.buffers[answer.buffer].dtype;
-    let scale = AnswerScale::of(&answer).rounded_to(dtype, &answer.expected);
-    let ReferenceAnswer { buffer, expected: values, uncertain, .. } = answer;
-    ExpectedOutput { buffer, scale, uncertain, values }
-}
-
 /// Answers of every magnitude are asked for, but not those so small that products on the way to them are subnormal: in
 /// which order a kernel multiplies then decides what is left, and the subnormal family has questions of that kind.
 fn is_faint(family: Family, dtype: DType, rms: f64) -> bool {
@@ -212,6 +219,19 @@ pub fn builtin_answer(
         answer.expected = element::widen(&element::narrow(&answer.expected, work.dtype_out), compared);
     }
     Ok(answer)
+}
+
+/// What is compared of an answer; the error of a sum is at most that of all its terms together.
+fn look_at(plan: &ProblemPlan, answer: &mut ReferenceAnswer) {
+    let buffer = &plan.buffers[answer.buffer];
+    let Some(view) = &buffer.view else { return };
+    if view.form == ComparedForm::Sum {
+        let terms = view.region.iter().map(|own| own.count).product::<u64>().max(1) as f64;
+        answer.noise.max *= terms;
+        answer.noise.rms *= terms.sqrt();
+    }
+    answer.expected = buffer.compared(std::mem::take(&mut answer.expected));
+    answer.trusted = answer.trusted.take().map(|own| buffer.compared(own));
 }
 
 /// Magnitudes to try. Without a trusted computation in the output's own type nothing tells whether a kernel of
@@ -252,7 +272,7 @@ fn answers(
     match &check.reference {
         ReferencePlan::Builtin { name } => {
             let mut answer = builtin_answer(name, plan, bytes)?;
-            views::look_at(plan, &mut answer);
+            look_at(plan, &mut answer);
             Ok(vec![answer])
         }
         ReferencePlan::Kernel | ReferencePlan::Command(_) => {

@@ -16,7 +16,7 @@ use super::element;
 use super::expected::ExpectedSet;
 
 pub struct ExpectedCache {
-    folder: Option<PathBuf>,
+    folder: PathBuf,
     /// Least recently used first.
     memory: Vec<(ContentHash, Arc<ExpectedSet>)>,
     memory_bytes: usize,
@@ -35,7 +35,7 @@ const FILE_RATE: f64 = 1e9;
 const MAGIC: &[u8] = b"evo-expected-5\n";
 
 impl ExpectedCache {
-    pub fn new(folder: Option<PathBuf>) -> ExpectedCache {
+    pub fn new(folder: PathBuf) -> ExpectedCache {
         ExpectedCache {
             folder,
             memory: Vec::new(),
@@ -53,7 +53,7 @@ impl ExpectedCache {
             self.memory.push(entry);
             return Some(set);
         }
-        let set = Arc::new(decode(&fs::read(self.path(key)?).ok()?)?);
+        let set = Arc::new(decode(&fs::read(self.path(key)).ok()?)?);
         self.remember(key, set.clone());
         Some(set)
     }
@@ -74,13 +74,12 @@ impl ExpectedCache {
     }
 
     fn write(&self, key: &ContentHash, set: &ExpectedSet) {
-        let (Some(path), Some(folder)) = (self.path(key), &self.folder) else { return };
         let write = || -> std::io::Result<()> {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(&self.folder)?;
             // Written under another name and renamed, so that a killed worker leaves no half file behind.
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
             file.write_all(&encode(set))?;
-            file.persist(path)?;
+            file.persist(self.path(key))?;
             Ok(())
         };
         // The cache is a convenience: a full disk must not fail a variant.
@@ -93,8 +92,8 @@ impl ExpectedCache {
         }
     }
 
-    fn path(&self, key: &ContentHash) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.join(format!("{key}.expected")))
+    fn path(&self, key: &ContentHash) -> PathBuf {
+        self.folder.join(format!("{key}.expected"))
     }
 
     fn remember(&mut self, key: &ContentHash, set: Arc<ExpectedSet>) {
@@ -164,7 +163,7 @@ mod tests {
     fn a_file_brings_answers_back_and_a_damaged_one_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let (set, key) = (set(0.25), ContentHash::of(b"a case"));
-        let mut cache = ExpectedCache::new(Some(folder.path().into()));
+        let mut cache = ExpectedCache::new(folder.path().into());
         cache.file_min = 0;
         cache.put(&key, set.clone(), Some(Duration::ZERO));
         assert!(
@@ -172,7 +171,7 @@ mod tests {
             "computed faster than it is read back"
         );
         cache.put(&key, set.clone(), Some(Duration::from_secs(1)));
-        let fresh = || ExpectedCache::new(Some(folder.path().into())).get(&key);
+        let fresh = || ExpectedCache::new(folder.path().into()).get(&key);
         assert_eq!(*fresh().unwrap(), set);
         let path = folder.path().join(format!("{key}.expected"));
         let mut bytes = fs::read(&path).unwrap();
@@ -186,7 +185,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut cache = ExpectedCache::new(None);
+        let folder = tempfile::tempdir().unwrap();
+        let mut cache = ExpectedCache::new(folder.path().into());
         cache.memory_limit = 1000;
         let name = |text: &str| ContentHash::of(text.as_bytes());
         for text in ["a", "b", "c"] {
@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn new_answers_take_the_place_of_old_ones() {
-        let mut cache = ExpectedCache::new(None);
+        let folder = tempfile::tempdir().unwrap();
+        let mut cache = ExpectedCache::new(folder.path().into());
         let key = ContentHash::of(b"a case");
         cache.put(&key, set(1.0), Some(Duration::ZERO));
         cache.put(&key, set(2.0), Some(Duration::ZERO));

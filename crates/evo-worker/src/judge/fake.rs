@@ -1,14 +1,13 @@
-//! A device in memory whose kernels are Rust closures: gates are tested without GPU or compiler.
+//! A device whose kernels are Rust closures, with the host device's memory: gates are tested without GPU or compiler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use evo_device::device::{
-    BlockError, BoundArgument, BoundLaunch, BufferId, Comparison, CopiedPart, Device, Executor, GuardDamage,
-    Memory, ModuleAnswer, ModuleId, ModuleRequest, PlainErrors, RunConditions, SampleOrder, Tolerance,
-    VariableState,
+    BoundArgument, BoundLaunch, BufferId, Device, Executor, ModuleAnswer, ModuleId, ModuleRequest,
+    RunConditions, SampleOrder, VariableState,
 };
-use evo_device::numbers;
+use evo_device::host::store::{BufferStore, Stored};
 use evo_protocol::check::CheckSet;
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
 use evo_protocol::dtype::DType;
@@ -16,19 +15,10 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::element;
 
-pub const GUARD: usize = 64;
-
 pub type Kernel = Rc<dyn Fn(&mut Call<'_>) -> Result<(), DeviceError>>;
 
-struct Buffer {
-    name: String,
-    /// Guard, contents, guard.
-    bytes: Vec<u8>,
-    pattern: u32,
-}
-
 pub struct Call<'a> {
-    buffers: &'a mut BTreeMap<u32, Buffer>,
+    store: &'a mut BufferStore,
     launch: &'a BoundLaunch,
     /// A global variable of the module; 0 after loading.
     pub global: &'a mut u64,
@@ -41,52 +31,50 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn id(&self, argument: usize) -> u32 {
+    pub fn id(&self, argument: usize) -> BufferId {
         match &self.launch.arguments[argument] {
-            BoundArgument::Buffer(id) | BoundArgument::TensorMap { buffer: id, .. } => id.0,
+            BoundArgument::Buffer(id) | BoundArgument::TensorMap { buffer: id, .. } => *id,
             BoundArgument::Scalar(_) => panic!("argument {argument} is a scalar"),
         }
     }
 
     pub fn scalar(&self, argument: usize) -> i64 {
         match &self.launch.arguments[argument] {
-            BoundArgument::Scalar(bytes) => {
-                i64::from(i32::from_le_bytes(bytes.as_slice().try_into().unwrap()))
-            }
-            BoundArgument::Buffer(_) | BoundArgument::TensorMap { .. } => {
-                panic!("argument {argument} is not a scalar")
-            }
+            BoundArgument::Scalar(bytes) => i32::from_le_bytes(bytes.as_slice().try_into().unwrap()).into(),
+            _ => panic!("argument {argument} is not a scalar"),
         }
     }
 
-    pub fn address(&self, argument: usize) -> u32 {
-        self.id(argument)
-    }
-
     pub fn load(&self, argument: usize) -> Vec<f32> {
-        let bytes = &self.buffers[&self.id(argument)].bytes;
-        let own = &bytes[GUARD..bytes.len() - GUARD];
-        element::widen(own, DType::F32).into_iter().map(|value| value as f32).collect()
+        let values = element::widen(self.store.get(self.id(argument)).unwrap().bytes(), DType::F32);
+        values.into_iter().map(|value| value as f32).collect()
     }
 
-    /// One f32 at any index, the guards included.
-    pub fn peek(&self, argument: usize, index: i64) -> f32 {
-        let start = (GUARD as i64 + index * 4) as usize;
-        let raw = &self.buffers[&self.id(argument)].bytes[start..start + 4];
-        f32::from_le_bytes(raw.try_into().unwrap())
+    /// One f32 at any index in the buffer's pages.
+    pub fn peek(&mut self, argument: usize, index: i64) -> f32 {
+        f32::from_le_bytes(self.word(argument, index, |word| *word))
     }
 
-    /// Writes one f32 at any index, the guards included.
+    /// Writes one f32 at any index in the buffer's pages.
     pub fn store(&mut self, argument: usize, index: i64, value: f32) {
-        let start = (GUARD as i64 + index * 4) as usize;
+        self.word(argument, index, |word| *word = value.to_le_bytes());
+    }
+
+    fn word<R>(&mut self, argument: usize, index: i64, use_of: impl FnOnce(&mut [u8; 4]) -> R) -> R {
         let id = self.id(argument);
-        self.buffers.get_mut(&id).unwrap().bytes[start..start + 4].copy_from_slice(&value.to_le_bytes());
+        let used = self.store.get_mut(id).unwrap().change_around(|bytes, start| {
+            let at = (start as i64 + 4 * index) as usize;
+            use_of(bytes[at..].first_chunk_mut().unwrap())
+        });
+        used.unwrap()
     }
 
     /// Writes into whatever buffer has this name, far outside the kernel's own.
     pub fn scribble(&mut self, name: &str) {
-        for buffer in self.buffers.values_mut().filter(|buffer| buffer.name == name) {
-            buffer.bytes[GUARD] ^= 0x55;
+        for id in (0..1000).map(BufferId) {
+            if let Some(buffer) = self.store.get_mut(id).ok().filter(|buffer| buffer.name() == name) {
+                buffer.change(|bytes| bytes[0] ^= 0x55).unwrap();
+            }
         }
     }
 }
@@ -94,15 +82,14 @@ impl Call<'_> {
 pub struct FakeDevice {
     info: DeviceInfo,
     kernels: BTreeMap<String, Kernel>,
-    modules: BTreeMap<u32, u64>,
-    buffers: BTreeMap<u32, Buffer>,
+    modules: HashMap<ModuleId, u64>,
+    store: BufferStore,
     next: u32,
     launches: u64,
     took_ns: f64,
     pub echo: Option<String>,
     pub names_variables: bool,
     pub attributes: EntryAttributes,
-    pub memory: u64,
     pub usual_residue: f32,
     conditions: RunConditions,
 }
@@ -129,8 +116,8 @@ impl FakeDevice {
         FakeDevice {
             info: info(),
             kernels: kernels.into_iter().map(|(name, kernel)| (name.to_string(), kernel)).collect(),
-            modules: BTreeMap::new(),
-            buffers: BTreeMap::new(),
+            modules: HashMap::new(),
+            store: BufferStore::default(),
             next: 0,
             launches: 0,
             took_ns: 1000.0,
@@ -142,7 +129,6 @@ impl FakeDevice {
                 blocks_per_multiprocessor: Some(4),
                 ..EntryAttributes::default()
             },
-            memory: 1 << 30,
             usual_residue: 0.0,
             conditions: RunConditions::default(),
         }
@@ -152,26 +138,21 @@ impl FakeDevice {
         for launch in launches {
             self.launches += 1;
             let hash = blake3::hash(&self.launches.to_le_bytes());
-            let noise = u64::from(u32::from_le_bytes(hash.as_bytes()[..4].try_into().unwrap()));
+            let noise = u64::from(u32::from_le_bytes(*hash.as_bytes().first_chunk().unwrap()));
             let kernel = self.kernels[&launch.entry].clone();
-            let global = self.modules.get_mut(&module.0).expect("a loaded module");
-            let (buffers, took_ns) = (&mut self.buffers, &mut self.took_ns);
+            let global = self.modules.get_mut(&module).expect("a loaded module");
+            let (store, took_ns) = (&mut self.store, &mut self.took_ns);
             let residue = self.conditions.residue.map_or(self.usual_residue, f32::from_bits);
-            kernel(&mut Call { buffers, launch, global, took_ns, noise, residue })?;
+            kernel(&mut Call { store, launch, global, took_ns, noise, residue })?;
         }
         Ok(())
     }
-
-    fn contents(&mut self, id: BufferId) -> &mut [u8] {
-        let bytes = &mut self.buffers.get_mut(&id.0).unwrap().bytes;
-        let end = bytes.len() - GUARD;
-        &mut bytes[GUARD..end]
-    }
 }
 
-fn paint(bytes: &mut [u8], pattern: u32) {
-    let word = pattern.to_le_bytes();
-    bytes.iter_mut().enumerate().for_each(|(index, byte)| *byte = word[index % 4]);
+impl Stored for FakeDevice {
+    fn store(&mut self) -> &mut BufferStore {
+        &mut self.store
+    }
 }
 
 impl Device for FakeDevice {
@@ -179,6 +160,7 @@ impl Device for FakeDevice {
         &self.info
     }
 
+    /// Buffers stay where they are: the slack of their pages is on the side where kernels look for it.
     fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
         self.conditions = conditions;
         Ok(())
@@ -189,152 +171,16 @@ impl Device for FakeDevice {
     }
 
     fn memory_free(&mut self) -> Option<u64> {
-        Some(self.memory)
+        Some(self.info.memory_bytes)
     }
 
     fn set_checks(&mut self, _: CheckSet) {}
 }
 
-impl Memory for FakeDevice {
-    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
-        if bytes > self.memory {
-            return Err(DeviceError::plain(VerdictKind::OutOfMemory, format!("no room for `{name}`")));
-        }
-        self.next += 1;
-        let mut own = vec![0u8; bytes as usize + 2 * GUARD];
-        let pattern = 0x1122_3344;
-        paint(&mut own, pattern);
-        self.buffers.insert(self.next, Buffer { name: name.into(), bytes: own, pattern });
-        Ok(BufferId(self.next))
-    }
-
-    fn address(&mut self, buffer: BufferId) -> Option<u64> {
-        self.buffers.contains_key(&buffer.0).then(|| u64::from(buffer.0) << 20)
-    }
-
-    fn free(&mut self, buffer: BufferId) -> Result<(), DeviceError> {
-        self.buffers
-            .remove(&buffer.0)
-            .map(|_| ())
-            .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, "freed twice"))
-    }
-
-    fn write_at(&mut self, buffer: BufferId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.contents(buffer)[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn read(&mut self, buffer: BufferId) -> Result<Vec<u8>, DeviceError> {
-        Ok(self.contents(buffer).to_vec())
-    }
-
-    fn copy(&mut self, from: BufferId, to: BufferId) -> Result<(), DeviceError> {
-        let bytes = self.contents(from).to_vec();
-        self.contents(to).copy_from_slice(&bytes);
-        Ok(())
-    }
-
-    fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
-        let [source, target, bytes] = [part.source, part.target, part.bytes].map(|own| own as usize);
-        let copied = self.contents(from)[source..source + bytes].to_vec();
-        self.contents(to)[target..target + bytes].copy_from_slice(&copied);
-        Ok(())
-    }
-
-    fn fill(&mut self, buffer: BufferId, pattern: u32) -> Result<(), DeviceError> {
-        paint(self.contents(buffer), pattern);
-        Ok(())
-    }
-
-    fn hash(&mut self, buffer: BufferId) -> Result<u64, DeviceError> {
-        let hash = blake3::hash(self.contents(buffer));
-        Ok(u64::from_le_bytes(hash.as_bytes()[..8].try_into().unwrap()))
-    }
-
-    fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
-        let size = dtype.bytes() as usize;
-        let mut word = vec![0u8; size.max(4)];
-        paint(&mut word, pattern);
-        Ok(self.contents(buffer).chunks_exact(size).filter(|own| **own == word[..size]).count() as u64)
-    }
-
-    fn compare(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        tolerance: Tolerance,
-    ) -> Result<Comparison, DeviceError> {
-        let expected = self.contents(expected).to_vec();
-        Ok(numbers::compare(self.contents(actual), dtype, &expected, tolerance))
-    }
-
-    fn compare_blocks(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        block: u64,
-        floor: f64,
-    ) -> Result<BlockError, DeviceError> {
-        let expected = self.contents(expected).to_vec();
-        Ok(numbers::compare_blocks(self.contents(actual), dtype, &expected, block, floor))
-    }
-
-    fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
-        let mut damage = Vec::new();
-        for buffer in self.buffers.values() {
-            let end = buffer.bytes.len() - GUARD;
-            let mut clean = buffer.bytes.clone();
-            paint(&mut clean, buffer.pattern);
-            for (start, stop) in [(0, GUARD), (end, buffer.bytes.len())] {
-                let bad: Vec<usize> = (start..stop).filter(|at| buffer.bytes[*at] != clean[*at]).collect();
-                if let Some(first) = bad.first() {
-                    let offset = *first as i64 - GUARD as i64;
-                    let bytes_changed = bad.len() as u64;
-                    damage.push(GuardDamage { buffer: buffer.name.clone(), offset, bytes_changed });
-                }
-            }
-        }
-        Ok(damage)
-    }
-
-    fn arm_guards(&mut self, pattern: u32) -> Result<(), DeviceError> {
-        for buffer in self.buffers.values_mut() {
-            let end = buffer.bytes.len() - GUARD;
-            let own = buffer.bytes[GUARD..end].to_vec();
-            paint(&mut buffer.bytes, pattern);
-            buffer.bytes[GUARD..end].copy_from_slice(&own);
-            buffer.pattern = pattern;
-        }
-        Ok(())
-    }
-
-    fn set_guarded(&mut self, _: bool) {}
-
-    fn plain_errors(
-        &mut self,
-        _: BufferId,
-        _: DType,
-        _: BufferId,
-        _: [Tolerance; 3],
-    ) -> Result<Option<PlainErrors>, DeviceError> {
-        Ok(None)
-    }
-
-    fn protect(&mut self, _: BufferId, _: bool) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn show_read_only(&mut self, _: &[BufferId]) -> Result<bool, DeviceError> {
-        Ok(false)
-    }
-}
-
 impl Executor for FakeDevice {
     fn load(&mut self, _binary: &[u8], _entries: &[String]) -> Result<ModuleId, DeviceError> {
         self.next += 1;
-        self.modules.insert(self.next, 0);
+        self.modules.insert(ModuleId(self.next), 0);
         Ok(ModuleId(self.next))
     }
 
@@ -344,10 +190,8 @@ impl Executor for FakeDevice {
     }
 
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
-        self.modules
-            .remove(&module.0)
-            .map(|_| ())
-            .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, "unloaded twice"))
+        let unloaded = self.modules.remove(&module).map(drop);
+        unloaded.ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, "unloaded twice"))
     }
 
     fn echo(&mut self, _module: ModuleId) -> Result<Option<String>, DeviceError> {
@@ -388,11 +232,11 @@ impl Executor for FakeDevice {
             ModuleRequest::Watch { .. } => ModuleAnswer::Watched(None),
             ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: 0 },
             ModuleRequest::Variables => {
-                let state = VariableState { name: "global".into(), hash: self.modules[&module.0] };
+                let state = VariableState { name: "global".into(), hash: self.modules[&module] };
                 ModuleAnswer::Variables(if self.names_variables { vec![state] } else { Vec::new() })
             }
             ModuleRequest::RestoreVariables => {
-                self.modules.insert(module.0, 0);
+                self.modules.insert(module, 0);
                 ModuleAnswer::Done
             }
             ModuleRequest::WriteVariable { name, .. } | ModuleRequest::ReadVariable { name, .. } => {

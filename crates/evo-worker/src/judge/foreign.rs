@@ -12,6 +12,7 @@ use evo_protocol::verdict::{Gate, GateReport, Verdict, VerdictKind};
 use evo_protocol::worker::GateAnswer;
 use serde_json::{Map, Value};
 
+use super::bench::Bench;
 use super::case::Case;
 use super::element::Poison;
 use super::npy::{self, task_error};
@@ -36,16 +37,14 @@ impl Judge {
             std::fs::create_dir_all(folder.join("expected")).map_err(failed)?;
         }
         for input in &prepared.set.inputs {
-            let (buffer, bytes) = (&plan.buffers[input.position], self.device.read(input.buffer)?);
+            let (buffer, bytes) = (&plan.buffers[input.position], self.pool.device.read(input.buffer)?);
             write_file(&folder.join("inputs"), buffer, buffer.dtype, &bytes).map_err(failed)?;
         }
         let failed = |error: std::io::Error| task_error(format!("answers cannot be written: {error}"));
         // Of an output that is compared through a view there is no answer for each element.
-        let targets = prepared.targets().into_iter().filter(|(buffer, ..)| expected && buffer.view.is_none());
-        for (buffer, _, answer) in targets {
-            let (values, dtype) =
-                (element::widen(&self.device.read(answer)?, DType::F64), buffer.dtype.answered());
-            let bytes = element::narrow(&values, dtype);
+        for (buffer, target) in prepared.targets().filter(|(buffer, _)| expected && buffer.view.is_none()) {
+            let (answer, dtype) = (self.pool.device.read(target.expected)?, buffer.dtype.answered());
+            let bytes = element::narrow(&element::widen(&answer, DType::F64), dtype);
             write_file(&folder.join("expected"), buffer, dtype, &bytes).map_err(failed)?;
         }
         Ok(())
@@ -62,16 +61,16 @@ impl Judge {
             .answered(slot, plan, seed_index)
             .and_then(|prepared| self.compare_files(&prepared, &folder.join("outputs")));
         judged.unwrap_or_else(|error| {
-            self.note_error(&error);
+            self.sticky |= error.sticky;
             GateAnswer::failed(Gate::FullShapes, &error)
         })
     }
 
     pub fn plain_parity(&mut self, timed: &TimedProblem) -> Result<Value, DeviceError> {
         let prepared = timed.first();
-        self.run(prepared, RunSetting::plain(Poison::A))?;
+        Bench { judge: self, prepared }.run(RunSetting::plain(Poison::A))?;
         let task = self.slot(prepared.slot)?.candidate.check.task;
-        parity::of(self.device.as_mut(), prepared, task)
+        parity::of(self.device(), prepared, task)
     }
 
     fn answered(
@@ -90,15 +89,15 @@ impl Judge {
         let plan = &prepared.case.plan;
         let mut answer = GateAnswer::begin(Gate::FullShapes);
         answer.report.cases = 1;
-        for (buffer, own) in plan.buffers.iter().zip(&prepared.buffers) {
+        for (buffer, own) in prepared.named_buffers() {
             if !buffer.role.is_answer() || buffer.elements() == 0 {
                 continue;
             }
             match read_output(&folder.join(format!("{}.npy", buffer.name)), buffer) {
                 Ok(bytes) => {
-                    self.device.write(*own, &bytes)?;
+                    self.pool.device.write(own, &bytes)?;
                     // What lies there now is nobody's input.
-                    self.pool.note(*own, None);
+                    self.pool.note(own, None);
                 }
                 Err(why) => {
                     let message = format!("its output `{}` cannot be used: {why}", buffer.name);
@@ -107,10 +106,10 @@ impl Judge {
                 }
             }
         }
-        let compared = prepared.compare(self.device.as_mut())?;
+        let compared = prepared.compare(self.pool.device.as_mut())?;
         let task = self.slot(prepared.slot)?.candidate.check.task;
         let mut seen = Map::new();
-        seen.insert(plan.name.clone(), parity::of(self.device.as_mut(), prepared, task)?);
+        seen.insert(plan.name.clone(), parity::of(self.pool.device.as_mut(), prepared, task)?);
         answer.report.evidence.insert(GateReport::PARITY, Value::Object(seen));
         if let Some(mismatch) = prepared.mismatch(&compared) {
             answer.refuse(wrong::mismatch(prepared, &mismatch));

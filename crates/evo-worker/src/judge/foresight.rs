@@ -11,17 +11,14 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::Gate;
 use evo_protocol::worker::{CheckPlan, Depth, Phase, ReferencePlan};
-use evo_space::genome::ContentHash;
 
 use super::answers::command_of;
 use super::bench::GateRun;
 use super::case::{self, Case};
-use super::command::{self, CommandRunner};
-use super::expected;
+use super::expected::{self, Question};
 use super::inputs::{self, Family};
-use super::naive::NaiveModules;
 use super::state::Judge;
-use super::wrong;
+use super::{command, wrong};
 
 /// What a compiler takes for the first variant, about: one that is ready must not wait.
 const AHEAD_MAX: Duration = Duration::from_millis(300);
@@ -60,10 +57,8 @@ impl Judge {
         let cases: Vec<Case> = plans.iter().map(Case::first).collect();
         self.ask_again(check, &cases)?;
         self.foresee(check, &cases)?;
-        match cases.iter().find_map(|case| self.unanswered.get(&expected::key(check, case, None))) {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
+        let error = cases.iter().find_map(|case| self.unanswered.get(&Question::ahead(check, case).key));
+        error.map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// What has no answer is left to the gate that asks.
@@ -79,10 +74,10 @@ impl Judge {
             if began.elapsed() > AHEAD_MAX {
                 break;
             }
-            let key = expected::key(check, &case, None);
-            if self.pool.set(&key).is_none() {
+            let asked = Question::ahead(check, &case);
+            if self.pool.set(&asked.key).is_none() {
                 self.report(Phase::Preparing, &case.name());
-                let _ = self.answer(&key, check, &case, NaiveModules::default());
+                let _ = self.answer(&asked);
             }
         }
         Ok(())
@@ -93,16 +88,12 @@ impl Judge {
     fn ask_again(&mut self, check: &CheckPlan, cases: &[Case]) -> Result<(), DeviceError> {
         let Some(reference) = command_of(check) else { return Ok(()) };
         for case in cases {
-            if self.knows(check, case, &expected::key(check, case, None)) {
+            if self.knows(&Question::ahead(check, case)) {
                 continue;
             }
-            self.device.park()?;
             let magnitude = expected::magnitudes(check, case).first().copied().unwrap_or(1.0);
-            let inputs = expected::inputs_at(check, case, magnitude)?;
-            let (plan, label, reporter) = (&case.plan, case.name(), &mut self.reporter);
-            let mut runner =
-                CommandRunner { desk: &mut self.commands, reference, plan, label: &label, reporter };
-            let agreed = runner.agrees_with_itself(&inputs);
+            let inputs = expected::input_bytes(&case.plan, case.draw(check, magnitude))?;
+            let agreed = self.runner(reference, case)?.agrees_with_itself(&inputs);
             self.commands.rest();
             agreed?;
         }
@@ -113,26 +104,22 @@ impl Judge {
         if command_of(check).is_none() {
             return Ok(());
         }
-        let mut done = Ok(());
-        for case in cases {
-            let key = expected::key(check, case, None);
-            if self.pool.set(&key).is_some() || self.knows(check, case, &key) {
-                continue;
+        let done = cases.iter().try_for_each(|case| {
+            let asked = Question::ahead(check, case);
+            if self.pool.set(&asked.key).is_some() || self.knows(&asked) {
+                return Ok(());
             }
-            let computed = self.consult(&key, check, case, NaiveModules::default());
             // What the task leaves unanswered is said when the case comes.
-            done = computed
-                .map(drop)
-                .or_else(|error| if command::is_failure(&error) { Err(error) } else { Ok(()) });
-            if done.is_err() {
-                break;
+            match self.consult(&asked) {
+                Err(error) if command::is_failure(&error) => Err(error),
+                _ => Ok(()),
             }
-        }
+        });
         self.commands.rest();
         done
     }
 
-    fn knows(&mut self, check: &CheckPlan, case: &Case, key: &ContentHash) -> bool {
-        self.unanswered.contains_key(key) || matches!(self.kept(check, case, key), Ok(Some(_)))
+    fn knows(&mut self, asked: &Question<'_>) -> bool {
+        self.unanswered.contains_key(&asked.key) || matches!(self.kept(asked), Ok(Some(_)))
     }
 }

@@ -62,9 +62,10 @@ impl Judge {
             return Ok(());
         }
         let turn = timed.first();
-        let spare = match scratch_bytes(turn) {
+        let scratch = turn.case.plan.buffers.iter().filter(|buffer| buffer.role == Role::Scratch);
+        let spare = match scratch.map(BufferPlan::bytes).sum::<u64>() {
             0 => None,
-            bytes => Some(self.device.allocate(SPARE, bytes.min(SPARE_BYTES))?),
+            bytes => Some(self.device().allocate(SPARE, bytes.min(SPARE_BYTES))?),
         };
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut looked = Ok(None);
@@ -79,14 +80,14 @@ impl Judge {
             }
         }
         if let Some(spare) = spare {
-            self.device.free(spare)?;
+            self.device().free(spare)?;
         }
         let suspected = looked?;
         for input in &turn.set.inputs {
-            self.device.copy(input.buffer, turn.buffers[input.position])?;
+            self.device().copy(input.buffer, turn.buffers[input.position])?;
         }
         match suspected {
-            Some(look) => Err(wrong::about(look.verdict(), &turn.case).into()),
+            Some(verdict) => Err(wrong::about(verdict, &turn.case).into()),
             None => Ok(()),
         }
     }
@@ -98,8 +99,8 @@ impl Judge {
         spare: Option<BufferId>,
         judged_after: &[usize],
         random: &mut ChaCha8Rng,
-    ) -> Result<Option<FreshLook>, DeviceError> {
-        let learned = match self.device.info().kind {
+    ) -> Result<Option<Verdict>, DeviceError> {
+        let learned = match self.device().info().kind {
             DeviceKind::Host => LEARNED_NS * timed.first().case.elements().min(LEARNED) as f64,
             DeviceKind::Cuda | DeviceKind::Replay => 0.0,
         };
@@ -120,7 +121,16 @@ impl Judge {
                 break;
             }
         }
-        Ok(ratio.map(|ratio| FreshLook { ratio, fresh: median(&fresh), repeated: median(&repeated) }))
+        let Some(ratio) = ratio else { return Ok(None) };
+        let (fresh, repeated) = (median(&fresh), median(&repeated));
+        let message = format!(
+            "a call on new contents takes at least {ratio:.2}× the time of a call on the contents of the call \
+             before (medians {:.2} µs and {:.2} µs): work is skipped where the input is known",
+            fresh / 1e3,
+            repeated / 1e3
+        );
+        let verdict = Verdict::new(VerdictKind::TimingEscape, message).with_cause("cached_result");
+        Ok(Some(verdict.with("fresh_ns", fresh).with("repeated_ns", repeated).with("ratio", ratio)))
     }
 
     /// One call after an untimed call on the first turn's own contents: on the same contents again, or on new
@@ -135,13 +145,13 @@ impl Judge {
         let turn = timed.first();
         let check = &self.slot(turn.slot)?.candidate.check;
         let own = turn.case.draw(check, 1.0);
-        let device = self.device.as_mut();
         let name = &turn.case.plan.name;
         for again in [false, true] {
+            let device = self.pool.device.as_mut();
             // A call on new contents finds new contents in workspace too: what is kept there from call to call is
             // work that is skipped. The call before has just used it, so it is in the caches in both cases.
             match (again, new, spare) {
-                (true, Some(_), _) => turn.poison_scratch(device, Poison::D)?,
+                (true, Some(_), _) => turn.poison(device, Role::Scratch, Poison::D)?,
                 (true, None, Some(spare)) => device.fill(spare, 0)?,
                 _ => {}
             }
@@ -149,6 +159,7 @@ impl Judge {
             (self.reporter)(Phase::Preparing, &format!("new contents for `{name}`"));
             for input in &turn.set.inputs {
                 let buffer = turn.buffers[input.position];
+                let device = self.pool.device.as_mut();
                 match again && inputs::varies(&turn.case.plan.buffers[input.position]) {
                     true => {
                         write_again(device, turn, input, own, new)?;
@@ -157,6 +168,7 @@ impl Judge {
                     false => device.copy(input.buffer, buffer)?,
                 }
             }
+            let device = self.pool.device.as_mut();
             turn.derive_again(device)?;
             (self.reporter)(Phase::Timing, &format!("`{name}` on new contents"));
             turn.fill_variables(device)?;
@@ -167,37 +179,9 @@ impl Judge {
         }
         let rotation = std::slice::from_ref(&turn.launches);
         let order = SampleOrder { rotation, mode: TimingMode::Hot, samples: 1, batch: 1, untouched: true };
-        let times = device.sample(timed.module, order)?;
+        let times = self.pool.device.sample(timed.module, order)?;
         Ok(times.first().copied().unwrap_or(0.0))
     }
-}
-
-struct FreshLook {
-    ratio: f64,
-    fresh: f64,
-    repeated: f64,
-}
-
-impl FreshLook {
-    fn verdict(&self) -> Verdict {
-        let FreshLook { ratio, fresh, repeated } = self;
-        let message = format!(
-            "a call on new contents takes at least {ratio:.2}× the time of a call on the contents of the call \
-             before (medians {:.2} µs and {:.2} µs): work is skipped where the input is known",
-            fresh / 1e3,
-            repeated / 1e3
-        );
-        Verdict::new(VerdictKind::TimingEscape, message)
-            .with_cause("cached_result")
-            .with("fresh_ns", *fresh)
-            .with("repeated_ns", *repeated)
-            .with("ratio", *ratio)
-    }
-}
-
-fn scratch_bytes(turn: &PreparedCase) -> u64 {
-    let own = turn.case.plan.buffers.iter().filter(|buffer| buffer.role == Role::Scratch);
-    own.map(BufferPlan::bytes).sum()
 }
 
 /// Writes an input before a timed call: with the contents that it had, or with those of draw number `new`. Both take

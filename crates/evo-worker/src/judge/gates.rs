@@ -17,12 +17,12 @@ impl Judge {
     pub fn gate(&mut self, slot: u8, gate: Gate, depth: Depth, plans: &[ProblemPlan]) -> GateAnswer {
         let start = Instant::now();
         let mut answer = self.asked(slot, gate, depth, plans).unwrap_or_else(|error| {
-            self.note_error(&error);
+            self.sticky |= error.sticky;
             GateAnswer::failed(gate, &error)
         });
         answer.report.elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
         // A sticky error outlives the gate that met it: nothing in this process can be trusted any more.
-        answer.sticky = self.is_sticky();
+        answer.sticky = self.sticky;
         answer
     }
 

@@ -17,15 +17,9 @@ const CACHE_FACTOR: f64 = 3.0;
 /// About half of the shortest launch that was measured (0.97 µs on an H200, hot).
 const LAUNCH_NS: f64 = 500.0;
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Floor {
-    pub ns: f64,
-    /// `arithmetic`, `memory` or `launch`.
-    pub what: &'static str,
-}
-
-/// The floor of one call, if anything is known of device and problem.
-pub fn floor(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode) -> Option<Floor> {
+/// The floor of one call in nanoseconds, if anything is known of device and problem, and what sets it: `arithmetic`, `memory`
+/// or `launch`.
+fn floor(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode) -> Option<(f64, &'static str)> {
     // The faster of the two peaks, because the kernel's arithmetic type is unknown and a floor that is too
     // high would accuse an honest kernel.
     let peak = info.flops_f32.into_iter().chain(info.flops_f16).fold(0.0, f64::max);
@@ -39,9 +33,9 @@ pub fn floor(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode) -> Option<
     });
     let launch = (info.kind == DeviceKind::Cuda).then_some(LAUNCH_NS);
     let candidates = [(arithmetic, "arithmetic"), (memory, "memory"), (launch, "launch")];
-    let known = candidates.into_iter().filter_map(|(ns, what)| ns.map(|ns| Floor { ns, what }));
     // Each resource alone takes this long, so the slowest one sets the floor.
-    known.max_by(|a, b| a.ns.total_cmp(&b.ns))
+    let known = candidates.into_iter().filter_map(|(ns, what)| Some((ns?, what)));
+    known.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 pub fn check(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode, p50_ns: f64) -> GateAnswer {
@@ -49,7 +43,7 @@ pub fn check(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode, p50_ns: f6
     answer.report.cases = 1;
     answer.report.evidence.insert("p50_ns", number(p50_ns));
     let floor = floor(plan, info, mode);
-    let floor_ns = floor.as_ref().map_or(0.0, |floor| floor.ns);
+    let floor_ns = floor.map_or(0.0, |(ns, _)| ns);
     let impossible = |message: String| {
         let verdict = Verdict::new(VerdictKind::ImpossibleSpeed, message);
         verdict.with("p50_ns", number(p50_ns)).with("floor_ns", floor_ns)
@@ -58,20 +52,20 @@ pub fn check(plan: &ProblemPlan, info: &DeviceInfo, mode: TimingMode, p50_ns: f6
         answer.refuse(impossible(format!("`{p50_ns}` ns is not a duration")));
         return answer;
     }
-    let Some(floor) = floor else {
+    let Some((_, what)) = floor else {
         answer.report.message = "no floor is known for this device and problem; outputs were checked".into();
         return answer;
     };
-    answer.report.evidence.insert("floor_ns", floor.ns);
-    answer.report.evidence.insert("floor_of", floor.what);
-    answer.report.evidence.insert("close_to_floor", p50_ns < floor.ns * CLOSE);
-    answer.report.message = format!("{p50_ns:.0} ns, the {} floor is {:.0} ns", floor.what, floor.ns);
-    if p50_ns < floor.ns * MARGIN {
+    answer.report.evidence.insert("floor_ns", floor_ns);
+    answer.report.evidence.insert("floor_of", what);
+    answer.report.evidence.insert("close_to_floor", p50_ns < floor_ns * CLOSE);
+    answer.report.message = format!("{p50_ns:.0} ns, the {what} floor is {floor_ns:.0} ns");
+    if p50_ns < floor_ns * MARGIN {
         let message = format!(
-            "`{}` in {p50_ns:.0} ns, but its {} needs {:.0} ns on this device",
-            plan.name, floor.what, floor.ns
+            "`{}` in {p50_ns:.0} ns, but its {what} needs {floor_ns:.0} ns on this device",
+            plan.name
         );
-        answer.refuse(impossible(message).with_cause(floor.what));
+        answer.refuse(impossible(message).with_cause(what));
     }
     answer
 }
@@ -100,12 +94,12 @@ mod tests {
     #[test]
     fn the_floor_is_the_scarcest_resource() {
         let ns = |flops, bytes, mode| floor(&problem(flops, bytes), &device(), mode).unwrap();
-        assert_eq!(ns(900e9, 1.0, TimingMode::Hot), Floor { ns: 1e6, what: "arithmetic" });
-        assert_eq!(ns(1.0, 4e7, TimingMode::Cold), Floor { ns: 1e4, what: "memory" });
+        assert_eq!(ns(900e9, 1.0, TimingMode::Hot), (1e6, "arithmetic"));
+        assert_eq!(ns(1.0, 4e7, TimingMode::Cold), (1e4, "memory"));
         let hot = ns(1.0, 4e7, TimingMode::Hot);
-        assert!(hot.what == "memory" && (hot.ns - 1e4 / 3.0).abs() < 1.0);
-        assert!(ns(1.0, 4e9, TimingMode::Hot).ns > 9.8e5);
-        assert_eq!(ns(1.0, 1.0, TimingMode::Hot).what, "launch");
+        assert!(hot.1 == "memory" && (hot.0 - 1e4 / 3.0).abs() < 1.0);
+        assert!(ns(1.0, 4e9, TimingMode::Hot).0 > 9.8e5);
+        assert_eq!(ns(1.0, 1.0, TimingMode::Hot).1, "launch");
         let host = DeviceInfo { bandwidth: None, flops_f32: None, flops_f16: None, ..info() };
         assert_eq!(floor(&problem(1e9, 1e9), &host, TimingMode::Hot), None);
     }

@@ -15,13 +15,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-pub use super::family::Family;
-
-use super::distribution::{Distribution, base, integer_range, smallest_normal, unit};
-pub use super::draw::{Draw, varies, varies_in};
-use super::draw::{family_of, mixed, stream, stream_seed};
-use super::element;
-use super::npy;
+pub use super::family::{Draw, Family, varies, varies_in};
+use super::family::{family_of, mixed, stream, stream_seed};
+use super::{element, npy};
 
 /// Elements per random stream; a multiple of what one task needs to be worth its start.
 pub(super) const CHUNK: usize = 1 << 15;
@@ -44,13 +40,6 @@ pub(super) fn turned_part(count: usize, seed: u64) -> Option<(usize, usize)> {
     Some((border + seed as usize % (places + 1), length))
 }
 
-fn rearrange(bytes: &mut [u8], size: usize, seed: u64) {
-    let Some((first, length)) = turned_part(bytes.len() / size, seed) else { return };
-    let part = &mut bytes[first * size..(first + length) * size];
-    part.reverse();
-    part.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-}
-
 /// Extremes of draws with such an index, modulo 4, are the largest value everywhere or the smallest.
 pub const AT_ONE_END: u32 = 3;
 
@@ -61,10 +50,12 @@ pub const AT_UPPER_END: u32 = 7;
 pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<Vec<u8>, DeviceError> {
     let count = buffer.elements().max(1) as usize;
     if draw.index >= REARRANGED {
-        let draw = Draw { index: draw.index - REARRANGED, ..draw };
-        let mut bytes = generate(plan, buffer, draw)?;
-        if varies(buffer) {
-            rearrange(&mut bytes, buffer.dtype.bytes() as usize, draw.seed);
+        let mut bytes = generate(plan, buffer, Draw { index: draw.index % REARRANGED, ..draw })?;
+        let size = buffer.dtype.bytes() as usize;
+        if let Some((first, length)) = turned_part(count, draw.seed).filter(|_| varies(buffer)) {
+            let part = &mut bytes[first * size..(first + length) * size];
+            part.reverse();
+            part.chunks_exact_mut(size).for_each(<[u8]>::reverse);
         }
         return Ok(bytes);
     }
@@ -84,6 +75,99 @@ pub fn generate(plan: &ProblemPlan, buffer: &BufferPlan, draw: Draw) -> Result<V
         }
         Fill::Prepared => Ok(vec![0; count * buffer.dtype.bytes() as usize]),
     }
+}
+
+/// The values that a space file asks for, before a family changes them.
+#[derive(Clone, Copy)]
+pub(super) enum Distribution {
+    Bell {
+        scale: f64,
+    },
+    /// `closed`: a floating-point range holds its upper end.
+    Flat {
+        low: f64,
+        high: f64,
+        closed: bool,
+    },
+}
+
+impl Distribution {
+    pub(super) fn size(self) -> f64 {
+        match self {
+            Distribution::Bell { scale } => scale,
+            Distribution::Flat { low, high, .. } => high.abs().max(low.abs()),
+        }
+    }
+
+    /// What the end of the range is: an integer range excludes its upper end, a float range nearly does.
+    pub(super) fn ends(self, dtype: DType) -> (f64, f64) {
+        match self {
+            Distribution::Bell { scale } => (-4.0 * scale, 4.0 * scale),
+            Distribution::Flat { low, high, closed: true } if dtype.is_float() => (low, high),
+            Distribution::Flat { low, high, .. } if dtype.is_float() => (low, low + (high - low) * 0.999),
+            Distribution::Flat { low, high, .. } => (low, high - 1.0),
+        }
+    }
+
+    pub(super) fn signed(self) -> bool {
+        match self {
+            Distribution::Bell { .. } => true,
+            Distribution::Flat { low, .. } => low < 0.0,
+        }
+    }
+}
+
+fn smallest_normal(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 2f64.powi(-14),
+        DType::F64 => f64::MIN_POSITIVE,
+        _ => 2f64.powi(-126),
+    }
+}
+
+/// The ends of an integer type, as far as fp64 holds them.
+fn integer_range(dtype: DType) -> (f64, f64) {
+    let bits = 8 * dtype.bytes() as i32;
+    match dtype {
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => (0.0, 2f64.powi(bits) - 1.0),
+        _ => (-2f64.powi(bits - 1), 2f64.powi(bits - 1) - 1.0),
+    }
+}
+
+fn base(source: &mut ChaCha8Rng, shape: Distribution, dtype: DType, length: usize) -> Vec<f64> {
+    match shape {
+        Distribution::Bell { scale } => {
+            let mut bytes = vec![0u8; length * 16];
+            source.fill_bytes(&mut bytes);
+            bytes.chunks_exact(16).map(|raw| bell(raw) * scale).collect()
+        }
+        Distribution::Flat { low, high, .. } => {
+            let mut bytes = vec![0u8; length * 8];
+            source.fill_bytes(&mut bytes);
+            let draw = |raw: &[u8]| {
+                let word = raw.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+                let part = (word >> 11) as f64 * 2f64.powi(-53);
+                let value = low + (high - low) * part;
+                if dtype.is_float() { value } else { value.floor() }
+            };
+            bytes.chunks_exact(8).map(draw).collect()
+        }
+    }
+}
+
+/// √1.5 / 65536.
+pub(super) const BELL_UNIT: f64 = 1.224_744_871_391_589 / 65536.0;
+
+/// A standard bell-shaped variable: the sum of eight 16-bit uniforms (Irwin–Hall), tails to ±4.9.
+/// Integer sums need no logarithm or cosine, whose last bits differ between C libraries.
+fn bell(raw: &[u8]) -> f64 {
+    let sum: u32 = raw.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).sum();
+    // Mean 4 × 65535; the variance of one is (65536² − 1)/12, of eight together 8/12 of 65536².
+    (f64::from(sum) - 4.0 * 65535.0) * BELL_UNIT
+}
+
+fn unit(word: u32) -> f64 {
+    f64::from(word) * 2f64.powi(-32)
 }
 
 fn distribution(buffer: &BufferPlan) -> Option<Distribution> {
@@ -119,9 +203,7 @@ pub(super) struct FillRule {
     pub(super) rows: u64,
     /// Which of two kinds (`Draw::is_second`).
     pub(super) second: bool,
-    at_one_end: bool,
-    /// All of them are the largest value.
-    at_upper_end: bool,
+    index: u32,
     /// Decides what integers of all buffers of a case have in common; none where each buffer has its own.
     together: Option<u64>,
     /// Constants differ in their last bits (`nearly`).
@@ -139,11 +221,6 @@ const EXCHANGED: u64 = 37;
 /// A value of f32 near another, of 8,192 that keys cut to 11 bits of mantissa hardly tell apart.
 fn nearly(value: f64, dice: u32) -> f64 {
     value * (1.0 + f64::from(dice % 8192) * 2f64.powi(-22))
-}
-
-/// In half of the draws the last element: a kernel that forgets the end of its input forgets the spike.
-fn place_of_spike(dice: u64, count: usize) -> usize {
-    if dice >> 63 == 1 { count - 1 } else { (dice % count as u64) as usize }
 }
 
 /// Gives NaNs the contents that arithmetic on bits takes for something else: all bits, only the lowest one, a sign. The
@@ -194,6 +271,10 @@ impl FillRule {
         let mut once = stream(&seed, u64::MAX);
         let level =
             (0.5 + unit(once.next_u32())) * if once.next_u32().is_multiple_of(2) { 1.0 } else { -1.0 };
+        let descending = once.next_u32() % 2 == 1;
+        // In half of the draws the last element: a kernel that forgets the end of its input forgets the spike.
+        let dice = once.next_u64();
+        let spike = if dice >> 63 == 1 { count - 1 } else { (dice % count as u64) as usize };
         Some(FillRule {
             seed,
             shape,
@@ -203,14 +284,13 @@ impl FillRule {
             magnitude,
             count,
             level,
-            descending: once.next_u32() % 2 == 1,
-            spike: place_of_spike(once.next_u64(), count),
+            descending,
+            spike,
             row: buffer.shape.last().map_or(count, |row| (*row).max(1) as usize),
             rows: once.next_u64(),
             second: draw.is_second(),
             decade: decade(draw),
-            at_one_end: draw.index % 4 == AT_ONE_END,
-            at_upper_end: draw.index % 8 == AT_UPPER_END,
+            index: draw.index,
             together: together(draw),
             dictionary: if family == Family::Named { plan.dictionary.clone() } else { Dictionary::default() },
             pairs: if family == Family::Special { pairs(plan, buffer, draw) } else { None },
@@ -272,7 +352,13 @@ impl FillRule {
             Family::Borders => places.map(|at| self.border(at)).collect(),
             Family::Zero => places.map(|at| self.zero(at)).collect(),
             Family::Offset => {
-                let offset = self.magnitude.min(self.offset_max()) * shape.size();
+                // Beyond these offsets neighboring values of the type do not tell a unit apart.
+                let most = match self.dtype {
+                    DType::F16 => 64.0,
+                    DType::Bf16 => 16.0,
+                    _ => f64::INFINITY,
+                };
+                let offset = self.magnitude.min(most) * shape.size();
                 changed(shape, &|_, value| value + offset)
             }
             Family::Huge | Family::Special => {
@@ -475,15 +561,6 @@ impl FillRule {
         -self.magnitude.min(largest) * (0.85 + 0.15 * within)
     }
 
-    /// The largest offset at which neighboring values of the type still tell a unit apart.
-    fn offset_max(&self) -> f64 {
-        match self.dtype {
-            DType::F16 => 64.0,
-            DType::Bf16 => 16.0,
-            _ => f64::INFINITY,
-        }
-    }
-
     fn sprinkle(&self, source: &mut ChaCha8Rng, start: usize, values: &mut [f64]) {
         let largest = element::precision(self.dtype).map_or(f64::MAX, |own| own.largest) / 4.0;
         let huge = self.magnitude.min(largest);
@@ -547,8 +624,8 @@ impl FillRule {
         let at = |index: usize| {
             let drawn = inside[source.next_u32() as usize % inside.len()];
             match self.third(index) {
-                _ if self.at_upper_end => high,
-                _ if self.at_one_end => [low, high][(self.rows >> 20) as usize % 2],
+                _ if self.index % 8 == AT_UPPER_END => high,
+                _ if self.index % 4 == AT_ONE_END => [low, high][(self.rows >> 20) as usize % 2],
                 0 => drawn,
                 1 => high,
                 _ => low,

@@ -21,7 +21,7 @@ use super::case::Case;
 use super::compare::Breach;
 use super::element::Poison;
 use super::run::{self, PreparedCase};
-use super::state::{Judge, LoadedBuild};
+use super::state::LoadedBuild;
 use super::{shapes, wrong};
 
 /// Larger problems are not run to their end: the record of their accesses takes about 170 bytes for each four of a buffer, 1.4 GiB here.
@@ -70,18 +70,6 @@ impl WatchSetting {
     }
 }
 
-impl Judge {
-    /// A refusal is kept as the reason why the build is not run.
-    pub fn load_instrumented(&mut self, slot: u8, position: usize, binary: &[u8]) {
-        let Some(own) = self.slots.get_mut(&slot) else { return };
-        let Some(build) = own.builds.get_mut(position) else { return };
-        match self.device.load(binary, &own.candidate.builds[position].entries) {
-            Ok(module) => build.instrumented.module = Some(module),
-            Err(error) => build.instrumented.refused = Some(error.to_string()),
-        }
-    }
-}
-
 #[derive(Default)]
 struct WatchedCases {
     runs: u32,
@@ -110,19 +98,18 @@ pub(super) fn extend(run: &mut GateRun<'_>) {
             };
             let evidence = &mut run.found.report.evidence;
             let words = match ready {
-                Ok(cases) => {
-                    evidence.insert("instrumented_cases", cases.runs);
-                    evidence.insert("instrumented_accesses", cases.accesses);
-                    let mut words = format!("{} instrumented cases", cases.runs);
-                    if cases.skipped > 0 {
-                        evidence.insert("instrumented_cases_skipped", cases.skipped);
-                        words = format!("{words} ({} too large or too slow)", cases.skipped);
+                Ok(WatchedCases { runs, accesses, skipped, notes }) => {
+                    evidence.insert("instrumented_cases", runs);
+                    evidence.insert("instrumented_accesses", accesses);
+                    let mut words = format!("{runs} instrumented cases");
+                    if skipped > 0 {
+                        evidence.insert("instrumented_cases_skipped", skipped);
+                        words = format!("{words} ({skipped} too large or too slow)");
                     }
-                    if !cases.notes.is_empty() {
-                        let text =
-                            |note: &AccessNote| format!("{} ({} times)", note.error.message, note.count);
-                        let texts: Vec<String> = cases.notes.iter().map(text).collect();
-                        evidence.insert("instrumented_notes", texts);
+                    if !notes.is_empty() {
+                        let notes =
+                            notes.iter().map(|own| format!("{} ({} times)", own.error.message, own.count));
+                        evidence.insert("instrumented_notes", notes.collect::<Vec<String>>());
                     }
                     words
                 }
@@ -141,13 +128,10 @@ pub(super) fn extend(run: &mut GateRun<'_>) {
 }
 
 fn absent((build, loaded): (&CandidateBuild, &LoadedBuild)) -> Option<String> {
-    match (&build.instrumented, loaded.instrumented.module) {
-        (Some(InstrumentedBuild::Failed { why }), _) => Some(why.clone()),
-        (_, Some(_)) => None,
-        (_, None) => {
-            let refused = loaded.instrumented.refused.clone();
-            Some(refused.unwrap_or_else(|| "the build was not loaded".to_string()))
-        }
+    match (&build.instrumented, &loaded.instrumented) {
+        (Some(InstrumentedBuild::Failed { why }), _) | (_, Some(Err(why))) => Some(why.clone()),
+        (_, Some(Ok(_))) => None,
+        (_, None) => Some("the build was not loaded".to_string()),
     }
 }
 
@@ -171,10 +155,10 @@ fn run_all(run: &mut GateRun<'_>) -> Result<WatchedCases, String> {
         }
         let limits = if is_large { IN_PART } else { WHOLE };
         match run_case(run, &case, limits, &mut watched) {
-            Ok(()) => {}
-            Err(Unable::TooLong) => watched.skipped += 1,
-            Err(Unable::NotWatched) => return Err("the device cannot watch accesses".to_string()),
-            Err(Unable::Failed(failure)) => {
+            Ok(true) => {}
+            Ok(false) => return Err("the device cannot watch accesses".to_string()),
+            Err(Failure::Machine(error)) if error.cause.as_deref() == Some("budget") => watched.skipped += 1,
+            Err(failure) => {
                 run.refuse(failure, &case);
                 return Ok(watched);
             }
@@ -183,40 +167,20 @@ fn run_all(run: &mut GateRun<'_>) -> Result<WatchedCases, String> {
     Ok(watched)
 }
 
-enum Unable {
-    TooLong,
-    NotWatched,
-    Failed(Failure),
-}
-
-impl From<DeviceError> for Unable {
-    fn from(error: DeviceError) -> Unable {
-        match error.cause.as_deref() {
-            Some("budget") => Unable::TooLong,
-            _ => Unable::Failed(error.into()),
-        }
-    }
-}
-
-impl From<Failure> for Unable {
-    fn from(failure: Failure) -> Unable {
-        Unable::Failed(failure)
-    }
-}
-
+/// False if the device cannot watch accesses.
 fn run_case(
     run: &mut GateRun<'_>,
     case: &Case,
     limits: (u64, Duration),
     watched: &mut WatchedCases,
-) -> Result<(), Unable> {
+) -> Result<bool, Failure> {
     let (deterministic, checks) = (run.check.deterministic, run.check.checks);
     let named = run.check.dictionary.words();
     let time_named = TIME_NAMED[usize::from(run.depth != Depth::Deep)];
     // Moments that the source cannot know.
     let secret = run.check.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let build = run.judge.slot(run.slot)?.build_for(&case.plan)?;
-    let module = build.instrumented.module.ok_or(Unable::NotWatched)?;
+    let Some(Ok(module)) = build.instrumented else { return Ok(false) };
     let prepared = PreparedCase { module, ..run.judge.prepare_case(run.slot, case)? };
     let bench = &mut Bench { judge: run.judge, prepared: &prepared };
     let mut first_hash = None;
@@ -228,7 +192,7 @@ fn run_case(
         let is_late = number >= few && began.elapsed() > time_named;
         let Some(mut setting) = settings.get(number).copied().filter(|_| !is_late) else { break };
         setting.order ^= secret;
-        let report = run_once(bench, setting, limits)?;
+        let Some(report) = run_once(bench, setting, limits)? else { return Ok(false) };
         watched.runs += 1;
         watched.accesses += report.accesses;
         for note in report.notes {
@@ -254,9 +218,9 @@ fn run_case(
             continue;
         }
         let symptom = mismatch.map(|mismatch| wrong::mismatch(&prepared, &mismatch).message);
-        return Ok(follows(bench, unwritten, setting.order, symptom)?);
+        return follows(bench, unwritten, setting.order, symptom).map(|()| true);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Right in every run before, and not now that threads take turns at other moments.
@@ -279,20 +243,16 @@ fn run_once(
     bench: &mut Bench<'_>,
     setting: WatchSetting,
     (accesses_max, time_max): (u64, Duration),
-) -> Result<WatchReport, Unable> {
+) -> Result<Option<WatchReport>, DeviceError> {
     let WatchSetting { order, turns, residue, outputs } = setting;
     // Workspace that begins with a constant too: a run that was given up leaves a counter half-way.
     bench.fill(outputs)?;
     let prepared = bench.prepared;
-    let passed = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
     if bench.includes(GateCheck::WorkspacePoison) {
-        for (plan, buffer) in passed.clone() {
-            if plan.role == Role::Scratch && run::starts_as(plan).is_none() {
-                bench.device().fill(*buffer, residue)?;
-            }
-        }
+        prepared.fill_scratch(bench.device(), |_| residue)?;
     }
-    let buffers = passed.filter(|(plan, _)| plan.symbol.is_none()).map(|(plan, buffer)| {
+    let passed = prepared.named_buffers().filter(|(plan, _)| plan.symbol.is_none());
+    let buffers = passed.map(|(plan, buffer)| {
         let contents = match plan.role {
             Role::Input => WatchedContents::Input,
             Role::Inout | Role::Restored => WatchedContents::Given,
@@ -300,7 +260,7 @@ fn run_once(
             Role::Output => WatchedContents::Output,
             Role::Scratch => WatchedContents::Scratch,
         };
-        WatchedBuffer { buffer: *buffer, contents }
+        WatchedBuffer { buffer, contents }
     });
     let watch = Watch { buffers: buffers.collect(), order, turns, residue, accesses_max, time_max };
     let conditions = RunConditions { order: Some(order), residue: Some(residue), ..RunConditions::default() };
@@ -313,5 +273,5 @@ fn run_once(
     let report = report?;
     prepared.read_variables(bench.device())?;
     bench.judge.report(Phase::Checking, &name);
-    report.ok_or(Unable::NotWatched)
+    Ok(report)
 }

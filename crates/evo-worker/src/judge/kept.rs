@@ -34,10 +34,11 @@ const BYTES_MAX: u64 = 1 << 26;
 /// So many words that change are followed. A kernel that counts in more of them counts in these too.
 const WORDS_MAX: usize = 1 << 16;
 
-pub(super) fn variable_changes(bench: &mut Bench<'_>) -> Asked {
+/// Fails if a variable changes with every call; what of the device heap is in use then.
+pub(super) fn variable_changes(bench: &mut Bench<'_>) -> Result<Option<u64>, Failure> {
     let module = bench.prepared.module;
     if bench.device().variables(module)?.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let mut states = Vec::new();
     for _ in 0..CALLS {
@@ -45,9 +46,10 @@ pub(super) fn variable_changes(bench: &mut Bench<'_>) -> Asked {
         states.push(bench.device().variables(module)?);
     }
     let pairs = states.windows(2).skip(1).map(|pair| changed(&pair[0], &pair[1]));
-    let Some(names) = pairs.reduce(|all, names| &all & &names).filter(|names| !names.is_empty()) else {
-        return Ok(());
-    };
+    let names = pairs.reduce(|all, names| &all & &names).unwrap_or_default();
+    if names.is_empty() {
+        return Ok(states.pop().and_then(heap));
+    }
     if names.contains(HEAP) {
         return Err(leak(bench, "every call keeps"));
     }
@@ -61,21 +63,20 @@ pub(super) fn variable_changes(bench: &mut Bench<'_>) -> Asked {
 
 fn leak(bench: &mut Bench<'_>, who: &str) -> Failure {
     // What it keeps is gone for every kernel of this process.
-    bench.judge.retire();
+    bench.judge.sticky = true;
     let what = format!("{who} memory of the device heap: it calls `malloc` and does not `free` all of it");
     bench.refused(VerdictKind::Stateful, "memory_leak", what)
 }
 
-pub(super) fn heap(bench: &mut Bench<'_>) -> Result<Option<u64>, DeviceError> {
-    let module = bench.prepared.module;
-    let variables = bench.device().variables(module)?;
-    Ok(variables.into_iter().find(|variable| variable.name == HEAP).map(|variable| variable.hash))
+fn heap(variables: Vec<VariableState>) -> Option<u64> {
+    variables.into_iter().find(|variable| variable.name == HEAP).map(|variable| variable.hash)
 }
 
 /// Fails if more of the heap is in use, or less, than before many calls of the same input: a kernel that keeps memory in
 /// a few calls only.
 pub(super) fn memory_stays(bench: &mut Bench<'_>, before: Option<u64>) -> Asked {
-    let (after, module) = (heap(bench)?, bench.prepared.module);
+    let module = bench.prepared.module;
+    let after = heap(bench.device().variables(module)?);
     if before != after || bench.device().heap_kept(module)? > 0 {
         return Err(leak(bench, "some of many calls keep"));
     }
@@ -113,8 +114,7 @@ fn changed(before: &[VariableState], after: &[VariableState]) -> BTreeSet<String
 }
 
 pub(super) fn workspace_changes(bench: &mut Bench<'_>) -> Asked {
-    let plans = bench.prepared.case.plan.buffers.iter().zip(bench.prepared.buffers.clone());
-    let looked_at = plans.filter(|(plan, _)| {
+    let looked_at = bench.prepared.named_buffers().filter(|(plan, _)| {
         plan.role == Role::Scratch && starts_as(plan).is_none() && plan.bytes() <= BYTES_MAX
     });
     for (plan, buffer) in looked_at {
@@ -136,17 +136,13 @@ pub(super) fn is_reset(bench: &mut Bench<'_>) -> Asked {
     let constant = |plan: &BufferPlan| plan.role == Role::Scratch && starts_as(plan).is_some();
     let Some(names) = bench.names(constant) else { return Ok(()) };
     let mut is_right = |filled: bool| {
-        let (device, pool) = (bench.judge.device.as_mut(), &mut bench.judge.pool);
         match filled {
-            true => bench.prepared.fill(device, pool, Poison::A)?,
+            true => bench.fill(Poison::A)?,
             false => {
-                bench.prepared.restore(device, pool)?;
-                bench.prepared.poison_outputs(device, Poison::A)?;
-                for (plan, buffer) in bench.prepared.case.plan.buffers.iter().zip(&bench.prepared.buffers) {
-                    if plan.role == Role::Scratch && starts_as(plan).is_none() {
-                        device.fill(*buffer, element::poison(plan.dtype, Poison::A))?;
-                    }
-                }
+                bench.prepared.restore(&mut bench.judge.pool)?;
+                bench.prepared.poison(bench.device(), Role::Output, Poison::A)?;
+                let poison = |dtype| element::poison(dtype, Poison::A);
+                bench.prepared.fill_scratch(bench.device(), poison)?;
             }
         }
         bench.call()?;
@@ -192,12 +188,11 @@ fn counted(bench: &mut Bench<'_>, buffer: BufferId) -> Result<Option<usize>, Dev
 }
 
 fn words_after_call(bench: &mut Bench<'_>, buffer: BufferId, anew: bool) -> Result<Vec<u32>, DeviceError> {
-    let (device, pool) = (bench.judge.device.as_mut(), &mut bench.judge.pool);
-    bench.prepared.restore(device, pool)?;
-    bench.prepared.poison_outputs(device, Poison::A)?;
+    bench.prepared.restore(&mut bench.judge.pool)?;
+    bench.prepared.poison(bench.device(), Role::Output, Poison::A)?;
     if anew {
         // A number like any other: a sum with a huge one or with NaN stays as it is.
-        bench.prepared.poison_scratch(device, Poison::D)?;
+        bench.prepared.poison(bench.device(), Role::Scratch, Poison::D)?;
     }
     bench.call()?;
     let contents = bench.device().read(buffer)?;

@@ -26,7 +26,7 @@ pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
     if run.found.verdict.is_some() {
         return Ok(());
     }
-    let info = run.judge.device.info().clone();
+    let info = run.judge.device().info().clone();
     let mut few = BTreeSet::new();
     let launches = run.plans.iter().flat_map(|plan| plan.launches.iter().map(move |launch| (plan, launch)));
     for (plan, launch) in launches {
@@ -36,7 +36,7 @@ pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
             continue;
         }
         let module = run.judge.slot(run.slot)?.build_for(plan)?.module;
-        let attributes = run.judge.device.attributes(module, &bound)?;
+        let attributes = run.judge.device().attributes(module, &bound)?;
         let refused = refuse(&bound, &attributes, &info);
         run.found.attributes.push(attributes);
         if let Some(verdict) = refused {
@@ -67,7 +67,7 @@ fn echo(run: &mut GateRun<'_>, checks: CheckSet) -> Result<(), DeviceError> {
     let builds = slot.builds.iter().zip(&slot.candidate.builds);
     let builds: Vec<_> = builds.map(|(loaded, build)| (loaded.module, build.variant_hash.clone())).collect();
     for (module, hash) in builds {
-        match run.judge.device.echo(module)? {
+        match run.judge.device().echo(module)? {
             _ if !checks.include(GateCheck::VariantHash) => {}
             Some(echo) if echo == hash.as_str() => run.found.report.evidence.insert("echo", "matches"),
             Some(echo) => {

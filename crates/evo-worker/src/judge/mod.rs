@@ -12,11 +12,8 @@ mod certainty;
 mod command;
 mod compare;
 mod deep;
-mod distribution;
-mod draw;
 mod drawn;
 mod element;
-mod elements;
 mod expected;
 mod expected_cache;
 #[cfg(test)]
@@ -50,10 +47,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod timed;
-mod views;
 mod wrong;
 
 pub use bench::{Asked, Failure, found};
-pub use state::{Answers, Judge, ReferenceBinaries};
+pub use run::bind;
+pub use state::{Answers, Judge};
 pub use timed::{TimedProblem, Turns};
-pub use {plain::PlainRun, run::bind};

@@ -6,16 +6,15 @@
 
 use std::borrow::Cow;
 
-use evo_device::device::{BufferId, CopiedPart, Device, ModuleId, PlacedCopy, SeriesCall};
+use evo_device::device::{BufferId, CopiedPart, ModuleId, PlacedCopy, SeriesCall};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
 
-use super::element::compared_as;
-use super::element::{self, Poison};
+use super::element::{self, Poison, compared_as};
 use super::inputs::Family;
 use super::npy::task_error;
-use super::pool::{InputWriter, Pool};
+use super::pool::Pool;
 use super::run;
 
 pub type NaiveAnswers = Vec<(usize, Vec<f64>)>;
@@ -58,7 +57,6 @@ pub struct NaiveModules {
 }
 
 pub struct NaiveRunner<'a> {
-    pub device: &'a mut dyn Device,
     pub pool: &'a mut Pool,
     pub modules: NaiveModules,
     pub plan: &'a ProblemPlan,
@@ -94,26 +92,27 @@ impl NaiveReference for NaiveRunner<'_> {
     }
 }
 
+/// `write` writes an input, by its position.
 pub fn run_reference(
-    device: &mut dyn Device,
     pool: &mut Pool,
     module: Option<ModuleId>,
     taken: &ProblemPlan,
-    write: &mut InputWriter<'_>,
+    mut write: impl FnMut(&mut Pool, usize, BufferId) -> Result<(), DeviceError>,
 ) -> Result<Vec<BufferId>, DeviceError> {
     let module = module.ok_or_else(|| task_error("the reference kernel was not loaded"))?;
     let mut run = || -> Result<Vec<BufferId>, DeviceError> {
-        let buffers = buffers_of(device, pool, taken)?;
+        let buffers = buffers_of(pool, taken)?;
         for (position, (plan, buffer)) in taken.buffers.iter().zip(&buffers).enumerate() {
             match plan.role.is_read() {
-                true => write(device, position, *buffer)?,
-                false => run::start(device, plan, *buffer, Poison::A)?,
+                true => write(pool, position, *buffer)?,
+                false => run::start(pool.device.as_mut(), plan, *buffer, Poison::A)?,
             }
         }
         let launches = run::bind(&taken.reference_launches, &buffers, taken)?;
         // At a size of 0 there may be nothing to launch.
         if !launches.is_empty() {
-            fill_sizes(device, pool, module, taken)?;
+            fill_sizes(pool, module, taken)?;
+            let device = &mut pool.device;
             let variables = || {
                 let all = taken.reference_variables.iter();
                 all.filter_map(|at| Some((taken.buffers.get(*at)?.symbol.as_deref()?, *buffers.get(*at)?)))
@@ -130,7 +129,7 @@ pub fn run_reference(
         for (plan, buffer) in taken.buffers.iter().zip(&buffers) {
             if plan.role.is_answer() && may_be_left_out(plan) {
                 let pattern = element::poison(plan.dtype, Poison::A);
-                left_out(plan, run::count_pattern(device, *buffer, plan, pattern)?)?;
+                left_out(plan, run::count_pattern(pool.device.as_mut(), *buffer, plan, pattern)?)?;
             }
         }
         Ok(buffers)
@@ -164,22 +163,17 @@ pub(super) fn reference_trouble(error: DeviceError) -> DeviceError {
     if sticky { own.sticky() } else { own }
 }
 
-fn fill_sizes(
-    device: &mut dyn Device,
-    pool: &mut Pool,
-    module: ModuleId,
-    plan: &ProblemPlan,
-) -> Result<(), DeviceError> {
+fn fill_sizes(pool: &mut Pool, module: ModuleId, plan: &ProblemPlan) -> Result<(), DeviceError> {
     let size = |name: &String| (name.clone(), plan.sizes.get(name).copied().unwrap_or_default());
     let sizes = plan.reference_sizes.iter().map(size);
     let parameters = plan.reference_parameters.iter();
     // The loader lets nothing else through.
     let parameters = parameters.filter_map(|(name, value)| Some((name.clone(), value.as_int()?)));
     for (name, value) in sizes.chain(parameters) {
-        let own = pool.working(device, &format!("size {name} (reference)"), 4)?;
-        device.protect(own, false)?;
-        device.write(own, &(value as i32).to_le_bytes())?;
-        device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
+        let own = pool.working(&format!("size {name} (reference)"), 4)?;
+        pool.device.protect(own, false)?;
+        pool.device.write(own, &(value as i32).to_le_bytes())?;
+        pool.device.write_variable(module, &format!("{SIZE_VARIABLE}{name}"), own)?;
     }
     Ok(())
 }
@@ -201,11 +195,12 @@ fn left_out(buffer: &BufferPlan, count: u64) -> Result<(), DeviceError> {
     )))
 }
 
+/// What is compared of an output.
 fn values_of(buffer: &BufferPlan, bytes: &[u8]) -> Vec<f64> {
     let words = compared_as(buffer.dtype);
     let mut values = element::widen(bytes, words);
     values.truncate((buffer.elements() * buffer.dtype.bytes() / words.bytes()) as usize);
-    values
+    buffer.compared(values)
 }
 
 /// An input as the reference takes it.
@@ -228,18 +223,14 @@ fn start_of(declared: &BufferPlan, taken: &BufferPlan, bytes: &[u8]) -> Vec<u8> 
     }
 }
 
-fn buffers_of(
-    device: &mut dyn Device,
-    pool: &mut Pool,
-    taken: &ProblemPlan,
-) -> Result<Vec<BufferId>, DeviceError> {
+fn buffers_of(pool: &mut Pool, taken: &ProblemPlan) -> Result<Vec<BufferId>, DeviceError> {
     let mut buffers = Vec::with_capacity(taken.buffers.len());
     for buffer in &taken.buffers {
         // Not where the variant finds it: in single precision its buffers are of one size with these.
         let name = format!("{} (reference)", buffer.name);
-        let own = pool.working(device, &name, run::allocated_bytes(buffer))?;
+        let own = pool.working(&name, run::allocated_bytes(buffer))?;
         pool.note(own, None);
-        device.protect(own, false)?;
+        pool.device.protect(own, false)?;
         buffers.push(own);
     }
     Ok(buffers)
@@ -255,14 +246,14 @@ impl NaiveRunner<'_> {
         inputs: &[Vec<u8>],
     ) -> Result<NaiveAnswers, DeviceError> {
         let (plan, taken) = (self.plan, taken_as(self.plan, dtype));
-        let mut write = |device: &mut dyn Device, position: usize, buffer: BufferId| {
+        let write = |pool: &mut Pool, position: usize, buffer| {
             let (declared, taken) = (&plan.buffers[position], &taken.buffers[position]);
-            device.write(buffer, &converted(declared, taken, &inputs[position]))
+            pool.device.write(buffer, &converted(declared, taken, &inputs[position]))
         };
-        let buffers = run_reference(self.device, self.pool, module, &taken, &mut write)?;
+        let buffers = run_reference(self.pool, module, &taken, write)?;
         let mut outputs = Vec::new();
         for (position, buffer) in taken.buffers.iter().enumerate().filter(|(_, own)| own.role.is_answer()) {
-            let bytes = self.device.read(buffers[position]).map_err(reference_trouble)?;
+            let bytes = self.pool.device.read(buffers[position]).map_err(reference_trouble)?;
             outputs.push((position, values_of(buffer, &bytes)));
         }
         Ok(outputs)
@@ -275,10 +266,10 @@ impl NaiveRunner<'_> {
     ) -> Result<Vec<NaiveAnswers>, DeviceError> {
         let taken = taken_as(self.plan, self.wide.then_some(DType::F64));
         let plan = &*taken;
-        let (device, pool) = (&mut *self.device, &mut *self.pool);
-        let buffers = buffers_of(device, pool, plan)?;
+        let pool = &mut *self.pool;
+        let buffers = buffers_of(pool, plan)?;
         let launches = run::bind(&plan.reference_launches, &buffers, plan)?;
-        fill_sizes(device, pool, module, plan)?;
+        fill_sizes(pool, module, plan)?;
         // Where each buffer lies in a run's part, and its bytes.
         let mut stride = 0;
         let place = |buffer: &BufferPlan| {
@@ -289,7 +280,7 @@ impl NaiveRunner<'_> {
         let places: Vec<(u64, u64)> = plan.buffers.iter().map(place).collect();
         let mut contents = vec![0; stride as usize * inputs.len()];
         let size = (contents.len() as u64).next_power_of_two().max(PACKED_MIN);
-        let packed = pool.working(device, "runs (reference)", size)?;
+        let packed = pool.working("runs (reference)", size)?;
         let mut calls = vec![SeriesCall::default(); inputs.len()];
         for (run, (call, inputs)) in calls.iter_mut().zip(inputs).enumerate() {
             for (position, (start, bytes)) in places.iter().copied().enumerate() {
@@ -306,6 +297,7 @@ impl NaiveRunner<'_> {
             }
         }
         pool.note(packed, None);
+        let device = &mut pool.device;
         device.protect(packed, false)?;
         device.write(packed, &contents)?;
         device.launch_series(module, &launches, &calls)?;
@@ -338,7 +330,6 @@ const ALIGNMENT: u64 = 16;
 mod tests {
     use std::rc::Rc;
 
-    use evo_device::Executor;
     use evo_protocol::dtype::DType;
     use evo_protocol::plan::{ArgumentRef, LaunchPlan, Role};
 
@@ -366,11 +357,10 @@ mod tests {
             kernel(call);
             Ok(())
         });
-        let mut device = FakeDevice::new(vec![("naive", kernel)]);
-        let module = device.load(b"naive", &["naive".into()])?;
-        let modules = NaiveModules { own: Some(module), single: None, prepare: None };
-        let (device, pool) = (&mut device, &mut Pool::new(1 << 20));
-        let mut runner = NaiveRunner { device, pool, modules, plan: &own, wide: false };
+        let mut pool = Pool::new(Box::new(FakeDevice::new(vec![("naive", kernel)])), 1 << 20);
+        let module = pool.device.load(b"naive", &["naive".into()])?;
+        let modules = NaiveModules { own: Some(module), ..NaiveModules::default() };
+        let mut runner = NaiveRunner { pool: &mut pool, modules, plan: &own, wide: false };
         match together {
             true => runner.answers_each(inputs),
             false => inputs.iter().map(|own| runner.answers(own)).collect(),

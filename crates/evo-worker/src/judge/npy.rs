@@ -2,7 +2,7 @@
 //!
 //! The format of `.npy` is NumPy's own (`numpy.lib.format`, NEP 1): a magic number, a version, the header's length and
 //! a Python dictionary with exactly three keys, which NumPy always writes as literals. A crate that reads it
-//! exists, but it brings a parser generator along for these sixty lines. A file without a header holds elements of the
+//! exists, but it brings a parser generator along for these few lines. A file without a header holds elements of the
 //! buffer's data type, little-endian, the last extent fastest.
 
 use std::fs::File;
@@ -13,38 +13,48 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::BufferPlan;
 use evo_protocol::verdict::VerdictKind;
+use serde::Deserialize;
 
 use super::element;
 
 /// The elements of a file that must have the shape and data type of `buffer`, as fp64. A file of
 /// f32 or f64 may stand for bf16, which NumPy lacks, and for other floats: values are rounded.
 pub fn read_values(path: &Path, buffer: &BufferPlan) -> Result<Vec<f64>, DeviceError> {
-    let read = || -> Result<Vec<f64>, String> {
-        let file = File::open(path).map_err(|error| format!("cannot open: {error}"))?;
-        let mut file = BufReader::new(file);
-        let header = NpyHeader::read(&mut file).map_err(|error| format!("not a .npy file: {error}"))?;
-        let BufferPlan { name, dtype, shape, .. } = buffer;
-        if header.shape != *shape {
-            return Err(format!("shape is `{:?}`, buffer `{name}` is `{shape:?}`", header.shape));
-        }
-        if header.fortran_order {
-            return Err("Fortran order\nhint: save it with `numpy.ascontiguousarray`".into());
-        }
-        let from = dtype_of(&header.descr)?;
-        let float_for_float = dtype.is_float() && matches!(from, DType::F32 | DType::F64);
-        if from != *dtype && !float_for_float {
-            let (from, dtype) = (from.as_str(), dtype.as_str());
-            return Err(format!("data type is `{from}`, buffer `{name}` is `{dtype}`"));
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|error| format!("cannot read: {error}"))?;
-        if header.elements().and_then(|count| count.checked_mul(from.bytes())) != Some(bytes.len() as u64) {
-            let found = bytes.len();
-            return Err(format!("cannot read: {found} bytes of data do not fill the shape `{shape:?}`"));
-        }
-        Ok(element::widen(&bytes, from))
-    };
-    read().map_err(|why| task_error(format!("`{}`: {why}", path.display())))
+    let BufferPlan { name, dtype, shape, .. } = buffer;
+    let file = evo_system::regular::open(path).map_err(|error| format!("cannot open: {error}"));
+    let fits = |from| from == *dtype || dtype.is_float() && matches!(from, DType::F32 | DType::F64);
+    let read = file.and_then(|file| typed_array(file, (*dtype, shape), &format!("buffer `{name}` is"), fits));
+    let (from, bytes) = read.map_err(|why| task_error(format!("`{}`: {why}", path.display())))?;
+    Ok(element::widen(&bytes, from))
+}
+
+/// The type and the bytes of an array of this shape and of a type that `fits`; `wanted` stands before what was wanted.
+fn typed_array(
+    file: impl Read,
+    (dtype, shape): (DType, &[u64]),
+    wanted: &str,
+    fits: impl Fn(DType) -> bool,
+) -> Result<(DType, Vec<u8>), String> {
+    let mut file = BufReader::new(file);
+    let header = NpyHeader::read(&mut file).map_err(|error| format!("it is not a .npy file: {error}"))?;
+    if header.shape != shape {
+        return Err(format!("its shape is `{:?}`, {wanted} `{shape:?}`", header.shape));
+    }
+    if header.fortran_order {
+        return Err("it is in Fortran order\nhint: save it with `numpy.ascontiguousarray`".into());
+    }
+    let own = dtype_of(&header.descr)?;
+    if !fits(own) {
+        return Err(format!("its data type is `{}`, {wanted} `{}`", own.as_str(), dtype.as_str()));
+    }
+    let bytes =
+        header.elements().and_then(|count| count.checked_mul(own.bytes())).ok_or("it is too large")?;
+    let mut data = Vec::new();
+    file.read_to_end(&mut data).map_err(|error| format!("cannot read: {error}"))?;
+    match data.len() as u64 == bytes {
+        true => Ok((own, data)),
+        false => Err(format!("cannot read: {} bytes of data do not fill the shape `{shape:?}`", data.len())),
+    }
 }
 
 pub fn read_bytes(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceError> {
@@ -82,24 +92,7 @@ pub fn read_exactly(path: &Path, dtype: DType, shape: &[u64]) -> Result<Vec<u8>,
     if found > bytes + HEADER_ROOM {
         return Err(format!("it has {found} bytes, and {bytes} of data are expected"));
     }
-    let mut file = BufReader::new(file);
-    let header = NpyHeader::read(&mut file).map_err(|error| format!("it is not a .npy file: {error}"))?;
-    if header.shape != shape {
-        return Err(format!("its shape is `{:?}`, expected `{shape:?}`", header.shape));
-    }
-    if header.fortran_order {
-        return Err("it is in Fortran order".to_string());
-    }
-    let own = dtype_of(&header.descr)?;
-    if own != dtype {
-        return Err(format!("its data type is `{}`, expected `{}`", own.as_str(), dtype.as_str()));
-    }
-    let mut data = Vec::new();
-    file.take(bytes + 1).read_to_end(&mut data).map_err(|error| error.to_string())?;
-    match data.len() as u64 == bytes {
-        true => Ok(data),
-        false => Err(format!("{} bytes of data do not fill the shape `{shape:?}`", data.len())),
-    }
+    Ok(typed_array(file.take(bytes + HEADER_ROOM), (dtype, shape), "expected", |own| own == dtype)?.1)
 }
 
 /// More than any header takes.
@@ -145,7 +138,8 @@ pub fn read_raw(path: &Path, buffer: &BufferPlan) -> Result<Vec<u8>, DeviceError
 
 const HEADER_MAX: u32 = 64 << 10;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NpyHeader {
     /// NumPy's name of the element type: `<f4` is a little-endian four-byte float.
     pub descr: String,
@@ -191,45 +185,15 @@ fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, keys in any order.
+/// `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, keys in any order: JSON but for its quotes, brackets
+/// and last commas.
 fn parse(text: &str) -> Option<NpyHeader> {
-    let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim_start();
-    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
-    while !rest.is_empty() {
-        let (key, after) = quoted(rest)?;
-        let value = after.trim_start().strip_prefix(':')?.trim_start();
-        rest = match key {
-            "descr" => {
-                let (name, after) = quoted(value)?;
-                descr = Some(name.to_string());
-                after
-            }
-            "fortran_order" => {
-                let word = value.split([',', ' ', '}']).next()?;
-                fortran_order = Some(match word {
-                    "True" => true,
-                    "False" => false,
-                    _ => return None,
-                });
-                &value[word.len()..]
-            }
-            "shape" => {
-                let (inside, after) = value.strip_prefix('(')?.split_once(')')?;
-                let extents = inside.split(',').map(str::trim).filter(|extent| !extent.is_empty());
-                shape = Some(extents.map(|extent| extent.parse().ok()).collect::<Option<Vec<u64>>>()?);
-                after
-            }
-            _ => return None,
-        };
-        rest = rest.trim_start();
-        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    let words = [("'", "\""), ("False", "false"), ("True", "true"), ("(", "["), (")", "]")];
+    let mut text = words.iter().fold(text.trim().to_string(), |text, (from, to)| text.replace(from, to));
+    for (comma, end) in [(", }", "}"), (",}", "}"), (", ]", "]"), (",]", "]")] {
+        text = text.replace(comma, end);
     }
-    Some(NpyHeader { descr: descr?, fortran_order: fortran_order?, shape: shape? })
-}
-
-fn quoted(text: &str) -> Option<(&str, &str)> {
-    let quote = text.chars().next().filter(|first| ['\'', '"'].contains(first))?;
-    text[1..].split_once(quote)
+    serde_json::from_str(&text).ok()
 }
 
 #[cfg(test)]
@@ -237,25 +201,19 @@ mod tests {
     use evo_protocol::plan::{Fill, Role};
 
     use super::*;
-    use crate::judge::reference::testing::npy_file;
+    use crate::judge::reference::testing;
 
     fn buffer(dtype: DType, shape: &[u64], path: &Path) -> BufferPlan {
         let fill = Fill::Npy { path: path.to_path_buf() };
-        BufferPlan {
-            name: "x".into(),
-            dtype,
-            shape: shape.to_vec(),
-            role: Role::Input,
-            fill,
-            symbol: None,
-            view: None,
-        }
+        BufferPlan { fill, ..testing::buffer("x", dtype, shape, Role::Input) }
     }
 
-    fn write(path: &Path, shape: &[u64], values: &[f32]) {
-        let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let bytes = npy_file("<f4", shape, &data);
-        File::create(path).unwrap().write_all(&bytes).unwrap();
+    /// As simple programs write it: without the spaces that NumPy puts behind the header.
+    fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
+        let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n");
+        let length = u16::try_from(text.len()).unwrap().to_le_bytes();
+        [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), data].concat()
     }
 
     #[test]
@@ -267,32 +225,30 @@ mod tests {
                 let count: u64 = shape.iter().product();
                 let bytes: Vec<u8> = (0..count * dtype.bytes()).map(|byte| byte as u8).collect();
                 let path = folder.path().join(format!("{number}-{}.npy", shape.len()));
-                super::write(&path, dtype, shape, &bytes).unwrap();
+                write(&path, dtype, shape, &bytes).unwrap();
                 assert_eq!(read_exactly(&path, dtype, shape).unwrap(), bytes);
-                assert!(super::write(&path, dtype, shape, &bytes).is_err(), "nothing is overwritten");
+                assert!(write(&path, dtype, shape, &bytes).is_err(), "nothing is overwritten");
                 std::fs::remove_file(path).unwrap();
             }
         }
         let path = folder.path().join("b.npy");
-        super::write(&path, DType::Bf16, &[2], &element::narrow(&[1.5, -2.0], DType::Bf16)).unwrap();
+        write(&path, DType::Bf16, &[2], &element::narrow(&[1.5, -2.0], DType::Bf16)).unwrap();
         let own = read_exactly(&path, DType::F32, &[2]).unwrap();
         assert_eq!(element::widen(&own, DType::F32), [1.5, -2.0]);
         let why = |dtype, shape: &[u64]| read_exactly(&path, dtype, shape).unwrap_err();
         assert_eq!(why(DType::F64, &[2]), "its data type is `f32`, expected `f64`");
         assert_eq!(why(DType::F32, &[2, 1]), "its shape is `[2]`, expected `[2, 1]`");
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(
-            why(DType::F32, &[2]).contains("1099511627776 bytes, and 8 of data"),
-            "{}",
-            why(DType::F32, &[2])
-        );
+        let why = why(DType::F32, &[2]);
+        assert!(why.contains("1099511627776 bytes, and 8 of data"), "{why}");
     }
 
     #[test]
     fn a_file_is_read_and_a_wrong_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.npy");
-        write(&path, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.5]);
+        let data = element::narrow(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.5], DType::F32);
+        std::fs::write(&path, npy_file("<f4", &[2, 3], &data)).unwrap();
         let read = |dtype, shape: &[u64]| read_values(&path, &buffer(dtype, shape, &path));
         assert_eq!(read(DType::F32, &[2, 3]).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.5]);
         assert_eq!(read(DType::Bf16, &[2, 3]).unwrap()[5], 6.5);
@@ -319,10 +275,8 @@ mod tests {
             });
             assert_eq!(parse(text), expected, "{text}");
         };
-        check(
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n",
-            Some(("<f4", false, &[2, 3])),
-        );
+        let usual = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n";
+        check(usual, Some(("<f4", false, &[2, 3])));
         check("{'descr': '|u1', 'fortran_order': True, 'shape': (7,), }", Some(("|u1", true, &[7])));
         check("{\"shape\": (), \"descr\": \"<f8\", \"fortran_order\": False}", Some(("<f8", false, &[])));
         check("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", None);

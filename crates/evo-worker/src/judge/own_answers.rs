@@ -2,7 +2,7 @@
 //!
 //! Answers of few elements are read back and measured in memory, as those of small cases are.
 
-use evo_device::device::{BufferId, Device, ModuleId};
+use evo_device::device::{BufferId, ModuleId};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::Fill;
@@ -11,19 +11,16 @@ use evo_protocol::worker::{CheckPlan, ReferencePlan};
 use super::answers::{OnDevice, Unanswered, shape};
 use super::bounds::{self, AnswerScale, Oddities};
 use super::case::Case;
-use super::certainty::{Laboratory, List, Lists, Runs, Shelf};
-use super::drawn;
-use super::element;
-use super::elements::Typed;
-use super::expected::{self, Weighed};
+use super::certainty::{Laboratory, List, Lists, Runs};
+use super::expected::{self, Question, Weighed};
 use super::family::Family;
-use super::moves;
 use super::naive::{run_reference, taken_as};
-use super::on_device::Measure;
+use super::on_device::{Kernels, Measure, There};
 use super::perturb::{Change, RunInputs};
-use super::pool::{CaseSet, ExpectedBuffer};
+use super::pool::{CaseSet, ExpectedBuffer, Pool};
 use super::reference::ReferenceAnswer;
 use super::state::Judge;
+use super::{drawn, element, moves};
 
 const ELEMENTS_MIN: u64 = 1 << 20;
 const ANSWER_MIN: u64 = 1 << 16;
@@ -54,11 +51,11 @@ type Large = (ReferenceAnswer<List>, Measure);
 
 impl OnDevice<'_> {
     pub(super) fn answer(&mut self, set: &mut CaseSet) -> Result<(), Unanswered> {
-        let (check, case) = (self.check, self.case);
+        let Question { check, case, .. } = self.asked;
         // Before anything can fail, so that the buffers are freed with the set.
         for (position, plan) in case.plan.buffers.iter().enumerate() {
             if plan.role.is_answer() && plan.elements() > 0 {
-                let expected = self.pool.room_for_answer(self.device, set, plan, 8 * plan.elements())?;
+                let expected = self.kernels.pool.room_for_answer(set, plan, 8 * plan.elements())?;
                 set.targets.push(ExpectedBuffer::unjudged(position, expected));
             }
         }
@@ -92,26 +89,28 @@ impl LargeCase<'_, '_> {
         (module, dtype): (Option<ModuleId>, Option<DType>),
         run: RunInputs,
     ) -> Result<Lists, DeviceError> {
-        let plan = &self.on.case.plan;
+        let plan = &self.on.asked.case.plan;
         let taken = taken_as(plan, dtype);
-        let (references, set) = (self.on.references, self.set);
-        let mut write = |device: &mut dyn Device, position: usize, buffer: BufferId| {
+        let Kernels { pool, references } = &mut self.on.kernels;
+        let (references, set) = (*references, self.set);
+        let write = |pool: &mut Pool, position: usize, buffer: BufferId| {
             let declared = &plan.buffers[position];
             let input = set.inputs.iter().find(|input| input.position == position);
-            let from = input.map_or(buffer, |input| input.buffer);
-            let (own, target) = ((from, declared.dtype), (buffer, taken.buffers[position].dtype));
-            let change = run.change(position, declared);
-            references.convert(device, own, target, declared.elements().max(1), change)
+            let elements = declared.elements().max(1);
+            let from =
+                There { buffer: input.map_or(buffer, |input| input.buffer), dtype: declared.dtype, elements };
+            let to = There { buffer, dtype: taken.buffers[position].dtype, elements };
+            Kernels { pool, references }.convert(from, to, run.change(position, declared))
         };
-        let buffers = run_reference(self.on.device, self.on.pool, module, &taken, &mut write)?;
+        let buffers = run_reference(pool, module, &taken, write)?;
         let mut lists = Vec::new();
         for ExpectedBuffer { position, .. } in &self.set.targets {
-            let (typed, declared) =
-                ((buffers[*position], taken.buffers[*position].dtype), &plan.buffers[*position]);
-            let elements = declared.elements();
-            let list = match elements < ANSWER_MIN && declared.dtype.is_float() {
-                true => List::Here(self.read(typed, elements)?),
-                false => List::There(typed, elements),
+            let declared = &plan.buffers[*position];
+            let (buffer, dtype) = (buffers[*position], taken.buffers[*position].dtype);
+            let list = There { buffer, dtype, elements: declared.elements() };
+            let list = match list.elements < ANSWER_MIN && declared.dtype.is_float() {
+                true => List::Here(self.read(list)?),
+                false => List::There(list),
             };
             lists.push((*position, list));
         }
@@ -122,43 +121,44 @@ impl LargeCase<'_, '_> {
         let mut lists = self.answers(&[RunInputs::Same])?;
         let mut answers = Vec::new();
         for ((buffer, list), target) in lists.remove(0).into_iter().zip(&self.set.targets) {
-            let (there, declared) = ((target.expected, DType::F64), &self.on.case.plan.buffers[buffer]);
-            let (exact, elements) = (!declared.dtype.is_float(), declared.elements());
-            let OnDevice { references, device, .. } = self.on;
+            let declared = &self.on.asked.case.plan.buffers[buffer];
+            let (exact, kernels) = (!declared.dtype.is_float(), &mut self.on.kernels);
+            let there = There { buffer: target.expected, dtype: DType::F64, elements: declared.elements() };
             let expected = match list {
                 List::Here(values) => {
-                    device.write(target.expected, &element::f64_bytes(&values))?;
+                    kernels.pool.device.write(target.expected, &element::f64_bytes(&values))?;
                     List::Here(values)
                 }
-                List::There(typed, _) => {
-                    references.convert(*device, typed, there, elements, Change::Unchanged)?;
-                    List::There(there, elements)
+                List::There(list) => {
+                    kernels.convert(list, there, Change::Unchanged)?;
+                    List::There(there)
                 }
             };
-            let measure = references.measure(*device, target.expected, DType::F64, elements)?;
+            let measure = kernels.measure(there)?;
             answers
                 .push((ReferenceAnswer { buffer, expected, exact, ..ReferenceAnswer::default() }, measure));
         }
         Ok(answers)
     }
 
-    fn read(&mut self, (from, dtype): Typed, elements: u64) -> Result<Vec<f64>, DeviceError> {
-        let mut values = element::widen(&self.on.device.read(from)?, dtype);
+    fn read(&mut self, There { buffer, dtype, elements }: There) -> Result<Vec<f64>, DeviceError> {
+        let mut values = element::widen(&self.on.kernels.pool.device.read(buffer)?, dtype);
         values.truncate(elements as usize);
         Ok(values)
     }
 
     fn only_moves(&mut self, answer: &ReferenceAnswer<List>) -> Result<bool, DeviceError> {
-        let (check, case) = (self.on.check, self.on.case);
+        let Question { check, case, .. } = self.on.asked;
         if !moves::is_asked(check, case, answer.buffer) {
             return Ok(false);
         }
         let expected = match &answer.expected {
             List::Here(values) => values.clone(),
-            List::There(typed, elements) => self.read(*typed, *elements)?,
+            List::There(list) => self.read(*list)?,
         };
         let answer = ReferenceAnswer { buffer: answer.buffer, expected, ..ReferenceAnswer::default() };
-        Ok(moves::only_moves(&case.plan, &expected::inputs_at(check, case, 1.0)?, &answer))
+        let bytes = expected::input_bytes(&case.plan, case.draw(check, 1.0))?;
+        Ok(moves::only_moves(&case.plan, &bytes, &answer))
     }
 
     fn scale(
@@ -166,58 +166,42 @@ impl LargeCase<'_, '_> {
         answer: &ReferenceAnswer<List>,
         measure: &Measure,
     ) -> Result<(AnswerScale, Oddities), DeviceError> {
-        let ReferenceAnswer { buffer, noise, uncertain, .. } = answer;
-        let (family, plan) = (self.on.case.family, &self.on.case.plan.buffers[*buffer]);
-        let (dtype, elements) = (plan.dtype, plan.elements());
-        let List::There((expected, _), _) = answer.expected else {
+        let ReferenceAnswer { buffer, uncertain, .. } = answer;
+        let Question { case, .. } = self.on.asked;
+        let (family, dtype) = (case.family, case.plan.buffers[*buffer].dtype);
+        let List::There(expected) = answer.expected else {
             let own = answer.clone().map(List::into_values);
             let overflows = Oddities::of(&own, family).overflows;
             let scale = AnswerScale::of(&own).rounded_to(dtype, &own.expected);
+            let elements = own.expected.len() as u64;
             return Ok((scale, measure.oddities(elements, overflows && family != Family::Normal)));
         };
+        let elements = expected.elements;
         let single = answer.single.as_ref().and_then(|single| match single {
-            List::There((single, _), _) => Some(*single),
+            List::There(single) => Some(single.buffer),
             List::Here(_) => None,
         });
-        let own = (expected, elements);
-        let mut shelf = self.on.shelf();
-        let (scale, mut error, lost) = shelf.references.weigh(shelf.device, own, measure, single)?;
+        let kernels = &mut self.on.kernels;
+        let (scale, mut error, lost) = kernels.weigh(expected, measure, single)?;
         if let Some(narrow) = single.filter(|_| !uncertain.is_empty()) {
             let list: Vec<f64> =
                 uncertain.iter().flat_map(|(index, allowed)| [*index as f64, *allowed]).collect();
-            let room = shelf.room("left out", *buffer, 8 * list.len() as u64)?;
-            shelf.device.write(room, &element::f64_bytes(&list))?;
-            shelf.references.leave_out(shelf.device, narrow, room, uncertain.len() as u64)?;
-            error = shelf.references.weigh(shelf.device, own, measure, Some(narrow))?.1;
+            let room = kernels.room("left out", *buffer, DType::F64, list.len() as u64)?.buffer;
+            kernels.pool.device.write(room, &element::f64_bytes(&list))?;
+            kernels.leave_out(narrow, room, uncertain.len() as u64)?;
+            error = kernels.weigh(expected, measure, Some(narrow))?.1;
         }
         let mut rounding = (0.0, 0.0);
         if matches!(dtype, DType::F16 | DType::Bf16) {
-            let half = (shelf.room("half", *buffer, 2 * elements)?, dtype);
-            let narrow = (shelf.room("rounded", *buffer, 4 * elements)?, DType::F32);
-            for (from, to) in [((expected, DType::F64), half), (half, narrow)] {
-                shelf.references.convert(shelf.device, from, to, elements, Change::Unchanged)?;
-            }
-            let (_, error, _) = shelf.references.weigh(shelf.device, own, measure, Some(narrow.0))?;
+            let half = kernels.room("half", *buffer, dtype, elements)?;
+            let narrow = kernels.room("rounded", *buffer, DType::F32, elements)?;
+            kernels.convert(expected, half, Change::Unchanged)?;
+            kernels.convert(half, narrow, Change::Unchanged)?;
+            let (_, error, _) = kernels.weigh(expected, measure, Some(narrow.buffer))?;
             rounding = error.map_or(rounding, |error| (error.mean.abs(), error.slope.abs()));
         }
-        let scale = AnswerScale {
-            exact: answer.exact,
-            noise_max: noise.max,
-            noise_rms: noise.rms,
-            jumps: answer.jumps,
-            single: error,
-            rounding,
-            uncertain: uncertain.len() as u64,
-            uncertain_max: uncertain.iter().map(|(_, allowed)| *allowed).fold(0.0, f64::max),
-            ..scale
-        };
+        let scale = AnswerScale { single: error, rounding, ..scale.looked_at(answer) };
         Ok((scale, measure.oddities(elements, lost > 0.0 && family != Family::Normal)))
-    }
-}
-
-impl OnDevice<'_> {
-    fn shelf(&mut self) -> Shelf<'_> {
-        Shelf { device: self.device, pool: self.pool, references: self.references }
     }
 }
 
@@ -227,22 +211,25 @@ impl Runs for LargeCase<'_, '_> {
     }
 
     fn answers(&mut self, runs: &[RunInputs]) -> Result<Vec<Lists>, DeviceError> {
-        let dtype = self.on.check.reference_f64.then_some(DType::F64);
-        runs.iter().map(|run| self.run((self.on.modules.own, dtype), *run)).collect()
+        let Question { check, modules, .. } = self.on.asked;
+        let dtype = check.reference_f64.then_some(DType::F64);
+        runs.iter().map(|run| self.run((modules.own, dtype), *run)).collect()
     }
 
     fn single(&mut self, run: RunInputs) -> Result<Option<Lists>, DeviceError> {
-        if self.on.modules.single.is_none() {
+        let module = self.on.asked.modules.single;
+        if module.is_none() {
             return Ok(None);
         }
-        match self.run((self.on.modules.single, Some(DType::F32)), run) {
+        match self.run((module, Some(DType::F32)), run) {
             Ok(lists) => Ok(Some(lists)),
             Err(error) if error.sticky => Err(error),
             Err(_) => Ok(None),
         }
     }
 
-    fn shelf(&mut self) -> Option<Shelf<'_>> {
-        Some(self.on.shelf())
+    fn kernels(&mut self) -> Option<Kernels<'_>> {
+        let Kernels { pool, references } = &mut self.on.kernels;
+        Some(Kernels { pool, references })
     }
 }

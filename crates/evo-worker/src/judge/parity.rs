@@ -29,12 +29,11 @@ pub fn of(
     prepared: &PreparedCase,
     task: Option<TaskTolerance>,
 ) -> Result<Value, DeviceError> {
-    let targets = prepared.targets();
-    let elements: u64 = targets.iter().map(|(plan, ..)| plan.compared_elements()).sum();
+    let elements: u64 = prepared.targets().map(|(plan, _)| plan.compared_elements()).sum();
     if elements > ELEMENTS_MAX {
         return Ok(unknown(&format!("the outputs have more than {ELEMENTS_MAX} elements")));
     }
-    if targets.iter().any(|(plan, ..)| compared_as(plan.dtype) != plan.dtype) {
+    if prepared.targets().any(|(plan, _)| compared_as(plan.dtype) != plan.dtype) {
         return Ok(unknown("an output has 64-bit integers, which are compared bit by bit"));
     }
     // Without a rule of the task's, what lies outside of it is never asked.
@@ -43,17 +42,17 @@ pub fn of(
     let [first, second] = TOLERANCES.map(|(_, own)| Tolerance { atol: own, rtol: own });
     let tolerances = [first, second, rule];
     let mut seen = PlainErrors::default();
-    for (plan, own, expected) in targets {
+    for (plan, target) in prepared.targets() {
         // What a view leaves out lies between the rest.
         if plan.view.is_none() && plan.compared_elements() > 0 {
-            let found = device.plain_errors(prepared.buffers[own], plan.dtype, expected, tolerances)?;
-            if let Some(found) = found {
+            let own = prepared.buffers[target.position];
+            if let Some(found) = device.plain_errors(own, plan.dtype, target.expected, tolerances)? {
                 seen = seen.and(&found);
                 continue;
             }
         }
-        let actual = prepared.compared(device, own)?;
-        let expected = element::widen(&device.read(expected)?, DType::F64);
+        let actual = prepared.compared(device, target.position)?;
+        let expected = element::widen(&device.read(target.expected)?, DType::F64);
         let count = usize::try_from(plan.compared_elements()).unwrap_or(usize::MAX);
         let pairs = actual.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK)).enumerate();
         // Largest values and counts: the same in any order.

@@ -6,8 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-use super::element;
-use super::inputs;
+use super::{element, inputs};
 
 const CHUNK: usize = 1 << 16;
 

@@ -4,20 +4,14 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::plan::ProblemPlan;
 use evo_protocol::worker::BufferSpan;
 
+use super::bench::Bench;
 use super::case::Case;
 use super::element::Poison;
 use super::run::RunSetting;
 use super::state::{Answers, Judge};
 
-#[derive(Debug, Default)]
-pub struct PlainRun {
-    pub launches: u64,
-    /// Where their buffers lie, if the device says so.
-    pub buffers: Vec<BufferSpan>,
-}
-
 impl Judge {
-    /// Each launch finds fresh inputs and poisoned outputs; evo's own kernels, which fill buffers in between, are
+    /// How many launches there were, and where their buffers lie, if the device says so. Each launch finds fresh inputs and poisoned outputs; evo's own kernels, which fill buffers in between, are
     /// called `evo_*`. Buffers that are allocated here have no guard zones if `unguarded`.
     pub fn run_plain(
         &mut self,
@@ -25,23 +19,21 @@ impl Judge {
         plan: &ProblemPlan,
         calls: u32,
         unguarded: bool,
-    ) -> Result<PlainRun, DeviceError> {
+    ) -> Result<(u64, Vec<BufferSpan>), DeviceError> {
         let case = Case::first(plan);
-        self.device.set_guarded(!unguarded);
+        self.pool.device.set_guarded(!unguarded);
         let prepared = self.prepare_lane(slot, &case, (0, 0), Answers::NotNeeded);
         let launched = prepared.and_then(|prepared| {
             for _ in 0..calls {
-                self.run(&prepared, RunSetting::plain(Poison::A))?;
+                Bench { judge: self, prepared: &prepared }.run(RunSetting::plain(Poison::A))?;
             }
-            let named = plan.buffers.iter().zip(&prepared.buffers);
-            let spans = named.filter_map(|(own, buffer)| {
-                let address = self.device.address(*buffer)?;
+            let spans = prepared.named_buffers().filter_map(|(own, buffer)| {
+                let address = self.pool.device.address(buffer)?;
                 Some(BufferSpan { name: own.name.clone(), address, bytes: own.bytes() })
             });
-            let buffers = spans.collect();
-            Ok(PlainRun { launches: u64::from(calls) * prepared.launches.len() as u64, buffers })
+            Ok((u64::from(calls) * prepared.launches.len() as u64, spans.collect()))
         });
-        self.device.set_guarded(true);
+        self.pool.device.set_guarded(true);
         launched
     }
 }

@@ -49,13 +49,6 @@ impl ExpectedBuffer {
     }
 }
 
-pub type InputWriter<'a> = dyn FnMut(&mut dyn Device, usize, BufferId) -> Result<(), DeviceError> + 'a;
-
-pub struct CaseInputs<'a> {
-    pub plan: &'a ProblemPlan,
-    pub write: &'a mut InputWriter<'a>,
-}
-
 struct Working {
     name: String,
     bytes: u64,
@@ -71,6 +64,7 @@ struct Kept {
 }
 
 pub struct Pool {
+    pub device: Box<dyn Device>,
     working: Vec<Working>,
     sets: Vec<Kept>,
     bytes: u64,
@@ -85,8 +79,8 @@ const WORKING_MAX: usize = 192;
 const SETS_MAX: usize = 192;
 
 impl Pool {
-    pub fn new(limit: u64) -> Pool {
-        Pool { working: Vec::new(), sets: Vec::new(), bytes: 0, limit, tick: 0 }
+    pub fn new(device: Box<dyn Device>, limit: u64) -> Pool {
+        Pool { device, working: Vec::new(), sets: Vec::new(), bytes: 0, limit, tick: 0 }
     }
 
     pub fn set(&mut self, key: &ContentHash) -> Option<Rc<CaseSet>> {
@@ -96,38 +90,37 @@ impl Pool {
         Some(kept.set.clone())
     }
 
-    /// Nothing is kept if `answer`, which completes the set, fails.
+    /// `write` writes an input, by its position. Nothing is kept if `answer`, which completes the set, fails.
     pub fn fill<E: From<DeviceError>>(
         &mut self,
-        device: &mut dyn Device,
         (key, magnitude): (&ContentHash, f64),
-        inputs: CaseInputs<'_>,
-        answer: impl FnOnce(&mut Pool, &mut dyn Device, &mut CaseSet) -> Result<(), E>,
+        plan: &ProblemPlan,
+        write: impl FnMut(&mut Pool, usize, BufferId) -> Result<(), DeviceError>,
+        answer: impl FnOnce(&mut Pool, &mut CaseSet) -> Result<(), E>,
     ) -> Result<Rc<CaseSet>, E> {
         let mut set =
             CaseSet { key: key.clone(), magnitude, inputs: Vec::new(), targets: Vec::new(), bytes: 0 };
-        let done = self.upload(device, &mut set, inputs).map_err(E::from);
-        let done = done.and_then(|()| answer(self, device, &mut set));
-        let done = done.and_then(|()| hash_all(device, &mut set).map_err(E::from));
+        let done = self.upload(&mut set, plan, write).map_err(E::from);
+        let done = done.and_then(|()| answer(self, &mut set));
+        let done = done.and_then(|()| self.hash_all(&mut set).map_err(E::from));
         if let Err(error) = done {
-            self.release(device, &set);
+            self.release(&set);
             return Err(error);
         }
         self.tick += 1;
         let set = Rc::new(set);
         self.sets.push(Kept { set: set.clone(), used: self.tick });
-        self.shrink(device, self.limit, SETS_MAX, WORKING_MAX);
+        self.shrink(self.limit, SETS_MAX, WORKING_MAX);
         Ok(set)
     }
 
     pub fn room_for_answer(
         &mut self,
-        device: &mut dyn Device,
         set: &mut CaseSet,
         plan: &BufferPlan,
         bytes: u64,
     ) -> Result<BufferId, DeviceError> {
-        let buffer = self.allocate(device, &format!("{} (expected)", plan.name), bytes)?;
+        let buffer = self.allocate(&format!("{} (expected)", plan.name), bytes)?;
         self.bytes += bytes;
         set.bytes += bytes;
         Ok(buffer)
@@ -135,35 +128,30 @@ impl Pool {
 
     fn upload(
         &mut self,
-        device: &mut dyn Device,
         set: &mut CaseSet,
-        CaseInputs { plan, write }: CaseInputs<'_>,
+        plan: &ProblemPlan,
+        mut write: impl FnMut(&mut Pool, usize, BufferId) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         for (position, plan) in plan.buffers.iter().enumerate().filter(|(_, plan)| plan.role.is_read()) {
             // An empty buffer has one element, as working buffers do.
             let size = plan.bytes().max(plan.dtype.bytes());
-            let buffer = self.allocate(device, &format!("{} (pristine)", plan.name), size)?;
+            let buffer = self.allocate(&format!("{} (pristine)", plan.name), size)?;
             // Counted at once, because `release` subtracts what was uploaded so far.
             self.bytes += size;
             set.bytes += size;
             set.inputs.push(Pristine { position, buffer, hash: 0 });
-            write(device, position, buffer)?;
+            write(self, position, buffer)?;
         }
         Ok(())
     }
 
-    pub fn working(
-        &mut self,
-        device: &mut dyn Device,
-        name: &str,
-        bytes: u64,
-    ) -> Result<BufferId, DeviceError> {
+    pub fn working(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         self.tick += 1;
         if let Some(own) = self.working.iter_mut().find(|own| own.name == name && own.bytes == bytes) {
             own.used = self.tick;
             return Ok(own.buffer);
         }
-        let buffer = self.allocate(device, name, bytes)?;
+        let buffer = self.allocate(name, bytes)?;
         self.bytes += bytes;
         let used = self.tick;
         self.working.push(Working { name: name.to_string(), bytes, buffer, holds: None, used });
@@ -180,23 +168,23 @@ impl Pool {
         }
     }
 
-    pub fn drop_set(&mut self, device: &mut dyn Device, key: &ContentHash) {
+    pub fn drop_set(&mut self, key: &ContentHash) {
         while let Some(position) = self.sets.iter().position(|kept| kept.set.key == *key) {
             let kept = self.sets.remove(position);
-            self.release(device, &kept.set);
+            self.release(&kept.set);
         }
         for own in &mut self.working {
             own.holds = own.holds.take().filter(|held| held != key);
         }
     }
 
-    fn shrink(&mut self, device: &mut dyn Device, bytes: u64, sets: usize, working: usize) {
+    fn shrink(&mut self, bytes: u64, sets: usize, working: usize) {
         // A set in use (by a prepared problem) has more than one owner and stays.
         while self.bytes > bytes || self.sets.len() > sets {
             let idle = self.sets.iter().enumerate().filter(|(_, kept)| Rc::strong_count(&kept.set) == 1);
             let Some((position, _)) = idle.min_by_key(|(_, kept)| kept.used) else { break };
             let kept = self.sets.remove(position);
-            self.release(device, &kept.set);
+            self.release(&kept.set);
         }
         // Recently used buffers may be bound to a launch plan that is still to run.
         let recent = self.tick.saturating_sub(64);
@@ -206,39 +194,39 @@ impl Pool {
             let own = self.working.remove(position);
             self.bytes = self.bytes.saturating_sub(own.bytes);
             // A buffer that cannot be freed is lost memory; the health check and the lane watch for that.
-            let _ = device.free(own.buffer);
+            let _ = self.device.free(own.buffer);
         }
     }
 
-    fn allocate(&mut self, device: &mut dyn Device, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
+    fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         if self.bytes + bytes > self.limit {
-            self.shrink(device, self.limit.saturating_sub(bytes), SETS_MAX, WORKING_MAX);
+            self.shrink(self.limit.saturating_sub(bytes), SETS_MAX, WORKING_MAX);
         }
-        match device.allocate(name, bytes) {
+        match self.device.allocate(name, bytes) {
             Err(error) if error.kind == VerdictKind::OutOfMemory && !error.sticky => {
-                self.shrink(device, 0, 0, 0);
-                device.allocate(name, bytes)
+                self.shrink(0, 0, 0);
+                self.device.allocate(name, bytes)
             }
             other => other,
         }
     }
 
-    fn release(&mut self, device: &mut dyn Device, set: &CaseSet) {
+    fn release(&mut self, set: &CaseSet) {
         self.bytes = self.bytes.saturating_sub(set.bytes);
         let buffers = set.inputs.iter().map(|input| input.buffer);
         for buffer in buffers.chain(set.targets.iter().map(|target| target.expected)) {
-            let _ = device.free(buffer);
+            let _ = self.device.free(buffer);
         }
     }
-}
 
-/// Hashed on the device after every upload: later checks compare with what the device really holds.
-fn hash_all(device: &mut dyn Device, set: &mut CaseSet) -> Result<(), DeviceError> {
-    for input in &mut set.inputs {
-        input.hash = device.hash(input.buffer)?;
+    /// Hashed on the device after every upload: later checks compare with what the device really holds.
+    fn hash_all(&mut self, set: &mut CaseSet) -> Result<(), DeviceError> {
+        for input in &mut set.inputs {
+            input.hash = self.device.hash(input.buffer)?;
+        }
+        for target in &mut set.targets {
+            target.hash = self.device.hash(target.expected)?;
+        }
+        Ok(())
     }
-    for target in &mut set.targets {
-        target.hash = device.hash(target.expected)?;
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use evo_device::device::{BufferId, Placement, Tolerance};
+use evo_device::device::{Placement, Tolerance};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceKind};
 use evo_protocol::dtype::DType;
@@ -16,7 +16,6 @@ use super::bench::{Asked, Bench, Failure, GateRun};
 use super::case::Case;
 use super::element::{self, Poison};
 use super::run::{RunSetting, starts_as};
-use super::state::Judge;
 use super::{afterwards, deep, inputs, kept, wrong};
 
 /// Where a check asks.
@@ -47,14 +46,29 @@ const CHECKS: [Check; 10] = {
     use At::*;
     use GateCheck::*;
     [
-        Check { name: ModuleState, depths: CONTENDERS, at: FirstProblem, ask: variable_changes },
-        Check { name: WorkspaceState, depths: FINALISTS, at: FirstProblem, ask: workspace_changes },
+        Check {
+            name: ModuleState,
+            depths: CONTENDERS,
+            at: FirstProblem,
+            ask: |bench, repeated| kept::variable_changes(bench).map(|heap| repeated.heap = heap),
+        },
+        Check {
+            name: WorkspaceState,
+            depths: FINALISTS,
+            at: FirstProblem,
+            ask: |bench, _| kept::workspace_changes(bench),
+        },
         Check { name: Repeats, depths: ALL, at: EachProblem, ask: repeats },
         Check { name: RareRepeats, depths: CONTENDERS, at: EachProblem, ask: many_repeats },
         Check { name: NearAnswers, depths: FINALISTS, at: EachProblem, ask: near_answers },
         Check { name: OtherData, depths: CONTENDERS, at: EachProblem, ask: after_other_data },
         Check { name: AlikeData, depths: FINALISTS, at: EachProblem, ask: after_data_alike },
-        Check { name: ModuleState, depths: CONTENDERS, at: FirstProblem, ask: memory_stays },
+        Check {
+            name: ModuleState,
+            depths: CONTENDERS,
+            at: FirstProblem,
+            ask: |bench, repeated| kept::memory_stays(bench, repeated.heap),
+        },
         Check { name: RareRepeats, depths: FINALISTS, at: SmallShape, ask: many_repeats },
         Check { name: ReadOnlyInputs, depths: FINALISTS, at: Last, ask: read_only_inputs },
     ]
@@ -64,7 +78,6 @@ const CHECKS: [Check; 10] = {
 struct Repeated {
     repeats: u32,
     deterministic: bool,
-    allow_state: bool,
     /// How long calls may be repeated to find what is rarely wrong.
     series: Duration,
     /// The hash of the output, where it is the same after every call.
@@ -116,7 +129,9 @@ pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
     for (case, places) in [first].into_iter().chain(rest).chain(small).chain([last]) {
         let is_small = places.contains(&At::SmallShape);
         let is_problem = places.contains(&At::EachProblem);
-        let asks = |own: &&Check| own.depths.contains(&depth) && check.checks.include(own.name);
+        let may = |name| name != GateCheck::ModuleState || !check.allow_state;
+        let asks =
+            |own: &&Check| own.depths.contains(&depth) && check.checks.include(own.name) && may(own.name);
         let mut asked = CHECKS.iter().filter(|own| places.contains(&own.at)).filter(asks).peekable();
         run.found.report.cases += u32::from(is_problem);
         if asked.peek().is_none() {
@@ -125,13 +140,13 @@ pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
         let mut repeated = Repeated {
             repeats,
             deterministic: check.deterministic,
-            allow_state: check.allow_state,
             series: if is_small { deep::series(&check) } else { of_problem },
             first: None,
             heap: None,
             shown: 0,
         };
-        match run.at(&case, |bench| asked.try_for_each(|own| (own.ask)(bench, &mut repeated))) {
+        let ask = |bench: &mut Bench<'_>| asked.try_for_each(|own| (own.ask)(bench, &mut repeated));
+        match run.judge.at(run.slot, &case, ask) {
             Ok(()) => {}
             // A derived shape at which the task has no answer is nobody's fault.
             Err(Failure::Machine(error))
@@ -163,31 +178,14 @@ fn small_shape(run: &GateRun<'_>) -> Option<Case> {
     largest.buffers.iter().any(inputs::varies).then(|| Case::first(largest))
 }
 
-fn variable_changes(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
-    if !repeated.allow_state {
-        kept::variable_changes(bench)?;
-        repeated.heap = kept::heap(bench)?;
-    }
-    Ok(())
-}
-
-fn memory_stays(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
-    if repeated.allow_state { Ok(()) } else { kept::memory_stays(bench, repeated.heap) }
-}
-
-fn workspace_changes(bench: &mut Bench<'_>, _: &mut Repeated) -> Asked {
-    kept::workspace_changes(bench)
-}
-
 fn poison(repeat: u32) -> Poison {
     [Poison::A, Poison::B, Poison::C][repeat as usize % 3]
 }
 
 fn repeats(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
-    if repeated.deterministic { same_bits(bench, repeated) } else { close(bench, repeated.repeats) }
-}
-
-fn same_bits(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
+    if !repeated.deterministic {
+        return close(bench, repeated.repeats);
+    }
     let (first, repeats) = (repeated.first(bench)?, repeated.repeats);
     let seed = bench.check()?.seed;
     // Neighboring repetitions run in opposite orders.
@@ -223,7 +221,14 @@ fn same_bits(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
 fn close(bench: &mut Bench<'_>, repeats: u32) -> Asked {
     bench.run(PLAIN)?;
     // The first run is kept as fp64, because `compare` takes an fp64 buffer as the expected side.
-    let baselines = keep(bench)?;
+    let mut baselines = Vec::new();
+    for (plan, target) in bench.prepared.targets() {
+        let values = element::f64_bytes(&bench.prepared.compared(bench.device(), target.position)?);
+        let name = format!("{} (first run)", plan.name);
+        let buffer = bench.judge.pool.working(&name, values.len() as u64)?;
+        bench.device().write(buffer, &values)?;
+        baselines.push(buffer);
+    }
     for repeat in 1..repeats {
         bench.run(RunSetting::plain(poison(repeat)))?;
         if let Some(wrong) = bench.wrong_answer()? {
@@ -248,20 +253,6 @@ fn close(bench: &mut Bench<'_>, repeats: u32) -> Asked {
     Ok(())
 }
 
-fn keep(bench: &mut Bench<'_>) -> Result<Vec<BufferId>, DeviceError> {
-    let mut kept = Vec::new();
-    for target in &bench.prepared.set.targets {
-        let plan = &bench.prepared.case.plan.buffers[target.position];
-        let values = element::f64_bytes(&bench.prepared.compared(bench.device(), target.position)?);
-        let name = format!("{} (first run)", plan.name);
-        let Judge { pool, device, .. } = &mut *bench.judge;
-        let buffer = pool.working(device.as_mut(), &name, values.len() as u64)?;
-        device.write(buffer, &values)?;
-        kept.push(buffer);
-    }
-    Ok(kept)
-}
-
 /// What goes wrong once in hundreds of calls does not show in ten. Every other call finds poison, because a call that
 /// does nothing leaves a right answer right.
 fn many_repeats(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
@@ -277,7 +268,7 @@ fn many_repeats(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
     let mut calls = 0;
     while calls < RARE_CALLS && began.elapsed() < repeated.series {
         if calls % 2 == 1 {
-            bench.prepared.poison_outputs(bench.device(), poison(calls / 2))?;
+            bench.prepared.poison(bench.device(), Role::Output, poison(calls / 2))?;
         }
         bench.call()?;
         calls += 1;
@@ -308,8 +299,7 @@ fn wrong_call(bench: &mut Bench<'_>, first: Option<u64>, calls: u32) -> Result<O
 fn near_answers(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
     let prepared = bench.prepared;
     let is_written = |plan: &BufferPlan| plan.role == Role::Output && starts_as(plan).is_none();
-    let outputs = prepared.case.plan.buffers.iter().zip(&prepared.buffers);
-    let outputs = outputs.filter(|(plan, _)| is_written(plan));
+    let outputs = prepared.named_buffers().filter(|(plan, _)| is_written(plan));
     let bytes: u64 = outputs.clone().map(|(plan, _)| plan.bytes()).sum();
     if bytes > NEAR_BYTES_MAX || prepared.accumulates() || prepared.launches.is_empty() {
         return Ok(());
@@ -319,12 +309,12 @@ fn near_answers(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
     for share in [1, 16] {
         bench.run(PLAIN)?;
         for (plan, buffer) in outputs.clone() {
-            let mut held = bench.device().read(*buffer)?;
+            let mut held = bench.device().read(buffer)?;
             let (size, count) = (plan.dtype.bytes(), plan.elements());
             let changed = count.div_ceil(share);
             let start = seed % (count - changed + 1);
             nearly(&mut held[(start * size) as usize..((start + changed) * size) as usize], plan.dtype);
-            bench.device().write(*buffer, &held)?;
+            bench.device().write(buffer, &held)?;
         }
         bench.call()?;
         let (is_right, symptom) = match first {
@@ -338,9 +328,10 @@ fn near_answers(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
             let what =
                 "reads an output before writing it: where it nearly holds the answer, it is left as it is";
             let refused = bench.refused(VerdictKind::Nondeterministic, "uninit_read", what);
-            return Err(symptom
-                .into_iter()
-                .fold(refused, |refused, symptom| refused.with("symptom", symptom)));
+            return Err(match symptom {
+                Some(symptom) => refused.with("symptom", symptom),
+                None => refused,
+            });
         }
     }
     Ok(())
@@ -374,9 +365,10 @@ fn on_other_data(bench: &Bench<'_>, repeated: &Repeated, seeds: u32) -> Option<C
 
 /// A, B, A on the same addresses: B must give its own answer, and A what it gave before.
 fn after_other_data(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
+    let prepared = bench.prepared;
     let Some(other) = on_other_data(bench, repeated, 1) else { return Ok(()) };
     let first = repeated.first(bench)?;
-    bench.at(&other, |beside| {
+    bench.judge.at(prepared.slot, &other, |beside| {
         let hash = beside.hash_of_run(RunSetting::plain(Poison::A))?;
         let Some(wrong) = beside.wrong_answer()? else { return Ok(()) };
         if hash != first {
@@ -396,7 +388,7 @@ fn after_other_data(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
 /// A call on contents of which most are those of the call before, at the same addresses. If its answer is wrong, and right
 /// after a call on other contents, the kernel goes by a few elements.
 fn after_data_alike(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
-    let setting = RunSetting::plain(Poison::A);
+    let (setting, slot) = (RunSetting::plain(Poison::A), bench.prepared.slot);
     let Some(alike) = on_other_data(bench, repeated, inputs::REARRANGED) else { return Ok(()) };
     let Some(other) = on_other_data(bench, repeated, 1) else { return Ok(()) };
     let wrong_after = |bench: &mut Bench<'_>| {
@@ -404,9 +396,9 @@ fn after_data_alike(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
         bench.wrong_answer().map_err(Failure::from)
     };
     bench.run(setting)?;
-    let Some(wrong) = bench.at(&alike, wrong_after)? else { return Ok(()) };
-    bench.at(&other, |bench| Ok(bench.run(setting)?))?;
-    bench.at(&alike, |bench| {
+    let Some(wrong) = bench.judge.at(slot, &alike, wrong_after)? else { return Ok(()) };
+    bench.judge.at(slot, &other, |bench| Ok(bench.run(setting)?))?;
+    bench.judge.at(slot, &alike, |bench| {
         if let Some(wrong) = wrong_after(bench)? {
             return Err(wrong.into());
         }
@@ -427,13 +419,13 @@ fn read_only_inputs(bench: &mut Bench<'_>, repeated: &mut Repeated) -> Asked {
     if prepared.launches.is_empty() {
         return Ok(());
     }
-    for (plan, buffer) in prepared.case.plan.buffers.iter().zip(&prepared.buffers) {
+    for (plan, buffer) in prepared.named_buffers() {
         let is_shown = plan.role == Role::Input && plan.symbol.is_none();
         if !is_shown || !(1..=SHOWN_BYTES_MAX).contains(&plan.bytes()) {
             continue;
         }
         bench.fill(Poison::A)?;
-        if !bench.device().show_read_only(&[*buffer])? {
+        if !bench.device().show_read_only(&[buffer])? {
             break;
         }
         let called = bench.call();

@@ -46,11 +46,8 @@ impl RunSetting {
     /// Everything of a setting changed at once; with a seed another order of threads too.
     pub fn disturbed(poison: Poison, order: Option<u64>, placement: Placement) -> RunSetting {
         let residue = Some(element::poison(DType::F32, poison));
-        RunSetting {
-            outputs: poison,
-            scratch: poison,
-            conditions: RunConditions { order, residue, placement, clock: None },
-        }
+        let conditions = RunConditions { order, residue, placement, clock: None };
+        RunSetting { conditions, ..RunSetting::plain(poison) }
     }
 
     /// The same where shared memory and stacks hold what any kernel may have left there, such as 1.2.
@@ -88,9 +85,7 @@ pub struct ComparedOutput {
 
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    pub position: usize,
-    pub comparison: Comparison,
-    pub block: Option<BlockError>,
+    pub output: ComparedOutput,
     pub breach: Breach,
 }
 
@@ -99,23 +94,16 @@ impl PreparedCase {
         &self.case.plan
     }
 
-    fn poisons(&self, role: Role) -> bool {
-        self.checks.include(match role {
-            Role::Scratch => GateCheck::WorkspacePoison,
-            _ => GateCheck::OutputPoison,
-        })
-    }
-
-    fn with_role(&self, roles: &'static [Role]) -> impl Iterator<Item = (&BufferPlan, BufferId)> {
-        let pairs = self.case.plan.buffers.iter().zip(self.buffers.iter().copied());
-        pairs.filter(|(plan, _)| roles.contains(&plan.role))
+    /// What the plan says of each buffer beside it.
+    pub fn named_buffers(&self) -> impl Iterator<Item = (&BufferPlan, BufferId)> + Clone {
+        self.case.plan.buffers.iter().zip(self.buffers.iter().copied())
     }
 
     pub fn accumulates(&self) -> bool {
         accumulates(self.plan())
     }
 
-    pub fn restore(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<(), DeviceError> {
+    pub fn restore(&self, pool: &mut Pool) -> Result<(), DeviceError> {
         for input in &self.set.inputs {
             let own = self.buffers[input.position];
             let kept = self.plan().buffers[input.position].role == Role::Input;
@@ -123,39 +111,41 @@ impl PreparedCase {
             if kept && pool.holds(own, &self.set.key) {
                 continue;
             }
-            device.copy(input.buffer, own)?;
+            pool.device.copy(input.buffer, own)?;
             pool.note(own, kept.then_some(&self.set.key));
         }
         Ok(())
     }
 
-    pub fn poison_outputs(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
-        self.start(device, &[Role::Output], poison.under(self.checks))
-    }
-
-    pub fn poison_scratch(&self, device: &mut dyn Device, poison: Poison) -> Result<(), DeviceError> {
-        self.start(device, &[Role::Scratch], poison.under(self.checks))
-    }
-
     /// Fresh inputs, and poison in outputs and workspace.
-    pub fn fill(&self, device: &mut dyn Device, pool: &mut Pool, poison: Poison) -> Result<(), DeviceError> {
-        self.restore(device, pool)?;
-        self.poison_outputs(device, poison)?;
-        self.poison_scratch(device, poison)
+    pub fn fill(&self, pool: &mut Pool, poison: Poison) -> Result<(), DeviceError> {
+        self.restore(pool)?;
+        self.poison(pool.device.as_mut(), Role::Output, poison)?;
+        self.poison(pool.device.as_mut(), Role::Scratch, poison)
     }
 
-    fn start(
-        &self,
-        device: &mut dyn Device,
-        roles: &'static [Role],
-        poison: Poison,
-    ) -> Result<(), DeviceError> {
-        for (plan, buffer) in self.with_role(roles) {
-            if starts_as(plan).is_some() || self.poisons(plan.role) {
-                start(device, plan, buffer, poison)?;
+    /// Buffers of a role as they are before a run: poisoned, but for those that start as a constant.
+    pub fn poison(&self, device: &mut dyn Device, role: Role, poison: Poison) -> Result<(), DeviceError> {
+        let is_poisoned = self.checks.include(match role {
+            Role::Scratch => GateCheck::WorkspacePoison,
+            _ => GateCheck::OutputPoison,
+        });
+        for (plan, buffer) in self.named_buffers().filter(|(plan, _)| plan.role == role) {
+            if starts_as(plan).is_some() || is_poisoned {
+                start(device, plan, buffer, poison.under(self.checks))?;
             }
         }
         Ok(())
+    }
+
+    /// Fills workspace but for that which starts as a constant.
+    pub fn fill_scratch(
+        &self,
+        device: &mut dyn Device,
+        pattern: impl Fn(DType) -> u32,
+    ) -> Result<(), DeviceError> {
+        let open = |(plan, _): &(&BufferPlan, _)| plan.role == Role::Scratch && starts_as(plan).is_none();
+        self.named_buffers().filter(open).try_for_each(|(plan, own)| device.fill(own, pattern(plan.dtype)))
     }
 
     /// Gives variables of the module what the arguments that lie in them hold.
@@ -179,8 +169,7 @@ impl PreparedCase {
     }
 
     fn variables(&self) -> impl Iterator<Item = (&BufferPlan, &str, BufferId)> {
-        let pairs = self.case.plan.buffers.iter().zip(self.buffers.iter().copied());
-        pairs.filter_map(|(plan, buffer)| Some((plan, plan.symbol.as_deref()?, buffer)))
+        self.named_buffers().filter_map(|(plan, buffer)| Some((plan, plan.symbol.as_deref()?, buffer)))
     }
 
     pub fn output_hash(&self, device: &mut dyn Device) -> Result<u64, DeviceError> {
@@ -207,10 +196,10 @@ impl PreparedCase {
         poison: Poison,
     ) -> Result<Vec<(usize, u64)>, DeviceError> {
         let mut counts = Vec::new();
-        for (position, plan) in self.plan().buffers.iter().enumerate() {
+        for (position, (plan, buffer)) in self.named_buffers().enumerate() {
             if plan.role == Role::Output && starts_as(plan).is_none() && plan.elements() > 0 {
                 let pattern = element::poison(plan.dtype, poison.under(self.checks));
-                counts.push((position, count_pattern(device, self.buffers[position], plan, pattern)?));
+                counts.push((position, count_pattern(device, buffer, plan, pattern)?));
             }
         }
         Ok(counts)
@@ -222,7 +211,7 @@ impl PreparedCase {
         device: &mut dyn Device,
         setting: RunSetting,
     ) -> Result<Option<usize>, DeviceError> {
-        for (position, plan) in self.plan().buffers.iter().enumerate() {
+        for (position, (plan, buffer)) in self.named_buffers().enumerate() {
             let poison = match plan.role {
                 Role::Output => setting.outputs,
                 Role::Scratch => setting.scratch,
@@ -231,8 +220,7 @@ impl PreparedCase {
             if plan.elements() > 0 || starts_as(plan).is_some() {
                 continue;
             }
-            let pattern = element::poison(plan.dtype, poison);
-            if device.count_pattern(self.buffers[position], plan.dtype, pattern)? == 0 {
+            if device.count_pattern(buffer, plan.dtype, element::poison(plan.dtype, poison))? == 0 {
                 return Ok(Some(position));
             }
         }
@@ -271,25 +259,21 @@ impl PreparedCase {
             let dtype = compared_as(plan.dtype);
             let (own, expected) = (self.buffers[target.position], target.expected);
             let comparison = device.compare(own, dtype, expected, target.bounds.tolerance)?;
-            let block = match &target.bounds.block {
-                Some(bound) => {
-                    Some(device.compare_blocks(own, dtype, expected, bound.elements, bound.floor)?)
-                }
-                None => None,
-            };
-            let seen = ComparedOutput { position: target.position, comparison, block };
+            let rows = target.bounds.block;
+            let rows =
+                rows.map(|rows| device.compare_blocks(own, dtype, expected, rows.elements, rows.floor));
+            let compared = ComparedOutput { position: target.position, comparison, block: rows.transpose()? };
             // Uncertain elements are few, and most kernels need no allowance for them.
-            match target.uncertain.is_empty() || self.breach_of(&seen).is_none() {
-                true => Ok(seen),
+            match target.uncertain.is_empty() || self.breach(&compared).is_none() {
+                true => Ok(compared),
                 false => self.compare_certain(device, target),
             }
         };
         self.set.targets.iter().map(one).collect()
     }
 
-    fn breach_of(&self, seen: &ComparedOutput) -> Option<Breach> {
-        let bounds = &self.target(seen.position)?.bounds;
-        compare::breach(&seen.comparison, seen.block.as_ref(), bounds, self.checks)
+    fn breach(&self, ComparedOutput { position, comparison, block }: &ComparedOutput) -> Option<Breach> {
+        compare::breach(comparison, block.as_ref(), &self.target(*position)?.bounds, self.checks)
     }
 
     fn compare_certain(
@@ -313,20 +297,14 @@ impl PreparedCase {
         Ok(ComparedOutput { position: target.position, comparison, block })
     }
 
-    pub fn mismatch(&self, comparisons: &[ComparedOutput]) -> Option<Mismatch> {
-        let judge = |ComparedOutput { position, comparison, block }: &ComparedOutput| {
-            let target = self.target(*position)?;
-            let breach = compare::breach(comparison, block.as_ref(), &target.bounds, self.checks)?;
-            Some(Mismatch { position: *position, comparison: comparison.clone(), block: *block, breach })
-        };
-        comparisons.iter().filter_map(judge).min_by_key(|mismatch| mismatch.breach)
+    pub fn mismatch(&self, compared: &[ComparedOutput]) -> Option<Mismatch> {
+        let broken = compared.iter().filter_map(|output| Some((self.breach(output)?, output)));
+        let (breach, output) = broken.min_by_key(|(breach, _)| *breach)?;
+        Some(Mismatch { output: output.clone(), breach })
     }
 
-    pub fn targets(&self) -> Vec<(&BufferPlan, usize, BufferId)> {
-        let one = |target: &ExpectedBuffer| {
-            (&self.plan().buffers[target.position], target.position, target.expected)
-        };
-        self.set.targets.iter().map(one).collect()
+    pub fn targets(&self) -> impl Iterator<Item = (&BufferPlan, &ExpectedBuffer)> {
+        self.set.targets.iter().map(|target| (&self.plan().buffers[target.position], target))
     }
 
     pub fn target(&self, position: usize) -> Option<&ExpectedBuffer> {
@@ -334,14 +312,14 @@ impl PreparedCase {
     }
 
     /// The first changed input; its working copy is refreshed before the next run.
-    pub fn mutated(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Option<usize>, DeviceError> {
+    pub fn mutated(&self, pool: &mut Pool) -> Result<Option<usize>, DeviceError> {
         if !self.checks.include(GateCheck::InputHash) {
             return Ok(None);
         }
         for input in &self.set.inputs {
             let own = self.buffers[input.position];
             let read_only = self.plan().buffers[input.position].role == Role::Input;
-            if read_only && device.hash(own)? != input.hash {
+            if read_only && pool.device.hash(own)? != input.hash {
                 pool.note(own, None);
                 return Ok(Some(input.position));
             }
@@ -351,13 +329,9 @@ impl PreparedCase {
 
     /// Whether our own copies of inputs and answers are untouched.
     pub fn set_intact(&self, device: &mut dyn Device) -> Result<bool, DeviceError> {
-        for input in &self.set.inputs {
-            if device.hash(input.buffer)? != input.hash {
-                return Ok(false);
-            }
-        }
-        for target in &self.set.targets {
-            if device.hash(target.expected)? != target.hash {
+        let inputs = self.set.inputs.iter().map(|input| (input.buffer, input.hash));
+        for (buffer, hash) in inputs.chain(self.set.targets.iter().map(|own| (own.expected, own.hash))) {
+            if device.hash(buffer)? != hash {
                 return Ok(false);
             }
         }

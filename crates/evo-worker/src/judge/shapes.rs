@@ -1,6 +1,6 @@
 //! Right answers at tiny and full shapes: two poisons, guards, mutation, comparison.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use evo_device::device::Placement;
@@ -16,9 +16,9 @@ use super::afterwards::{self, PROBE_ELEMENTS};
 use super::bench::{Asked, Bench, Failure, GateRun};
 use super::case::{self, Case};
 use super::element::Poison;
-use super::run::{self, PreparedCase, RunSetting};
+use super::run::{PreparedCase, RunSetting};
 use super::wrong::{self, CaseResult};
-use super::{command, deep, inputs, kept, npy, parity, views};
+use super::{command, deep, inputs, kept, npy, parity};
 
 /// After a wrong answer this many further cases are run, to learn what the failing ones share.
 const CASES_AFTER_FAILURE: usize = 12;
@@ -80,9 +80,16 @@ pub(super) fn check(run: &mut GateRun<'_>) -> Result<(), DeviceError> {
         return Ok(());
     }
     walk.tell(&mut run.found, skipped);
-    tell_of_special_values(&mut run.found, check.special_values);
+    if check.special_values == SpecialValues::AsDefault {
+        let report = &mut run.found.report;
+        report.evidence.insert("special_values", "not_run");
+        report.message = format!(
+            "{}; special values not tried (`as_default`: the default configuration's answers are not taken)",
+            report.message
+        );
+    }
     if run.gate == Gate::FullShapes {
-        views::tell(&mut run.found, &fitting);
+        tell_of_views(&mut run.found, &fitting);
     }
     let report = &mut run.found.report;
     if passing {
@@ -252,15 +259,20 @@ fn nothing_checked(gate: Gate, not_taken: &BTreeSet<String>) -> GateAnswer {
     answer
 }
 
-fn tell_of_special_values(found: &mut GateAnswer, wanted: SpecialValues) {
-    if wanted == SpecialValues::AsDefault {
-        let report = &mut found.report;
-        report.evidence.insert("special_values", "not_run");
-        report.message = format!(
-            "{}; special values not tried (`as_default`: the default configuration's answers are not taken)",
-            report.message
-        );
-    }
+/// Says what of each output is compared, where that is not all of it.
+fn tell_of_views(found: &mut GateAnswer, plans: &[&ProblemPlan]) {
+    let of = |plan: &ProblemPlan| -> BTreeMap<String, String> {
+        let viewed = plan.buffers.iter().filter_map(|own| Some((own, own.view.as_ref()?)));
+        viewed.map(|(own, view)| (own.name.clone(), view.describe(&own.shape))).collect()
+    };
+    let said: BTreeMap<&str, BTreeMap<String, String>> =
+        plans.iter().map(|plan| (plan.name.as_str(), of(plan))).filter(|(_, own)| !own.is_empty()).collect();
+    let Some((problem, outputs)) = said.first_key_value() else { return };
+    let outputs: Vec<String> =
+        outputs.iter().map(|(name, words)| format!("`{name}` is compared {words}")).collect();
+    let report = &mut found.report;
+    report.message = format!("{}; {} (`{problem}`)", report.message, outputs.join(", "));
+    report.evidence.insert(GateReport::IN_PART, json!(said));
 }
 
 /// A command that fails has not said that there is no answer.
@@ -306,15 +318,15 @@ fn run_case(run: &mut GateRun<'_>, case: &Case, questions: Questions) -> Result<
     if !matches!(kind, Some(VerdictKind::WrongAnswer | VerdictKind::InputMutated)) {
         return findings;
     }
-    let intact = prepared.set_intact(run.judge.device.as_mut())?;
+    let intact = prepared.set_intact(run.judge.device())?;
     if intact && kind == Some(VerdictKind::WrongAnswer) {
         return findings;
     }
     // An earlier variant may have written here past all guards, so the case runs again on fresh data.
     if !intact {
-        run.judge.pool.drop_set(run.judge.device.as_mut(), &prepared.set.key);
+        run.judge.pool.drop_set(&prepared.set.key);
     }
-    run.at(case, |bench| attempt(bench, questions))
+    run.judge.at(run.slot, case, |bench| attempt(bench, questions))
 }
 
 fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Findings, Failure> {
@@ -322,14 +334,15 @@ fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Findings, Fail
         let check = bench.check()?;
         (check.deterministic, check.seed, check.task)
     };
-    let case = &bench.prepared.case;
+    let prepared = bench.prepared;
+    let case = &prepared.case;
 
     // Runs that differ in everything an honest kernel ignores: what outputs, workspace, shared memory and stacks
     // hold, the order of threads, and which end of a buffer is watched. An element that is never written shows
     // the poison of each run, and stale contents that happen to be right do not survive.
     let mut runs = Vec::new();
     let mut outputs = Vec::new();
-    for setting in settings(seed, bench.prepared, questions, bench.judge.device.info().kind) {
+    for setting in settings(seed, bench.prepared, questions, bench.device().info().kind) {
         bench.run(setting)?;
         stayed_inside(bench, setting)?;
         // Counted before the next run fills the outputs again.
@@ -345,8 +358,13 @@ fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Findings, Fail
     if let Some(odd) =
         runs.iter().find(|run| run.hash != first.hash && bench.includes(GateCheck::RunAgreement))
     {
-        // Before the disagreement is examined, because unwritten elements are its simplest cause.
-        all_is_written(bench.prepared, &first.poisoned, &odd.poisoned)?;
+        // Before the disagreement is examined, because unwritten elements are its simplest cause: one holds the first
+        // poison after the first run and the second after a run that disagrees. Either alone may be an honest integer;
+        // NaN is never honest, and outputs that agree cannot hold both.
+        let mut pairs = first.poisoned.iter().zip(&odd.poisoned);
+        if let Some((_, (position, count))) = pairs.find(|(first, second)| first.1 > 0 && second.1 > 0) {
+            return Err(wrong::unwritten(bench.prepared, *position, *count).into());
+        }
         if deterministic {
             afterwards::disagree(bench, [(first.setting, first.hash), (odd.setting, odd.hash)])?;
         }
@@ -358,7 +376,7 @@ fn attempt(bench: &mut Bench<'_>, questions: Questions) -> Result<Findings, Fail
     let mut findings =
         Findings { relative_norm: norms.fold(0.0, |most, norm| norm.max(most)), ..Findings::default() };
     if questions.wants_parity(case) {
-        findings.parity = Some(parity::of(bench.judge.device.as_mut(), bench.prepared, task)?);
+        findings.parity = Some(parity::of(bench.device(), prepared, task)?);
     }
     let hash = if deterministic { Some(bench.output_hash()?) } else { None };
     if let Some(mismatch) = bench.prepared.mismatch(&outputs) {
@@ -383,34 +401,20 @@ struct ObservedRun {
 
 /// Damage outside the outputs is looked for first: after a stray write no other finding is reliable.
 fn stayed_inside(bench: &mut Bench<'_>, setting: RunSetting) -> Asked {
-    let case = &bench.prepared.case;
-    if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
-        return Err(verdict.into());
-    }
+    bench.guards_hold()?;
     let Some(position) = bench.prepared.written_although_empty(bench.device(), setting)? else {
         return Ok(());
     };
-    let name = &case.plan.buffers[position].name;
+    let name = &bench.prepared.case.plan.buffers[position].name;
     let verdict = Verdict::new(VerdictKind::OobWrite, format!("writes to `{name}`, which has no elements"));
     Err(bench.about(verdict.with("buffer", name.clone())).into())
 }
 
 fn inputs_stay(bench: &mut Bench<'_>) -> Asked {
-    let changed = bench.prepared.mutated(bench.judge.device.as_mut(), &mut bench.judge.pool)?;
-    let Some(position) = changed else { return Ok(()) };
+    let Some(position) = bench.prepared.mutated(&mut bench.judge.pool)? else { return Ok(()) };
     let name = bench.prepared.case.plan.buffers[position].name.clone();
     let verdict = Verdict::new(VerdictKind::InputMutated, format!("input `{name}` is changed"));
     Err(bench.about(verdict.with("buffer", name)).into())
-}
-
-/// Not so if an element holds the first poison after the first run and the second after a run that disagrees.
-/// Either alone may be an honest integer; NaN is never honest, and outputs that agree cannot hold both.
-fn all_is_written(prepared: &PreparedCase, first: &[(usize, u64)], second: &[(usize, u64)]) -> Asked {
-    let mut pairs = first.iter().zip(second);
-    match pairs.find(|((_, first), (_, second))| *first > 0 && *second > 0) {
-        None => Ok(()),
-        Some(((position, _), (_, count))) => Err(wrong::unwritten(prepared, *position, *count).into()),
-    }
 }
 
 /// Every case has two. The case that a contender's problem meets first has two more, and on a GPU only this case, at
@@ -455,9 +459,7 @@ fn settings(seed: u64, prepared: &PreparedCase, questions: Questions, kind: Devi
 /// What the outputs hold after timed calls, which nothing has filled in between.
 pub(super) fn check_written(bench: &mut Bench<'_>) -> Asked {
     let case = &bench.prepared.case;
-    if let Some(verdict) = wrong::out_of_bounds(&run::guards(bench.device())?, case) {
-        return Err(verdict.into());
-    }
+    bench.guards_hold()?;
     inputs_stay(bench)?;
     let poisoned = bench.prepared.poisoned(bench.device(), Poison::A)?;
     // Floats only: the poison is a NaN there, which is never right, while an integer may equal it.

@@ -123,7 +123,7 @@ impl Judge {
         } else {
             let (inputs, outputs) = match turns {
                 Turns::One => (1, 1),
-                Turns::Several => sets(plan, self.device.info(), seeds),
+                Turns::Several => sets(plan, self.pool.device.info(), seeds),
             };
             // Periods without a common divisor: every output meets every input.
             (0..inputs * outputs).map(|turn| (turn % inputs, turn % outputs)).collect()
@@ -140,7 +140,7 @@ impl Judge {
             let case = Case { seed_index: lane.0, ..Case::first(plan) };
             let prepared = self.prepare_lane(slot, &case, lane, answers)?;
             // The first output check means something only if nothing right stands there before.
-            prepared.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
+            prepared.fill(&mut self.pool, Poison::A)?;
             cases.push(prepared);
         }
         let rotation = cases.iter().map(|own| own.launches.clone()).collect();
@@ -173,12 +173,12 @@ impl Judge {
             if timed.used_up {
                 for turn in &timed.turns[..batch as usize] {
                     // Its inputs come again, so an answer must not be found in the workspace either.
-                    turn.fill(self.device.as_mut(), &mut self.pool, Poison::A)?;
+                    turn.fill(&mut self.pool, Poison::A)?;
                 }
             } else {
                 rotation.rotate_left((begin + round * calls) % timed.turns.len());
             }
-            let device = self.device.as_mut();
+            let device = self.device();
             if timed.keeps_state {
                 device.restore_variables(timed.module)?;
             }
@@ -199,8 +199,7 @@ impl Judge {
             return Ok(());
         }
         if timed.turns.len() == 1 && !timed.used_up {
-            let device = self.device.as_mut();
-            timed.first().poison_outputs(device, Poison::A)?;
+            timed.first().poison(self.device(), Role::Output, Poison::A)?;
             self.sample(timed, mode, 1, batch)?;
         }
         let (begin, calls) = timed.last.get();

@@ -76,12 +76,12 @@ pub fn number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { json!(value.to_string()) }
 }
 
-pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
-    let plan = &prepared.case.plan.buffers[mismatch.position];
-    let comparison = &mismatch.comparison;
+pub fn mismatch(prepared: &PreparedCase, Mismatch { output, breach }: &Mismatch) -> Verdict {
+    let plan = &prepared.case.plan.buffers[output.position];
+    let comparison = &output.comparison;
     let relative = comparison.relative_norm();
     let gross = relative.is_nan() || relative > GROSS;
-    let cause = match mismatch.breach {
+    let cause = match breach {
         Breach::Special => Cause::SpecialValues,
         _ if prepared.case.family.is_special() => Cause::SpecialValues,
         Breach::NonFinite => Cause::NanInf,
@@ -94,7 +94,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         .with_cause(cause)
         .with("buffer", plan.name.clone())
         .with("dtype", plan.dtype.as_str())
-        .with("rule", mismatch.breach.describe())
+        .with("rule", breach.describe())
         .with("elements", comparison.elements)
         .with("mismatches", comparison.mismatches)
         .with("non_finite", comparison.non_finite)
@@ -104,7 +104,7 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
         .with("error_mean", number(comparison.error_sum / comparison.elements.max(1) as f64))
         .with("error_slope", number(comparison.error_dot_sum / comparison.expected_square_sum))
         .with("magnitude", prepared.set.magnitude);
-    if let Some(target) = prepared.target(mismatch.position) {
+    if let Some(target) = prepared.target(output.position) {
         verdict = verdict
             .with("bound_atol", number(target.bounds.tolerance.atol))
             .with("bound_rtol", number(target.bounds.tolerance.rtol))
@@ -112,12 +112,12 @@ pub fn mismatch(prepared: &PreparedCase, mismatch: &Mismatch) -> Verdict {
             .with("bound_max", target.bounds.max.map_or(Value::Null, number))
             .with("expected_rms", number(target.rms));
     }
-    if let Some(block) = mismatch.block {
+    if let Some(block) = output.block {
         verdict = verdict.with("worst_row", block.index).with("worst_row_error", number(block.ratio));
     }
     let (mut verdict, place) = first_bad(verdict, plan, comparison);
     let largest = shown(plan, comparison.abs_error_max);
-    let what = match (mismatch.breach, mismatch.block) {
+    let what = match (breach, output.block) {
         (Breach::Block, Some(block)) => format!("row {} is farther off than rounding explains", block.index),
         (breach, _) => breach.describe().to_string(),
     };
@@ -196,26 +196,8 @@ pub fn out_of_bounds(damage: &[GuardDamage], case: &Case) -> Option<Verdict> {
 /// The failure with the smallest case. Its cause is widened by what the failing cases share and the
 /// passing ones lack: a family, a flag, a ragged size, and at full shapes all that are large.
 pub fn classify(results: &[CaseResult], checks: CheckSet, full: bool) -> Option<Verdict> {
-    let verdict = by_pattern(results, checks)?;
-    if !full || !verdict.has_cause(Cause::Value) || !checks.include(GateCheck::NameLargeSizes) {
-        return Some(verdict);
-    }
-    // Everything small is right and everything large is grossly wrong: the kernel tells sizes apart.
-    let (right, wrong): (Vec<&CaseResult>, Vec<&CaseResult>) =
-        results.iter().partition(|result| result.failure.is_none());
-    let largest = right.iter().map(|result| result.elements).max();
-    let smallest = wrong.iter().map(|result| result.elements).min();
-    Some(match largest.zip(smallest) {
-        Some((right, wrong)) if right < wrong => {
-            verdict.with("symptom", Cause::Value.as_str()).with_cause(Cause::TimedShape)
-        }
-        _ => verdict,
-    })
-}
-
-fn by_pattern(results: &[CaseResult], checks: CheckSet) -> Option<Verdict> {
-    let failing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_some()).collect();
-    let passing: Vec<&CaseResult> = results.iter().filter(|result| result.failure.is_none()).collect();
+    let (failing, passing): (Vec<&CaseResult>, Vec<&CaseResult>) =
+        results.iter().partition(|result| result.failure.is_some());
     // The smallest failing case is the easiest one to debug.
     let smallest = failing.iter().min_by_key(|result| result.elements)?;
     let mut verdict = smallest.failure.clone()?;
@@ -227,18 +209,25 @@ fn by_pattern(results: &[CaseResult], checks: CheckSet) -> Option<Verdict> {
     let says_enough = [Cause::Constant, Cause::Bias, Cause::SpecialValues, Cause::Uninitialized];
     let named = says_enough.into_iter().any(|cause| verdict.has_cause(cause))
         || !checks.include(GateCheck::NameSharedCause);
-    if verdict.kind != VerdictKind::WrongAnswer || named || passing.is_empty() {
+    if verdict.kind == VerdictKind::WrongAnswer && !named && !passing.is_empty() {
+        // A ragged size is where the most elements are, not where the fault is, if all that is wrong is rounding.
+        let rounding = failing.iter().all(|result| result.failure.as_ref().is_some_and(is_rounding));
+        let shared = pattern(&failing, &passing).filter(|(cause, _)| !rounding || cause == "range");
+        if let Some((cause, note)) = shared {
+            verdict.message = format!("{}; {note}", verdict.message);
+            verdict = verdict.with("symptom", base).with_cause(cause);
+        }
+    }
+    if !full || !verdict.has_cause(Cause::Value) || !checks.include(GateCheck::NameLargeSizes) {
         return Some(verdict);
     }
-    // A ragged size is where the most elements are, not where the fault is, if all that is wrong is rounding.
-    let rounding = failing.iter().all(|result| result.failure.as_ref().is_some_and(is_rounding));
-    if let Some((cause, note)) =
-        pattern(&failing, &passing).filter(|(cause, _)| !rounding || cause == "range")
-    {
-        verdict.message = format!("{}; {note}", verdict.message);
-        verdict = verdict.with("symptom", base).with_cause(cause);
-    }
-    Some(verdict)
+    // Everything small is right and everything large is grossly wrong: the kernel tells sizes apart.
+    Some(match passing.iter().map(|result| result.elements).max() {
+        Some(right) if right < smallest.elements => {
+            verdict.with("symptom", Cause::Value.as_str()).with_cause(Cause::TimedShape)
+        }
+        _ => verdict,
+    })
 }
 
 /// Whether a failure is no more than the precision of its type may cost.
@@ -323,7 +312,7 @@ mod tests {
             .iter()
             .map(|(s, causal, family, failed)| result(&[("CAUSAL", *causal), ("S", *s)], *family, *failed))
             .collect();
-        by_pattern(&results, CheckSet::default()).map(|verdict| verdict.cause.unwrap())
+        classify(&results, CheckSet::default(), false).map(|verdict| verdict.cause.unwrap())
     }
 
     #[test]
@@ -355,7 +344,7 @@ mod tests {
             let mut bad = result(&[("S", 33)], Family::Normal, Some("precision"));
             bad.failure = bad.failure.map(|own| own.with("relative_norm", norm).with("dtype", "f16"));
             let results = [result(&[("S", 32)], Family::Normal, None), bad];
-            by_pattern(&results, CheckSet::default()).unwrap().cause.unwrap()
+            classify(&results, CheckSet::default(), false).unwrap().cause.unwrap()
         };
         assert_eq!((of(1e-2).as_str(), of(0.2).as_str()), ("precision", "tail"));
     }
@@ -366,7 +355,7 @@ mod tests {
             result(&[("S", 64)], Family::Normal, Some("value")),
             result(&[("S", 32)], Family::Normal, Some("precision")),
         ];
-        let verdict = by_pattern(&results, CheckSet::default()).unwrap();
+        let verdict = classify(&results, CheckSet::default(), false).unwrap();
         assert_eq!(verdict.cause.as_deref(), Some("precision"));
         assert_eq!(verdict.evidence.get("failing_cases").unwrap().as_array().unwrap().len(), 2);
     }

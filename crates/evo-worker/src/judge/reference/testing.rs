@@ -1,14 +1,13 @@
 //! Small problems for the tests of every reference.
 
 use evo_protocol::check::CheckSet;
-use evo_protocol::plan::Fill;
-use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
-
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
+use evo_protocol::worker::{CheckPlan, ReferencePlan, SpecialValues};
 
 use super::numbers::{ReferenceAnswer, max_abs};
 use super::work::ReferenceWork;
+pub(in crate::judge) use crate::judge::agreement::{buffer, problem as plan, problem_of};
 use crate::judge::bounds::{AnswerScale, OutputShape};
 use crate::judge::element;
 use crate::judge::inputs::{self, Draw, Family};
@@ -53,25 +52,6 @@ pub fn scale() -> AnswerScale {
     AnswerScale { elements, finite, rms: 1.0, max: 4.0, spread: 1.0, tail: 1.0, ..AnswerScale::default() }
 }
 
-pub fn buffer(name: &str, dtype: DType, shape: &[u64], role: Role) -> BufferPlan {
-    let fill = if dtype.is_float() {
-        Fill::Normal { scale: 1.0 }
-    } else {
-        Fill::Uniform { low: 0.0, high: 100.0, inclusive: false }
-    };
-    BufferPlan { name: name.into(), dtype, shape: shape.to_vec(), role, fill, symbol: None, view: None }
-}
-
-pub fn plan(name: &str, sizes: &[(&str, i64)], buffers: Vec<BufferPlan>) -> ProblemPlan {
-    ProblemPlan {
-        name: name.into(),
-        sizes: sizes.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-        weight: 1.0,
-        buffers,
-        ..ProblemPlan::default()
-    }
-}
-
 pub struct Operands<'a> {
     pub plan: &'a ProblemPlan,
     /// By position in `plan.buffers`; empty for outputs and scratch.
@@ -101,11 +81,4 @@ pub fn assert_close(actual: &[f64], expected: &[f64], relative: f64) {
     for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
         assert!((a - e).abs() <= relative * scale, "element {index}: {a} instead of {e}");
     }
-}
-
-pub fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
-    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
-    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n");
-    let length = u16::try_from(text.len()).unwrap().to_le_bytes();
-    [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), data].concat()
 }

@@ -14,7 +14,7 @@ pub const NAMES: [&str; 6] = ["gemm", "softmax", "rmsnorm", "reduction", "transp
 const BLOCK: u32 = 256;
 const BLOCK_ATTENTION: u32 = 128;
 const TILE: u64 = 64;
-const QUERIES_MAX: u64 = 8;
+const QUERIES_MAX: usize = 8;
 const GRID_Y_MAX: u64 = 65_535;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,15 +39,15 @@ pub enum WorkKind {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionWork {
-    pub batch: u64,
-    pub heads: u64,
-    pub heads_kv: u64,
-    pub queries: u64,
-    pub keys: u64,
-    pub depth: u64,
+    pub batch: usize,
+    pub heads: usize,
+    pub heads_kv: usize,
+    pub queries: usize,
+    pub keys: usize,
+    pub depth: usize,
     pub causal: bool,
     /// Queries of a block: as many as its shared memory holds.
-    pub group: u64,
+    pub group: usize,
 }
 
 /// What the noise of an answer follows from.
@@ -79,12 +79,27 @@ pub struct WorkBuffers {
 }
 
 impl AttentionWork {
-    fn blocks(&self) -> u64 {
+    fn blocks(&self) -> usize {
         self.queries.div_ceil(self.group)
     }
 
-    fn shared_bytes(&self, group: u64) -> u64 {
+    fn shared_bytes(&self, group: usize) -> usize {
         group * self.keys * 12 + group * self.depth * 4
+    }
+
+    /// How many keys a query sees: the mask is aligned bottom-right.
+    pub fn visible(&self, row: usize) -> usize {
+        if self.causal {
+            (row + 1 + self.keys).saturating_sub(self.queries).min(self.keys)
+        } else {
+            self.keys
+        }
+    }
+
+    /// Where the keys of a head lie.
+    pub fn start_kv(&self, pair: usize) -> usize {
+        let (batch, head) = (pair / self.heads, pair % self.heads);
+        (batch * self.heads_kv + head / (self.heads / self.heads_kv)) * self.keys * self.depth
     }
 }
 
@@ -144,9 +159,9 @@ impl ReferenceWork {
             WorkKind::Attention(work) => {
                 // Room for the kernel's own static shared memory.
                 let room = limits.shared_optin_bytes.saturating_sub(4096);
-                let group = (1..=QUERIES_MAX).rev().find(|group| work.shared_bytes(*group) <= room);
+                let group = (1..=QUERIES_MAX).rev().find(|group| work.shared_bytes(*group) as u64 <= room);
                 work.group = group.unwrap_or_default();
-                group.is_some() && work.batch * work.heads <= GRID_Y_MAX
+                group.is_some() && (work.batch * work.heads) as u64 <= GRID_Y_MAX
             }
             _ => true,
         };
@@ -190,7 +205,7 @@ impl ReferenceWork {
     pub fn scratch(&self) -> u64 {
         match self.kind {
             WorkKind::Reduction { count } => 2 * count.div_ceil(chain(count)),
-            WorkKind::Attention(own) => own.blocks() * own.batch * own.heads,
+            WorkKind::Attention(own) => (own.blocks() * own.batch * own.heads) as u64,
             _ => 1,
         }
     }
@@ -215,7 +230,7 @@ impl ReferenceWork {
         let [expected, trusted, scratch] = [&buffers.expected, &buffers.trusted, &buffers.scratch].map(of);
         let (type_in, rounding) = (int(type_number(self.dtype)), int(type_number(self.dtype_out)));
         let kernel = |name: &str, grid: [u32; 3], arguments: Vec<BoundArgument>| {
-            launch(format!("evo_reference_{name}"), grid, BLOCK, 0, arguments)
+            launch(&format!("evo_reference_{name}"), grid, BLOCK, 0, arguments)
         };
         let inputs = buffers.inputs.iter().map(of);
         let with_inputs =
@@ -252,7 +267,7 @@ impl ReferenceWork {
                 arguments.extend([int(i32::from(work.causal)), int(work.group as i32), type_in, rounding]);
                 let grid = [work.blocks() as u32, (work.batch * work.heads) as u32, 1];
                 let shared = work.shared_bytes(work.group) as u32;
-                let name = "evo_reference_attention".to_string();
+                let name = "evo_reference_attention";
                 vec![launch(name, grid, BLOCK_ATTENTION, shared, with_inputs(arguments))]
             }
         }
@@ -264,12 +279,13 @@ pub fn blocks(elements: u64) -> u32 {
 }
 
 pub fn launch(
-    entry: String,
+    entry: &str,
     grid: [u32; 3],
     threads: u32,
     shared_bytes: u32,
     arguments: Vec<BoundArgument>,
 ) -> BoundLaunch {
+    let entry = entry.to_string();
     BoundLaunch { entry, grid, block: [threads, 1, 1], shared_bytes, arguments, ..BoundLaunch::default() }
 }
 
@@ -347,7 +363,8 @@ impl NamedBuffers<'_> {
     }
 
     fn attention(&self, q: [u64; 4], k: [u64; 4], v: [u64; 4]) -> Result<AttentionWork, DeviceError> {
-        let ([batch, heads, queries, depth], [batch_kv, heads_kv, keys, depth_kv]) = (q, k);
+        let [[batch, heads, queries, depth], [batch_kv, heads_kv, keys, depth_kv]] =
+            [q, k].map(|shape| shape.map(|extent| extent as usize));
         self.require(k == v, "`k` and `v` of the same shape")?;
         self.require(batch == batch_kv, "`q` and `k` with the same B")?;
         self.require(depth == depth_kv, "`q` and `k` with the same D")?;

@@ -6,44 +6,91 @@ use evo_protocol::check::{CheckSet, GateCheck};
 
 use super::*;
 
-#[test]
-fn a_kernel_that_rarely_differs_is_not_deterministic() {
-    let rare = changing(|call, value| f32::from_bits(value.to_bits() ^ u32::from(call.noise % 13 == 5)));
-    let many = CheckPlan { repeats: 50, ..check_plan("gemm") };
-    let verdict = verdict_at(rare, many, &[gemm(5, 7, 16)], Depth::Full).unwrap();
-    assert_eq!(verdict.kind, VerdictKind::Nondeterministic);
-}
-
-#[test]
-fn float_atomics_pass_where_the_file_allows_them() {
+pub(super) fn rows() -> Vec<Row> {
+    let flipping = |of: u64, at: u64| {
+        changing(move |call, value| f32::from_bits(value.to_bits() ^ u32::from(call.noise % of == at)))
+    };
     let atomic = || changing(|call, value| value * (1.0 + (call.noise % 3) as f32 * 1e-7));
-    assert_eq!(label(atomic()), "nondeterministic:race");
-    let allowed = || CheckPlan { deterministic: false, ..check_plan("gemm") };
-    assert!(verdict_at(atomic(), allowed(), &shapes(), Depth::Full).is_none());
     let wild = changing(|call, value| value * (1.0 + (call.noise % 7 / 6) as f32 * 1e-2));
-    let many = CheckPlan { repeats: 20, ..allowed() };
-    assert!(verdict_at(wild, many, &shapes(), Depth::Full).is_some());
-}
-
-#[test]
-fn remembered_answers_are_found_out() {
     // Keeps its first answer for an address, as a cache by pointer would.
-    let memory = std::cell::RefCell::new(std::collections::BTreeMap::<u32, Vec<f32>>::new());
+    let memory = RefCell::new(std::collections::BTreeMap::<_, Vec<f32>>::new());
     let cached = kernel(move |call| {
         honest(call);
-        let key = call.address(2);
-        let fresh = call.load(2);
+        let (key, fresh) = (call.id(2), call.load(2));
         let old = memory.borrow_mut().entry(key).or_insert(fresh).clone();
         old.iter().enumerate().for_each(|(index, value)| call.store(2, index as i64, *value));
     });
-    let check = CheckPlan { seeds: 1, families: vec!["normal".into()], ..check_plan("gemm") };
-    let verdict = verdict_at(cached, check, &[gemm(5, 7, 16)], Depth::Full).unwrap();
-    assert_eq!(verdict.label(), "stateful:cached_result");
+    let looks_at_ends = kernel(|call| {
+        let before = call.load(2);
+        honest(call);
+        let after = call.load(2);
+        if before.first() == after.first() && before.last() == after.last() {
+            before.iter().enumerate().for_each(|(at, value)| call.store(2, at as i64, *value));
+        }
+    });
+    let rare = changing(|call, value| if call.noise % 1000 == 999 { 0.25 } else { value });
+    // A kernel that works only where it sees poison is found by the rotation, and by nothing else.
+    let watched = || {
+        kernel(|call| {
+            if call.load(2).iter().any(|value| value.is_nan() || value.abs() > 1e30) {
+                honest(call);
+            }
+        })
+    };
+    let seen = RefCell::new(std::collections::BTreeSet::new());
+    let by_content = skipping(move |call| {
+        let words: Vec<u8> = call.load(0).iter().flat_map(|value| value.to_le_bytes()).collect();
+        !seen.borrow_mut().insert(*blake3::hash(&words).as_bytes())
+    });
+    let answer_is_there = skipping(|call| {
+        let before = call.load(2);
+        honest(call);
+        before == call.load(2)
+    });
+    let (one, check) = (|| vec![gemm(5, 7, 16)], || check_plan("gemm"));
+    let may_differ = || CheckPlan { deterministic: false, ..check() };
+    let without = |own| CheckPlan { checks: CheckSet::without(own, None), ..check() };
+    let many = CheckPlan { repeats: 50, ..check() };
+    let once = CheckPlan { seeds: 1, families: vec!["normal".into()], ..check() };
+    vec![
+        Row { check: many, plans: one(), ..row("nondeterministic:", flipping(13, 5)) },
+        row("nondeterministic:race", atomic()),
+        // Float atomics, where the file allows them.
+        Row { check: may_differ(), ..row("pass", atomic()) },
+        Row { check: CheckPlan { repeats: 20, ..may_differ() }, ..row("any refusal", wild) },
+        // Wrong answers that may differ are called wrong.
+        Row { check: may_differ(), ..row("wrong_answer:", lying(|call| call.store(2, 1, 7.0))) },
+        Row {
+            check: may_differ(),
+            ..row("wrong_answer:", lying(|call| call.store(2, 1, 7.0 + (call.noise % 7) as f32)))
+        },
+        Row { check: once, plans: one(), ..row("stateful:cached_result", cached) },
+        Row { plans: one(), depth: Depth::Deep, ..row("nondeterministic:uninit_read", looks_at_ends) },
+        // Further seeds also call it hundreds of times.
+        Row {
+            check: without(GateCheck::FurtherSeeds),
+            plans: one(),
+            depth: Depth::Deep,
+            ..row("nondeterministic:", rare)
+        },
+        row("timing_escape:phase_dependent", watched()),
+        Row { check: without(GateCheck::Rotation), ..row("pass", watched()) },
+        // Work that is skipped on known contents shows in the time of new ones.
+        row("timing_escape:cached_result", by_content),
+        row("timing_escape:cached_result", answer_is_there),
+        row("pass", skipping(|_| false)),
+    ]
+}
+
+/// An honest kernel until it is told otherwise.
+fn tiring(lie: fn(&mut Call<'_>)) -> (Kernel, Rc<Cell<bool>>) {
+    let tired = Rc::new(Cell::new(false));
+    let asleep = tired.clone();
+    (kernel(move |call| if asleep.get() { lie(call) } else { honest(call) }), tired)
 }
 
 #[test]
 fn a_kernel_that_tires_of_honesty_is_caught_under_timing() {
-    let tired = Rc::new(Cell::new(false));
     let lies: [fn(&mut Call<'_>); 2] = [
         |_| {},
         |call| {
@@ -52,9 +99,7 @@ fn a_kernel_that_tires_of_honesty_is_caught_under_timing() {
         },
     ];
     for lie in lies {
-        tired.set(false);
-        let asleep = tired.clone();
-        let lazy = kernel(move |call| if asleep.get() { lie(call) } else { honest(call) });
+        let (lazy, tired) = tiring(lie);
         let mut judge = judge_of(lazy, check_plan("gemm"));
         assert!(checked(&mut judge, &shapes(), Depth::Full).is_none());
         tired.set(true);
@@ -115,13 +160,7 @@ fn no_output_holds_the_answer_that_a_timed_call_is_about_to_write() {
 
 #[test]
 fn fixed_inputs_leave_no_right_answer_for_a_lazy_kernel() {
-    let tired = Rc::new(Cell::new(false));
-    let asleep = tired.clone();
-    let lazy = kernel(move |call| {
-        if !asleep.get() {
-            honest(call);
-        }
-    });
+    let (lazy, tired) = tiring(|_| {});
     let mut fixed = gemm(5, 7, 16);
     fixed.buffers[0].fill = Fill::Constant { value: 0.5 };
     fixed.buffers[1].fill = Fill::Constant { value: 0.25 };
@@ -145,48 +184,6 @@ fn skipping(knows: impl Fn(&mut Call<'_>) -> bool + 'static) -> Kernel {
     })
 }
 
-#[test]
-fn work_that_is_skipped_on_known_contents_shows_in_the_time_of_new_ones() {
-    let seen = RefCell::new(std::collections::BTreeSet::new());
-    let by_content = skipping(move |call| {
-        let words: Vec<u8> = call.load(0).iter().flat_map(|value| value.to_le_bytes()).collect();
-        !seen.borrow_mut().insert(*blake3::hash(&words).as_bytes())
-    });
-    assert_eq!(label(by_content), "timing_escape:cached_result");
-    let answer_is_there = skipping(|call| {
-        let before = call.load(2);
-        honest(call);
-        before == call.load(2)
-    });
-    assert_eq!(label(answer_is_there), "timing_escape:cached_result");
-    assert_eq!(label(skipping(|_| false)), "pass");
-}
-
-#[test]
-fn a_kernel_that_looks_whether_the_ends_of_its_output_are_right_is_found() {
-    let lazy = kernel(|call| {
-        let before = call.load(2);
-        honest(call);
-        let after = call.load(2);
-        if before.first() == after.first() && before.last() == after.last() {
-            before.iter().enumerate().for_each(|(at, value)| call.store(2, at as i64, *value));
-        }
-    });
-    let found = verdict_at(lazy, check_plan("gemm"), &[gemm(5, 7, 16)], Depth::Deep).unwrap();
-    assert_eq!(found.label(), "nondeterministic:uninit_read", "{}", found.message);
-}
-
-#[test]
-fn a_rare_fault_shows_among_thousands_of_calls() {
-    let rare = changing(|call, value| if call.noise % 1000 == 999 { 0.25 } else { value });
-    let plan = [gemm(5, 7, 16)];
-    // Which also calls it hundreds of times.
-    let checks = CheckSet::without(GateCheck::FurtherSeeds, None);
-    let check = CheckPlan { checks, ..check_plan("gemm") };
-    let found = verdict_at(rare, check, &plan, Depth::Deep).unwrap();
-    assert_eq!(found.kind, VerdictKind::Nondeterministic, "{}", found.message);
-}
-
 /// What the rotation is for: without it, the right answer stands where the next timed call is about to write.
 #[test]
 fn without_the_rotation_right_answers_stand_in_outputs() {
@@ -196,32 +193,6 @@ fn without_the_rotation_right_answers_stand_in_outputs() {
     let timed = judge.prepare_timed(0, &shapes()[1], Turns::Several, Answers::Needed).unwrap();
     judge.sample(&timed, TimingMode::Hot, 9, 1).unwrap();
     assert!(found.get() >= 8, "{}", found.get());
-}
-
-/// A kernel that works only where it sees poison is found by the rotation, and by nothing else.
-#[test]
-fn a_kernel_that_recognizes_poison_needs_the_rotation() {
-    let watched = || {
-        kernel(|call| {
-            if call.load(2).iter().any(|value| value.is_nan() || value.abs() > 1e30) {
-                honest(call);
-            }
-        })
-    };
-    assert_eq!(label(watched()), "timing_escape:phase_dependent");
-    let checks = CheckSet::without(GateCheck::Rotation, None);
-    let plan = CheckPlan { checks, ..check_plan("gemm") };
-    assert!(verdict_at(watched(), plan, &shapes(), Depth::Full).is_none());
-}
-
-#[test]
-fn wrong_answers_that_may_differ_are_called_wrong() {
-    let may_differ = || CheckPlan { deterministic: false, ..check_plan("gemm") };
-    let found = |kernel| verdict_at(kernel, may_differ(), &shapes(), Depth::Full).unwrap().label();
-    let wrong = found(lying(|call| call.store(2, 1, 7.0)));
-    assert!(wrong.starts_with("wrong_answer"), "{wrong}");
-    let noisy = found(lying(|call| call.store(2, 1, 7.0 + (call.noise % 7) as f32)));
-    assert!(noisy.starts_with("wrong_answer"), "{noisy}");
 }
 
 fn judge_that_looks(kernel: Kernel, check: CheckPlan) -> Judge {

@@ -15,10 +15,6 @@ fn softmax_row(row: &[f32], max: f32) -> Vec<f32> {
     powers.iter().map(|power| power / sum).collect()
 }
 
-fn softmax_kernel(with_max: bool) -> Kernel {
-    softmax_from(f32::NEG_INFINITY, with_max)
-}
-
 /// A softmax whose maximum starts here.
 fn softmax_from(start: f32, with_max: bool) -> Kernel {
     kernel(move |call| {
@@ -32,29 +28,31 @@ fn softmax_from(start: f32, with_max: bool) -> Kernel {
     })
 }
 
-#[test]
-fn a_softmax_without_its_maximum_fails_for_large_inputs_only() {
-    let plans = [softmax(4, 64)];
-    let judge = |with_max, depth| verdict_at(softmax_kernel(with_max), check_plan("softmax"), &plans, depth);
-    assert!(judge(true, Depth::Full).is_none());
-    assert!(judge(false, Depth::Quick).is_none());
-    let verdict = judge(false, Depth::Full).unwrap();
-    assert_eq!(verdict.label(), "wrong_answer:range");
-    assert_eq!(verdict.evidence.get("family").unwrap(), Family::Spikes.as_str());
-}
-
-#[test]
-fn a_maximum_that_starts_too_high_fails_for_rows_below_it() {
-    let plans = [softmax(5, 64)];
-    let judge = |start, families: &[&str]| {
+pub(super) fn rows() -> Vec<Row> {
+    let softmax = |says, start, with_max, families: &[&str]| {
         let families = families.iter().map(ToString::to_string).collect();
         let check = CheckPlan { families, ..check_plan("softmax") };
-        verdict_at(softmax_from(start, true), check, &plans, Depth::Full)
+        Row { check, plans: vec![softmax(4, 64)], ..row(says, softmax_from(start, with_max)) }
     };
-    let family = |verdict: Option<Box<Verdict>>| verdict.unwrap().evidence.get("family").unwrap().clone();
-    assert_eq!(family(judge(0.0, &["normal", "low"])), "low");
-    assert_eq!(family(judge(-1e30, &["normal", "low", "lowest"])), "lowest");
-    assert!(judge(f32::MIN, &["low", "lowest"]).is_none());
+    let attention = |says, shift, swap| {
+        let plans = [(16, 0), (17, 0), (16, 1), (17, 1)].map(|(length, causal)| attention(length, causal));
+        let kernel = attention_kernel(shift, swap);
+        Row { check: check_plan("attention"), plans: plans.to_vec(), ..row(says, kernel) }
+    };
+    let least = f32::NEG_INFINITY;
+    vec![
+        softmax("pass", least, true, &[]),
+        // Without its maximum it fails for large inputs only.
+        Row { depth: Depth::Quick, ..softmax("pass", least, false, &[]) },
+        softmax("wrong_answer:range spikes", least, false, &[]),
+        // A maximum that starts too high fails for rows below it.
+        softmax("wrong_answer:range low", 0.0, true, &["normal", "low"]),
+        softmax("wrong_answer:special_values lowest", -1e30, true, &["normal", "low", "lowest"]),
+        softmax("pass", f32::MIN, true, &["low", "lowest"]),
+        attention("pass", 0, false),
+        attention("wrong_answer:causal", 1, false),
+        attention("wrong_answer:value", 0, true),
+    ]
 }
 
 /// Arguments of `k`: q, k, v, o, SQ, SKV, CAUSAL.
@@ -85,17 +83,4 @@ fn attention_kernel(shift: usize, swap: bool) -> Kernel {
             }
         }
     })
-}
-
-#[test]
-fn a_shifted_diagonal_is_wrong_for_causal_only_and_swapped_inputs_everywhere() {
-    let plans: Vec<ProblemPlan> =
-        [(16, 0), (17, 0), (16, 1), (17, 1)].map(|(length, causal)| attention(length, causal)).to_vec();
-    let judge = |shift, swap| {
-        let found = verdict_at(attention_kernel(shift, swap), check_plan("attention"), &plans, Depth::Full);
-        found.map(|verdict| verdict.label())
-    };
-    assert_eq!(judge(0, false), None);
-    assert_eq!(judge(1, false).unwrap(), "wrong_answer:causal");
-    assert_eq!(judge(0, true).unwrap(), "wrong_answer:value");
 }
