@@ -148,7 +148,8 @@ fn an_agent_learns_nothing_of_the_run() {
         "hangs.verdict": "hang", "compile.verdict": "compile_error", "compile.feedback.hints.0.line": 4,
         "includes.verdict": "static_reject", "includes.cause": "include", "passwd.verdict": "static_reject",
         "passwd.cause": "include", "entry.status": "rejected", "task.status": "rejected",
-        "owner.provenance.seed": null, "owner.repro": null, "naive.verdict": "!~ pass",
+        "owner.id": "owner", "owner.provenance.seed": null, "owner.repro": null, "naive.id": "naive",
+        "naive.verdict": "!~ pass",
     });
     holds(&told.into(), &expected);
     let (told, _) = answers(&stage, "scale.toml --serve", &lines(&requests[10..]));

@@ -168,6 +168,7 @@ fn a_cancelled_call_is_not_answered_and_leaves_no_process() {
     // Messages that were under way may still come, an answer to the call may not.
     server.send(&request(2, "ping", json!({})).to_string());
     while server.next()["id"] != 2 {}
+    assert!(journal() > 0, "the study is kept");
     assert_eq!(server.leave(), Some(0));
 }
 

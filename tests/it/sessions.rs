@@ -159,10 +159,14 @@ impl Play<'_> {
         }
         let ran = Ran::of(words, &evo.output().unwrap());
         let place = format!("{}: {ran}", self.place);
-        assert_eq!(ran.code, code.parse().ok(), "{place}");
+        assert_eq!(ran.code, Some(code.parse::<i32>().unwrap()), "{place}");
         let mut told = format!("{}{}", ran.err, ran.out);
         if let Some(status) = status {
             let object = answer::ended(&ran, code, status, !step.at.contains_key("schema"));
+            // The command line is no answer.
+            let mut own = object.clone();
+            own["repro"] = Value::Null;
+            told = format!("{}{own}", ran.err);
             for part in ["message", "hint"] {
                 told += &format!("\n{part}: {}", object["error"][part].as_str().unwrap_or_default());
             }

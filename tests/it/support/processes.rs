@@ -31,6 +31,7 @@ pub fn is_running(pid: u32) -> bool {
 /// Waits until none of these processes goes on; they are numbers in a text.
 #[track_caller]
 pub fn wait_for_ends(pids: &str) {
+    assert!(!pids.trim().is_empty(), "no process was named");
     for pid in pids.split_whitespace().map(|pid| pid.parse().unwrap()) {
         wait(&format!("{pid} ends"), || !is_running(pid));
     }
