@@ -1,57 +1,34 @@
 //! However a compilation ends, nothing that it started lives on.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evo::compile::CompileFarm;
 use evo_protocol::verdict::VerdictKind;
 
 use crate::compile::{Bench, SCALE, source};
-
-/// Processes whose command line mentions `marker`, zombies left out.
-fn survivors(marker: &str) -> Vec<String> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.contains(marker))
-        .collect()
-}
+use crate::support::processes::{mentioning, wait};
 
 /// Waits until no process mentions `marker`; a killed one takes a moment to go.
+#[track_caller]
 fn assert_gone(marker: &str) {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    while !survivors(marker).is_empty() {
-        assert!(Instant::now() < give_up, "still there: {:?}", survivors(marker));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait("all are gone", || mentioning(marker) == 0);
 }
 
-/// Waits until a process mentions `marker`.
-fn assert_appears(marker: &str) {
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while survivors(marker).is_empty() {
-        assert!(Instant::now() < give_up, "the compiler does not start");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn mark(path: &Path) -> String {
-    path.join("marker").display().to_string()
+/// A bench whose fake compiler does this, and the text in the command lines of what it starts: `MARK` of the script.
+fn marked(script: &str) -> (Bench, String) {
+    let bench = Bench::fake("");
+    let marker = bench.folder.path().join("marker").display().to_string();
+    (rewritten(bench, &script.replace("MARK", &marker)), marker)
 }
 
 #[test]
 fn the_deadline_ends_the_compiler_with_everything_it_started() {
-    let bench = Bench::fake("");
-    let marker = mark(bench.folder.path());
     // The shell names itself by `$0 marker`; its children sleep far beyond the test.
-    let script = format!(
-        "for i in 1 2; do bash -c 'sleep 600; true' {marker} & done\nbash -c 'sleep 600; true' {marker}"
-    );
-    let mut bench = rewritten(bench, &script);
+    let script = "for i in 1 2; do bash -c 'sleep 600; true' MARK & done\nbash -c 'sleep 600; true' MARK";
+    let (mut bench, marker) = marked(script);
     bench.options.deadline = Duration::from_millis(300);
     let verdict = bench.verdict(source("a", SCALE, "scale"));
     assert_eq!(verdict.kind, VerdictKind::CompileTimeout, "{verdict:?}");
@@ -70,21 +47,17 @@ fn rewritten(bench: Bench, body: &str) -> Bench {
 
 #[test]
 fn dropping_the_farm_ends_a_running_compilation() {
-    let bench = Bench::fake("");
-    let marker = mark(bench.folder.path());
-    let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
+    let (bench, marker) = marked("bash -c 'sleep 600; true' MARK");
     let farm = CompileFarm::start(bench.options.clone()).unwrap();
     farm.submit(source("a", SCALE, "scale"), drop);
-    assert_appears(&marker);
+    wait("the compiler starts", || mentioning(&marker) > 0);
     drop(farm);
     assert_gone(&marker);
 }
 
 #[test]
 fn a_killed_evo_leaves_no_compiler_behind() {
-    let bench = Bench::fake("");
-    let marker = mark(bench.folder.path());
-    let bench = rewritten(bench, &format!("bash -c 'sleep 600; true' {marker}"));
+    let (bench, marker) = marked("bash -c 'sleep 600; true' MARK");
     let mut evo = Command::new(env!("CARGO_BIN_EXE_evo"))
         .args(["compile", "gemm", "--arch", "host"])
         .env("CXX", bench.options.toolbox.cxx.as_ref().unwrap())
@@ -93,7 +66,7 @@ fn a_killed_evo_leaves_no_compiler_behind() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    assert_appears(&marker);
+    wait("the compiler starts", || mentioning(&marker) > 0);
     evo.kill().unwrap();
     evo.wait().unwrap();
     assert_gone(&marker);
@@ -103,7 +76,7 @@ fn a_killed_evo_leaves_no_compiler_behind() {
 fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
     let mut bench = Bench::fake("");
     bench.options.jobs = 2;
-    let marker = mark(bench.folder.path());
+    let marker = bench.folder.path().join("marker").display().to_string();
     let compiled = bench.folder.path().join("compiled");
     // Counts each source that reaches the compiler; then compiles for ever, but for the one that says `QUICK`.
     let script = format!(
@@ -121,11 +94,7 @@ fn a_cancelled_farm_compiles_nothing_old_and_everything_new() {
     for ticket in 0..6 {
         submit(ticket, &format!("N={ticket}"));
     }
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while count() < 2 || survivors(&marker).len() < 2 {
-        assert!(Instant::now() < give_up, "the compilers do not start");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait("the compilers start", || count() >= 2 && mentioning(&marker) >= 2);
     assert_eq!(farm.pending(), 6);
     farm.cancel();
     assert_eq!(farm.pending(), 0);

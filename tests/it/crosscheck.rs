@@ -1,16 +1,20 @@
-//! `evo crosscheck`: others who time and check a kernel, here programs of our own on the host device.
+//! `evo crosscheck`: others who time and check a kernel. What is said of them is told by a session; here are an agreement,
+//! an end from outside, and the scripts that ask packages which few machines have.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use evo_report::crosscheck::CrosscheckLine;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::skip::has_programs;
-use crate::support::{answer, cache};
+use crate::support::answer::{ended, holds};
+use crate::support::processes::{send, wait};
+use crate::support::stage::{Ran, Stage};
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/crosscheck/fake.py");
 const SCRIPTS: [(&str, &str); 3] = [
@@ -19,184 +23,79 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("evo_peer.py", evo::peer::SCRIPT),
 ];
 
-const KERNEL: &str = include_str!("../data/kernels/steps/steps.cu");
-
-const NAIVE: &str = include_str!("../data/kernels/steps/naive.cu");
-
-const SPACE: &str = include_str!("../data/kernels/steps/space.toml");
-
-fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in [("steps.toml", SPACE), ("steps.cu", KERNEL), ("naive.cu", NAIVE)] {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
-    folder
+/// Whether there is Python for a harness of our own.
+fn has_python() -> bool {
+    has_programs(&["python3"], "a harness of our own")
 }
 
-/// The same where there is Python for a harness of our own.
-fn with_python() -> Option<TempDir> {
-    has_programs(&["python3"], "a harness of our own").then(stage)
-}
-
-fn evo(folder: &Path, words: &[&str]) -> Output {
-    command(folder, words).output().unwrap()
-}
-
-fn command(folder: &Path, words: &[&str]) -> Command {
-    // With somebody's clock `evo bench` is this command.
-    let name = if words.contains(&"--clock") { "bench" } else { "crosscheck" };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    command.current_dir(folder).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
-    command.args([name, "./steps.toml", "--device", "host", "--seed", "3", "--json"]);
-    command.args(["--limit", "sampling=100ms"]).args(words);
+fn command(stage: &Stage, more: &[&str], how: &str) -> Command {
+    let mut command =
+        stage.evo("crosscheck ./steps.toml --device host --seed 3 --json --limit sampling=100ms");
+    command.args(more).args(["--command", &format!("python3 {FAKE} {how}")]);
     command
-}
-
-/// The answer where our fake is the only harness.
-#[track_caller]
-fn with_fake(folder: &Path, candidate: &[&str], how: &str, code: i32, status: &str) -> Value {
-    let fake = format!("python3 {FAKE} {how}");
-    let words = [candidate, &["--clock", "command", "--command", &fake]].concat();
-    let found = answer::judged("crosscheck", how, &evo(folder, &words), code, status);
-    answer::hold_nulls(&found);
-    found
-}
-
-fn rows(found: &Value) -> &Vec<Value> {
-    found["result"]["rows"].as_array().unwrap()
-}
-
-#[track_caller]
-fn reason(found: &Value) -> &str {
-    rows(found)[0]["reason"].as_str().unwrap()
 }
 
 /// The fake computes the answers itself, from the inputs that it is handed.
 #[test]
 fn a_program_of_ours_agrees_and_all_is_kept() {
-    let Some(folder) = with_python() else { return };
+    if !has_python() {
+        return;
+    }
+    let stage = Stage::of("steps");
+    let run = |how: &str| {
+        let output = command(&stage, &["BLOCK=64", "--harness", "command"], how).output().unwrap();
+        Ran::of("crosscheck", &output)
+    };
     // Several attempts, each with times of its own: beside other tests one run of evo may take far longer than another.
-    let attempt = || {
-        let first = with_fake(folder.path(), &["BLOCK=64"], "time=1", 1, "fail");
-        let times: Vec<String> =
-            rows(&first).iter().map(|row| row["evo_ns"].as_f64().unwrap().to_string()).collect();
-        let how = format!("like={}", times.join("/"));
-        let fake = format!("python3 {FAKE} {how}");
-        let output = evo(folder.path(), &["BLOCK=64", "--harness", "command", "--command", &fake]);
-        (output.status.code() == Some(0)).then_some((how, output))
+    let attempt = |_| {
+        let first = ended(&run("time=1"), "1", "fail", true);
+        let rows = first["result"]["rows"].as_array().unwrap().iter();
+        let times: Vec<String> = rows.map(|row| row["evo_ns"].as_f64().unwrap().to_string()).collect();
+        let ran = run(&format!("like={}", times.join("/")));
+        (ran.code == Some(0)).then_some(ran)
     };
-    let (how, output) = (0..15).find_map(|_| attempt()).expect("an agreement");
-    let found = answer::judged("crosscheck", &how, &output, 0, "pass");
-    answer::hold_nulls(&found);
-    assert_eq!(found["result"]["headline"], "2 comparisons agree with evo (command)");
-    for (row, problem) in rows(&found).iter().zip(["p", "q"]) {
-        assert_eq!(
-            (&row["problem"], &row["version"], &row["mode"]),
-            (&problem.into(), &"fake 1".into(), &"hot".into())
-        );
-        assert_eq!(
-            (&row["agrees"], &row["correct"], &row["evo_correct"]),
-            (&true.into(), &true.into(), &true.into())
-        );
+    let found = ended(&(0..15).find_map(attempt).expect("an agreement"), "0", "pass", true);
+    let headline = "2 comparisons agree with evo (command)";
+    let expected = json!({
+        "result.headline": headline, "result.rows": "# 2", "file": "evidence/steps-host/crosscheck.json",
+    });
+    holds(&found, &expected);
+    for (row, problem) in found["result"]["rows"].as_array().unwrap().iter().zip(["p", "q"]) {
         // The fake says that the default takes three times as long.
-        assert_eq!(row["faster_than_baseline"], true);
-        assert_eq!(row.as_object().unwrap().len(), 15, "{row}");
+        let expected = json!({
+            "": "# 15", "problem": problem, "version": "fake 1", "mode": "hot", "agrees": true, "correct": true,
+            "evo_correct": true, "faster_than_baseline": true,
+        });
+        holds(row, &expected);
     }
-    let study = folder.path().join("evidence/steps-host");
-    let kept: Value = serde_json::from_slice(&fs::read(study.join("crosscheck.json")).unwrap()).unwrap();
-    assert_eq!(&kept, &found["result"]["rows"]);
-    assert_eq!(found["file"], "evidence/steps-host/crosscheck.json");
-    let page = fs::read_to_string(study.join("crosscheck.md")).unwrap();
-    assert!(page.contains("**2 comparisons agree with evo (command)**"), "{page}");
-    assert!(page.contains("--harness command --command"), "{page}");
-    // KernelBench was not asked, and no board or journal knows of this.
-    let names: Vec<_> = fs::read_dir(&study).unwrap().flatten().map(|own| own.file_name()).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert!(!folder.path().join("evidence/leaderboard.json").exists());
-}
-
-#[test]
-fn a_disagreement_on_time_or_answers_fails() {
-    let Some(folder) = with_python() else { return };
-    let slow = with_fake(folder.path(), &[], "time=1e12", 1, "fail");
-    assert!(reason(&slow).contains("of evo's, beyond"), "{slow:#}");
-    assert!(slow["result"]["headline"].as_str().unwrap().starts_with("disagreement: command on `p`"));
-    // The candidate is the default, so there is nothing to be faster than.
-    assert_eq!(rows(&slow)[0]["faster_than_baseline"], Value::Null);
-    let wrong = with_fake(folder.path(), &[], "wrong", 1, "fail");
-    let headline = wrong["result"]["headline"].as_str().unwrap();
-    assert!(headline.starts_with("DISAGREEMENT ON THE ANSWERS: command"));
-    assert_eq!((&rows(&wrong)[0]["correct"], &rows(&wrong)[0]["evo_correct"]), (&false.into(), &true.into()));
-    // The other way round: evo refuses what the fake finds right.
-    let lenient = with_fake(folder.path(), &["BIAS=1"], "right", 1, "fail");
-    assert!(reason(&lenient).starts_with("it says that the answers are right, evo wrong"), "{lenient:#}");
-    assert_eq!(lenient["result"]["class"], "wrong");
-    // Both find it wrong: that is an agreement about a candidate that fails.
-    let both = with_fake(folder.path(), &["BIAS=1"], "wrong", 1, "fail");
-    assert_eq!(both["result"]["headline"], "2 comparisons agree with evo (command)", "{both:#}");
-}
-
-#[test]
-fn what_hangs_babbles_or_dies_is_a_row_with_the_reason() {
-    let Some(folder) = with_python() else { return };
-    let seen = |how: &str, more: &[&str]| {
-        let found = with_fake(folder.path(), more, how, 1, "not_run");
-        assert_eq!(found["result"]["not_run"], json!(["command"]), "{found:#}");
-        reason(&found).to_string()
-    };
-    assert_eq!(
-        seen("hang", &["--limit", "tool=2s"]),
-        "not run: it did not end within 2 s, see `--limit tool=TIME`"
+    let kept = stage.json("evidence/steps-host/crosscheck.json");
+    assert_eq!(kept, found["result"]["rows"]);
+    let page = stage.read("evidence/steps-host/crosscheck.md");
+    assert!(
+        page.contains(&format!("**{headline}**")) && page.contains("--harness command --command"),
+        "{page}"
     );
-    assert_eq!(seen("garbage", &[]), "not run: it printed something that is not a row: `[12, \"rows\"`");
-    assert_eq!(seen("die", &[]), "not run: its process ended with exit code 3 (last words: no licence)");
-    assert_eq!(seen("silent", &[]), "not run: it said nothing of this problem");
-    assert_eq!(seen("modeless", &[]), "not run: it gave a time without a mode");
-    // It answers one problem of two before it dies.
-    let half = with_fake(folder.path(), &["--allow-not-run", "command"], "half", 1, "fail");
-    assert_eq!((&rows(&half)[0]["correct"], &rows(&half)[1]["correct"]), (&true.into(), &Value::Null));
-    let allowed = with_fake(folder.path(), &["--allow-not-run", "command"], "silent", 0, "pass");
-    assert_eq!(allowed["allowed_not_run"], json!(["command"]));
-}
-
-#[test]
-fn who_is_not_there_does_not_agree() {
-    let folder = stage();
-    let output = evo(folder.path(), &[]);
-    let found = answer::judged("crosscheck", "all", &output, 1, "not_run");
-    answer::hold_nulls(&found);
-    let harnesses: Vec<&str> = rows(&found).iter().map(|row| row["harness"].as_str().unwrap()).collect();
-    assert_eq!(harnesses[..3], ["nvbench", "nvbench", "torch"]);
-    for row in rows(&found) {
-        assert_eq!(row["reason"], "not run: it runs on a GPU only, and this is the host device");
-        assert_eq!(row["agrees"], Value::Null);
-    }
-    assert_eq!(found["result"]["not_run"], json!(["crosscheck"]));
-    let report = fs::read(folder.path().join("evidence/steps-host/kernelbench_report.json")).unwrap();
-    let report: Value = serde_json::from_slice(&report).unwrap();
-    assert!(report["reason"].as_str().unwrap().contains("GPU only"), "{report}");
+    // KernelBench was not asked, and no board or journal knows of this.
+    assert_eq!(fs::read_dir(stage.at("evidence/steps-host")).unwrap().count(), 2);
+    assert!(!stage.at("evidence/leaderboard.json").exists());
 }
 
 #[test]
 fn ctrl_c_leaves_what_is_finished() {
-    let Some(folder) = with_python() else { return };
-    let fake = format!("python3 {FAKE} hang");
-    let mut command = command(folder.path(), &["--command", &fake]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let kept = folder.path().join("evidence/steps-host/crosscheck.json");
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(300);
-    let rows = || -> usize {
-        let bytes = fs::read(&kept).unwrap_or_default();
-        serde_json::from_slice::<Value>(&bytes).map_or(0, |own| own.as_array().unwrap().len())
-    };
-    while rows() < 8 && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    if !has_python() {
+        return;
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    answer::judged("crosscheck", "hang", &output, 5, "interrupted");
-    // The four harnesses before the one that hung.
+    let stage = Stage::of("steps");
+    let mut command = command(&stage, &[], "hang");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let rows = || {
+        let kept = fs::read(stage.at("evidence/steps-host/crosscheck.json")).unwrap_or_default();
+        serde_json::from_slice::<Value>(&kept).map_or(0, |own| own.as_array().unwrap().len())
+    };
+    // The four harnesses before the one that hangs.
+    wait("their rows", || rows() == 8);
+    send(&child, Signal::INT);
+    ended(&Ran::of("crosscheck", &child.wait_with_output().unwrap()), "5", "interrupted", true);
     assert_eq!(rows(), 8);
 }
 
@@ -236,7 +135,7 @@ fn gemm() -> Value {
 
 #[test]
 fn a_package_that_is_missing_old_or_broken_is_named() {
-    if !has_programs(&["python3"], "a harness of our own") {
+    if !has_python() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -272,7 +171,7 @@ fn a_package_that_is_missing_old_or_broken_is_named() {
 
 #[test]
 fn the_profiler_of_cutlass_is_a_point_of_reference() {
-    if !has_programs(&["python3"], "a harness of our own") {
+    if !has_python() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -360,7 +259,7 @@ fn kernelbench_results(folder: &Path) -> Vec<Value> {
 
 #[test]
 fn the_evaluator_of_kernelbench_gets_a_pair_and_inputs_like_its_own() {
-    if !has_programs(&["python3"], "a harness of our own") {
+    if !has_python() {
         return;
     }
     let (folder, mut request) = kernelbench_stage();
@@ -406,7 +305,7 @@ fn the_evaluator_of_kernelbench_gets_a_pair_and_inputs_like_its_own() {
 
 #[test]
 fn a_wrong_kernel_and_an_old_kernelbench_are_seen() {
-    if !has_programs(&["python3"], "a harness of our own") {
+    if !has_python() {
         return;
     }
     let (folder, request) = kernelbench_stage();

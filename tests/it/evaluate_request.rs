@@ -1,52 +1,52 @@
 //! `evo evaluate` by requests on the host device: one answer a request whatever it holds, and nothing in it that a
 //! candidate's author must not know.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::json_schema;
-use crate::support::{self, BRIEF, answer, scale};
+use crate::support::BRIEF;
+use crate::support::answer::{self, holds};
+use crate::support::processes::send;
+use crate::support::stage::Stage;
 
 const SOURCE: &str = include_str!("../data/kernels/scale_request/scale.cu");
-
-/// One problem that is timed, and one that is only checked.
-const HEAD: &str = include_str!("../data/kernels/scale_request/head.toml");
 
 fn source(value: &str) -> String {
     SOURCE.replace("VALUE", value)
 }
 
-fn stage() -> TempDir {
-    scale::stage_with("scale.cu", &source("2.0f * x[at]"), HEAD)
+/// One problem is timed, and one is only checked.
+fn stage() -> Stage {
+    let stage = Stage::of("scale_request");
+    stage.write("scale.cu", &source("2.0f * x[at]"));
+    stage
 }
 
-fn evo(folder: &Path, words: &str) -> Command {
-    let mut command = support::evo(folder, &format!("evaluate {words} {BRIEF} --device host --seed 424242"));
+fn evo(stage: &Stage, words: &str) -> Command {
+    let mut command = stage.evo(&format!("evaluate {words} {BRIEF} --device host --seed 424242"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn start(folder: &Path, words: &str, input: &[u8]) -> Child {
-    let mut child = evo(folder, words).spawn().unwrap();
+fn start(stage: &Stage, words: &str, input: &[u8]) -> Child {
+    let mut child = evo(stage, words).spawn().unwrap();
     // evo may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input);
     child
 }
 
-fn run(folder: &Path, words: &str, input: &[u8]) -> Output {
-    start(folder, words, input).wait_with_output().unwrap()
+fn run(stage: &Stage, words: &str, input: &[u8]) -> Output {
+    start(stage, words, input).wait_with_output().unwrap()
 }
 
 /// The answers, each of which its schema allows, and the exit code.
 #[track_caller]
-fn answers(folder: &Path, words: &str, input: &[u8]) -> (Vec<Value>, Option<i32>) {
-    let output = run(folder, words, input);
+fn answers(stage: &Stage, words: &str, input: &[u8]) -> (Vec<Value>, Option<i32>) {
+    let output = run(stage, words, input);
     let text = String::from_utf8(output.stdout).unwrap();
     let schema = answer::schema("evaluate-answer");
     let read = |line: &str| {
@@ -80,42 +80,38 @@ fn word<'v>(answer: &'v Value, name: &str) -> &'v str {
 
 #[test]
 fn each_level_goes_as_far_as_it_says() {
-    let folder = stage();
+    let stage = stage();
     let good = source("fmaf(x[at], 1.5f, 0.5f * x[at])");
     let levels = ["compile", "tiny", "quick", "full", "confirm"];
     let requests: Vec<Value> = levels
         .iter()
         .map(|level| asks(*level, &good, json!({ "level": level, "tag": { "g": 1 } })))
         .collect();
-    let (told, code) = answers(folder.path(), "scale.toml --stdin", &lines(&requests));
+    let (told, code) = answers(&stage, "scale.toml --stdin", &lines(&requests));
     assert_eq!((told.len(), code), (5, Some(0)));
     for (at, (answer, level)) in told.iter().zip(levels).enumerate() {
-        let seen = (word(answer, "id"), word(answer, "verdict"), word(answer, "level_reached"));
-        assert_eq!(seen, (level, "pass", level), "{answer}");
-        assert_eq!((&answer["line"], &answer["tag"]["g"]), (&(at + 1).into(), &1.into()));
-        let is_timed = at >= 2;
-        let has_time = answer["performance"]["objective_ns"].is_f64();
-        let has_score = answer["scores"]["combined_score"].is_f64();
-        assert_eq!(
-            (has_time, has_score, answer["not_run"].as_array().unwrap().len()),
-            (is_timed, is_timed, 0),
-            "{answer}"
-        );
+        let (is_timed, is_confirmed) = (at >= 2, level == "confirm");
+        let timed = if is_timed { "is number" } else { "is null" };
+        let expected = json!({
+            "id": level, "verdict": "pass", "level_reached": level, "line": at + 1, "tag.g": 1, "not_run": [],
+            "performance.objective_ns": timed, "scores.combined_score": timed,
+        });
+        holds(answer, &expected);
         assert_eq!(answer["gates"]["honesty"] == "pass", is_timed, "{answer}");
-        assert_eq!(answer["gates"]["confirmation"] == "pass", level == "confirm", "{answer}");
-        assert_eq!(answer["acceptance"].is_object(), level == "confirm", "{answer}");
+        assert_eq!(answer["gates"]["confirmation"] == "pass", is_confirmed, "{answer}");
+        assert_eq!(answer["acceptance"].is_object(), is_confirmed, "{answer}");
     }
     assert_eq!(told[4]["performance"]["speedup"]["method"], "paired");
-    let history = fs::read_to_string(folder.path().join("evidence/scale-host/iterations.jsonl")).unwrap();
+    let history = stage.read("evidence/scale-host/iterations.jsonl");
     assert_eq!(history.lines().count(), 1, "only what was compared is kept");
     // No request can go beyond `--quick`.
-    let (told, _) = answers(folder.path(), "scale.toml --serve --quick", &lines(&requests[4..]));
-    assert_eq!((word(&told[0], "level"), &told[0]["accepted"]), ("quick", &false.into()));
+    let (told, _) = answers(&stage, "scale.toml --serve --quick", &lines(&requests[4..]));
+    holds(&told[0], &json!({ "level": "quick", "accepted": false }));
 }
 
 #[test]
 fn an_agent_learns_nothing_of_the_run() {
-    let folder = stage();
+    let stage = stage();
     let hidden = source("n > 50000 ? x[at] : 2.0f * x[at]");
     let talks = source("2.0f * x[at]; if (at == 3) printf(\"leak %f\\n\", x[at])");
     let wrong_and_talks = source("x[at]; if (at == 3) printf(\"leak %f\\n\", x[at])");
@@ -135,9 +131,9 @@ fn an_agent_learns_nothing_of_the_run() {
         asks("owner", &hidden, json!({ "level": "quick", "visibility": "owner" })),
     ];
     let words = "scale.toml --serve --visibility agent";
-    let output = run(folder.path(), words, &lines(&requests));
+    let output = run(&stage, words, &lines(&requests));
     let text = String::from_utf8(output.stdout).unwrap();
-    let root = folder.path().display().to_string();
+    let root = stage.path().display().to_string();
     // The seed, the shape and the name of what is only checked, the small shapes' names, our folders, what was printed.
     for secret in
         ["424242", "54321", "hidden_shape", "tiny:", root.as_str(), "/cache", "leak", "2.0f * x[at];"]
@@ -145,37 +141,25 @@ fn an_agent_learns_nothing_of_the_run() {
         let line = text.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "`{secret}`");
     }
-    let (told, _) = answers(folder.path(), words, &lines(&requests));
-    let of = |id: &str| told.iter().find(|one| one["id"] == id).unwrap();
-    assert_eq!(
-        (word(of("hidden"), "verdict"), &of("hidden")["evidence"]["gate"]),
-        ("wrong_answer", &"full_shapes".into())
-    );
-    assert_eq!((word(of("talks"), "verdict"), word(of("hangs"), "verdict")), ("pass", "hang"));
-    assert_eq!(
-        (word(of("compile"), "verdict"), &of("compile")["feedback"]["hints"][0]["line"]),
-        ("compile_error", &4.into())
-    );
-    for id in ["includes", "passwd"] {
-        assert_eq!(
-            (word(of(id), "verdict"), word(of(id), "cause")),
-            ("static_reject", "include"),
-            "{}",
-            of(id)
-        );
-    }
-    assert_ne!(word(of("naive"), "verdict"), "pass");
-    assert_eq!((word(of("entry"), "status"), word(of("task"), "status")), ("rejected", "rejected"));
+    let (told, _) = answers(&stage, words, &lines(&requests));
     // The command line's word holds against the request's.
-    assert_eq!((&of("owner")["provenance"]["seed"], word(of("owner"), "repro")), (&Value::Null, ""));
-    let (told, _) = answers(folder.path(), "scale.toml --serve", &lines(&requests[10..]));
+    let expected = json!({
+        "hidden.verdict": "wrong_answer", "hidden.evidence.gate": "full_shapes", "talks.verdict": "pass",
+        "hangs.verdict": "hang", "compile.verdict": "compile_error", "compile.feedback.hints.0.line": 4,
+        "includes.verdict": "static_reject", "includes.cause": "include", "passwd.verdict": "static_reject",
+        "passwd.cause": "include", "entry.status": "rejected", "task.status": "rejected",
+        "owner.id": "owner", "owner.provenance.seed": null, "owner.repro": null, "naive.id": "naive",
+        "naive.verdict": "!~ pass",
+    });
+    holds(&told.into(), &expected);
+    let (told, _) = answers(&stage, "scale.toml --serve", &lines(&requests[10..]));
     assert_eq!(told[0]["provenance"]["seed"], 424_242);
     assert!(told[0]["message"].as_str().unwrap().contains("hidden_shape"), "{}", told[0]);
 }
 
 #[test]
 fn bad_lines_are_answered_and_the_next_one_is_judged() {
-    let folder = stage();
+    let stage = stage();
     let good = asks(9, &source("x[at] + x[at]"), json!({ "level": "compile" })).to_string();
     let long = format!("{{\"id\": \"long\", \"candidate\": \"{}\"}}", "x".repeat(10 << 20));
     let bad: [(&[u8], Value); 10] = [
@@ -199,7 +183,7 @@ fn bad_lines_are_answered_and_the_next_one_is_judged() {
     }
     // Half a line at the end.
     input.extend(b"{\"id\": \"half\"");
-    let (told, code) = answers(folder.path(), "scale.toml --serve", &input);
+    let (told, code) = answers(&stage, "scale.toml --serve", &input);
     assert_eq!((told.len(), code), (21, Some(0)));
     for (pair, (line, id)) in told.chunks(2).zip(&bad) {
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]);
@@ -212,42 +196,37 @@ fn bad_lines_are_answered_and_the_next_one_is_judged() {
 
 #[test]
 fn one_request_comes_from_a_file_or_from_stdin() {
-    let folder = stage();
-    let root = folder.path();
+    let stage = stage();
     let request =
         asks("one", &source("x[at] + x[at]"), json!({ "task": { "space": "scale.toml" }, "level": "tiny" }));
-    fs::write(root.join("r.json"), format!("{request:#}")).unwrap();
-    let (told, code) = answers(root, "--request r.json", b"");
+    stage.write("r.json", &format!("{request:#}"));
+    let (told, code) = answers(&stage, "--request r.json", b"");
     assert_eq!((word(&told[0], "verdict"), code, told.len()), ("pass", Some(0), 1));
     let wrong = asks("w", &source("x[at]"), json!({ "task": { "space": "scale.toml" }, "level": "tiny" }));
-    let (told, code) = answers(root, "--request -", wrong.to_string().as_bytes());
+    let (told, code) = answers(&stage, "--request -", wrong.to_string().as_bytes());
     // An answer was given, whatever it says.
     assert_eq!((word(&told[0], "verdict"), code), ("wrong_answer", Some(0)));
-    let (told, code) = answers(root, "--request -", b"{\"id\": 8, \"level\": 1}");
-    assert_eq!(
-        (&told[0]["id"], code, told[0]["error"]["place"]["column"].as_u64()),
-        (&8.into(), Some(2), Some(20))
-    );
+    let (told, code) = answers(&stage, "--request -", b"{\"id\": 8, \"level\": 1}");
+    assert_eq!(code, Some(2));
+    holds(&told[0], &json!({ "id": 8, "error.place.column": 20 }));
     for space in ["../scale.toml", "/etc/passwd", "scale.cu", "missing.toml"] {
         let request = asks(1, "int x;", json!({ "task": { "space": space } }));
-        let (told, code) = answers(root, "--request -", request.to_string().as_bytes());
+        let (told, code) = answers(&stage, "--request -", request.to_string().as_bytes());
         assert_eq!((word(&told[0], "status"), code), ("rejected", Some(2)), "{space}");
         assert!(!told[0].to_string().contains("root:"), "{space}");
     }
-    let fifo = Command::new("mkfifo").arg(root.join("fifo")).status().unwrap();
+    let fifo = Command::new("mkfifo").arg(stage.at("fifo")).status().unwrap();
     assert!(fifo.success());
-    for (words, code) in
-        [("--request fifo", "bad_file"), ("--request .", "bad_file"), ("--request missing", "bad_file")]
-    {
-        let output = run(root, words, b"");
+    for words in ["--request fifo", "--request .", "--request missing"] {
+        let output = run(&stage, words, b"");
         let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "`{words}` {code}: {told}");
+        assert_eq!(output.status.code(), Some(2), "`{words}`: {told}");
         assert!(output.stdout.is_empty() && told.contains("cannot read the request"), "`{words}`: {told}");
     }
     // With `--json` there is one object all the same: the answer, or why there is none.
-    let (told, code) = answers(root, "--request r.json --json", b"");
+    let (told, code) = answers(&stage, "--request r.json --json", b"");
     assert_eq!((word(&told[0], "verdict"), code, told.len()), ("pass", Some(0), 1));
-    let output = run(root, "--request missing --json", b"");
+    let output = run(&stage, "--request missing --json", b"");
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &object["error"]["code"]), (Some(2), &"bad_file".into()), "{object}");
     for words in [
@@ -259,74 +238,62 @@ fn one_request_comes_from_a_file_or_from_stdin() {
         "scale.toml --serve --source scale.cu",
         "--serve --json",
     ] {
-        let output = run(root, words, b"");
+        let output = run(&stage, words, b"");
         assert_eq!(output.status.code(), Some(2), "`{words}`: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
 #[test]
 fn a_limit_cuts_off_one_request_and_not_the_next() {
-    let folder = stage();
+    let stage = stage();
     let hangs = source("1; while (at >= 0) at = at + 0 * (int)clock()");
     let requests = [
         asks("late", &hangs, json!({ "limits": { "total_s": 3 } })),
         asks("next", &source("x[at] + x[at]"), json!({ "level": "tiny" })),
     ];
-    let (told, code) = answers(folder.path(), "scale.toml --stdin", &lines(&requests));
-    assert_eq!(
-        (word(&told[0], "status"), word(&told[0], "verdict")),
-        ("harness_error", "interrupted"),
-        "{}",
-        told[0]
-    );
+    let (told, code) = answers(&stage, "scale.toml --stdin", &lines(&requests));
+    holds(&told[0], &json!({ "status": "harness_error", "verdict": "interrupted" }));
     assert_eq!((word(&told[1], "verdict"), code), ("pass", Some(0)), "{}", told[1]);
 }
 
 #[test]
 fn errors_of_a_template_have_no_line() {
-    let folder = stage();
+    let stage = stage();
     let text = "<% for i in range(3) %>\n// <{ i }>\n<% endfor %>\nextern \"C\" __global__ void scale(const float* x, \
                 float* y, int n) {\n    int bad = <{ WORK }>;\n    int worse = ;\n}\n";
     let request = json!({ "id": 1, "candidate": { "kind": "template", "sources": [{ "content": text }] } });
-    let (told, _) = answers(folder.path(), "scale.toml --stdin", &lines(&[request]));
-    assert_eq!(
-        (word(&told[0], "verdict"), &told[0]["feedback"]["hints"][0]["line"]),
-        ("compile_error", &Value::Null),
-        "{}",
-        told[0]
-    );
+    let (told, _) = answers(&stage, "scale.toml --stdin", &lines(&[request]));
+    holds(&told[0], &json!({ "verdict": "compile_error", "feedback.hints.0.line": null }));
 }
 
 #[test]
 fn answers_take_the_forms_of_other_programs() {
-    let folder = stage();
+    let stage = stage();
     let requests = [
         asks("good", &source("x[at] + x[at]"), json!({ "level": "quick" })),
         asks("wrong", &source("x[at]"), json!({ "level": "quick" })),
     ];
-    let told = |form: &str| -> Vec<Value> {
-        let output = run(folder.path(), &format!("scale.toml --stdin --emit {form}"), &lines(&requests));
+    let told = |form: &str, expected: Value| {
+        let output = run(&stage, &format!("scale.toml --stdin --emit {form}"), &lines(&requests));
         let text = String::from_utf8(output.stdout).unwrap();
-        let all: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!((&all[0]["id"], &all[1]["id"]), (&"good".into(), &"wrong".into()));
-        all
+        let all: Value = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect();
+        holds(&all, &json!({ "0.id": "good", "1.id": "wrong" }));
+        holds(&all, &expected);
     };
-    let trace = told("trace");
-    assert_eq!(trace[0]["traces"][0]["evaluation"]["status"], "PASSED", "{}", trace[0]);
-    assert_eq!(trace[1]["traces"][0]["evaluation"]["status"], "INCORRECT_NUMERICAL");
-    let bench = told("kernelbench");
-    assert!(bench[0]["runtime"].as_f64() > Some(0.0) && bench[0]["correctness"] == true, "{}", bench[0]);
-    assert!(bench[1]["runtime"] == -1.0 && bench[1]["compiled"] == true && bench[1]["correctness"] == false);
-    let evolve = told("openevolve");
-    assert!(evolve[0]["metrics"]["combined_score"].is_f64() && evolve[1]["metrics"] == json!({}));
-    let shinka = told("shinka");
-    assert!(shinka[0]["correct"]["correct"] == true && shinka[1]["metrics"]["combined_score"].is_null());
+    let status = "traces.0.evaluation.status";
+    told("trace", json!({ format!("0.{status}"): "PASSED", format!("1.{status}"): "INCORRECT_NUMERICAL" }));
+    let expected = json!({
+        "0.runtime": "> 0", "0.correctness": true, "1.runtime": -1.0, "1.compiled": true, "1.correctness": false,
+    });
+    told("kernelbench", expected);
+    told("openevolve", json!({ "0.metrics.combined_score": "is number", "1.metrics": {} }));
+    told("shinka", json!({ "0.correct.correct": true, "1.metrics.combined_score": null }));
 }
 
 #[test]
 fn an_end_from_outside_keeps_the_answers_that_were_given() {
-    let folder = stage();
-    let mut child = evo(folder.path(), "scale.toml --serve").spawn().unwrap();
+    let stage = stage();
+    let mut child = evo(&stage, "scale.toml --serve").spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let good = asks(1, &source("x[at] + x[at]"), json!({ "level": "tiny" }));
     let hangs = asks(2, &source("1; while (at >= 0) at = at + 0 * (int)clock()"), json!({}));
@@ -335,10 +302,10 @@ fn an_end_from_outside_keeps_the_answers_that_were_given() {
     let mut text = String::new();
     output.read_line(&mut text).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["id"], 1);
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    send(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(5));
     // A reader that leaves ends the stream.
-    let mut child = evo(folder.path(), "scale.toml --serve").spawn().unwrap();
+    let mut child = evo(&stage, "scale.toml --serve").spawn().unwrap();
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
     input.write_all(&lines(&[good])).unwrap();
@@ -347,9 +314,9 @@ fn an_end_from_outside_keeps_the_answers_that_were_given() {
 
 #[test]
 fn two_streams_take_turns_on_one_folder() {
-    let folder = stage();
+    let stage = stage();
     let request = |id: u64| asks(id, &source("x[at] + x[at]"), json!({ "level": "confirm" }));
-    let children = [1, 2].map(|id| start(folder.path(), "scale.toml --serve", &lines(&[request(id)])));
+    let children = [1, 2].map(|id| start(&stage, "scale.toml --serve", &lines(&[request(id)])));
     let mut numbers: Vec<u64> = children
         .into_iter()
         .map(|child| {

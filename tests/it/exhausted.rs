@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::skip::skipped;
-use crate::sweep::{Bench, expected, right_or_wrong, text};
+use crate::support::stage::Ran;
+use crate::sweep::{Bench, expected, right_or_wrong};
 
 const SWEEP: &str =
     "sweep scale.toml --device host --study s --strategy exhaustive --finalists 0 --resume=or-begin";
@@ -56,32 +57,21 @@ fn a_user_who_may_start_no_more_processes_gets_no_wrong_verdict() {
     if !tried.is_ok_and(|output| output.status.success()) {
         return skipped("it takes `prlimit`, and root with `setpriv`, or user namespaces with `unshare`");
     }
-    let run = |most: Option<u32>| -> Output {
-        let mut command = evo_of_few(&bench, user, most);
-        command.args(SWEEP.split(' ')).output().unwrap()
+    let run = |most: Option<u32>| {
+        Ran::of(SWEEP, &evo_of_few(&bench, user, most).args(SWEEP.split(' ')).output().unwrap())
     };
     for most in [1, 3, 6, 10, 13, 26, 28] {
-        let output = run(Some(most));
-        let said = text(&output.stderr);
-        assert!(!said.contains("panicked"), "with {most}: {said}");
+        let ran = run(Some(most));
+        assert!(!ran.err.contains("panicked"), "with {most}: {ran}");
         // 5: it was ended in order, because compilers that cannot start others wait for long. 1: only variants that are
         // wrong got their verdicts.
-        assert!(
-            matches!(output.status.code(), Some(0 | 1 | 2 | 4 | 5)),
-            "with {most}: {:?} {said}",
-            output.status
-        );
+        assert!(matches!(ran.code, Some(0 | 1 | 2 | 4 | 5)), "with {most}: {ran}");
         if most == 1 {
-            assert_eq!(output.status.code(), Some(4), "{said}");
-            assert!(
-                said.contains("Resource temporarily unavailable") && said.contains("ulimit -u"),
-                "{said}"
-            );
+            ran.ends(4).says(&["Resource temporarily unavailable", "ulimit -u"]);
         }
         right_so_far(&bench);
     }
-    let output = run(None);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    run(None).ends(0);
     assert_eq!(right_so_far(&bench), expected());
 }
 
@@ -116,12 +106,13 @@ fn a_disk_that_fills_while_variants_are_compiled_is_nobodys_verdict() {
     );
     let Some(mut command) = on_small_disk(bench.path(), 256 << 20, &script) else { return };
     assert!(command.status().unwrap().success());
-    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).unwrap();
-    let said = read("said-2");
-    assert_eq!(read("code-2").trim(), "4", "{said}");
+    let said = bench.read("said-2");
+    assert_eq!(bench.read("code-2").trim(), "4", "{said}");
     assert!(said.contains("the disk of the compile cache") && said.contains("is full"), "{said}");
     assert!(said.contains("hint: make room"), "{said}");
-    assert!(read("first/s/journal.jsonl").matches("\"kind\":\"evaluation\"").count() < expected().len());
-    assert_eq!(read("code-3").trim(), "0", "{}", read("said-3"));
+    assert!(
+        bench.read("first/s/journal.jsonl").matches("\"kind\":\"evaluation\"").count() < expected().len()
+    );
+    assert_eq!(bench.read("code-3").trim(), "0", "{}", bench.read("said-3"));
     assert_eq!(right_so_far(&bench), expected());
 }

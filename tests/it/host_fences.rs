@@ -4,6 +4,7 @@ use evo_protocol::binary::KernelSource;
 
 use crate::compile::{Bench, source};
 use crate::support::BRIEF;
+use crate::support::stage::Stage;
 use crate::sweep;
 
 const KERNEL: &str = "extern \"C\" __global__ void k(float* x) { x[threadIdx.x] = 1.0f; }\n";
@@ -108,9 +109,7 @@ fn what_only_looks_like_either_compiles() {
 
 /// What `evo preflight` says of the fences, and whether it found all of them.
 fn fences(words: &str) -> (String, Option<bool>) {
-    let output = sweep::Bench::new().run(&format!("preflight --device host --json {words}"));
-    assert!(output.status.success(), "{} {}", sweep::text(&output.stdout), sweep::text(&output.stderr));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = Stage::empty().run(&format!("preflight --device host --json {words}")).ends(0).object();
     let findings = report["findings"].as_array().unwrap();
     let own = findings.iter().find(|one| one["name"] == "sandbox").expect("a line about the fences");
     (own["message"].as_str().unwrap().to_string(), own["ok"].as_bool())
@@ -123,7 +122,7 @@ fn preflight_says_of_each_fence_whether_it_holds() {
         assert!(said.contains(fence), "nothing is said of {fence}: {said}");
     }
     assert_eq!(all, (!said.contains("not here")).then_some(true), "{said}");
-    let text = sweep::text(&sweep::Bench::new().run("preflight --device host").stdout);
+    let text = Stage::empty().run("preflight --device host").out;
     assert!(text.lines().any(|line| line.contains("sandbox") && line.contains(&said)), "{text}");
 }
 
@@ -135,15 +134,13 @@ fn without_the_sandbox_variants_run_and_preflight_says_so() {
     let bench = sweep::Bench::new();
     let judged = format!("--device host --seed 7 {BRIEF} --sandbox");
     for sandbox in ["on", "off"] {
-        let output = bench.run(&format!("test-one scale.toml BLOCK=32 VEC=1 FACTOR=2 {judged} {sandbox}"));
-        assert_eq!(output.status.code(), Some(0), "{sandbox}: {}", sweep::text(&output.stdout));
+        bench.run(&format!("test-one scale.toml BLOCK=32 VEC=1 FACTOR=2 {judged} {sandbox}")).ends(0);
     }
-    assert!(bench.sweep("--sandbox off --strategy exhaustive --finalists 0").status.success());
+    bench.sweep("--sandbox off --strategy exhaustive --finalists 0").ends(0);
     assert_eq!(sweep::right_or_wrong(bench.verdicts()), sweep::expected());
     // The fence is really gone: a kernel that opens a file is refused with it alone.
     let intruder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/intruder/intruder.toml");
     for (sandbox, code) in [("on", 1), ("off", 0)] {
-        let output = bench.run(&format!("test-one {intruder} ATTACK=open {judged} {sandbox}"));
-        assert_eq!(output.status.code(), Some(code), "{sandbox}: {}", sweep::text(&output.stdout));
+        bench.run(&format!("test-one {intruder} ATTACK=open {judged} {sandbox}")).ends(code);
     }
 }

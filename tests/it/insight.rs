@@ -1,38 +1,30 @@
-//! What a sweep says at its end beyond the winner, as a program on a recording.
+//! What a sweep says at its end beyond the winner, on a recording.
 
-use std::path::Path;
+use serde_json::{Value, json};
 
-use assert_cmd::Command;
-use serde_json::Value;
+use crate::support::answer::holds;
+use crate::support::stage::{Ran, Stage};
 
-/// Sweeps a recording in a temporary folder; gives stdout and the study's `study.json`.
-fn sweep(recording: &str, words: &[&str]) -> (String, Value) {
-    let folder = tempfile::tempdir().unwrap();
-    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(recording);
-    let device = format!("replay:{}", recording.display());
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("evo"));
-    command
-        .current_dir(folder.path())
-        .args(["sweep", "--device", &device, "--study", "s", "--verbose"])
-        .args(words);
-    let output = command.assert().success().get_output().clone();
-    let study = std::fs::read(folder.path().join("evidence/s/study.json")).unwrap();
-    (String::from_utf8_lossy(&output.stdout).into_owned(), serde_json::from_slice(&study).unwrap())
+/// A sweep of a recording, and its `study.json`.
+fn sweep(recording: &str, words: &str) -> (Ran, Value) {
+    let stage = Stage::empty();
+    let device = format!("replay:{}/tests/data/{recording}", env!("CARGO_MANIFEST_DIR"));
+    let ran = stage.run(&format!("sweep --device {device} --study s --verbose {words}")).ends(0);
+    (ran, stage.json("evidence/s/study.json"))
 }
 
 /// The line of `--verbose`, whose further lines are indented.
-fn line(stdout: &str) -> String {
-    let mut lines = stdout.lines().skip_while(|line| !line.starts_with("insight: "));
-    let first = lines.next().unwrap_or_else(|| panic!("{stdout}"));
+fn line(ran: &Ran) -> String {
+    let mut lines = ran.out.lines().skip_while(|line| !line.starts_with("insight: "));
+    let first = lines.next().unwrap_or_else(|| panic!("{ran}"));
     let more = lines.take_while(|line| line.starts_with("  ")).map(str::trim_start);
     [first].into_iter().chain(more).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn a_sweep_says_what_mattered_and_keeps_the_record() {
-    let (stdout, study) =
-        sweep("stencil__invented.json", &["--strategy", "exhaustive", "--budget", "90", "--seed", "3"]);
-    let line = line(&stdout);
+    let (ran, study) = sweep("stencil__invented.json", "--strategy exhaustive --budget 90 --seed 3");
+    let line = line(&ran);
     assert!(line.contains("the best was evaluation ") && line.contains(" of 90, proposed by `"), "{line}");
     assert!(line.contains("random search with the same budget ") && line.contains("(estimated)"), "{line}");
 
@@ -57,9 +49,8 @@ fn a_sweep_says_what_mattered_and_keeps_the_record() {
 
 #[test]
 fn random_search_beside_itself_comes_as_far() {
-    let (stdout, study) =
-        sweep("stencil__invented.json", &["--strategy", "random", "--budget", "200", "--seed", "1"]);
-    assert!(line(&stdout).contains("(from this study's random draws)"), "{stdout}");
+    let (ran, study) = sweep("stencil__invented.json", "--strategy random --budget 200 --seed 1");
+    assert!(line(&ran).contains("(from this study's random draws)"), "{ran}");
     let random = &study["insight"]["random"];
     let [low, high] = ["quarter_ns", "three_quarters_ns"].map(|name| random[name].as_f64().unwrap());
     let best = study["insight"]["best"]["objective_ns"].as_f64().unwrap();
@@ -68,20 +59,16 @@ fn random_search_beside_itself_comes_as_far() {
 
 #[test]
 fn a_small_space_is_known_whole_and_too_little_to_learn_from() {
-    let (stdout, study) = sweep("replay/axpy__Toy.json", &["--strategy", "exhaustive"]);
-    let line = line(&stdout);
+    let (ran, study) = sweep("replay/axpy__Toy.json", "--strategy exhaustive");
+    let line = line(&ran);
     assert!(line.starts_with("insight: too few measurements to say what decides the time; "), "{line}");
     assert!(line.contains("evaluations to find one as fast (median)"), "{line}");
-    assert!(study["insight"]["importance"].is_null());
-    assert_eq!(study["insight"]["random"]["basis"], "whole_space");
-    assert_eq!(study["insight"]["random"]["chance_as_good"], 1.0);
+    let expected = json!({ "importance": null, "random.basis": "whole_space", "random.chance_as_good": 1.0 });
+    holds(&study["insight"], &expected);
 }
 
 #[test]
 fn json_has_the_record_in_its_result_and_no_line() {
-    let (stdout, study) =
-        sweep("stencil__invented.json", &["--strategy", "random", "--budget", "40", "--seed", "1", "--json"]);
-    let last: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
-    assert_eq!(last["event"], "result");
-    assert_eq!(last["insight"]["best"], study["insight"]["best"]);
+    let (ran, study) = sweep("stencil__invented.json", "--strategy random --budget 40 --seed 1 --json");
+    holds(&ran.object(), &json!({ "event": "result", "insight.best": study["insight"]["best"] }));
 }

@@ -8,6 +8,7 @@ use evo::supervise::lane::Lane;
 use evo_space::value::Value;
 
 use crate::lane::{job_of, lane};
+use crate::support::processes::descendants;
 
 fn job(attack: &str) -> Job {
     let space = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/intruder/intruder.toml");
@@ -111,19 +112,9 @@ fn an_executor_that_falls_silent_is_its_variants_own_trouble() {
 fn variants_are_the_first_to_end_where_memory_is_used_up() {
     let mut lane = lane();
     assert_honest(&mut lane, "all");
-    let children = |pid: u32| -> Vec<u32> {
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let of =
-            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        threads.map(of).collect::<String>().split_whitespace().flat_map(str::parse).collect()
-    };
     let score = |pid: u32| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap_or_default();
     let own = score(std::process::id());
-    let (mut all, mut at) = (vec![std::process::id()], 0);
-    while at < all.len() {
-        all.extend(children(all[at]));
-        at += 1;
-    }
+    let all = [&[std::process::id()][..], &descendants(std::process::id())].concat();
     let first: Vec<u32> = all.iter().copied().filter(|pid| score(*pid).trim() == "1000").collect();
     let workers = all.iter().filter(|pid| score(**pid) == own).count();
     assert!(first.len() >= 2, "a fork server and its first process: {first:?} of {all:?}");

@@ -65,8 +65,8 @@ pub fn lane() -> Lane {
 }
 
 /// The job for a variant of the space of broken kernels.
-fn job(fault: &str, deep: bool) -> Job {
-    job_of("faults", &[("FAULT", Value::text(fault)), ("THREADS", Value::Int(128))], deep)
+pub fn fault(name: &str) -> Job {
+    job_of("faults", &[("FAULT", Value::text(name)), ("THREADS", Value::Int(128))], false)
 }
 
 /// The job for a variant that is right and does its work `rounds` times.
@@ -110,26 +110,28 @@ fn standing(result: &Judgement, job: &Job) -> Standing {
 #[test]
 fn broken_variants_between_good_ones() {
     let mut lane = lane();
-    let good = job("none", false);
+    let good = fault("none");
     let first = lane.evaluate(&good, &Standing::default());
     assert!(first.verdict.is_pass(), "{first:#?}");
     assert!(first.gates.iter().all(|report| report.state == GateState::Pass), "{:#?}", first.gates);
-    let check = |lane: &mut Lane, fault: &str, expected: VerdictKind, gate: Gate| {
-        let bad = lane.evaluate(&job(fault, false), &Standing::default());
-        assert_eq!(bad.verdict.kind, expected, "{fault}: {bad:#?}");
-        assert_eq!(state(&bad, gate), GateState::Fail, "{fault}: {:#?}", bad.gates);
+    for (name, expected) in [
+        ("drop", VerdictKind::WrongAnswer),
+        ("trap", VerdictKind::CrashTrap),
+        ("barrier", VerdictKind::DivergentBarrier),
+        ("spin", VerdictKind::Hang),
+        ("illegal_address", VerdictKind::CrashIllegalAddress),
+    ] {
+        let bad = lane.evaluate(&fault(name), &Standing::default());
+        assert_eq!(bad.verdict.kind, expected, "{name}: {bad:#?}");
+        assert_eq!(state(&bad, Gate::TinyShapes), GateState::Fail, "{name}: {:#?}", bad.gates);
+        if name == "spin" {
+            assert_eq!(bad.verdict.evidence.get("phase"), Some(&"launched".into()));
+            assert_eq!(bad.recovery.unwrap().level, RecoveryLevel::R2);
+        }
         // A neighbor may look slower on a busy machine, but never wrong.
         let again = lane.evaluate(&good, &Standing::default());
-        assert!(again.verdict.is_pass(), "after {fault}: {again:#?}");
-        bad
-    };
-    check(&mut lane, "drop", VerdictKind::WrongAnswer, Gate::TinyShapes);
-    check(&mut lane, "trap", VerdictKind::CrashTrap, Gate::TinyShapes);
-    check(&mut lane, "barrier", VerdictKind::DivergentBarrier, Gate::TinyShapes);
-    let spin = check(&mut lane, "spin", VerdictKind::Hang, Gate::TinyShapes);
-    assert_eq!(spin.verdict.evidence.get("phase"), Some(&"launched".into()));
-    assert_eq!(spin.recovery.unwrap().level, RecoveryLevel::R2);
-    check(&mut lane, "illegal_address", VerdictKind::CrashIllegalAddress, Gate::TinyShapes);
+        assert!(again.verdict.is_pass(), "after {name}: {again:#?}");
+    }
 }
 
 #[test]
@@ -152,7 +154,8 @@ fn a_slow_but_right_variant_is_measured_and_left_behind() {
 #[test]
 fn a_deep_job_is_measured_in_every_mode() {
     let mut lane = lane();
-    let result = lane.evaluate(&job("none", true), &Standing::default());
+    let deep = job_of("faults", &[("FAULT", Value::text("none")), ("THREADS", Value::Int(128))], true);
+    let result = lane.evaluate(&deep, &Standing::default());
     assert!(result.verdict.is_pass(), "{result:#?}");
     let modes: Vec<TimingMode> = result.measurements.iter().map(|one| one.mode).collect();
     assert_eq!(modes, [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager]);

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use evo::journal::reader;
 use evo::journal::record::{JournalRecord, RunEnd};
 use evo::journal::replay::History;
 
 use crate::support::BRIEF;
+use crate::support::processes::{mentioning, wait};
+use crate::support::stage::Ran;
 use crate::sweep::Bench;
 
 /// Everything that the small kernel's space has.
@@ -22,27 +23,27 @@ fn worker() -> String {
 }
 
 /// A sweep of the small kernel without a confirmation, which would take most of the time.
-fn sweep(bench: &Bench, out: &str, more: &[&str]) -> Command {
-    let fixed = format!("sweep scale.toml --device host --seed 1 --jobs 2 --out {out} --no-prior {BRIEF}");
-    let mut command = bench.command(&fixed);
+fn sweep(bench: &Bench, more: &[&str]) -> Command {
+    let mut command =
+        bench.evo(&format!("sweep scale.toml --device host --seed 1 --jobs 2 --out out --no-prior {BRIEF}"));
     command.args(more);
     command
 }
 
-fn done(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn done(bench: &Bench, more: &[&str]) {
+    Ran::of("sweep", &sweep(bench, more).output().unwrap()).ends(0);
 }
 
-fn journal(bench: &Bench, out: &str) -> std::path::PathBuf {
-    bench.path().join(out).join("scale-host").join("journal.jsonl")
+fn journal(bench: &Bench) -> PathBuf {
+    bench.at("out/scale-host/journal.jsonl")
 }
 
-fn history(bench: &Bench, out: &str) -> History {
-    History::replay(reader::read(&journal(bench, out)).unwrap())
+fn history(bench: &Bench) -> History {
+    History::replay(reader::read(&journal(bench)).unwrap())
 }
 
-fn end(bench: &Bench, out: &str) -> RunEnd {
-    let records = reader::read(&journal(bench, out)).unwrap().records;
+fn end(bench: &Bench) -> RunEnd {
+    let records = reader::read(&journal(bench)).unwrap().records;
     let ends = records.into_iter().filter_map(|record| match record {
         JournalRecord::End(end) => Some(*end),
         _ => None,
@@ -62,40 +63,32 @@ fn wrong(history: &History) -> BTreeMap<String, bool> {
     map
 }
 
-/// Whether no process has this folder in its command line any more.
-fn nothing_left(folder: &Path) -> bool {
-    let name = folder.to_string_lossy().into_owned();
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        let processes = fs::read_dir("/proc").unwrap().flatten();
-        let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-        let left = lines.filter(|line| String::from_utf8_lossy(line).contains(&name)).count();
-        if left == 0 || Instant::now() > until {
-            return left == 0;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// Every point has its verdict, and half of them are wrong.
+fn judged(bench: &Bench) -> BTreeMap<String, bool> {
+    let wrong = wrong(&history(bench));
+    assert_eq!((wrong.len(), wrong.values().filter(|own| **own).count()), (POINTS, POINTS / 2), "{wrong:?}");
+    wrong
+}
+
+/// No process has the bench's folder in its command line any more.
+fn nothing_is_left(bench: &Bench) {
+    let folder = bench.path().to_str().unwrap();
+    wait("nothing is left", || mentioning(folder) == 0);
 }
 
 #[test]
 fn three_lanes_by_command_share_a_sweep() {
     let bench = Bench::new();
     let command = format!("cmd:{}", worker());
-    done(
-        &sweep(&bench, "three", &["--workers", &command, "--lanes", "3", "--finalists", "1"])
-            .output()
-            .unwrap(),
-    );
-    let seen = history(&bench, "three");
-    let wrong = wrong(&seen);
-    assert_eq!((wrong.len(), wrong.values().filter(|own| **own).count()), (POINTS, POINTS / 2));
+    done(&bench, &["--workers", &command, "--lanes", "3", "--finalists", "1"]);
+    let (seen, wrong) = (history(&bench), judged(&bench));
     assert!(wrong.iter().all(|(name, is_wrong)| name.contains("FACTOR=3") == *is_wrong), "{wrong:?}");
     let judged = seen.evaluations.iter().filter(|one| one.duplicate_of.is_none());
     for one in judged {
         let lane = one.lane.unwrap();
         assert!(one.device_uuid.as_deref().unwrap().ends_with(&format!("#{lane}")), "{one:?}");
     }
-    let end = end(&bench, "three");
+    let end = end(&bench);
     assert_eq!(end.lanes.len(), 3);
     assert!(end.lanes.iter().all(|lane| lane.out.is_none()), "{:?}", end.lanes);
     // The finalist was compared on a second lane too.
@@ -113,19 +106,17 @@ fn proxies(bench: &Bench, faults: &[(&str, u32, u32)]) -> String {
             "[[lanes]]\nname = \"{mode}\"\ncommand = \"python3 {script} {mode} {after} {times} {folder} {worker}\"\n"
         );
     }
-    fs::write(bench.path().join("lanes.toml"), list).unwrap();
+    bench.write("lanes.toml", &list);
     "lanes.toml".to_string()
 }
 
 fn check_proxies(faults: &[(&str, u32, u32)]) {
     let bench = Bench::new();
     let list = proxies(&bench, faults);
-    done(&sweep(&bench, "out", &["--workers", &list, "--finalists", "0"]).output().unwrap());
-    let seen = history(&bench, "out");
-    let wrong = wrong(&seen);
-    assert_eq!((wrong.len(), wrong.values().filter(|own| **own).count()), (POINTS, POINTS / 2), "{wrong:?}");
-    assert_eq!(end(&bench, "out").not_final, 0);
-    assert!(nothing_left(bench.path()));
+    done(&bench, &["--workers", &list, "--finalists", "0"]);
+    judged(&bench);
+    assert_eq!(end(&bench).not_final, 0);
+    nothing_is_left(&bench);
 }
 
 #[test]
@@ -142,14 +133,13 @@ fn connections_that_break_cost_no_variant_its_verdict() {
 fn a_lane_whose_launcher_lets_it_wait_does_not_hold_the_sweep_up() {
     let bench = Bench::new();
     let list = proxies(&bench, &[("absent", 40, 1)]);
-    done(&sweep(&bench, "out", &["--workers", &list, "--finalists", "0"]).output().unwrap());
-    let wrong = wrong(&history(&bench, "out"));
-    assert_eq!((wrong.len(), wrong.values().filter(|own| **own).count()), (POINTS, POINTS / 2), "{wrong:?}");
-    let lane = &end(&bench, "out").lanes[1];
+    done(&bench, &["--workers", &list, "--finalists", "0"]);
+    judged(&bench);
+    let lane = &end(&bench).lanes[1];
     // It would be lost if the sweep had waited for its launcher.
     let why = Some("it was still without a new worker at the end");
     assert_eq!((lane.out.as_deref(), lane.restarts), (why, 0), "{lane:?}");
-    assert!(nothing_left(bench.path()));
+    nothing_is_left(&bench);
 }
 
 #[test]
@@ -157,47 +147,35 @@ fn a_killed_sweep_goes_on_with_another_number_of_lanes() {
     let bench = Bench::new();
     let command = format!("cmd:{}", worker());
     let mut first =
-        sweep(&bench, "out", &["--workers", &command, "--lanes", "2", "--finalists", "0"]).spawn().unwrap();
-    let until = Instant::now() + Duration::from_secs(120);
-    while Instant::now() < until
-        && !fs::read_to_string(journal(&bench, "out"))
-            .is_ok_and(|text| text.matches("\"verdict\"").count() >= 3)
-    {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        sweep(&bench, &["--workers", &command, "--lanes", "2", "--finalists", "0"]).spawn().unwrap();
+    let kept = || fs::read_to_string(journal(&bench)).unwrap_or_default();
+    wait("three verdicts", || kept().matches("\"verdict\"").count() >= 3);
     first.kill().unwrap();
     first.wait().unwrap();
-    let more = ["--workers", "host:3", "--finalists", "0", "--resume"];
-    done(&sweep(&bench, "out", &more).output().unwrap());
-    assert_eq!(wrong(&history(&bench, "out")).len(), POINTS);
-    assert_eq!(end(&bench, "out").lanes.len(), 3);
+    done(&bench, &["--workers", "host:3", "--finalists", "0", "--resume"]);
+    assert_eq!(wrong(&history(&bench)).len(), POINTS);
+    assert_eq!(end(&bench).lanes.len(), 3);
 }
 
 #[test]
 fn what_is_no_list_of_workers_is_said_and_nothing_is_written() {
     let bench = Bench::new();
     let check = |workers: &[&str], expected: &str| {
-        let output = sweep(&bench, "out", workers).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.contains(expected), "{text}");
-        assert!(!bench.path().join("out").exists());
+        Ran::of("sweep", &sweep(&bench, workers).output().unwrap()).ends(2).says(&[expected]);
+        assert!(!bench.at("out").exists());
     };
-    fs::write(bench.path().join("fails.sh"), "echo no such partition >&2\nexit 1\n").unwrap();
+    bench.write("fails.sh", "echo no such partition >&2\nexit 1\n");
     check(&["--workers", "cmd:sh fails.sh"], "no such partition");
     // What needs a device of this machine does not quietly take another one.
     let command = format!("cmd:{}", worker());
-    let remote = ["--workers", command.as_str()];
-    check(
-        &[&remote[..], &["--profile", "finalists"]].concat(),
-        "`--profile` cannot be used with `--workers cmd:",
-    );
+    let told = "`--profile` cannot be used with `--workers cmd:";
+    check(&["--workers", &command, "--profile", "finalists"], told);
 }
 
 #[test]
 fn the_bridge_to_ray_passes_lines_on_and_ends_with_its_worker() {
     let bench = Bench::new();
-    let script = bench.path().join("worker.sh");
+    let script = bench.at("worker.sh");
     // Called as `evo worker`.
     fs::write(&script, "#!/bin/sh\necho \"$1\"\nwhile read line; do echo \"got $line\"; done\necho bye\n")
         .unwrap();

@@ -5,11 +5,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use crate::support::processes::wait;
+use crate::support::stage::Stage;
 use crate::{python, support};
 
 /// The official client library, as it was when this was written.
@@ -18,13 +19,8 @@ const CLIENT: &str = "mcp==2.3.0";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/agent_loop");
-    for name in ["rows.cu", "rows.toml", "naive.cu"] {
-        fs::copy(from.join(name), folder.path().join(name)).unwrap();
-    }
-    folder
+fn stage() -> Stage {
+    Stage::of("examples/agent_loop")
 }
 
 struct ServedProcess {
@@ -82,8 +78,8 @@ fn call(id: u64, tool: &str, arguments: Value) -> Value {
 
 #[test]
 fn a_session_begins_with_its_revision_and_ends_with_stdin() {
-    let folder = stage();
-    let mut server = ServedProcess::start(folder.path());
+    let stage = stage();
+    let mut server = ServedProcess::start(stage.path());
     let asked = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t" } });
     let begun = server.ask(request(1, "initialize", asked));
     assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
@@ -95,14 +91,14 @@ fn a_session_begins_with_its_revision_and_ends_with_stdin() {
     assert!(tools.iter().any(|tool| tool["name"] == "evaluate"), "{listed}");
     assert!(listed["result"].get("resultType").is_none());
     assert_eq!(server.leave(), Some(0));
-    let status = support::evo(folder.path(), "serve --mcp rows.toml").stdin(Stdio::null()).status();
+    let status = support::evo(stage.path(), "serve --mcp rows.toml").stdin(Stdio::null()).status();
     assert_eq!(status.unwrap().code(), Some(2), "the client names the space");
 }
 
 #[test]
 fn requests_that_carry_their_revision_need_no_session() {
-    let folder = stage();
-    let mut server = ServedProcess::start(folder.path());
+    let stage = stage();
+    let mut server = ServedProcess::start(stage.path());
     let meta = |version: &str| {
         json!({ "_meta": {
             "io.modelcontextprotocol/protocolVersion": version,
@@ -120,8 +116,8 @@ fn requests_that_carry_their_revision_need_no_session() {
 
 #[test]
 fn whatever_comes_in_is_answered_and_the_server_goes_on() {
-    let folder = stage();
-    let mut server = ServedProcess::start(folder.path());
+    let stage = stage();
+    let mut server = ServedProcess::start(stage.path());
     let code = |server: &mut ServedProcess, line: &str| {
         server.send(line);
         let answer = server.next();
@@ -146,8 +142,8 @@ fn whatever_comes_in_is_answered_and_the_server_goes_on() {
 
 #[test]
 fn a_program_names_no_space_outside_of_the_folder() {
-    let folder = stage();
-    let below = folder.path().join("below");
+    let stage = stage();
+    let below = stage.path().join("below");
     fs::create_dir(&below).unwrap();
     let mut server = ServedProcess::start(&below);
     for (id, space) in ["../rows.toml", "/etc/passwd", "--help"].into_iter().enumerate() {
@@ -160,17 +156,14 @@ fn a_program_names_no_space_outside_of_the_folder() {
 
 #[test]
 fn a_cancelled_call_is_not_answered_and_leaves_no_process() {
-    let folder = stage();
-    let mut server = ServedProcess::start(folder.path());
+    let stage = stage();
+    let mut server = ServedProcess::start(stage.path());
     let tune = json!({ "name": "tune", "arguments": { "space": "rows.toml", "budget": "10m" }, "_meta": { "progressToken": "p" } });
     let heard = server.ask(request(1, "tools/call", tune));
     assert_eq!(heard["method"], "notifications/progress", "{heard}");
-    let journal = || fs::read_dir(folder.path().join("kept")).into_iter().flatten().count();
-    // A busy machine tells of its progress long before there is a study.
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while journal() == 0 && Instant::now() < give_up {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let journal = || fs::read_dir(stage.path().join("kept")).into_iter().flatten().count();
+    // A busy machine tells of its progress long before there is a study, which is kept.
+    wait("a study", || journal() > 0);
     server.send(r#"{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}"#);
     // Messages that were under way may still come, an answer to the call may not.
     server.send(&request(2, "ping", json!({})).to_string());
@@ -182,12 +175,12 @@ fn a_cancelled_call_is_not_answered_and_leaves_no_process() {
 #[track_caller]
 fn converse(mode: &str) {
     let Some(library) = python::peer(CLIENT) else { return };
-    let folder = stage();
+    let stage = stage();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mcp/client.py");
     let output = Command::new("python3")
         .arg(script)
         .arg(env!("CARGO_BIN_EXE_evo"))
-        .arg(folder.path())
+        .arg(stage.path())
         .arg(mode)
         .env("PYTHONPATH", library)
         .env("EVO_CACHE_DIR", support::cache())

@@ -5,51 +5,37 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use evo::journal::reader;
 use evo::journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::json_schema;
-use crate::support::answer;
-use crate::sweep::Bench;
+use crate::support::answer::{self, holds};
+use crate::support::processes::send;
+use crate::support::stage::{Ran, Stage};
 
 fn recording() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stencil__invented.json")
 }
 
 /// Standard error, and the insight of the page on standard output.
-fn said(output: &Output) -> String {
-    let page = String::from_utf8_lossy(&output.stdout).replace("\n  ", " ");
+fn said(ran: &Ran) -> String {
+    let page = ran.out.replace("\n  ", " ");
     let insight = page.lines().find(|line| line.starts_with("insight")).unwrap_or_default();
-    format!("{}{insight}\n", String::from_utf8_lossy(&output.stderr))
+    format!("{}{insight}\n", ran.err)
 }
 
-/// Sweeps the invented recording in `folder`; stderr and the evaluations in their order.
-fn replay(folder: &Path, study: &str, words: &[&str]) -> (String, Vec<Evaluation>) {
+/// Sweeps the invented recording; what is said, and the evaluations in their order.
+fn replay(stage: &Stage, study: &str, words: &str) -> (String, Vec<Evaluation>) {
+    let fixed = "--budget 64 --pop 32 --seed 1 --no-prior --verbose";
     let device = format!("replay:{}", recording().display());
-    let fixed = [
-        "sweep",
-        "--device",
-        &device,
-        "--budget",
-        "64",
-        "--pop",
-        "32",
-        "--seed",
-        "1",
-        "--no-prior",
-        "--verbose",
-    ];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
-    let output =
-        command.current_dir(folder).args(fixed).args(["--study", study]).args(words).output().unwrap();
-    let stderr = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    let journal = reader::read(&folder.join("evidence").join(study).join("journal.jsonl")).unwrap();
-    (stderr, History::replay(journal).evaluations)
+    let ran = stage.run(&format!("sweep --device {device} {fixed} --study {study} {words}")).ends(0);
+    let journal = reader::read(&stage.at(&format!("evidence/{study}/journal.jsonl"))).unwrap();
+    (said(&ran), History::replay(journal).evaluations)
 }
 
 /// Configurations of the recording with their times, the fastest first; only every so many.
@@ -72,9 +58,13 @@ fn fastest_first(step: usize) -> Vec<(f64, Value)> {
     rows.into_iter().step_by(step).collect()
 }
 
-fn plant(folder: &Path, list: &[Value]) {
-    fs::create_dir_all(folder.join("evidence")).unwrap();
-    fs::write(folder.join("evidence/micro_best.json"), json!(list).to_string()).unwrap();
+const RANKING: &str = "evidence/micro_best.json";
+
+/// A folder with this ranking.
+fn planted<'v>(list: impl Iterator<Item = &'v (f64, Value)>) -> Stage {
+    let stage = Stage::empty();
+    stage.write(RANKING, &list.map(|(_, one)| one.clone()).collect::<Value>().to_string());
+    stage
 }
 
 fn seeds(evaluations: &[Evaluation]) -> usize {
@@ -88,11 +78,8 @@ fn found(evaluations: &[Evaluation], best_ms: f64) -> Option<usize> {
 
 #[test]
 fn a_ranking_that_helps_begins_the_search_and_agrees() {
-    let folder = tempfile::tempdir().unwrap();
     let rows = fastest_first(20);
-    let list: Vec<Value> = rows.iter().map(|(_, one)| one.clone()).collect();
-    plant(folder.path(), &list);
-    let (stderr, evaluations) = replay(folder.path(), "helped", &["--strategy", "evolve"]);
+    let (stderr, evaluations) = replay(&planted(rows.iter()), "helped", "--strategy evolve");
     let told = "generation 0 takes up to 16 configurations from `evidence/micro_best.json` (a list of";
     assert!(stderr.contains(told), "{stderr}");
     assert!(stderr.contains("the micro ranking agrees (Spearman 1.00 over 8 configurations)"), "{stderr}");
@@ -106,64 +93,46 @@ fn a_ranking_that_helps_begins_the_search_and_agrees() {
 
 #[test]
 fn a_ranking_that_misleads_is_dropped_after_eight_and_that_is_said() {
-    let folder = tempfile::tempdir().unwrap();
-    let rows = fastest_first(20);
-    let list: Vec<Value> = rows.iter().rev().map(|(_, one)| one.clone()).collect();
-    plant(folder.path(), &list);
-    let (stderr, evaluations) = replay(folder.path(), "misled", &["--strategy", "evolve"]);
+    let stage = planted(fastest_first(20).iter().rev());
+    let (stderr, evaluations) = replay(&stage, "misled", "--strategy evolve");
     let told = "the micro ranking does not hold here, and the rest of it was dropped (Spearman -1.00 over 8";
     assert!(stderr.contains(told), "{stderr}");
     assert_eq!(seeds(&evaluations), 8);
-    let study = fs::read_to_string(folder.path().join("evidence/misled/study.json")).unwrap();
-    let study: Value = serde_json::from_str(&study).unwrap();
     let expected = json!({ "measured": 8, "spearman": -1.0, "dropped": true });
-    assert_eq!(study["insight"]["micro"], expected);
+    holds(&stage.json("evidence/misled/study.json"), &json!({ "insight.micro": expected }));
 }
 
 #[test]
 fn without_a_ranking_a_search_is_what_it_was() {
-    let plain = tempfile::tempdir().unwrap();
     // What a strategy that learns proposes depends on how many are in flight, and so on the clock.
-    let random = ["--strategy", "random"];
-    let (_, expected) = replay(plain.path(), "s", &random);
+    let (_, expected) = replay(&Stage::empty(), "s", "--strategy random");
     let configurations = |all: &[Evaluation]| -> BTreeSet<(u64, String, String)> {
         all.iter().map(|one| (one.number, one.configuration.to_string(), one.origin.clone())).collect()
     };
     // Left out by a flag, damaged, of another program, of another kernel.
-    let folder = tempfile::tempdir().unwrap();
-    let list: Vec<Value> = fastest_first(20).into_iter().map(|(_, one)| one).collect();
-    plant(folder.path(), &list);
-    let (stderr, evaluations) = replay(folder.path(), "flag", &["--strategy", "random", "--no-micro"]);
+    let stage = planted(fastest_first(20).iter());
+    let (stderr, evaluations) = replay(&stage, "flag", "--strategy random --no-micro");
     assert!(!stderr.contains("micro"), "{stderr}");
     assert_eq!(configurations(&evaluations), configurations(&expected));
-    let path = folder.path().join("evidence/micro_best.json");
     for (study, text, reason) in [
         ("cut", "[{\"BLOCK_X\": 8", "it is damaged"),
         ("other", "{\"schema\":\"evo.leaderboard\"}", "it is neither of schema `evo.micro` nor a list"),
         ("foreign", "[{\"TILE_M\": 8}]", "none of its 1 entries is a configuration of this space"),
         ("empty", "", "it is damaged"),
     ] {
-        fs::write(&path, text).unwrap();
-        let (stderr, evaluations) = replay(folder.path(), study, &random);
+        stage.write(RANKING, text);
+        let (stderr, evaluations) = replay(&stage, study, "--strategy random");
         assert!(stderr.contains(&format!("is ignored: {reason}")), "{stderr}");
         assert_eq!(configurations(&evaluations), configurations(&expected), "{study}");
     }
 }
 
-fn micro(bench: &Bench, words: &str) -> Output {
-    bench.run(&format!("micro scale.toml --device host --budget 20 --seed 3 {words}"))
-}
-
 #[test]
 fn a_space_is_ranked_and_the_next_sweep_begins_with_it() {
-    let bench = Bench::new();
-    let output = micro(&bench, "--json --top 3");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((object["schema"].as_str(), object["status"].as_str()), (Some("evo.micro"), Some("pass")));
-    let path = bench.path().join("evidence/micro_best.json");
-    let file: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let stage = Stage::of("scale");
+    let words = "micro scale.toml --device host --budget 20 --seed 3 --top 3";
+    let object = stage.answers(words, 0, "pass");
+    let file = stage.json(RANKING);
     assert_eq!(json_schema::fault(&answer::schema("micro-best"), &file), None);
     let keys: Vec<&String> = file.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["schema", "kernel", "device", "space_hash", "problem", "tried", "ranked"]);
@@ -176,52 +145,39 @@ fn a_space_is_ranked_and_the_next_sweep_begins_with_it() {
     let times: Vec<f64> = rows.iter().map(|row| row["ns_per_work"].as_f64().unwrap()).collect();
     assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
     // Nothing else is left: neither a study nor a leaderboard.
-    let folders = fs::read_dir(bench.path().join("evidence")).unwrap();
+    let folders = fs::read_dir(stage.at("evidence")).unwrap();
     assert!(folders.flatten().all(|one| !one.path().is_dir()), "a study was left behind");
 
-    let output = bench.sweep("--budget 8 --finalists 0 --seed 4 --strategy random --verbose");
-    let stderr = said(&output);
+    let fixed = "sweep scale.toml --device host --finalists 0 --limit sampling=100ms";
+    let stderr =
+        said(&stage.run(&format!("{fixed} --study s --budget 8 --seed 4 --strategy random --verbose")));
     assert!(stderr.contains("generation 0 takes up to"), "{stderr}");
-    assert!(
-        stderr.contains("of the micro ranking were measured, too few to compare (8 are needed)"),
-        "{stderr}"
-    );
+    let told = "of the micro ranking were measured, too few to compare (8 are needed)";
+    assert!(stderr.contains(told), "{stderr}");
 
     // After an edit of the kernel the ranking says nothing about it any more.
-    let kernel = bench.path().join("scale.cu");
-    fs::write(&kernel, fs::read_to_string(&kernel).unwrap() + "\n// edited\n").unwrap();
-    let output = bench.run("sweep scale.toml --device host --study t --budget 1 --finalists 0");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        stderr.contains("is ignored: the space, the kernel's source or the compiler has changed"),
-        "{stderr}"
-    );
+    stage.write("scale.cu", &(stage.read("scale.cu") + "\n// edited\n"));
+    let told = "is ignored: the space, the kernel's source or the compiler has changed";
+    stage.run(&format!("{fixed} --study t --budget 1")).says(&[told]);
 }
 
 #[test]
 fn where_nothing_passes_no_ranking_takes_the_place_of_an_older_one() {
-    let bench = Bench::new();
-    let kernel = bench.path().join("scale.cu");
-    fs::write(&kernel, fs::read_to_string(&kernel).unwrap().replace("FACTOR *", "7.0f *")).unwrap();
-    let output = micro(&bench, "");
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!bench.path().join("evidence/micro_best.json").exists());
+    let stage = Stage::of("scale");
+    stage.edit("scale.cu", "FACTOR *", "7.0f *");
+    stage.run("micro scale.toml --device host --budget 20 --seed 3").ends(1);
+    assert!(!stage.at(RANKING).exists());
 }
 
 #[test]
 fn an_interrupt_keeps_what_was_ranked() {
-    let bench = Bench::new();
-    let mut command = bench.command("micro gemm --device host --budget 60s --seed 1");
+    let stage = Stage::empty();
+    let mut command = stage.evo("micro gemm --device host --budget 60s --seed 1");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    for line in lines.map_while(Result::ok) {
-        if line.contains("· pass") {
-            let pid = rustix::process::Pid::from_child(&child);
-            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        }
+    for _ in lines.map_while(Result::ok).filter(|line| line.contains("· pass")) {
+        send(&child, Signal::INT);
     }
     assert_eq!(child.wait().unwrap().code(), Some(5));
-    let file = fs::read_to_string(bench.path().join("evidence/micro_best.json")).unwrap();
-    let file: Value = serde_json::from_str(&file).unwrap();
-    assert!(!file["ranked"].as_array().unwrap().is_empty(), "{file}");
+    holds(&stage.json(RANKING), &json!({ "ranked": "#> 0" }));
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evo::inspect::profile::{
     Bottleneck, Collected, Collection, KnownFacts, KnownSources, MetricSet, NoCounters, Profile, collect,
@@ -17,19 +17,13 @@ use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_protocol::known::told;
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::plan::ProblemPlan;
-use evo_space::value::Value;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::contract::{check, stage};
-use crate::lane::{job_of, options, own_worker};
-use crate::support::BRIEF;
+use crate::lane::{fault as job, options, own_worker};
+use crate::support::processes::wait_for_ends;
 
 const PATIENT: Duration = Duration::from_secs(120);
-
-fn job(fault: &str) -> Job {
-    job_of("faults", &[("FAULT", Value::text(fault)), ("THREADS", Value::Int(128))], false)
-}
 
 /// A profiler that plays a state, in a folder of its own.
 struct Played {
@@ -234,11 +228,6 @@ fn a_report_with_fewer_launches_than_the_plan_is_no_answer() {
     );
 }
 
-fn is_running(pid: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))
-}
-
 #[test]
 fn a_profiler_that_hangs_is_killed_with_all_that_it_started() {
     let played = Played::new("hang");
@@ -247,11 +236,7 @@ fn a_profiler_that_hangs_is_killed_with_all_that_it_started() {
     assert!(failure.hint.unwrap().contains("--limit tool"));
     let pids = fs::read_to_string(played.folder.path().join("pids")).unwrap();
     assert_eq!(pids.lines().count(), 2);
-    let give_up = Instant::now() + PATIENT;
-    while let Some(pid) = pids.lines().find(|pid| is_running(pid)) {
-        assert!(Instant::now() < give_up, "{pid} is left");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_ends(&pids);
     let slow = Played::new("slow_import").plain(Duration::from_secs(10)).unwrap_err();
     assert_eq!(slow.state, ToolState::TimedOut, "{slow:?}");
 }
@@ -331,99 +316,4 @@ fn a_profile_names_the_bottleneck_and_without_counters_what_is_known() {
     let (gone, reasons) = told(&ProfileResult::of(&profile(None, Err(NoCounters::Failed(missing)))));
     assert_eq!(gone["tool"]["state"], "missing");
     assert_eq!(reasons["tool.version"], "it did not come to say its version");
-}
-
-/// What the command leaves of a candidate on the host device.
-fn record(folder: &Path) -> (PathBuf, Json) {
-    let study = folder.join("evidence/scale-host");
-    let names = fs::read_dir(&study).unwrap().map(|entry| entry.unwrap().path());
-    let is_profile =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("profile-"));
-    let path = names.into_iter().find(is_profile).unwrap();
-    let object = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    (path, object)
-}
-
-#[test]
-fn the_host_device_has_no_counters_which_is_no_pass() {
-    let folder = stage();
-    let words = "profile scale.toml --device host --seed 1 --json";
-    let object = check(folder.path(), words, 1, "not_run", "no_device");
-    let result = &object["result"];
-    assert_eq!((&result["problem"], &result["bottleneck"]), (&"p".into(), &"unknown".into()));
-    assert_eq!((&result["known_without_counters"]["ctas"], &result["launches"]), (&8.into(), &json!([])));
-    assert!(result["known_without_counters"]["waves"].is_null() && result["tool"]["state"].is_null());
-    assert_eq!(object["repro"].as_str().unwrap(), format!("evo {words}"));
-    let (path, kept) = record(folder.path());
-    assert_eq!(folder.path().join(object["profile_file"].as_str().unwrap()), path);
-    assert!(path.file_name().unwrap().to_str().unwrap().ends_with("-p.json"));
-    assert_eq!((&kept["schema"], &kept["status"]), (&"evo.profile".into(), &"not_run".into()));
-    assert_eq!((&kept["result"], &kept["error"]["code"]), (result, &"no_device".into()));
-    // Again, with leave not to run: the file is replaced.
-    let again = format!("{words} --allow-not-run profile --set wide");
-    let allowed = check(folder.path(), &again, 0, "not_run", "no_device");
-    assert_eq!(allowed["allowed_not_run"], json!(["profile"]));
-}
-
-#[test]
-fn files_that_are_not_evos_are_not_written_over() {
-    let folder = stage();
-    let words = "profile scale.toml --device host --json";
-    check(folder.path(), words, 1, "not_run", "no_device");
-    let (path, kept) = record(folder.path());
-    fs::write(&path, "my notes").unwrap();
-    let refused = check(folder.path(), words, 2, "error", "bad_file");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("evo did not write it"));
-    assert!(
-        refused["result"]["known_without_counters"]["ctas"].is_u64(),
-        "what was found is shown all the same"
-    );
-    assert_eq!(fs::read_to_string(&path).unwrap(), "my notes");
-    // One with counters stays where there are none now.
-    let counted = json!({ "schema": "evo.profile", "result": { "tool": { "state": "ok" } }, "was": kept });
-    fs::write(&path, counted.to_string()).unwrap();
-    let object = check(folder.path(), words, 1, "not_run", "no_device");
-    assert!(object["profile_file"].is_null());
-    assert_eq!(record(folder.path()).1, counted);
-}
-
-#[test]
-fn a_candidate_that_fails_is_not_profiled() {
-    let folder = stage();
-    let object = check(folder.path(), "profile scale.toml FAULT=1 --device host --json", 1, "fail", "");
-    assert_eq!(object["result"]["class"], "wrong");
-    assert!(!folder.path().join("evidence").exists());
-}
-
-#[test]
-fn a_sweep_profiles_its_champion_where_it_is_asked_to() {
-    let folder = stage();
-    let words = "sweep scale.toml --device host --budget 2 --seed 1 --profile finalists --json";
-    let swept = check(folder.path(), &format!("{words} --finalists 1 {BRIEF}"), 0, "pass", "");
-    let told = &swept["profile"];
-    assert_eq!((&told["status"], &told["bottleneck"]), (&"not_run".into(), &"unknown".into()));
-    assert_eq!(told["reason"], "the host device has no counters");
-    let (path, kept) = record(folder.path());
-    assert_eq!(folder.path().join(told["file"].as_str().unwrap()), path);
-    assert_eq!(
-        (&kept["candidate"]["kind"], &kept["candidate"]["from"]),
-        (&"champion".into(), &"scale-host".into())
-    );
-    assert_eq!(kept["candidate"]["configuration_hash"], swept["section"]["champion"]["configuration_hash"]);
-    assert!(kept["result"]["known_without_counters"]["ctas"].is_u64());
-    // The line that repeats it names the same file.
-    let again = kept["repro"].as_str().unwrap().strip_prefix("evo ").unwrap();
-    let object = check(folder.path(), &format!("{again} {BRIEF} --json"), 1, "not_run", "no_device");
-    assert_eq!(folder.path().join(object["profile_file"].as_str().unwrap()), path);
-    let nothing = format!("{words} --finalists 0 --study other");
-    let none = check(folder.path(), &nothing, 0, "pass", "");
-    assert_eq!((&none["profile"]["status"], &none["profile"]["file"]), (&"not_run".into(), &Json::Null));
-    let off = check(
-        folder.path(),
-        "sweep scale.toml --device host --budget 1 --finalists 0 --study off --json",
-        0,
-        "pass",
-        "",
-    );
-    assert!(off.get("profile").is_none());
 }

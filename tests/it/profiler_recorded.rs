@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use evo::inspect::profile::{Collection, METRICS, MetricSet, MetricUnit, RawPage, collect, counters, wanted};
 use evo::tool::{ToolKind, ToolPlaces, ToolState, locate};
-use evo_space::value::Value;
 
-use crate::lane::{job_of, options, own_worker};
+use crate::lane::{fault, options, own_worker};
 
 fn recorded(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools/ncu/recorded");
@@ -110,7 +109,7 @@ fn a_real_profiler_around_a_worker_without_a_gpu_is_no_answer() {
         Ok(tool) => tool,
         Err(missing) => return eprintln!("skipped: {missing}"),
     };
-    let job = job_of("faults", &[("FAULT", Value::text("none")), ("THREADS", Value::Int(128))], false);
+    let job = fault("none");
     let folder = tempfile::tempdir().unwrap();
     let options = options(own_worker());
     let wanted = wanted(MetricSet::Light, &[], "sm_90a");

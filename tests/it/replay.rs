@@ -1,82 +1,42 @@
-//! `evo sweep --device replay:FILE` as a program, on small recordings of our own.
+//! `evo sweep --device replay:FILE` on small recordings of our own, and what its journal holds. Sessions have the rest.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
-use assert_cmd::Command;
-use assert_cmd::assert::Assert;
 use evo::journal::reader;
 use evo::journal::replay::History;
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::verdict::GateState;
-use serde_json::Value;
+use rustix::process::Signal;
+use serde_json::json;
 
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(name)
+use crate::support::answer::holds;
+use crate::support::processes::{send, wait};
+use crate::support::stage::{Ran, Stage};
+
+/// A folder to sweep in, with the recordings.
+fn stage() -> Stage {
+    Stage::of("tests/data/replay")
 }
 
-/// A folder to sweep in, with a copy of the recordings.
-struct Bench(tempfile::TempDir);
-
-impl Bench {
-    fn new() -> Bench {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["axpy__Toy.json", "kernel_tuner_cache.json", "axpy__Toy-t4.json"] {
-            std::fs::copy(data(name), folder.path().join(name)).unwrap();
-        }
-        Bench(folder)
-    }
-
-    fn evo(&self, words: &[&str]) -> Assert {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("evo"));
-        command.current_dir(self.0.path()).args(words).assert()
-    }
-
-    fn sweep(&self, recording: &str, words: &[&str]) -> Assert {
-        let device = format!("replay:{recording}");
-        self.evo(&[&["sweep", "--device", &device, "--study", "s", "--seed", "1"], words].concat())
-    }
-
-    fn history(&self) -> History {
-        History::replay(reader::read(&self.0.path().join("evidence/s/journal.jsonl")).unwrap())
-    }
-
-    fn evaluations(&self) -> BTreeMap<String, Evaluation> {
-        let pair = |one: Evaluation| (one.configuration.to_string(), one);
-        self.history().evaluations.into_iter().map(pair).collect()
-    }
+fn sweep(stage: &Stage, recording: &str, words: &str) -> Ran {
+    stage.run(&format!("sweep --device replay:{recording} --study s --seed 1 {words}"))
 }
 
-fn out(assert: &Assert) -> String {
-    String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
+fn history(stage: &Stage, journal: &str) -> History {
+    History::replay(reader::read(&stage.at(journal)).unwrap())
 }
 
-fn talk(assert: &Assert) -> String {
-    String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+fn evaluations(stage: &Stage) -> BTreeMap<String, Evaluation> {
+    let pair = |one: Evaluation| (one.configuration.to_string(), one);
+    history(stage, "evidence/s/journal.jsonl").evaluations.into_iter().map(pair).collect()
 }
 
 #[test]
-fn a_sweep_answers_from_the_recording_and_says_so() {
-    let bench = Bench::new();
-    let done = bench.sweep("axpy__Toy.json", &[]).success();
-    let talk = talk(&done);
-    assert!(
-        talk.contains(
-            "this is a replay: nothing is compiled or run; the recording of `axpy__Toy` answers (tuning"
-        ),
-        "{talk}"
-    );
-    assert!(talk.contains("study s on replay:Toy: 13 valid configurations"), "{talk}");
-    let shown: Vec<String> = out(&done).lines().map(String::from).collect();
-    assert_eq!(shown[0], "axpy on replay:Toy · 4096");
-    assert!(shown[1].starts_with("13 evaluations (13 in this run) in ") && shown.len() == 11, "{shown:?}");
-    assert_eq!(shown[3], "  1     64    2  staged  400.0 µs");
-    let headline = "on record: 400.0 µs, 2.50× (recorded)";
-    assert_eq!(shown[9..], [headline, "best     BLOCK=64 VEC=2 MODE=staged"]);
-
-    let evaluations = bench.evaluations();
+fn a_sweep_answers_from_the_recording() {
+    let stage = stage();
+    sweep(&stage, "axpy__Toy.json", "").ends(0);
+    let evaluations = evaluations(&stage);
     assert_eq!(evaluations.len(), 13);
     let best = &evaluations["BLOCK=64 VEC=2 MODE=staged N=4096"];
     assert!((best.objective_ns.unwrap() - 0.4e6).abs() < 1e-6);
@@ -85,13 +45,7 @@ fn a_sweep_answers_from_the_recording_and_says_so() {
     assert_eq!((refused.verdict.label().as_str(), refused.compile_ms), ("compile_error:recorded", 140.0));
     let failed = &evaluations["BLOCK=128 VEC=2 MODE=staged N=4096"];
     assert_eq!(failed.verdict.label(), "launch_fail:recorded");
-}
-
-#[test]
-fn nothing_in_a_replay_passes_for_a_measurement() {
-    let bench = Bench::new();
-    bench.sweep("axpy__Toy.json", &["--finalists", "5"]).success();
-    let history = bench.history();
+    let history = history(&stage, "evidence/s/journal.jsonl");
     assert_eq!(history.header.as_ref().unwrap().device.name, "replay:Toy");
     assert!(history.confirmations.is_empty());
     for one in &history.evaluations {
@@ -99,52 +53,41 @@ fn nothing_in_a_replay_passes_for_a_measurement() {
         assert!(one.measurements.is_empty() && one.resources.is_empty());
         assert!(one.source_hash.is_none() && one.binary_hash.is_none() && one.code_hash.is_none());
     }
-    assert!(!bench.0.path().join("evidence/leaderboard.json").exists());
-    let board = bench.evo(&["leaderboard", "--rebuild"]).success();
-    assert_eq!(out(&board), "the leaderboard is empty\n");
-    assert!(talk(&board).contains("is a replay, in which nothing was measured: it is not on the board"));
 }
 
 #[test]
 fn a_study_is_resumed_and_ends_as_in_one_run() {
-    let whole = Bench::new();
-    whole.sweep("axpy__Toy.json", &["--strategy", "random"]).success();
-    let parts = Bench::new();
-    parts.sweep("axpy__Toy.json", &["--strategy", "random", "--budget", "5"]).success();
-    assert_eq!(parts.evaluations().len(), 5);
-    let again = parts.sweep("axpy__Toy.json", &["--strategy", "random"]).failure();
-    assert!(talk(&again).contains("study `evidence/s` has a journal already"), "{}", talk(&again));
-    let rest =
-        parts.sweep("axpy__Toy.json", &["--strategy", "random", "--resume", "--budget", "13"]).success();
-    assert!(out(&rest).contains("13 evaluations (8 in this run)"), "{}", out(&rest));
-    let verdicts = |bench: &Bench| -> BTreeMap<String, String> {
+    let (whole, parts) = (stage(), stage());
+    sweep(&whole, "axpy__Toy.json", "--strategy random").ends(0);
+    sweep(&parts, "axpy__Toy.json", "--strategy random --budget 5").ends(0);
+    assert_eq!(evaluations(&parts).len(), 5);
+    let again = sweep(&parts, "axpy__Toy.json", "--strategy random").ends(2);
+    again.says(&["study `evidence/s` has a journal already"]);
+    let rest = sweep(&parts, "axpy__Toy.json", "--strategy random --resume --budget 13").ends(0);
+    rest.says(&["13 evaluations (8 in this run)"]);
+    let verdicts = |stage: &Stage| -> BTreeMap<String, String> {
         let label = |(name, one): (String, Evaluation)| (name, one.verdict.label());
-        bench.evaluations().into_iter().map(label).collect()
+        evaluations(stage).into_iter().map(label).collect()
     };
     assert_eq!(verdicts(&whole), verdicts(&parts));
     // Another recording is another study.
-    let other = parts.sweep("kernel_tuner_cache.json", &["--resume"]).failure().code(2);
-    assert!(talk(&other).contains("belongs to another space or kernel"), "{}", talk(&other));
+    let other = sweep(&parts, "kernel_tuner_cache.json", "--resume").ends(2);
+    other.says(&["belongs to another space or kernel"]);
 }
 
 #[test]
 fn journals_of_earlier_studies_are_recordings_too() {
-    let bench = Bench::new();
-    bench.sweep("kernel_tuner_cache.json", &["--strategy", "random", "--budget", "6"]).success();
-    let first = bench.evaluations();
+    let stage = stage();
+    sweep(&stage, "kernel_tuner_cache.json", "--strategy random --budget 6").ends(0);
+    let first = evaluations(&stage);
     for recording in ["evidence/s", "evidence/s/journal.jsonl"] {
-        let device = format!("replay:{recording}");
-        let done = bench.evo(&["sweep", "--device", &device, "--out", "second"]).success();
-        let talk = talk(&done);
-        assert!(talk.contains("(evo journal, 6 configurations)"), "{talk}");
-        assert!(
-            talk.contains("the space of the study is not available: `replay:kernel_tuner_cache.json` "),
-            "{talk}"
-        );
-        assert!(talk.contains("on replay:Toy GPU 1: 6 valid configurations"), "{talk}");
+        stage.run(&format!("sweep --device replay:{recording} --out second")).ends(0).says(&[
+            "(evo journal, 6 configurations)",
+            "the space of the study is not available: `replay:kernel_tuner_cache.json` ",
+            "on replay:Toy GPU 1: 6 valid configurations",
+        ]);
     }
-    let journal = bench.0.path().join("second/axpy-replay-Toy-GPU-1/journal.jsonl");
-    for one in History::replay(reader::read(&journal).unwrap()).evaluations {
+    for one in history(&stage, "second/axpy-replay-Toy-GPU-1/journal.jsonl").evaluations {
         let earlier = &first[&one.configuration.to_string()];
         assert_eq!((one.objective_ns, one.verdict.kind), (earlier.objective_ns, earlier.verdict.kind));
         assert_eq!((one.compile_ms, one.device_ms), (earlier.compile_ms, earlier.device_ms));
@@ -156,7 +99,7 @@ fn long_recording() -> String {
     let (a, b): (Vec<u64>, Vec<u64>) = ((0..50).collect(), (0..80).collect());
     let column = |position: fn(usize) -> usize| (0..4000).map(position).collect::<Vec<usize>>();
     let ones = vec![1.0; 4000];
-    let text = serde_json::json!({
+    let text = json!({
         "format": "tuning-data/1", "kernel": "flat", "gpu": "Toy",
         "objective": { "name": "time", "unit": "us", "direction": "min" },
         "params": [{ "name": "A", "values": a }, { "name": "B", "values": b }],
@@ -171,73 +114,23 @@ fn long_recording() -> String {
 }
 
 #[test]
-fn a_replay_in_which_nothing_passed_fails_too() {
-    let bench = Bench::new();
-    let (a, ones) = (vec![1, 2, 3], vec![1.0; 3]);
-    let recording = serde_json::json!({
-        "format": "tuning-data/1", "kernel": "broken", "gpu": "Toy",
-        "objective": { "name": "time", "unit": "us", "direction": "min" },
-        "params": [{ "name": "A", "values": a }], "constraints": [], "size": 3, "exhaustive": true,
-        "rows": {
-            "config": { "A": [0, 1, 2] }, "objective": [null, null, null], "status": [1, 2, 1],
-            "compile_ms": ones, "validate_ms": ones, "runs_ms": ones, "framework_ms": ones,
-        },
-    });
-    std::fs::write(bench.0.path().join("broken.json"), recording.to_string()).unwrap();
-    let failed = bench.sweep("broken.json", &["--strategy", "exhaustive"]).failure().code(1);
-    let page = out(&failed);
-    assert!(page.contains("nothing passed; the first failure of each verdict:\n  compile_error"), "{page}");
-    assert!(page.contains("again: evo sweep --device replay:broken.json --seed 1"), "{page}");
-    let failed = bench.evo(&["sweep", "--device", "replay:broken.json", "--json"]).failure().code(1);
-    let result: Value = serde_json::from_str(out(&failed).lines().last().unwrap()).unwrap();
-    let verdicts: Vec<&str> =
-        result["failures"].as_array().unwrap().iter().filter_map(|one| one["verdict"].as_str()).collect();
-    assert_eq!((&result["passed"], verdicts.len()), (&Value::from(0), 2), "{verdicts:?}");
-}
-
-#[test]
 fn an_interrupted_replay_ends_with_code_5_and_is_resumed() {
-    let bench = Bench::new();
-    std::fs::write(bench.0.path().join("long.json"), long_recording()).unwrap();
+    let stage = stage();
+    stage.write("long.json", &long_recording());
     let words = "sweep --device replay:long.json --study s --strategy exhaustive --budget 3000";
-    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("evo"));
-    let command = command
-        .current_dir(bench.0.path())
-        .args(words.split(' '))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
-    let journal = bench.0.path().join("evidence/s/journal.jsonl");
-    let begun =
-        || std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"kind\":\"evaluation\""));
-    while !begun() && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
+    let mut child = stage.evo(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let journal = stage.at("evidence/s/journal.jsonl");
+    let kept = || std::fs::read_to_string(&journal).unwrap_or_default();
+    wait(words, || kept().contains("\"kind\":\"evaluation\"") || child.try_wait().unwrap().is_some());
+    send(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(5));
-    let done = bench.evaluations().len();
+    let done = evaluations(&stage).len();
     assert!(done < 3000, "{done}");
-    let more = (done + 20).to_string();
-    let words = ["--strategy", "exhaustive", "--resume", "--budget", more.as_str()];
-    let rest = bench.sweep("long.json", &words).success();
-    assert!(out(&rest).contains(&format!("{more} evaluations (20 in this run)")), "{}", out(&rest));
+    let more = done + 20;
+    let rest = sweep(&stage, "long.json", &format!("--strategy exhaustive --resume --budget {more}")).ends(0);
+    rest.says(&[&format!("{more} evaluations (20 in this run)")]);
     // No configuration twice.
-    assert_eq!(bench.evaluations().len(), done + 20);
-}
-
-#[test]
-fn a_resumed_run_keeps_its_budget_unless_another_is_given() {
-    let bench = Bench::new();
-    let swept = |words: &[&str]| {
-        let words = [&["--strategy", "exhaustive"], words].concat();
-        let done = bench.sweep("axpy__Toy.json", &words).success();
-        (bench.evaluations().len(), talk(&done).contains("the budget is that of the run before: `--budget "))
-    };
-    assert_eq!(swept(&["--budget", "4"]), (4, false));
-    assert_eq!(swept(&["--resume"]), (4, true));
-    assert_eq!(swept(&["--resume", "--budget", "6"]), (6, false));
-    assert_eq!(swept(&["--resume"]), (6, true));
+    assert_eq!(evaluations(&stage).len(), more);
 }
 
 /// A space with a point that was not recorded.
@@ -246,11 +139,11 @@ const SPACE: &str = "[parameters]\nBLOCK = [32, 64, 128]\nVEC = [2, 4]\nMODE = [
 
 #[test]
 fn a_named_space_is_swept_and_what_was_not_recorded_is_refused() {
-    let bench = Bench::new();
-    std::fs::write(bench.0.path().join("mine.toml"), SPACE).unwrap();
-    let done = bench.sweep("axpy__Toy.json", &["mine.toml"]).success();
-    assert!(talk(&done).contains("5 of 13 recorded configurations are outside the space"), "{}", talk(&done));
-    let evaluations = bench.evaluations();
+    let stage = stage();
+    stage.write("mine.toml", SPACE);
+    let done = sweep(&stage, "axpy__Toy.json", "mine.toml").ends(0);
+    done.says(&["5 of 13 recorded configurations are outside the space"]);
+    let evaluations = evaluations(&stage);
     assert_eq!(evaluations.len(), 10);
     for name in ["BLOCK=128 VEC=4 MODE=direct", "BLOCK=128 VEC=4 MODE=staged"] {
         let one = &evaluations[name];
@@ -262,14 +155,12 @@ fn a_named_space_is_swept_and_what_was_not_recorded_is_refused() {
 
 #[test]
 fn json_lines_name_the_replay() {
-    let bench = Bench::new();
-    let done = bench.sweep("axpy__Toy-t4.json", &["--json"]).success();
-    let text = out(&done);
-    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!(last["event"], "result");
-    assert_eq!(last["replay"]["gpu"], "Toy-t4");
-    assert_eq!(last["replay"]["best"]["configuration"]["MODE"], "staged");
-    assert!(last["section"].is_null() && last["leaderboard"].is_null());
+    let last = sweep(&stage(), "axpy__Toy-t4.json", "--json").ends(0).object();
+    let expected = json!({
+        "event": "result", "replay.gpu": "Toy-t4", "replay.best.configuration.MODE": "staged", "section": null,
+        "leaderboard": null, "passed_over": 0,
+    });
+    holds(&last, &expected);
     // The object of a live sweep, with one more key.
     let keys: Vec<&str> = last.as_object().unwrap().keys().map(String::as_str).collect();
     let live = "
@@ -280,20 +171,5 @@ fn json_lines_name_the_replay() {
     let live: Vec<&str> = live.split_whitespace().collect();
     // Behind the first fields of the envelope.
     let own = &keys[5..];
-    assert_eq!((keys[0], &own[..live.len()]), ("schema", &live[..]));
-    assert_eq!((own[live.len()], &last["passed_over"]), ("replay", &Value::from(0)));
-}
-
-#[test]
-fn mistakes_end_with_code_2_and_a_hint() {
-    let bench = Bench::new();
-    let check = |words: &[&str], part: &str| {
-        let failed = bench.evo(&[&["sweep"], words].concat()).failure().code(2);
-        assert!(talk(&failed).contains(part), "{}", talk(&failed));
-    };
-    check(&["--device", "replay:axpy__Toy.json", "--problem", "x"], "`--problem` cannot be used with");
-    check(&["--device", "replay:axpy__Toy.json", "--worker-command", "x"], "a replay has no worker");
-    check(&["--device", "replay:axpy__Toy.json", "--strategy", "best"], "best");
-    check(&["gemm", "--device", "replay:axpy__Toy.json"], "the recording is of another space");
-    assert!(!bench.0.path().join("evidence").exists());
+    assert_eq!((keys[0], &own[..live.len()], own[live.len()]), ("schema", &live[..], "replay"));
 }

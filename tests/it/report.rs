@@ -4,65 +4,53 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-use tempfile::TempDir;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::skip;
-use crate::support::{self, answer};
+use crate::support::answer::{ended, holds};
+use crate::support::processes::{send, wait};
+use crate::support::stage::{Ran, Stage};
 
 const STUDY: &str = "blur-small";
 
-fn kept() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/report/journal.jsonl")
-}
+const KEPT: &str = include_str!("../data/report/journal.jsonl");
 
 /// A folder with the kept study.
-fn stage() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let study = folder.path().join("evidence").join(STUDY);
-    fs::create_dir_all(&study).unwrap();
-    fs::copy(kept(), study.join("journal.jsonl")).unwrap();
-    folder
+fn stage() -> Stage {
+    let stage = Stage::empty();
+    stage.write("evidence/blur-small/journal.jsonl", KEPT);
+    stage
 }
 
-fn read(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join("evidence").join(STUDY).join(name)).unwrap()
+fn read(stage: &Stage, name: &str) -> String {
+    stage.read(&format!("evidence/{STUDY}/{name}"))
 }
 
-#[track_caller]
-fn report(folder: &Path, words: &str, code: i32, status: &str) -> Value {
+fn report(stage: &Stage, words: &str) -> Value {
     let words = format!("report {words} --json");
-    let output =
-        support::evo(folder, &words).env("TZ", "Asia/Tokyo").env("LC_ALL", "tr_TR").output().unwrap();
-    let object = answer::judged("report", &words, &output, code, status);
-    if object["error"].is_null() {
-        answer::hold_nulls(&object);
-    }
-    object
+    let output = stage.evo(&words).env("TZ", "Asia/Tokyo").env("LC_ALL", "tr_TR").output().unwrap();
+    ended(&Ran::of(&words, &output), "0", "pass", true)
 }
 
 #[test]
 fn the_same_records_give_the_same_bytes() {
     let (one, other) = (stage(), stage());
-    let object = report(one.path(), STUDY, 0, "pass");
-    assert_eq!(object["result"]["winner"]["number"], 61);
-    assert_eq!(object["result"]["confirmed"], true);
+    let object = report(&one, STUDY);
+    holds(&object, &json!({ "result.winner.number": 61, "result.confirmed": true }));
     sleep(Duration::from_millis(1100));
-    report(other.path(), "--out evidence --to elsewhere/deep", 0, "pass");
+    report(&other, "--out evidence --to elsewhere/deep");
     for name in ["report.json", "report.md", "final_summary.md", "report.html"] {
-        let again = fs::read_to_string(other.path().join("elsewhere/deep").join(name)).unwrap();
-        assert_eq!(read(one.path(), name), again, "{name}");
+        assert_eq!(read(&one, name), other.read(&format!("elsewhere/deep/{name}")), "{name}");
     }
-    let data: Value = serde_json::from_str(&read(one.path(), "report.json")).unwrap();
-    assert_eq!((&data["schema"], &data["model"]["winner"]["number"]), (&"evo.report".into(), &61.into()));
-    insta::assert_snapshot!("report_log", read(one.path(), "report.md"));
-    insta::assert_snapshot!("report_summary", read(one.path(), "final_summary.md"));
+    let data: Value = serde_json::from_str(&read(&one, "report.json")).unwrap();
+    holds(&data, &json!({ "schema": "evo.report", "model.winner.number": 61 }));
+    insta::assert_snapshot!("report_log", read(&one, "report.md"));
+    insta::assert_snapshot!("report_summary", read(&one, "final_summary.md"));
 }
 
 /// Elements, classes and headings of the page, without the numbers of its charts and the rows of its data.
@@ -87,9 +75,9 @@ fn outline(page: &str) -> String {
 
 #[test]
 fn texts_of_kernels_are_no_markup() {
-    let folder = stage();
-    report(folder.path(), STUDY, 0, "pass");
-    let page = read(folder.path(), "report.html");
+    let stage = stage();
+    report(&stage, STUDY);
+    let page = read(&stage, "report.html");
     insta::assert_snapshot!("report_outline", outline(&page));
     // Its own two: data and script.
     assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (2, 2));
@@ -98,8 +86,8 @@ fn texts_of_kernels_are_no_markup() {
     }
     assert!(page.contains("&gt;&lt;script&gt;alert(1)"));
     for name in ["report.md", "final_summary.md"] {
-        assert!(!read(folder.path(), name).contains("<script"), "{name}");
-        assert!(!read(folder.path(), name).contains('\u{1b}'), "{name}");
+        let text = read(&stage, name);
+        assert!(!text.contains("<script") && !text.contains('\u{1b}'), "{name}");
     }
     let policy =
         page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
@@ -118,14 +106,11 @@ fn texts_of_kernels_are_no_markup() {
 
 #[test]
 fn studies_without_a_winner_have_a_report() {
-    let folder = stage();
-    let root = folder.path();
-    let whole = fs::read_to_string(kept()).unwrap();
-    let header = whole.lines().next().unwrap();
+    let stage = stage();
+    let header = KEPT.lines().next().unwrap();
     let write = |text: String| {
-        fs::write(root.join("evidence").join(STUDY).join("journal.jsonl"), text).unwrap();
-        let object = report(root, STUDY, 0, "pass");
-        (object, read(root, "report.html"), read(root, "final_summary.md"))
+        stage.write("evidence/blur-small/journal.jsonl", &text);
+        (report(&stage, STUDY), read(&stage, "report.html"), read(&stage, "final_summary.md"))
     };
     let (object, page, summary) = write(format!("{header}\n"));
     assert!(object["result"]["winner"].is_null());
@@ -135,74 +120,24 @@ fn studies_without_a_winner_have_a_report() {
             .iter()
             .any(|kind| line.contains(&format!(r#""verdict":{{"kind":"{kind}"#)))
     };
-    let lines: Vec<&str> = whole.lines().filter(refused).collect();
+    let lines: Vec<&str> = KEPT.lines().filter(refused).collect();
     assert!(!lines.is_empty());
     let (object, page, _) = write(format!("{header}\n{}\n", lines.join("\n")));
     assert_eq!(object["result"]["passed"], 0);
     assert!(page.contains(&format!("None of {} evaluations passed", lines.len())), "{}", lines.len());
     // A flipped digit, a torn end.
     let damaged =
-        whole.replacen("exhaustive", "exhaustivf", 1).replacen(r#""number":61"#, r#""number":62"#, 1);
+        KEPT.replacen("exhaustive", "exhaustivf", 1).replacen(r#""number":61"#, r#""number":62"#, 1);
     let (object, page, summary) = write(format!("{damaged}{{\"crc\":\"12"));
     assert!(object["result"]["notes"].to_string().contains("damaged"), "{object}");
     assert!(page.contains("is damaged and left out") && summary.contains("is torn"));
 }
 
 #[test]
-fn bad_input_is_refused_and_nothing_is_written() {
-    let folder = stage();
-    let root = folder.path();
-    let error = |words: &str| {
-        let object = report(root, words, 2, "error");
-        format!(
-            "{} | {}",
-            object["error"]["message"].as_str().unwrap(),
-            object["error"]["hint"].as_str().unwrap_or("")
-        )
-    };
-    assert!(error("blur-smal").contains("did you mean `blur-small`?"));
-    assert!(error("nothing/like/it").contains("there is no study"));
-    assert!(error("--out none").contains("there is no folder `none`"));
-    fs::create_dir_all(root.join("bare")).unwrap();
-    assert!(error("--out bare").contains("there is no study in `bare`"));
-    // Somebody's own file of that name stays, and the others are not written.
-    fs::create_dir_all(root.join("mine")).unwrap();
-    fs::write(root.join("mine/report.md"), "# My report\n").unwrap();
-    assert!(error("blur-small --to mine").contains("evo did not write it"));
-    assert_eq!(fs::read_dir(root.join("mine")).unwrap().count(), 1);
-    std::os::unix::fs::symlink(root.join("mine/report.md"), root.join("evidence/blur-small/report.html"))
-        .unwrap();
-    assert!(error("blur-small").contains("report.html"));
-    assert_eq!(fs::read_to_string(root.join("mine/report.md")).unwrap(), "# My report\n");
-    fs::write(root.join("evidence/blur-small/journal.jsonl"), "nothing\n").unwrap();
-    assert!(error("blur-small").contains("journal"));
-}
-
-/// Chromium without a window: its output with these options, on a page.
-fn chromium(options: &[&str], page: &str) -> Option<String> {
-    if !skip::has_programs(&["chromium"], "the look of a report") {
-        return None;
-    }
-    let profile = tempfile::tempdir().unwrap();
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--virtual-time-budget=5000"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .args(options)
-        .args(["--dump-dom", page])
-        .stderr(Stdio::null())
-        .output()
-        .unwrap();
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-#[test]
 fn the_page_checks_itself_in_a_browser() {
-    let folder = stage();
-    report(folder.path(), STUDY, 0, "pass");
-    let place = folder.path().join("evidence").join(STUDY).join("report.html");
-    let url = format!("file://{}", place.display());
-    let Some((page, asked)) = opened(folder.path(), &url) else { return };
+    let stage = stage();
+    report(&stage, STUDY);
+    let Some((page, asked)) = opened(&stage, "evidence/blur-small/report.html") else { return };
     let root =
         page.split("<html").nth(1).and_then(|own| own.split('>').next()).unwrap_or_default().to_string();
     assert!(root.contains("data-ok=\"1\"") && !root.contains("data-errors"), "{root}");
@@ -210,29 +145,39 @@ fn the_page_checks_itself_in_a_browser() {
     assert!(page.contains("All evaluations</caption>") && page.contains("33 rows"));
     assert!(asked.is_empty(), "the page asked for {asked:?}");
     // The same look at a page that does ask for something finds it.
-    let other = folder.path().join("other.html");
-    fs::write(&other, "<!DOCTYPE html><html><body><img src=\"http://localhost:9/x.png\"></body></html>")
-        .unwrap();
-    let (_, asked) = opened(folder.path(), &format!("file://{}", other.display())).unwrap();
+    let other = "<!DOCTYPE html><html><body><img src=\"http://localhost:9/x.png\"></body></html>";
+    let (_, asked) = opened(stage.write("other.html", other), "other.html").unwrap();
     assert!(asked.iter().any(|own| own.contains("x.png")), "{asked:?}");
     // The policy itself: with its script changed by one letter, the page runs nothing.
-    let text = fs::read_to_string(&place).unwrap().replace("\"use strict\";", "\"use strict\" ;");
-    fs::write(&other, text).unwrap();
-    let (page, _) = opened(folder.path(), &format!("file://{}", other.display())).unwrap();
+    let text = read(&stage, "report.html").replace("\"use strict\";", "\"use strict\" ;");
+    let (page, _) = opened(stage.write("other.html", &text), "other.html").unwrap();
     assert!(!page.split("<head").next().unwrap().contains("data-ok"));
 }
 
-/// A page as the browser has it after its script, and what the page asked the network for; what the browser asks for on its
+/// A page as Chromium has it after its script, without a window, and what the page asked the network for; what the browser asks for on its
 /// own account is left out.
-fn opened(folder: &Path, url: &str) -> Option<(String, Vec<String>)> {
-    let log = folder.join("net.json");
-    let page = chromium(&[&format!("--log-net-log={}", log.display())], url)?;
-    let log = fs::read_to_string(log).unwrap();
+fn opened(stage: &Stage, page: &str) -> Option<(String, Vec<String>)> {
+    if !skip::has_programs(&["chromium"], "the look of a report") {
+        return None;
+    }
+    let url = format!("file://{}", stage.at(page).display());
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--virtual-time-budget=5000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--log-net-log={}", stage.at("net.json").display()))
+        .args(["--dump-dom", &url])
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    let log = stage.read("net.json");
     let by_page =
         |line: &&str| line.contains("\"initiator\":") && !line.contains("\"initiator\":\"not an origin\"");
     let named =
         log.lines().filter(by_page).filter_map(|line| line.split("\"url\":\"").nth(1)?.split('"').next());
-    Some((page, named.filter(|own| *own != url).map(String::from).collect()))
+    Some((page, named.filter(|own| *own != url.as_str()).map(String::from).collect()))
 }
 
 /// A running `evo watch`.
@@ -250,12 +195,9 @@ impl Drop for Watch {
 }
 
 impl Watch {
-    fn start(folder: &Path) -> Watch {
-        let mut child = support::evo(folder, "watch blur-small")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    fn start(stage: &Stage) -> Watch {
+        let mut command = stage.evo("watch blur-small");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let (port, token) =
@@ -284,12 +226,10 @@ impl Watch {
 
 #[test]
 fn a_study_is_watched_from_this_machine_alone() {
-    let folder = stage();
-    let study = folder.path().join("evidence").join(STUDY);
-    let whole = fs::read_to_string(kept()).unwrap();
-    let half: String = whole.lines().take(30).map(|line| format!("{line}\n")).collect();
-    fs::write(study.join("journal.jsonl"), &half).unwrap();
-    let mut watch = Watch::start(folder.path());
+    let stage = stage();
+    let half: String = KEPT.lines().take(30).map(|line| format!("{line}\n")).collect();
+    stage.write("evidence/blur-small/journal.jsonl", &half);
+    let mut watch = Watch::start(&stage);
     let (host, page) = (watch.host(), format!("/?token={}", watch.token));
     let first = watch.ask(&page, &host);
     assert!(
@@ -308,20 +248,16 @@ fn a_study_is_watched_from_this_machine_alone() {
         |answer: &str| answer.lines().find_map(|line| line.strip_prefix("ETag: ").map(String::from));
     let known = format!("{host}\r\nIf-None-Match: {}", version(&first).unwrap());
     assert!(watch.ask(&page, &known).starts_with("HTTP/1.1 304 "));
-    fs::OpenOptions::new()
-        .append(true)
-        .open(study.join("journal.jsonl"))
-        .unwrap()
-        .write_all(&whole.as_bytes()[half.len()..])
-        .unwrap();
-    let began = Instant::now();
-    let mut next = watch.ask(&page, &known);
-    while next.starts_with("HTTP/1.1 304 ") && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(100));
+    let study = stage.at("evidence/blur-small");
+    let mut journal = fs::File::options().append(true).open(study.join("journal.jsonl")).unwrap();
+    journal.write_all(&KEPT.as_bytes()[half.len()..]).unwrap();
+    let mut next = String::new();
+    wait("another page", || {
         next = watch.ask(&page, &known);
-    }
+        !next.starts_with("HTTP/1.1 304 ")
+    });
     assert!(next.contains("faster than the default configuration"), "{next}");
     assert_eq!(fs::read_dir(&study).unwrap().count(), 1, "nothing is written");
-    kill_process(Pid::from_child(&watch.child), Signal::INT).unwrap();
+    send(&watch.child, Signal::INT);
     assert_eq!(watch.child.wait().unwrap().code(), Some(5));
 }

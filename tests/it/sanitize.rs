@@ -26,9 +26,9 @@ use evo_space::genome::Configuration;
 use evo_space::value::Value;
 use tempfile::TempDir;
 
-use crate::lane::{job_of, options, own_worker};
+use crate::lane::{fault, options, own_worker};
 use crate::skip::skipped;
-use crate::sweep::Bench;
+use crate::support::processes::wait_for_ends;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools")
@@ -74,14 +74,7 @@ impl Replay {
     #[track_caller]
     pub fn leaves_no_process(&self) {
         let pids = fs::read_to_string(self.folder.path().join("pids")).unwrap();
-        for pid in pids.split_whitespace() {
-            let since = Instant::now();
-            let place = PathBuf::from("/proc").join(pid);
-            while place.exists() {
-                assert!(since.elapsed() < Duration::from_secs(60), "{pid} is still there");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
+        wait_for_ends(&pids);
     }
 }
 
@@ -96,10 +89,6 @@ fn tool_in(folder: &Path) -> FoundTool {
 
 pub fn good() -> Job {
     fault("none")
-}
-
-fn fault(name: &str) -> Job {
-    job_of("faults", &[("FAULT", Value::text(name)), ("THREADS", Value::Int(128))], false)
 }
 
 pub const PATIENT: Duration = Duration::from_secs(120);
@@ -565,32 +554,4 @@ fn the_real_tool_around_a_worker_without_cuda_gives_no_answer() {
         let message = outcome.failure.unwrap().message;
         assert!(message.contains("saw nothing of the worker"), "{message}");
     }
-}
-
-/// Nothing that the tool knows runs on the host device, so its answer is missing there where somebody demands it.
-#[test]
-fn one_candidate_passes_without_an_answer_that_is_demanded_only_where_that_is_allowed() {
-    let bench = Bench::new();
-    let judge = |words: &str| {
-        let one = "test scale.toml BLOCK=32 VEC=1 FACTOR=2 --device host --json";
-        let output = bench.run(&format!("{one} {words}"));
-        let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        (output.status.code(), object["status"].as_str().unwrap().to_string(), object)
-    };
-    let (code, status, object) = judge("");
-    assert_eq!((code, &*status), (Some(0), "pass"), "{object}");
-    let (code, status, object) = judge("--sanitize on");
-    assert_eq!((code, &*status), (Some(1), "not_run"), "{object}");
-    assert_eq!(object["result"]["not_run"], serde_json::json!(["sanitize"]));
-    assert!(object["repro"].as_str().unwrap().contains("--sanitize on"), "{object}");
-    let (code, _, object) = judge("--sanitize on --allow-not-run sanitize");
-    assert_eq!((code, &object["allowed_not_run"]), (Some(0), &serde_json::json!(["sanitize"])), "{object}");
-    let space = fs::read_to_string(bench.path().join("scale.toml")).unwrap();
-    let required = space.replace("[check]", "[check]\nsanitize = \"required\"");
-    assert_ne!(required, space);
-    fs::write(bench.path().join("scale.toml"), required).unwrap();
-    assert_eq!(judge("").0, Some(1));
-    let (code, _, object) = judge("--sanitize off");
-    assert_eq!(code, Some(2));
-    assert!(object["error"]["message"].as_str().unwrap().contains("the space file demands"), "{object}");
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use evo::compile::{CompileFarm, FarmOptions};
 use evo::kernel::limits;
@@ -16,6 +15,7 @@ use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::sample::seeded;
 
+use crate::support::processes::wait;
 use crate::toolchain;
 
 /// Shipped spaces by the fewest valid points that each promises.
@@ -182,10 +182,8 @@ fn compile_all(options: FarmOptions, places: Range<usize>) -> Vec<(String, Binar
     };
     let options = FarmOptions { jobs: 2, cache: folder.path().to_path_buf(), toolbox, ..options };
     let farm = CompileFarm::start(options).unwrap();
-    let mut count = 0;
-    let mut submit = |label: String, source| {
+    let submit = |label: String, source| {
         let seen = Arc::clone(&outcomes);
-        count += 1;
         farm.submit(source, move |outcome| seen.lock().unwrap().push((label, outcome)));
     };
     let mut seen_templates = HashSet::new();
@@ -203,11 +201,7 @@ fn compile_all(options: FarmOptions, places: Range<usize>) -> Vec<(String, Binar
             submit(format!("reference of {}", kernel.name), reference);
         }
     }
-    let give_up = Instant::now() + Duration::from_secs(300);
-    while farm.pending() > 0 {
-        assert!(Instant::now() < give_up, "{target}: {} of {count} still compile", farm.pending());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait(&format!("all compile for {target}"), || farm.pending() == 0);
     let (mut compiled, mut failures) = (Vec::new(), Vec::new());
     for (label, outcome) in outcomes.lock().unwrap().drain(..) {
         match outcome {

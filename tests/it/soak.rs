@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::processes::children;
 use crate::sweep::NAIVE;
 
 /// Looks at the process, spread evenly over its evaluations.
@@ -159,13 +160,8 @@ fn space(variants: usize) -> String {
 
 /// Kills one child of a process: a worker.
 fn kill_a_worker(pid: u32) {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    // Workers are started by a thread of their own; the list of the main thread may be empty.
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let others = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let all = others.fold(children, |all, own| all + " " + &own);
-    if let Some(worker) = all.split_whitespace().next() {
-        let _ = Command::new("kill").args(["-9", worker]).status();
+    if let Some(worker) = children(pid).first() {
+        let _ = Command::new("kill").args(["-9", &worker.to_string()]).status();
     }
 }
 

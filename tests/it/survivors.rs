@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::support::scale;
+use crate::support::processes::wait;
+use crate::support::stage::Stage;
 
 const ATTACKS: [&str; 4] = ["fork", "none", "thread", "write_all"];
 
@@ -40,12 +41,8 @@ fn kill(times: u64, seed: u64) {
         most = most.max(running(&program).len());
         evo.kill().unwrap();
         evo.wait().unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
-        while !running(&program).is_empty() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let left = running(&program);
-        assert!(left.is_empty(), "kill {time} of seed {seed}, {attack} after {pause:?}: {left:?} go on");
+        let what = format!("all end, kill {time} of seed {seed}, {attack} after {pause:?}");
+        wait(&what, || running(&program).is_empty());
     }
     assert!(most > 1, "evo never got so far as to start another process");
 }
@@ -57,13 +54,12 @@ fn nothing_outlives_a_killed_evo() {
     kill(times.unwrap_or(8), 1);
 }
 
-/// Right, and starts a process in a session of its own in every call at full size.
-const DAEMON: &str = include_str!("../data/kernels/scale_slow/daemon.cu");
-
-/// With fences it could start none (`intruders.rs`).
+/// A kernel that is right, and starts a process in a session of its own in every call at full size. With fences it could
+/// start none (`intruders.rs`).
 #[test]
 fn daemons_of_a_variant_without_fences_end_with_evo() {
-    let stage = scale::stage_with("scale.cu", DAEMON, scale::HEAD);
+    let stage = Stage::of("scale_slow");
+    stage.write("scale.cu", &stage.read("daemon.cu"));
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = folder.path().canonicalize().unwrap().join("evo-to-be-killed");
     fs::hard_link(env!("CARGO_BIN_EXE_evo"), &program).unwrap();
@@ -76,19 +72,14 @@ fn daemons_of_a_variant_without_fences_end_with_evo() {
         evo.current_dir(stage.path()).args("test scale.toml WORK=1 --device host --sandbox off".split(' '));
         evo.env("EVO_CACHE_DIR", folder.path().join("cache")).stdin(Stdio::null()).stdout(Stdio::null());
         let mut evo = evo.stderr(Stdio::null()).process_group(0).spawn().unwrap();
-        let until = Instant::now() + Duration::from_secs(240);
-        while daemons() == 0 {
-            assert!(Instant::now() < until && evo.try_wait().unwrap().is_none(), "it started no daemon");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait("a daemon", || {
+            assert!(evo.try_wait().unwrap().is_none(), "it started no daemon");
+            daemons() > 0
+        });
         if is_killed {
             evo.kill().unwrap();
         }
         evo.wait().unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
-        while !running(&program).is_empty() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert_eq!(running(&program), [0; 0], "killed: {is_killed}");
+        wait(&format!("all end, killed: {is_killed}"), || running(&program).is_empty());
     }
 }

@@ -8,11 +8,11 @@ use evo::supervise::job::Job;
 use evo::supervise::lane::LaneError;
 use evo::supervise::solo::{SoloOrder, SoloRun};
 use evo::tool::{FoundTool, ToolArguments, ToolKind, probe, run_under};
-use evo_space::value::Value;
-use serde_json::Value as Json;
+use serde_json::json;
 
-use crate::lane::{job_of, options, own_worker};
-use crate::sweep::{Bench, text};
+use crate::lane::{fault, options, own_worker};
+use crate::support::answer::{ended, holds};
+use crate::support::stage::{Ran, Stage};
 
 /// A sanitizer that answers its two questions and otherwise does `script`; `"$@"` is the worker's command.
 fn fake(folder: &Path, script: &str) -> FoundTool {
@@ -24,10 +24,6 @@ fn fake(folder: &Path, script: &str) -> FoundTool {
     std::fs::write(&path, whole).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     probe(ToolKind::ComputeSanitizer, path).unwrap()
-}
-
-fn job() -> Job {
-    job_of("faults", &[("FAULT", Value::text("none")), ("THREADS", Value::Int(128))], false)
 }
 
 /// The small shapes of a job under a tool, three calls each after one more.
@@ -46,7 +42,7 @@ const PATIENT: Duration = Duration::from_secs(120);
 
 #[test]
 fn launches_are_made_under_a_tool_and_nothing_else_is() {
-    let job = job();
+    let job = fault("none");
     let run = under("echo talk >&2; \"$@\"; exit 86", &job, PATIENT);
     let launched = run.launched.unwrap();
     let expected: Vec<u64> = job.tiny.iter().map(|plan| 4 * plan.launches.len() as u64).collect();
@@ -58,7 +54,7 @@ fn launches_are_made_under_a_tool_and_nothing_else_is() {
 
 #[test]
 fn a_tool_that_dies_or_hangs_is_no_answer() {
-    let job = job();
+    let job = fault("none");
     let dead = under("exit 255", &job, PATIENT);
     assert!(matches!(dead.launched, Err(LaneError::Died { .. })), "{dead:?}");
     assert_eq!(dead.status.and_then(|status| status.code()), Some(255));
@@ -77,59 +73,28 @@ fn a_tool_that_dies_or_hangs_is_no_answer() {
 
 #[test]
 fn a_kernel_that_faults_is_the_workers_answer() {
-    let job = job_of("faults", &[("FAULT", Value::text("trap")), ("THREADS", Value::Int(128))], false);
-    let run = under("exec \"$@\"", &job, PATIENT);
+    let run = under("exec \"$@\"", &fault("trap"), PATIENT);
     assert!(run.launched.is_err(), "{run:?}");
 }
 
 #[test]
 fn preflight_lists_each_tool_with_its_state_and_keeps_it() {
-    let bench = Bench::new();
-    let tools = tempfile::tempdir().unwrap();
+    let (stage, tools) = (Stage::empty(), tempfile::tempdir().unwrap());
     let fake = fake(tools.path(), "exit 0");
-    let mut command = bench.command("preflight --device host --json --write --out kept");
-    command
-        .env("EVO_COMPUTE_SANITIZER", &fake.path)
-        .env("EVO_NCU", tools.path().join("ncu"))
-        .env("EVO_PYTHON", "/bin/false");
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "tools are not needed for a sweep: {}{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
-    let kept: Json =
-        serde_json::from_slice(&std::fs::read(bench.path().join("kept/toolchain.json")).unwrap()).unwrap();
-    assert_eq!(kept["tools"], told["tools"]);
-    let state = |name: &str| {
-        let tool = told["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
-        (tool["state"].as_str().unwrap().to_string(), tool["version"].clone())
-    };
-    assert_eq!(state("compute-sanitizer"), ("ok".into(), Json::from("2025.3.0.0")));
-    assert_eq!(state("ncu"), ("missing".into(), Json::Null));
-    assert_eq!(state("python3"), ("broken".into(), Json::Null));
-    std::fs::write(bench.path().join("file"), "").unwrap();
-    let refused = bench.run("preflight --device host --write --out file");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        text(&refused.stderr).contains("cannot write `file/toolchain.json`"),
-        "{}",
-        text(&refused.stderr)
-    );
-}
-
-#[test]
-fn entries_may_not_be_called_as_evos_own_kernels() {
-    let bench = Bench::new();
-    let space = std::fs::read_to_string(bench.path().join("scale.toml")).unwrap();
-    std::fs::write(
-        bench.path().join("scale.toml"),
-        space.replace("entry = \"scale\"", "entry = \"evo_scale\""),
-    )
-    .unwrap();
-    let output = bench.run("space scale.toml");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("begins evo's own kernels"), "{}", text(&output.stderr));
+    let words = "preflight --device host --json --write --out kept";
+    let mut command = stage.evo(words);
+    command.env("EVO_COMPUTE_SANITIZER", &fake.path).env("EVO_NCU", tools.path().join("ncu"));
+    // Tools are not needed for a sweep.
+    let output = command.env("EVO_PYTHON", "/bin/false").output().unwrap();
+    let told = ended(&Ran::of(words, &output), "0", "pass", true);
+    let expected = json!({
+        "tools.compute-sanitizer.state": "ok", "tools.compute-sanitizer.version": "2025.3.0.0",
+        "tools.ncu.state": "missing", "tools.ncu.version": null, "tools.python3.state": "broken",
+        "tools.python3.version": null,
+    });
+    holds(&told, &expected);
+    assert_eq!(stage.json("kept/toolchain.json")["tools"], told["tools"]);
+    stage.write("file", "");
+    let refused = stage.run("preflight --device host --write --out file").ends(2);
+    refused.says(&["cannot write `file/toolchain.json`"]);
 }

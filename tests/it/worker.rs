@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evo::supervise::deadline::Deadlines;
 use evo::supervise::job::{Job, Judgement, Standing, example};
@@ -12,6 +12,8 @@ use evo_protocol::evaluation::RecoveryLevel;
 use evo_protocol::verdict::{Gate, GateState};
 use evo_protocol::worker::{BinaryRef, CandidateBuild, Phase};
 use evo_space::genome::ContentHash;
+
+use crate::support::processes::{is_running, wait, wait_for_ends};
 
 /// A lane of scripted workers and the folder in which they leave traces.
 struct Stage {
@@ -52,6 +54,12 @@ impl Stage {
         Lane::start_with(self.options(), limits)
     }
 
+    /// No worker is left behind.
+    fn is_empty(&self) {
+        let left: Vec<u32> = self.started().into_iter().filter(|pid| is_running(*pid)).collect();
+        assert!(left.is_empty(), "workers {left:?} are left behind");
+    }
+
     fn started(&self) -> Vec<u32> {
         let text = std::fs::read_to_string(self.folder.path().join("started")).unwrap_or_default();
         text.split_whitespace().map(|word| word.parse().unwrap()).collect()
@@ -69,18 +77,6 @@ fn job(label: &str) -> Job {
     job
 }
 
-fn exists(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
-
-fn gone_soon(pid: u32) -> bool {
-    let until = Instant::now() + Duration::from_secs(30);
-    while exists(pid) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    !exists(pid)
-}
-
 /// A good job, the bad one, a good one: gives the bad one's result.
 fn between_good_ones(label: &str) -> (Judgement, Stage) {
     let stage = Stage::new(&[]);
@@ -92,9 +88,7 @@ fn between_good_ones(label: &str) -> (Judgement, Stage) {
     assert!(after.verdict.is_pass(), "{label}: {after:?}");
     assert_eq!(after.objective_ns.map(|ns| ns.round()), Some(1000.0));
     drop(lane);
-    for pid in stage.started() {
-        assert!(!exists(pid), "{label}: worker {pid} is left behind");
-    }
+    stage.is_empty();
     (bad, stage)
 }
 
@@ -108,15 +102,11 @@ fn check(label: &str, expected: &str, recovery: &str, workers: usize) {
 }
 
 #[test]
-fn hangs() {
+fn hangs_and_what_a_busy_machine_may_cause() {
     // A launch that does not end is final at once; a silent worker gets a second strike.
     check("FAULT=hang", "hang", "R2", 2);
     check("FAULT=silent", "worker_hang", "R1", 3);
     check("FAULT=silent ONCE", "pass", "R1", 2);
-}
-
-#[test]
-fn what_a_busy_machine_may_cause_is_tried_again() {
     check("FAULT=doubt", "timing_escape:forged_time", "R2", 3);
     check("FAULT=doubt ONCE", "pass", "R2", 2);
 }
@@ -141,66 +131,40 @@ fn a_hang_names_its_place() {
 }
 
 #[test]
-fn deaths() {
+fn deaths_broken_protocol_floods_and_deafness() {
     check("FAULT=exit", "worker_died:exit_0", "R1", 3);
     check("FAULT=exit ONCE", "pass", "R1", 2);
     check("FAULT=signal", "worker_died:sigsegv", "R2", 3);
     check("FAULT=fault", "oob_write", "R2", 2);
     check("FAULT=sticky", "crash_illegal_address", "R2", 2);
-}
-
-#[test]
-fn broken_protocol() {
     check("FAULT=garbage", "worker_died:protocol", "R2", 3);
     check("FAULT=twice", "worker_died:protocol", "R2", 3);
     check("FAULT=wrong_id", "worker_died:protocol", "R2", 3);
     check("FAULT=wrong_id ONCE", "pass", "R2", 2);
-}
-
-#[test]
-fn a_worker_that_reports_phases_for_ever_is_ended() {
-    let (bad, _) = between_good_ones("FAULT=drip");
-    assert_eq!(bad.verdict.label(), "worker_died:protocol");
-    assert!(
-        bad.verdict.message.contains("it reported phases for 3 s and gave no answer"),
-        "{:?}",
-        bad.verdict
-    );
-}
-
-#[test]
-fn answers_that_cannot_be_true_are_no_answers() {
-    let said = |label: &str| {
-        let (bad, _) = between_good_ones(label);
-        assert_eq!(bad.verdict.label(), "worker_died:protocol", "{label}");
-        bad.verdict.message
-    };
-    let check = |label: &str, expected: &str| {
-        let message = said(label);
-        assert!(message.contains(expected), "{label}: {message}");
-    };
-    check("FAULT=long", "a line longer than a message may be");
-    check("FAULT=negative", "its answer cannot be true: min_ns is -1000");
-    check("FAULT=unordered", "its answer cannot be true: p10_ns is 3000, above p50_ns of 1000");
-    check("FAULT=zero", "its answer cannot be true: min_ns is 0");
-}
-
-#[test]
-fn a_flood_neither_blocks_nor_passes() {
     check("FAULT=flood", "output_flood", "R2", 2);
+    check("DEAF", "pass", "none", 1);
 }
 
 #[test]
-fn a_deaf_worker_is_ended_all_the_same() {
-    check("DEAF", "pass", "none", 1);
+fn answers_without_an_end_or_that_cannot_be_true_are_no_answers() {
+    for (label, expected) in [
+        ("FAULT=drip", "it reported phases for 3 s and gave no answer"),
+        ("FAULT=long", "a line longer than a message may be"),
+        ("FAULT=negative", "its answer cannot be true: min_ns is -1000"),
+        ("FAULT=unordered", "its answer cannot be true: p10_ns is 3000, above p50_ns of 1000"),
+        ("FAULT=zero", "its answer cannot be true: min_ns is 0"),
+    ] {
+        let verdict = between_good_ones(label).0.verdict;
+        assert_eq!(verdict.label(), "worker_died:protocol", "{label}");
+        assert!(verdict.message.contains(expected), "{label}: {}", verdict.message);
+    }
 }
 
 #[test]
 fn grandchildren_die_with_the_group() {
     let (bad, stage) = between_good_ones("FAULT=grandchild");
     assert_eq!(bad.verdict.label(), "harness_error:killed");
-    let pid = std::fs::read_to_string(stage.folder.path().join("grandchild")).unwrap();
-    assert!(gone_soon(pid.parse().unwrap()));
+    wait_for_ends(&std::fs::read_to_string(stage.folder.path().join("grandchild")).unwrap());
 }
 
 #[test]
@@ -245,9 +209,7 @@ fn a_spare_takes_over() {
     assert_eq!(bad.verdict.label(), "hang");
     assert!(lane.evaluate(&job("A=1"), &Standing::default()).verdict.is_pass());
     drop(lane);
-    for pid in stage.started() {
-        assert!(!exists(pid), "worker {pid} is left behind");
-    }
+    stage.is_empty();
 }
 
 #[test]
@@ -331,18 +293,13 @@ fn workers_die_with_their_parent() {
         .spawn()
         .unwrap();
     let ready = folder.path().join("ready");
-    let until = Instant::now() + Duration::from_secs(60);
-    while !ready.exists() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let text = std::fs::read_to_string(&ready).expect("the parent got its worker going");
+    wait("the parent gets its worker going", || ready.exists());
+    let text = std::fs::read_to_string(&ready).unwrap();
     let workers: Vec<u32> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    assert!(workers.len() >= 2 && workers.iter().all(|pid| exists(*pid)), "{workers:?}");
+    assert!(workers.len() >= 2 && workers.iter().all(|pid| is_running(*pid)), "{workers:?}");
     parent.kill().unwrap();
     parent.wait().unwrap();
-    for pid in workers {
-        assert!(gone_soon(pid), "worker {pid} outlives its parent");
-    }
+    wait_for_ends(&text);
 }
 
 /// Holds a lane whose worker hangs in a launch, with a spare, until somebody kills this process.

@@ -12,10 +12,8 @@ use evo_protocol::verdict::Verdict;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::stage::copy;
 use super::{BRIEF, evo};
-
-/// The lists that stand beside a kernel, and are none of its files.
-const LISTS: [&str; 2] = ["rows.toml", "mistakes.toml"];
 
 /// A kernel in a folder of its own, for edits. evo runs beside it, so that nothing is found because of where evo runs.
 pub struct Kernel {
@@ -32,7 +30,11 @@ impl Kernel {
     pub fn of(folder: Option<&str>, name: &str) -> Self {
         let own = Self::empty();
         let below = folder.map(|own| Path::new(env!("CARGO_MANIFEST_DIR")).join(own));
-        below.into_iter().chain([data(&format!("kernels/{name}"))]).for_each(|from| copy(&from, &own.root()));
+        fn named(file: &str) -> &str {
+            if file.ends_with(".toml") { "space.toml" } else { file }
+        }
+        let folders = below.into_iter().chain([data(&format!("kernels/{name}"))]);
+        folders.for_each(|from| copy(&from, &own.root(), named));
         own
     }
 
@@ -140,18 +142,4 @@ impl Kernel {
 /// A file or folder of `tests/data`.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
-        let path = entry.unwrap().path();
-        let file = path.file_name().unwrap().to_str().unwrap();
-        if path.is_dir() {
-            fs::create_dir(to.join(file)).unwrap();
-            copy(&path, &to.join(file));
-        } else if !LISTS.contains(&file) {
-            let is_space = path.extension().is_some_and(|end| end == "toml");
-            fs::copy(&path, to.join(if is_space { "space.toml" } else { file })).unwrap();
-        }
-    }
 }

@@ -3,7 +3,8 @@
 
 pub mod answer;
 pub mod kernels;
-pub mod scale;
+pub mod processes;
+pub mod stage;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +26,7 @@ pub const DECISIVE: &str = "--limit sampling=500ms";
 pub fn evo(folder: &Path, words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evo"));
     command.current_dir(folder).args(words.split_whitespace()).env("EVO_CACHE_DIR", cache());
-    command.stdin(Stdio::null());
+    command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY").stdin(Stdio::null());
     command
 }
 

@@ -1,0 +1,1 @@
+#define OP(x) (2.0f * (x))

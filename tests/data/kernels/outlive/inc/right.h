@@ -1,0 +1,1 @@
+#define RIGHT(x) (2.0f * (x))
