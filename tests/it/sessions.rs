@@ -134,6 +134,9 @@ impl Play<'_> {
             let words = self.filled(words, row);
             self.run(step, words.strip_prefix("evo ").unwrap_or(&words), row);
         }
+        let asks =
+            [&step.says, &step.once, &step.lacks].iter().any(|own| !own.is_empty()) || !step.at.is_empty();
+        assert!(step.run.is_some() || !asks, "{}: nothing ran", self.place);
         for (name, expected) in &step.files {
             self.file(&self.filled(name, row), expected, row);
         }
@@ -145,6 +148,7 @@ impl Play<'_> {
     fn run(&mut self, step: &Step, words: &str, row: &[String]) {
         let command = words.split(' ').next().unwrap();
         let (code, status) = step.ends.split_once(' ').map_or((&*step.ends, None), |(a, b)| (a, Some(b)));
+        assert!(status.is_some() || step.at.is_empty(), "{}: only an object holds something", self.place);
         let always = self.session.always.get(command).map_or(String::new(), |own| self.filled(own, row));
         let json = if status.is_some() && !words.contains("--json") { "--json" } else { "" };
         let mut evo = self.stage.evo("");

@@ -34,6 +34,7 @@ pub fn ended(ran: &Ran, code: &str, status: &str, is_named: bool) -> Value {
     let object = last(ran);
     let expected = (Some(code.parse::<i32>().unwrap()), &status.into());
     assert_eq!((ran.code, &object["status"]), expected, "{ran}");
+    assert!(status != "pass" || object["error"].is_null(), "{ran}");
     let command = ran.words.split(' ').next().unwrap();
     assert!(!is_named || object["schema"] == format!("evo.{command}"), "{ran}");
     let name = object["schema"].as_str().and_then(|own| own.strip_prefix("evo.")).unwrap();
