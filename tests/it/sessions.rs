@@ -167,10 +167,11 @@ impl Play<'_> {
         let mut told = format!("{}{}", ran.err, ran.out);
         if let Some(status) = status {
             let object = answer::ended(&ran, code, status, !step.at.contains_key("schema"));
-            // The command line is no answer.
+            // A word of the command line in it is not said.
             let mut own = object.clone();
             own["repro"] = Value::Null;
-            told = format!("{}{own}", ran.err);
+            let before = ran.out.trim_end().rsplit_once('\n').map_or("", |(lines, _)| lines);
+            told = format!("{}{before}{own}", ran.err);
             for part in ["message", "hint"] {
                 told += &format!("\n{part}: {}", object["error"][part].as_str().unwrap_or_default());
             }

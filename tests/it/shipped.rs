@@ -145,6 +145,7 @@ fn plans_resolve_and_the_default_fits_every_target() {
 }
 
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn every_space_compiles_for_every_gpu_target() {
     if toolchain::lacks_nvrtc() {
         return;
@@ -166,6 +167,7 @@ fn every_space_compiles_for_every_gpu_target() {
 }
 
 #[test]
+#[ignore = "minutes: .ci/full kernels"]
 fn every_space_compiles_for_the_host() {
     compile_all(FarmOptions::new(DeviceKind::Host, "host"), 0..3);
 }

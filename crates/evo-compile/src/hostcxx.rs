@@ -3,10 +3,11 @@
 //! The CUDA-on-CPU header is long, so it is precompiled once per compiler, header and flags, for g++ only, whose
 //! precompiled header is found by its name beside the header.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, io};
+use std::{env, fs, io, thread};
 
 use evo_device::host::{initializers, translate};
 use evo_protocol::binary::{Binary, EntryResources, KernelSource};
@@ -20,7 +21,7 @@ use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::image::Compiled;
-use super::locate::{answer_within, helped};
+use super::locate::answer_within;
 use super::search_path::SearchPath;
 use super::toolbox::Toolbox;
 use super::{diagnose, entries, image, includes, known_options};
@@ -137,11 +138,7 @@ impl HostCompiler {
         let words = self.words().iter().map(String::as_str);
         let programs: Vec<PathBuf> = words.chain(["as", "ld"]).filter_map(program).collect();
         // `libraries: =/usr/lib/gcc/x86_64-linux-gnu/12/:…`
-        let mut asked = self.start();
-        asked.arg("-print-search-dirs");
-        // Whatever its exit code: a compiler that prints the folders searches them.
-        let searched = helped(asked, SEARCH_DEADLINE).ok().filter(|ended| !ended.timed_out);
-        let searched = searched.map(|ended| ended.stdout.text()).unwrap_or_default();
+        let searched = self.searched().unwrap_or_default();
         let lists =
             searched.lines().filter_map(|line| Some(line.split_once(": ")?.1.trim_start_matches('=')));
         let listed: Vec<PathBuf> = lists.flat_map(env::split_paths).filter(|own| own.is_absolute()).collect();
@@ -158,6 +155,25 @@ impl HostCompiler {
             arguments.flat_map(|word| [Some(&**word), word.get(2..), word.split_once('=').map(|own| own.1)]);
         let readable = values.flatten().chain(HARMLESS).map(PathBuf::from).collect();
         Reach { readable, executable, writable: vec![PathBuf::from("/dev/null")] }
+    }
+
+    /// In the worker's own process group, so that whatever it starts ends with the worker. Whatever its exit code: a
+    /// compiler that prints the folders searches them.
+    fn searched(&self) -> Option<String> {
+        let mut command = self.start();
+        command.arg("-print-search-dirs").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let (mut child, begun) = (command.spawn().ok()?, Instant::now());
+        while child.try_wait().ok()?.is_none() {
+            if begun.elapsed() > SEARCH_DEADLINE {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let mut text = String::new();
+        child.stdout?.read_to_string(&mut text).ok()?;
+        Some(text)
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::CompileSetupError;
 use super::toolbox::Toolbox;
-use evo_system::process::{self, Ended, RunLimits};
+use evo_system::process::{self, RunLimits};
 
 pub const INSTALL_HINT: &str = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, \
 or set CUDA_HOME or EVO_NVRTC_DIR";
@@ -137,15 +137,11 @@ pub fn python_sites() -> Vec<PathBuf> {
 
 /// Nothing if the helper fails or is too slow; the error is that it does not start.
 pub(crate) fn answer_within(command: Command, deadline: Duration) -> io::Result<Option<String>> {
-    let ended = helped(command, deadline)?;
-    Ok(ended.succeeded().then(|| ended.stdout.text()))
-}
-
-pub(crate) fn helped(command: Command, deadline: Duration) -> io::Result<Ended> {
     // A helper has nothing to put in order, and whoever waits for it wants to go on.
     // A compiler's cache may start its server for this, which is to serve those that come after.
     let limits = RunLimits { grace: Duration::ZERO, ends_strays: false, ..RunLimits::new(deadline) };
-    process::run(command, &limits)
+    let ended = process::run(command, &limits)?;
+    Ok(ended.succeeded().then(|| ended.stdout.text()))
 }
 
 fn find_includes(library: &Path, toolbox: &Toolbox) -> Vec<PathBuf> {
