@@ -17,6 +17,7 @@ use evo_protocol::worker::ReferenceKernels;
 use evo_space::value::Value;
 
 use crate::lane::job_of;
+use crate::skip::is_full;
 use crate::toolchain;
 
 /// The kernels of one reference, or of all, as a file, with a text of theirs replaced.
@@ -38,8 +39,10 @@ fn agreement(name: &str, from: &str, to: &str) -> Vec<Agreement> {
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn a_kernel_that_is_wrong_is_found() {
+    if !is_full("kernels") {
+        return;
+    }
     let check = |kernel: &str, from: &str, to: &str| {
         let rows = agreement(kernel, from, to);
         assert!(
@@ -232,8 +235,10 @@ impl LargeSpace {
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn a_reference_of_ones_own_judges_large_shapes_on_the_device_as_on_the_processor() {
+    if !is_full("kernels") {
+        return;
+    }
     let cache = tempfile::tempdir().unwrap();
     let path = compiled(Some(on_device::OWN), ("", ""), &cache);
     let on_device = options(ReferenceKernels { name: on_device::OWN.into(), path }, &cache);
@@ -257,8 +262,10 @@ fn a_reference_of_ones_own_judges_large_shapes_on_the_device_as_on_the_processor
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn inputs_that_are_drawn_otherwise_are_nobodys_verdict() {
+    if !is_full("kernels") {
+        return;
+    }
     let cache = tempfile::tempdir().unwrap();
     let path = compiled(Some(on_device::OWN), ("round < 4", "round < 3"), &cache);
     let mut lane = lane(ReferenceKernels { name: on_device::OWN.into(), path }, &cache);

@@ -7,7 +7,7 @@ use std::fs;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::skip::has_programs;
+use crate::skip::{has_programs, is_full};
 use crate::support::kernels::{Kernel, data};
 use crate::support::{BRIEF, timed_on_host};
 
@@ -180,6 +180,12 @@ fn play(folders: &[&str]) {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
+fn play_in_full(folder: &str) {
+    if is_full("kernels") {
+        play(&[folder]);
+    }
+}
+
 #[test]
 fn outputs_that_are_compared_in_part_in_any_order_or_by_their_sum() {
     play(&["padded", "compact", "partial"]);
@@ -233,35 +239,30 @@ fn shipped_kernels() {
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_for_decoding_and_their_mistakes() {
-    play(&["shipped_decode"]);
+    play_in_full("shipped_decode");
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_for_tensor_cores_and_their_mistakes() {
-    play(&["shipped_mma"]);
+    play_in_full("shipped_mma");
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_for_hopper_and_their_mistakes() {
-    play(&["shipped_hopper"]);
+    play_in_full("shipped_hopper");
 }
 
 /// What has to go on from one run of rows to the next is taken out.
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_whose_blocks_have_several_runs() {
-    play(&["shipped_persistent"]);
+    play_in_full("shipped_persistent");
 }
 
 /// A wait, an arrival or a barrier is taken out.
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn shipped_kernels_with_clusters_of_several_blocks() {
-    play(&["shipped_clusters"]);
+    play_in_full("shipped_clusters");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_space::genome::Configuration;
 use evo_space::sample::seeded;
 
+use crate::skip::is_full;
 use crate::support::processes::wait;
 use crate::toolchain;
 
@@ -145,8 +146,10 @@ fn plans_resolve_and_the_default_fits_every_target() {
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn every_space_compiles_for_every_gpu_target() {
+    if !is_full("kernels") {
+        return;
+    }
     if toolchain::lacks_nvrtc() {
         return;
     }
@@ -167,8 +170,10 @@ fn every_space_compiles_for_every_gpu_target() {
 }
 
 #[test]
-#[ignore = "minutes: .ci/full kernels"]
 fn every_space_compiles_for_the_host() {
+    if !is_full("kernels") {
+        return;
+    }
     compile_all(FarmOptions::new(DeviceKind::Host, "host"), 0..3);
 }
 

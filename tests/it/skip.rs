@@ -10,6 +10,15 @@ pub fn skipped(missing: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {missing}", thread.name().unwrap_or("a test"));
 }
 
+/// Whether `.ci/full` plays this part of the tests that take minutes; says that it is skipped elsewhere.
+pub fn is_full(part: &str) -> bool {
+    let is_asked = std::env::var("EVO_TEST_FULL").is_ok_and(|asked| asked == part);
+    if !is_asked {
+        skipped(&format!("it takes minutes, and `.ci/full {part}` plays it"));
+    }
+    is_asked
+}
+
 /// Whether there are the programs that a test needs; says that it is skipped where one is missing.
 pub fn has_programs(names: &[&str], what: &str) -> bool {
     let is_missing =
