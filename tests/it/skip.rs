@@ -10,11 +10,11 @@ pub fn skipped(missing: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {missing}", thread.name().unwrap_or("a test"));
 }
 
-/// Whether `.ci/full` plays this part of the tests that take minutes; says that it is skipped elsewhere.
+/// Whether `.ci/full` runs this part of the tests that take minutes; elsewhere says that the test is skipped.
 pub fn is_full(part: &str) -> bool {
     let is_asked = std::env::var("EVO_TEST_FULL").is_ok_and(|asked| asked == part);
     if !is_asked {
-        skipped(&format!("it takes minutes, and `.ci/full {part}` plays it"));
+        skipped(&format!("it takes minutes; `.ci/full {part}` runs it"));
     }
     is_asked
 }
