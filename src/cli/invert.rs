@@ -4,18 +4,14 @@
 //! board, prior, seed, gate or export can take it.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use evo_protocol::device::{DeviceKind, EntryAttributes};
-use evo_protocol::invert::{InvertDose, InvertMetric, InvertRow, MetricDirection, counted, ranked};
+use evo_protocol::invert::{InvertDose, InvertMetric, InvertRow, MetricDirection, ranked};
 use evo_protocol::known::Known;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::document::suggestion;
-use evo_space::genome::Configuration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,7 +23,7 @@ use crate::compile::cache::{self, Cache};
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, ProfiledLaunch};
-use crate::kernel::harm::{self, Dose, HarmFacts, HarmPlan, apply};
+use crate::kernel::harm::{self, DOSE, Dose, HarmPlan, apply};
 use crate::kernel::spec::{DiagnoseSpec, KernelSpec, MetricEvidence};
 use crate::report::invert::{self, Inverted};
 use crate::report::judged::{VerdictBrief, VerdictFields};
@@ -144,8 +140,7 @@ impl<'b, 'a> Harm<'b, 'a> {
         let noise_floor = Evaluate::noise_floor(bench.lane, job, 1).ok();
         let device = bench.lane.info().clone();
         let kernel = session::kernel_of(bench.file)?;
-        let plans =
-            harm::plans(kernel, &HarmFacts { device: &device, attributes: &attributes }, &arguments.only);
+        let plans = harm::plans(kernel, &device, &attributes, &arguments.only);
         let counters = HarmCounters::open(arguments, bench, &plans);
         let evaluation = &bench.single.evaluation;
         let mut found = Inverted {
@@ -161,41 +156,37 @@ impl<'b, 'a> Harm<'b, 'a> {
         let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
         let of = (found.kernel.as_str(), device.kind.as_str());
         let folder = judge::study_folder(&arguments.one.candidate, of, &call.facts());
-        let unwritable =
-            |path: &Path, error: &io::Error| format!("cannot write `{}`: {error}", path.display());
-        let folder = folder.map_err(|(path, error)| unwritable(&path, &error));
-        let mut file = Err(String::new());
+        let folder = folder.map_err(|(path, error)| CliError::lost_file(&path, &error))?;
+        let place = |extension: &str| format!("{name}.{extension}");
+        let mut lost = None;
         let mut harm = Harm { bench, attributes, noise_floor, counters };
         for plan in plans {
-            let row = harm.row(plan)?;
-            found.rows.push(row);
+            found.rows.push(harm.row(plan)?);
             found.rows = ranked(found.rows);
-            file = folder.as_ref().map_err(String::clone).and_then(|folder| {
-                let files =
-                    [("json", format!("{:#}\n", json!(found.rows))), ("md", invert::markdown(&found))];
-                for (extension, text) in files {
-                    let name = format!("{name}.{extension}");
-                    let written = folder.replace(&name, text.as_bytes(), true);
-                    written.map_err(|error| unwritable(&folder.place(&name), &error))?;
-                }
-                Ok(folder.place(&format!("{name}.json")).display().to_string())
+            let files = [("json", format!("{:#}\n", json!(found.rows))), ("md", invert::markdown(&found))];
+            lost = files.into_iter().find_map(|(extension, text)| {
+                let error = folder.replace(&place(extension), text.as_bytes(), true).err()?;
+                Some(format!("cannot write `{}`: {error}", folder.place(&place(extension)).display()))
             });
         }
+        let file = lost.map_or_else(|| Ok(folder.place(&place("json")).display().to_string()), Err);
         Ok((found, harm.counters.map(|counters| counters.tool.version.to_string()), file))
     }
 
     fn row(&mut self, plan: HarmPlan) -> Result<InvertRow> {
+        let space = plan.space(&self.bench.asked.candidate.configuration);
         let HarmPlan { spec, shows_as, doses } = plan;
         let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
         let not_run = |why: String| format!("not run: {why}");
-        let doses = match doses {
-            Ok(doses) => doses,
+        let (space, doses) = match space.and_then(|space| Ok((space, doses?))) {
+            Ok(found) => found,
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
         };
         let mut timed = None;
-        for dose in doses {
-            let (dose, job) = match self.measure(&dose, &unit, lightens)? {
+        for point in space.iter() {
+            let dose = &doses[usize::from(point.positions()[DOSE])];
+            let (dose, job) = match self.measure(dose, &unit, lightens)? {
                 Ok(measured) => measured,
                 Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
             };
@@ -241,11 +232,7 @@ impl<'b, 'a> Harm<'b, 'a> {
         if let Err(why) = apply(&mut kernel, dose) {
             return Ok(Err(why));
         }
-        let pair = |(name, value): (&str, &evo_space::value::Value)| {
-            let set = dose.set.iter().find(|(other, _)| other == name);
-            (Arc::from(name), set.map_or(value, |(_, other)| other).clone())
-        };
-        let configuration = Configuration::new(candidate.configuration.iter().map(pair).collect());
+        let configuration = candidate.configuration.with(&dose.set);
         let Some(genome) = file.space.genome(&configuration) else {
             return Ok(Err(format!("`{configuration}` is not a point of this space")));
         };
@@ -398,21 +385,28 @@ fn movement(
     metrics.into_iter().next().unwrap_or_else(|| Err("the pathology names no metric".to_string()))
 }
 
+/// A metric's number for people: counts in full, averages with two digits.
+fn counted(value: f64) -> String {
+    let digits = if value.fract() == 0.0 && value.abs() < 1e15 { 0 } else { 2 };
+    format!("{value:.digits$}")
+}
+
 /// A row with what a profiler saw of it. A harm that did not happen has no effect, whatever its copy's machine code is.
 fn judged(row: InvertRow, lightens: bool, metric: Result<InvertMetric, String>) -> InvertRow {
     let metric = match metric {
         Ok(metric) => metric,
         Err(why) => return InvertRow { how_known: format!("{}; no metric: {why}", row.how_known), ..row },
     };
-    // What takes work away may store less.
-    let stores_kept = metric.stores_kept.filter(|_| !lightens);
-    let objection = InvertMetric { stores_kept, ..metric.clone() }.objection();
+    let InvertMetric { name, direction, unharmed, harmed, moved, stores_kept, .. } = &metric;
+    let (before, after) = (counted(*unharmed), counted(*harmed));
+    let objection = match stores_kept {
+        // What takes work away may store less.
+        Some(false) if !lightens => Some("the copy stores less than the unharmed kernel".to_string()),
+        _ => (!moved).then(|| format!("`{name}` did not go {} ({before} to {after})", direction.as_str())),
+    };
     let how_known = match &objection {
         Some(why) => format!("no_effect: {why}, so whatever the copy costs is not told of this resource"),
-        None => {
-            let (before, after) = (counted(metric.unharmed), counted(metric.harmed));
-            format!("{}; `{}` went from {before} to {after}", row.how_known, metric.name)
-        }
+        None => format!("{}; `{name}` went from {before} to {after}", row.how_known),
     };
     InvertRow { happened: Some(objection.is_none()), how_known, metric: Some(metric), ..row }
 }
@@ -427,7 +421,11 @@ mod tests {
     }
 
     fn row(lightens: bool, moves: &[(&str, MetricDirection)], harmed: &[(&str, f64)]) -> InvertRow {
-        let moves: Vec<_> = moves.iter().map(|(name, way)| MetricEvidence::of(name, *way)).collect();
+        let evidence = |(metric, direction): &(&str, _)| MetricEvidence {
+            metric: metric.to_string(),
+            direction: *direction,
+        };
+        let moves: Vec<_> = moves.iter().map(evidence).collect();
         let unharmed = launch(&[("l1_hit_percent", 60.0), ("instructions", 100.0), (STORES, 64.0)]);
         let how_known = "machine code differs".to_string();
         let row = InvertRow { happened: Some(true), how_known, ..InvertRow::default() };
@@ -445,7 +443,9 @@ mod tests {
         assert!(kept.how_known.ends_with("`l1_hit_percent` went from 60 to 0"), "{kept:?}");
         let none = row(false, &both, &[("l1_hit_percent", 60.0), ("instructions", 100.0), (STORES, 64.0)]);
         assert_eq!(none.happened, Some(false));
-        assert!(none.how_known.starts_with("no_effect: `instructions` did not go up"), "{none:?}");
+        let stayed = "no_effect: `instructions` did not go up (100 to 100), so";
+        assert!(none.how_known.starts_with(stayed), "{none:?}");
+        assert_eq!([100_669_374.0, 0.977].map(counted), ["100669374", "0.98"]);
         // Without a value machine code alone speaks.
         let blind = row(false, &both[1..], &[("instructions", 1.0)]);
         assert_eq!((blind.happened, blind.metric), (Some(true), None));
@@ -456,7 +456,9 @@ mod tests {
     fn a_copy_that_leaves_out_stores_is_not_a_harmed_kernel() {
         let l1 = [("l1_hit_percent", MetricDirection::Down)];
         let less = [("l1_hit_percent", 0.0), (STORES, 32.0)];
-        assert_eq!(row(false, &l1, &less).happened, Some(false));
+        let refused = row(false, &l1, &less);
+        assert_eq!(refused.happened, Some(false));
+        assert!(refused.how_known.contains("stores less"), "{refused:?}");
         assert_eq!(row(true, &l1, &less).happened, Some(true), "lightened on purpose");
         assert_eq!(row(false, &l1, &less[..1]).metric.unwrap().stores_kept, None);
     }

@@ -5,18 +5,18 @@
 //! kernel that nobody keeps: it is compared with the unharmed one and thrown away. A space file may declare further ones
 //! (`[[diagnose]]`). A [`HarmPlan`] is either kind, made for one kernel on one device.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
-use evo_protocol::invert::MetricDirection;
 use evo_space::expr::Expr;
+use evo_space::genome::Configuration;
+use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use minijinja::context;
 use serde::Deserialize;
 
 use crate::signature;
-use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec, MetricEvidence, OptionSpec};
+use crate::spec::{DiagnoseDose, DiagnoseSpec, KernelSpec, OptionSpec};
 use crate::template::plain_environment;
 
 #[derive(Debug, Deserialize)]
@@ -26,18 +26,10 @@ struct HarmFile {
 
 #[derive(Debug, Deserialize)]
 pub struct Pathology {
-    /// As `--only` and files name it.
-    pub name: String,
-    /// What a kernel lacks that suffers from it.
-    resource: String,
-    unit: String,
-    /// By what a profiler sees that it happened; nothing where no metric goes one way for certain.
-    #[serde(default)]
-    pub moves: BTreeMap<String, MetricDirection>,
+    #[serde(flatten)]
+    pub spec: DiagnoseSpec,
     /// By what else a change of this kind shows.
     shows_as: Option<String>,
-    /// The opposite: what to try where it costs much.
-    try_next: String,
     cuda: Option<DoseForm>,
     host: Option<DoseForm>,
     any: Option<DoseForm>,
@@ -78,26 +70,21 @@ impl Pathology {
     }
 
     pub fn named(name: &str) -> Option<&'static Pathology> {
-        Pathology::all().iter().find(|pathology| pathology.name == name)
+        Pathology::all().iter().find(|pathology| pathology.spec.name == name)
     }
 
-    fn plan(&self, facts: &HarmFacts<'_>) -> HarmPlan {
-        let [name, resource, unit, try_next] =
-            [&self.name, &self.resource, &self.unit, &self.try_next].map(String::clone);
-        let moves = self.moves.iter().map(|(metric, direction)| MetricEvidence::of(metric, *direction));
-        let moves = moves.collect();
+    fn plan(&self, device: &DeviceInfo, attributes: &[EntryAttributes]) -> HarmPlan {
         let shows_as = self.shows_as.clone().unwrap_or_else(|| "machine code differs".to_string());
-        let spec = DiagnoseSpec { name, resource, unit, try_next, lightens: false, moves, doses: Vec::new() };
-        HarmPlan { spec, shows_as, doses: self.doses(facts) }
+        HarmPlan { spec: self.spec.clone(), shows_as, doses: self.doses(device, attributes) }
     }
 
-    fn doses(&self, facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
-        let is_gpu = facts.device.kind == DeviceKind::Cuda;
+    fn doses(&self, device: &DeviceInfo, attributes: &[EntryAttributes]) -> Result<Vec<Dose>, String> {
+        let is_gpu = device.kind == DeviceKind::Cuda;
         let form = if is_gpu { &self.cuda } else { &self.host };
-        match (form.as_ref().or(self.any.as_ref()), self.name.as_str()) {
+        match (form.as_ref().or(self.any.as_ref()), self.spec.name.as_str()) {
             (Some(form), _) => Ok(form.amounts.iter().map(|amount| form.dose(*amount)).collect()),
-            (None, "register_cap") if is_gpu => register_caps(facts),
-            (None, RESIDENT_BLOCKS) if is_gpu => resident_blocks(facts),
+            (None, "register_cap") if is_gpu => register_caps(attributes),
+            (None, RESIDENT_BLOCKS) if is_gpu => resident_blocks(device, attributes),
             (None, _) => Err("only a GPU has it".to_string()),
         }
     }
@@ -113,15 +100,38 @@ pub struct HarmPlan {
     pub doses: Result<Vec<Dose>, String>,
 }
 
+/// The place of the parameter `DOSE` in a plan's space. By its place it is told from a kernel's own of that name.
+pub const DOSE: usize = 0;
+
+impl HarmPlan {
+    /// The candidate's point at every dose, in units: a sweep of all of this space is the pathology's row. An error says
+    /// why there is no dose here.
+    pub fn space(&self, candidate: &Configuration) -> Result<SearchSpace, String> {
+        let doses = self.doses.as_ref().map_err(String::clone)?;
+        let doses = doses.iter().map(|dose| Value::Float(dose.amount)).collect();
+        let fixed = candidate.iter().map(|(name, value)| (name, vec![value.clone()]));
+        let parameters = [("DOSE", doses)].into_iter().chain(fixed);
+        let parameter =
+            |(name, values): (&str, _)| Parameter { name: name.into(), values, default: 0, help: None };
+        Ok(SearchSpace::new(parameters.map(parameter).collect(), Vec::new()))
+    }
+}
+
 /// What `--only` may name.
 pub fn names(kernel: &KernelSpec) -> Vec<&str> {
     let declared = kernel.diagnose.iter().map(|declared| declared.name.as_str());
-    Pathology::all().iter().map(|pathology| pathology.name.as_str()).chain(declared).collect()
+    Pathology::all().iter().map(|pathology| pathology.spec.name.as_str()).chain(declared).collect()
 }
 
-/// Plans by their names, all where no name is given.
-pub fn plans(kernel: &KernelSpec, facts: &HarmFacts<'_>, only: &[String]) -> Vec<HarmPlan> {
-    let generic = Pathology::all().iter().map(|pathology| pathology.plan(facts));
+/// Plans by their names, all where no name is given. `attributes` are those of each launch of the unharmed kernel on the
+/// problem that is timed, read back from the device.
+pub fn plans(
+    kernel: &KernelSpec,
+    device: &DeviceInfo,
+    attributes: &[EntryAttributes],
+    only: &[String],
+) -> Vec<HarmPlan> {
+    let generic = Pathology::all().iter().map(|pathology| pathology.plan(device, attributes));
     let mut plans: Vec<HarmPlan> = generic.chain(kernel.diagnose.iter().map(declared)).collect();
     plans.retain(|plan| only.is_empty() || only.contains(&plan.spec.name));
     plans
@@ -146,14 +156,6 @@ const REGISTERS_MIN: u32 = 24;
 const REGISTER_SHARES: [f64; 3] = [0.75, 0.5, 0.35];
 /// Shared memory that the system keeps of each block (CUDA programming guide, compute capability 8.0 and later), bytes.
 const SHARED_RESERVED: u64 = 1024;
-
-/// What is known of the unharmed kernel: of its launches on the problem that is timed.
-#[derive(Clone, Copy, Debug)]
-pub struct HarmFacts<'a> {
-    pub device: &'a DeviceInfo,
-    /// Of each launch, read back from the device.
-    pub attributes: &'a [EntryAttributes],
-}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dose {
@@ -181,8 +183,8 @@ struct HarmChange {
     entry: Option<String>,
 }
 
-fn register_caps(facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
-    let used = facts.attributes.iter().filter_map(|own| own.registers).max().unwrap_or(0);
+fn register_caps(attributes: &[EntryAttributes]) -> Result<Vec<Dose>, String> {
+    let used = attributes.iter().filter_map(|own| own.registers).max().unwrap_or(0);
     let caps = REGISTER_SHARES.into_iter().map(|share| (f64::from(used) * share / 8.0).floor() as u32 * 8);
     let mut caps: Vec<u32> = caps.filter(|cap| *cap >= REGISTERS_MIN && *cap < used).collect();
     caps.dedup();
@@ -197,13 +199,13 @@ fn register_caps(facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
     Ok(caps.into_iter().map(dose).collect())
 }
 
-fn resident_blocks(facts: &HarmFacts<'_>) -> Result<Vec<Dose>, String> {
-    let resident = facts.attributes.iter().filter_map(|own| own.blocks_per_multiprocessor).max();
+fn resident_blocks(device: &DeviceInfo, attributes: &[EntryAttributes]) -> Result<Vec<Dose>, String> {
+    let resident = attributes.iter().filter_map(|own| own.blocks_per_multiprocessor).max();
     let resident = resident.ok_or("the driver does not say how many blocks are resident")?;
-    let fixed = facts.attributes.iter().map(|own| own.shared_static_bytes).max().unwrap_or(0);
-    let most = facts.device.limits.shared_optin_bytes.saturating_sub(fixed);
+    let fixed = attributes.iter().map(|own| own.shared_static_bytes).max().unwrap_or(0);
+    let most = device.limits.shared_optin_bytes.saturating_sub(fixed);
     // A multiprocessor has what one block may have, and the system's part of it.
-    let all = facts.device.limits.shared_optin_bytes + SHARED_RESERVED;
+    let all = device.limits.shared_optin_bytes + SHARED_RESERVED;
     let mut targets: Vec<u32> = [2, 4, 8].into_iter().map(|part| resident / part).collect();
     targets.retain(|target| *target >= 1);
     targets.dedup();
@@ -267,8 +269,13 @@ mod tests {
             limits: DeviceLimits::of_arch("sm_90a").unwrap(),
             ..DeviceInfo::default()
         };
-        let facts = HarmFacts { device: &device, attributes: &attributes };
-        let found = Pathology::named(pathology).unwrap().plan(&facts).doses?;
+        let plan = Pathology::named(pathology).unwrap().plan(&device, &attributes);
+        let candidate = Configuration::new(vec![("DOSE".into(), Value::Int(7))]);
+        let space = plan.space(&candidate)?;
+        let points: Vec<_> = space.iter().map(|point| point.positions().to_vec()).collect();
+        let found = plan.doses?;
+        assert!(points.iter().enumerate().all(|(at, point)| *point == [at as u16, 0]), "{points:?}");
+        assert_eq!(points.len(), found.len());
         assert!(found.iter().all(|dose| dose.amount > 0.0), "{found:?}");
         assert!(found.is_sorted_by(|one, next| one.amount < next.amount), "{found:?}");
         Ok(found)
@@ -283,7 +290,7 @@ mod tests {
             format!("{name} on {} with {registers} registers\n{rows}", kind.as_str())
         };
         let kinds = [DeviceKind::Cuda, DeviceKind::Host];
-        let all = Pathology::all().iter().flat_map(|own| kinds.map(|kind| of(&own.name, kind, 64)));
+        let all = Pathology::all().iter().flat_map(|own| kinds.map(|kind| of(&own.spec.name, kind, 64)));
         let none = of("register_cap", DeviceKind::Cuda, 24);
         insta::assert_snapshot!(all.chain([none]).collect::<String>());
     }

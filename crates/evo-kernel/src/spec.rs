@@ -22,6 +22,7 @@ use evo_space::genome::Configuration;
 use evo_space::sample::seeded;
 use evo_space::space::SearchSpace;
 use evo_space::value::Value;
+use serde::Deserialize;
 
 use crate::apart::Renderer;
 
@@ -58,30 +59,30 @@ pub struct KernelSpec {
     pub diagnose: Vec<DiagnoseSpec>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct DiagnoseSpec {
+    /// As `--only` and files name it.
     pub name: String,
+    /// What a kernel lacks that suffers from it.
     pub resource: String,
     pub unit: String,
+    /// The opposite: what to try where it costs much.
     pub try_next: String,
     /// It takes work away instead: answers are wrong then, and the time is a bound for any cure.
+    #[serde(default)]
     pub lightens: bool,
-    /// Metrics of a profiler of which one moves where it happened; may be empty.
+    /// Metrics of a profiler of which one moves where it happened; none where no metric goes one way for certain.
+    #[serde(default)]
     pub moves: Vec<MetricEvidence>,
-    /// The smallest first; at least one.
+    /// The smallest first; at least one in a space file.
+    #[serde(skip)]
     pub doses: Vec<DiagnoseDose>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct MetricEvidence {
     pub metric: String,
     pub direction: MetricDirection,
-}
-
-impl MetricEvidence {
-    pub fn of(metric: &str, direction: MetricDirection) -> MetricEvidence {
-        MetricEvidence { metric: metric.to_string(), direction }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

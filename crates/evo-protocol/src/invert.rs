@@ -60,27 +60,6 @@ pub struct InvertMetric {
     pub stores_kept: Option<bool>,
 }
 
-impl InvertMetric {
-    /// Why the harm did not happen; nothing where it did.
-    pub fn objection(&self) -> Option<String> {
-        let InvertMetric { name, direction, unharmed, harmed, .. } = self;
-        if self.stores_kept == Some(false) {
-            return Some("the copy stores less than the unharmed kernel".to_string());
-        }
-        let (direction, before, after) = (direction.as_str(), counted(*unharmed), counted(*harmed));
-        let moved = format!("`{name}` did not go {direction} ({before} to {after})");
-        (!self.moved).then_some(moved)
-    }
-}
-
-/// A metric's number for people: counts in full, averages with two digits.
-pub fn counted(value: f64) -> String {
-    match value.fract() == 0.0 && value.abs() < 1e15 {
-        true => format!("{value:.0}"),
-        false => format!("{value:.2}"),
-    }
-}
-
 /// A dose of a pathology, compared with the unharmed kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InvertDose {
@@ -178,25 +157,6 @@ mod tests {
         let mut unchanged = row("barriers", &[(1.0, 1.5)]);
         unchanged.doses[0].changed = Some(false);
         assert_eq!(unchanged.sloped().slope, None);
-    }
-
-    #[test]
-    fn a_harm_happened_where_its_metric_moved_and_the_work_was_kept() {
-        let metric = |moved, stores_kept| InvertMetric {
-            name: "l1_hit_percent".into(),
-            direction: MetricDirection::Down,
-            unharmed: 0.0,
-            harmed: 0.0,
-            moved,
-            dose: "L2 only".into(),
-            stores_kept,
-        };
-        assert_eq!(metric(true, Some(true)).objection(), None);
-        assert_eq!(metric(true, None).objection(), None);
-        assert!(metric(true, Some(false)).objection().unwrap().contains("stores less"));
-        assert_eq!((counted(100_669_374.0), counted(0.977)), ("100669374".to_string(), "0.98".to_string()));
-        let stayed = metric(false, Some(true)).objection().unwrap();
-        assert_eq!(stayed, "`l1_hit_percent` did not go down (0 to 0)");
     }
 
     #[test]

@@ -238,7 +238,7 @@ mod tests {
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
         assert_eq!(evo_kernel::load::goals::METRIC_NAMES, known.join(" "));
         for own in evo_kernel::harm::Pathology::all() {
-            assert!(own.moves.keys().all(|name| metric_of(name).is_some()), "{own:?}");
+            assert!(own.spec.moves.iter().all(|moved| metric_of(&moved.metric).is_some()), "{own:?}");
         }
     }
 
