@@ -35,7 +35,8 @@ use super::test_one::{JudgeArgs, LevelArgs};
     max_term_width = 100,
     after_help = "`evo --help --all` lists the presets of these commands too, for scripts: build, test, benchmark, evaluate, gate, …"
 )]
-pub struct Cli {
+// Within the crate, as `Command` is: what clap derives for types that others can reach is all compiled.
+pub(crate) struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
@@ -91,7 +92,7 @@ pub fn modern(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// Speak the Model Context Protocol: evo's commands as tools, for which `--device`, `--out`, `--visibility` and `--time-limit` hold
     #[arg(long, conflicts_with_all = ["words", "space", "request", "serve", "stdin", "quick", "emit", "json", "against", "hypothesis", "parent", "claimed", "grid", "seed", "profile", "sanitize", "source", "config", "launch"])]
     pub mcp: bool,
@@ -100,7 +101,7 @@ pub struct ServeArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Search a space and rank its fastest correct variants
     Sweep(SweepArgs),
     /// Write a first space file for a plain kernel, from its signature and its macros

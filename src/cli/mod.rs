@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 pub mod answers;
-pub mod args;
+mod args;
 mod bench;
 mod cache;
 mod call;
@@ -55,5 +55,5 @@ pub use one_args::SandboxMode;
 // What commands are made of.
 pub use call::{Answer, Call};
 pub use error::{CliError, ExitCode, Result};
-pub use one_args::TestOneArgs;
+pub(crate) use one_args::TestOneArgs;
 pub use session::DeviceSetup;

@@ -14,17 +14,17 @@ use super::toolchain::{Toolchain, WorkerSetup};
 use evo_system::process::{Orphaned, ParentLink};
 
 /// Raised by any change that an older peer would misread.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum CompileOrder {
     Setup(Box<WorkerSetup>),
     Compile(Box<KernelSource>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum CompileAnswer {
     Ready { toolchain: String, fingerprint: ContentHash },
     Refused { message: String, hint: Option<String> },

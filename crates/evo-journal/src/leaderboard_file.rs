@@ -37,7 +37,7 @@ pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
         version if version < u64::from(VERSION) => {
             Err(format!("version {version} is older than this evo's {VERSION}"))
         }
-        _ => serde_json::from_value(head).map_err(|error| error.to_string()),
+        _ => serde_json::from_slice(text).map_err(|error| error.to_string()),
     }
 }
 

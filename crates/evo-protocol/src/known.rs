@@ -89,7 +89,10 @@ pub fn because<R: Into<Option<String>>>(mut value: Value, why: &impl Fn(&str) ->
 /// # Panics
 /// The answer has a map with keys other than texts, or its own `Serialize` fails.
 pub fn told(answer: &impl Serialize) -> (Value, BTreeMap<String, String>) {
-    let mut value = serde_json::to_value(answer).expect("answers are made of names, numbers and texts");
+    apart(serde_json::to_value(answer).expect("answers are made of names, numbers and texts"))
+}
+
+fn apart(mut value: Value) -> (Value, BTreeMap<String, String>) {
     let mut reasons = BTreeMap::new();
     walk(&mut value, &mut String::new(), &mut |path, value| {
         if let Value::Object(fields) = value
@@ -103,7 +106,7 @@ pub fn told(answer: &impl Serialize) -> (Value, BTreeMap<String, String>) {
 }
 
 /// Every value with its path, what holds others before them.
-fn walk(value: &mut Value, path: &mut String, see: &mut impl FnMut(&str, &mut Value)) {
+fn walk(value: &mut Value, path: &mut String, see: &mut dyn FnMut(&str, &mut Value)) {
     see(path, value);
     let mut within = |name: &str, inner: &mut Value| {
         let end = path.len();

@@ -61,21 +61,22 @@ pub fn envelope() -> Schema {
 
 /// The schema of a type as it is written (not: as it may be read).
 pub fn of<T: JsonSchema>(id: &str, title: &str) -> Schema {
-    named::<T>(SchemaSettings::draft2020_12().for_serialize(), id, title)
+    let derived = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    named(&derived, id, title)
 }
 
 /// The schema of a type as it may be read, in one piece.
 pub(crate) fn of_read<T: JsonSchema>(id: &str, title: &str) -> Schema {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
-    let mut schema = named::<T>(settings.with(|settings| settings.inline_subschemas = true), id, title);
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    let mut schema = named(&settings.into_generator().into_root_schema_for::<T>(), id, title);
     // That nothing is there without a value goes without saying.
     let plain = |schema: &mut Schema| drop((schema.remove("default"), schema.remove("format")));
     RecursiveTransform(plain).transform(&mut schema);
     schema
 }
 
-fn named<T: JsonSchema>(settings: SchemaSettings, id: &str, title: &str) -> Schema {
-    let derived = settings.into_generator().into_root_schema_for::<T>();
+fn named(derived: &Schema, id: &str, title: &str) -> Schema {
     let mut schema = json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": id,

@@ -2,9 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::ErrorKind;
-use evo::cli::command_line::{Cli, modern};
+use evo::cli::command_line::{command, modern};
 
 use super::markdown::{Page, pages, pieces, split};
 
@@ -89,7 +88,7 @@ fn lines(page: &Page) -> Vec<Line> {
 fn complaint(call: &[String], is_whole: bool) -> Option<String> {
     let plain = call.iter().map(|word| word.trim_matches(['[', ']', '…']).replace("COMMAND", "sweep"));
     let words = modern(plain.skip(1).filter(|word| !word.is_empty()).map(OsString::from));
-    let error = Cli::try_parse_from([OsString::from("evo")].into_iter().chain(words)).err()?;
+    let error = command().try_get_matches_from([OsString::from("evo")].into_iter().chain(words)).err()?;
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     // Prose names a command or an option without all that it needs.
     let is_about_names = matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument);

@@ -67,15 +67,16 @@ pub fn widen(bytes: &[u8], dtype: DType) -> Vec<f64> {
     let mut values = vec![0.0f64; bytes.len() / size];
     macro_rules! go {
         ($type:ty, $widen:expr, $narrow:expr) => {
-            values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * size)).for_each(|(to, from)| {
+            |to, from| {
                 let read = |raw: &[u8]| raw.try_into().map(<$type>::from_le_bytes).map($widen);
-                for (value, raw) in to.iter_mut().zip(from.chunks_exact(size)) {
+                for (value, raw) in to.iter_mut().zip(from.chunks_exact(size_of::<$type>())) {
                     *value = read(raw).unwrap_or(f64::NAN);
                 }
-            })
+            }
         };
     }
-    by_type!(dtype, go);
+    let read: fn(&mut [f64], &[u8]) = by_type!(dtype, go);
+    values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * size)).for_each(|(to, from)| read(to, from));
     values
 }
 
@@ -85,15 +86,16 @@ pub fn narrow(values: &[f64], dtype: DType) -> Vec<u8> {
     let mut bytes = vec![0u8; values.len() * size];
     macro_rules! go {
         ($type:ty, $widen:expr, $narrow:expr) => {
-            bytes.par_chunks_mut(CHUNK * size).zip(values.par_chunks(CHUNK)).for_each(|(to, from)| {
+            |to, from| {
                 let narrow = $narrow;
-                for (raw, value) in to.chunks_exact_mut(size).zip(from) {
+                for (raw, value) in to.chunks_exact_mut(size_of::<$type>()).zip(from) {
                     raw.copy_from_slice(&narrow(*value).to_le_bytes());
                 }
-            })
+            }
         };
     }
-    by_type!(dtype, go);
+    let write: fn(&mut [u8], &[f64]) = by_type!(dtype, go);
+    bytes.par_chunks_mut(CHUNK * size).zip(values.par_chunks(CHUNK)).for_each(|(to, from)| write(to, from));
     bytes
 }
 

@@ -6,10 +6,10 @@
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
-use evo_protocol::worker::{Frame, Response};
+use evo_protocol::worker::Frame;
 
 use super::wire::RoomMessage;
-use crate::host::fault;
+use crate::host::fault::{self, OwnReport};
 
 /// What an executor was asked, as far as it decides what is believed of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +22,8 @@ pub enum Asked {
 }
 
 pub fn fault_report(message: &RoomMessage) -> Option<DeviceError> {
-    let frame: Frame<Response> = message.parse().ok()?;
-    match frame.body {
-        Response::Fault { error } if is_believed(&error, Asked::Other) => Some(*error),
-        _ => None,
-    }
+    let OwnReport::Fault { error } = message.parse::<Frame<OwnReport>>().ok()?.body;
+    is_believed(&error, Asked::Other).then_some(*error)
 }
 
 /// Whether an executor may say this of its variant. Nothing that it says may speak for it, and trouble of the harness
