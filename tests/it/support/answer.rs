@@ -171,7 +171,7 @@ pub fn value_at(value: &Value, path: &str) -> Option<Value> {
 /// for what all rows are; `is` for a kind: `null`, `absent`, `there`, `text`, `number`, `object`.
 pub fn is_as(whole: &Value, found: Option<&Value>, expected: &Value) -> bool {
     let Some((kind, rest)) = expected.as_str().and_then(|own| own.split_once(' ')) else {
-        return found.unwrap_or(&Value::Null) == expected;
+        return found == Some(expected);
     };
     let value = found.unwrap_or(&Value::Null);
     let text = value.as_str().map_or_else(|| value.to_string(), String::from);
@@ -190,7 +190,7 @@ pub fn is_as(whole: &Value, found: Option<&Value>, expected: &Value) -> bool {
     }
     match (kind, rest) {
         ("is", "absent") => found.is_none(),
-        ("is", "null") => value.is_null(),
+        ("is", "null") => found == Some(&Value::Null),
         ("is", "there") => !value.is_null(),
         ("is", "text") => value.is_string(),
         ("is", "number") => value.is_number(),

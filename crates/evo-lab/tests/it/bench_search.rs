@@ -43,11 +43,13 @@ fn scores_on_the_invented_recording_are_the_known_ones() {
         let answer = bench_json(&words);
         let score = answer["strategies"][name]["score"].as_f64().unwrap();
         assert!((score - known).abs() < within, "`{name}` scores {score:.3}, not {known} as before");
-        assert_eq!(bench_json(&words), answer, "it depends on something besides the seed");
         let spaces = answer["strategies"][name]["spaces"].as_object().unwrap();
         let is_found = spaces.values().all(|space| space["within_1_percent"]["runs_stuck"] == 0);
         assert!(is_found || name == "random", "{answer}");
     }
+    let twice = [(); 2]
+        .map(|()| bench_json(&format!("--data {RECORDING} --strategy evolve,random --runs 2 --no-overhead")));
+    assert_eq!(twice[0], twice[1], "it depends on something besides the seed");
 }
 
 #[test]
