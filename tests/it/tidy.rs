@@ -163,6 +163,20 @@ fn nothing_is_left_to_do_or_skipped() {
     assert_listed("files with unfinished or skipped code", left.map(|file| file.path), &[]);
 }
 
+/// `doctest` is off where a library has no examples; it starts a compiler otherwise.
+#[test]
+fn every_example_of_a_library_runs() {
+    let is_off = |file: &File| {
+        let folder = file.path.split_once("/src/").map_or("", |(folder, _)| folder);
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap_or_default();
+        manifest.contains("doctest = false")
+    };
+    let is_fence = |line: &str| line.trim_start().starts_with("//") && line.contains("```");
+    let own = rust_files().filter(|file| file.path.contains("src/"));
+    let examples = own.filter(|file| file.text.lines().any(is_fence) && is_off(file));
+    assert_listed("examples that never run", examples.map(|file| file.path), &[]);
+}
+
 #[test]
 fn errors_without_a_type_stay_in_the_commands() {
     let own = rust_files().filter(|file| file.path.contains("src/") && !file.path.starts_with("src/cli/"));
