@@ -46,7 +46,6 @@ pub struct HostDevice {
     launches: usize,
     watched: Option<BlockTurns>,
     checker: Option<CheckerHandle>,
-    notes: Vec<String>,
 }
 
 impl HostDevice {
@@ -81,7 +80,6 @@ impl HostDevice {
             launches: RandomState::new().hash_one(0) as usize,
             watched: None,
             checker: None,
-            notes: Vec::new(),
         })
     }
 
@@ -90,38 +88,11 @@ impl HostDevice {
         self.pool.interruptions()
     }
 
-    /// What launches since the last call did that is allowed and worth a remark.
-    #[cfg(test)]
-    pub(super) fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
     fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
         self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
     }
 
-    fn run(&mut self, module: ModuleId, launches: &[BoundLaunch], checked: bool) -> Result<(), DeviceError> {
-        for bound in launches {
-            if let Some(line) = self.run_one(module, bound, checked)? {
-                let note = format!(
-                    "`{}`: threads returned before a barrier that others waited at (line {line})",
-                    bound.entry
-                );
-                if !self.notes.contains(&note) {
-                    self.notes.push(note);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The line of a barrier at which threads waited that others had left before.
-    fn run_one(
-        &mut self,
-        module: ModuleId,
-        bound: &BoundLaunch,
-        checked: bool,
-    ) -> Result<Option<i32>, DeviceError> {
+    fn run(&mut self, module: ModuleId, bound: &BoundLaunch, checked: bool) -> Result<(), DeviceError> {
         let conditions = if checked { self.store.conditions } else { RunConditions::default() };
         let module = self.module(module)?;
         let entry = module.entry(&bound.entry)?;
@@ -212,7 +183,7 @@ impl HostDevice {
         let slot = unsafe { &*image.slot };
         slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
         (self.watched, self.checker) = (Some(turns), Some(CheckerHandle::of(checker)));
-        let ran = self.run_one(module, bound, true).map(|_| ());
+        let ran = self.run(module, bound, true);
         (self.watched, self.checker) = (None, None);
         slot.store(std::ptr::null_mut(), Ordering::Release);
         let own = self.module(module)?;
@@ -291,7 +262,9 @@ impl HostDevice {
             }
             let start = Instant::now();
             for call in first..first + batch as usize {
-                self.run(module, &rotation[call % rotation.len()], false)?;
+                for bound in &rotation[call % rotation.len()] {
+                    self.run(module, bound, false)?;
+                }
             }
             times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(batch));
         }
@@ -361,7 +334,9 @@ impl Executor for HostDevice {
             }
             ModuleRequest::Launch { launches, calls } => {
                 for call in calls {
-                    call.run(self, |device| device.run(module, &launches, true))?;
+                    call.run(self, |device| {
+                        launches.iter().try_for_each(|bound| device.run(module, bound, true))
+                    })?;
                 }
                 ModuleAnswer::Done
             }

@@ -63,9 +63,6 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
     }
     preempt::leave(&seat.clock);
     fault::in_kernel(false);
-    if let Some(line) = seat.early_exit() {
-        launch.early_exit.store(line, Ordering::Relaxed);
-    }
 }
 
 #[derive(Default)]
@@ -151,16 +148,6 @@ impl ProcessorPool {
         self.helpers.len() + 1
     }
 
-    /// The line of a barrier at which threads waited that others had left before.
-    pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
-        if job.seats > 1 {
-            self.run_together(job)
-        } else {
-            take_part(&job, &mut self.own);
-            job.outcome()
-        }
-    }
-
     /// A helper that sleeps comes late, most of all where its core runs a compiler, and a short kernel may be over by
     /// then.
     pub fn rouse(&self, blocks: u64) {
@@ -176,7 +163,11 @@ impl ProcessorPool {
         }
     }
 
-    fn run_together(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
+    pub fn run(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
+        if job.seats == 1 {
+            take_part(&job, &mut self.own);
+            return job.outcome();
+        }
         let job = Arc::new(job);
         let wait = if job.closely { Wait::Closely } else { Wait::Asleep };
         self.board.begin(Some(Arc::clone(&job)), wait);

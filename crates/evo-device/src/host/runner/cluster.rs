@@ -10,7 +10,7 @@ use super::call::{Answer, Call, runner_of};
 use super::scheduler::{RemoteUse, Runner};
 use crate::host::fiber::ThreadRecord;
 use crate::host::stop;
-use crate::host::warp::{lanes, operation};
+use crate::host::warp::{Warp, lanes, operation};
 
 fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
     // SAFETY: the scheduler is suspended while a fiber runs, and gave each block its cluster.
@@ -198,15 +198,12 @@ pub(super) unsafe fn release_left(members: &[*mut Runner]) -> bool {
     // SAFETY: as the caller promises; each block is looked at alone.
     unsafe {
         let phase = (*members[0]).cluster.phase;
-        let waits = |there: &*mut Runner| (**there).line_at_cluster();
-        let Some(line) = members.iter().find_map(waits) else { return false };
-        if members.iter().any(|there| (**there).lacks_arrival(phase)) {
+        if !members.iter().any(|there| (**there).waits_at_cluster())
+            || members.iter().any(|there| (**there).lacks_arrival(phase))
+        {
             return false;
         }
-        for &there in members {
-            (*there).early_exit.get_or_insert(line);
-            (*there).cluster.uses.clear();
-        }
+        members.iter().for_each(|there| (**there).cluster.uses.clear());
         release(members);
     }
     true
@@ -275,12 +272,10 @@ impl Runner {
         })
     }
 
-    /// At which a thread waits for the cluster's barrier.
-    fn line_at_cluster(&self) -> Option<i32> {
-        let waiting = self.warps[..self.warp_count]
-            .iter()
-            .flat_map(|warp| lanes(warp.waiting).map(|lane| warp.lanes[lane].place));
-        waiting.into_iter().find(|place| place.kind == operation::CLUSTER).map(|place| place.line)
+    fn waits_at_cluster(&self) -> bool {
+        let at_cluster = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::CLUSTER;
+        let mut warps = self.warps[..self.warp_count].iter();
+        warps.any(|warp| lanes(warp.waiting).any(|lane| at_cluster(warp, lane)))
     }
 
     fn lacks_arrival(&self, phase: u32) -> bool {

@@ -84,8 +84,6 @@ pub struct Runner {
     residue: Option<StackResidue>,
     pub(super) clock: Arc<TurnClock>,
     pub(super) leave: bool,
-    /// Line of the first barrier in this launch at which threads waited that others had left before.
-    pub(super) early_exit: Option<i32>,
     pub(super) threads: u32,
     pub(super) waiting: u32,
     pub(super) barrier: BarrierState,
@@ -192,11 +190,10 @@ impl Runner {
             warps: vec![Warp::default(); THREADS_MAX / 32],
             warp_count: 0,
             current: 0,
-            order: TurnOrder::ascending(),
+            order: TurnOrder::of(None),
             residue: None,
             clock,
             leave: false,
-            early_exit: None,
             threads: 0,
             waiting: 0,
             barrier: BarrierState::default(),
@@ -227,7 +224,6 @@ impl Runner {
         self.printed = 0;
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
-        self.early_exit = None;
         self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
@@ -371,9 +367,6 @@ impl Runner {
     pub(super) fn release_barrier(&mut self, returned: u32) -> bool {
         if self.waiting + returned != self.threads || !self.barrier.uniform {
             return false;
-        }
-        if returned != 0 {
-            self.early_exit.get_or_insert(self.barrier.line);
         }
         for warp in &mut self.warps[..self.warp_count] {
             warp.ready |= std::mem::take(&mut warp.at_barrier);

@@ -2,7 +2,7 @@
 //! as the processor threads that run it share it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,8 +35,6 @@ pub struct SharedLaunch {
     pub closely: bool,
     pub next: AtomicU64,
     pub stop: AtomicBool,
-    /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
-    pub early_exit: AtomicI32,
     error: Mutex<Option<DeviceError>>,
 }
 
@@ -59,7 +57,6 @@ impl SharedLaunch {
             closely: false,
             next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            early_exit: AtomicI32::new(0),
             error: Mutex::new(None),
         }
     }
@@ -77,13 +74,8 @@ impl SharedLaunch {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    pub fn outcome(&self) -> Result<Option<i32>, DeviceError> {
-        let line = self.early_exit.load(Ordering::Relaxed);
-        self.error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .map_or(Ok((line != 0).then_some(line)), Err)
+    pub fn outcome(&self) -> Result<(), DeviceError> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
@@ -123,10 +115,6 @@ impl Seat {
 
     pub fn section(&self, rank: usize, code: (usize, usize)) -> InterruptSection {
         InterruptSection { code, stacks: self.runners[rank].stack_range(), give_way }
-    }
-
-    pub fn early_exit(&self) -> Option<i32> {
-        self.runners[..self.used].iter().find_map(|runner| runner.early_exit)
     }
 
     pub fn run(

@@ -210,7 +210,7 @@ for (int place = 0; place < 16; place++) {
 
 //@ case: the barrier waits for those alone who have not returned
 //@ launch: 2 x 64, shared 8192, cluster 2
-//@ finds: threads returned before a barrier that others waited at (line 2)
+//@ finds: honest
 if (me < 32 && rank == 1) return;
 evo::cluster_sync();
 out[blockIdx.x * 64 + me] = 1;
