@@ -17,7 +17,7 @@ use super::calls;
 use super::fault;
 use super::machine;
 use super::preempt::{self, TurnClock};
-use super::runner::{BlockSequence, Seat, SharedLaunch, WINDOW};
+use super::runner::{Seat, SharedLaunch, WINDOW, of_neighbors};
 
 /// By how much slices shrink once threads of a launch were seen to wait for each other.
 const HURRY: u32 = 50;
@@ -47,7 +47,8 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
         launch.fail(error);
         return;
     }
-    let order = BlockSequence::new(clusters, launch.work.order.filter(|_| !launch.ascends));
+    let seed = launch.work.order.filter(|_| !launch.ascends);
+    let (mut window, mut order) = (None, Vec::new());
     fault::in_kernel(true);
     preempt::enter(&seat.clock, seat.section(0, launch.statics.code()));
     // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
@@ -57,7 +58,12 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
             break;
         }
         seat.clock.blocks.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = seat.run(launch, order.at(position), statics) {
+        let first = position - position % WINDOW;
+        if window.replace(first) != Some(first) {
+            order = of_neighbors(seed, first, WINDOW.min(clusters - first) as usize);
+        }
+        let number = first + order[(position - first) as usize] as u64;
+        if let Err(error) = seat.run(launch, number, statics) {
             launch.fail(error);
         }
     }

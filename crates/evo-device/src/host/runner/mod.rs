@@ -13,6 +13,6 @@ mod scheduler;
 mod seat;
 mod warpgroup;
 
-pub use order::{BlockSequence, WINDOW};
+pub use order::{WINDOW, of_neighbors};
 pub use scheduler::{BLOCKS_MAX, THREADS_MAX, Work};
 pub use seat::{Seat, SharedLaunch};

@@ -10,7 +10,7 @@ use evo_protocol::device::DeviceError;
 
 use super::callbacks::{RUNTIME, give_way};
 use super::cluster::{arrivals, end_block, release_left};
-use super::order::of_cluster;
+use super::order::of_neighbors;
 use super::scheduler::{Runner, Work};
 use crate::host::divergence;
 use crate::host::instrument::CheckerHandle;
@@ -271,7 +271,7 @@ impl Turns<'_> {
     fn order(&self) -> Vec<usize> {
         let ([x, y, z], [columns, rows, _]) =
             (self.blocks[0].map(u64::from), self.launch.work.grid.map(u64::from));
-        of_cluster(self.launch.work.order, (z * rows + y) * columns + x, self.blocks.len())
+        of_neighbors(self.launch.work.order, (z * rows + y) * columns + x, self.blocks.len())
     }
 
     fn begin(&mut self, rank: usize) {
