@@ -119,8 +119,7 @@ mod tests {
         let mut regions = Regions::default();
         regions.add(Region::new(RegionKind::Input, "x", 1000, 100));
         regions.add(Region::new(RegionKind::Output, "y", 2000, 100));
-        let found: Vec<_> =
-            [999, 1000, 1099, 1100, 2050].map(|address| regions.find(address)).into_iter().collect();
+        let found = [999, 1000, 1099, 1100, 2050].map(|address| regions.find(address));
         assert_eq!(found, [None, Some(0), Some(0), None, Some(1)]);
         assert_eq!(regions.nearest(1100).unwrap().name, "x");
         assert_eq!(regions.nearest(1900).unwrap().name, "y");
