@@ -32,7 +32,7 @@ pub enum Awaited {
 }
 
 fn call(place: WaitPoint, awaited: Awaited) -> &'static str {
-    let names = if awaited == Awaited::Barrier { barrier::NAMES.as_slice() } else { &operation::NAMES };
+    let names = if awaited == Awaited::Barrier { barrier::NAMES } else { operation::NAMES };
     names.get(place.kind as usize).copied().unwrap_or("barrier")
 }
 

@@ -55,9 +55,9 @@ extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predic
     // SAFETY: as above.
     let (held, present) = unsafe { ((*runner).barrier.held, (*runner).barrier.present) };
     match kind {
-        barrier::COUNT => u64::from(held),
-        barrier::AND => u64::from(held == present),
-        barrier::OR => u64::from(held != 0),
+        barrier::SYNC_COUNT => u64::from(held),
+        barrier::SYNC_AND => u64::from(held == present),
+        barrier::SYNC_OR => u64::from(held != 0),
         _ => 0,
     }
 }
@@ -90,7 +90,7 @@ extern "C" fn on_warp(
         let required = mask & warp.existing;
         // A lane that is missing from its own mask can never go on: it stays, and is named when all wait.
         if kind != operation::ACTIVE && required & bit != 0 && warp.all_wait_at(required, at, place) {
-            if kind >= operation::GATHER {
+            if kind >= operation::GATHER_MMA {
                 warp.gather(required);
                 return warp.gathered.as_ptr() as u64;
             }

@@ -297,10 +297,10 @@ fn named_barrier(call: &mut Call) -> Answer {
     barrier.arrived += 1;
     if barrier.arrived == threads {
         barrier.arrived = 0;
-        let there = (operation::BAR_SYNC, number);
+        let there = (operation::GATHER_BAR_SYNC, number);
         call.runner().release(|lane| (lane.place.kind, lane.place.mask) == there);
     } else if waits {
-        call.wait(operation::BAR_SYNC, number, 0);
+        call.wait(operation::GATHER_BAR_SYNC, number, 0);
     }
     Ok(0)
 }
@@ -378,11 +378,17 @@ impl Runner {
 mod tests {
     use super::*;
     use crate::host::headers::HEADER;
+    use crate::host::warp::barrier;
 
     #[test]
-    fn operations_stand_in_the_headers_order() {
-        let list = HEADER.split("enum evo_operation {").nth(1).unwrap().split('}').next().unwrap();
-        let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        assert_eq!(names, OPERATIONS.map(|(name, _)| name));
+    fn tables_stand_in_the_headers_order() {
+        let check = |first: &str, table: &[&str]| {
+            let list = HEADER[HEADER.find(first).unwrap()..].split('}').next().unwrap();
+            let names = list.lines().filter(|line| !line.contains("//")).flat_map(|line| line.split([',', ' ']));
+            assert_eq!(names.filter(|name| !name.is_empty()).collect::<Vec<_>>(), table);
+        };
+        check("EVO_IS_SHARED,", &OPERATIONS.map(|(name, _)| name));
+        check("EVO_SYNC,", barrier::KINDS);
+        check("EVO_WARP_SYNC,", &operation::KINDS[..operation::PHASE as usize]);
     }
 }

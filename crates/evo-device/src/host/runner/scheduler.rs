@@ -434,7 +434,7 @@ impl Runner {
                 _ if warp.at_barrier & bit != 0 => Awaited::Barrier,
                 _ if warp.waiting & bit == 0 => return None,
                 // All lanes of a warp meet before they come to the barrier.
-                operation::BAR_SYNC if lane.place.mask != u32::MAX => {
+                operation::GATHER_BAR_SYNC if lane.place.mask != u32::MAX => {
                     let NamedBarrier { arrived, expected } = self.named[lane.place.mask as usize];
                     Awaited::Named { arrived, expected }
                 }
