@@ -43,14 +43,13 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
     calls::restrict_thread();
     let several = launch.work.cluster != [1; 3];
     let statics = if launch.pattern.is_some() || several { launch.statics.locate() } else { None };
-    if let Err(error) = seat.begin(launch.work, launch.statics, statics) {
+    if let Err(error) = seat.begin(launch, statics) {
         launch.fail(error);
         return;
     }
     let seed = launch.work.order.filter(|_| !launch.ascends);
     let (mut window, mut order) = (None, Vec::new());
     fault::in_kernel(true);
-    preempt::enter(&seat.clock, seat.section(0, launch.statics.code()));
     // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
     while !launch.stop.load(Ordering::Relaxed) {
         let position = launch.next.fetch_add(1, Ordering::Relaxed);

@@ -128,7 +128,7 @@ impl Warp {
         self.patience == 0
     }
 
-    pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
+    pub fn all_wait_at(&self, required: u32, arriving: usize, place: WaitPoint) -> bool {
         // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
         others & !self.waiting == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)

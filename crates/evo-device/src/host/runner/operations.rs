@@ -2,7 +2,7 @@
 //! transaction barriers, bulk copies, products of warpgroups, and other blocks of the cluster.
 
 use super::async_view::AsyncView;
-use super::call::{Answer, Call, fail, runner_of};
+use super::call::{Answer, Call, fail};
 use super::cluster::{self, landing_place};
 use super::copies::{BulkLoad, BulkStore, PendingCopy};
 use super::mbarrier::PhaseState;
@@ -324,11 +324,9 @@ fn wait_for_phase(call: &mut Call, kind: i32) -> Answer {
 
 fn load(call: &mut Call, rank: Option<u64>) -> Answer {
     let data: Box<[u8]> = call.background().staging.as_slice().into();
-    let (places, line) = ([call.at, call.from], call.line);
-    let here = (runner_of(call.record), places[0], places[1]);
-    let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call.record, places, rank))?;
-    // SAFETY: threads of all blocks are suspended but for the caller, which does not wait while the reference is used.
-    let there = unsafe { &mut *there };
+    let (here, line) = ((call.member(), call.at, call.from), call.line);
+    let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call, rank))?;
+    let there = there.runner();
     // A target holds ones until its copy lands: NaN in every floating-point type.
     // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
     unsafe { pattern::fill(there.storage(to), data.len(), u32::MAX) };
@@ -384,7 +382,8 @@ mod tests {
     fn tables_stand_in_the_headers_order() {
         let check = |first: &str, table: &[&str]| {
             let list = HEADER[HEADER.find(first).unwrap()..].split('}').next().unwrap();
-            let names = list.lines().filter(|line| !line.contains("//")).flat_map(|line| line.split([',', ' ']));
+            let names =
+                list.lines().filter(|line| !line.contains("//")).flat_map(|line| line.split([',', ' ']));
             assert_eq!(names.filter(|name| !name.is_empty()).collect::<Vec<_>>(), table);
         };
         check("EVO_IS_SHARED,", &OPERATIONS.map(|(name, _)| name));

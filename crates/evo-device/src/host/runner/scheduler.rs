@@ -5,8 +5,8 @@
 //! threads wait at once. Fibers are kept from block to block. When nobody can go on, the block is stuck:
 //! that is a divergent barrier, found at once and described.
 //!
-//! The scheduler and the fibers share the runner by raw pointer; they never run at the same time,
-//! and no reference to it is held across a switch.
+//! The scheduler, the fibers and the other blocks of a cluster share the runner by pointer ([`Member`]); they never run at
+//! the same time, and no reference to it is held across a switch.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -29,7 +29,7 @@ use super::async_view::AsyncView;
 use super::copies::{BulkStore, Groups, PendingCopy};
 use super::mbarrier::TransactionBarriers;
 use super::order::TurnOrder;
-use super::residue::StackResidue;
+use super::residue::{EntryPoint, StackResidue};
 use super::warpgroup::{ProductThread, Warpgroup};
 
 type Fiber = Coroutine<(), (), (), FiberStack>;
@@ -50,7 +50,7 @@ const VAIN_TRIES: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// Unpacks the arguments and calls the kernel.
-    pub run: unsafe extern "C" fn(*mut *mut c_void),
+    pub run: EntryPoint,
     pub arguments: *mut *mut c_void,
     pub grid: [u32; 3],
     pub cluster: [u32; 3],
@@ -67,6 +67,19 @@ pub struct Work {
     /// What shared memory holds when a block begins, where that is known.
     pub untouched: Option<u32>,
     pub waits_when_stuck: bool,
+}
+
+/// A block of a cluster, by its runner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Member(pub(super) *mut Runner);
+
+impl Member {
+    /// For one statement: not to be kept while the thread waits, a fiber runs, or another reference to the runner is made.
+    pub(super) fn runner<'r>(self) -> &'r mut Runner {
+        // SAFETY: runners outlive their fibers; of the scheduler and all fibers of a cluster one runs at a time, on one
+        // processor thread, and the others hold no reference.
+        unsafe { &mut *self.0 }
+    }
 }
 
 pub struct Runner {
@@ -152,7 +165,7 @@ impl Background {
 pub(super) struct ClusterPlace {
     pub(super) rank: usize,
     /// By rank, this block included.
-    pub(super) members: Vec<*mut Runner>,
+    pub(super) members: Vec<Member>,
     /// The barrier of all threads: the block of rank 0 counts.
     pub(super) arrived: u32,
     pub(super) phase: u32,
@@ -160,8 +173,6 @@ pub(super) struct ClusterPlace {
     pub(super) aside: Vec<u8>,
     pub(super) is_away: bool,
     pub(super) has_ended: bool,
-    /// Threads that had come to the barrier when nobody could go on, of how many.
-    pub(super) at_barrier: (u32, u32),
     /// By rank and thread.
     pub(super) uses: BTreeMap<(usize, u32), RemoteUse>,
 }
@@ -217,9 +228,14 @@ impl Runner {
         self.stacks.range()
     }
 
-    /// `located` is the range of the static shared memory, where somebody has asked for it.
-    pub(super) fn begin(&mut self, work: Work, statics: Statics, located: Option<(usize, usize)>) {
-        self.work = Some(work);
+    pub(super) fn begin(
+        &mut self,
+        work: Work,
+        statics: Statics,
+        located: Option<(usize, usize)>,
+        cluster: ClusterPlace,
+    ) {
+        (self.work, self.cluster) = (Some(work), cluster);
         (self.statics, self.statics_range) = (Some(statics), located);
         self.printed = 0;
         self.order = TurnOrder::of(work.order);
@@ -227,7 +243,7 @@ impl Runner {
         self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
-    pub(super) fn start_block(&mut self, block: [u32; 3], rank: usize, members: &[*mut Runner]) {
+    pub(super) fn start_block(&mut self, block: [u32; 3]) {
         let work = self.work.expect("a launch has begun");
         self.block = block;
         self.threads = work.block.iter().product();
@@ -244,46 +260,13 @@ impl Runner {
         self.groups.clear();
         self.groups.resize_with(threads.div_ceil(128), Warpgroup::default);
         self.background.resize_with(threads.max(self.background.len()), Background::default);
-        let aside = std::mem::take(&mut self.cluster.aside);
-        self.cluster = ClusterPlace { rank, members: members.to_vec(), aside, ..ClusterPlace::default() };
+        let ClusterPlace { rank, members, aside, .. } = std::mem::take(&mut self.cluster);
+        self.cluster = ClusterPlace { rank, members, aside, ..ClusterPlace::default() };
         let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
         self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
             warp.begin(self.threads - 32 * index as u32);
         }
-    }
-
-    pub(super) unsafe fn visit_warps(runner: *mut Runner) -> Result<(), DeviceError> {
-        // SAFETY: the caller passes the only pointer in use; references made of it are never held
-        // across a resumption.
-        unsafe {
-            (*runner).current = 0;
-            while (*runner).current < (*runner).warp_count {
-                let index = (*runner).order.warp((*runner).current);
-                let warp = &mut (&mut (*runner).warps)[index];
-                // Who gave way waits until the others of its warp have had their turn, and goes on once per visit:
-                // a thread that spins until another warp sets a flag must not be resumed for ever before that
-                // warp has its turn.
-                if warp.ready | warp.unstarted == 0 {
-                    warp.ready = std::mem::take(&mut warp.relaxed);
-                }
-                while let Some(fiber) = (*runner).next_fiber()? {
-                    let fiber: *mut Fiber = &mut (&mut (*runner).fibers)[fiber as usize];
-                    (*runner).clock.turn();
-                    // It never returns for good: `fiber_main` loops until the fiber is dropped.
-                    let _ = (*fiber).resume(());
-                    if let Some(error) = (*runner).error.take() {
-                        (*runner).abandon();
-                        return Err(error);
-                    }
-                    if std::mem::take(&mut (*runner).leave) {
-                        break;
-                    }
-                }
-                (*runner).current += 1;
-            }
-        }
-        Ok(())
     }
 
     fn next_fiber(&mut self) -> Result<Option<u32>, DeviceError> {
@@ -312,22 +295,36 @@ impl Runner {
             None => self.stacks.open_next()?,
         };
         let number = self.fibers.len() as u32;
-        let runner: *mut Runner = self;
-        let runtime = self.runtime;
-        let record = stack.record();
-        let fiber = Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
+        let (runtime, record) = (self.runtime, stack.record());
+        let own = Member(self);
+        self.fibers.push(Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
             // SAFETY: the record lies in this fiber's own opened region, above its stack.
             unsafe {
                 (*record).runtime = runtime;
-                (*record).runner = runner.cast();
+                (*record).runner = own.0.cast();
                 (*record).yielder = std::ptr::from_ref(yielder).cast();
                 (*record).fiber = u64::from(number);
             }
-            // SAFETY: the runner outlives its fibers and is suspended while they run.
-            unsafe { fiber_main(runner, record, yielder) }
-        });
-        self.fibers.push(fiber);
+            own.run_threads(record, yielder)
+        }));
         Ok(number)
+    }
+
+    fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> (EntryPoint, *mut *mut c_void) {
+        self.background[thread as usize].clear();
+        let work = self.work.as_ref().expect("a launch has begun");
+        let [x, y, _] = work.block;
+        record.thread = [thread % x, thread / x % y, thread / x / y];
+        record.linear = thread;
+        record.block = self.block;
+        record.block_dim = work.block;
+        record.threads = self.threads;
+        record.grid_dim = work.grid;
+        record.bulk_stores = 0;
+        record.shared = self.shared.start();
+        record.clock = u32::from(work.clock.is_some());
+        (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);
+        (work.run, work.arguments)
     }
 
     fn take_thread(&mut self) -> Option<u32> {
@@ -425,8 +422,8 @@ impl Runner {
         [self.shared.inner(), self.statics_range.unwrap_or((0, 0))]
     }
 
-    /// By linear thread number.
-    pub(super) fn standings(&self) -> Vec<Standing> {
+    /// By linear thread number; `at_cluster` is what those await who wait for the cluster's barrier.
+    pub(super) fn standings(&self, at_cluster: Awaited) -> Vec<Standing> {
         let standing = |thread: u32| {
             let (warp, bit) = (&self.warps[thread as usize / 32], 1u32 << (thread % 32));
             let lane = &warp.lanes[thread as usize % 32];
@@ -439,10 +436,7 @@ impl Runner {
                     Awaited::Named { arrived, expected }
                 }
                 operation::PHASE | operation::TRY_PHASE => self.phase_awaited(lane.value as usize),
-                operation::CLUSTER => {
-                    let (arrived, expected) = self.cluster.at_barrier;
-                    Awaited::Cluster { arrived, expected }
-                }
+                operation::CLUSTER => at_cluster,
                 _ => Awaited::Warp,
             };
             Some((lane.place, awaited))
@@ -482,64 +476,56 @@ impl Drop for Runner {
     }
 }
 
-unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &FiberYielder) {
-    loop {
-        // SAFETY: the scheduler is suspended while this fiber runs; references end before the kernel runs.
-        while let Some(thread) = unsafe { (*runner).take_thread() } {
-            // SAFETY: the record is this fiber's own.
-            let (run, arguments) = unsafe { (*runner).prepare(&mut *record, thread) };
-            // SAFETY: as above.
-            if unsafe { (*runner).residue.is_none() } {
-                // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
-                unsafe { run(arguments) };
-            } else {
-                // SAFETY: as above.
-                unsafe { call_on_residue(runner, run, arguments) };
+impl Member {
+    pub(super) fn visit_warps(self) -> Result<(), DeviceError> {
+        self.runner().current = 0;
+        while self.runner().current < self.runner().warp_count {
+            let this = self.runner();
+            let warp = &mut this.warps[this.order.warp(this.current)];
+            // Who gave way waits until the others of its warp have had their turn, and goes on once per visit:
+            // a thread that spins until another warp sets a flag must not be resumed for ever before that
+            // warp has its turn.
+            if warp.ready | warp.unstarted == 0 {
+                warp.ready = std::mem::take(&mut warp.relaxed);
+            }
+            while let Some(fiber) = self.runner().next_fiber()? {
+                self.runner().clock.turn();
+                // It never returns for good: `run_threads` loops until the fiber is dropped.
+                let _ = self.runner().fibers[fiber as usize].resume(());
+                if let Some(error) = self.runner().error.take() {
+                    self.runner().abandon();
+                    return Err(error);
+                }
+                if std::mem::take(&mut self.runner().leave) {
+                    break;
+                }
+            }
+            self.runner().current += 1;
+        }
+        Ok(())
+    }
+
+    /// What a fiber does.
+    fn run_threads(self, record: *mut ThreadRecord, yielder: &FiberYielder) {
+        loop {
+            while let Some(thread) = self.runner().take_thread() {
+                // SAFETY: the record is this fiber's own.
+                let (run, arguments) = self.runner().prepare(unsafe { &mut *record }, thread);
+                match self.runner().residue {
+                    // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
+                    None => unsafe { run(arguments) },
+                    Some(residue) => {
+                        // SAFETY: as above; a fiber's stack is several times as deep as the fill.
+                        let (depth, written) = unsafe { residue.call(run, arguments) };
+                        self.runner().residue.iter_mut().for_each(|residue| residue.learn(depth, written));
+                    }
+                }
+                self.runner().warps[thread as usize / 32].done |= 1 << (thread % 32);
             }
             // SAFETY: as above.
-            unsafe { (&mut (*runner).warps)[thread as usize / 32].done |= 1 << (thread % 32) };
+            self.runner().idle.push(unsafe { (*record).fiber } as u32);
+            yielder.suspend(());
         }
-        // SAFETY: as above.
-        unsafe { (*runner).idle.push((*record).fiber as u32) };
-        yielder.suspend(());
-    }
-}
-
-#[cold]
-unsafe fn call_on_residue(
-    runner: *mut Runner,
-    run: unsafe extern "C" fn(*mut *mut c_void),
-    arguments: *mut *mut c_void,
-) {
-    // SAFETY: as the caller promises; a fiber's stack is several times as deep as the fill, and references to the
-    // runner end before the kernel runs.
-    unsafe {
-        let Some(residue) = (*runner).residue else { return };
-        let (depth, written) = residue.call(run, arguments);
-        if let Some(residue) = &mut (*runner).residue {
-            residue.learn(depth, written);
-        }
-    }
-}
-
-type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
-
-impl Runner {
-    fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> Call {
-        self.background[thread as usize].clear();
-        let work = self.work.as_ref().expect("a launch has begun");
-        let [x, y, _] = work.block;
-        record.thread = [thread % x, thread / x % y, thread / x / y];
-        record.linear = thread;
-        record.block = self.block;
-        record.block_dim = work.block;
-        record.threads = self.threads;
-        record.grid_dim = work.grid;
-        record.bulk_stores = 0;
-        record.shared = self.shared.start();
-        record.clock = u32::from(work.clock.is_some());
-        (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);
-        (work.run, work.arguments)
     }
 }
 
