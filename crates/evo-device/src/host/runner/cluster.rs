@@ -216,22 +216,16 @@ impl Runner {
         })
     }
 
+    /// Static shared memory comes from where it is aside, or goes there.
+    ///
     /// # Safety
     /// The range is that of the static shared memory, the calling thread's, and all fibers are suspended.
-    pub(super) unsafe fn put_aside(&mut self, (start, bytes): (usize, usize)) {
-        let aside = &mut self.cluster.aside;
-        aside.resize(bytes, 0);
-        // SAFETY: as the caller promises; the copy is as long as the range.
-        unsafe { std::ptr::copy_nonoverlapping(start as *const u8, aside.as_mut_ptr(), bytes) };
-        self.cluster.is_away = true;
-    }
-
-    /// # Safety
-    /// As for [`Runner::put_aside`].
-    pub(super) unsafe fn take_back(&mut self, (start, bytes): (usize, usize)) {
-        if std::mem::take(&mut self.cluster.is_away) {
-            // SAFETY: as the caller promises; what was put aside is as long.
-            unsafe { std::ptr::copy_nonoverlapping(self.cluster.aside.as_ptr(), start as *mut u8, bytes) };
-        }
+    pub(super) unsafe fn move_statics(&mut self, (start, bytes): (usize, usize), comes: bool) {
+        self.cluster.is_away = !comes;
+        self.cluster.aside.resize(bytes, 0);
+        let (place, aside) = (start as *mut u8, self.cluster.aside.as_mut_ptr());
+        let (from, to) = if comes { (aside, place) } else { (place, aside) };
+        // SAFETY: as the caller promises; what is aside is as long as the range.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
     }
 }

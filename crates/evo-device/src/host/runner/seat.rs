@@ -125,10 +125,10 @@ impl Seat {
         statics: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
         let mut turns = Turns { clock: &self.clock, members: &self.members, launch, statics, current: None };
-        turns.fill();
         for (rank, member) in self.members.iter().enumerate() {
             member.runner().start_block(block_of(&launch.work, number, rank as u32));
         }
+        turns.fill();
         let ran = turns.take(number);
         if ran.is_err() {
             self.members.iter().for_each(|member| member.runner().abandon());
@@ -176,7 +176,7 @@ impl Turns<'_> {
             }
             if let Some(statics) = self.statics.filter(|_| self.members.len() > 1) {
                 // SAFETY: as above.
-                unsafe { member.runner().put_aside(statics) };
+                unsafe { member.runner().move_statics(statics, false) };
             }
         }
     }
@@ -262,12 +262,6 @@ impl Turns<'_> {
             checker.lock().moves(member.0 as usize, (from, to, statics.1));
         }
         // SAFETY: located by this thread in this launch; all fibers are suspended.
-        unsafe {
-            if comes {
-                member.runner().take_back(statics);
-            } else {
-                member.runner().put_aside(statics);
-            }
-        }
+        unsafe { member.runner().move_statics(statics, comes) };
     }
 }

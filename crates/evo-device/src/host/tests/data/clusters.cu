@@ -217,6 +217,14 @@ out[blockIdx.x * 64 + me] = 1;
 //@ gives:
 for (int i = 0; i < 128; i++) out[i] = i < 64 || i >= 96 ? 1 : i;
 
+//@ case: each block begins with static shared memory of its own
+__shared__ unsigned fixed[64];
+volatile unsigned* own = fixed + me;
+out[blockIdx.x * 64 + me] = *own;
+*own = 7;
+//@ gives:
+for (int i = 0; i < 256; i++) out[i] = 0xffffffffu;
+
 //@ case: a thread may wait for what another block writes
 //@ launch: 8 x 64, shared 8192, cluster 4
 if (me < 2) tile[me] = 0;
