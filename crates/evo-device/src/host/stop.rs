@@ -25,11 +25,6 @@ pub fn stopped(record: &ThreadRecord, kind: i32, line: i32, text: &str) -> Devic
     error.with("thread", record.thread).with("block", record.block)
 }
 
-/// What a block did, or left undone, that a GPU leaves undefined.
-pub fn illegal(message: String, line: i32, block: [u32; 3]) -> DeviceError {
-    DeviceError::plain(VerdictKind::CrashIllegalInstruction, message).with("line", line).with("block", block)
-}
-
 pub fn no_memory(what: &str, error: &io::Error) -> DeviceError {
     DeviceError::plain(VerdictKind::OutOfMemory, format!("no memory for {what}: {error}"))
 }

@@ -55,7 +55,7 @@ impl Call {
     }
 
     pub(super) fn barriers<'r>(&self) -> &'r mut TransactionBarriers {
-        &mut self.runner().barriers
+        &mut self.runner().state.barriers
     }
 
     pub(super) fn background<'r>(&self) -> &'r mut Background {
@@ -63,7 +63,7 @@ impl Call {
     }
 
     pub(super) fn group<'r>(&self) -> &'r mut Warpgroup {
-        &mut self.runner().groups[self.thread / 128]
+        &mut self.runner().state.groups[self.thread / 128]
     }
 
     /// Of the barrier at `at`.

@@ -25,14 +25,13 @@ extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predic
     // SAFETY: the calling fiber's own record.
     let (thread, fiber) = unsafe { ((*record).linear as usize, (*record).fiber as u32) };
     let this = member_of(record).runner();
-    let state = &mut this.barrier;
-    if this.waiting == 0 {
+    let state = &mut this.state.barrier;
+    if state.waiting == 0 {
         (state.kind, state.line) = (kind, line);
-    } else if (state.kind, state.line) != (kind, line) {
-        state.uniform = false;
     }
+    state.differs |= (state.kind, state.line) != (kind, line);
     state.count += u32::from(predicate != 0);
-    this.waiting += 1;
+    state.waiting += 1;
     let warp = &mut this.warps[thread / 32];
     warp.at_barrier |= 1 << (thread % 32);
     let lane = &mut warp.lanes[thread % 32];
@@ -43,7 +42,7 @@ extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predic
     } else {
         wait(record);
     }
-    let BarrierState { held, present, .. } = member_of(record).runner().barrier;
+    let BarrierState { held, present, .. } = member_of(record).runner().state.barrier;
     match kind {
         barrier::SYNC_COUNT => u64::from(held),
         barrier::SYNC_AND => u64::from(held == present),

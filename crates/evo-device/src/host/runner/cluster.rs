@@ -5,15 +5,15 @@
 //! another one has its turn: that is where `mapa` points.
 
 use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
 
 use super::call::{Answer, Call};
-use super::scheduler::{Member, RemoteUse, Runner};
-use crate::host::stop;
+use super::scheduler::{BlockState, Member, RemoteUse, Runner};
 use crate::host::warp::{Warp, lanes, operation};
 
 impl Member {
     fn mate(self, rank: u64) -> Result<Member, String> {
-        let members = &self.runner().cluster.members;
+        let members = &self.runner().members;
         members.get(rank as usize).copied().ok_or_else(|| {
             let (all, word) = (members.len(), if members.len() == 1 { "block" } else { "blocks" });
             format!("rank {rank} is outside of the cluster, which has {all} {word}")
@@ -29,7 +29,7 @@ impl Member {
 
     /// How often the barrier of its cluster has opened.
     fn phase(self) -> u32 {
-        self.runner().cluster.members[0].runner().cluster.phase
+        self.runner().members[0].runner().state.phase
     }
 
     fn demand_alive(self, there: Member) -> Result<(), String> {
@@ -40,8 +40,8 @@ impl Member {
             );
         }
         let there = there.runner();
-        if there.cluster.has_ended {
-            let ([x, y, z], rank) = (there.block, there.cluster.rank);
+        if there.state.has_ended {
+            let ([x, y, z], rank) = (there.state.block, there.rank);
             return Err(format!(
                 "shared memory of block {x},{y},{z} (rank {rank}) is used, which has ended: the last use needs a barrier \
                  of the cluster behind it"
@@ -59,15 +59,14 @@ pub(super) fn mapa(call: &mut Call) -> Answer {
 
 pub(super) fn use_there(call: &mut Call) -> Answer {
     let (here, at, bytes) = (call.member(), call.at, call.detail as usize);
-    let mut members =
-        (0..here.runner().cluster.members.len()).map(|rank| here.runner().cluster.members[rank]);
+    let mut members = (0..here.runner().members.len()).map(|rank| here.runner().members[rank]);
     let Some(there) = members.find(|there| there.runner().stores(at, bytes)) else {
         return Err("an access of a cluster's shared memory is not inside that of any of its blocks".into());
     };
     if there != here {
         here.demand_alive(there)?;
-        let user = (here.runner().cluster.rank, call.thread as u32);
-        there.runner().cluster.uses.insert(user, RemoteUse { line: call.line, arrival: None });
+        let user = (here.runner().rank, call.thread as u32);
+        there.runner().state.uses.insert(user, RemoteUse { line: call.line, arrival: None });
     }
     Ok(0)
 }
@@ -77,18 +76,18 @@ pub(super) fn arrive_there(call: &mut Call) -> Answer {
     let there = here.mate(call.detail)?;
     here.demand_alive(there)?;
     let at = here.translated(call.at, there);
-    let (user, there) = (here.runner().cluster.rank, there.runner());
+    let (user, there) = (here.runner().rank, there.runner());
     // SAFETY: the header has checked that the eight bytes are shared memory; it lies so in each block of a cluster.
     let memory = unsafe { *(there.storage(at) as *const u64) };
-    let barrier = there.barriers.get(at, memory)?;
+    let barrier = there.state.barriers.get(at, memory)?;
     let phase = barrier.phase;
     if barrier.arrive()? {
         there.release_phase(at);
     }
     // It says that this block is done with what it used before.
-    there.cluster.uses.retain(|(rank, _), own| *rank != user || own.arrival.is_some());
+    there.state.uses.retain(|(rank, _), own| *rank != user || own.arrival.is_some());
     let own = RemoteUse { line: call.line, arrival: Some((at, phase)) };
-    there.cluster.uses.insert((user, call.thread as u32), own);
+    there.state.uses.insert((user, call.thread as u32), own);
     Ok(0)
 }
 
@@ -114,13 +113,13 @@ fn half(call: &Call, arrives: bool) -> Result<u32, &'static str> {
 
 pub(super) fn arrive(call: &mut Call) -> Answer {
     half(call, true)?;
-    let (members, rank) = (call.runner().cluster.members.clone(), call.runner().cluster.rank);
+    let (members, rank) = (call.runner().members.clone(), call.runner().rank);
     let mut threads = 0;
     for there in &members {
-        there.runner().cluster.uses.remove(&(rank, call.thread as u32));
+        there.runner().state.uses.remove(&(rank, call.thread as u32));
         threads += there.runner().threads;
     }
-    let counts = &mut members[0].runner().cluster;
+    let counts = &mut members[0].runner().state;
     counts.arrived += 1;
     if counts.arrived == threads {
         release(&members);
@@ -137,7 +136,7 @@ pub(super) fn wait_for_all(call: &mut Call) -> Answer {
 }
 
 fn release(members: &[Member]) {
-    let counts = &mut members[0].runner().cluster;
+    let counts = &mut members[0].runner().state;
     (counts.arrived, counts.phase) = (0, counts.phase + 1);
     for there in members {
         there.runner().release(|lane| lane.place.kind == operation::CLUSTER);
@@ -150,7 +149,7 @@ pub(super) fn release_left(members: &[Member]) -> bool {
     let opens = members.iter().any(|there| there.runner().waits_at_cluster())
         && !members.iter().any(|there| there.runner().lacks_arrival(phase));
     if opens {
-        members.iter().for_each(|there| there.runner().cluster.uses.clear());
+        members.iter().for_each(|there| there.runner().state.uses.clear());
         release(members);
     }
     opens
@@ -158,41 +157,39 @@ pub(super) fn release_left(members: &[Member]) -> bool {
 
 impl Runner {
     pub(super) fn end_block(&mut self) -> Result<(), DeviceError> {
-        self.cluster.has_ended = true;
-        let ([x, y, z], barriers) = (self.block, &self.barriers);
+        self.state.has_ended = true;
+        let BlockState { block, barriers, uses, .. } = &self.state;
         let open = |own: &RemoteUse| {
             own.arrival.is_none_or(|(at, phase)| barriers.find(at).is_some_and(|own| own.phase == phase))
         };
-        let left = self.cluster.uses.iter().find(|(_, own)| open(own)).map(|(user, own)| (*user, own.line));
-        let on_its_way = self.barriers.clear();
-        if let Some(((rank, thread), line)) = left {
-            let [ux, uy, uz] = self.cluster.members[rank].runner().block;
+        let (line, message) = if let Some(((rank, thread), own)) = uses.iter().find(|(_, own)| open(own)) {
+            let ([x, y, z], line) = (self.members[*rank].runner().state.block, own.line);
             let message = format!(
-                "the block ends while thread {thread} of block {ux},{uy},{uz} may still use its shared memory (line {line}): \
-                 the last use needs a barrier of the cluster behind it (block {x},{y},{z})"
+                "the block ends while thread {thread} of block {x},{y},{z} may still use its shared memory (line {line}): \
+                 the last use needs a barrier of the cluster behind it"
             );
-            return Err(stop::illegal(message, line, self.block));
-        }
-        let Some(line) = on_its_way else { return Ok(()) };
-        let message = format!(
-            "the block ends before the copy of line {line} has landed: nobody has waited for its barrier (block {x},{y},{z})"
-        );
-        Err(stop::illegal(message, line, self.block))
+            (line, message)
+        } else if let Some(line) = barriers.in_flight().map(|load| load.line).min() {
+            let why = "nobody has waited for its barrier";
+            (line, format!("the block ends before the copy of line {line} has landed: {why}"))
+        } else {
+            return Ok(());
+        };
+        let [x, y, z] = block;
+        let message = format!("{message} (block {x},{y},{z})");
+        let error = DeviceError::plain(VerdictKind::CrashIllegalInstruction, message);
+        Err(error.with("line", line).with("block", *block))
     }
 
     /// Where a byte of the block's shared memory lies now.
     pub(super) fn storage(&self, address: usize) -> usize {
         let (start, bytes) = self.statics_range.unwrap_or((0, 0));
         let offset = address.wrapping_sub(start);
-        if self.cluster.is_away && offset < bytes {
-            self.cluster.aside.as_ptr() as usize + offset
-        } else {
-            address
-        }
+        if self.state.is_away && offset < bytes { self.aside.as_ptr() as usize + offset } else { address }
     }
 
     pub(super) fn mates_can_go_on(&self) -> bool {
-        let mut others = self.cluster.members.iter().filter(|own| !std::ptr::eq(own.0, self));
+        let mut others = self.members.iter().filter(|own| !std::ptr::eq(own.0, self));
         others.any(|own| own.runner().others_can_go_on())
     }
 
@@ -221,9 +218,9 @@ impl Runner {
     /// # Safety
     /// The range is that of the static shared memory, the calling thread's, and all fibers are suspended.
     pub(super) unsafe fn move_statics(&mut self, (start, bytes): (usize, usize), comes: bool) {
-        self.cluster.is_away = !comes;
-        self.cluster.aside.resize(bytes, 0);
-        let (place, aside) = (start as *mut u8, self.cluster.aside.as_mut_ptr());
+        self.state.is_away = !comes;
+        self.aside.resize(bytes, 0);
+        let (place, aside) = (start as *mut u8, self.aside.as_mut_ptr());
         let (from, to) = if comes { (aside, place) } else { (place, aside) };
         // SAFETY: as the caller promises; what is aside is as long as the range.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };

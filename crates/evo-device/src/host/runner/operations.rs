@@ -92,8 +92,8 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_BAR_CLUSTER_ARRIVE", cluster::arrive),
     ("EVO_BAR_CLUSTER_WAIT", cluster::wait_for_all),
-    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().cluster.rank as u64)),
-    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().cluster.members.len() as u64)),
+    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().rank as u64)),
+    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().members.len() as u64)),
     ("EVO_BAR_MAPA", cluster::mapa),
     ("EVO_BAR_USE_THERE", cluster::use_there),
     ("EVO_BAR_ARRIVE_THERE", cluster::arrive_there),
@@ -159,11 +159,13 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_BULK_IN_FLIGHT", |call| {
         let (at, bytes) = (call.at, call.detail as usize);
+        let mut loads = call.barriers().in_flight();
         if bytes == 0 {
-            return Ok(u64::from(call.barriers().any_in_flight()));
+            return Ok(u64::from(loads.next().is_some()));
         }
-        let Some(issued) = call.barriers().in_flight(at, bytes) else { return Ok(0) };
-        Err(format!("shared memory is read into which the copy of line {issued} is on its way").into())
+        let meets = |load: &&BulkLoad| load.to < at + bytes && at < load.to + load.data.len();
+        let Some(BulkLoad { line, .. }) = loads.find(meets) else { return Ok(0) };
+        Err(format!("shared memory is read into which the copy of line {line} is on its way").into())
     }),
     ("EVO_BULK_FINISH", |call| {
         let stores = &call.background().stores;
@@ -243,7 +245,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_GROUP_REGISTERS", |call| {
         let (number, registers) = (call.thread / 128, call.detail as u32);
-        match refused_registers(&call.runner().groups, number, registers) {
+        match refused_registers(&call.runner().state.groups, number, registers) {
             Some(text) => Err(text.into()),
             None => {
                 call.group().registers = registers;
@@ -287,7 +289,7 @@ pub(super) extern "C" fn on_operation(
 
 fn named_barrier(call: &mut Call) -> Answer {
     let (number, threads, waits) = (call.at as u32, call.from as u32, call.detail != 0);
-    let barrier = &mut call.runner().named[number as usize];
+    let barrier = &mut call.runner().state.named[number as usize];
     if barrier.arrived == 0 {
         barrier.expected = threads;
     }
@@ -333,7 +335,7 @@ fn load(call: &mut Call, rank: Option<u64>) -> Answer {
     there.with_view(|view| view.at(to, data.len()).map(|part| part.fill(0xff)));
     // SAFETY: the header has checked that the barrier's bytes are shared memory.
     let memory = unsafe { *(there.storage(barrier) as *const u64) };
-    if there.barriers.get(barrier, memory)?.load(BulkLoad { to, data, line })? {
+    if there.state.barriers.get(barrier, memory)?.load(BulkLoad { to, data, line })? {
         there.release_phase(barrier);
     }
     Ok(0)

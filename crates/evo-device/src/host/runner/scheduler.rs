@@ -98,31 +98,51 @@ pub struct Runner {
     pub(super) clock: Arc<TurnClock>,
     pub(super) leave: bool,
     pub(super) threads: u32,
-    pub(super) waiting: u32,
+    pub(super) state: BlockState,
+    pub(super) view: AsyncView,
+    /// By linear thread number; as many as any block had.
+    pub(super) background: Vec<Background>,
+    /// The block's place in its cluster.
+    pub(super) rank: usize,
+    /// By rank, this block included.
+    pub(super) members: Vec<Member>,
+    /// Static shared memory while another block has its turn.
+    pub(super) aside: Vec<u8>,
+    statics: Option<Statics>,
+    /// The range of the static shared memory, once somebody asked for it.
+    pub(super) statics_range: Option<(usize, usize)>,
+    pub(super) work: Option<Work>,
+    pub(super) error: Option<DeviceError>,
+    pub(super) printed: usize,
+}
+
+/// What begins anew with each block.
+#[derive(Debug, Default)]
+pub(super) struct BlockState {
+    pub(super) block: [u32; 3],
     pub(super) barrier: BarrierState,
     pub(super) named: [NamedBarrier; NAMED_BARRIERS],
     pub(super) barriers: TransactionBarriers,
     /// How often threads that try a phase are let go before somebody arrives.
     tries: u32,
-    pub(super) view: AsyncView,
     pub(super) groups: Vec<Warpgroup>,
-    /// By linear thread number; as many as any block had.
-    pub(super) background: Vec<Background>,
-    pub(super) cluster: ClusterPlace,
-    statics: Option<Statics>,
-    /// The range of the static shared memory, once somebody asked for it.
-    pub(super) statics_range: Option<(usize, usize)>,
-    pub(super) work: Option<Work>,
-    pub(super) block: [u32; 3],
-    pub(super) error: Option<DeviceError>,
-    pub(super) printed: usize,
+    /// The barrier of all threads of the cluster: the block of rank 0 counts.
+    pub(super) arrived: u32,
+    pub(super) phase: u32,
+    /// Whether static shared memory is aside.
+    pub(super) is_away: bool,
+    pub(super) has_ended: bool,
+    /// By rank and thread.
+    pub(super) uses: BTreeMap<(usize, u32), RemoteUse>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BarrierState {
     pub(super) kind: i32,
     pub(super) line: i32,
-    pub(super) uniform: bool,
+    pub(super) waiting: u32,
+    /// Whether some of them wait at another barrier than the first.
+    pub(super) differs: bool,
     /// Predicates that held.
     pub(super) count: u32,
     /// The last barrier's outcome: predicates that held.
@@ -160,23 +180,6 @@ impl Background {
     }
 }
 
-/// What a block knows of its cluster: its place there, and who uses its shared memory.
-#[derive(Debug, Default)]
-pub(super) struct ClusterPlace {
-    pub(super) rank: usize,
-    /// By rank, this block included.
-    pub(super) members: Vec<Member>,
-    /// The barrier of all threads: the block of rank 0 counts.
-    pub(super) arrived: u32,
-    pub(super) phase: u32,
-    /// Static shared memory while another block has its turn.
-    pub(super) aside: Vec<u8>,
-    pub(super) is_away: bool,
-    pub(super) has_ended: bool,
-    /// By rank and thread.
-    pub(super) uses: BTreeMap<(usize, u32), RemoteUse>,
-}
-
 /// A use of a block's shared memory by a thread of another block that has not said yet that it is done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteUse {
@@ -206,19 +209,15 @@ impl Runner {
             clock,
             leave: false,
             threads: 0,
-            waiting: 0,
-            barrier: BarrierState::default(),
-            named: Default::default(),
-            barriers: TransactionBarriers::default(),
-            tries: 0,
+            state: BlockState::default(),
             view: AsyncView::default(),
-            groups: Vec::new(),
             background: Vec::new(),
-            cluster: ClusterPlace::default(),
+            rank: 0,
+            members: Vec::new(),
+            aside: Vec::new(),
             statics: None,
             statics_range: None,
             work: None,
-            block: [0; 3],
             error: None,
             printed: 0,
         }))
@@ -228,15 +227,13 @@ impl Runner {
         self.stacks.range()
     }
 
-    pub(super) fn begin(
-        &mut self,
-        work: Work,
-        statics: Statics,
-        located: Option<(usize, usize)>,
-        cluster: ClusterPlace,
-    ) {
-        (self.work, self.cluster) = (Some(work), cluster);
+    /// `located` is the range of the static shared memory, where somebody has asked for it.
+    pub(super) fn begin(&mut self, work: Work, statics: Statics, located: Option<(usize, usize)>) {
+        self.work = Some(work);
         (self.statics, self.statics_range) = (Some(statics), located);
+        self.threads = work.block.iter().product();
+        self.warp_count = self.threads.div_ceil(32) as usize;
+        self.background.resize_with(self.background.len().max(self.threads as usize), Background::default);
         self.printed = 0;
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
@@ -245,23 +242,9 @@ impl Runner {
 
     pub(super) fn start_block(&mut self, block: [u32; 3]) {
         let work = self.work.expect("a launch has begun");
-        self.block = block;
-        self.threads = work.block.iter().product();
-        self.warp_count = self.threads.div_ceil(32) as usize;
-        self.waiting = 0;
-        self.current = 0;
-        self.leave = false;
-        self.barrier = BarrierState { uniform: true, ..BarrierState::default() };
-        self.named = Default::default();
-        self.barriers.clear();
-        self.tries = VAIN_TRIES;
+        let groups = vec![Warpgroup::default(); self.threads.div_ceil(128) as usize];
+        self.state = BlockState { block, tries: VAIN_TRIES, groups, ..BlockState::default() };
         self.view.clear();
-        let threads = self.threads as usize;
-        self.groups.clear();
-        self.groups.resize_with(threads.div_ceil(128), Warpgroup::default);
-        self.background.resize_with(threads.max(self.background.len()), Background::default);
-        let ClusterPlace { rank, members, aside, .. } = std::mem::take(&mut self.cluster);
-        self.cluster = ClusterPlace { rank, members, aside, ..ClusterPlace::default() };
         let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
         self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
@@ -316,7 +299,7 @@ impl Runner {
         let [x, y, _] = work.block;
         record.thread = [thread % x, thread / x % y, thread / x / y];
         record.linear = thread;
-        record.block = self.block;
+        record.block = self.state.block;
         record.block_dim = work.block;
         record.threads = self.threads;
         record.grid_dim = work.grid;
@@ -362,14 +345,14 @@ impl Runner {
     /// Lets all waiting threads pass the barrier if all but `returned` have come to the same one. Since sm_70 a
     /// barrier waits only for threads that have not returned.
     pub(super) fn release_barrier(&mut self, returned: u32) -> bool {
-        if self.waiting + returned != self.threads || !self.barrier.uniform {
+        let BarrierState { waiting: present, differs, count: held, .. } = self.state.barrier;
+        if present + returned != self.threads || differs {
             return false;
         }
         for warp in &mut self.warps[..self.warp_count] {
             warp.ready |= std::mem::take(&mut warp.at_barrier);
         }
-        let (held, present) = (self.barrier.count, std::mem::take(&mut self.waiting));
-        self.barrier = BarrierState { uniform: true, held, present, ..BarrierState::default() };
+        self.state.barrier = BarrierState { held, present, ..BarrierState::default() };
         true
     }
 
@@ -395,15 +378,15 @@ impl Runner {
     }
 
     pub(super) fn release_phase(&mut self, at: usize) {
-        self.tries = VAIN_TRIES;
+        self.state.tries = VAIN_TRIES;
         self.release(|lane| lane.place.awaits_phase() && lane.value == at as u64);
     }
 
     pub(super) fn release_tries(&mut self) -> bool {
-        if self.tries == 0 {
+        if self.state.tries == 0 {
             return false;
         }
-        self.tries -= 1;
+        self.state.tries -= 1;
         self.release(|lane| lane.place.kind == operation::TRY_PHASE)
     }
 
@@ -432,7 +415,7 @@ impl Runner {
                 _ if warp.waiting & bit == 0 => return None,
                 // All lanes of a warp meet before they come to the barrier.
                 operation::GATHER_BAR_SYNC if lane.place.mask != u32::MAX => {
-                    let NamedBarrier { arrived, expected } = self.named[lane.place.mask as usize];
+                    let NamedBarrier { arrived, expected } = self.state.named[lane.place.mask as usize];
                     Awaited::Named { arrived, expected }
                 }
                 operation::PHASE | operation::TRY_PHASE => self.phase_awaited(lane.value as usize),
@@ -448,7 +431,7 @@ impl Runner {
         let (start, bytes) = self.shared.inner();
         let offset = address.wrapping_sub(start);
         let offset = if offset < bytes { offset as i64 } else { -1 };
-        let barrier = self.barriers.find(address).cloned().unwrap_or_default();
+        let barrier = self.state.barriers.find(address).cloned().unwrap_or_default();
         Awaited::Phase {
             offset,
             phase: barrier.phase,

@@ -11,7 +11,7 @@ use evo_protocol::device::DeviceError;
 use super::callbacks::{RUNTIME, give_way};
 use super::cluster::release_left;
 use super::order::of_neighbors;
-use super::scheduler::{ClusterPlace, Member, Runner, Work};
+use super::scheduler::{Member, Runner, Work};
 use crate::host::divergence::{self, Awaited};
 use crate::host::instrument::CheckerHandle;
 use crate::host::module::HostModule;
@@ -111,8 +111,9 @@ impl Seat {
         }
         self.members = self.runners[..blocks].iter_mut().map(|runner| Member(&raw mut **runner)).collect();
         for (rank, member) in self.members.iter().enumerate() {
-            let place = ClusterPlace { rank, members: self.members.clone(), ..ClusterPlace::default() };
-            member.runner().begin(launch.work, launch.statics, statics, place);
+            let runner = member.runner();
+            (runner.rank, runner.members) = (rank, self.members.clone());
+            runner.begin(launch.work, launch.statics, statics);
         }
         enter(&self.clock, launch, self.members[0]);
         Ok(())
@@ -184,8 +185,10 @@ impl Turns<'_> {
     fn take(&mut self, number: u64) -> Result<(), DeviceError> {
         let members = self.members;
         let order = of_neighbors(self.launch.work.order, number, members.len());
-        let open = || members.iter().map(|own| own.runner()).filter(|own| !own.cluster.has_ended);
-        let any = |goes_on: fn(&mut Runner) -> bool| open().fold(false, |any, own| goes_on(own) || any);
+        let open = || members.iter().map(|own| own.runner()).filter(|own| !own.state.has_ended);
+        // Each is asked, not all up to the first that goes on.
+        let any =
+            |goes_on: fn(&mut Runner) -> bool| open().map(goes_on).filter(|goes_on| *goes_on).count() > 0;
         loop {
             for &rank in &order {
                 let member = members[rank];
@@ -208,13 +211,15 @@ impl Turns<'_> {
             {
                 continue;
             }
-            while self.launch.work.waits_when_stuck {
-                std::thread::sleep(Duration::from_secs(1));
+            if self.launch.work.waits_when_stuck {
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
             }
             let first = members[0].runner();
-            let (arrived, expected) = (first.cluster.arrived, first.threads * members.len() as u32);
+            let (arrived, expected) = (first.state.arrived, first.threads * members.len() as u32);
             let at_cluster = Awaited::Cluster { arrived, expected };
-            let stuck: Vec<_> = open().map(|own| (own.block, own.standings(at_cluster))).collect();
+            let stuck: Vec<_> = open().map(|own| (own.state.block, own.standings(at_cluster))).collect();
             return Err(divergence::describe_cluster(members.len(), &stuck));
         }
     }
@@ -244,19 +249,25 @@ impl Turns<'_> {
 
     fn damage(&self, rank: usize) -> Option<DeviceError> {
         let pattern = self.launch.pattern.filter(|_| self.launch.looks_beside)?;
-        let Runner { shared, block, .. } = self.members[rank].runner();
+        let Runner { shared, state, .. } = self.members[rank].runner();
         if let Some((offset, count)) = shared.damage(pattern) {
-            return Some(zones::damage("dynamic shared memory", offset, shared.inner().1, count, *block));
+            return Some(zones::damage(
+                "dynamic shared memory",
+                offset,
+                shared.inner().1,
+                count,
+                state.block,
+            ));
         }
         let (segment, _) = self.statics?;
         // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(&self.launch.zoned, segment, pattern, *block) }
+        unsafe { zones::check(&self.launch.zoned, segment, pattern, state.block) }
     }
 
     fn moves(&self, rank: usize, comes: bool) {
         let Some(statics) = self.statics else { return };
         let member = self.members[rank];
-        let aside = member.runner().cluster.aside.as_ptr() as usize;
+        let aside = member.runner().aside.as_ptr() as usize;
         let (from, to) = if comes { (aside, statics.0) } else { (statics.0, aside) };
         if let Some(checker) = self.launch.checker {
             checker.lock().moves(member.0 as usize, (from, to, statics.1));
