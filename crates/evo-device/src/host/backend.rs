@@ -13,9 +13,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
 use super::flush::CacheFlush;
-use super::instrument::{
-    AccessChecker, CheckerHandle, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
-};
+use super::instrument::{AccessChecker, CheckerHandle, Region, RegionKind, Regions, WatchTable};
 use super::module::HostModule;
 use super::pool::ProcessorPool;
 use super::runner::{SharedLaunch, Work};
@@ -23,7 +21,7 @@ use super::store::{BufferStore, Stored, misuse};
 use super::{launch, machine, tensor_map};
 use crate::device::{
     BlockTurns, BoundArgument, BoundLaunch, Device, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
-    RunConditions, SampleOrder, Watch, WatchReport, WatchedContents,
+    RunConditions, SampleOrder, Watch, WatchReport,
 };
 use crate::tensor_maps::{self, ArgumentSlot};
 
@@ -169,15 +167,7 @@ impl HostDevice {
             return Err(misuse(format!("module {} is not watched", module.0)));
         };
         let lock = || checker.lock().unwrap_or_else(PoisonError::into_inner);
-        lock().begin_launch(LaunchShape {
-            grid: bound.grid,
-            cluster: bound.cluster.unwrap_or([1; 3]),
-            block: bound.block,
-            shared_bytes: bound.shared_bytes as usize,
-            statics: own.statics,
-            shared: image.shared.clone(),
-            module: image.range,
-        });
+        lock().begin_launch(bound, own.statics, image);
         let mut table = WatchTable::of(CheckerHandle::of(checker));
         // SAFETY: the slot is a variable of the module, which stays loaded.
         let slot = unsafe { &*image.slot };
@@ -192,25 +182,6 @@ impl HostDevice {
         found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)
     }
 
-    fn regions(&self, watch: &Watch, image: &ModuleImage) -> Result<Vec<Region>, DeviceError> {
-        let mut regions = Vec::new();
-        for watched in &watch.buffers {
-            let buffer = self.store.get(watched.buffer)?;
-            let kind = match watched.contents {
-                WatchedContents::Input => RegionKind::Input,
-                WatchedContents::Given => RegionKind::Buffer,
-                WatchedContents::Output => RegionKind::Output,
-                WatchedContents::Scratch => RegionKind::Scratch,
-            };
-            regions.push(Region::new(kind, buffer.name(), buffer.address(), buffer.bytes().len()));
-        }
-        for own in &image.globals {
-            let start = image.range.0 + own.offset;
-            regions.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
-        }
-        Ok(regions)
-    }
-
     fn watched(
         &mut self,
         module: ModuleId,
@@ -218,20 +189,21 @@ impl HostDevice {
         watch: &Watch,
     ) -> Result<Option<WatchReport>, DeviceError> {
         let Some(image) = &self.module(module)?.image else { return Ok(None) };
-        let regions = self.regions(watch, image)?;
-        let options = CheckerOptions {
-            order: watch.order,
-            residue: watch.residue,
-            checks: self.store.checks,
-            accesses_max: watch.accesses_max,
-            deadline: Instant::now() + watch.time_max,
-        };
-        let checker = Mutex::new(AccessChecker::new(options, regions));
+        let mut regions = Regions::default();
+        for watched in &watch.buffers {
+            let (buffer, kind) = (self.store.get(watched.buffer)?, RegionKind::Buffer(watched.contents));
+            let region = Region::new(kind, buffer.name(), buffer.address(), buffer.bytes().len());
+            regions.list.push(region);
+        }
+        for own in &image.globals {
+            let start = image.range.0 + own.offset;
+            regions.list.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
+        }
+        let checker = Mutex::new(AccessChecker::new(watch, self.store.checks, regions));
         for bound in launches {
             self.run_watched(module, bound, &checker, watch.turns)?;
         }
-        let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
-        Ok(Some(WatchReport { accesses, notes }))
+        Ok(Some(checker.into_inner().unwrap_or_else(PoisonError::into_inner).report()))
     }
 
     /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.

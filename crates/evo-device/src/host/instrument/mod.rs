@@ -9,7 +9,7 @@ mod regions;
 mod shadow;
 mod table;
 
-pub use checker::{AccessChecker, CheckerOptions, LaunchShape};
+pub use checker::AccessChecker;
 pub use image::ModuleImage;
-pub use regions::{Region, RegionKind};
+pub use regions::{Region, RegionKind, Regions};
 pub use table::{CheckerHandle, WatchTable};

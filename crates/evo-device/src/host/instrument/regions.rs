@@ -1,16 +1,11 @@
 //! What lies where: buffers, shared variables and the module's own variables, each with its shadow.
 
 use super::shadow::Shadow;
+use crate::device::WatchedContents;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionKind {
-    Input,
-    /// A buffer whose contents a call inherits.
-    Buffer,
-    /// An output that a call begins without.
-    Output,
-    /// Workspace that a call begins without.
-    Scratch,
+    Buffer(WatchedContents),
     /// Shared memory; begins anew with each block.
     Shared,
     Variable,
@@ -35,7 +30,7 @@ impl Region {
         Region { kind, name: name.to_string(), start, bytes, owner: 0, shadow: Shadow::new(bytes) }
     }
 
-    fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         matches!(self.kind, RegionKind::Shared | RegionKind::Guard)
     }
 
@@ -49,22 +44,18 @@ const NEAR: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 pub struct Regions {
-    list: Vec<Region>,
+    pub list: Vec<Region>,
     /// Where the last access fell: the next one often falls there too.
     last: usize,
 }
 
 impl Regions {
-    pub fn add(&mut self, region: Region) {
-        self.list.push(region);
-    }
-
     pub fn record_bytes(&self) -> usize {
         self.list.iter().map(|region| region.shadow.record_bytes()).sum()
     }
 
-    pub fn remove_shared(&mut self, owner: usize) {
-        self.list.retain(|region| !region.is_shared() || region.owner != owner);
+    pub fn remove(&mut self, which: impl Fn(&Region) -> bool) {
+        self.list.retain(|region| !which(region));
         self.last = 0;
     }
 
@@ -76,11 +67,6 @@ impl Regions {
                 region.start = to + offset;
             }
         }
-        self.last = 0;
-    }
-
-    pub fn remove_heap(&mut self, start: usize) {
-        self.list.retain(|region| region.kind != RegionKind::Heap || region.start != start);
         self.last = 0;
     }
 
@@ -100,14 +86,6 @@ impl Regions {
         };
         self.list.iter().min_by_key(distance).filter(|region| distance(region) <= NEAR)
     }
-
-    pub fn get(&self, position: usize) -> &Region {
-        &self.list[position]
-    }
-
-    pub fn get_mut(&mut self, position: usize) -> &mut Region {
-        &mut self.list[position]
-    }
 }
 
 #[cfg(test)]
@@ -117,8 +95,8 @@ mod tests {
     #[test]
     fn an_address_belongs_to_one_range_or_is_near_one() {
         let mut regions = Regions::default();
-        regions.add(Region::new(RegionKind::Input, "x", 1000, 100));
-        regions.add(Region::new(RegionKind::Output, "y", 2000, 100));
+        regions.list.push(Region::new(RegionKind::Buffer(WatchedContents::Input), "x", 1000, 100));
+        regions.list.push(Region::new(RegionKind::Variable, "y", 2000, 100));
         let found = [999, 1000, 1099, 1100, 2050].map(|address| regions.find(address));
         assert_eq!(found, [None, Some(0), Some(0), None, Some(1)]);
         assert_eq!(regions.nearest(1100).unwrap().name, "x");
