@@ -31,11 +31,6 @@ pub enum Awaited {
     Cluster { arrived: u32, expected: u32 },
 }
 
-fn call(place: WaitPoint, awaited: Awaited) -> &'static str {
-    let names = if awaited == Awaited::Barrier { barrier::NAMES } else { operation::NAMES };
-    names.get(place.kind as usize).copied().unwrap_or("barrier")
-}
-
 /// What is said behind the call, and what is evidence beside the line and the call.
 fn details(place: WaitPoint, awaited: Awaited) -> (String, Value) {
     let number = place.mask;
@@ -73,24 +68,21 @@ fn details(place: WaitPoint, awaited: Awaited) -> (String, Value) {
     }
 }
 
-fn text(standing: Standing, threads: &[usize]) -> String {
+/// The text and the evidence of threads with one standing.
+fn describe_group((standing, threads): &(Standing, Vec<usize>)) -> (String, Value) {
     let (wait, have) = if threads.len() == 1 { ("waits", "has") } else { ("wait", "have") };
     let threads = ranges(threads);
-    let Some((place, awaited)) = standing else { return format!("{threads} {have} returned") };
-    let (line, call) = (place.line, call(place, awaited));
-    let (details, _) = details(place, awaited);
-    format!("{threads} {wait} at line {line} (`{call}`{details})")
-}
-
-fn evidence(standing: Standing, threads: &[usize]) -> Value {
-    let threads = ranges(threads);
-    let Some((place, awaited)) = standing else { return json!({"threads": threads, "call": "return"}) };
-    let mut evidence = json!({"threads": threads, "line": place.line, "call": call(place, awaited)});
-    let (_, more) = details(place, awaited);
+    let Some((place, awaited)) = *standing else {
+        return (format!("{threads} {have} returned"), json!({"threads": threads, "call": "return"}));
+    };
+    let names = if awaited == Awaited::Barrier { barrier::NAMES } else { operation::NAMES };
+    let (line, call) = (place.line, names.get(place.kind as usize).copied().unwrap_or("barrier"));
+    let (details, more) = details(place, awaited);
+    let mut evidence = json!({"threads": threads, "line": line, "call": call});
     for (name, value) in more.as_object().into_iter().flatten() {
         evidence[name] = value.clone();
     }
-    evidence
+    (format!("{threads} {wait} at line {line} (`{call}`{details})"), evidence)
 }
 
 /// `standings` is by linear thread number.
@@ -104,14 +96,11 @@ pub fn describe(block: [u32; 3], standings: &[Standing]) -> DeviceError {
     }
     // Those who wait come first: their lines are what a person looks for.
     groups.sort_by_key(|(standing, threads)| (standing.is_none(), threads[0]));
-    let text: Vec<String> = groups.iter().map(|(standing, threads)| text(*standing, threads)).collect();
+    let (texts, standings): (Vec<String>, Vec<Value>) = groups.iter().map(describe_group).unzip();
     let [x, y, z] = block;
-    let message = format!("{} (block {x},{y},{z})", text.join(", "));
-    let of_block = |standing: &Standing| standing.is_some_and(|(_, awaited)| awaited != Awaited::Warp);
-    let warp_only = !groups.iter().any(|(standing, _)| of_block(standing));
-    let cause = if warp_only { "warp" } else { "block" };
-    let standings: Vec<Value> =
-        groups.iter().map(|(standing, threads)| evidence(*standing, threads)).collect();
+    let message = format!("{} (block {x},{y},{z})", texts.join(", "));
+    let of_block = |standing: Standing| standing.is_some_and(|(_, awaited)| awaited != Awaited::Warp);
+    let cause = if groups.iter().any(|(standing, _)| of_block(*standing)) { "block" } else { "warp" };
     let error = DeviceError::plain(VerdictKind::DivergentBarrier, message).with_cause(cause);
     error.with("standings", standings).with("block", block)
 }
