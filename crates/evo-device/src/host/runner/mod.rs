@@ -1,8 +1,6 @@
 //! Runs the blocks of a launch on one processor thread, with fibers for the threads of a block.
 
-mod async_view;
 mod call;
-mod callbacks;
 mod cluster;
 mod copies;
 mod mbarrier;

@@ -16,17 +16,15 @@ use std::sync::Arc;
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
-use crate::host::divergence::{Awaited, Standing};
 use crate::host::fault::{Range, RangeKind, Registered};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
-use crate::host::stop;
+use crate::host::stop::{self, Awaited, Standing};
 use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
-use super::async_view::AsyncView;
-use super::copies::{BulkStore, Groups, PendingCopy};
+use super::copies::{AsyncView, BulkStore, Groups, PendingCopy};
 use super::mbarrier::TransactionBarriers;
 use super::order::TurnOrder;
 use super::residue::{EntryPoint, StackResidue};

@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 
-use super::callbacks::{RUNTIME, give_way};
 use super::cluster::release_left;
+use super::operations::{RUNTIME, give_way};
 use super::order::of_neighbors;
 use super::scheduler::{Member, Runner, Work};
-use crate::host::divergence::{self, Awaited};
 use crate::host::instrument::CheckerHandle;
 use crate::host::module::HostModule;
 use crate::host::pattern;
 use crate::host::preempt::{self, InterruptSection, TurnClock};
-use crate::host::stop;
+use crate::host::stop::{self, Awaited};
 use crate::host::tls::Statics;
 use crate::host::zones::{self, SharedVariable};
 
@@ -220,7 +219,7 @@ impl Turns<'_> {
             let (arrived, expected) = (first.state.arrived, first.threads * members.len() as u32);
             let at_cluster = Awaited::Cluster { arrived, expected };
             let stuck: Vec<_> = open().map(|own| (own.state.block, own.standings(at_cluster))).collect();
-            return Err(divergence::describe_cluster(members.len(), &stuck));
+            return Err(stop::stuck(members.len(), &stuck));
         }
     }
 
