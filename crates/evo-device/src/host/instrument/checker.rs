@@ -154,20 +154,20 @@ impl AccessChecker {
         WatchReport { accesses: self.accesses, notes: self.notes }
     }
 
-    pub fn access(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Reply {
+    pub fn access(&mut self, access: &SeenAccess) -> Reply {
         self.settle();
-        self.end_read(place);
+        self.end_read(access.place.id());
         if self.finding.is_some() {
             return Reply::EndLaunch;
         }
         if self.is_over_budget() {
-            self.finding = Some(self.finding_of(Fault::Budget, place, access, None));
+            self.finding = Some(self.finding_of(Fault::Budget, access, None));
             return Reply::EndLaunch;
         }
-        if self.gives_way(place, access) {
+        if self.gives_way(access) {
             return Reply::GiveWay;
         }
-        self.finding = self.judge(place, access).filter(|finding| self.looks_for(&finding.fault));
+        self.finding = self.judge(access).filter(|finding| self.looks_for(&finding.fault));
         if self.finding.is_some() { Reply::EndLaunch } else { Reply::GoOn }
     }
 
@@ -191,8 +191,8 @@ impl AccessChecker {
     /// `detail` is what the moment is about: lanes, the number of a barrier, its place, whether a fence is the device's.
     pub fn sync(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
         self.settle();
-        self.end_read(place);
-        let id = (place.block, place.thread);
+        self.end_read(place.id());
+        let id = place.id();
         match what {
             moment::BEGIN => self.begin_thread(place),
             moment::FENCE => self.order.fence(id, detail != 0),
@@ -207,7 +207,7 @@ impl AccessChecker {
 
     fn meet(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
         let (kind, passes) = (what & !1, what % 2 == 1);
-        let (id, own) = ((place.block, place.thread), place.block);
+        let (id, own) = (place.id(), place.block);
         let cluster = self.launch.as_ref().map_or(own, |launch| first_of_cluster(&launch.bound, own));
         // Static shared memory has one address in all blocks of a cluster, dynamic shared memory one offset.
         let there =
@@ -257,8 +257,8 @@ impl AccessChecker {
             return false;
         }
         let (bytes, kind) = (if beyond { 1 } else { alignment as usize }, AccessKind::Plain);
-        let access = SeenAccess { address, bytes, read: !write, write, kind, from: 0 };
-        let mut finding = self.finding_of(fault, place, &access, at);
+        let access = SeenAccess { place: *place, address, bytes, read: !write, write, kind, from: 0 };
+        let mut finding = self.finding_of(fault, &access, at);
         if beyond && local {
             finding.region = None;
         }
@@ -280,8 +280,7 @@ impl AccessChecker {
 
     /// A thread that read a flag has its value now. Not earlier: another block may have set the flag after the
     /// read was announced and before it happened.
-    fn end_read(&mut self, place: &ThreadPlace) {
-        let id = (place.block, place.thread);
+    fn end_read(&mut self, id: ThreadId) {
         let Some(address) = self.order.end_read(id) else { return };
         self.order.acquire(id, address);
         let Some(at) = self.regions.find(address) else { return };
@@ -303,9 +302,10 @@ impl AccessChecker {
         self.blocks.iter().find(|block| block.runner == region.owner).map_or(0, |block| block.serial)
     }
 
-    fn gives_way(&mut self, place: &ThreadPlace, access: &SeenAccess) -> bool {
-        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return false };
-        let Some(gave_way) = block.gave_way.get_mut(usize::from(place.thread)) else { return false };
+    fn gives_way(&mut self, access: &SeenAccess) -> bool {
+        let ThreadPlace { runner, thread, .. } = access.place;
+        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == runner) else { return false };
+        let Some(gave_way) = block.gave_way.get_mut(usize::from(thread)) else { return false };
         if std::mem::take(gave_way) {
             return false;
         }
@@ -319,33 +319,20 @@ impl AccessChecker {
         *gave_way
     }
 
-    fn finding_of(
-        &self,
-        fault: Fault,
-        place: &ThreadPlace,
-        access: &SeenAccess,
-        region: Option<usize>,
-    ) -> AccessFinding {
+    fn finding_of(&self, fault: Fault, access: &SeenAccess, region: Option<usize>) -> AccessFinding {
         let region = match region {
             Some(at) => Some(&self.regions.list[at]),
             None => self.regions.nearest(access.address),
         };
-        AccessFinding { fault, access: *access, place: *place, region: region.map(FaultRegion::of) }
+        AccessFinding { fault, access: *access, region: region.map(FaultRegion::of) }
     }
 
-    fn note(
-        &mut self,
-        what: NoteKind,
-        fault: Fault,
-        place: &ThreadPlace,
-        access: &SeenAccess,
-        region: usize,
-    ) {
+    fn note(&mut self, what: NoteKind, fault: Fault, access: &SeenAccess, region: usize) {
         if let Some((_, count, _)) = self.noted.iter_mut().find(|(own, ..)| *own == what) {
             *count += 1;
             return;
         }
-        let finding = self.finding_of(fault, place, access, Some(region));
+        let finding = self.finding_of(fault, access, Some(region));
         self.noted.push((what, 1, finding));
     }
 
@@ -366,8 +353,8 @@ impl AccessChecker {
         for element in region.shadow.elements(access.address - region.start, access.bytes) {
             region.shadow.cell(element).writes[access.kind.slot()].by_several = true;
         }
-        let AccessFinding { fault, place, access, .. } = pending.finding;
-        self.note(NoteKind::SameValue, fault, &place, &access, pending.region);
+        let AccessFinding { fault, access, .. } = pending.finding;
+        self.note(NoteKind::SameValue, fault, &access, pending.region);
     }
 
     fn begin_thread(&mut self, place: &ThreadPlace) {
@@ -416,12 +403,12 @@ impl AccessChecker {
         });
     }
 
-    fn judge(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Option<AccessFinding> {
+    fn judge(&mut self, access: &SeenAccess) -> Option<AccessFinding> {
         let Some(at) = self.regions.find(access.address) else {
             let (first, end) = self.launch.as_ref().map_or((0, 0), |own| own.module);
             // Constants, and the few variables whose names are not kept.
             let own = (first..end).contains(&access.address);
-            return (!own).then(|| self.finding_of(Fault::Outside, place, access, None));
+            return (!own).then(|| self.finding_of(Fault::Outside, access, None));
         };
         let region = &self.regions.list[at];
         let kind = region.kind;
@@ -429,22 +416,22 @@ impl AccessChecker {
             return None;
         }
         if access.bytes > region.end() - access.address {
-            return Some(self.finding_of(Fault::Outside, place, access, Some(at)));
+            return Some(self.finding_of(Fault::Outside, access, Some(at)));
         }
         if access.write && kind == RegionKind::Buffer(WatchedContents::Input) {
-            return Some(self.finding_of(Fault::Input, place, access, Some(at)));
+            return Some(self.finding_of(Fault::Input, access, Some(at)));
         }
-        let seen = self.trace(place, access, at)?;
+        let seen = self.trace(access, at)?;
         if seen.undefined > 0 {
             let what = match kind {
                 _ if seen.undefined < seen.elements => NoteKind::PartlyWritten,
                 RegionKind::Buffer(WatchedContents::Output) => NoteKind::UnwrittenOutput,
                 _ => NoteKind::Unwritten,
             };
-            self.note(what, Fault::Unwritten, place, access, at);
+            self.note(what, Fault::Unwritten, access, at);
         }
         if let Some(other) = seen.unfenced {
-            let finding = self.finding_of(Fault::Unfenced { other }, place, access, Some(at));
+            let finding = self.finding_of(Fault::Unfenced { other }, access, Some(at));
             // A later word of the same access may have shown that it polls flags.
             let is_known = self.doubts.iter().any(|(from, _)| *from == seen.from);
             if self.looks_for(&finding.fault) && !is_known {
@@ -454,10 +441,10 @@ impl AccessChecker {
         let conflict = seen.conflict?;
         let fault = Fault::Race { other: conflict.other, other_writes: conflict.other_writes };
         if conflict.maybe_honest {
-            self.note(NoteKind::UnorderedAtomic, fault, place, access, at);
+            self.note(NoteKind::UnorderedAtomic, fault, access, at);
             return None;
         }
-        let finding = self.finding_of(fault, place, access, Some(at));
+        let finding = self.finding_of(fault, access, Some(at));
         if access.read || access.bytes > COMPARED_MAX {
             return Some(finding);
         }
@@ -469,12 +456,12 @@ impl AccessChecker {
         None
     }
 
-    fn trace(&mut self, place: &ThreadPlace, access: &SeenAccess, at: usize) -> Option<Met> {
+    fn trace(&mut self, access: &SeenAccess, at: usize) -> Option<Met> {
         let stamp = self.stamp_of(at);
         let region = &mut self.regions.list[at];
         let shared = region.kind == RegionKind::Shared;
-        let block = self.blocks.iter_mut().find(|block| block.runner == place.runner)?;
-        let id: ThreadId = (place.block, place.thread);
+        let block = self.blocks.iter_mut().find(|block| block.runner == access.place.runner)?;
+        let id = access.place.id();
         let flag = access.kind != AccessKind::Plain;
         if flag && access.read {
             self.order.acquire(id, access.address);

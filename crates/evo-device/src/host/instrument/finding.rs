@@ -7,7 +7,7 @@ use evo_protocol::verdict::VerdictKind;
 use super::image::ModuleImage;
 use super::order::AccessRecord;
 use super::regions::{Region, RegionKind};
-use super::shadow::{SeenAccess, ThreadPlace};
+use super::shadow::SeenAccess;
 use crate::device::BoundLaunch;
 
 /// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
@@ -60,7 +60,6 @@ impl FaultRegion {
 pub struct AccessFinding {
     pub fault: Fault,
     pub access: SeenAccess,
-    pub place: ThreadPlace,
     pub region: Option<FaultRegion>,
 }
 
@@ -84,7 +83,7 @@ impl AccessFinding {
         let thread = |thread: u16| index(thread.into(), bound.block);
         let block = |block: u32| index(block, bound.grid);
         let line_of = |other: &AccessRecord| image.line(image.range.0 + other.from as usize);
-        let (own_thread, own_block) = (thread(self.place.thread), block(self.place.block));
+        let (own_thread, own_block) = (thread(self.access.place.thread), block(self.access.place.block));
         let is_shared = self.region.as_ref().is_some_and(|region| region.shared);
         let shared = is_shared.then_some("shared");
         let (does, outside) = match self.access.write {
@@ -133,7 +132,7 @@ impl AccessFinding {
                 let text = match self.fault {
                     Fault::Race { other_writes, .. } => {
                         let did = if other_writes { "writes" } else { "reads" };
-                        if other.block == self.place.block {
+                        if other.block == self.access.place.block {
                             format!(
                                 "{who} {does} {element}{at} that {theirs} {did}{there} without a barrier in between \
                                  (block {block})"

@@ -5,7 +5,7 @@
 //! divided further. Two reads suffice: when two different threads have read an element, a writer differs from
 //! at least one of them.
 
-use super::order::{AccessKind, AccessRecord, LaunchOrder};
+use super::order::{AccessKind, AccessRecord, LaunchOrder, ThreadId};
 
 /// Elements of a chunk; chunks exist from the first access on.
 const CHUNK: usize = 512;
@@ -20,8 +20,15 @@ pub struct ThreadPlace {
     pub shared: usize,
 }
 
+impl ThreadPlace {
+    pub fn id(&self) -> ThreadId {
+        (self.block, self.thread)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenAccess {
+    pub place: ThreadPlace,
     pub address: usize,
     pub bytes: usize,
     /// An atomic operation may do both.

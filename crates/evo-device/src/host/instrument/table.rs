@@ -76,8 +76,8 @@ extern "C" fn on_access(
         _ => AccessKind::Plain,
     };
     let (read, write) = (bits & READ != 0, bits & WRITE != 0);
-    let access = SeenAccess { address, bytes: bytes as usize, read, write, kind, from };
-    checker.lock().access(&place(record), &access) as i32
+    let (place, bytes) = (place(record), bytes as usize);
+    checker.lock().access(&SeenAccess { place, address, bytes, read, write, kind, from }) as i32
 }
 
 extern "C" fn on_sync(checker: CheckerHandle, record: *mut ThreadRecord, moment: u32, detail: u32) {
