@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -52,14 +52,10 @@ impl HostDevice {
     }
 
     pub fn with_threads(threads: usize) -> Result<HostDevice, DeviceError> {
-        HostDevice::with_slice(threads, SLICE)
+        HostDevice::described(machine::describe(), threads, SLICE)
     }
 
     /// A thread that others of its block wait for gives way after `slice`.
-    pub(super) fn with_slice(threads: usize, slice: Duration) -> Result<HostDevice, DeviceError> {
-        HostDevice::described(machine::describe(), threads, slice)
-    }
-
     pub(super) fn described(
         info: DeviceInfo,
         threads: usize,
@@ -146,12 +142,21 @@ impl HostDevice {
         };
         // A watched block fills its memory itself, as it begins.
         work.untouched = pattern.filter(|_| self.watched.is_none());
-        let mut job = SharedLaunch::new(work, module, pattern, seats);
-        // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
-        job.ascends = seats == 1 || (self.watched.is_some() && !bound.cooperative);
-        job.checker = self.checker;
-        job.closely = !checked;
-        job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
+        let job = SharedLaunch {
+            work,
+            pattern,
+            statics: module.statics,
+            zoned: Arc::clone(&module.zoned),
+            seats,
+            looks_beside: checked && self.store.checks.include(GateCheck::SharedZones),
+            // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
+            ascends: seats == 1 || (self.watched.is_some() && !bound.cooperative),
+            checker: self.checker,
+            closely: !checked,
+            next: AtomicU64::default(),
+            stop: AtomicBool::default(),
+            error: Mutex::default(),
+        };
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 

@@ -13,7 +13,6 @@ use super::operations::{RUNTIME, give_way};
 use super::order::of_neighbors;
 use super::scheduler::{Member, Runner, Work};
 use crate::host::instrument::CheckerHandle;
-use crate::host::module::HostModule;
 use crate::host::pattern;
 use crate::host::preempt::{self, InterruptSection, TurnClock};
 use crate::host::stop::{self, Awaited};
@@ -34,7 +33,7 @@ pub struct SharedLaunch {
     pub closely: bool,
     pub next: AtomicU64,
     pub stop: AtomicBool,
-    error: Mutex<Option<DeviceError>>,
+    pub error: Mutex<Option<DeviceError>>,
 }
 
 // SAFETY: the argument pointers in `work` are read only while the launch that owns the values waits.
@@ -43,23 +42,6 @@ unsafe impl Send for SharedLaunch {}
 unsafe impl Sync for SharedLaunch {}
 
 impl SharedLaunch {
-    pub fn new(work: Work, module: &HostModule, pattern: Option<u32>, seats: usize) -> SharedLaunch {
-        SharedLaunch {
-            work,
-            pattern,
-            statics: module.statics,
-            zoned: Arc::clone(&module.zoned),
-            seats,
-            looks_beside: true,
-            ascends: false,
-            checker: None,
-            closely: false,
-            next: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            error: Mutex::new(None),
-        }
-    }
-
     pub fn clusters(&self) -> u64 {
         self.work.grid.iter().zip(self.work.cluster).map(|(blocks, own)| u64::from(blocks / own)).product()
     }
