@@ -134,6 +134,17 @@ impl Warp {
         others & !self.waiting == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
     }
 
+    /// Those lanes of a set for which it holds.
+    pub fn lanes_where(&self, set: u32, which: impl Fn(&WarpLane) -> bool) -> u32 {
+        lanes(set).filter(|lane| which(&self.lanes[*lane])).fold(0, |found, lane| found | 1 << lane)
+    }
+
+    /// Lets lanes go on that wait.
+    pub fn release(&mut self, set: u32) {
+        self.waiting &= !set;
+        self.ready |= set;
+    }
+
     pub fn gather(&mut self, set: u32) {
         for lane in lanes(set) {
             self.gathered[lane] = self.lanes[lane].value;
@@ -167,8 +178,7 @@ impl Warp {
     fn match_any(&mut self, set: u32) {
         for lane in lanes(set) {
             let value = self.lanes[lane].value;
-            let equal = lanes(set).filter(|&other| self.lanes[other].value == value);
-            self.lanes[lane].result = equal.fold(0, |mask, other| mask | 1 << other);
+            self.lanes[lane].result = self.lanes_where(set, |other| other.value == value).into();
         }
     }
 
@@ -176,8 +186,7 @@ impl Warp {
         let values = || lanes(set).map(|lane| self.lanes[lane].value);
         let words = || values().map(|value| value as u32);
         let signed = || values().map(|value| value as u32 as i32);
-        let ballot =
-            lanes(set).filter(|&lane| self.lanes[lane].value != 0).fold(0u32, |mask, lane| mask | 1 << lane);
+        let ballot = self.lanes_where(set, |lane| lane.value != 0);
         let word = match kind {
             operation::BALLOT => ballot,
             operation::ANY => u32::from(ballot != 0),

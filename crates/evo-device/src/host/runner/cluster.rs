@@ -9,7 +9,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::call::{Answer, Call};
 use super::scheduler::{BlockState, Member, RemoteUse, Runner};
-use crate::host::warp::{Warp, lanes, operation};
+use crate::host::warp::{WarpLane, operation};
 
 impl Member {
     fn mate(self, rank: u64) -> Result<Member, String> {
@@ -201,9 +201,8 @@ impl Runner {
     }
 
     fn waits_at_cluster(&self) -> bool {
-        let at_cluster = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::CLUSTER;
-        let mut warps = self.warps[..self.warp_count].iter();
-        warps.any(|warp| lanes(warp.waiting).any(|lane| at_cluster(warp, lane)))
+        let at_cluster = |lane: &WarpLane| lane.place.kind == operation::CLUSTER;
+        self.warps[..self.warp_count].iter().any(|warp| warp.lanes_where(warp.waiting, at_cluster) != 0)
     }
 
     fn lacks_arrival(&self, phase: u32) -> bool {

@@ -71,9 +71,7 @@ extern "C" fn on_warp(
     let warp = &mut member_of(record).runner().warps[thread / 32];
     if kind == operation::RELEASE {
         // The lane holds what its warp gathered, so all of `mask` but itself wait there.
-        let others = mask & warp.waiting;
-        warp.waiting &= !others;
-        warp.ready |= others;
+        warp.release(mask & warp.waiting);
         return 0;
     }
     let place = WaitPoint { kind, line, mask };
@@ -89,8 +87,7 @@ extern "C" fn on_warp(
         }
         // The last lane to come computes for all, and goes on without a switch.
         warp.compute(kind, required);
-        warp.waiting &= !required;
-        warp.ready |= required & !bit;
+        warp.release(required & !bit);
     } else {
         warp.waiting |= bit;
         wait(record);

@@ -366,10 +366,8 @@ impl Runner {
     ) -> bool {
         let mut any = false;
         for warp in &mut self.warps[warps] {
-            let there = lanes(warp.waiting).filter(|lane| which(&warp.lanes[*lane]));
-            let set = there.fold(0u32, |set, lane| set | 1 << lane);
-            warp.waiting &= !set;
-            warp.ready |= set;
+            let set = warp.lanes_where(warp.waiting, &which);
+            warp.release(set);
             any |= set != 0;
         }
         any
@@ -512,13 +510,10 @@ impl Member {
 
 /// Lanes that asked which lanes are active go on together when their warp has nothing else to do.
 fn release_active(warp: &mut Warp) {
-    let asking = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::ACTIVE;
-    let Some(first) = lanes(warp.waiting).find(|&lane| asking(warp, lane)) else { return };
-    let place = warp.lanes[first].place;
+    let mut places = lanes(warp.waiting).map(|lane| warp.lanes[lane].place);
+    let Some(place) = places.find(|place| place.kind == operation::ACTIVE) else { return };
     // Lanes that ask elsewhere have diverged from these, so they are not active together.
-    let together = lanes(warp.waiting).filter(|&lane| warp.lanes[lane].place == place);
-    let set = together.fold(0u32, |set, lane| set | 1 << lane);
+    let set = warp.lanes_where(warp.waiting, |lane| lane.place == place);
     warp.compute(operation::ACTIVE, set);
-    warp.waiting &= !set;
-    warp.ready |= set;
+    warp.release(set);
 }
