@@ -243,12 +243,6 @@ struct Relief {
 }
 
 impl Relief {
-    fn start_wanted(&self) {
-        for _ in 0..self.wanted.swap(0, Ordering::Acquire) {
-            self.start();
-        }
-    }
-
     fn start(&self) -> bool {
         let mut state = lock(&self.board.state);
         let Some(job) = state.job.clone().filter(|job| job.has_blocks()) else { return false };
@@ -363,7 +357,9 @@ fn watch(relief: &Relief, slice: Duration, end: &(Mutex<bool>, Condvar)) {
     let mut ended = lock(&end.0);
     while !*ended {
         ended = end.1.wait_timeout(ended, pause).unwrap_or_else(PoisonError::into_inner).0;
-        relief.start_wanted();
+        for _ in 0..relief.wanted.swap(0, Ordering::Acquire) {
+            relief.start();
+        }
         pause = IDLE * slice;
         let now = lock(&relief.clocks).clone();
         last_looks.resize_with(now.len(), LastLook::default);

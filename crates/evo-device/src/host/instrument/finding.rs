@@ -6,8 +6,7 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::image::ModuleImage;
 use super::order::AccessRecord;
-use super::regions::{Region, RegionKind};
-use super::shadow::SeenAccess;
+use super::shadow::{Region, RegionKind, SeenAccess};
 use crate::device::BoundLaunch;
 
 /// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
