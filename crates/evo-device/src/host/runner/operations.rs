@@ -9,7 +9,7 @@ use super::cluster::{self, landing_place};
 use super::copies::{AsyncView, BulkLoad, BulkStore, PendingCopy};
 use super::mbarrier::PhaseState;
 use super::scheduler::{BarrierState, Runner};
-use super::warpgroup::{IssuedProduct, is_poison, refused_registers};
+use super::warpgroup::{IssuedProduct, TOUCHED, is_poison, refused_registers};
 use crate::host::fiber::{Runtime, ThreadRecord};
 use crate::host::pattern;
 use crate::host::stop::ILLEGAL;
@@ -361,7 +361,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
             // SAFETY: they are the calling thread's, whose product wants them after this wait.
             let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, values.len()) };
             if !is_poison(sums) {
-                return Err("an accumulator of wgmma is written before wgmma_wait".into());
+                return Err(TOUCHED.into());
             }
             sums.copy_from_slice(values);
         }

@@ -173,7 +173,7 @@ impl Background {
     fn clear(&mut self) {
         self.copies.clear();
         self.stores.clear();
-        self.products.clear();
+        self.products = ProductThread::default();
         self.cluster_halves = 0;
     }
 }

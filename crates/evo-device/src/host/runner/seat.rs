@@ -11,7 +11,7 @@ use evo_protocol::device::DeviceError;
 use super::cluster::release_left;
 use super::operations::{RUNTIME, give_way};
 use super::order::of_neighbors;
-use super::scheduler::{Member, Runner, Work};
+use super::scheduler::{BlockState, Member, Runner, Work};
 use crate::host::instrument::CheckerHandle;
 use crate::host::pattern;
 use crate::host::preempt::{self, InterruptSection, TurnClock};
@@ -85,7 +85,7 @@ impl Seat {
         launch: &SharedLaunch,
         statics: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
-        let blocks = launch.work.cluster.iter().product::<u32>().max(1) as usize;
+        let blocks = launch.work.cluster.iter().product::<u32>() as usize;
         while self.runners.len() < blocks {
             let runner = Runner::new(&RUNTIME, Arc::clone(&self.clock));
             self.runners.push(runner.map_err(|error| stop::no_memory("the blocks of a cluster", &error))?);
@@ -147,7 +147,7 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    fn fill(&mut self) {
+    fn fill(&self) {
         if let (Some(pattern), Some((start, bytes))) = (self.launch.pattern, self.statics) {
             // SAFETY: located by this thread in this launch, which keeps the module loaded.
             unsafe { pattern::fill(start, bytes, pattern) };
@@ -166,7 +166,7 @@ impl Turns<'_> {
     fn take(&mut self, number: u64) -> Result<(), DeviceError> {
         let members = self.members;
         let order = of_neighbors(self.launch.work.order, number, members.len());
-        let open = || members.iter().map(|own| own.runner()).filter(|own| !own.state.has_ended);
+        let open = || members.iter().map(|member| member.runner()).filter(|runner| !runner.state.has_ended);
         // Each is asked, not all up to the first that goes on.
         let any =
             |goes_on: fn(&mut Runner) -> bool| open().map(goes_on).filter(|goes_on| *goes_on).count() > 0;
@@ -186,7 +186,7 @@ impl Turns<'_> {
             if open().next().is_none() {
                 return Ok(());
             }
-            if any(|own| own.others_can_go_on() || own.release_barrier(own.returned()))
+            if any(|runner| runner.others_can_go_on() || runner.release_barrier(runner.returned()))
                 || release_left(members)
                 || any(Runner::release_tries)
             {
@@ -200,7 +200,8 @@ impl Turns<'_> {
             let first = members[0].runner();
             let (arrived, expected) = (first.state.arrived, first.threads * members.len() as u32);
             let at_cluster = Awaited::Cluster { arrived, expected };
-            let stuck: Vec<_> = open().map(|own| (own.state.block, own.standings(at_cluster))).collect();
+            let standings = |runner: &mut Runner| (runner.state.block, runner.standings(at_cluster));
+            let stuck: Vec<_> = open().map(standings).collect();
             return Err(stop::stuck(members.len(), &stuck));
         }
     }
@@ -217,32 +218,24 @@ impl Turns<'_> {
     }
 
     /// A block has ended, in its turn.
-    fn end(&mut self, rank: usize) -> Result<(), DeviceError> {
-        if let Some(damage) = self.damage(rank) {
-            return Err(damage);
+    fn end(&self, rank: usize) -> Result<(), DeviceError> {
+        let Runner { shared, state: BlockState { block, .. }, .. } = self.members[rank].runner();
+        if let Some(pattern) = self.launch.pattern.filter(|_| self.launch.looks_beside) {
+            if let Some((offset, count)) = shared.damage(pattern) {
+                let bytes = shared.inner().1;
+                return Err(zones::damage("dynamic shared memory", offset, bytes, count, *block));
+            }
+            let damage = self.statics.and_then(|(segment, _)| {
+                // SAFETY: this thread located the segment in this launch, and its block has ended.
+                unsafe { zones::check(&self.launch.zoned, segment, pattern, *block) }
+            });
+            damage.map_or(Ok(()), Err)?;
         }
         if self.members.len() > 1 {
             // A later read that bypasses the checked functions finds NaN.
-            self.members[rank].runner().shared.fill(u32::MAX);
+            shared.fill(u32::MAX);
         }
         Ok(())
-    }
-
-    fn damage(&self, rank: usize) -> Option<DeviceError> {
-        let pattern = self.launch.pattern.filter(|_| self.launch.looks_beside)?;
-        let Runner { shared, state, .. } = self.members[rank].runner();
-        if let Some((offset, count)) = shared.damage(pattern) {
-            return Some(zones::damage(
-                "dynamic shared memory",
-                offset,
-                shared.inner().1,
-                count,
-                state.block,
-            ));
-        }
-        let (segment, _) = self.statics?;
-        // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(&self.launch.zoned, segment, pattern, state.block) }
     }
 
     fn moves(&self, rank: usize, comes: bool) {
