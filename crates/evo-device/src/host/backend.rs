@@ -42,8 +42,7 @@ pub struct HostDevice {
     module_next: u32,
     flush: CacheFlush,
     launches: usize,
-    watched: Option<BlockTurns>,
-    checker: Option<CheckerHandle>,
+    watched: Option<(BlockTurns, CheckerHandle)>,
 }
 
 impl HostDevice {
@@ -73,7 +72,6 @@ impl HostDevice {
             flush: CacheFlush::default(),
             launches: RandomState::new().hash_one(0) as usize,
             watched: None,
-            checker: None,
         })
     }
 
@@ -128,7 +126,7 @@ impl HostDevice {
         };
         let blocks = usize::try_from(bound.blocks()).unwrap_or(usize::MAX);
         // The blocks of a cooperative launch wait for each other.
-        let alone = self.watched == Some(BlockTurns::OneByOne) && !bound.cooperative;
+        let alone = matches!(self.watched, Some((BlockTurns::OneByOne, _))) && !bound.cooperative;
         // Each block of a cluster takes stacks of its own.
         let together = work.cluster.iter().product::<u32>() as usize;
         let room = if together > 1 { (machine::blocks_max() / together).max(1) } else { blocks };
@@ -151,40 +149,13 @@ impl HostDevice {
             looks_beside: checked && self.store.checks.include(GateCheck::SharedZones),
             // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
             ascends: seats == 1 || (self.watched.is_some() && !bound.cooperative),
-            checker: self.checker,
+            checker: self.watched.map(|(_, checker)| checker),
             closely: !checked,
             next: AtomicU64::default(),
             stop: AtomicBool::default(),
             error: Mutex::default(),
         };
         self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
-    }
-
-    fn run_watched(
-        &mut self,
-        module: ModuleId,
-        bound: &BoundLaunch,
-        checker: &Mutex<AccessChecker>,
-        turns: BlockTurns,
-    ) -> Result<(), DeviceError> {
-        let own = self.module(module)?;
-        let Some(image) = &own.image else {
-            return Err(misuse(format!("module {} is not watched", module.0)));
-        };
-        let lock = || checker.lock().unwrap_or_else(PoisonError::into_inner);
-        lock().begin_launch(bound, own.statics, image);
-        let mut table = WatchTable::of(CheckerHandle::of(checker));
-        // SAFETY: the slot is a variable of the module, which stays loaded.
-        let slot = unsafe { &*image.slot };
-        slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
-        (self.watched, self.checker) = (Some(turns), Some(CheckerHandle::of(checker)));
-        let ran = self.run(module, bound, true);
-        (self.watched, self.checker) = (None, None);
-        slot.store(std::ptr::null_mut(), Ordering::Release);
-        let own = self.module(module)?;
-        let found = own.image.as_ref().map_or(Ok(()), |image| lock().end_launch(image));
-        // A finding ends the launch as a trap would; the finding says more.
-        found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)
     }
 
     fn watched(
@@ -205,8 +176,23 @@ impl HostDevice {
             regions.list.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
         }
         let checker = Mutex::new(AccessChecker::new(watch, self.store.checks, regions));
+        let handle = CheckerHandle::of(&checker);
         for bound in launches {
-            self.run_watched(module, bound, &checker, watch.turns)?;
+            let own = self.module(module)?;
+            let Some(image) = &own.image else { return Ok(None) };
+            handle.lock().begin_launch(bound, own.statics, image);
+            let mut table = WatchTable::of(handle);
+            // SAFETY: the slot is a variable of the module, which stays loaded.
+            let slot = unsafe { &*image.slot };
+            slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
+            self.watched = Some((watch.turns, handle));
+            let ran = self.run(module, bound, true);
+            self.watched = None;
+            slot.store(std::ptr::null_mut(), Ordering::Release);
+            let image = self.module(module)?.image.as_ref();
+            let found = image.map_or(Ok(()), |image| handle.lock().end_launch(image));
+            // A finding ends the launch as a trap would; the finding says more.
+            found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)?;
         }
         Ok(Some(checker.into_inner().unwrap_or_else(PoisonError::into_inner).report()))
     }

@@ -72,7 +72,7 @@ pub mod operation {
         GATHER_WGMMA = "evo::wgmma",
         GATHER_SETMAXNREG = "evo::setmaxnreg",
         GATHER_ELECT = "evo::elect_one",
-        // Waits for a phase of a transaction barrier. The header knows none of these.
+        // The header knows none of these: waits for a phase of a transaction barrier, and for all of a cluster.
         PHASE = "evo::mbarrier_wait",
         TRY_PHASE = "evo::mbarrier_try_wait",
         CLUSTER = "evo::cluster_wait",

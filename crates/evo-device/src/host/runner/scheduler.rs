@@ -82,7 +82,7 @@ impl Member {
 
 pub struct Runner {
     runtime: &'static Runtime,
-    stacks: Stacks,
+    pub(super) stacks: Stacks,
     _registered: Registered,
     fibers: Vec<Fiber>,
     idle: Vec<u32>,
@@ -221,10 +221,6 @@ impl Runner {
         }))
     }
 
-    pub fn stack_range(&self) -> (usize, usize) {
-        self.stacks.range()
-    }
-
     /// `located` is the range of the static shared memory, where somebody has asked for it.
     pub(super) fn begin(&mut self, work: Work, statics: Statics, located: Option<(usize, usize)>) {
         self.work = Some(work);
@@ -302,7 +298,7 @@ impl Runner {
         record.threads = self.threads;
         record.grid_dim = work.grid;
         record.bulk_stores = 0;
-        record.shared = self.shared.start();
+        record.shared = self.shared.inner().0 as *mut c_void;
         record.clock = u32::from(work.clock.is_some());
         (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);
         (work.run, work.arguments)
