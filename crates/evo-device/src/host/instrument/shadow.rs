@@ -305,6 +305,7 @@ mod tests {
         // Coarse accesses stay possible afterwards.
         assert_eq!(shadow.elements(8, 4), 8..12);
     }
+
     #[test]
     fn an_address_belongs_to_one_range_or_is_near_one() {
         let mut regions = Regions::default();

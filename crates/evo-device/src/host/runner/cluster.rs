@@ -34,10 +34,8 @@ impl Member {
 
     fn demand_alive(self, there: Member) -> Result<(), String> {
         if self.phase() == 0 {
-            return Err(
-                "shared memory of another block is used before the first barrier of the cluster: that                         block may not have begun"
-                    .to_string(),
-            );
+            let text = "shared memory of another block is used before the first barrier of the cluster";
+            return Err(format!("{text}: that block may not have begun"));
         }
         let there = there.runner();
         if there.state.has_ended {
@@ -163,6 +161,7 @@ impl Runner {
             own.arrival.is_none_or(|(at, phase)| barriers.find(at).is_some_and(|own| own.phase == phase))
         };
         let (line, message) = if let Some(((rank, thread), own)) = uses.iter().find(|(_, own)| open(own)) {
+            // The other block is not this one: `mbarrier_arrive_cluster` of a block's own barrier is a usual arrival.
             let ([x, y, z], line) = (self.members[*rank].runner().state.block, own.line);
             let message = format!(
                 "the block ends while thread {thread} of block {x},{y},{z} may still use its shared memory (line {line}): \

@@ -108,9 +108,11 @@ mod tests {
     #[test]
     fn neighbors_are_permuted_and_neighboring_seeds_are_opposite() {
         assert_eq!(of_neighbors(None, 4, 3), [0, 1, 2]);
-        for count in 1..=16 {
-            let (mut order, mut back) = (of_neighbors(Some(8), 32, count), of_neighbors(Some(9), 32, count));
-            assert!(count < 7 || order != of_neighbors(Some(8), 48, count) && !order.is_sorted());
+        for (seed, count) in
+            [0, 2, 40, u64::MAX - 1].into_iter().flat_map(|seed| (1..=16).map(move |count| (seed, count)))
+        {
+            let [mut order, mut back] = [seed, seed + 1].map(|seed| of_neighbors(Some(seed), 32, count));
+            assert!(count < 7 || order != of_neighbors(Some(seed), 48, count) && !order.is_sorted());
             back.reverse();
             assert_eq!(order, back);
             order.sort_unstable();

@@ -437,7 +437,7 @@ impl Runner {
         // A fiber's number is its place in `fibers`, so all of them go together.
         self.idle.clear();
         for mut fiber in self.fibers.drain(..) {
-            // SAFETY: what is left on the stack is kernel code and `fiber_main`, neither of which owns
+            // SAFETY: what is left on the stack is kernel code and `run_threads`, neither of which owns
             // anything that must be dropped.
             unsafe { fiber.force_reset() };
             self.closed.push(fiber.into_stack());
@@ -465,7 +465,8 @@ impl Member {
             }
             while let Some(fiber) = self.runner().next_fiber()? {
                 self.runner().clock.turn();
-                // It never returns for good: `run_threads` loops until the fiber is dropped.
+                // It never returns for good: `run_threads` loops until the fiber is dropped. Borrowed meanwhile is the fiber
+                // alone, which lies beside the runner.
                 let _ = self.runner().fibers[fiber as usize].resume(());
                 if let Some(error) = self.runner().error.take() {
                     self.runner().abandon();

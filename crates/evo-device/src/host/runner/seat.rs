@@ -79,7 +79,8 @@ impl Seat {
         Ok(Seat { runners, members: Vec::new(), clock })
     }
 
-    /// `statics` is the range of the static shared memory, where somebody has asked for it.
+    /// Enters what `preempt::leave` leaves. `statics` is the range of the static shared memory, where somebody has asked
+    /// for it.
     pub fn begin(
         &mut self,
         launch: &SharedLaunch,

@@ -129,7 +129,7 @@ for (unsigned block = 0; block < BLOCKS; block++)
 //@ finds: crash_illegal_instruction | *its cluster has not*line 8*
 //@ with MASK: (1 << size) - 1
 //@ with SYNC: __syncthreads();
-//@ finds: crash_illegal_instruction | *may not have begun*line 8*
+//@ finds: crash_illegal_instruction | *of the cluster: that block may not have begun*line 8*
 evo::tensor_map map = mapped(out);
 if (me == 0) {
     evo::mbarrier_init(bar, 1);
