@@ -23,7 +23,6 @@
 //! # Ok::<(), evo_protocol::device::DeviceError>(())
 //! ```
 
-mod arch;
 pub mod binary_notes;
 pub mod cuda;
 pub mod device;
@@ -35,5 +34,5 @@ pub mod telemetry;
 mod tensor_maps;
 mod variables;
 
-pub use arch::cuda_arch;
 pub use device::{Device, Executor, Memory};
+pub use probe::cuda_arch;

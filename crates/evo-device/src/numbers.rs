@@ -330,73 +330,44 @@ mod tests {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }
 
+    fn compared(actual: &[f32], expected: &[f64], atol: f64) -> Comparison {
+        compare(&f32_bytes(actual), DType::F32, &f64_bytes(expected), Tolerance { atol, rtol: 0.0 })
+    }
+
     #[test]
-    fn a_comparison_finds_the_first_bad_element() {
-        let actual = f32_bytes(&[1.0, 2.5, f32::NAN, 4.0]);
-        let expected = f64_bytes(&[1.0, 2.0, 3.0, 4.0]);
-        let result = compare(&actual, DType::F32, &expected, Tolerance { atol: 0.1, rtol: 0.0 });
-        assert_eq!((result.elements, result.mismatches, result.non_finite), (4, 2, 1));
-        assert_eq!((result.first_bad, result.first_bad_actual), (Some(1), 2.5));
-        assert_eq!((result.abs_error_max, result.abs_error_max_index), (0.5, 1));
+    fn sums_are_of_finite_elements_and_special_values_match_themselves_only() {
+        let result = compared(&[1.0, 2.5, f32::NAN, 4.0], &[1.0, 2.0, 3.0, 4.0], 0.1);
+        assert_eq!((result.mismatches, result.special, result.non_finite), (2, 0, 1));
         assert_eq!((result.error_sum, result.error_square_sum), (0.5, 0.25));
-    }
-
-    #[test]
-    fn the_worst_block_is_found_in_any_chunk() {
-        let rows = 3 * CHUNK / 16;
-        let mut actual = vec![1.0f32; rows * 16];
-        for value in &mut actual[(rows - 5) * 16..(rows - 4) * 16] {
-            *value = 1.5;
-        }
-        let expected = f64_bytes(&vec![1.0; rows * 16]);
-        let worst = compare_blocks(&f32_bytes(&actual), DType::F32, &expected, 16, 0.0);
-        assert_eq!(worst, BlockError { ratio: 0.5, index: rows as u64 - 5 });
-        let with_floor = compare_blocks(&f32_bytes(&actual), DType::F32, &expected, 16, 1.0);
-        assert_eq!(with_floor.ratio, 0.25);
-    }
-
-    #[test]
-    fn special_values_match_themselves_only() {
-        let own = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, f32::NAN];
-        let expected = f64_bytes(&[f64::NAN, f64::INFINITY, f64::INFINITY, f64::NAN, 2.0]);
-        let result = compare(&f32_bytes(&own), DType::F32, &expected, Tolerance { atol: 9.0, rtol: 0.0 });
+        let actual = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, f32::NAN];
+        let result = compared(&actual, &[f64::NAN, f64::INFINITY, f64::INFINITY, f64::NAN, 2.0], 9.0);
         assert_eq!((result.mismatches, result.special, result.non_finite), (3, 2, 1));
+        assert_eq!(result.first_bad, Some(2));
     }
 
     #[test]
     fn chunks_join_as_one() {
-        let count = CHUNK + 10;
-        let mut actual = vec![1.0f32; count];
-        actual[CHUNK + 3] = 2.0;
-        let result = compare(
-            &f32_bytes(&actual),
-            DType::F32,
-            &f64_bytes(&vec![1.0; count]),
-            Tolerance { atol: 0.0, rtol: 0.0 },
-        );
-        assert_eq!((result.elements, result.first_bad), (count as u64, Some(CHUNK as u64 + 3)));
+        let (rows, off) = (3 * CHUNK / 16, CHUNK + 3);
+        let expected = vec![1.0; rows * 16];
+        let mut actual = vec![1.0f32; rows * 16];
+        actual[off] = 2.0;
+        let result = compared(&actual, &expected, 0.0);
+        assert_eq!((result.elements, result.first_bad), (actual.len() as u64, Some(off as u64)));
         assert_eq!(
             (result.abs_error_max_index, result.expected_square_sum),
-            (CHUNK as u64 + 3, count as f64)
+            (off as u64, rows as f64 * 16.0)
         );
+        actual[off] = 1.0;
+        actual[(rows - 5) * 16..(rows - 4) * 16].fill(1.5);
+        let worst = |floor| compare_blocks(&f32_bytes(&actual), DType::F32, &f64_bytes(&expected), 16, floor);
+        assert_eq!(worst(0.0), BlockError { ratio: 0.5, index: rows as u64 - 5 });
+        assert_eq!(worst(1.0).ratio, 0.25);
     }
 
     #[test]
-    fn half_elements_and_infinities_compare() {
-        let actual: Vec<u8> =
-            [0x3c00u16, 0x7c00, 0xfc00].iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let expected = f64_bytes(&[1.0, f64::INFINITY, f64::INFINITY]);
-        let result = compare(&actual, DType::F16, &expected, Tolerance { atol: 0.0, rtol: 0.0 });
-        assert_eq!((result.mismatches, result.non_finite, result.first_bad), (1, 0, Some(2)));
-    }
-
-    #[test]
-    fn patterns_are_counted_by_element() {
+    fn an_element_holds_the_pattern_in_all_its_bytes() {
         let mut bytes = vec![0u8; 24];
         fill(&mut bytes, 0x7ff7_a5a5);
-        for (dtype, expected) in [(DType::F16, 12), (DType::F32, 6), (DType::F64, 3), (DType::U8, 24)] {
-            assert_eq!(count_pattern(&bytes, dtype, 0x7ff7_a5a5), expected);
-        }
         bytes[5] = 0;
         for (dtype, expected) in [(DType::F16, 11), (DType::F32, 5), (DType::F64, 2), (DType::U8, 23)] {
             assert_eq!(count_pattern(&bytes, dtype, 0x7ff7_a5a5), expected);

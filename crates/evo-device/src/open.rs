@@ -8,6 +8,7 @@ use evo_protocol::verdict::VerdictKind;
 use super::cuda::CudaDevice;
 use super::device::Device;
 use super::host::{RoomDevice, RoomOptions};
+use super::probe::DeviceSpec;
 
 /// Opens `host`, `cuda` or `cuda:INDEX`; CUDA needs the compiled helper kernels. On the host each module runs in a
 /// process of its own, which `room` starts.
@@ -16,20 +17,16 @@ pub fn open(
     support_cubin: Option<&Path>,
     room: RoomOptions,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    if spec == "host" {
-        return Ok(Box::new(RoomDevice::open(room)?));
-    }
-    let index = match spec.split_once(':') {
-        None if spec == "cuda" => 0,
-        Some(("cuda", index)) => index.parse().map_err(|_| unknown(spec))?,
-        _ => return Err(unknown(spec)),
+    let index = match DeviceSpec::parse(spec) {
+        Some(DeviceSpec::Host) => return Ok(Box::new(RoomDevice::open(room)?)),
+        Some(DeviceSpec::Cuda(index)) => index,
+        Some(DeviceSpec::Auto) | None => {
+            let message = format!("`{spec}` names no device that a worker can open");
+            return Err(DeviceError::plain(VerdictKind::HarnessError, message));
+        }
     };
     let cubin = support_cubin.ok_or_else(|| {
         DeviceError::plain(VerdictKind::HarnessError, "the CUDA device needs its helper kernels")
     })?;
     Ok(Box::new(CudaDevice::open(index, cubin)?))
-}
-
-fn unknown(spec: &str) -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, format!("`{spec}` names no device that a worker can open"))
 }

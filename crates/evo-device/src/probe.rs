@@ -4,7 +4,6 @@
 use evo_protocol::device::DeviceKind;
 use thiserror::Error;
 
-use super::cuda_arch;
 use super::telemetry::{self, ListedGpu};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,24 +25,45 @@ pub struct ProbeError {
     pub is_misnamed: bool,
 }
 
-/// `spec` is `auto`, `host`, `cuda` or `cuda:INDEX`.
+/// `auto`, `host`, `cuda` or `cuda:INDEX`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DeviceSpec {
+    Auto,
+    Host,
+    Cuda(u32),
+}
+
+impl DeviceSpec {
+    pub(crate) fn parse(spec: &str) -> Option<DeviceSpec> {
+        Some(match spec {
+            "auto" => DeviceSpec::Auto,
+            "host" => DeviceSpec::Host,
+            "cuda" => DeviceSpec::Cuda(0),
+            _ => DeviceSpec::Cuda(spec.strip_prefix("cuda:")?.parse().ok()?),
+        })
+    }
+}
+
+/// The `a` form where it exists, since cubins are made for exactly one device.
+pub fn cuda_arch(major: u32, minor: u32) -> String {
+    let suffix = if major >= 9 { "a" } else { "" };
+    format!("sm_{major}{minor}{suffix}")
+}
+
 pub fn choose(spec: &str) -> Result<DeviceChoice, ProbeError> {
     choose_among(spec, &telemetry::list())
 }
 
 fn choose_among(spec: &str, gpus: &[ListedGpu]) -> Result<DeviceChoice, ProbeError> {
-    match spec {
-        "host" => Ok(host()),
-        "auto" => Ok(gpus.first().map_or_else(host, gpu)),
-        "cuda" => find(gpus, 0),
-        _ => match spec.strip_prefix("cuda:").map(str::parse) {
-            Some(Ok(index)) => find(gpus, index),
-            _ => Err(ProbeError {
-                message: format!("`{spec}` is not a device"),
-                hint: "use `auto`, `host`, `cuda` or `cuda:INDEX`".into(),
-                is_misnamed: true,
-            }),
-        },
+    match DeviceSpec::parse(spec) {
+        Some(DeviceSpec::Host) => Ok(host()),
+        Some(DeviceSpec::Auto) => Ok(gpus.first().map_or_else(host, gpu)),
+        Some(DeviceSpec::Cuda(index)) => find(gpus, index),
+        None => Err(ProbeError {
+            message: format!("`{spec}` is not a device"),
+            hint: "use `auto`, `host`, `cuda` or `cuda:INDEX`".into(),
+            is_misnamed: true,
+        }),
     }
 }
 
@@ -75,30 +95,22 @@ fn find(gpus: &[ListedGpu], index: u32) -> Result<DeviceChoice, ProbeError> {
 mod tests {
     use super::*;
 
-    fn listed(index: u32) -> ListedGpu {
-        ListedGpu { index, name: "GPU".into(), uuid: format!("GPU-{index}"), capability: (9, 0) }
-    }
-
-    fn check(spec: &str, gpus: &[ListedGpu], expected: Result<&str, &str>) {
-        let answer = choose_among(spec, gpus);
-        match expected {
-            Ok(spec) => assert_eq!(answer.unwrap().spec, spec),
-            Err(part) => assert!(answer.unwrap_err().message.contains(part)),
+    #[test]
+    fn auto_prefers_a_gpu_and_what_is_missing_is_named() {
+        let gpu = ListedGpu { index: 0, name: "GPU".into(), uuid: "GPU-0".into(), capability: (9, 0) };
+        let rows: &[(&str, &[ListedGpu], &str)] = &[
+            ("auto", &[], "host for host"),
+            ("auto", std::slice::from_ref(&gpu), "cuda:0 for sm_90a"),
+            ("host", std::slice::from_ref(&gpu), "host for host"),
+            ("cuda", &[], "no NVIDIA GPU is visible through NVML on this machine"),
+            ("cuda:3", std::slice::from_ref(&gpu), "GPU 3 does not exist; NVML lists 1"),
+            ("cuda:x", std::slice::from_ref(&gpu), "`cuda:x` is not a device"),
+            ("opencl", &[], "`opencl` is not a device"),
+        ];
+        for (spec, gpus, expected) in rows {
+            let found = choose_among(spec, gpus).map(|choice| format!("{} for {}", choice.spec, choice.arch));
+            assert_eq!(found.unwrap_or_else(|error| error.message), *expected);
         }
-    }
-
-    #[test]
-    fn auto_prefers_a_gpu_and_falls_back_to_the_host() {
-        check("auto", &[], Ok("host"));
-        check("auto", &[listed(0)], Ok("cuda:0"));
-        check("host", &[listed(0)], Ok("host"));
-    }
-
-    #[test]
-    fn missing_devices_are_named() {
-        check("cuda", &[], Err("no NVIDIA GPU"));
-        check("cuda:3", &[listed(0)], Err("GPU 3 does not exist"));
-        check("cuda:x", &[listed(0)], Err("is not a device"));
-        check("opencl", &[], Err("is not a device"));
+        assert_eq!([cuda_arch(8, 9), cuda_arch(12, 0)], ["sm_89", "sm_120a"]);
     }
 }

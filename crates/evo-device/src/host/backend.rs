@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -13,9 +13,7 @@ use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
 use super::flush::CacheFlush;
-use super::instrument::{
-    AccessChecker, CheckerHandle, CheckerOptions, LaunchShape, ModuleImage, Region, RegionKind, WatchTable,
-};
+use super::instrument::{AccessChecker, CheckerHandle, Region, RegionKind, Regions, WatchTable};
 use super::module::HostModule;
 use super::pool::ProcessorPool;
 use super::runner::{SharedLaunch, Work};
@@ -23,7 +21,7 @@ use super::store::{BufferStore, Stored, misuse};
 use super::{launch, machine, tensor_map};
 use crate::device::{
     BlockTurns, BoundArgument, BoundLaunch, Device, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
-    RunConditions, SampleOrder, Watch, WatchReport, WatchedContents,
+    RunConditions, SampleOrder, Watch, WatchReport,
 };
 use crate::tensor_maps::{self, ArgumentSlot};
 
@@ -44,9 +42,7 @@ pub struct HostDevice {
     module_next: u32,
     flush: CacheFlush,
     launches: usize,
-    watched: Option<BlockTurns>,
-    checker: Option<CheckerHandle>,
-    notes: Vec<String>,
+    watched: Option<(BlockTurns, CheckerHandle)>,
 }
 
 impl HostDevice {
@@ -55,14 +51,10 @@ impl HostDevice {
     }
 
     pub fn with_threads(threads: usize) -> Result<HostDevice, DeviceError> {
-        HostDevice::with_slice(threads, SLICE)
+        HostDevice::described(machine::describe(), threads, SLICE)
     }
 
     /// A thread that others of its block wait for gives way after `slice`.
-    pub(super) fn with_slice(threads: usize, slice: Duration) -> Result<HostDevice, DeviceError> {
-        HostDevice::described(machine::describe(), threads, slice)
-    }
-
     pub(super) fn described(
         info: DeviceInfo,
         threads: usize,
@@ -80,8 +72,6 @@ impl HostDevice {
             flush: CacheFlush::default(),
             launches: RandomState::new().hash_one(0) as usize,
             watched: None,
-            checker: None,
-            notes: Vec::new(),
         })
     }
 
@@ -90,38 +80,11 @@ impl HostDevice {
         self.pool.interruptions()
     }
 
-    /// What launches since the last call did that is allowed and worth a remark.
-    #[cfg(test)]
-    pub(super) fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
     fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
         self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
     }
 
-    fn run(&mut self, module: ModuleId, launches: &[BoundLaunch], checked: bool) -> Result<(), DeviceError> {
-        for bound in launches {
-            if let Some(line) = self.run_one(module, bound, checked)? {
-                let note = format!(
-                    "`{}`: threads returned before a barrier that others waited at (line {line})",
-                    bound.entry
-                );
-                if !self.notes.contains(&note) {
-                    self.notes.push(note);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The line of a barrier at which threads waited that others had left before.
-    fn run_one(
-        &mut self,
-        module: ModuleId,
-        bound: &BoundLaunch,
-        checked: bool,
-    ) -> Result<Option<i32>, DeviceError> {
+    fn run(&mut self, module: ModuleId, bound: &BoundLaunch, checked: bool) -> Result<(), DeviceError> {
         let conditions = if checked { self.store.conditions } else { RunConditions::default() };
         let module = self.module(module)?;
         let entry = module.entry(&bound.entry)?;
@@ -163,7 +126,7 @@ impl HostDevice {
         };
         let blocks = usize::try_from(bound.blocks()).unwrap_or(usize::MAX);
         // The blocks of a cooperative launch wait for each other.
-        let alone = self.watched == Some(BlockTurns::OneByOne) && !bound.cooperative;
+        let alone = matches!(self.watched, Some((BlockTurns::OneByOne, _))) && !bound.cooperative;
         // Each block of a cluster takes stacks of its own.
         let together = work.cluster.iter().product::<u32>() as usize;
         let room = if together > 1 { (machine::blocks_max() / together).max(1) } else { blocks };
@@ -177,67 +140,22 @@ impl HostDevice {
         };
         // A watched block fills its memory itself, as it begins.
         work.untouched = pattern.filter(|_| self.watched.is_none());
-        let mut job = SharedLaunch::new(work, module, pattern, seats);
-        // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
-        job.ascends = seats == 1 || (self.watched.is_some() && !bound.cooperative);
-        job.checker = self.checker;
-        job.closely = !checked;
-        job.looks_beside = checked && self.store.checks.include(GateCheck::SharedZones);
-        self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
-    }
-
-    fn run_watched(
-        &mut self,
-        module: ModuleId,
-        bound: &BoundLaunch,
-        checker: &Mutex<AccessChecker>,
-        turns: BlockTurns,
-    ) -> Result<(), DeviceError> {
-        let own = self.module(module)?;
-        let Some(image) = &own.image else {
-            return Err(misuse(format!("module {} is not watched", module.0)));
+        let job = SharedLaunch {
+            work,
+            pattern,
+            statics: module.statics,
+            zoned: Arc::clone(&module.zoned),
+            seats,
+            looks_beside: checked && self.store.checks.include(GateCheck::SharedZones),
+            // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.
+            ascends: seats == 1 || (self.watched.is_some() && !bound.cooperative),
+            checker: self.watched.map(|(_, checker)| checker),
+            closely: !checked,
+            next: AtomicU64::default(),
+            stop: AtomicBool::default(),
+            error: Mutex::default(),
         };
-        let lock = || checker.lock().unwrap_or_else(PoisonError::into_inner);
-        lock().begin_launch(LaunchShape {
-            grid: bound.grid,
-            cluster: bound.cluster.unwrap_or([1; 3]),
-            block: bound.block,
-            shared_bytes: bound.shared_bytes as usize,
-            statics: own.statics,
-            shared: image.shared.clone(),
-            module: image.range,
-        });
-        let mut table = WatchTable::of(CheckerHandle::of(checker));
-        // SAFETY: the slot is a variable of the module, which stays loaded.
-        let slot = unsafe { &*image.slot };
-        slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
-        (self.watched, self.checker) = (Some(turns), Some(CheckerHandle::of(checker)));
-        let ran = self.run_one(module, bound, true).map(|_| ());
-        (self.watched, self.checker) = (None, None);
-        slot.store(std::ptr::null_mut(), Ordering::Release);
-        let own = self.module(module)?;
-        let found = own.image.as_ref().map_or(Ok(()), |image| lock().end_launch(image));
-        // A finding ends the launch as a trap would; the finding says more.
-        found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)
-    }
-
-    fn regions(&self, watch: &Watch, image: &ModuleImage) -> Result<Vec<Region>, DeviceError> {
-        let mut regions = Vec::new();
-        for watched in &watch.buffers {
-            let buffer = self.store.get(watched.buffer)?;
-            let kind = match watched.contents {
-                WatchedContents::Input => RegionKind::Input,
-                WatchedContents::Given => RegionKind::Buffer,
-                WatchedContents::Output => RegionKind::Output,
-                WatchedContents::Scratch => RegionKind::Scratch,
-            };
-            regions.push(Region::new(kind, buffer.name(), buffer.address(), buffer.bytes().len()));
-        }
-        for own in &image.globals {
-            let start = image.range.0 + own.offset;
-            regions.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
-        }
-        Ok(regions)
+        self.pool.run(job).map_err(|error| launch::with_entry(error, &bound.entry))
     }
 
     fn watched(
@@ -247,20 +165,36 @@ impl HostDevice {
         watch: &Watch,
     ) -> Result<Option<WatchReport>, DeviceError> {
         let Some(image) = &self.module(module)?.image else { return Ok(None) };
-        let regions = self.regions(watch, image)?;
-        let options = CheckerOptions {
-            order: watch.order,
-            residue: watch.residue,
-            checks: self.store.checks,
-            accesses_max: watch.accesses_max,
-            deadline: Instant::now() + watch.time_max,
-        };
-        let checker = Mutex::new(AccessChecker::new(options, regions));
-        for bound in launches {
-            self.run_watched(module, bound, &checker, watch.turns)?;
+        let mut regions = Regions::default();
+        for watched in &watch.buffers {
+            let (buffer, kind) = (self.store.get(watched.buffer)?, RegionKind::Buffer(watched.contents));
+            let region = Region::new(kind, buffer.name(), buffer.address(), buffer.bytes().len());
+            regions.list.push(region);
         }
-        let (notes, accesses) = checker.into_inner().unwrap_or_else(PoisonError::into_inner).notes();
-        Ok(Some(WatchReport { accesses, notes }))
+        for own in &image.globals {
+            let start = image.range.0 + own.offset;
+            regions.list.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
+        }
+        let checker = Mutex::new(AccessChecker::new(watch, self.store.checks, regions));
+        let handle = CheckerHandle::of(&checker);
+        for bound in launches {
+            let own = self.module(module)?;
+            let Some(image) = &own.image else { return Ok(None) };
+            handle.lock().begin_launch(bound, own.statics, image);
+            let mut table = WatchTable::of(handle);
+            // SAFETY: the slot is a variable of the module, which stays loaded.
+            let slot = unsafe { &*image.slot };
+            slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
+            self.watched = Some((watch.turns, handle));
+            let ran = self.run(module, bound, true);
+            self.watched = None;
+            slot.store(std::ptr::null_mut(), Ordering::Release);
+            let image = self.module(module)?.image.as_ref();
+            let found = image.map_or(Ok(()), |image| handle.lock().end_launch(image));
+            // A finding ends the launch as a trap would; the finding says more.
+            found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)?;
+        }
+        Ok(Some(checker.into_inner().unwrap_or_else(PoisonError::into_inner).report()))
     }
 
     /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
@@ -291,7 +225,9 @@ impl HostDevice {
             }
             let start = Instant::now();
             for call in first..first + batch as usize {
-                self.run(module, &rotation[call % rotation.len()], false)?;
+                for bound in &rotation[call % rotation.len()] {
+                    self.run(module, bound, false)?;
+                }
             }
             times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(batch));
         }
@@ -361,7 +297,9 @@ impl Executor for HostDevice {
             }
             ModuleRequest::Launch { launches, calls } => {
                 for call in calls {
-                    call.run(self, |device| device.run(module, &launches, true))?;
+                    call.run(self, |device| {
+                        launches.iter().try_for_each(|bound| device.run(module, bound, true))
+                    })?;
                 }
                 ModuleAnswer::Done
             }

@@ -81,18 +81,17 @@ mod tests {
         !flush.0.is_empty()
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
-    fn small_calls_are_put_out_line_by_line() {
-        assert!(!sweeps(&[4096, 12, 0, 1], 20_000));
-        assert!(!sweeps(&[], 0));
-        assert!(!sweeps(&[1 << 20, 1 << 20], MODULE_MAX));
-    }
-
-    #[test]
-    fn large_ones_and_modules_with_data_are_swept_out() {
-        assert!(sweeps(&[1 << 20, (1 << 20) + 4], 0));
-        assert!(sweeps(&[4096], MODULE_MAX + 1));
-        assert!(sweeps(&[4096], u64::MAX));
+    fn small_calls_are_put_out_line_by_line_and_others_swept_out() {
+        let mib = 1 << 20;
+        let none: &[usize] = &[];
+        for small in [(&[4096, 12, 0, 1][..], 20_000), (none, 0), (&[mib, mib], MODULE_MAX)] {
+            assert_eq!(sweeps(small.0, small.1), cfg!(not(target_arch = "x86_64")), "{small:?}");
+        }
+        for (sizes, module_bytes) in
+            [(&[mib, mib + 4][..], 0), (&[4096], MODULE_MAX + 1), (&[4096], u64::MAX)]
+        {
+            assert!(sweeps(sizes, module_bytes), "{sizes:?} {module_bytes}");
+        }
     }
 }

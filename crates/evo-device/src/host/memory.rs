@@ -308,26 +308,34 @@ mod tests {
     }
 
     fn check(bytes: u64) {
+        let (size, page) = (bytes as usize, page_bytes());
+        let rounded = size.next_multiple_of(ALIGNMENT);
         let mut buffer = GuardedBuffer::with_margin("x", bytes, 0).unwrap();
-        let size = bytes as usize;
-        assert_eq!(buffer.address() % ALIGNMENT, 0);
-        assert!(buffer.mapping.end() - GUARD - buffer.address() - size < ALIGNMENT);
+        let (open, open_bytes) = buffer.pages();
+        buffer.protect(true).unwrap();
         buffer.change(|contents| contents.fill(7)).unwrap();
         assert_eq!(buffer.damage(), []);
-        let whole = size.next_multiple_of(ALIGNMENT).is_multiple_of(page_bytes());
-        let mut expected = Vec::new();
-        expected.extend((!whole).then_some(-1));
-        expected.extend((!size.is_multiple_of(ALIGNMENT)).then_some(bytes as i64));
-        assert_eq!(damaged(&mut buffer), expected, "of {bytes} bytes");
-        buffer.place(Placement::Start).unwrap();
-        assert_eq!(buffer.address(), buffer.mapping.start() + GUARD);
-        assert!(buffer.bytes().iter().all(|byte| *byte == 7));
-        assert_eq!(buffer.damage(), []);
-        let behind = (!size.is_multiple_of(page_bytes())).then_some(bytes as i64);
-        assert_eq!(damaged(&mut buffer), Vec::from_iter(behind), "of {bytes} bytes");
-        buffer.place(Placement::End).unwrap();
-        assert!(buffer.bytes().iter().all(|byte| *byte == 7));
-        assert_eq!(damaged(&mut buffer), expected, "of {bytes} bytes");
+        for placement in [Placement::End, Placement::Start, Placement::End] {
+            // The device arms, moves and changes also what kernels may only read.
+            buffer.protect(true).unwrap();
+            buffer.arm(1).unwrap();
+            buffer.place(placement).unwrap();
+            assert!(buffer.read_only && buffer.bytes().iter().all(|byte| *byte == 7));
+            assert_eq!(buffer.damage(), []);
+            buffer.protect(false).unwrap();
+            let (start, before, behind) = match placement {
+                Placement::Start => (open, false, !size.is_multiple_of(page)),
+                Placement::End => (
+                    open + open_bytes - rounded,
+                    !rounded.is_multiple_of(page),
+                    !size.is_multiple_of(ALIGNMENT),
+                ),
+            };
+            assert_eq!(buffer.address(), start);
+            let expected: Vec<i64> =
+                before.then_some(-1).into_iter().chain(behind.then_some(bytes as i64)).collect();
+            assert_eq!(damaged(&mut buffer), expected, "of {bytes} bytes, {placement:?}");
+        }
     }
 
     #[test]
@@ -350,17 +358,5 @@ mod tests {
         assert_eq!(new.damage(), []);
         assert_eq!(damaged(&mut new), [-1, 100]);
         new.change(|contents| contents.fill(1)).unwrap();
-    }
-
-    #[test]
-    fn a_protected_buffer_can_be_changed_moved_and_armed() {
-        let mut buffer = GuardedBuffer::with_margin("x", 100, 0).unwrap();
-        buffer.protect(true).unwrap();
-        buffer.change(|contents| contents.fill(3)).unwrap();
-        buffer.place(Placement::Start).unwrap();
-        buffer.arm(1).unwrap();
-        assert!(buffer.read_only);
-        assert!(buffer.bytes().iter().all(|byte| *byte == 3));
-        assert_eq!(buffer.damage(), []);
     }
 }

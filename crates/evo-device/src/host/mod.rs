@@ -4,7 +4,6 @@
 
 mod backend;
 mod calls;
-mod divergence;
 pub mod fault;
 mod fiber;
 mod flush;

@@ -59,39 +59,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_a_filled_range_fit_together() {
-        let mut bytes = [0u8; 64];
-        let start = bytes.as_mut_ptr() as usize;
-        for (from, to) in [(3, 10), (10, 11), (11, 60)] {
-            // SAFETY: inside the array above.
-            unsafe { fill(start + from, to - from, 0x0403_0201) };
-        }
-        // SAFETY: as above.
-        unsafe {
-            assert_eq!(changed(start + 3, 57, 0x0403_0201), None);
-            *((start + 7) as *mut u8) ^= 1;
-            *((start + 59) as *mut u8) ^= 1;
-            assert_eq!(changed(start + 3, 57, 0x0403_0201), Some((start + 7, 2)));
-            assert_eq!(changed(start + 3, 4, 0x0403_0201), None);
-        }
-        assert_eq!((bytes[2], bytes[60]), (0, 0));
-    }
-
-    #[test]
-    fn one_byte_anywhere_is_found() {
-        let mut bytes = vec![0u8; 5000];
-        let start = bytes.as_mut_ptr() as usize;
-        for (from, to) in [(0, 5000), (1, 4999), (3, 4), (5, 7), (2, 2051)] {
+    fn pieces_fit_together_and_one_byte_anywhere_is_found() {
+        const PATTERN: u32 = 0x0403_0201;
+        for (from, middle, to) in [(0, 9, 5000), (1, 2222, 4999), (3, 3, 4), (5, 6, 7), (2, 2050, 2051)] {
+            let mut bytes = vec![0u8; 5000];
+            let start = bytes.as_mut_ptr() as usize;
             // SAFETY: inside the vector above.
             unsafe {
-                fill(start + from, to - from, 0x7ff7_a5a5);
-                assert_eq!(changed(start + from, to - from, 0x7ff7_a5a5), None);
+                fill(start + from, middle - from, PATTERN);
+                fill(start + middle, to - middle, PATTERN);
+                assert_eq!(changed(start + from, to - from, PATTERN), None);
                 for at in (from..to).step_by(97).chain([to - 1]) {
                     *((start + at) as *mut u8) ^= 0x10;
-                    assert_eq!(changed(start + from, to - from, 0x7ff7_a5a5), Some((start + at, 1)));
+                    assert_eq!(changed(start + from, to - from, PATTERN), Some((start + at, 1)));
+                    assert_eq!(changed(start + from, at - from, PATTERN), None);
+                    *((start + to - 1) as *mut u8) ^= 1;
+                    let count = 1 + u64::from(at < to - 1);
+                    assert_eq!(changed(start + from, to - from, PATTERN), Some((start + at, count)));
+                    *((start + to - 1) as *mut u8) ^= 1;
                     *((start + at) as *mut u8) ^= 0x10;
                 }
             }
+            assert!(bytes[..from].iter().chain(&bytes[to..]).all(|byte| *byte == 0));
         }
     }
 }

@@ -17,7 +17,7 @@ use super::calls;
 use super::fault;
 use super::machine;
 use super::preempt::{self, TurnClock};
-use super::runner::{BlockSequence, Seat, SharedLaunch, WINDOW};
+use super::runner::{Seat, SharedLaunch, WINDOW, of_neighbors};
 
 /// By how much slices shrink once threads of a launch were seen to wait for each other.
 const HURRY: u32 = 50;
@@ -43,13 +43,13 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
     calls::restrict_thread();
     let several = launch.work.cluster != [1; 3];
     let statics = if launch.pattern.is_some() || several { launch.statics.locate() } else { None };
-    if let Err(error) = seat.begin(launch.work, launch.statics, statics) {
+    if let Err(error) = seat.begin(launch, statics) {
         launch.fail(error);
         return;
     }
-    let order = BlockSequence::new(clusters, launch.work.order.filter(|_| !launch.ascends));
+    let seed = launch.work.order.filter(|_| !launch.ascends);
+    let (mut window, mut order) = (None, Vec::new());
     fault::in_kernel(true);
-    preempt::enter(&seat.clock, seat.section(0, launch.statics.code()));
     // `Relaxed` will do: who sees the stop late runs one block too many, and the first error is kept.
     while !launch.stop.load(Ordering::Relaxed) {
         let position = launch.next.fetch_add(1, Ordering::Relaxed);
@@ -57,15 +57,17 @@ fn take_part(launch: &SharedLaunch, seat: &mut Seat) {
             break;
         }
         seat.clock.blocks.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = seat.run(launch, order.at(position), statics) {
+        let first = position - position % WINDOW;
+        if window.replace(first) != Some(first) {
+            order = of_neighbors(seed, first, WINDOW.min(clusters - first) as usize);
+        }
+        let number = first + order[(position - first) as usize] as u64;
+        if let Err(error) = seat.run(launch, number, statics) {
             launch.fail(error);
         }
     }
     preempt::leave(&seat.clock);
     fault::in_kernel(false);
-    if let Some(line) = seat.early_exit() {
-        launch.early_exit.store(line, Ordering::Relaxed);
-    }
 }
 
 #[derive(Default)]
@@ -151,16 +153,6 @@ impl ProcessorPool {
         self.helpers.len() + 1
     }
 
-    /// The line of a barrier at which threads waited that others had left before.
-    pub fn run(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
-        if job.seats > 1 {
-            self.run_together(job)
-        } else {
-            take_part(&job, &mut self.own);
-            job.outcome()
-        }
-    }
-
     /// A helper that sleeps comes late, most of all where its core runs a compiler, and a short kernel may be over by
     /// then.
     pub fn rouse(&self, blocks: u64) {
@@ -176,7 +168,11 @@ impl ProcessorPool {
         }
     }
 
-    fn run_together(&mut self, job: SharedLaunch) -> Result<Option<i32>, DeviceError> {
+    pub fn run(&mut self, job: SharedLaunch) -> Result<(), DeviceError> {
+        if job.seats == 1 {
+            take_part(&job, &mut self.own);
+            return job.outcome();
+        }
         let job = Arc::new(job);
         let wait = if job.closely { Wait::Closely } else { Wait::Asleep };
         self.board.begin(Some(Arc::clone(&job)), wait);
@@ -247,12 +243,6 @@ struct Relief {
 }
 
 impl Relief {
-    fn start_wanted(&self) {
-        for _ in 0..self.wanted.swap(0, Ordering::Acquire) {
-            self.start();
-        }
-    }
-
     fn start(&self) -> bool {
         let mut state = lock(&self.board.state);
         let Some(job) = state.job.clone().filter(|job| job.has_blocks()) else { return false };
@@ -367,7 +357,9 @@ fn watch(relief: &Relief, slice: Duration, end: &(Mutex<bool>, Condvar)) {
     let mut ended = lock(&end.0);
     while !*ended {
         ended = end.1.wait_timeout(ended, pause).unwrap_or_else(PoisonError::into_inner).0;
-        relief.start_wanted();
+        for _ in 0..relief.wanted.swap(0, Ordering::Acquire) {
+            relief.start();
+        }
         pause = IDLE * slice;
         let now = lock(&relief.clocks).clone();
         last_looks.resize_with(now.len(), LastLook::default);

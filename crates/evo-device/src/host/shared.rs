@@ -1,6 +1,5 @@
 //! A block's dynamic shared memory: it ends at an unmapped page, so that an overrun faults.
 
-use std::ffi::c_void;
 use std::io;
 
 use super::fault::{Range, RangeKind, Registered};
@@ -47,10 +46,6 @@ impl SharedArena {
         self.alignment = if alignment.is_power_of_two() { alignment } else { 16 };
         let (start, bytes) = self.inner();
         self.registered.set_inner(start, bytes);
-    }
-
-    pub fn start(&self) -> *mut c_void {
-        self.inner().0 as *mut c_void
     }
 
     /// Fills it with a pattern, and so much before and behind it as is open there.

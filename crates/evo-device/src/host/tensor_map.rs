@@ -65,16 +65,13 @@ mod tests {
             fill: OutsideFill::Nan,
         };
         let slot = encode(&map, 0x1122_3344_5566_7780);
-        let bytes: Vec<u8> = slot.0.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        assert_eq!(bytes.len(), 128);
-        assert_eq!(slot.0[0].to_le(), 0x0070_616d_5f6f_7665, "the number that the header compares with");
-        assert_eq!(slot.0[1].to_le(), 0x1122_3344_5566_7780);
-        let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|index| bytes[at + index]));
-        assert_eq!([16, 20, 24, 28, 32, 36].map(number), [64, 100, 3, 1, 1, 0]);
-        assert_eq!([5, 6, 7, 8].map(|word| slot.0[word].to_le()), [128, 12_800, 0, 0]);
-        assert_eq!([72, 76, 80, 84, 88].map(number), [64, 32, 1, 1, 1]);
-        assert_eq!(bytes[92..96], [3, 2, 3, 1]);
-        assert!(bytes[96..].iter().all(|byte| *byte == 0));
+        let words = slot.0.map(u64::to_le);
+        assert_eq!(words[0], 0x0070_616d_5f6f_7665, "the number that the header compares with");
+        assert_eq!(words[1..5], [0x1122_3344_5566_7780, 64 | 100 << 32, 3 | 1 << 32, 1], "dims");
+        assert_eq!(words[5..9], [128, 12_800, 0, 0], "strides");
+        assert_eq!(words[9..11], [64 | 32 << 32, 1 | 1 << 32], "extents");
+        assert_eq!(words[11], 1 | (3 | 2 << 8 | 3 << 16 | 1 << 24) << 32, "rank, bytes, swizzle, fill");
+        assert_eq!(words[12..], [0; 4]);
         assert_eq!(align_of_val(&slot), 128);
     }
 }

@@ -15,79 +15,68 @@ impl WaitPoint {
     }
 }
 
-/// Kinds of barrier, as in `evo_base.h`.
-pub mod barrier {
-    pub const SYNC: i32 = 0;
-    pub const COUNT: i32 = 1;
-    pub const AND: i32 = 2;
-    pub const OR: i32 = 3;
-    pub const NAMES: [&str; 4] =
-        ["__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"];
+/// Numbers from 0 on in the order of an enumeration of `evo_base.h`, whose names begin with `EVO_`, and what messages call
+/// them.
+macro_rules! kinds {
+    ($($kind:ident = $name:literal,)*) => {
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only its numbers are used")]
+        enum Number { $($kind),* }
+        $(#[allow(dead_code, reason = "some are only named in messages")]
+        pub const $kind: i32 = Number::$kind as i32;)*
+        pub const NAMES: &[&str] = &[$($name),*];
+        #[cfg(test)]
+        pub const KINDS: &[&str] = &[$(concat!("EVO_", stringify!($kind))),*];
+    };
 }
 
-/// Kinds of warp operation, as in `evo_base.h`.
+/// Kinds of barrier.
+pub mod barrier {
+    kinds! {
+        SYNC = "__syncthreads",
+        SYNC_COUNT = "__syncthreads_count",
+        SYNC_AND = "__syncthreads_and",
+        SYNC_OR = "__syncthreads_or",
+    }
+}
+
+/// Kinds of warp operation. From `GATHER_MMA` on the last lane to come gets what all handed over, and the others wait
+/// until it calls `RELEASE`.
 pub mod operation {
-    pub const SHUFFLE_INDEX: i32 = 1;
-    pub const SHUFFLE_UP: i32 = 2;
-    pub const SHUFFLE_DOWN: i32 = 3;
-    pub const SHUFFLE_XOR: i32 = 4;
-    pub const BALLOT: i32 = 5;
-    pub const ANY: i32 = 6;
-    pub const ALL: i32 = 7;
-    pub const ACTIVE: i32 = 8;
-    pub const REDUCE_ADD: i32 = 9;
-    pub const REDUCE_MIN: i32 = 10;
-    pub const REDUCE_MAX: i32 = 11;
-    pub const REDUCE_MIN_SIGNED: i32 = 12;
-    pub const REDUCE_MAX_SIGNED: i32 = 13;
-    pub const REDUCE_AND: i32 = 14;
-    pub const REDUCE_OR: i32 = 15;
-    pub const REDUCE_XOR: i32 = 16;
-    pub const MATCH_ANY: i32 = 17;
-    pub const MATCH_ALL: i32 = 18;
-    /// From here on the last lane to come gets what all handed over, and the others wait until it lets them go.
-    pub const GATHER: i32 = 19;
-    /// One of them: the lanes of a warp meet before they come to a named barrier.
-    pub const BAR_SYNC: i32 = 22;
-    /// The lane that got it lets the others go.
-    pub const RELEASE: i32 = 24;
-    /// Waits for a phase of a transaction barrier. Kinds 25 to 27 gather.
-    pub const PHASE: i32 = 28;
-    pub const TRY_PHASE: i32 = 29;
-    pub const CLUSTER: i32 = 30;
-    pub const NAMES: [&str; 31] = [
-        "__syncwarp",
-        "__shfl_sync",
-        "__shfl_up_sync",
-        "__shfl_down_sync",
-        "__shfl_xor_sync",
-        "__ballot_sync",
-        "__any_sync",
-        "__all_sync",
-        "__activemask",
-        "__reduce_add_sync",
-        "__reduce_min_sync",
-        "__reduce_max_sync",
-        "__reduce_min_sync",
-        "__reduce_max_sync",
-        "__reduce_and_sync",
-        "__reduce_or_sync",
-        "__reduce_xor_sync",
-        "__match_any_sync",
-        "__match_all_sync",
-        "evo::mma",
-        "evo::ldmatrix",
-        "evo::stmatrix",
-        "evo::bar_sync",
-        "evo::bar_arrive",
-        "release",
-        "evo::wgmma",
-        "evo::setmaxnreg",
-        "evo::elect_one",
-        "evo::mbarrier_wait",
-        "evo::mbarrier_try_wait",
-        "evo::cluster_wait",
-    ];
+    kinds! {
+        WARP_SYNC = "__syncwarp",
+        SHFL_INDEX = "__shfl_sync",
+        SHFL_UP = "__shfl_up_sync",
+        SHFL_DOWN = "__shfl_down_sync",
+        SHFL_XOR = "__shfl_xor_sync",
+        BALLOT = "__ballot_sync",
+        ANY = "__any_sync",
+        ALL = "__all_sync",
+        ACTIVE = "__activemask",
+        REDUCE_ADD = "__reduce_add_sync",
+        REDUCE_MIN = "__reduce_min_sync",
+        REDUCE_MAX = "__reduce_max_sync",
+        REDUCE_MIN_SIGNED = "__reduce_min_sync",
+        REDUCE_MAX_SIGNED = "__reduce_max_sync",
+        REDUCE_AND = "__reduce_and_sync",
+        REDUCE_OR = "__reduce_or_sync",
+        REDUCE_XOR = "__reduce_xor_sync",
+        MATCH_ANY = "__match_any_sync",
+        MATCH_ALL = "__match_all_sync",
+        GATHER_MMA = "evo::mma",
+        GATHER_LDMATRIX = "evo::ldmatrix",
+        GATHER_STMATRIX = "evo::stmatrix",
+        // The lanes of a warp meet before they come to a named barrier.
+        GATHER_BAR_SYNC = "evo::bar_sync",
+        GATHER_BAR_ARRIVE = "evo::bar_arrive",
+        RELEASE = "release",
+        GATHER_WGMMA = "evo::wgmma",
+        GATHER_SETMAXNREG = "evo::setmaxnreg",
+        GATHER_ELECT = "evo::elect_one",
+        // The header knows none of these: waits for a phase of a transaction barrier, and for all of a cluster.
+        PHASE = "evo::mbarrier_wait",
+        TRY_PHASE = "evo::mbarrier_try_wait",
+        CLUSTER = "evo::cluster_wait",
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,10 +128,21 @@ impl Warp {
         self.patience == 0
     }
 
-    pub fn all_wait_at(&self, required: u32, arriving: u32, place: WaitPoint) -> bool {
+    pub fn all_wait_at(&self, required: u32, arriving: usize, place: WaitPoint) -> bool {
         // The arriving lane has noted its place but does not wait yet.
         let others = required & !(1 << arriving);
         others & !self.waiting == 0 && lanes(others).all(|lane| self.lanes[lane].place == place)
+    }
+
+    /// Those lanes of a set for which it holds.
+    pub fn lanes_where(&self, set: u32, which: impl Fn(&WarpLane) -> bool) -> u32 {
+        lanes(set).filter(|lane| which(&self.lanes[*lane])).fold(0, |found, lane| found | 1 << lane)
+    }
+
+    /// Lets lanes go on that wait.
+    pub fn release(&mut self, set: u32) {
+        self.waiting &= !set;
+        self.ready |= set;
     }
 
     pub fn gather(&mut self, set: u32) {
@@ -154,7 +154,7 @@ impl Warp {
 
     pub fn compute(&mut self, kind: i32, set: u32) {
         match kind {
-            operation::SHUFFLE_INDEX..=operation::SHUFFLE_XOR => self.shuffle(kind, set),
+            operation::SHFL_INDEX..=operation::SHFL_XOR => self.shuffle(kind, set),
             operation::MATCH_ANY => self.match_any(set),
             _ => {
                 let result = self.common(kind, set);
@@ -178,8 +178,7 @@ impl Warp {
     fn match_any(&mut self, set: u32) {
         for lane in lanes(set) {
             let value = self.lanes[lane].value;
-            let equal = lanes(set).filter(|&other| self.lanes[other].value == value);
-            self.lanes[lane].result = equal.fold(0, |mask, other| mask | 1 << other);
+            self.lanes[lane].result = self.lanes_where(set, |other| other.value == value).into();
         }
     }
 
@@ -187,8 +186,7 @@ impl Warp {
         let values = || lanes(set).map(|lane| self.lanes[lane].value);
         let words = || values().map(|value| value as u32);
         let signed = || values().map(|value| value as u32 as i32);
-        let ballot =
-            lanes(set).filter(|&lane| self.lanes[lane].value != 0).fold(0u32, |mask, lane| mask | 1 << lane);
+        let ballot = self.lanes_where(set, |lane| lane.value != 0);
         let word = match kind {
             operation::BALLOT => ballot,
             operation::ANY => u32::from(ballot != 0),
@@ -230,9 +228,9 @@ fn shuffle_source(kind: i32, lane: u32, distance: u32, width: u32) -> u32 {
     let first = lane & !(width - 1);
     let last = first + width - 1;
     match kind {
-        operation::SHUFFLE_INDEX => first + (distance & (width - 1)),
-        operation::SHUFFLE_UP => lane.checked_sub(distance).filter(|&source| source >= first).unwrap_or(lane),
-        operation::SHUFFLE_DOWN => Some(lane + distance).filter(|&source| source <= last).unwrap_or(lane),
+        operation::SHFL_INDEX => first + (distance & (width - 1)),
+        operation::SHFL_UP => lane.checked_sub(distance).filter(|&source| source >= first).unwrap_or(lane),
+        operation::SHFL_DOWN => Some(lane + distance).filter(|&source| source <= last).unwrap_or(lane),
         _ => Some(lane ^ distance).filter(|&source| source <= last).unwrap_or(lane),
     }
 }

@@ -2,7 +2,7 @@
 //
 // A copy to shared memory reads its source when it is issued and lands when a thread waits for its barrier's phase and
 // nothing else is missing (`runner/mbarrier.rs`); until then its target holds ones. A store lands at its thread's wait.
-// Copies see shared memory behind `fence_proxy_async` only (`runner/async_view.rs`).
+// Copies see shared memory behind `fence_proxy_async` only (`runner/copies.rs`).
 #ifndef EVO_BULK_H
 #define EVO_BULK_H
 #pragma GCC system_header

@@ -10,36 +10,23 @@ use std::time::Instant;
 use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
-use super::finding::{AccessFinding, Fault, FaultRegion, LaunchExtents};
+use super::finding::{AccessFinding, Fault, FaultRegion, index};
 use super::image::{GUARD, ModuleImage, Variable};
 use super::order::{AccessKind, AccessRecord, LaunchOrder, Place, ThreadId};
-use super::regions::{Region, RegionKind, Regions};
-use super::shadow::{Conflict, SeenAccess, ThreadPlace, VolatileRead};
-use crate::device::{AccessNote, NoteKind};
+use super::shadow::{Conflict, Region, RegionKind, Regions, SeenAccess, ThreadPlace, VolatileRead};
+use crate::device::{AccessNote, BoundLaunch, NoteKind, Watch, WatchReport, WatchedContents};
 use crate::host::pattern;
 use crate::host::tls::Statics;
 
-#[derive(Clone, Copy, Debug)]
-pub struct CheckerOptions {
-    pub order: u64,
-    /// What shared memory holds when a block begins.
-    pub residue: u32,
-    pub checks: CheckSet,
-    pub accesses_max: u64,
-    pub deadline: Instant,
+#[derive(Debug)]
+struct CheckedLaunch {
+    bound: BoundLaunch,
+    statics: Statics,
+    shared: Vec<Variable>,
+    module: (usize, usize),
 }
 
-#[derive(Clone, Debug)]
-pub struct LaunchShape {
-    pub grid: [u32; 3],
-    pub cluster: [u32; 3],
-    pub block: [u32; 3],
-    pub shared_bytes: usize,
-    pub statics: Statics,
-    pub shared: Vec<Variable>,
-    pub module: (usize, usize),
-}
-
+/// In the order of `evo_instrument.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     GoOn,
@@ -93,9 +80,11 @@ struct PendingWrite {
 
 #[derive(Debug)]
 pub struct AccessChecker {
-    options: CheckerOptions,
+    watch: Watch,
+    checks: CheckSet,
+    deadline: Instant,
     regions: Regions,
-    launch: Option<LaunchShape>,
+    launch: Option<CheckedLaunch>,
     order: LaunchOrder,
     /// By instruction: a read that may be of data without a fence, or none, because it polls a flag. An instruction
     /// that does may see a word late.
@@ -112,11 +101,11 @@ pub struct AccessChecker {
 }
 
 impl AccessChecker {
-    pub fn new(options: CheckerOptions, list: Vec<Region>) -> AccessChecker {
-        let mut regions = Regions::default();
-        list.into_iter().for_each(|region| regions.add(region));
+    pub fn new(watch: &Watch, checks: CheckSet, regions: Regions) -> AccessChecker {
         AccessChecker {
-            options,
+            watch: watch.clone(),
+            checks,
+            deadline: Instant::now() + watch.time_max,
             regions,
             launch: None,
             order: LaunchOrder::default(),
@@ -124,7 +113,7 @@ impl AccessChecker {
             blocks: Vec::new(),
             stamp: 0,
             serial: 0,
-            random: options.order | 1,
+            random: watch.order | 1,
             accesses: 0,
             pending: None,
             finding: None,
@@ -133,13 +122,13 @@ impl AccessChecker {
         }
     }
 
-    pub fn begin_launch(&mut self, shape: LaunchShape) {
+    pub fn begin_launch(&mut self, bound: &BoundLaunch, statics: Statics, image: &ModuleImage) {
         self.stamp += 1;
         self.order = LaunchOrder::default();
-        for block in self.blocks.drain(..) {
-            self.regions.remove_shared(block.runner);
-        }
-        self.launch = Some(shape);
+        self.blocks.clear();
+        self.regions.remove(Region::is_shared);
+        let (bound, shared, module) = (bound.clone(), image.shared.clone(), image.range);
+        self.launch = Some(CheckedLaunch { bound, statics, shared, module });
     }
 
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
@@ -150,56 +139,59 @@ impl AccessChecker {
             doubtful = doubtful.or(finding.take());
         }
         self.finding = self.finding.take().or(doubtful);
-        let shape = self.launch.take();
-        let extents =
-            shape.map_or(LaunchExtents::default(), |own| LaunchExtents { grid: own.grid, block: own.block });
+        let bound = self.launch.take().map(|launch| launch.bound).unwrap_or_default();
         for (what, count, finding) in std::mem::take(&mut self.noted) {
             match self.notes.iter_mut().find(|note| note.what == what) {
                 Some(note) => note.count += count,
-                None => self.notes.push(AccessNote { what, count, error: finding.error(image, extents) }),
+                None => self.notes.push(AccessNote { what, count, error: finding.error(image, &bound) }),
             }
         }
-        self.finding.take().map_or(Ok(()), |finding| Err(finding.error(image, extents)))
+        self.finding.take().map_or(Ok(()), |finding| Err(finding.error(image, &bound)))
     }
 
-    pub fn notes(self) -> (Vec<AccessNote>, u64) {
-        (self.notes, self.accesses)
+    pub fn report(self) -> WatchReport {
+        WatchReport { accesses: self.accesses, notes: self.notes }
     }
 
-    pub fn access(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Reply {
+    pub fn access(&mut self, access: &SeenAccess) -> Reply {
         self.settle();
-        self.end_read(place);
+        self.end_read(access.place.id());
         if self.finding.is_some() {
             return Reply::EndLaunch;
         }
         if self.is_over_budget() {
-            self.finding = Some(self.finding_of(Fault::Budget, place, access, None));
+            self.finding = Some(self.finding_of(Fault::Budget, access, None));
             return Reply::EndLaunch;
         }
-        if self.gives_way(place, access) {
+        if self.gives_way(access) {
             return Reply::GiveWay;
         }
-        self.finding = self.judge(place, access).filter(|finding| self.looks_for(&finding.fault));
+        self.finding = self.judge(access).filter(|finding| self.looks_for(&finding.fault));
         if self.finding.is_some() { Reply::EndLaunch } else { Reply::GoOn }
     }
 
     /// `bytes` is 0 where it has given the block back.
     pub fn heap(&mut self, address: usize, bytes: usize) {
         self.settle();
-        self.regions.remove_heap(address);
+        self.regions.remove(|region| region.kind == RegionKind::Heap && region.start == address);
         if bytes > 0 {
             // SAFETY: the block was allocated just now, and its kernel has not got it yet.
-            unsafe { pattern::fill(address, bytes, self.options.residue) };
+            unsafe { pattern::fill(address, bytes, self.watch.residue) };
             self.order.forget(address, bytes);
-            self.regions.add(Region::new(RegionKind::Heap, "a block of the device heap", address, bytes));
+            self.regions.list.push(Region::new(
+                RegionKind::Heap,
+                "a block of the device heap",
+                address,
+                bytes,
+            ));
         }
     }
 
     /// `detail` is what the moment is about: lanes, the number of a barrier, its place, whether a fence is the device's.
     pub fn sync(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
         self.settle();
-        self.end_read(place);
-        let id = (place.block, place.thread);
+        self.end_read(place.id());
+        let id = place.id();
         match what {
             moment::BEGIN => self.begin_thread(place),
             moment::FENCE => self.order.fence(id, detail != 0),
@@ -214,8 +206,8 @@ impl AccessChecker {
 
     fn meet(&mut self, place: &ThreadPlace, what: u32, detail: u32) {
         let (kind, passes) = (what & !1, what % 2 == 1);
-        let (id, own) = ((place.block, place.thread), place.block);
-        let cluster = self.launch.as_ref().map_or(own, |shape| first_of_cluster(shape, own));
+        let (id, own) = (place.id(), place.block);
+        let cluster = self.launch.as_ref().map_or(own, |launch| first_of_cluster(&launch.bound, own));
         // Static shared memory has one address in all blocks of a cluster, dynamic shared memory one offset.
         let there =
             |kind| [(cluster, kind, detail), (cluster, kind + 1, detail.wrapping_sub(place.shared as u32))];
@@ -264,8 +256,8 @@ impl AccessChecker {
             return false;
         }
         let (bytes, kind) = (if beyond { 1 } else { alignment as usize }, AccessKind::Plain);
-        let access = SeenAccess { address, bytes, read: !write, write, kind, from: 0 };
-        let mut finding = self.finding_of(fault, place, &access, at);
+        let access = SeenAccess { place: *place, address, bytes, read: !write, write, kind, from: 0 };
+        let mut finding = self.finding_of(fault, &access, at);
         if beyond && local {
             finding.region = None;
         }
@@ -274,26 +266,25 @@ impl AccessChecker {
     }
 
     fn looks_for(&self, fault: &Fault) -> bool {
-        fault.check().is_none_or(|check| self.options.checks.include(check))
+        fault.check().is_none_or(|check| self.checks.include(check))
     }
 
     fn is_over_budget(&mut self) -> bool {
         self.accesses += 1;
-        self.accesses > self.options.accesses_max
+        self.accesses > self.watch.accesses_max
             || self.accesses.is_multiple_of(4096)
-                && (Instant::now() > self.options.deadline
+                && (Instant::now() > self.deadline
                     || self.regions.record_bytes() + self.order.record_bytes() > RECORD_BYTES_MAX)
     }
 
     /// A thread that read a flag has its value now. Not earlier: another block may have set the flag after the
     /// read was announced and before it happened.
-    fn end_read(&mut self, place: &ThreadPlace) {
-        let id = (place.block, place.thread);
+    fn end_read(&mut self, id: ThreadId) {
         let Some(address) = self.order.end_read(id) else { return };
         self.order.acquire(id, address);
         let Some(at) = self.regions.find(address) else { return };
         let stamp = self.stamp_of(at);
-        let region = self.regions.get_mut(at);
+        let region = &mut self.regions.list[at];
         let first = region.shadow.elements(address - region.start, 4).start;
         let flag = region.shadow.cell(first).writes[AccessKind::Plain.slot()];
         if flag.stamp == stamp && !flag.by_several && !self.order.is_after(id, &flag) {
@@ -303,16 +294,17 @@ impl AccessChecker {
 
     /// Of what is written there now. Shared memory may be that of another block of the cluster.
     fn stamp_of(&self, at: usize) -> u32 {
-        let region = self.regions.get(at);
+        let region = &self.regions.list[at];
         if region.kind != RegionKind::Shared {
             return self.stamp;
         }
         self.blocks.iter().find(|block| block.runner == region.owner).map_or(0, |block| block.serial)
     }
 
-    fn gives_way(&mut self, place: &ThreadPlace, access: &SeenAccess) -> bool {
-        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == place.runner) else { return false };
-        let Some(gave_way) = block.gave_way.get_mut(usize::from(place.thread)) else { return false };
+    fn gives_way(&mut self, access: &SeenAccess) -> bool {
+        let ThreadPlace { runner, thread, .. } = access.place;
+        let Some(block) = self.blocks.iter_mut().find(|own| own.runner == runner) else { return false };
+        let Some(gave_way) = block.gave_way.get_mut(usize::from(thread)) else { return false };
         if std::mem::take(gave_way) {
             return false;
         }
@@ -326,33 +318,20 @@ impl AccessChecker {
         *gave_way
     }
 
-    fn finding_of(
-        &self,
-        fault: Fault,
-        place: &ThreadPlace,
-        access: &SeenAccess,
-        region: Option<usize>,
-    ) -> AccessFinding {
+    fn finding_of(&self, fault: Fault, access: &SeenAccess, region: Option<usize>) -> AccessFinding {
         let region = match region {
-            Some(at) => Some(self.regions.get(at)),
+            Some(at) => Some(&self.regions.list[at]),
             None => self.regions.nearest(access.address),
         };
-        AccessFinding { fault, access: *access, place: *place, region: region.map(FaultRegion::of) }
+        AccessFinding { fault, access: *access, region: region.map(FaultRegion::of) }
     }
 
-    fn note(
-        &mut self,
-        what: NoteKind,
-        fault: Fault,
-        place: &ThreadPlace,
-        access: &SeenAccess,
-        region: usize,
-    ) {
+    fn note(&mut self, what: NoteKind, fault: Fault, access: &SeenAccess, region: usize) {
         if let Some((_, count, _)) = self.noted.iter_mut().find(|(own, ..)| *own == what) {
             *count += 1;
             return;
         }
-        let finding = self.finding_of(fault, place, access, Some(region));
+        let finding = self.finding_of(fault, access, Some(region));
         self.noted.push((what, 1, finding));
     }
 
@@ -369,16 +348,16 @@ impl AccessChecker {
             self.finding.get_or_insert(pending.finding);
             return;
         }
-        let region = self.regions.get_mut(pending.region);
+        let region = &mut self.regions.list[pending.region];
         for element in region.shadow.elements(access.address - region.start, access.bytes) {
             region.shadow.cell(element).writes[access.kind.slot()].by_several = true;
         }
-        let AccessFinding { fault, place, access, .. } = pending.finding;
-        self.note(NoteKind::SameValue, fault, &place, &access, pending.region);
+        let AccessFinding { fault, access, .. } = pending.finding;
+        self.note(NoteKind::SameValue, fault, &access, pending.region);
     }
 
     fn begin_thread(&mut self, place: &ThreadPlace) {
-        let Some(shape) = &self.launch else { return };
+        let Some(launch) = &self.launch else { return };
         let known = self.blocks.iter_mut().position(|own| own.runner == place.runner);
         let shared = match known {
             Some(at) if self.blocks[at].block == place.block => return,
@@ -388,18 +367,18 @@ impl AccessChecker {
                 last.shared
             }
             None => {
-                let dynamic = (place.shared, shape.shared_bytes);
-                let fixed = shape.statics.locate().unwrap_or((place.shared, 0));
+                let dynamic = (place.shared, launch.bound.shared_bytes as usize);
+                let fixed = launch.statics.locate().unwrap_or((place.shared, 0));
                 let mut add = |name: &str, start: usize, bytes: usize| {
                     let owner = place.runner;
                     let kind = if name == GUARD { RegionKind::Guard } else { RegionKind::Shared };
                     let region = Region::new(kind, name, start, bytes);
-                    self.regions.add(Region { owner, ..region });
+                    self.regions.list.push(Region { owner, ..region });
                 };
                 if dynamic.1 > 0 {
                     add("dynamic shared memory", dynamic.0, dynamic.1);
                 }
-                for own in &shape.shared {
+                for own in &launch.shared {
                     add(&own.name, fixed.0 + own.offset, own.bytes);
                 }
                 [dynamic, fixed]
@@ -408,7 +387,7 @@ impl AccessChecker {
         self.serial += 1;
         for (start, bytes) in shared {
             // SAFETY: both ranges belong to the block that begins on this processor thread.
-            unsafe { pattern::fill(start, bytes, self.options.residue) };
+            unsafe { pattern::fill(start, bytes, self.watch.residue) };
             self.order.forget(start, bytes);
         }
         let threads = place.threads as usize;
@@ -423,35 +402,35 @@ impl AccessChecker {
         });
     }
 
-    fn judge(&mut self, place: &ThreadPlace, access: &SeenAccess) -> Option<AccessFinding> {
+    fn judge(&mut self, access: &SeenAccess) -> Option<AccessFinding> {
         let Some(at) = self.regions.find(access.address) else {
             let (first, end) = self.launch.as_ref().map_or((0, 0), |own| own.module);
             // Constants, and the few variables whose names are not kept.
             let own = (first..end).contains(&access.address);
-            return (!own).then(|| self.finding_of(Fault::Outside, place, access, None));
+            return (!own).then(|| self.finding_of(Fault::Outside, access, None));
         };
-        let region = self.regions.get(at);
+        let region = &self.regions.list[at];
         let kind = region.kind;
         if kind == RegionKind::Guard {
             return None;
         }
         if access.bytes > region.end() - access.address {
-            return Some(self.finding_of(Fault::Outside, place, access, Some(at)));
+            return Some(self.finding_of(Fault::Outside, access, Some(at)));
         }
-        if access.write && kind == RegionKind::Input {
-            return Some(self.finding_of(Fault::Input, place, access, Some(at)));
+        if access.write && kind == RegionKind::Buffer(WatchedContents::Input) {
+            return Some(self.finding_of(Fault::Input, access, Some(at)));
         }
-        let seen = self.trace(place, access, at)?;
+        let seen = self.trace(access, at)?;
         if seen.undefined > 0 {
             let what = match kind {
                 _ if seen.undefined < seen.elements => NoteKind::PartlyWritten,
-                RegionKind::Output => NoteKind::UnwrittenOutput,
+                RegionKind::Buffer(WatchedContents::Output) => NoteKind::UnwrittenOutput,
                 _ => NoteKind::Unwritten,
             };
-            self.note(what, Fault::Unwritten, place, access, at);
+            self.note(what, Fault::Unwritten, access, at);
         }
         if let Some(other) = seen.unfenced {
-            let finding = self.finding_of(Fault::Unfenced { other }, place, access, Some(at));
+            let finding = self.finding_of(Fault::Unfenced { other }, access, Some(at));
             // A later word of the same access may have shown that it polls flags.
             let is_known = self.doubts.iter().any(|(from, _)| *from == seen.from);
             if self.looks_for(&finding.fault) && !is_known {
@@ -461,10 +440,10 @@ impl AccessChecker {
         let conflict = seen.conflict?;
         let fault = Fault::Race { other: conflict.other, other_writes: conflict.other_writes };
         if conflict.maybe_honest {
-            self.note(NoteKind::UnorderedAtomic, fault, place, access, at);
+            self.note(NoteKind::UnorderedAtomic, fault, access, at);
             return None;
         }
-        let finding = self.finding_of(fault, place, access, Some(at));
+        let finding = self.finding_of(fault, access, Some(at));
         if access.read || access.bytes > COMPARED_MAX {
             return Some(finding);
         }
@@ -476,12 +455,12 @@ impl AccessChecker {
         None
     }
 
-    fn trace(&mut self, place: &ThreadPlace, access: &SeenAccess, at: usize) -> Option<Met> {
+    fn trace(&mut self, access: &SeenAccess, at: usize) -> Option<Met> {
         let stamp = self.stamp_of(at);
-        let region = self.regions.get_mut(at);
+        let region = &mut self.regions.list[at];
         let shared = region.kind == RegionKind::Shared;
-        let block = self.blocks.iter_mut().find(|block| block.runner == place.runner)?;
-        let id: ThreadId = (place.block, place.thread);
+        let block = self.blocks.iter_mut().find(|block| block.runner == access.place.runner)?;
+        let id = access.place.id();
         let flag = access.kind != AccessKind::Plain;
         if flag && access.read {
             self.order.acquire(id, access.address);
@@ -493,17 +472,20 @@ impl AccessChecker {
             self.order.next_tick(id);
             record.tick += 1;
         }
-        let module = self.launch.as_ref().map_or(0, |shape| shape.module.0);
+        let module = self.launch.as_ref().map_or(0, |launch| launch.module.0);
         (record.stamp, record.kind) = (stamp, access.kind);
         record.from = access.from.wrapping_sub(module) as u32;
         let tracked = matches!(
             region.kind,
-            RegionKind::Shared | RegionKind::Output | RegionKind::Scratch | RegionKind::Heap
+            RegionKind::Shared
+                | RegionKind::Heap
+                | RegionKind::Buffer(WatchedContents::Output | WatchedContents::Scratch)
         );
         let elements = region.shadow.elements(access.address - region.start, access.bytes);
         let mut met =
             Met { elements: elements.len(), undefined: 0, conflict: None, unfenced: None, from: record.from };
-        let doubted = !shared && region.kind != RegionKind::Input && access.read && !access.write;
+        let is_input = region.kind == RegionKind::Buffer(WatchedContents::Input);
+        let doubted = !shared && !is_input && access.read && !access.write;
         for element in elements {
             let cell = region.shadow.cell(element);
             let defined = if shared { cell.defined == stamp } else { cell.defined != 0 };
@@ -537,10 +519,10 @@ impl AccessChecker {
     }
 }
 
-fn first_of_cluster(shape: &LaunchShape, block: u32) -> u32 {
-    let [columns, rows, _] = shape.grid;
-    let place = [block % columns, block / columns % rows, block / columns / rows];
-    let [x, y, z] = [0, 1, 2].map(|axis| place[axis] / shape.cluster[axis] * shape.cluster[axis]);
+fn first_of_cluster(bound: &BoundLaunch, block: u32) -> u32 {
+    let [columns, rows, _] = bound.grid;
+    let (place, cluster) = (index(block, bound.grid), bound.cluster.unwrap_or([1; 3]));
+    let [x, y, z] = [0, 1, 2].map(|axis| place[axis] / cluster[axis] * cluster[axis]);
     x + columns * (y + rows * z)
 }
 

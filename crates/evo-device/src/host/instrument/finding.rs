@@ -6,8 +6,8 @@ use evo_protocol::verdict::VerdictKind;
 
 use super::image::ModuleImage;
 use super::order::AccessRecord;
-use super::regions::{Region, RegionKind};
-use super::shadow::{SeenAccess, ThreadPlace};
+use super::shadow::{Region, RegionKind, SeenAccess};
+use crate::device::BoundLaunch;
 
 /// What is wrong with an access. `Beyond`: outside of the variable that the source names; a local one lies on the
 /// thread's stack. `Budget`: more accesses or time than the run may take.
@@ -59,17 +59,10 @@ impl FaultRegion {
 pub struct AccessFinding {
     pub fault: Fault,
     pub access: SeenAccess,
-    pub place: ThreadPlace,
     pub region: Option<FaultRegion>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LaunchExtents {
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-}
-
-fn index(linear: u32, extents: [u32; 3]) -> [u32; 3] {
+pub fn index(linear: u32, extents: [u32; 3]) -> [u32; 3] {
     let [x, y, _] = extents.map(|extent| extent.max(1));
     [linear % x, linear / x % y, linear / x / y]
 }
@@ -79,23 +72,96 @@ fn dotted([x, y, z]: [u32; 3]) -> String {
 }
 
 impl AccessFinding {
-    pub fn error(&self, image: &ModuleImage, extents: LaunchExtents) -> DeviceError {
+    pub fn error(&self, image: &ModuleImage, bound: &BoundLaunch) -> DeviceError {
         let line = match self.fault {
             Fault::Misaligned { line, .. } | Fault::Beyond { line, .. } => {
                 Some(line).filter(|line| *line > 0)
             }
             _ => image.line(self.access.from),
         };
-        let thread = |thread: u16| index(thread.into(), extents.block);
-        let block = |block: u32| index(block, extents.grid);
+        let thread = |thread: u16| index(thread.into(), bound.block);
+        let block = |block: u32| index(block, bound.grid);
         let line_of = |other: &AccessRecord| image.line(image.range.0 + other.from as usize);
-        let (kind, cause, message) = self.words(line, &thread, &block, &line_of);
+        let (own_thread, own_block) = (thread(self.access.place.thread), block(self.access.place.block));
+        let is_shared = self.region.as_ref().is_some_and(|region| region.shared);
+        let shared = is_shared.then_some("shared");
+        let (does, outside) = match self.access.write {
+            true => ("writes", VerdictKind::OobWrite),
+            false => ("reads", VerdictKind::OobRead),
+        };
+        let (who, at) = (format!("thread {}", dotted(own_thread)), at_line(line));
+        let in_block = format!("{who} of block {}", dotted(own_block));
+        let element = self.element("memory");
+        let (kind, cause, message) = match &self.fault {
+            Fault::Outside => {
+                let kind = if self.region.is_none() { VerdictKind::CrashIllegalAddress } else { outside };
+                (kind, shared, format!("{in_block} {does} {}{at}", self.outside()))
+            }
+            Fault::Beyond { local: true, .. } => {
+                let text =
+                    format!("{in_block} {does} outside of the local variable that the source names{at}");
+                (outside, Some("local"), text)
+            }
+            Fault::Beyond { .. } => {
+                let place = "outside of the variable that the source names";
+                (outside, shared, format!("{in_block} {does} {element}, {place}{at}"))
+            }
+            Fault::Misaligned { alignment, .. } => {
+                let element = self.element(&format!("address 0x{:x}", self.access.address));
+                let must = format!("as a value that must be {alignment}-byte aligned");
+                (VerdictKind::CrashMisaligned, None, format!("{in_block} {does} {element} {must}{at}"))
+            }
+            Fault::Input => {
+                let text = format!("{in_block} writes {} of an input{at}", self.element("an element"));
+                (VerdictKind::InputMutated, None, text)
+            }
+            Fault::Unwritten => {
+                let text = format!("{in_block} reads {element}, which nothing has written{at}");
+                (VerdictKind::WrongAnswer, Some("uninitialized"), text)
+            }
+            Fault::Budget => {
+                (VerdictKind::HarnessError, Some("budget"), "the instrumented run takes too long".to_string())
+            }
+            Fault::Race { other, .. } | Fault::Unfenced { other } => {
+                let theirs = match other.by_several {
+                    true => "another thread".to_string(),
+                    false => format!("thread {}", dotted(thread(other.thread))),
+                };
+                let (there, block) = (at_line(line_of(other)), dotted(block(other.block)));
+                let text = match self.fault {
+                    Fault::Race { other_writes, .. } => {
+                        let did = if other_writes { "writes" } else { "reads" };
+                        if other.block == self.access.place.block {
+                            format!(
+                                "{who} {does} {element}{at} that {theirs} {did}{there} without a barrier in between \
+                                 (block {block})"
+                            )
+                        } else {
+                            let lacks = if is_shared {
+                                "barrier of the cluster"
+                            } else {
+                                "fence and atomic operation"
+                            };
+                            format!(
+                                "{in_block} {does} {element}{at} that {theirs} of block {block} {did}{there}, with no \
+                                 {lacks} in between"
+                            )
+                        }
+                    }
+                    _ => format!(
+                        "{in_block} reads {element}{at} that {theirs} of block {block} writes{there} before it \
+                         publishes that, with no `__threadfence` in between"
+                    ),
+                };
+                (VerdictKind::Nondeterministic, Some("race"), text)
+            }
+        };
         let mut error = DeviceError::plain(kind, message);
         error.cause = cause.map(String::from);
         if let Some(line) = line {
             error = error.with("line", line);
         }
-        error = error.with("thread", thread(self.place.thread)).with("block", block(self.place.block));
+        error = error.with("thread", own_thread).with("block", own_block);
         error = error.with("access_bytes", self.access.bytes);
         if let Some(region) = &self.region {
             let offset = self.access.address as i64 - region.start as i64;
@@ -109,88 +175,6 @@ impl AccessFinding {
             error = error.with("other_block", block(other.block)).with("other_line", line_of(other));
         }
         error
-    }
-
-    /// The verdict, its cause and its message.
-    fn words(
-        &self,
-        line: Option<u32>,
-        thread: &dyn Fn(u16) -> [u32; 3],
-        block: &dyn Fn(u32) -> [u32; 3],
-        line_of: &dyn Fn(&AccessRecord) -> Option<u32>,
-    ) -> (VerdictKind, Option<&'static str>, String) {
-        let is_shared = self.region.as_ref().is_some_and(|region| region.shared);
-        let shared = is_shared.then_some("shared");
-        let (own, own_block) = (dotted(thread(self.place.thread)), dotted(block(self.place.block)));
-        let (who, at) = (format!("thread {own} of block {own_block}"), at_line(line));
-        let (does, outside) = match self.access.write {
-            true => ("writes", VerdictKind::OobWrite),
-            false => ("reads", VerdictKind::OobRead),
-        };
-        let element = self.element("memory");
-        match &self.fault {
-            Fault::Outside => {
-                let kind = if self.region.is_none() { VerdictKind::CrashIllegalAddress } else { outside };
-                (kind, shared, format!("{who} {does} {}{at}", self.outside()))
-            }
-            Fault::Beyond { local: true, .. } => (
-                outside,
-                Some("local"),
-                format!("{who} {does} outside of the local variable that the source names{at}"),
-            ),
-            Fault::Beyond { .. } => (
-                outside,
-                shared,
-                format!("{who} {does} {element}, outside of the variable that the source names{at}"),
-            ),
-            Fault::Misaligned { alignment, .. } => {
-                let element = self.element(&format!("address 0x{:x}", self.access.address));
-                let text =
-                    format!("{who} {does} {element} as a value that must be {alignment}-byte aligned{at}");
-                (VerdictKind::CrashMisaligned, None, text)
-            }
-            Fault::Input => {
-                let text = format!("{who} writes {} of an input{at}", self.element("an element"));
-                (VerdictKind::InputMutated, None, text)
-            }
-            Fault::Unwritten => (
-                VerdictKind::WrongAnswer,
-                Some("uninitialized"),
-                format!("{who} reads {element}, which nothing has written{at}"),
-            ),
-            Fault::Budget => {
-                (VerdictKind::HarnessError, Some("budget"), "the instrumented run takes too long".to_string())
-            }
-            Fault::Unfenced { other } => {
-                let (theirs, their_block) = (dotted(thread(other.thread)), dotted(block(other.block)));
-                let there = at_line(line_of(other));
-                let text = format!(
-                    "{who} reads {element}{at} that thread {theirs} of block {their_block} writes{there} before it \
-                     publishes that, with no `__threadfence` in between"
-                );
-                (VerdictKind::Nondeterministic, Some("race"), text)
-            }
-            Fault::Race { other, other_writes } => {
-                let theirs = match other.by_several {
-                    true => "another thread".to_string(),
-                    false => format!("thread {}", dotted(thread(other.thread))),
-                };
-                let did = if *other_writes { "writes" } else { "reads" };
-                let (there, their_block) = (at_line(line_of(other)), dotted(block(other.block)));
-                let lacks = if is_shared { "barrier of the cluster" } else { "fence and atomic operation" };
-                let text = match other.block == self.place.block {
-                    true => format!(
-                        "thread {own} {does} {element}{at} that {theirs} {did}{there} without a barrier in between \
-                         (block {own_block})"
-                    ),
-                    false => format!(
-                        "{who} {does} {element}{at} that {theirs} of block {their_block} {did}{there}, with no {lacks} \
-                         in between"
-                    ),
-                };
-                (VerdictKind::Nondeterministic, Some("race"), text)
-            }
-        }
     }
 
     /// `` `tile[17]` ``, or the bytes where the access is not one element.

@@ -5,11 +5,10 @@ mod finding;
 mod image;
 mod lines;
 mod order;
-mod regions;
 mod shadow;
 mod table;
 
-pub use checker::{AccessChecker, CheckerOptions, LaunchShape};
+pub use checker::AccessChecker;
 pub use image::ModuleImage;
-pub use regions::{Region, RegionKind};
+pub use shadow::{Region, RegionKind, Regions};
 pub use table::{CheckerHandle, WatchTable};

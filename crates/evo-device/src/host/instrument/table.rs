@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::checker::{AccessChecker, Reply};
+use super::checker::AccessChecker;
 use super::order::AccessKind;
 use super::shadow::{SeenAccess, ThreadPlace};
 use crate::host::fiber::ThreadRecord;
@@ -76,12 +76,8 @@ extern "C" fn on_access(
         _ => AccessKind::Plain,
     };
     let (read, write) = (bits & READ != 0, bits & WRITE != 0);
-    let access = SeenAccess { address, bytes: bytes as usize, read, write, kind, from };
-    match checker.lock().access(&place(record), &access) {
-        Reply::GoOn => 0,
-        Reply::EndLaunch => 1,
-        Reply::GiveWay => 2,
-    }
+    let (place, bytes) = (place(record), bytes as usize);
+    checker.lock().access(&SeenAccess { place, address, bytes, read, write, kind, from }) as i32
 }
 
 extern "C" fn on_sync(checker: CheckerHandle, record: *mut ThreadRecord, moment: u32, detail: u32) {

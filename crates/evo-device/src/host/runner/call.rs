@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::mbarrier::TransactionBarriers;
-use super::scheduler::{Background, FiberYielder, Runner};
+use super::scheduler::{Background, FiberYielder, Member, Runner};
 use super::warpgroup::Warpgroup;
 use crate::host::fiber::ThreadRecord;
 use crate::host::stop;
@@ -15,15 +15,15 @@ pub(super) fn wait(record: *mut ThreadRecord) {
     unsafe { (*(*record).yielder.cast::<FiberYielder>()).suspend(()) }
 }
 
-pub(super) fn runner_of(record: *mut ThreadRecord) -> *mut Runner {
+pub(super) fn member_of(record: *mut ThreadRecord) -> Member {
     // SAFETY: the record was filled when the fiber began.
-    unsafe { (*record).runner.cast() }
+    Member(unsafe { (*record).runner.cast() })
 }
 
 /// `kind` is an `EVO_STOP_…`.
 pub(super) fn fail(record: *mut ThreadRecord, kind: i32, line: i32, text: &str) -> ! {
-    // SAFETY: the scheduler is suspended while a fiber runs.
-    unsafe { (*runner_of(record)).error = Some(stop::stopped(&*record, kind, line, text)) };
+    // SAFETY: the calling fiber's own record.
+    member_of(record).runner().error = Some(stop::stopped(unsafe { &*record }, kind, line, text));
     // The scheduler takes the error and drops this fiber, so the thread never goes on.
     loop {
         wait(record);
@@ -45,14 +45,17 @@ pub(super) struct Call {
 pub(super) type Answer = Result<u64, Cow<'static, str>>;
 
 impl Call {
-    /// Not to be kept while the thread waits.
+    pub(super) fn member(&self) -> Member {
+        member_of(self.record)
+    }
+
+    /// As [`Member::runner`].
     pub(super) fn runner<'r>(&self) -> &'r mut Runner {
-        // SAFETY: the scheduler is suspended while a fiber runs, and no operation switches while it uses the reference.
-        unsafe { &mut *runner_of(self.record) }
+        self.member().runner()
     }
 
     pub(super) fn barriers<'r>(&self) -> &'r mut TransactionBarriers {
-        &mut self.runner().barriers
+        &mut self.runner().state.barriers
     }
 
     pub(super) fn background<'r>(&self) -> &'r mut Background {
@@ -60,7 +63,7 @@ impl Call {
     }
 
     pub(super) fn group<'r>(&self) -> &'r mut Warpgroup {
-        &mut self.runner().groups[self.thread / 128]
+        &mut self.runner().state.groups[self.thread / 128]
     }
 
     /// Of the barrier at `at`.

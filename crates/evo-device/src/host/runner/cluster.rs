@@ -5,129 +5,98 @@
 //! another one has its turn: that is where `mapa` points.
 
 use evo_protocol::device::DeviceError;
+use evo_protocol::verdict::VerdictKind;
 
-use super::call::{Answer, Call, runner_of};
-use super::scheduler::{RemoteUse, Runner};
-use crate::host::fiber::ThreadRecord;
-use crate::host::stop;
-use crate::host::warp::{lanes, operation};
+use super::call::{Answer, Call};
+use super::scheduler::{BlockState, Member, RemoteUse, Runner};
+use crate::host::warp::{WarpLane, operation};
 
-fn member(runner: *mut Runner, rank: u64) -> Result<*mut Runner, String> {
-    // SAFETY: the scheduler is suspended while a fiber runs, and gave each block its cluster.
-    let members = unsafe { &(*runner).cluster.members };
-    members.get(rank as usize).copied().ok_or_else(|| {
-        let (all, word) = (members.len(), if members.len() == 1 { "block" } else { "blocks" });
-        format!("rank {rank} is outside of the cluster, which has {all} {word}")
-    })
-}
-
-pub(super) fn mapa(call: &mut Call) -> Answer {
-    let runner = runner_of(call.record);
-    let there = member(runner, call.detail)?;
-    // SAFETY: as for `member`; neither reference outlives its expression.
-    unsafe {
-        let local = translated(runner, call.at, there);
-        Ok((*there).storage(local) as u64)
+impl Member {
+    fn mate(self, rank: u64) -> Result<Member, String> {
+        let members = &self.runner().members;
+        members.get(rank as usize).copied().ok_or_else(|| {
+            let (all, word) = (members.len(), if members.len() == 1 { "block" } else { "blocks" });
+            format!("rank {rank} is outside of the cluster, which has {all} {word}")
+        })
     }
-}
 
-/// The other block's own address of a place.
-///
-/// # Safety
-/// Both are blocks of one cluster, and no reference to either is alive.
-unsafe fn translated(runner: *mut Runner, own: usize, there: *mut Runner) -> usize {
-    // SAFETY: as the caller promises.
-    let (from, to) = unsafe { ((*runner).shared.inner(), (*there).shared.inner()) };
-    // Static shared memory has the same address in all blocks.
-    if own.wrapping_sub(from.0) < from.1 { to.0 + (own - from.0) } else { own }
-}
-
-/// # Safety
-/// The scheduler is suspended, and gave each block its cluster.
-unsafe fn phase_of(runner: *mut Runner) -> u32 {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let first = (&(*runner).cluster.members)[0];
-        (*first).cluster.phase
+    /// The other block's own address of a place.
+    fn translated(self, own: usize, there: Member) -> usize {
+        let (from, to) = (self.runner().shared.inner(), there.runner().shared.inner());
+        // Static shared memory has the same address in all blocks.
+        if own.wrapping_sub(from.0) < from.1 { to.0 + (own - from.0) } else { own }
     }
-}
 
-fn demand_alive(runner: *mut Runner, there: *mut Runner) -> Result<(), String> {
-    // SAFETY: as for `member`.
-    unsafe {
-        if phase_of(runner) == 0 {
-            return Err(
-                "shared memory of another block is used before the first barrier of the cluster: that \
-                        block may not have begun"
-                    .to_string(),
-            );
+    /// How often the barrier of its cluster has opened.
+    fn phase(self) -> u32 {
+        self.runner().members[0].runner().state.phase
+    }
+
+    fn demand_alive(self, there: Member) -> Result<(), String> {
+        if self.phase() == 0 {
+            let text = "shared memory of another block is used before the first barrier of the cluster";
+            return Err(format!("{text}: that block may not have begun"));
         }
-        if (*there).cluster.has_ended {
-            let ([x, y, z], rank) = ((*there).block, (*there).cluster.rank);
+        let there = there.runner();
+        if there.state.has_ended {
+            let ([x, y, z], rank) = (there.state.block, there.rank);
             return Err(format!(
                 "shared memory of block {x},{y},{z} (rank {rank}) is used, which has ended: the last use needs a barrier \
                  of the cluster behind it"
             ));
         }
+        Ok(())
     }
-    Ok(())
+}
+
+pub(super) fn mapa(call: &mut Call) -> Answer {
+    let there = call.member().mate(call.detail)?;
+    let local = call.member().translated(call.at, there);
+    Ok(there.runner().storage(local) as u64)
 }
 
 pub(super) fn use_there(call: &mut Call) -> Answer {
-    let (runner, at, bytes) = (runner_of(call.record), call.at, call.detail as usize);
-    // SAFETY: as for `member`; each block is looked at alone.
-    unsafe {
-        let holds = |there: &&*mut Runner| (***there).stores(at, bytes);
-        let Some(there) = (*runner).cluster.members.iter().find(holds).copied() else {
-            return Err(
-                "an access of a cluster's shared memory is not inside that of any of its blocks".into()
-            );
-        };
-        if there != runner {
-            demand_alive(runner, there)?;
-            let user = ((*runner).cluster.rank, call.thread as u32);
-            (*there).cluster.uses.insert(user, RemoteUse { line: call.line, arrival: None });
-        }
+    let (here, at, bytes) = (call.member(), call.at, call.detail as usize);
+    let mut members = (0..here.runner().members.len()).map(|rank| here.runner().members[rank]);
+    let Some(there) = members.find(|there| there.runner().stores(at, bytes)) else {
+        return Err("an access of a cluster's shared memory is not inside that of any of its blocks".into());
+    };
+    if there != here {
+        here.demand_alive(there)?;
+        let user = (here.runner().rank, call.thread as u32);
+        there.runner().state.uses.insert(user, RemoteUse { line: call.line, arrival: None });
     }
     Ok(0)
 }
 
 pub(super) fn arrive_there(call: &mut Call) -> Answer {
-    let runner = runner_of(call.record);
-    let there = member(runner, call.detail)?;
-    demand_alive(runner, there)?;
-    // SAFETY: as for `member`; the other block is not this one, and its threads are suspended.
-    unsafe {
-        let at = translated(runner, call.at, there);
-        let memory = *((*there).storage(at) as *const u64);
-        let user = (*runner).cluster.rank;
-        let there = &mut *there;
-        let barrier = there.barriers.get(at, memory)?;
-        let phase = barrier.phase;
-        if barrier.arrive()? {
-            there.release_phase(at);
-        }
-        // It says that this block is done with what it used before.
-        there.cluster.uses.retain(|(rank, _), own| *rank != user || own.arrival.is_some());
-        let own = RemoteUse { line: call.line, arrival: Some((at, phase)) };
-        there.cluster.uses.insert((user, call.thread as u32), own);
+    let here = call.member();
+    let there = here.mate(call.detail)?;
+    here.demand_alive(there)?;
+    let at = here.translated(call.at, there);
+    let (user, there) = (here.runner().rank, there.runner());
+    // SAFETY: the header has checked that the eight bytes are shared memory; it lies so in each block of a cluster.
+    let memory = unsafe { *(there.storage(at) as *const u64) };
+    let barrier = there.state.barriers.get(at, memory)?;
+    let phase = barrier.phase;
+    if barrier.arrive()? {
+        there.release_phase(at);
     }
+    // It says that this block is done with what it used before.
+    there.state.uses.retain(|(rank, _), own| *rank != user || own.arrival.is_some());
+    let own = RemoteUse { line: call.line, arrival: Some((at, phase)) };
+    there.state.uses.insert((user, call.thread as u32), own);
     Ok(0)
 }
 
-/// The other block, and its own addresses of target and barrier.
-pub(super) fn landing_place(
-    record: *mut ThreadRecord,
-    [to, barrier]: [usize; 2],
-    rank: u64,
-) -> Result<(*mut Runner, usize, usize), String> {
-    let runner = runner_of(record);
-    let there = member(runner, rank)?;
-    if there != runner {
-        demand_alive(runner, there)?;
+/// The block in which a copy lands, and its own addresses of target and barrier.
+pub(super) fn landing_place(call: &Call, rank: u64) -> Result<(Member, usize, usize), String> {
+    let here = call.member();
+    let there = here.mate(rank)?;
+    if there != here {
+        here.demand_alive(there)?;
     }
-    // SAFETY: as for `member`.
-    unsafe { Ok((there, translated(runner, to, there), translated(runner, barrier, there))) }
+    Ok((there, here.translated(call.at, there), here.translated(call.from, there)))
 }
 
 /// The number of the barrier, of which threads call both halves in turn.
@@ -142,130 +111,85 @@ fn half(call: &Call, arrives: bool) -> Result<u32, &'static str> {
 
 pub(super) fn arrive(call: &mut Call) -> Answer {
     half(call, true)?;
-    // SAFETY: the scheduler is suspended while a fiber runs, and no reference to a block is alive.
-    unsafe { count_arrival(runner_of(call.record), call.thread as u32) };
+    let (members, rank) = (call.runner().members.clone(), call.runner().rank);
+    let mut threads = 0;
+    for there in &members {
+        there.runner().state.uses.remove(&(rank, call.thread as u32));
+        threads += there.runner().threads;
+    }
+    let counts = &mut members[0].runner().state;
+    counts.arrived += 1;
+    if counts.arrived == threads {
+        release(&members);
+    }
     Ok(0)
 }
 
 pub(super) fn wait_for_all(call: &mut Call) -> Answer {
     let phase = half(call, false)?;
-    // SAFETY: the scheduler is suspended while a fiber runs.
-    while unsafe { phase_of(runner_of(call.record)) } <= phase {
+    while call.member().phase() <= phase {
         call.wait(operation::CLUSTER, 0, 0);
     }
     Ok(0)
 }
 
-/// # Safety
-/// The scheduler is suspended, and no reference to a block of the cluster is alive.
-unsafe fn count_arrival(runner: *mut Runner, thread: u32) {
-    // SAFETY: as the caller promises; each block is looked at alone.
-    unsafe {
-        let (members, rank) = ((*runner).cluster.members.clone(), (*runner).cluster.rank);
-        let mut threads = 0;
-        for &there in &members {
-            (*there).cluster.uses.remove(&(rank, thread));
-            threads += (*there).threads;
-        }
-        let first = members[0];
-        let counts = &mut (*first).cluster;
-        counts.arrived += 1;
-        if counts.arrived == threads {
-            release(&members);
-        }
-    }
-}
-
-/// # Safety
-/// As for [`count_arrival`].
-unsafe fn release(members: &[*mut Runner]) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let first = members[0];
-        let counts = &mut (*first).cluster;
-        (counts.arrived, counts.phase) = (0, counts.phase + 1);
-        for &there in members {
-            (*there).release(|lane| lane.place.kind == operation::CLUSTER);
-        }
+fn release(members: &[Member]) {
+    let counts = &mut members[0].runner().state;
+    (counts.arrived, counts.phase) = (0, counts.phase + 1);
+    for there in members {
+        there.runner().release(|lane| lane.place.kind == operation::CLUSTER);
     }
 }
 
 /// Opens the barrier if only threads are missing that have returned from the kernel: it waits for the others alone.
-///
-/// # Safety
-/// All fibers are suspended, and no reference to a block of the cluster is alive.
-pub(super) unsafe fn release_left(members: &[*mut Runner]) -> bool {
-    // SAFETY: as the caller promises; each block is looked at alone.
-    unsafe {
-        let phase = (*members[0]).cluster.phase;
-        let waits = |there: &*mut Runner| (**there).line_at_cluster();
-        let Some(line) = members.iter().find_map(waits) else { return false };
-        if members.iter().any(|there| (**there).lacks_arrival(phase)) {
-            return false;
-        }
-        for &there in members {
-            (*there).early_exit.get_or_insert(line);
-            (*there).cluster.uses.clear();
-        }
+pub(super) fn release_left(members: &[Member]) -> bool {
+    let phase = members[0].phase();
+    let opens = members.iter().any(|there| there.runner().waits_at_cluster())
+        && !members.iter().any(|there| there.runner().lacks_arrival(phase));
+    if opens {
+        members.iter().for_each(|there| there.runner().state.uses.clear());
         release(members);
     }
-    true
-}
-
-/// How many threads have come to the cluster's barrier, of how many.
-///
-/// # Safety
-/// All fibers are suspended.
-pub(super) unsafe fn arrivals(members: &[*mut Runner]) -> (u32, u32) {
-    let [first, ..] = members else { return (0, 0) };
-    // SAFETY: as the caller promises; fields are copied.
-    unsafe { ((**first).cluster.arrived, (**first).threads * members.len() as u32) }
-}
-
-/// # Safety
-/// All fibers are suspended, and no reference to a block of the cluster is alive.
-pub(super) unsafe fn end_block(runner: *mut Runner) -> Result<(), DeviceError> {
-    // SAFETY: as the caller promises.
-    let this = unsafe { &mut *runner };
-    this.cluster.has_ended = true;
-    let ([x, y, z], barriers) = (this.block, &this.barriers);
-    let open = |own: &RemoteUse| {
-        own.arrival.is_none_or(|(at, phase)| barriers.find(at).is_some_and(|own| own.phase == phase))
-    };
-    let left = this.cluster.uses.iter().find(|(_, own)| open(own)).map(|(user, own)| (*user, own.line));
-    let on_its_way = this.barriers.clear();
-    if let Some(((rank, thread), line)) = left {
-        // SAFETY: as above; the other block is not this one.
-        let [ux, uy, uz] = unsafe { (*this.cluster.members[rank]).block };
-        let message = format!(
-            "the block ends while thread {thread} of block {ux},{uy},{uz} may still use its shared memory (line {line}): \
-             the last use needs a barrier of the cluster behind it (block {x},{y},{z})"
-        );
-        return Err(stop::illegal(message, line, this.block));
-    }
-    let Some(line) = on_its_way else { return Ok(()) };
-    let message = format!(
-        "the block ends before the copy of line {line} has landed: nobody has waited for its barrier (block {x},{y},{z})"
-    );
-    Err(stop::illegal(message, line, this.block))
+    opens
 }
 
 impl Runner {
+    pub(super) fn end_block(&mut self) -> Result<(), DeviceError> {
+        self.state.has_ended = true;
+        let BlockState { block, barriers, uses, .. } = &self.state;
+        let open = |own: &RemoteUse| {
+            own.arrival.is_none_or(|(at, phase)| barriers.find(at).is_some_and(|own| own.phase == phase))
+        };
+        let (line, message) = if let Some(((rank, thread), own)) = uses.iter().find(|(_, own)| open(own)) {
+            // The other block is not this one: `mbarrier_arrive_cluster` of a block's own barrier is a usual arrival.
+            let ([x, y, z], line) = (self.members[*rank].runner().state.block, own.line);
+            let message = format!(
+                "the block ends while thread {thread} of block {x},{y},{z} may still use its shared memory (line {line}): \
+                 the last use needs a barrier of the cluster behind it"
+            );
+            (line, message)
+        } else if let Some(line) = barriers.in_flight().map(|load| load.line).min() {
+            let why = "nobody has waited for its barrier";
+            (line, format!("the block ends before the copy of line {line} has landed: {why}"))
+        } else {
+            return Ok(());
+        };
+        let [x, y, z] = block;
+        let message = format!("{message} (block {x},{y},{z})");
+        let error = DeviceError::plain(VerdictKind::CrashIllegalInstruction, message);
+        Err(error.with("line", line).with("block", *block))
+    }
+
     /// Where a byte of the block's shared memory lies now.
     pub(super) fn storage(&self, address: usize) -> usize {
         let (start, bytes) = self.statics_range.unwrap_or((0, 0));
         let offset = address.wrapping_sub(start);
-        if self.cluster.is_away && offset < bytes {
-            self.cluster.aside.as_ptr() as usize + offset
-        } else {
-            address
-        }
+        if self.state.is_away && offset < bytes { self.aside.as_ptr() as usize + offset } else { address }
     }
 
     pub(super) fn mates_can_go_on(&self) -> bool {
-        let others = self.cluster.members.iter().enumerate().filter(|(rank, _)| *rank != self.cluster.rank);
-        // SAFETY: other blocks are suspended while a thread of this one runs.
-        others.into_iter().any(|(_, own)| unsafe { !(**own).cluster.has_ended && (**own).others_can_go_on() })
+        let mut others = self.members.iter().filter(|own| !std::ptr::eq(own.0, self));
+        others.any(|own| own.runner().others_can_go_on())
     }
 
     fn stores(&mut self, at: usize, bytes: usize) -> bool {
@@ -275,12 +199,9 @@ impl Runner {
         })
     }
 
-    /// At which a thread waits for the cluster's barrier.
-    fn line_at_cluster(&self) -> Option<i32> {
-        let waiting = self.warps[..self.warp_count]
-            .iter()
-            .flat_map(|warp| lanes(warp.waiting).map(|lane| warp.lanes[lane].place));
-        waiting.into_iter().find(|place| place.kind == operation::CLUSTER).map(|place| place.line)
+    fn waits_at_cluster(&self) -> bool {
+        let at_cluster = |lane: &WarpLane| lane.place.kind == operation::CLUSTER;
+        self.warps[..self.warp_count].iter().any(|warp| warp.lanes_where(warp.waiting, at_cluster) != 0)
     }
 
     fn lacks_arrival(&self, phase: u32) -> bool {
@@ -290,22 +211,16 @@ impl Runner {
         })
     }
 
+    /// Static shared memory comes from where it is aside, or goes there.
+    ///
     /// # Safety
     /// The range is that of the static shared memory, the calling thread's, and all fibers are suspended.
-    pub(super) unsafe fn put_aside(&mut self, (start, bytes): (usize, usize)) {
-        let aside = &mut self.cluster.aside;
-        aside.resize(bytes, 0);
-        // SAFETY: as the caller promises; the copy is as long as the range.
-        unsafe { std::ptr::copy_nonoverlapping(start as *const u8, aside.as_mut_ptr(), bytes) };
-        self.cluster.is_away = true;
-    }
-
-    /// # Safety
-    /// As for [`Runner::put_aside`].
-    pub(super) unsafe fn take_back(&mut self, (start, bytes): (usize, usize)) {
-        if std::mem::take(&mut self.cluster.is_away) {
-            // SAFETY: as the caller promises; what was put aside is as long.
-            unsafe { std::ptr::copy_nonoverlapping(self.cluster.aside.as_ptr(), start as *mut u8, bytes) };
-        }
+    pub(super) unsafe fn move_statics(&mut self, (start, bytes): (usize, usize), comes: bool) {
+        self.state.is_away = !comes;
+        self.aside.resize(bytes, 0);
+        let (place, aside) = (start as *mut u8, self.aside.as_mut_ptr());
+        let (from, to) = if comes { (aside, place) } else { (place, aside) };
+        // SAFETY: as the caller promises; what is aside is as long as the range.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
     }
 }

@@ -101,14 +101,6 @@ pub struct TransactionBarriers(HashMap<usize, TransactionBarrier>);
 type Checked<T> = Result<T, &'static str>;
 
 impl TransactionBarriers {
-    /// The line of a copy that nobody has waited for in the block before.
-    pub fn clear(&mut self) -> Option<i32> {
-        let loads = self.0.values().flat_map(|barrier| &barrier.loads);
-        let line = loads.map(|load| load.line).min();
-        self.0.clear();
-        line
-    }
-
     pub fn init(&mut self, at: usize, memory: &mut u64, count: u32, maker: u32) -> Checked<()> {
         if count == 0 || u64::from(count) > COUNT_MAX {
             return Err("mbarrier_init with a count outside of 1 to 1048575");
@@ -164,13 +156,8 @@ impl TransactionBarriers {
         self.0.values_mut().filter(|own| own.maker == maker).for_each(|own| own.announced = true);
     }
 
-    /// Line of a copy to these bytes that has not landed.
-    pub fn in_flight(&self, start: usize, bytes: usize) -> Option<i32> {
-        let meets = |load: &&BulkLoad| load.to < start + bytes && start < load.to + load.data.len();
-        self.0.values().flat_map(|own| &own.loads).find(meets).map(|load| load.line)
-    }
-
-    pub fn any_in_flight(&self) -> bool {
-        self.0.values().any(|own| !own.loads.is_empty())
+    /// Copies that have not landed.
+    pub fn in_flight(&self) -> impl Iterator<Item = &BulkLoad> {
+        self.0.values().flat_map(|own| &own.loads)
     }
 }

@@ -1,8 +1,6 @@
 //! Runs the blocks of a launch on one processor thread, with fibers for the threads of a block.
 
-mod async_view;
 mod call;
-mod callbacks;
 mod cluster;
 mod copies;
 mod mbarrier;
@@ -13,6 +11,6 @@ mod scheduler;
 mod seat;
 mod warpgroup;
 
-pub use order::{BlockSequence, WINDOW};
+pub use order::{WINDOW, of_neighbors};
 pub use scheduler::{BLOCKS_MAX, THREADS_MAX, Work};
 pub use seat::{Seat, SharedLaunch};

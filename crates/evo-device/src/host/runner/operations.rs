@@ -1,17 +1,141 @@
-//! What a thread asks of its block's runner beside barriers and warp operations: copies in the background, named and
+//! What a running thread calls: barriers, warp operations, `printf`, traps, copies in the background, named and
 //! transaction barriers, bulk copies, products of warpgroups, and other blocks of the cluster.
 
-use super::async_view::AsyncView;
-use super::call::{Answer, Call, fail, runner_of};
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::Ordering;
+
+use super::call::{Answer, Call, fail, member_of, wait};
 use super::cluster::{self, landing_place};
-use super::copies::{BulkLoad, BulkStore, PendingCopy};
+use super::copies::{AsyncView, BulkLoad, BulkStore, PendingCopy};
 use super::mbarrier::PhaseState;
-use super::scheduler::Runner;
-use super::warpgroup::{IssuedProduct, is_poison, refused_registers};
-use crate::host::fiber::ThreadRecord;
+use super::scheduler::{BarrierState, Runner};
+use super::warpgroup::{IssuedProduct, TOUCHED, is_poison, refused_registers};
+use crate::host::fiber::{Runtime, ThreadRecord};
 use crate::host::pattern;
 use crate::host::stop::ILLEGAL;
-use crate::host::warp::operation;
+use crate::host::warp::{WaitPoint, barrier, operation};
+
+pub static RUNTIME: Runtime = Runtime {
+    barrier: on_barrier,
+    warp: on_warp,
+    stop: on_stop,
+    print: on_print,
+    relax: on_relax,
+    operation: on_operation,
+};
+
+/// Bytes shown per launch and processor thread; the rest is dropped, as a GPU's buffer drops it.
+const PRINT_MAX: usize = 16 * 1024;
+
+extern "C" fn on_barrier(record: *mut ThreadRecord, kind: i32, line: i32, predicate: i32) -> u64 {
+    // SAFETY: the calling fiber's own record.
+    let (thread, fiber) = unsafe { ((*record).linear as usize, (*record).fiber as u32) };
+    let this = member_of(record).runner();
+    let state = &mut this.state.barrier;
+    if state.waiting == 0 {
+        (state.kind, state.line) = (kind, line);
+    }
+    state.differs |= (state.kind, state.line) != (kind, line);
+    state.count += u32::from(predicate != 0);
+    state.waiting += 1;
+    let warp = &mut this.warps[thread / 32];
+    warp.at_barrier |= 1 << (thread % 32);
+    let lane = &mut warp.lanes[thread % 32];
+    (lane.fiber, lane.place) = (fiber, WaitPoint { kind, line, mask: 0 });
+    if this.release_barrier(0) {
+        // The last to come goes on at once.
+        this.warps[thread / 32].ready &= !(1 << (thread % 32));
+    } else {
+        wait(record);
+    }
+    let BarrierState { held, present, .. } = member_of(record).runner().state.barrier;
+    match kind {
+        barrier::SYNC_COUNT => u64::from(held),
+        barrier::SYNC_AND => u64::from(held == present),
+        barrier::SYNC_OR => u64::from(held != 0),
+        _ => 0,
+    }
+}
+
+extern "C" fn on_warp(
+    record: *mut ThreadRecord,
+    kind: i32,
+    line: i32,
+    mask: u32,
+    value: u64,
+    parameter: u32,
+) -> u64 {
+    // SAFETY: the calling fiber's own record.
+    let (thread, fiber) = unsafe { ((*record).linear as usize, (*record).fiber as u32) };
+    let (at, bit) = (thread % 32, 1u32 << (thread % 32));
+    let warp = &mut member_of(record).runner().warps[thread / 32];
+    if kind == operation::RELEASE {
+        // The lane holds what its warp gathered, so all of `mask` but itself wait there.
+        warp.release(mask & warp.waiting);
+        return 0;
+    }
+    let place = WaitPoint { kind, line, mask };
+    let lane = &mut warp.lanes[at];
+    (lane.fiber, lane.place) = (fiber, place);
+    (lane.value, lane.parameter) = (value, parameter);
+    let required = mask & warp.existing;
+    // A lane that is missing from its own mask can never go on: it stays, and is named when all wait.
+    if kind != operation::ACTIVE && required & bit != 0 && warp.all_wait_at(required, at, place) {
+        if kind >= operation::GATHER_MMA {
+            warp.gather(required);
+            return warp.gathered.as_ptr() as u64;
+        }
+        // The last lane to come computes for all, and goes on without a switch.
+        warp.compute(kind, required);
+        warp.release(required & !bit);
+    } else {
+        warp.waiting |= bit;
+        wait(record);
+    }
+    member_of(record).runner().warps[thread / 32].lanes[at].result
+}
+
+extern "C" fn on_stop(record: *mut ThreadRecord, kind: i32, line: i32, text: *const c_char) {
+    // SAFETY: the header passes a string literal.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    fail(record, kind, line, &text)
+}
+
+extern "C" fn on_print(record: *mut ThreadRecord, text: *const c_char, bytes: usize) {
+    // SAFETY: the header passes a buffer of so many bytes.
+    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), bytes) };
+    let this = member_of(record).runner();
+    if this.printed < PRINT_MAX {
+        this.printed += bytes;
+        // Standard output belongs to the worker's protocol. A lost line of a kernel's `printf` does no harm.
+        // SAFETY: the descriptor is the process's standard error, the buffer is alive.
+        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    }
+}
+
+extern "C" fn on_relax(record: *mut ThreadRecord) {
+    // SAFETY: the calling fiber's own record.
+    let (thread, fiber) = unsafe { ((*record).linear as usize, (*record).fiber as u32) };
+    let warp = &mut member_of(record).runner().warps[thread / 32];
+    warp.lanes[thread % 32].fiber = fiber;
+    warp.relaxed |= 1 << (thread % 32);
+    wait(record);
+}
+
+/// A thread whose slice is over gives way if somebody else can go on, and its warp with it, as the other lanes are
+/// likely to wait for the same. Where nobody else can, the block may wait for another block.
+pub extern "C" fn give_way(record: *mut ThreadRecord) {
+    let this = member_of(record).runner();
+    this.leave = this.others_can_go_on() || this.mates_can_go_on();
+    if this.leave || this.clock.crowded.load(Ordering::Relaxed) {
+        this.clock.hurried.store(true, Ordering::Relaxed);
+    }
+    if this.leave {
+        on_relax(record);
+    } else {
+        std::thread::yield_now();
+    }
+}
 
 type Operation = fn(&mut Call) -> Answer;
 
@@ -92,8 +216,8 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_BAR_CLUSTER_ARRIVE", cluster::arrive),
     ("EVO_BAR_CLUSTER_WAIT", cluster::wait_for_all),
-    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().cluster.rank as u64)),
-    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().cluster.members.len() as u64)),
+    ("EVO_BAR_CLUSTER_RANK", |call| Ok(call.runner().rank as u64)),
+    ("EVO_BAR_CLUSTER_SIZE", |call| Ok(call.runner().members.len() as u64)),
     ("EVO_BAR_MAPA", cluster::mapa),
     ("EVO_BAR_USE_THERE", cluster::use_there),
     ("EVO_BAR_ARRIVE_THERE", cluster::arrive_there),
@@ -159,11 +283,13 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_BULK_IN_FLIGHT", |call| {
         let (at, bytes) = (call.at, call.detail as usize);
+        let mut loads = call.barriers().in_flight();
         if bytes == 0 {
-            return Ok(u64::from(call.barriers().any_in_flight()));
+            return Ok(u64::from(loads.next().is_some()));
         }
-        let Some(issued) = call.barriers().in_flight(at, bytes) else { return Ok(0) };
-        Err(format!("shared memory is read into which the copy of line {issued} is on its way").into())
+        let meets = |load: &&BulkLoad| load.to < at + bytes && at < load.to + load.data.len();
+        let Some(BulkLoad { line, .. }) = loads.find(meets) else { return Ok(0) };
+        Err(format!("shared memory is read into which the copy of line {line} is on its way").into())
     }),
     ("EVO_BULK_FINISH", |call| {
         let stores = &call.background().stores;
@@ -235,7 +361,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
             // SAFETY: they are the calling thread's, whose product wants them after this wait.
             let sums = unsafe { std::slice::from_raw_parts_mut(at as *mut f32, values.len()) };
             if !is_poison(sums) {
-                return Err("an accumulator of wgmma is written before wgmma_wait".into());
+                return Err(TOUCHED.into());
             }
             sums.copy_from_slice(values);
         }
@@ -243,7 +369,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("EVO_GROUP_REGISTERS", |call| {
         let (number, registers) = (call.thread / 128, call.detail as u32);
-        match refused_registers(&call.runner().groups, number, registers) {
+        match refused_registers(&call.runner().state.groups, number, registers) {
             Some(text) => Err(text.into()),
             None => {
                 call.group().registers = registers;
@@ -270,7 +396,7 @@ static OPERATIONS: [(&str, Operation); 46] = [
     }),
 ];
 
-pub(super) extern "C" fn on_operation(
+extern "C" fn on_operation(
     record: *mut ThreadRecord,
     what: i32,
     line: i32,
@@ -287,7 +413,7 @@ pub(super) extern "C" fn on_operation(
 
 fn named_barrier(call: &mut Call) -> Answer {
     let (number, threads, waits) = (call.at as u32, call.from as u32, call.detail != 0);
-    let barrier = &mut call.runner().named[number as usize];
+    let barrier = &mut call.runner().state.named[number as usize];
     if barrier.arrived == 0 {
         barrier.expected = threads;
     }
@@ -297,10 +423,10 @@ fn named_barrier(call: &mut Call) -> Answer {
     barrier.arrived += 1;
     if barrier.arrived == threads {
         barrier.arrived = 0;
-        let there = (operation::BAR_SYNC, number);
+        let there = (operation::GATHER_BAR_SYNC, number);
         call.runner().release(|lane| (lane.place.kind, lane.place.mask) == there);
     } else if waits {
-        call.wait(operation::BAR_SYNC, number, 0);
+        call.wait(operation::GATHER_BAR_SYNC, number, 0);
     }
     Ok(0)
 }
@@ -324,18 +450,16 @@ fn wait_for_phase(call: &mut Call, kind: i32) -> Answer {
 
 fn load(call: &mut Call, rank: Option<u64>) -> Answer {
     let data: Box<[u8]> = call.background().staging.as_slice().into();
-    let (places, line) = ([call.at, call.from], call.line);
-    let here = (runner_of(call.record), places[0], places[1]);
-    let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call.record, places, rank))?;
-    // SAFETY: threads of all blocks are suspended but for the caller, which does not wait while the reference is used.
-    let there = unsafe { &mut *there };
+    let (here, line) = ((call.member(), call.at, call.from), call.line);
+    let (there, to, barrier) = rank.map_or(Ok(here), |rank| landing_place(call, rank))?;
+    let there = there.runner();
     // A target holds ones until its copy lands: NaN in every floating-point type.
     // SAFETY: the header has checked that the target is shared memory of the block; it lies so in each of a cluster.
     unsafe { pattern::fill(there.storage(to), data.len(), u32::MAX) };
     there.with_view(|view| view.at(to, data.len()).map(|part| part.fill(0xff)));
     // SAFETY: the header has checked that the barrier's bytes are shared memory.
     let memory = unsafe { *(there.storage(barrier) as *const u64) };
-    if there.barriers.get(barrier, memory)?.load(BulkLoad { to, data, line })? {
+    if there.state.barriers.get(barrier, memory)?.load(BulkLoad { to, data, line })? {
         there.release_phase(barrier);
     }
     Ok(0)
@@ -380,9 +504,15 @@ mod tests {
     use crate::host::headers::HEADER;
 
     #[test]
-    fn operations_stand_in_the_headers_order() {
-        let list = HEADER.split("enum evo_operation {").nth(1).unwrap().split('}').next().unwrap();
-        let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        assert_eq!(names, OPERATIONS.map(|(name, _)| name));
+    fn tables_stand_in_the_headers_order() {
+        let check = |first: &str, table: &[&str]| {
+            let list = HEADER[HEADER.find(first).unwrap()..].split('}').next().unwrap();
+            let names =
+                list.lines().filter(|line| !line.contains("//")).flat_map(|line| line.split([',', ' ']));
+            assert_eq!(names.filter(|name| !name.is_empty()).collect::<Vec<_>>(), table);
+        };
+        check("EVO_IS_SHARED,", &OPERATIONS.map(|(name, _)| name));
+        check("EVO_SYNC,", barrier::KINDS);
+        check("EVO_WARP_SYNC,", &operation::KINDS[..operation::PHASE as usize]);
     }
 }

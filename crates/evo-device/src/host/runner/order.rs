@@ -13,13 +13,9 @@ pub struct TurnOrder {
 }
 
 impl TurnOrder {
-    pub fn ascending() -> TurnOrder {
-        let ascending = std::array::from_fn(|index| index as u8);
-        TurnOrder { seed: None, warps: ascending, lanes: ascending }
-    }
-
     pub fn of(seed: Option<u64>) -> TurnOrder {
-        TurnOrder { seed, ..TurnOrder::ascending() }
+        let ascending = std::array::from_fn(|index| index as u8);
+        TurnOrder { seed, warps: ascending, lanes: ascending }
     }
 
     pub fn begin_block(&mut self, block: u64, warps: usize) {
@@ -56,55 +52,17 @@ fn shuffle<T>(order: &mut [T], seed: u64, state: &mut u64) {
     }
 }
 
-/// In which order the blocks of a cluster take turns, by rank: `first` is the number of its first block.
-pub fn of_cluster(seed: Option<u64>, first: u64, blocks: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..blocks).collect();
+/// Blocks that change places with each other. A GPU starts blocks in ascending order and runs many at once, so kernels
+/// may wait for an earlier block; were all blocks permuted, that block might never get a processor thread.
+pub const WINDOW: u64 = 16;
+
+/// In which order `count` blocks take turns that follow each other, the first of them number `first`.
+pub fn of_neighbors(seed: Option<u64>, first: u64, count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
     if let Some(seed) = seed {
         shuffle(&mut order, seed, &mut mix((seed / 2) ^ mix(!first)));
     }
     order
-}
-
-/// Blocks that change places with each other.
-pub const WINDOW: u64 = 16;
-
-/// A permutation of each 16 blocks that follow each other. A GPU starts blocks in ascending order and runs many at
-/// once, so kernels may wait for an earlier block; were all blocks permuted, that block might never get a processor
-/// thread.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockSequence {
-    blocks: u64,
-    seed: Option<u64>,
-}
-
-impl BlockSequence {
-    pub fn new(blocks: u64, seed: Option<u64>) -> BlockSequence {
-        BlockSequence { blocks, seed }
-    }
-
-    pub fn at(&self, position: u64) -> u64 {
-        let Some(seed) = self.seed else { return position };
-        let first = position - position % WINDOW;
-        let size = WINDOW.min(self.blocks - first);
-        let place = position - first;
-        let mut number = if seed % 2 == 1 { size - 1 - place } else { place };
-        // The network permutes 16 numbers; what falls outside the range walks on until it is inside.
-        loop {
-            number = network(mix((seed / 2) ^ mix(first)), number);
-            if number < size {
-                return first + number;
-            }
-        }
-    }
-}
-
-/// A Feistel network over 4 bits.
-fn network(key: u64, number: u64) -> u64 {
-    let (mut left, mut right) = (number >> 2, number & 3);
-    for round in 0..6 {
-        (left, right) = (right, left ^ (mix(key ^ mix(right << 3 | round)) & 3));
-    }
-    left << 2 | right
 }
 
 /// The finalizer of SplitMix64: every bit of the result depends on every bit of the input.
@@ -142,32 +100,23 @@ mod tests {
             assert_eq!((&warps, &lanes), (&back_warps, &back_lanes));
             assert_ne!(lanes, turns(Some(seed), 6, 8).1);
             assert_ne!(lanes, (0..32).collect::<Vec<_>>());
-            let mut blocks = of_cluster(Some(seed), 8, 8);
-            assert_ne!(blocks, of_cluster(Some(seed), 16, 8));
-            blocks.reverse();
-            assert_eq!(blocks, of_cluster(Some(seed + 1), 8, 8));
             let sorted = |mut order: Vec<usize>| (order.sort_unstable(), order).1;
             assert_eq!(sorted(warps), (0..8).collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn blocks_are_permuted_near_their_place_and_neighboring_seeds_are_opposite() {
-        for blocks in [1u64, 2, 3, 7, 16, 17, 1000] {
-            let order = |seed| -> Vec<u64> {
-                (0..blocks).map(|at| BlockSequence::new(blocks, Some(seed)).at(at)).collect()
-            };
-            let (forward, back) = (order(8), order(9));
-            for (forward, back) in forward.chunks(16).zip(back.chunks(16)) {
-                assert!(forward.iter().eq(back.iter().rev()));
-                let mut sorted = forward.to_vec();
-                sorted.sort_unstable();
-                assert!(sorted.iter().map(|block| block % 16).eq(0..forward.len() as u64));
-            }
-            assert!(blocks < 7 || (0..blocks).ne(forward));
+    fn neighbors_are_permuted_and_neighboring_seeds_are_opposite() {
+        assert_eq!(of_neighbors(None, 4, 3), [0, 1, 2]);
+        for (seed, count) in
+            [0, 2, 40, u64::MAX - 1].into_iter().flat_map(|seed| (1..=16).map(move |count| (seed, count)))
+        {
+            let [mut order, mut back] = [seed, seed + 1].map(|seed| of_neighbors(Some(seed), 32, count));
+            assert!(count < 7 || order != of_neighbors(Some(seed), 48, count) && !order.is_sorted());
+            back.reverse();
+            assert_eq!(order, back);
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..count));
         }
-        let most = u64::from(u32::MAX) * 65_535;
-        assert!(BlockSequence::new(most, Some(4)).at(most - 1) < most);
-        assert_eq!(BlockSequence::new(9, None).at(4), 4);
     }
 }

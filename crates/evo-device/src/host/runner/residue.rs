@@ -12,6 +12,9 @@ const DEPTH_MIN: usize = 4 * 1024;
 /// What is filled below the deepest known write, bytes.
 const MARGIN: usize = 1024;
 
+/// Unpacks the arguments and calls a kernel.
+pub type EntryPoint = unsafe extern "C" fn(*mut *mut c_void);
+
 #[derive(Clone, Copy, Debug)]
 pub struct StackResidue {
     pattern: u32,
@@ -40,11 +43,7 @@ impl StackResidue {
     ///
     /// # Safety
     /// `run` may be called with `arguments`, and the stack has room for `DEPTH_MAX` bytes and more.
-    pub unsafe fn call(
-        self,
-        run: unsafe extern "C" fn(*mut *mut c_void),
-        arguments: *mut *mut c_void,
-    ) -> (usize, usize) {
+    pub unsafe fn call(self, run: EntryPoint, arguments: *mut *mut c_void) -> (usize, usize) {
         // SAFETY: as the caller promises.
         let top = unsafe { call_on_pattern(run, arguments, self.pattern, self.depth) };
         let looked_at = if self.depth == DEPTH_MAX { DEPTH_MAX } else { MARGIN };
@@ -77,12 +76,7 @@ unsafe fn first_other(start: *const u64, words: usize, pattern: u64) -> Option<u
 /// stack pointer.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-unsafe fn call_on_pattern(
-    run: unsafe extern "C" fn(*mut *mut c_void),
-    arguments: *mut *mut c_void,
-    pattern: u32,
-    bytes: usize,
-) -> usize {
+unsafe fn call_on_pattern(run: EntryPoint, arguments: *mut *mut c_void, pattern: u32, bytes: usize) -> usize {
     let top: usize;
     // SAFETY: the block keeps the calling convention: the stack is aligned here, and everything that a call may
     // change is named as changed. Nothing of this function lies below its stack pointer.
@@ -118,12 +112,7 @@ unsafe fn call_on_pattern(
 /// As well as it can be said without the machine's own language: a function's frame is filled and left behind.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(never)]
-unsafe fn call_on_pattern(
-    run: unsafe extern "C" fn(*mut *mut c_void),
-    arguments: *mut *mut c_void,
-    pattern: u32,
-    bytes: usize,
-) -> usize {
+unsafe fn call_on_pattern(run: EntryPoint, arguments: *mut *mut c_void, pattern: u32, bytes: usize) -> usize {
     #[inline(never)]
     fn leave(pattern: u32) -> usize {
         let mut area = [std::mem::MaybeUninit::<u32>::uninit(); DEPTH_MAX / 4];

@@ -5,8 +5,8 @@
 //! threads wait at once. Fibers are kept from block to block. When nobody can go on, the block is stuck:
 //! that is a divergent barrier, found at once and described.
 //!
-//! The scheduler and the fibers share the runner by raw pointer; they never run at the same time,
-//! and no reference to it is held across a switch.
+//! The scheduler, the fibers and the other blocks of a cluster share the runner by pointer ([`Member`]); they never run at
+//! the same time, and no reference to it is held across a switch.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -16,20 +16,18 @@ use std::sync::Arc;
 use corosensei::{Coroutine, Yielder};
 use evo_protocol::device::DeviceError;
 
-use crate::host::divergence::{Awaited, Standing};
 use crate::host::fault::{Range, RangeKind, Registered};
 use crate::host::fiber::{FiberStack, Runtime, Stacks, ThreadRecord};
 use crate::host::preempt::TurnClock;
 use crate::host::shared::SharedArena;
-use crate::host::stop;
+use crate::host::stop::{self, Awaited, Standing};
 use crate::host::tls::Statics;
 use crate::host::warp::{Warp, WarpLane, lanes, operation};
 
-use super::async_view::AsyncView;
-use super::copies::{BulkStore, Groups, PendingCopy};
+use super::copies::{AsyncView, BulkStore, Groups, PendingCopy};
 use super::mbarrier::TransactionBarriers;
 use super::order::TurnOrder;
-use super::residue::StackResidue;
+use super::residue::{EntryPoint, StackResidue};
 use super::warpgroup::{ProductThread, Warpgroup};
 
 type Fiber = Coroutine<(), (), (), FiberStack>;
@@ -50,7 +48,7 @@ const VAIN_TRIES: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// Unpacks the arguments and calls the kernel.
-    pub run: unsafe extern "C" fn(*mut *mut c_void),
+    pub run: EntryPoint,
     pub arguments: *mut *mut c_void,
     pub grid: [u32; 3],
     pub cluster: [u32; 3],
@@ -69,9 +67,22 @@ pub struct Work {
     pub waits_when_stuck: bool,
 }
 
+/// A block of a cluster, by its runner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Member(pub(super) *mut Runner);
+
+impl Member {
+    /// For one statement: not to be kept while the thread waits, a fiber runs, or another reference to the runner is made.
+    pub(super) fn runner<'r>(self) -> &'r mut Runner {
+        // SAFETY: runners outlive their fibers; of the scheduler and all fibers of a cluster one runs at a time, on one
+        // processor thread, and the others hold no reference.
+        unsafe { &mut *self.0 }
+    }
+}
+
 pub struct Runner {
     runtime: &'static Runtime,
-    stacks: Stacks,
+    pub(super) stacks: Stacks,
     _registered: Registered,
     fibers: Vec<Fiber>,
     idle: Vec<u32>,
@@ -84,34 +95,52 @@ pub struct Runner {
     residue: Option<StackResidue>,
     pub(super) clock: Arc<TurnClock>,
     pub(super) leave: bool,
-    /// Line of the first barrier in this launch at which threads waited that others had left before.
-    pub(super) early_exit: Option<i32>,
     pub(super) threads: u32,
-    pub(super) waiting: u32,
+    pub(super) state: BlockState,
+    pub(super) view: AsyncView,
+    /// By linear thread number; as many as any block had.
+    pub(super) background: Vec<Background>,
+    /// The block's place in its cluster.
+    pub(super) rank: usize,
+    /// By rank, this block included.
+    pub(super) members: Vec<Member>,
+    /// Static shared memory while another block has its turn.
+    pub(super) aside: Vec<u8>,
+    statics: Option<Statics>,
+    /// The range of the static shared memory, once somebody asked for it.
+    pub(super) statics_range: Option<(usize, usize)>,
+    pub(super) work: Option<Work>,
+    pub(super) error: Option<DeviceError>,
+    pub(super) printed: usize,
+}
+
+/// What begins anew with each block.
+#[derive(Debug, Default)]
+pub(super) struct BlockState {
+    pub(super) block: [u32; 3],
     pub(super) barrier: BarrierState,
     pub(super) named: [NamedBarrier; NAMED_BARRIERS],
     pub(super) barriers: TransactionBarriers,
     /// How often threads that try a phase are let go before somebody arrives.
     tries: u32,
-    pub(super) view: AsyncView,
     pub(super) groups: Vec<Warpgroup>,
-    /// By linear thread number; as many as any block had.
-    pub(super) background: Vec<Background>,
-    pub(super) cluster: ClusterPlace,
-    statics: Option<Statics>,
-    /// The range of the static shared memory, once somebody asked for it.
-    pub(super) statics_range: Option<(usize, usize)>,
-    pub(super) work: Option<Work>,
-    pub(super) block: [u32; 3],
-    pub(super) error: Option<DeviceError>,
-    pub(super) printed: usize,
+    /// The barrier of all threads of the cluster: the block of rank 0 counts.
+    pub(super) arrived: u32,
+    pub(super) phase: u32,
+    /// Whether static shared memory is aside.
+    pub(super) is_away: bool,
+    pub(super) has_ended: bool,
+    /// By rank and thread.
+    pub(super) uses: BTreeMap<(usize, u32), RemoteUse>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BarrierState {
     pub(super) kind: i32,
     pub(super) line: i32,
-    pub(super) uniform: bool,
+    pub(super) waiting: u32,
+    /// Whether some of them wait at another barrier than the first.
+    pub(super) differs: bool,
     /// Predicates that held.
     pub(super) count: u32,
     /// The last barrier's outcome: predicates that held.
@@ -144,28 +173,9 @@ impl Background {
     fn clear(&mut self) {
         self.copies.clear();
         self.stores.clear();
-        self.products.clear();
+        self.products = ProductThread::default();
         self.cluster_halves = 0;
     }
-}
-
-/// What a block knows of its cluster: its place there, and who uses its shared memory.
-#[derive(Debug, Default)]
-pub(super) struct ClusterPlace {
-    pub(super) rank: usize,
-    /// By rank, this block included.
-    pub(super) members: Vec<*mut Runner>,
-    /// The barrier of all threads: the block of rank 0 counts.
-    pub(super) arrived: u32,
-    pub(super) phase: u32,
-    /// Static shared memory while another block has its turn.
-    pub(super) aside: Vec<u8>,
-    pub(super) is_away: bool,
-    pub(super) has_ended: bool,
-    /// Threads that had come to the barrier when nobody could go on, of how many.
-    pub(super) at_barrier: (u32, u32),
-    /// By rank and thread.
-    pub(super) uses: BTreeMap<(usize, u32), RemoteUse>,
 }
 
 /// A use of a block's shared memory by a thread of another block that has not said yet that it is done.
@@ -192,102 +202,48 @@ impl Runner {
             warps: vec![Warp::default(); THREADS_MAX / 32],
             warp_count: 0,
             current: 0,
-            order: TurnOrder::ascending(),
+            order: TurnOrder::of(None),
             residue: None,
             clock,
             leave: false,
-            early_exit: None,
             threads: 0,
-            waiting: 0,
-            barrier: BarrierState::default(),
-            named: Default::default(),
-            barriers: TransactionBarriers::default(),
-            tries: 0,
+            state: BlockState::default(),
             view: AsyncView::default(),
-            groups: Vec::new(),
             background: Vec::new(),
-            cluster: ClusterPlace::default(),
+            rank: 0,
+            members: Vec::new(),
+            aside: Vec::new(),
             statics: None,
             statics_range: None,
             work: None,
-            block: [0; 3],
             error: None,
             printed: 0,
         }))
-    }
-
-    pub fn stack_range(&self) -> (usize, usize) {
-        self.stacks.range()
     }
 
     /// `located` is the range of the static shared memory, where somebody has asked for it.
     pub(super) fn begin(&mut self, work: Work, statics: Statics, located: Option<(usize, usize)>) {
         self.work = Some(work);
         (self.statics, self.statics_range) = (Some(statics), located);
+        self.threads = work.block.iter().product();
+        self.warp_count = self.threads.div_ceil(32) as usize;
+        self.background.resize_with(self.background.len().max(self.threads as usize), Background::default);
         self.printed = 0;
         self.order = TurnOrder::of(work.order);
         self.residue = work.residue.map(StackResidue::new);
-        self.early_exit = None;
         self.shared.resize(work.shared_bytes as usize, work.shared_alignment);
     }
 
-    pub(super) fn start_block(&mut self, block: [u32; 3], rank: usize, members: &[*mut Runner]) {
+    pub(super) fn start_block(&mut self, block: [u32; 3]) {
         let work = self.work.expect("a launch has begun");
-        self.block = block;
-        self.threads = work.block.iter().product();
-        self.warp_count = self.threads.div_ceil(32) as usize;
-        self.waiting = 0;
-        self.current = 0;
-        self.leave = false;
-        self.barrier = BarrierState { uniform: true, ..BarrierState::default() };
-        self.named = Default::default();
-        self.barriers.clear();
-        self.tries = VAIN_TRIES;
+        let groups = vec![Warpgroup::default(); self.threads.div_ceil(128) as usize];
+        self.state = BlockState { block, tries: VAIN_TRIES, groups, ..BlockState::default() };
         self.view.clear();
-        let threads = self.threads as usize;
-        self.groups.clear();
-        self.groups.resize_with(threads.div_ceil(128), Warpgroup::default);
-        self.background.resize_with(threads.max(self.background.len()), Background::default);
-        let aside = std::mem::take(&mut self.cluster.aside);
-        self.cluster = ClusterPlace { rank, members: members.to_vec(), aside, ..ClusterPlace::default() };
         let ([x, y, z], [columns, rows, _]) = (block.map(u64::from), work.grid.map(u64::from));
         self.order.begin_block((z * rows + y) * columns + x, self.warp_count);
         for (index, warp) in self.warps[..self.warp_count].iter_mut().enumerate() {
             warp.begin(self.threads - 32 * index as u32);
         }
-    }
-
-    pub(super) unsafe fn visit_warps(runner: *mut Runner) -> Result<(), DeviceError> {
-        // SAFETY: the caller passes the only pointer in use; references made of it are never held
-        // across a resumption.
-        unsafe {
-            (*runner).current = 0;
-            while (*runner).current < (*runner).warp_count {
-                let index = (*runner).order.warp((*runner).current);
-                let warp = &mut (&mut (*runner).warps)[index];
-                // Who gave way waits until the others of its warp have had their turn, and goes on once per visit:
-                // a thread that spins until another warp sets a flag must not be resumed for ever before that
-                // warp has its turn.
-                if warp.ready | warp.unstarted == 0 {
-                    warp.ready = std::mem::take(&mut warp.relaxed);
-                }
-                while let Some(fiber) = (*runner).next_fiber()? {
-                    let fiber: *mut Fiber = &mut (&mut (*runner).fibers)[fiber as usize];
-                    (*runner).clock.turn();
-                    // It never returns for good: `fiber_main` loops until the fiber is dropped.
-                    let _ = (*fiber).resume(());
-                    if let Some(error) = (*runner).error.take() {
-                        (*runner).abandon();
-                        return Err(error);
-                    }
-                    if std::mem::take(&mut (*runner).leave) {
-                        break;
-                    }
-                }
-                (*runner).current += 1;
-            }
-        }
-        Ok(())
     }
 
     fn next_fiber(&mut self) -> Result<Option<u32>, DeviceError> {
@@ -316,22 +272,36 @@ impl Runner {
             None => self.stacks.open_next()?,
         };
         let number = self.fibers.len() as u32;
-        let runner: *mut Runner = self;
-        let runtime = self.runtime;
-        let record = stack.record();
-        let fiber = Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
+        let (runtime, record) = (self.runtime, stack.record());
+        let own = Member(self);
+        self.fibers.push(Coroutine::with_stack(stack, move |yielder: &FiberYielder, ()| {
             // SAFETY: the record lies in this fiber's own opened region, above its stack.
             unsafe {
                 (*record).runtime = runtime;
-                (*record).runner = runner.cast();
+                (*record).runner = own.0.cast();
                 (*record).yielder = std::ptr::from_ref(yielder).cast();
                 (*record).fiber = u64::from(number);
             }
-            // SAFETY: the runner outlives its fibers and is suspended while they run.
-            unsafe { fiber_main(runner, record, yielder) }
-        });
-        self.fibers.push(fiber);
+            own.run_threads(record, yielder)
+        }));
         Ok(number)
+    }
+
+    fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> (EntryPoint, *mut *mut c_void) {
+        self.background[thread as usize].clear();
+        let work = self.work.as_ref().expect("a launch has begun");
+        let [x, y, _] = work.block;
+        record.thread = [thread % x, thread / x % y, thread / x / y];
+        record.linear = thread;
+        record.block = self.state.block;
+        record.block_dim = work.block;
+        record.threads = self.threads;
+        record.grid_dim = work.grid;
+        record.bulk_stores = 0;
+        record.shared = self.shared.inner().0 as *mut c_void;
+        record.clock = u32::from(work.clock.is_some());
+        (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);
+        (work.run, work.arguments)
     }
 
     fn take_thread(&mut self) -> Option<u32> {
@@ -369,17 +339,14 @@ impl Runner {
     /// Lets all waiting threads pass the barrier if all but `returned` have come to the same one. Since sm_70 a
     /// barrier waits only for threads that have not returned.
     pub(super) fn release_barrier(&mut self, returned: u32) -> bool {
-        if self.waiting + returned != self.threads || !self.barrier.uniform {
+        let BarrierState { waiting: present, differs, count: held, .. } = self.state.barrier;
+        if present + returned != self.threads || differs {
             return false;
-        }
-        if returned != 0 {
-            self.early_exit.get_or_insert(self.barrier.line);
         }
         for warp in &mut self.warps[..self.warp_count] {
             warp.ready |= std::mem::take(&mut warp.at_barrier);
         }
-        let (held, present) = (self.barrier.count, std::mem::take(&mut self.waiting));
-        self.barrier = BarrierState { uniform: true, held, present, ..BarrierState::default() };
+        self.state.barrier = BarrierState { held, present, ..BarrierState::default() };
         true
     }
 
@@ -395,25 +362,23 @@ impl Runner {
     ) -> bool {
         let mut any = false;
         for warp in &mut self.warps[warps] {
-            let there = lanes(warp.waiting).filter(|lane| which(&warp.lanes[*lane]));
-            let set = there.fold(0u32, |set, lane| set | 1 << lane);
-            warp.waiting &= !set;
-            warp.ready |= set;
+            let set = warp.lanes_where(warp.waiting, &which);
+            warp.release(set);
             any |= set != 0;
         }
         any
     }
 
     pub(super) fn release_phase(&mut self, at: usize) {
-        self.tries = VAIN_TRIES;
+        self.state.tries = VAIN_TRIES;
         self.release(|lane| lane.place.awaits_phase() && lane.value == at as u64);
     }
 
     pub(super) fn release_tries(&mut self) -> bool {
-        if self.tries == 0 {
+        if self.state.tries == 0 {
             return false;
         }
-        self.tries -= 1;
+        self.state.tries -= 1;
         self.release(|lane| lane.place.kind == operation::TRY_PHASE)
     }
 
@@ -432,8 +397,8 @@ impl Runner {
         [self.shared.inner(), self.statics_range.unwrap_or((0, 0))]
     }
 
-    /// By linear thread number.
-    pub(super) fn standings(&self) -> Vec<Standing> {
+    /// By linear thread number; `at_cluster` is what those await who wait for the cluster's barrier.
+    pub(super) fn standings(&self, at_cluster: Awaited) -> Vec<Standing> {
         let standing = |thread: u32| {
             let (warp, bit) = (&self.warps[thread as usize / 32], 1u32 << (thread % 32));
             let lane = &warp.lanes[thread as usize % 32];
@@ -441,15 +406,12 @@ impl Runner {
                 _ if warp.at_barrier & bit != 0 => Awaited::Barrier,
                 _ if warp.waiting & bit == 0 => return None,
                 // All lanes of a warp meet before they come to the barrier.
-                operation::BAR_SYNC if lane.place.mask != u32::MAX => {
-                    let NamedBarrier { arrived, expected } = self.named[lane.place.mask as usize];
+                operation::GATHER_BAR_SYNC if lane.place.mask != u32::MAX => {
+                    let NamedBarrier { arrived, expected } = self.state.named[lane.place.mask as usize];
                     Awaited::Named { arrived, expected }
                 }
                 operation::PHASE | operation::TRY_PHASE => self.phase_awaited(lane.value as usize),
-                operation::CLUSTER => {
-                    let (arrived, expected) = self.cluster.at_barrier;
-                    Awaited::Cluster { arrived, expected }
-                }
+                operation::CLUSTER => at_cluster,
                 _ => Awaited::Warp,
             };
             Some((lane.place, awaited))
@@ -461,7 +423,7 @@ impl Runner {
         let (start, bytes) = self.shared.inner();
         let offset = address.wrapping_sub(start);
         let offset = if offset < bytes { offset as i64 } else { -1 };
-        let barrier = self.barriers.find(address).cloned().unwrap_or_default();
+        let barrier = self.state.barriers.find(address).cloned().unwrap_or_default();
         Awaited::Phase {
             offset,
             phase: barrier.phase,
@@ -475,7 +437,7 @@ impl Runner {
         // A fiber's number is its place in `fibers`, so all of them go together.
         self.idle.clear();
         for mut fiber in self.fibers.drain(..) {
-            // SAFETY: what is left on the stack is kernel code and `fiber_main`, neither of which owns
+            // SAFETY: what is left on the stack is kernel code and `run_threads`, neither of which owns
             // anything that must be dropped.
             unsafe { fiber.force_reset() };
             self.closed.push(fiber.into_stack());
@@ -489,76 +451,66 @@ impl Drop for Runner {
     }
 }
 
-unsafe fn fiber_main(runner: *mut Runner, record: *mut ThreadRecord, yielder: &FiberYielder) {
-    loop {
-        // SAFETY: the scheduler is suspended while this fiber runs; references end before the kernel runs.
-        while let Some(thread) = unsafe { (*runner).take_thread() } {
-            // SAFETY: the record is this fiber's own.
-            let (run, arguments) = unsafe { (*runner).prepare(&mut *record, thread) };
-            // SAFETY: as above.
-            if unsafe { (*runner).residue.is_none() } {
-                // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
-                unsafe { run(arguments) };
-            } else {
-                // SAFETY: as above.
-                unsafe { call_on_residue(runner, run, arguments) };
+impl Member {
+    pub(super) fn visit_warps(self) -> Result<(), DeviceError> {
+        self.runner().current = 0;
+        while self.runner().current < self.runner().warp_count {
+            let this = self.runner();
+            let warp = &mut this.warps[this.order.warp(this.current)];
+            // Who gave way waits until the others of its warp have had their turn, and goes on once per visit:
+            // a thread that spins until another warp sets a flag must not be resumed for ever before that
+            // warp has its turn.
+            if warp.ready | warp.unstarted == 0 {
+                warp.ready = std::mem::take(&mut warp.relaxed);
+            }
+            while let Some(fiber) = self.runner().next_fiber()? {
+                self.runner().clock.turn();
+                // It never returns for good: `run_threads` loops until the fiber is dropped. Borrowed meanwhile is the fiber
+                // alone, which lies beside the runner.
+                let _ = self.runner().fibers[fiber as usize].resume(());
+                if let Some(error) = self.runner().error.take() {
+                    self.runner().abandon();
+                    return Err(error);
+                }
+                if std::mem::take(&mut self.runner().leave) {
+                    break;
+                }
+            }
+            self.runner().current += 1;
+        }
+        Ok(())
+    }
+
+    /// What a fiber does.
+    fn run_threads(self, record: *mut ThreadRecord, yielder: &FiberYielder) {
+        loop {
+            while let Some(thread) = self.runner().take_thread() {
+                // SAFETY: the record is this fiber's own.
+                let (run, arguments) = self.runner().prepare(unsafe { &mut *record }, thread);
+                match self.runner().residue {
+                    // SAFETY: `run` unpacks exactly these arguments; the plan was compared with the signature.
+                    None => unsafe { run(arguments) },
+                    Some(residue) => {
+                        // SAFETY: as above; a fiber's stack is several times as deep as the fill.
+                        let (depth, written) = unsafe { residue.call(run, arguments) };
+                        self.runner().residue.iter_mut().for_each(|residue| residue.learn(depth, written));
+                    }
+                }
+                self.runner().warps[thread as usize / 32].done |= 1 << (thread % 32);
             }
             // SAFETY: as above.
-            unsafe { (&mut (*runner).warps)[thread as usize / 32].done |= 1 << (thread % 32) };
+            self.runner().idle.push(unsafe { (*record).fiber } as u32);
+            yielder.suspend(());
         }
-        // SAFETY: as above.
-        unsafe { (*runner).idle.push((*record).fiber as u32) };
-        yielder.suspend(());
-    }
-}
-
-#[cold]
-unsafe fn call_on_residue(
-    runner: *mut Runner,
-    run: unsafe extern "C" fn(*mut *mut c_void),
-    arguments: *mut *mut c_void,
-) {
-    // SAFETY: as the caller promises; a fiber's stack is several times as deep as the fill, and references to the
-    // runner end before the kernel runs.
-    unsafe {
-        let Some(residue) = (*runner).residue else { return };
-        let (depth, written) = residue.call(run, arguments);
-        if let Some(residue) = &mut (*runner).residue {
-            residue.learn(depth, written);
-        }
-    }
-}
-
-type Call = (unsafe extern "C" fn(*mut *mut c_void), *mut *mut c_void);
-
-impl Runner {
-    fn prepare(&mut self, record: &mut ThreadRecord, thread: u32) -> Call {
-        self.background[thread as usize].clear();
-        let work = self.work.as_ref().expect("a launch has begun");
-        let [x, y, _] = work.block;
-        record.thread = [thread % x, thread / x % y, thread / x / y];
-        record.linear = thread;
-        record.block = self.block;
-        record.block_dim = work.block;
-        record.threads = self.threads;
-        record.grid_dim = work.grid;
-        record.bulk_stores = 0;
-        record.shared = self.shared.start();
-        record.clock = u32::from(work.clock.is_some());
-        (record.clock_start, record.clock_readings) = (work.clock.unwrap_or(0), 0);
-        (work.run, work.arguments)
     }
 }
 
 /// Lanes that asked which lanes are active go on together when their warp has nothing else to do.
 fn release_active(warp: &mut Warp) {
-    let asking = |warp: &Warp, lane: usize| warp.lanes[lane].place.kind == operation::ACTIVE;
-    let Some(first) = lanes(warp.waiting).find(|&lane| asking(warp, lane)) else { return };
-    let place = warp.lanes[first].place;
+    let mut places = lanes(warp.waiting).map(|lane| warp.lanes[lane].place);
+    let Some(place) = places.find(|place| place.kind == operation::ACTIVE) else { return };
     // Lanes that ask elsewhere have diverged from these, so they are not active together.
-    let together = lanes(warp.waiting).filter(|&lane| warp.lanes[lane].place == place);
-    let set = together.fold(0u32, |set, lane| set | 1 << lane);
+    let set = warp.lanes_where(warp.waiting, |lane| lane.place == place);
     warp.compute(operation::ACTIVE, set);
-    warp.waiting &= !set;
-    warp.ready |= set;
+    warp.release(set);
 }

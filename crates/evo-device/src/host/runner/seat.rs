@@ -2,22 +2,20 @@
 //! as the processor threads that run it share it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evo_protocol::device::DeviceError;
 
-use super::callbacks::{RUNTIME, give_way};
-use super::cluster::{arrivals, end_block, release_left};
-use super::order::of_cluster;
-use super::scheduler::{Runner, Work};
-use crate::host::divergence;
+use super::cluster::release_left;
+use super::operations::{RUNTIME, give_way};
+use super::order::of_neighbors;
+use super::scheduler::{BlockState, Member, Runner, Work};
 use crate::host::instrument::CheckerHandle;
-use crate::host::module::HostModule;
 use crate::host::pattern;
 use crate::host::preempt::{self, InterruptSection, TurnClock};
-use crate::host::stop;
+use crate::host::stop::{self, Awaited};
 use crate::host::tls::Statics;
 use crate::host::zones::{self, SharedVariable};
 
@@ -35,9 +33,7 @@ pub struct SharedLaunch {
     pub closely: bool,
     pub next: AtomicU64,
     pub stop: AtomicBool,
-    /// Line of a barrier at which threads waited that others had left before; 0 if there was none.
-    pub early_exit: AtomicI32,
-    error: Mutex<Option<DeviceError>>,
+    pub error: Mutex<Option<DeviceError>>,
 }
 
 // SAFETY: the argument pointers in `work` are read only while the launch that owns the values waits.
@@ -46,24 +42,6 @@ unsafe impl Send for SharedLaunch {}
 unsafe impl Sync for SharedLaunch {}
 
 impl SharedLaunch {
-    pub fn new(work: Work, module: &HostModule, pattern: Option<u32>, seats: usize) -> SharedLaunch {
-        SharedLaunch {
-            work,
-            pattern,
-            statics: module.statics,
-            zoned: Arc::clone(&module.zoned),
-            seats,
-            looks_beside: true,
-            ascends: false,
-            checker: None,
-            closely: false,
-            next: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            early_exit: AtomicI32::new(0),
-            error: Mutex::new(None),
-        }
-    }
-
     pub fn clusters(&self) -> u64 {
         self.work.grid.iter().zip(self.work.cluster).map(|(blocks, own)| u64::from(blocks / own)).product()
     }
@@ -77,13 +55,8 @@ impl SharedLaunch {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    pub fn outcome(&self) -> Result<Option<i32>, DeviceError> {
-        let line = self.early_exit.load(Ordering::Relaxed);
-        self.error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .map_or(Ok((line != 0).then_some(line)), Err)
+    pub fn outcome(&self) -> Result<(), DeviceError> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
@@ -91,7 +64,8 @@ pub struct Seat {
     /// At least one, and as many as any cluster had blocks.
     #[expect(clippy::vec_box, reason = "fibers keep a raw pointer to their runner")]
     runners: Vec<Box<Runner>>,
-    used: usize,
+    /// Those of the launch's clusters, by rank.
+    members: Vec<Member>,
     pub clock: Arc<TurnClock>,
 }
 
@@ -101,32 +75,30 @@ unsafe impl Send for Seat {}
 impl Seat {
     pub fn new() -> io::Result<Seat> {
         let clock = Arc::new(TurnClock::default());
-        Ok(Seat { runners: vec![Runner::new(&RUNTIME, Arc::clone(&clock))?], used: 1, clock })
+        let runners = vec![Runner::new(&RUNTIME, Arc::clone(&clock))?];
+        Ok(Seat { runners, members: Vec::new(), clock })
     }
 
+    /// Enters what `preempt::leave` leaves. `statics` is the range of the static shared memory, where somebody has asked
+    /// for it.
     pub fn begin(
         &mut self,
-        work: Work,
-        statics: Statics,
-        located: Option<(usize, usize)>,
+        launch: &SharedLaunch,
+        statics: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
-        self.used = work.cluster.iter().product::<u32>().max(1) as usize;
-        while self.runners.len() < self.used {
+        let blocks = launch.work.cluster.iter().product::<u32>() as usize;
+        while self.runners.len() < blocks {
             let runner = Runner::new(&RUNTIME, Arc::clone(&self.clock));
             self.runners.push(runner.map_err(|error| stop::no_memory("the blocks of a cluster", &error))?);
         }
-        for runner in &mut self.runners[..self.used] {
-            runner.begin(work, statics, located);
+        self.members = self.runners[..blocks].iter_mut().map(|runner| Member(&raw mut **runner)).collect();
+        for (rank, member) in self.members.iter().enumerate() {
+            let runner = member.runner();
+            (runner.rank, runner.members) = (rank, self.members.clone());
+            runner.begin(launch.work, launch.statics, statics);
         }
+        enter(&self.clock, launch, self.members[0]);
         Ok(())
-    }
-
-    pub fn section(&self, rank: usize, code: (usize, usize)) -> InterruptSection {
-        InterruptSection { code, stacks: self.runners[rank].stack_range(), give_way }
-    }
-
-    pub fn early_exit(&self) -> Option<i32> {
-        self.runners[..self.used].iter().find_map(|runner| runner.early_exit)
     }
 
     pub fn run(
@@ -135,20 +107,14 @@ impl Seat {
         number: u64,
         statics: Option<(usize, usize)>,
     ) -> Result<(), DeviceError> {
-        let blocks = blocks_of(&launch.work, number);
-        let members: Vec<*mut Runner> =
-            self.runners[..self.used].iter_mut().map(|runner| &raw mut **runner).collect();
-        let mut turns = Turns { seat: self, launch, statics, blocks: &blocks, current: None };
-        turns.fill();
-        for (rank, (&runner, &block)) in members.iter().zip(&blocks).enumerate() {
-            // SAFETY: no fiber runs, and no reference outlives its statement.
-            unsafe { (*runner).start_block(block, rank, &members) };
+        let mut turns = Turns { clock: &self.clock, members: &self.members, launch, statics, current: None };
+        for (rank, member) in self.members.iter().enumerate() {
+            member.runner().start_block(block_of(&launch.work, number, rank as u32));
         }
-        // SAFETY: `begin` was called with one kernel whose arguments are alive; only this thread touches the runners.
-        let ran = unsafe { turns.take(&members) };
+        turns.fill();
+        let ran = turns.take(number);
         if ran.is_err() {
-            // SAFETY: all fibers are suspended.
-            members.iter().for_each(|runner| unsafe { (**runner).abandon() });
+            self.members.iter().for_each(|member| member.runner().abandon());
         }
         // The next cluster finds all of it aside.
         if let Some(last) = turns.current.take() {
@@ -158,154 +124,130 @@ impl Seat {
     }
 }
 
-fn blocks_of(work: &Work, number: u64) -> Vec<[u32; 3]> {
-    let extents = work.cluster;
-    let clusters = [0, 1, 2].map(|axis| u64::from(work.grid[axis] / extents[axis]));
-    let [x, y, _] = clusters;
+fn enter(clock: &TurnClock, launch: &SharedLaunch, member: Member) {
+    let (code, stacks) = (launch.statics.code(), member.runner().stacks.range());
+    preempt::enter(clock, InterruptSection { code, stacks, give_way });
+}
+
+/// The block of this rank in the cluster of this number.
+fn block_of(work: &Work, number: u64, rank: u32) -> [u32; 3] {
+    let [columns, rows, _] = work.cluster;
+    let [x, y, _] = [0, 1, 2].map(|axis| u64::from(work.grid[axis] / work.cluster[axis]));
     let first = [number % x, number / x % y, number / x / y];
-    let [columns, rows, _] = extents;
-    let within = |rank: u32| [rank % columns, rank / columns % rows, rank / columns / rows];
-    let block = |rank| {
-        let own = within(rank);
-        [0, 1, 2].map(|axis| first[axis] as u32 * extents[axis] + own[axis])
-    };
-    (0..extents.iter().product()).map(block).collect()
+    let within = [rank % columns, rank / columns % rows, rank / columns / rows];
+    [0, 1, 2].map(|axis| first[axis] as u32 * work.cluster[axis] + within[axis])
 }
 
 /// The turns of a cluster's blocks; a block alone is a cluster of one.
 struct Turns<'a> {
-    seat: &'a mut Seat,
+    clock: &'a TurnClock,
+    members: &'a [Member],
     launch: &'a SharedLaunch,
     statics: Option<(usize, usize)>,
-    blocks: &'a [[u32; 3]],
     current: Option<usize>,
 }
 
 impl Turns<'_> {
-    fn fill(&mut self) {
-        let several = self.blocks.len() > 1;
-        if let (Some(pattern), Some(statics)) = (self.launch.pattern, self.statics) {
-            let (start, bytes) = statics;
+    fn fill(&self) {
+        if let (Some(pattern), Some((start, bytes))) = (self.launch.pattern, self.statics) {
             // SAFETY: located by this thread in this launch, which keeps the module loaded.
             unsafe { pattern::fill(start, bytes, pattern) };
         }
-        for runner in &mut self.seat.runners[..self.blocks.len()] {
+        for member in self.members {
             if let Some(pattern) = self.launch.pattern {
-                runner.shared.fill(pattern);
+                member.runner().shared.fill(pattern);
             }
-            if let Some(statics) = self.statics.filter(|_| several) {
+            if let Some(statics) = self.statics.filter(|_| self.members.len() > 1) {
                 // SAFETY: as above.
-                unsafe { runner.put_aside(statics) };
+                unsafe { member.runner().move_statics(statics, false) };
             }
         }
     }
 
-    fn damage(&mut self, rank: usize) -> Option<DeviceError> {
-        let pattern = self.launch.pattern.filter(|_| self.launch.looks_beside)?;
-        let (runner, block) = (&mut self.seat.runners[rank], self.blocks[rank]);
-        if let Some((offset, count)) = runner.shared.damage(pattern) {
-            let bytes = runner.shared.inner().1;
-            return Some(zones::damage("dynamic shared memory", offset, bytes, count, block));
-        }
-        let (segment, _) = self.statics?;
-        // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(&self.launch.zoned, segment, pattern, block) }
-    }
-
-    fn moves(&mut self, rank: usize, comes: bool) {
-        let Some(statics) = self.statics else { return };
-        let runner = &mut self.seat.runners[rank];
-        let aside = runner.cluster.aside.as_ptr() as usize;
-        let (from, to) = if comes { (aside, statics.0) } else { (statics.0, aside) };
-        if let Some(checker) = self.launch.checker {
-            checker.lock().moves(&raw const **runner as usize, (from, to, statics.1));
-        }
-        // SAFETY: located by this thread in this launch; all fibers are suspended.
-        unsafe {
-            if comes {
-                runner.take_back(statics);
-            } else {
-                runner.put_aside(statics);
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`Seat::run`]; no reference to a runner is alive while its fibers run, which is in `visit_warps`.
-    unsafe fn take(&mut self, members: &[*mut Runner]) -> Result<(), DeviceError> {
-        let order = self.order();
-        // SAFETY: as the caller promises.
-        unsafe {
-            loop {
-                for &rank in &order {
-                    let runner = members[rank];
-                    if (*runner).cluster.has_ended || !(*runner).others_can_go_on() {
-                        continue;
-                    }
-                    self.begin(rank);
-                    Runner::visit_warps(runner)?;
-                    if (*runner).all_done() {
-                        end_block(runner)?;
-                        self.end(rank)?;
-                    }
-                }
-                let open = |runner: &&*mut Runner| !(***runner).cluster.has_ended;
-                if !members.iter().any(|runner| open(&runner)) {
-                    return Ok(());
-                }
-                let mut goes_on = false;
-                for &runner in members.iter().filter(open) {
-                    goes_on |=
-                        (*runner).others_can_go_on() || (*runner).release_barrier((*runner).returned());
-                }
-                if goes_on || release_left(members) {
+    fn take(&mut self, number: u64) -> Result<(), DeviceError> {
+        let members = self.members;
+        let order = of_neighbors(self.launch.work.order, number, members.len());
+        let open = || members.iter().map(|member| member.runner()).filter(|runner| !runner.state.has_ended);
+        // Each is asked, not all up to the first that goes on.
+        let any =
+            |goes_on: fn(&mut Runner) -> bool| open().map(goes_on).filter(|goes_on| *goes_on).count() > 0;
+        loop {
+            for &rank in &order {
+                let member = members[rank];
+                if !member.runner().others_can_go_on() {
                     continue;
                 }
-                for &runner in members.iter().filter(open) {
-                    goes_on |= (*runner).release_tries();
+                self.begin(rank);
+                member.visit_warps()?;
+                if member.runner().all_done() {
+                    member.runner().end_block()?;
+                    self.end(rank)?;
                 }
-                if goes_on {
-                    continue;
-                }
-                if self.launch.work.waits_when_stuck {
-                    loop {
-                        std::thread::sleep(Duration::from_secs(1));
-                    }
-                }
-                let at_barrier = arrivals(members);
-                members.iter().for_each(|runner| (**runner).cluster.at_barrier = at_barrier);
-                let stuck = members.iter().filter(open).map(|own| ((**own).block, (**own).standings()));
-                return Err(divergence::describe_cluster(members.len(), &stuck.collect::<Vec<_>>()));
             }
+            if open().next().is_none() {
+                return Ok(());
+            }
+            if any(|runner| runner.others_can_go_on() || runner.release_barrier(runner.returned()))
+                || release_left(members)
+                || any(Runner::release_tries)
+            {
+                continue;
+            }
+            if self.launch.work.waits_when_stuck {
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            }
+            let first = members[0].runner();
+            let (arrived, expected) = (first.state.arrived, first.threads * members.len() as u32);
+            let at_cluster = Awaited::Cluster { arrived, expected };
+            let standings = |runner: &mut Runner| (runner.state.block, runner.standings(at_cluster));
+            let stuck: Vec<_> = open().map(standings).collect();
+            return Err(stop::stuck(members.len(), &stuck));
         }
-    }
-
-    fn order(&self) -> Vec<usize> {
-        let ([x, y, z], [columns, rows, _]) =
-            (self.blocks[0].map(u64::from), self.launch.work.grid.map(u64::from));
-        of_cluster(self.launch.work.order, (z * rows + y) * columns + x, self.blocks.len())
     }
 
     fn begin(&mut self, rank: usize) {
-        if self.blocks.len() == 1 || self.current == Some(rank) {
+        if self.members.len() == 1 || self.current == Some(rank) {
             return;
         }
         if let Some(last) = self.current.replace(rank) {
             self.moves(last, false);
         }
         self.moves(rank, true);
-        preempt::enter(&self.seat.clock, self.seat.section(rank, self.launch.statics.code()));
+        enter(self.clock, self.launch, self.members[rank]);
     }
 
     /// A block has ended, in its turn.
-    fn end(&mut self, rank: usize) -> Result<(), DeviceError> {
-        if let Some(damage) = self.damage(rank) {
-            return Err(damage);
+    fn end(&self, rank: usize) -> Result<(), DeviceError> {
+        let Runner { shared, state: BlockState { block, .. }, .. } = self.members[rank].runner();
+        if let Some(pattern) = self.launch.pattern.filter(|_| self.launch.looks_beside) {
+            if let Some((offset, count)) = shared.damage(pattern) {
+                let bytes = shared.inner().1;
+                return Err(zones::damage("dynamic shared memory", offset, bytes, count, *block));
+            }
+            let damage = self.statics.and_then(|(segment, _)| {
+                // SAFETY: this thread located the segment in this launch, and its block has ended.
+                unsafe { zones::check(&self.launch.zoned, segment, pattern, *block) }
+            });
+            damage.map_or(Ok(()), Err)?;
         }
-        if self.blocks.len() > 1 {
+        if self.members.len() > 1 {
             // A later read that bypasses the checked functions finds NaN.
-            self.seat.runners[rank].shared.fill(u32::MAX);
+            shared.fill(u32::MAX);
         }
         Ok(())
+    }
+
+    fn moves(&self, rank: usize, comes: bool) {
+        let Some(statics) = self.statics else { return };
+        let member = self.members[rank];
+        let aside = member.runner().aside.as_ptr() as usize;
+        let (from, to) = if comes { (aside, statics.0) } else { (statics.0, aside) };
+        if let Some(checker) = self.launch.checker {
+            checker.lock().moves(member.0 as usize, (from, to, statics.1));
+        }
+        // SAFETY: located by this thread in this launch; all fibers are suspended.
+        unsafe { member.runner().move_statics(statics, comes) };
     }
 }

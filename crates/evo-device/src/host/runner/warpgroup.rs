@@ -54,16 +54,10 @@ pub struct ProductThread {
     delivered: Vec<DeliveredSums>,
 }
 
-const TOUCHED: &str = "an accumulator of wgmma is written before wgmma_wait";
+pub const TOUCHED: &str = "an accumulator of wgmma is written before wgmma_wait";
 const UNFENCED: &str = "wgmma uses registers that were written or read since the last wgmma_fence";
 
 impl ProductThread {
-    pub fn clear(&mut self) {
-        (self.fences, self.commits) = (0, 0);
-        self.pending.clear();
-        self.delivered.clear();
-    }
-
     /// `held` is what the accumulators at `at` hold. Gives what the product adds to; the caller fills the
     /// accumulators with ones.
     pub fn take(&mut self, at: usize, held: &[f32], keeps: bool) -> Result<*mut f32, &'static str> {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::host::machine;
 
 const CASE: &str = "EVO_HOST_SLICE_CASE";
 
@@ -50,7 +51,8 @@ const ARITHMETIC: &str = r#"__global__ void k(double* out, int n) {
 #[test]
 fn interrupted_arithmetic_keeps_every_bit() {
     let run = |slice: Duration| {
-        let mut bench = Bench::on(HostDevice::with_slice(1, slice).unwrap(), ARITHMETIC, "k");
+        let mut bench =
+            Bench::on(HostDevice::described(machine::describe(), 1, slice).unwrap(), ARITHMETIC, "k");
         let out = bench.buffer("out", &[0f64; 8]);
         bench.run(1, 8, 0, vec![buffer(out), int(400_000)]).unwrap();
         (

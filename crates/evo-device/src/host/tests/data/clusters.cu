@@ -129,7 +129,7 @@ for (unsigned block = 0; block < BLOCKS; block++)
 //@ finds: crash_illegal_instruction | *its cluster has not*line 8*
 //@ with MASK: (1 << size) - 1
 //@ with SYNC: __syncthreads();
-//@ finds: crash_illegal_instruction | *may not have begun*line 8*
+//@ finds: crash_illegal_instruction | *of the cluster: that block may not have begun*line 8*
 evo::tensor_map map = mapped(out);
 if (me == 0) {
     evo::mbarrier_init(bar, 1);
@@ -210,12 +210,20 @@ for (int place = 0; place < 16; place++) {
 
 //@ case: the barrier waits for those alone who have not returned
 //@ launch: 2 x 64, shared 8192, cluster 2
-//@ finds: threads returned before a barrier that others waited at (line 2)
+//@ finds: honest
 if (me < 32 && rank == 1) return;
 evo::cluster_sync();
 out[blockIdx.x * 64 + me] = 1;
 //@ gives:
 for (int i = 0; i < 128; i++) out[i] = i < 64 || i >= 96 ? 1 : i;
+
+//@ case: each block begins with static shared memory of its own
+__shared__ unsigned fixed[64];
+volatile unsigned* own = fixed + me;
+out[blockIdx.x * 64 + me] = *own;
+*own = 7;
+//@ gives:
+for (int i = 0; i < 256; i++) out[i] = 0xffffffffu;
 
 //@ case: a thread may wait for what another block writes
 //@ launch: 8 x 64, shared 8192, cluster 4

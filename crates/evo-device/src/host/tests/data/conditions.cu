@@ -56,7 +56,7 @@ if (t == 95) out[0] = n;
 
 //@ case: a kernel with its barriers is right in every order
 //@ launch: 9 x 256
-//@ finds: threads returned before a barrier that others waited at (line 14)
+//@ finds: honest
 //@ residues: - 0x7fffffff 0x7e000000 0xfe000000
 __shared__ int s[256];
 int t = threadIdx.x, lane = t % 32, sum = 0;

