@@ -9,6 +9,7 @@ pub struct Statics {
     touch: extern "C" fn(),
     code: (usize, usize),
     base: usize,
+    end: usize,
 }
 
 struct SegmentSearch {
@@ -16,12 +17,13 @@ struct SegmentSearch {
     found: Option<(usize, usize)>,
     code: (usize, usize),
     base: usize,
+    end: usize,
 }
 
 impl Statics {
     pub fn of(inside: usize, touch: extern "C" fn()) -> Statics {
-        let SegmentSearch { code, base, .. } = search(inside);
-        Statics { inside, touch, code, base }
+        let SegmentSearch { code, base, end, .. } = search(inside);
+        Statics { inside, touch, code, base, end }
     }
 
     /// Address and size. The copy moves never, and dies with the module.
@@ -39,13 +41,18 @@ impl Statics {
         self.base
     }
 
+    /// Where the module lies.
+    pub fn range(&self) -> (usize, usize) {
+        (self.base, self.end)
+    }
+
     pub fn code(&self) -> (usize, usize) {
         self.code
     }
 }
 
 fn search(inside: usize) -> SegmentSearch {
-    let mut search = SegmentSearch { inside, found: None, code: (0, 0), base: 0 };
+    let mut search = SegmentSearch { inside, found: None, code: (0, 0), base: 0, end: 0 };
     let data: *mut SegmentSearch = &mut search;
     // SAFETY: the callback gets `data` back while `search` is alive.
     unsafe { libc::dl_iterate_phdr(Some(visit), data.cast()) };
@@ -66,6 +73,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
         return 0;
     }
     search.base = info.dlpi_addr as usize;
+    search.end = loaded().map(|header| range(header).1).max().unwrap_or(search.base);
     if let Some(code) = loaded().find(|header| header.p_flags & libc::PF_X != 0) {
         search.code = range(code);
     }

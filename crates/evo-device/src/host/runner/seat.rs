@@ -19,13 +19,14 @@ use crate::host::pattern;
 use crate::host::preempt::{self, InterruptSection, TurnClock};
 use crate::host::stop;
 use crate::host::tls::Statics;
-use crate::host::zones::{self, SharedVariable};
+use crate::host::zones;
+use crate::variables::VariablePlace;
 
 pub struct SharedLaunch {
     pub work: Work,
     pub pattern: Option<u32>,
     pub statics: Statics,
-    pub zoned: Arc<[SharedVariable]>,
+    pub shared: Arc<[VariablePlace]>,
     pub seats: usize,
     /// Whether what lies beside shared variables is looked at after a block.
     pub looks_beside: bool,
@@ -51,7 +52,7 @@ impl SharedLaunch {
             work,
             pattern,
             statics: module.statics,
-            zoned: Arc::clone(&module.zoned),
+            shared: Arc::clone(&module.shared),
             seats,
             looks_beside: true,
             ascends: false,
@@ -207,9 +208,9 @@ impl Turns<'_> {
             let bytes = runner.shared.inner().1;
             return Some(zones::damage("dynamic shared memory", offset, bytes, count, block));
         }
-        let (segment, _) = self.statics?;
+        let statics = self.statics?;
         // SAFETY: this thread located the segment in this launch, and its block has ended.
-        unsafe { zones::check(&self.launch.zoned, segment, pattern, block) }
+        unsafe { zones::check(&self.launch.shared, statics, pattern, block) }
     }
 
     fn moves(&mut self, rank: usize, comes: bool) {
