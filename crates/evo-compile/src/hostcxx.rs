@@ -458,7 +458,8 @@ fn fenced(log: &str) -> Option<Box<Verdict>> {
 /// module without checks has shown that it has none.
 fn check_initializers(bytes: &mut [u8], instrumented: bool) -> Result<(), Box<Verdict>> {
     if instrumented {
-        initializers::silence(bytes).map_err(|why| diagnose::died("it wrote a broken file", &why))?;
+        initializers::silence(bytes)
+            .map_err(|why| diagnose::died("it wrote a broken file", &why.to_string()))?;
     }
     let refuse = |message: String| {
         let verdict = Verdict::new(VerdictKind::StaticReject, initializers::message(&message));
