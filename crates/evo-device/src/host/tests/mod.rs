@@ -1,13 +1,10 @@
 //! Kernels compiled by the system's compiler and run here: most of them are fixtures, the rest has a file a subject.
 
-mod conditions;
 mod faults;
 mod fixtures;
 mod kernels;
 mod slices;
 mod tensor_maps;
-mod variables;
-mod watched;
 
 use std::path::Path;
 use std::process::Command;

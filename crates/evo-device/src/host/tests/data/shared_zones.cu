@@ -115,8 +115,13 @@ for (int i = 0; i < 32; i++) {
     out[i] = t + t * 3 / 2 + t + 2 + 2 + 4 + 16 + 5 + 32 + 5;
 }
 
-//@ case: nothing stays in shared memory from block to block
+//@ case: nothing stays in shared memory from block to block or call to call
 //@ launch: 50 x 32, shared 64
+//@ sample: SAMPLE
+//@ with SAMPLE: -
+//@ finds: honest
+//@ with SAMPLE: 3 4
+//@ finds: honest
 __shared__ int a;
 extern __shared__ int b[];
 if (threadIdx.x == 0) {
