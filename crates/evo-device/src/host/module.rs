@@ -107,14 +107,14 @@ impl HostModule {
         }
         let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
         // SAFETY: the table is the module's, so the module is loaded there; no entry point has been called.
-        let variables = unsafe { HostVariables::of(binary, statics.base())? };
+        let variables = unsafe { HostVariables::of(binary, statics.module().0)? };
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
         let mut read: Vec<HostFunction> =
             records.iter().map(|record| unsafe { read_entry(record) }).collect();
         let mut shared = symbols(binary, SymbolKind::Tls, |_, _| true);
-        shared.retain(|own| own.name != "evo_anchor");
+        shared.retain(|own| own.symbol != "_ZL10evo_anchor");
         // SAFETY: the names are a constant string of the library.
         let kernels = unsafe { text(record.kernels) };
         let mut kernels: Vec<&str> = kernels.split(' ').collect();
@@ -130,7 +130,7 @@ impl HostModule {
         let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
         // SAFETY: only instrumented modules have the symbol: a pointer, null until a launch is watched.
         let slot = unsafe { library.get::<*const AtomicPtr<c_void>>(b"evo_watch_slot\0") };
-        let image = slot.ok().map(|slot| ModuleImage::of(*slot, binary, &shared, statics.range()));
+        let image = slot.ok().map(|slot| ModuleImage::of(*slot, binary, &shared, statics.module()));
         Ok(HostModule {
             entries: read,
             hash,

@@ -45,7 +45,8 @@ pub unsafe fn check(
     block: [u32; 3],
 ) -> Option<DeviceError> {
     let place = |variable: &VariablePlace| {
-        let start = segment.0 + variable.address as usize;
+        // Within the segment whatever a symbol says.
+        let start = segment.0 + segment.1.min(variable.address as usize);
         (start, start + variable.bytes as usize)
     };
     let mut covered = segment.0;

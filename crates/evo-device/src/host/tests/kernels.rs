@@ -115,16 +115,6 @@ fn static_shared_memory_is_counted_per_entry() {
 }
 
 #[test]
-fn a_module_can_be_sampled_after_damage_to_shared_memory() {
-    let text = "__global__ void k(int n) { extern __shared__ int s[]; s[n] = 1; }";
-    let mut bench = Bench::new(text, "k");
-    let error = bench.run(1, 32, 100, vec![int(25)]).unwrap_err();
-    assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::OobWrite, Some("shared")));
-    let bound = bench.bound(1, 32, 100, vec![int(25)]);
-    assert_eq!(bench.sample(&bound, TimingMode::Hot, 1, 1).len(), 1);
-}
-
-#[test]
 fn a_protected_buffer_can_be_read_by_kernels_and_changed_by_the_device() {
     let text = "__global__ void k(const int* in, int* out) { out[threadIdx.x] = in[threadIdx.x]; }";
     let mut bench = Bench::new(text, "k");
