@@ -79,6 +79,13 @@ impl Rewriting<'_> {
             "alignas" if code.is(at + 2, CudaTokenKind::Number) && is_of_shared(code, at) => {
                 Some(Edit { first: at, last: at, text: "__align__".to_string() })
             }
+            // Whether it holds a type or a number only the compiler knows, but in front it may hold both.
+            "__shared__" if code.word(at + 1) == "alignas" && !code.is(at + 3, CudaTokenKind::Number) => {
+                let last = code.closing(at + 2)?;
+                let begins = matches!(code.before(at, 1), "" | ";" | "{" | "}" | ":");
+                let words: Vec<&str> = (at + 1..=last).map(|at| code.word(at)).collect();
+                begins.then(|| Edit { first: at, last, text: format!("{} __shared__", words.join(" ")) })
+            }
             "__launch_bounds__" => {
                 self.launch_bounds.extend(launch_bound(code, at));
                 None
@@ -246,6 +253,7 @@ mod tests {
                 "__align__(8) auto* const a = evo_dynamic_shared<float>(); auto* const b = evo_dynamic_shared<float[33]>();",
             ),
             ("__shared__ alignas(16) float s[4];", "__shared__ __align__(16) float s[4];"),
+            ("__shared__ alignas(float4) float s[4];", "alignas ( float4 ) __shared__ float s[4];"),
             ("static alignas(16) __shared__ T s;", "static __align__(16) __shared__ T s;"),
             ("__shared__ volatile alignas(16) int s;", "__shared__ volatile __align__(16) int s;"),
             ("__shared__ int s; alignas(16) int t;", "__shared__ int s; alignas(16) int t;"),

@@ -336,6 +336,7 @@ mod tests {
         .unwrap();
         assert_eq!(unit.matches("char evo_variant_hash[]").count(), 1, "a source with its own hash keeps it");
         assert!(!unit.contains("<string.h>") && !unit.contains("no_sanitize"));
+        assert!(LINK_FLAGS.contains(&"-fno-lto"), "a section may claim to hold intermediate code");
         let flags = instrumented_flags(true);
         assert!(flags.contains(&"-DEVO_INSTRUMENTED=1".to_string()) && !flags.contains(&"-O2".to_string()));
     }

@@ -8,7 +8,7 @@ use object::elf::{self, FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
 
 use super::pattern;
-use crate::variables::VariablePlace;
+use crate::variables::{GUARD, VariablePlace};
 
 const ZONE: u64 = 256;
 
@@ -59,9 +59,9 @@ pub unsafe fn check(
     })?;
     let distance = |variable: &&VariablePlace| {
         let (start, end) = place(variable);
-        if first < start { start - first } else { first - end }
+        start.saturating_sub(first).max(first.saturating_sub(end))
     };
-    let nearest = variables.iter().min_by_key(distance)?;
+    let nearest = variables.iter().filter(|variable| variable.name != GUARD).min_by_key(distance)?;
     let offset = first as i64 - place(nearest).0 as i64;
     Some(damage(&nearest.name, offset, nearest.bytes as usize, count, block))
 }

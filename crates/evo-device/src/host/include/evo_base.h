@@ -412,7 +412,7 @@ constexpr evo_argument evo_launcher<void (*)(A...), function>::evo_signature[siz
 // `touch` makes the calling thread's copy of the static shared memory exist. What it touches has a value, so it lies
 // before all shared variables, which have none: it is the zone before the first (`zones.rs`).
 #define EVO_MODULE(entries, count, hash, alignment, kernels)                                       \
-    static thread_local volatile char evo_anchor[256] = {1};                                       \
+    __attribute__((used)) static thread_local volatile char evo_anchor[256] = {1};                 \
     EVO_UNCHECKED static void evo_touch() { evo_anchor[0] = evo_anchor[0]; }                       \
     extern "C" {                                                                                   \
     extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
