@@ -246,11 +246,13 @@ impl HostToolchain {
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
-        let end = match source.instrumented {
-            true => self.build_instrumented(source, &input, &output),
-            false => self.step(&self.flags, Some(source), &input, &output),
+        let mut flags = &self.flags;
+        if source.instrumented {
+            flags = &self.instrumented_flags;
+            self.precompile("instrumented", flags);
         }
-        .map_err(|error| harness("start the C++ compiler", &error))?;
+        let end = self.build(flags, Some(source), &input, &output);
+        let end = end.map_err(|error| harness("start the C++ compiler", &error))?;
         let text = end.log.text();
         if !end.status.success() {
             return Err(self.refusal(source, &end, &text, &input));
@@ -325,23 +327,32 @@ impl HostToolchain {
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
-        let ended = written.and_then(|()| self.step(&self.flags, None, &input, &output));
+        let ended = written.and_then(|()| self.build(&self.flags, None, &input, &output));
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
-    fn build_instrumented(
+    /// Compiles, makes room for zones beside shared variables, and links.
+    fn build(
         &self,
-        source: &KernelSource,
+        flags: &[String],
+        source: Option<&KernelSource>,
         input: &Path,
         output: &Path,
     ) -> io::Result<CompilerEnd> {
-        self.precompile("instrumented", &self.instrumented_flags);
-        let object = self.scratch.join("unit.o");
-        let compiled = self.step(&self.instrumented_flags, Some(source), input, &object)?;
-        match compiled.status.success() {
-            true => self.step(&translate::link_flags(), None, &object, output),
-            false => Ok(compiled),
+        let object = input.with_extension("o");
+        let _ = fs::remove_file(&object);
+        let compiled = self.step(flags, source, input, &object)?;
+        let mut bytes = match fs::read(&object) {
+            Ok(bytes) if compiled.status.success() => bytes,
+            _ => return Ok(compiled),
+        };
+        // What cannot be read the linker refuses.
+        if translate::pad(&mut bytes).is_ok() {
+            fs::write(&object, bytes)?;
         }
+        let linked = self.step(&translate::LINK_FLAGS.map(String::from), None, &object, output)?;
+        // The compiler's words are about the source.
+        Ok(if linked.status.success() { compiled } else { linked })
     }
 
     fn step(
@@ -447,7 +458,8 @@ fn fenced(log: &str) -> Option<Box<Verdict>> {
 /// module without checks has shown that it has none.
 fn check_initializers(bytes: &mut [u8], instrumented: bool) -> Result<(), Box<Verdict>> {
     if instrumented {
-        initializers::silence(bytes).map_err(|why| diagnose::died("it wrote a broken file", &why))?;
+        initializers::silence(bytes)
+            .map_err(|why| diagnose::died("it wrote a broken file", &why.to_string()))?;
     }
     let refuse = |message: String| {
         let verdict = Verdict::new(VerdictKind::StaticReject, initializers::message(&message));

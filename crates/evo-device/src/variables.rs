@@ -3,7 +3,7 @@
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionIndex, SymbolKind, elf};
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionKind, SymbolKind, elf};
 
 /// What is not the kernel's: the variant's hash, where watched launches say who watches, and a flag of the compiler's
 /// start-up code.
@@ -15,13 +15,16 @@ const LIBRARY: [&str; 5] = ["_ZGV", "$str", "__unnamed_", "4cuda3std", "__nv_"];
 
 const PIECE_BYTES: u64 = 1 << 24;
 
+/// The name of a flag by which a compiler initializes a variable once, instead of the variable's own.
+pub const GUARD: &str = "guard variable";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariablePlace {
     /// Its name in the source, as far as the mangled one tells.
     pub name: String,
     pub symbol: String,
-    pub section: usize,
-    /// For a shared object the address before relocation, for a cubin the offset in the section.
+    /// For a shared object the address before relocation, for a thread-local variable that in its segment, for a cubin the
+    /// offset in the section.
     pub address: u64,
     pub bytes: u64,
     pub zero: bool,
@@ -31,24 +34,22 @@ pub struct VariablePlace {
 const CONSTANTS: &str = ".nv.constant3";
 
 pub fn constants(binary: &[u8]) -> Vec<VariablePlace> {
-    let Ok(file) = object::File::parse(binary) else { return Vec::new() };
-    let is_constant = |index| file.section_by_index(index).ok()?.name().ok().map(|own| own == CONSTANTS);
-    places(&file, &|index| is_constant(index).filter(|own| *own).map(|_| false))
+    own(symbols(binary, SymbolKind::Data, |section, _| section == CONSTANTS))
 }
 
 /// Without evo's own; none for a file that is not ELF.
 pub fn variables(binary: &[u8]) -> Vec<VariablePlace> {
-    let Ok(file) = object::File::parse(binary) else { return Vec::new() };
-    let writable = |index: SectionIndex| {
-        let section = file.section_by_index(index).ok()?;
-        let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return None };
-        let name = section.name().ok()?;
-        let ours = [".data", ".bss", ".nv.global"].iter().any(|own| name.starts_with(own));
+    own(symbols(binary, SymbolKind::Data, |section, writable| {
+        let ours = [".data", ".bss", ".nv.global"].iter().any(|own| section.starts_with(own));
         // Constructors' and the loader's tables are writable too, but no variables of the kernel.
-        let data = ours && !name.starts_with(".data.rel.ro") && sh_flags.contains(elf::SHF_WRITE);
-        data.then(|| name.starts_with(".bss") || name == ".nv.global")
-    };
-    places(&file, &writable)
+        ours && writable && !section.starts_with(".data.rel.ro")
+    }))
+}
+
+fn own(mut places: Vec<VariablePlace>) -> Vec<VariablePlace> {
+    let is_brought = |symbol: &str| LIBRARY.iter().any(|part| symbol.contains(part));
+    places.retain(|place| !NOT_ITS_OWN.contains(&&*place.symbol) && !is_brought(&place.symbol));
+    places
 }
 
 pub fn takes_memory(binary: &[u8]) -> bool {
@@ -56,28 +57,29 @@ pub fn takes_memory(binary: &[u8]) -> bool {
     file.symbols().any(|symbol| symbol.name() == Ok("malloc"))
 }
 
-fn places(
-    file: &object::File<'_>,
-    starts_zeroed: &dyn Fn(SectionIndex) -> Option<bool>,
-) -> Vec<VariablePlace> {
+/// What a file's symbol table has of a kind, by section and address; of a section, name and whether it is writable decide.
+pub fn symbols(binary: &[u8], kind: SymbolKind, is_in: impl Fn(&str, bool) -> bool) -> Vec<VariablePlace> {
+    let Ok(file) = object::File::parse(binary) else { return Vec::new() };
     let place = |symbol: object::Symbol<'_, '_>| {
-        let (name, section) = (symbol.name().ok()?, symbol.section_index()?);
-        let data = symbol.kind() == SymbolKind::Data && symbol.size() > 0;
-        if !data || NOT_ITS_OWN.contains(&name) || LIBRARY.iter().any(|own| name.contains(own)) {
+        let (name, index) = (symbol.name().ok()?, symbol.section_index()?);
+        let section = file.section_by_index(index).ok()?;
+        let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return None };
+        let meant = symbol.kind() == kind && symbol.size() > 0;
+        if !meant || !is_in(section.name().ok()?, sh_flags.contains(elf::SHF_WRITE)) {
             return None;
         }
-        Some(VariablePlace {
+        let place = VariablePlace {
             name: plain_name(name),
             symbol: name.to_string(),
-            section: section.0,
             address: symbol.address(),
             bytes: symbol.size(),
-            zero: starts_zeroed(section)?,
-        })
+            zero: section.kind() == SectionKind::UninitializedData,
+        };
+        Some((index, place))
     };
-    let mut places: Vec<VariablePlace> = file.symbols().filter_map(place).collect();
-    places.sort_by_key(|place| (place.section, place.address));
-    places
+    let mut places: Vec<_> = file.symbols().filter_map(place).collect();
+    places.sort_by_key(|(index, place)| (index.0, place.address));
+    places.into_iter().map(|(_, place)| place).collect()
 }
 
 /// Where variables of a loaded module lie; addresses and sizes are those of its variables.
@@ -181,10 +183,13 @@ fn qualified_name(symbol: &str) -> String {
 /// `_ZZ1kE5calls` and `_ZN12_GLOBAL__N_15callsE` give `calls`; any other name is left as it is. The Itanium C++ ABI
 /// writes an identifier as its length and its letters.
 pub fn plain_name(symbol: &str) -> String {
+    if symbol.starts_with("_ZGV") {
+        return GUARD.to_string();
+    }
     identifiers(symbol).last().copied().unwrap_or(symbol).to_string()
 }
 
-fn identifiers(symbol: &str) -> Vec<&str> {
+pub fn identifiers(symbol: &str) -> Vec<&str> {
     let Some(mut rest) = symbol.strip_prefix("_Z") else { return Vec::new() };
     let mut found = Vec::new();
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -237,10 +242,25 @@ mod tests {
 
     #[test]
     fn the_last_identifier_is_the_variable() {
-        assert_eq!(plain_name("calls"), "calls");
-        assert_eq!(plain_name("_ZZ1kE5calls"), "calls");
-        assert_eq!(plain_name("_ZN12_GLOBAL__N_15callsE"), "calls");
-        assert_eq!(plain_name("_Z"), "_Z");
+        for (symbol, name) in [
+            ("calls", "calls"),
+            ("_ZL5table", "table"),
+            ("_ZZ1kE5calls", "calls"),
+            ("_ZN12_GLOBAL__N_15callsE", "calls"),
+            ("_ZZ1kPKfPfiPViE4tile", "tile"),
+            ("_ZZ4gemmILi16EEvPfE6tile_a", "tile_a"),
+            ("_ZZ4gemmPfE4tile_0", "tile"),
+            ("_ZZ4gemmPfE6tile_0", "tile_0"),
+            ("_ZZ4gemmILi8EEvPfE4tile", "tile"),
+            ("_ZZ2k6E4tile", "tile"),
+            ("_ZZ1kPK6__halfPKfS3_E4tile", "tile"),
+            ("_ZZ1kPKfPKiPfS3_E4tile", "tile"),
+            ("_ZStrange", "_ZStrange"),
+            ("_Z", "_Z"),
+            ("_ZGVZ4gemmPfE4tile", GUARD),
+        ] {
+            assert_eq!(plain_name(symbol), name);
+        }
     }
 
     #[test]
@@ -275,49 +295,5 @@ mod tests {
         assert_eq!(message(&["_ZL8d_filter"]), "the module has no variable `d_filtr`: it has `d_filter`");
         assert_eq!(message(&[]), "the module has no variable `d_filtr`: it has none");
         assert!(message(&["x"; 9]).ends_with("`x`, …"));
-    }
-
-    struct Bytes(std::cell::RefCell<Vec<u8>>);
-
-    impl VariableMemory for Bytes {
-        fn load(&self, address: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-            into.copy_from_slice(&self.0.borrow()[address as usize..][..into.len()]);
-            Ok(())
-        }
-
-        fn store(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-            self.0.borrow_mut()[address as usize..][..bytes.len()].copy_from_slice(bytes);
-            Ok(())
-        }
-
-        fn clear(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
-            self.store(address, &vec![0; bytes as usize])
-        }
-    }
-
-    #[test]
-    fn variables_become_what_they_were_behind_what_an_argument_fills() {
-        let memory = Bytes(vec![1, 2, 3, 4, 0, 0, 0, 0].into());
-        let place = |zero| VariablePlace {
-            name: "d".into(),
-            symbol: "d".into(),
-            section: 0,
-            address: 0,
-            bytes: 4,
-            zero,
-        };
-        let all = [place(false), place(true)];
-        let [filled, zero] =
-            all.map(|place| Variable::new(place.clone(), if place.zero { 4 } else { 0 }, &memory).unwrap());
-        memory.store(0, &[9; 8]).unwrap();
-        for variable in [&filled, &zero] {
-            assert!(!variable.is_reset(2, &memory).unwrap() && variable.is_reset(4, &memory).unwrap());
-            variable.reset(2, &memory).unwrap();
-            assert!(variable.is_reset(2, &memory).unwrap() && !variable.is_reset(1, &memory).unwrap());
-        }
-        assert_eq!(*memory.0.borrow(), [9, 9, 3, 4, 9, 9, 0, 0]);
-        assert!(filled.holding("d", 4).is_ok() && filled.holding("d", 1).is_ok());
-        let error = filled.holding("d", 5).unwrap_err();
-        assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::LaunchFail, Some("symbol")));
     }
 }

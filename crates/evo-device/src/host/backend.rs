@@ -144,7 +144,7 @@ impl HostDevice {
             work,
             pattern,
             statics: module.statics,
-            zoned: Arc::clone(&module.zoned),
+            shared: Arc::clone(&module.shared),
             seats,
             looks_beside: checked && self.store.checks.include(GateCheck::SharedZones),
             // Where few blocks run at a time, a block that waits for an earlier one would wait for ever behind it.

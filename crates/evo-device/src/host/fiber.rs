@@ -20,7 +20,7 @@ pub const COLOR_SHIFT: u32 = 10;
 /// Mask of a color's offset: 128 colors, 128 bytes apart.
 pub const COLOR_MASK: usize = 16_256;
 /// Version of the layout below, checked when a module is loaded.
-pub const ABI: u32 = 5;
+pub const ABI: u32 = 6;
 
 /// Mirror of `evo_thread`.
 #[repr(C)]

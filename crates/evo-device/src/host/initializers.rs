@@ -8,27 +8,20 @@
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use object::LittleEndian;
-use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::elf::{self, DynamicTag, FileHeader64};
+use object::read::Result as Read;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader, Sym};
 
 type Header = FileHeader64<LittleEndian>;
 
-type Unreadable = String;
-
 /// Tags of the dynamic table that name code to run.
-const RUNS: [(u64, &str); 5] = [
-    (DT_INIT, "`DT_INIT`"),
-    (DT_FINI, "`DT_FINI`"),
-    (DT_INIT_ARRAY_BYTES, "`.init_array` (a constructor)"),
-    (DT_FINI_ARRAY_BYTES, "`.fini_array` (a destructor)"),
-    (DT_PREINIT_ARRAY_BYTES, "`.preinit_array`"),
+const RUNS: [(DynamicTag, &str); 5] = [
+    (elf::DT_INIT, "`DT_INIT`"),
+    (elf::DT_FINI, "`DT_FINI`"),
+    (elf::DT_INIT_ARRAYSZ, "`.init_array` (a constructor)"),
+    (elf::DT_FINI_ARRAYSZ, "`.fini_array` (a destructor)"),
+    (elf::DT_PREINIT_ARRAYSZ, "`.preinit_array`"),
 ];
-
-const DT_INIT: u64 = 12;
-const DT_FINI: u64 = 13;
-const DT_INIT_ARRAY_BYTES: u64 = 27;
-const DT_FINI_ARRAY_BYTES: u64 = 28;
-const DT_PREINIT_ARRAY_BYTES: u64 = 33;
 
 /// Sections that old start files run through, and that no compiler fills today.
 const OLD_SECTIONS: [&[u8]; 2] = [b".ctors", b".dtors"];
@@ -37,7 +30,7 @@ const OLD_SECTIONS: [&[u8]; 2] = [b".ctors", b".dtors"];
 const IRELATIVE: [u32; 2] = [37, 1032];
 
 /// What in a shared object would run when it is loaded or unloaded; nothing where it holds none.
-pub fn find(binary: &[u8]) -> Result<Option<String>, Unreadable> {
+pub fn find(binary: &[u8]) -> Result<Option<String>, String> {
     inspect(binary).map_err(|error| format!("not a readable ELF file: {error}"))
 }
 
@@ -56,19 +49,18 @@ pub fn message(what: &str) -> String {
 
 /// The compiler adds a constructor for the sanitizer's library, whose place evo's header takes; there it does
 /// nothing.
-pub fn silence(binary: &mut [u8]) -> Result<(), Unreadable> {
-    let sized = [DT_INIT_ARRAY_BYTES, DT_FINI_ARRAY_BYTES];
-    let table = dynamic_table(binary)?;
-    for entry in table.iter().filter(|entry| sized.contains(&entry.tag)) {
-        let value = binary.get_mut(entry.offset + 8..entry.offset + 16);
-        value.ok_or("its dynamic table is cut off")?.fill(0);
+pub fn silence(binary: &mut [u8]) -> Read<()> {
+    for (tag, _, place) in dynamic_table(binary)? {
+        if [elf::DT_INIT_ARRAYSZ, elf::DT_FINI_ARRAYSZ].contains(&tag) {
+            binary[place + 8..place + 16].fill(0);
+        }
     }
     Ok(())
 }
 
 /// Memory beside code: variables, tables, what is written into the file; `u64::MAX` where the file is not readable.
 pub fn data_bytes(binary: &[u8]) -> u64 {
-    let read = || -> object::read::Result<u64> {
+    let read = || -> Read<u64> {
         let header = Header::parse(binary)?;
         let endian = header.endian()?;
         let loaded = header.program_headers(endian, binary)?.iter();
@@ -79,17 +71,12 @@ pub fn data_bytes(binary: &[u8]) -> u64 {
     read().unwrap_or(u64::MAX)
 }
 
-fn inspect(binary: &[u8]) -> Result<Option<String>, Unreadable> {
-    for entry in dynamic_table(binary)? {
-        let named = RUNS.iter().find(|(tag, _)| *tag == entry.tag);
-        if let Some((_, name)) = named.filter(|_| entry.value != 0) {
+fn inspect(binary: &[u8]) -> Read<Option<String>> {
+    for (tag, value, _) in dynamic_table(binary)? {
+        if let Some((_, name)) = RUNS.iter().find(|(runs, _)| *runs == tag && value != 0) {
             return Ok(Some((*name).to_string()));
         }
     }
-    inspect_sections(binary).map_err(|error| error.to_string())
-}
-
-fn inspect_sections(binary: &[u8]) -> object::read::Result<Option<String>> {
     let indirect = || Ok(Some("an indirect function (`ifunc`)".to_string()));
     let header = Header::parse(binary)?;
     let endian = header.endian()?;
@@ -119,30 +106,16 @@ fn inspect_sections(binary: &[u8]) -> object::read::Result<Option<String>> {
     Ok(None)
 }
 
-struct DynamicEntry {
-    tag: u64,
-    value: u64,
-    offset: usize,
-}
-
-fn dynamic_table(binary: &[u8]) -> Result<Vec<DynamicEntry>, Unreadable> {
-    let plain = |error: object::read::Error| error.to_string();
-    let header = Header::parse(binary).map_err(plain)?;
-    let endian = header.endian().map_err(plain)?;
+/// Tags, values, and where the entries stand in the file.
+fn dynamic_table(binary: &[u8]) -> Read<Vec<(DynamicTag, u64, usize)>> {
+    let header = Header::parse(binary)?;
+    let endian = header.endian()?;
     let mut entries = Vec::new();
-    for segment in header.program_headers(endian, binary).map_err(plain)? {
-        if segment.p_type(endian) != elf::PT_DYNAMIC {
-            continue;
-        }
-        let start = segment.p_offset(endian) as usize;
-        let bytes = segment.data(endian, binary).map_err(|()| "its dynamic table is cut off".to_string())?;
-        for (number, entry) in bytes.chunks_exact(16).enumerate() {
-            let word = |at: usize| entry[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
-            if word(0) == 0 {
-                break;
-            }
-            entries.push(DynamicEntry { tag: word(0), value: word(8), offset: start + 16 * number });
-        }
+    for segment in header.program_headers(endian, binary)? {
+        let table = segment.dynamic(endian, binary)?.unwrap_or_default();
+        let used = table.iter().take_while(|entry| entry.d_tag(endian) != elf::DT_NULL);
+        let places = (segment.p_offset(endian) as usize..).step_by(size_of::<elf::Dyn64<LittleEndian>>());
+        entries.extend(used.zip(places).map(|(entry, at)| (entry.d_tag(endian), entry.d_val(endian), at)));
     }
     Ok(entries)
 }

@@ -13,16 +13,16 @@ use evo_protocol::entry_name::base;
 use evo_protocol::tensor_map::TENSOR_MAP_BYTES;
 use evo_protocol::verdict::VerdictKind;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::SymbolKind;
 use rustix::fs::MemfdFlags;
 
 use super::fiber::ABI;
 use super::instrument::ModuleImage;
 use super::mapping::memory_file;
 use super::variables::HostVariables;
-use super::zones::{self, SharedVariable};
 use super::{initializers, tls};
 use crate::device::BoundArgument;
+use crate::variables::{GUARD, VariablePlace, identifiers, symbols};
 
 /// Mirror of `evo_argument`.
 #[repr(C)]
@@ -55,6 +55,7 @@ struct ModuleRecord {
     touch: extern "C" fn(),
     hash: *const c_char,
     shared_alignment: u64,
+    kernels: *const c_char,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +78,8 @@ pub struct HostModule {
     pub statics: tls::Statics,
     pub image: Option<ModuleImage>,
     pub variables: HostVariables,
-    pub zoned: Arc<[SharedVariable]>,
+    /// Static shared variables, by place in the thread-local segment.
+    pub shared: Arc<[VariablePlace]>,
     pub data_bytes: u64,
     _library: Library,
     // The name under which the loader knows the library must stay this file's.
@@ -104,19 +106,22 @@ impl HostModule {
             )));
         }
         let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
-        // SAFETY: the table is the module's, so the module is loaded there.
-        let zoned = unsafe { zones::variables(binary, statics.base()) };
-        // SAFETY: as above; no entry point has been called.
-        let variables = unsafe { HostVariables::of(binary, statics.base())? };
+        // SAFETY: the table is the module's, so the module is loaded there; no entry point has been called.
+        let variables = unsafe { HostVariables::of(binary, statics.module().0)? };
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
         let mut read: Vec<HostFunction> =
             records.iter().map(|record| unsafe { read_entry(record) }).collect();
-        let names: Vec<String> = read.iter().map(|entry| entry.name.clone()).collect();
-        let plain = plain_shared(binary);
-        for entry in &mut read {
-            entry.shared_static_bytes = static_bytes(&entry.name, &names, &plain, &zoned);
+        let mut shared = symbols(binary, SymbolKind::Tls, |_, _| true);
+        shared.retain(|own| own.symbol != "_ZL10evo_anchor");
+        // SAFETY: the names are a constant string of the library.
+        let kernels = unsafe { text(record.kernels) };
+        let mut kernels: Vec<&str> = kernels.split(' ').collect();
+        let names: Vec<String> = read.iter().map(|entry| base(&entry.name).to_string()).collect();
+        kernels.extend(names.iter().map(String::as_str));
+        for (entry, name) in read.iter_mut().zip(&names) {
+            entry.shared_static_bytes = static_bytes(name, &kernels, &shared);
         }
         if let Some(missing) = entries.iter().find(|name| !read.iter().any(|entry| entry.name == **name)) {
             return Err(refused(format!("the module has no entry point `{missing}`")));
@@ -125,7 +130,7 @@ impl HostModule {
         let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
         // SAFETY: only instrumented modules have the symbol: a pointer, null until a launch is watched.
         let slot = unsafe { library.get::<*const AtomicPtr<c_void>>(b"evo_watch_slot\0") };
-        let image = slot.ok().and_then(|slot| ModuleImage::of(*slot, binary));
+        let image = slot.ok().map(|slot| ModuleImage::of(*slot, binary, &shared, statics.module()));
         Ok(HostModule {
             entries: read,
             hash,
@@ -133,7 +138,7 @@ impl HostModule {
             statics,
             image,
             variables,
-            zoned: zoned.into(),
+            shared: shared.into(),
             data_bytes: initializers::data_bytes(binary),
             _library: library,
             _file: file,
@@ -232,33 +237,19 @@ unsafe fn text(pointer: *const c_char) -> String {
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// Thread-local symbols with their sizes: `__shared__` variables that are not zoned.
-fn plain_shared(binary: &[u8]) -> Vec<(String, u64)> {
-    let Ok(file) = object::File::parse(binary) else { return Vec::new() };
-    let shared = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Tls && symbol.size() > 0);
-    let named = shared.filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.size())));
-    named.filter(|(name, _)| !name.contains("evo_anchor") && !name.contains("evo_shared_")).collect()
-}
-
-/// The variables of the entry's own body and of device functions, which it may call, not those of other kernels. Of
+/// The variables of the kernel's own body and of device functions, which it may call, not those of other kernels. Of
 /// several instances of its template the largest counts.
-fn static_bytes(entry: &str, entries: &[String], plain: &[(String, u64)], zoned: &[SharedVariable]) -> u64 {
-    let own = base(entry);
+fn static_bytes(own: &str, kernels: &[&str], shared: &[VariablePlace]) -> u64 {
     let (mut common, mut instances) = (0, HashMap::<&str, u64>::new());
-    for variable in zoned {
-        match &variable.kernel {
-            None => common += variable.bytes as u64,
-            Some(kernel) if kernel == own => {
-                *instances.entry(&variable.function).or_default() += variable.bytes as u64;
-            }
+    for VariablePlace { name, symbol, bytes, .. } in shared.iter().filter(|variable| variable.name != GUARD) {
+        // A local variable's mangled name begins with its function's: `_ZZ4gemmE4tile`.
+        let end = symbol.rfind(&format!("E{}{name}", name.len())).unwrap_or(0);
+        let function = &symbol[..end];
+        match identifiers(function).into_iter().find(|word| kernels.contains(word)) {
+            None => common += bytes,
+            Some(kernel) if kernel == own => *instances.entry(function).or_default() += bytes,
             Some(_) => {}
         }
     }
-    let kernels = zoned.iter().filter_map(|variable| variable.kernel.as_deref());
-    let others = kernels.chain(entries.iter().map(|entry| base(entry))).filter(|other| *other != own);
-    // A local variable's mangled name holds its function's: `_ZZ4gemmE4tile`.
-    let others: Vec<String> = others.map(|other| format!("_ZZ{}{other}", other.len())).collect();
-    let of_other = |symbol: &str| others.iter().any(|other| symbol.starts_with(other));
-    let plain: u64 = plain.iter().filter(|(name, _)| !of_other(name)).map(|(_, bytes)| bytes).sum();
-    common + plain + instances.into_values().max().unwrap_or(0)
+    common + instances.into_values().max().unwrap_or(0)
 }

@@ -8,20 +8,20 @@ pub struct Statics {
     inside: usize,
     touch: extern "C" fn(),
     code: (usize, usize),
-    base: usize,
+    module: (usize, usize),
 }
 
 struct SegmentSearch {
     inside: usize,
     found: Option<(usize, usize)>,
     code: (usize, usize),
-    base: usize,
+    module: (usize, usize),
 }
 
 impl Statics {
     pub fn of(inside: usize, touch: extern "C" fn()) -> Statics {
-        let SegmentSearch { code, base, .. } = search(inside);
-        Statics { inside, touch, code, base }
+        let SegmentSearch { code, module, .. } = search(inside);
+        Statics { inside, touch, code, module }
     }
 
     /// Address and size. The copy moves never, and dies with the module.
@@ -35,8 +35,9 @@ impl Statics {
         search(self.inside).found
     }
 
-    pub fn base(&self) -> usize {
-        self.base
+    /// Where the module lies.
+    pub fn module(&self) -> (usize, usize) {
+        self.module
     }
 
     pub fn code(&self) -> (usize, usize) {
@@ -45,7 +46,7 @@ impl Statics {
 }
 
 fn search(inside: usize) -> SegmentSearch {
-    let mut search = SegmentSearch { inside, found: None, code: (0, 0), base: 0 };
+    let mut search = SegmentSearch { inside, found: None, code: (0, 0), module: (0, 0) };
     let data: *mut SegmentSearch = &mut search;
     // SAFETY: the callback gets `data` back while `search` is alive.
     unsafe { libc::dl_iterate_phdr(Some(visit), data.cast()) };
@@ -65,7 +66,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
     if !loaded().map(range).any(|(start, end)| (start..end).contains(&search.inside)) {
         return 0;
     }
-    search.base = info.dlpi_addr as usize;
+    search.module = (info.dlpi_addr as usize, loaded().map(|header| range(header).1).max().unwrap_or(0));
     if let Some(code) = loaded().find(|header| header.p_flags & libc::PF_X != 0) {
         search.code = range(code);
     }

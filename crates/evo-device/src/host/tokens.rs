@@ -28,18 +28,15 @@ pub struct SourceTokens<'a> {
     pub tokens: Vec<CudaToken>,
     /// Of each bracket the other one of its pair.
     partners: Vec<Option<usize>>,
-    /// The `{` that is open at each token.
-    braces: Vec<Option<usize>>,
 }
 
 impl<'a> SourceTokens<'a> {
     pub fn of(source: &'a str) -> SourceTokens<'a> {
         let tokens = tokenize(source);
-        let (mut partners, mut braces) = (vec![None; tokens.len()], Vec::with_capacity(tokens.len()));
+        let mut partners = vec![None; tokens.len()];
         // A pair for each kind, so that a bracket too many spoils its own kind only.
         let (pairs, mut open) = (["()", "[]", "{}"], [const { Vec::<usize>::new() }; 3]);
         for (at, token) in tokens.iter().enumerate() {
-            braces.push(open[2].last().copied());
             let text = token.text(source);
             let Some(kind) = pairs.iter().position(|pair| pair.contains(text) && text.len() == 1) else {
                 continue;
@@ -50,7 +47,7 @@ impl<'a> SourceTokens<'a> {
                 (partners[at], partners[opening]) = (Some(opening), Some(at));
             }
         }
-        SourceTokens { source, tokens, partners, braces }
+        SourceTokens { source, tokens, partners }
     }
 
     /// Nothing behind the end.
@@ -75,11 +72,6 @@ impl<'a> SourceTokens<'a> {
     /// The `)` of the `(` at that number.
     pub fn closing(&self, open: usize) -> Option<usize> {
         if self.word(open) == "(" { self.partner(open) } else { None }
-    }
-
-    /// The `{` before that number that is open there.
-    pub fn brace(&self, at: usize) -> Option<usize> {
-        self.braces.get(at).copied().flatten()
     }
 
     /// The first of these words at that number or behind it.

@@ -12,6 +12,7 @@ use super::rewrite;
 
 pub use super::headers::{SHIPPED_HEADERS, headers};
 pub use super::lacking::about_missing;
+pub use super::zones::pad;
 
 /// Declarations of the C library that carry names for the assembler; sources that include other headers get them first.
 const BEFORE_FENCE: &str =
@@ -52,7 +53,18 @@ pub fn about_entry(log: &str, source: &KernelSource) -> Option<String> {
 
 const ENTRY_TABLE: &str = "entry points";
 
-/// The same for every variant; the include folder, `-o` and the input are the caller's.
+/// A section that claims to hold intermediate code would have the linker compile it, past every other flag.
+const NO_INTERMEDIATE_CODE: &str = "-fno-lto";
+
+pub const LINK_FLAGS: [&str; 4] = [
+    "-shared",
+    // Their constructors and destructors would be the only ones in an honest module (`initializers.rs`).
+    "-nostartfiles",
+    "-Wl,-Bsymbolic,--as-needed",
+    NO_INTERMEDIATE_CODE,
+];
+
+/// For object files, the same for every variant; the include folder, `-o` and the input are the caller's.
 ///
 /// `-march=native` ties a binary to this processor, so a macro names the processor. Contraction to fused multiply-add
 /// is allowed, as a GPU's compiler does; other liberties with floating point are not.
@@ -82,12 +94,10 @@ pub fn flags() -> Vec<String> {
         // Unique symbols of shared memory in templates would keep a module from being unloaded.
         "-fvisibility=hidden",
         "-fPIC",
-        "-shared",
-        // Their constructors and destructors would be the only ones in an honest module (`initializers.rs`).
-        "-nostartfiles",
-        "-Wl,-Bsymbolic,--as-needed",
-        // A section that claims to hold intermediate code would have the linker compile it, past every other flag.
-        "-fno-lto",
+        NO_INTERMEDIATE_CODE,
+        // Each shared variable is then a section of its own, which `zones::pad` can lengthen.
+        "-fdata-sections",
+        "-c",
         "-w",
     ]
     .map(String::from)
@@ -96,13 +106,10 @@ pub fn flags() -> Vec<String> {
     flags
 }
 
-/// Only for object files: when linking too, the compiler would add the sanitizers' own libraries, whose place our
-/// header takes.
-///
 /// Little is optimized, so that accesses stay those of the source; wide accesses of the compiler's own making would
 /// look misaligned.
 pub fn instrumented_flags(gcc: bool) -> Vec<String> {
-    let mut flags: Vec<String> = flags().into_iter().filter(|flag| !links(flag) && *flag != "-O2").collect();
+    let mut flags: Vec<String> = flags().into_iter().filter(|flag| *flag != "-O2").collect();
     let own: &[&str] = match gcc {
         true => &[
             "--param=tsan-distinguish-volatile=1",
@@ -121,23 +128,15 @@ pub fn instrumented_flags(gcc: bool) -> Vec<String> {
     };
     // A macro of the text would keep the compiler from taking the precompiled header.
     let common =
-        ["-DEVO_INSTRUMENTED=1", "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment,object-size", "-c"];
+        ["-DEVO_INSTRUMENTED=1", "-O1", "-g1", "-gdwarf-4", "-fsanitize=thread,alignment,object-size"];
     flags.extend(common.iter().chain(own).map(|flag| flag.to_string()));
     flags
 }
 
-pub fn link_flags() -> Vec<String> {
-    flags().into_iter().filter(|flag| links(flag)).collect()
-}
-
 /// Of the flags that make an object file those that precompile a header for it; it is taken where they are the same.
 pub fn header_flags(flags: &[String]) -> Vec<String> {
-    let own = flags.iter().filter(|flag| !links(flag) && !["-x", "c++", "-c"].contains(&flag.as_str()));
+    let own = flags.iter().filter(|flag| !["-x", "c++", "-c"].contains(&flag.as_str()));
     ["-x", "c++-header"].map(String::from).into_iter().chain(own.cloned()).collect()
-}
-
-fn links(flag: &str) -> bool {
-    matches!(flag, "-shared" | "-nostartfiles" | "-fno-lto") || flag.starts_with("-Wl,")
 }
 
 /// What a C++ compiler gets on its command line: include folders. NVRTC's own options (`--use_fast_math`,
@@ -290,9 +289,10 @@ fn entry_table(source: &KernelSource, rewritten: &rewrite::Rewritten) -> String 
     // C++ has no arrays without elements, so the list ends with one that is not counted.
     text.push_str("{0, 0, 0, 0, 0}};\n");
     text.push_str(&format!(
-        "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash, {})\n",
+        "EVO_MODULE(evo_entry_list, {}, (const char*)evo_variant_hash, {}, \"{}\")\n",
         source.entries.len(),
-        rewritten.shared_alignment
+        rewritten.shared_alignment,
+        rewrite::kernel_names(&source.text).join(" ")
     ));
     text
 }
@@ -306,57 +306,39 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_entries_with_their_launch_bounds() {
-        let text = "__global__ void __launch_bounds__(2 * N, 2) a(int x) {}\n__global__ void b() {}\n";
-        let unit = translation_unit(&source(text, &["a", "b"])).unwrap();
-        assert!(unit.contains("(uint32_t)(2 * N)"), "{unit}");
-        assert!(
-            unit.contains("{\"b\", evo_launcher<decltype(evo_kernel(&b)), evo_kernel(&b)>::evo_run"),
-            "{unit}"
-        );
-        assert!(unit.contains("evo_variant_hash[] = "), "{unit}");
-    }
-
-    /// The linker compiles intermediate code where it finds some, which a section of a source can claim to be.
-    #[test]
-    fn no_step_that_links_takes_intermediate_code() {
-        for flags in [flags(), link_flags()] {
-            assert!(flags.iter().any(|flag| flag == "-fno-lto"), "{flags:?}");
-        }
-    }
-
-    #[test]
-    fn an_instrumented_source_is_compiled_and_linked_apart() {
-        let own = KernelSource { instrumented: true, ..source("__global__ void a() {}", &["a"]) };
+    fn a_unit_has_its_parts_in_order() {
+        let text = "#include <cstring>\n__global__ void __launch_bounds__(2 * N, 2) a(int x) {}\n__global__ void b() {}\n";
+        let options = vec!["-DX=asm".to_string()];
+        let own = KernelSource { options, instrumented: true, ..source(text, &["a", "b"]) };
         let unit = translation_unit(&own).unwrap();
-        let at = |text: &str| unit.find(text).unwrap_or_else(|| panic!("{text} in {unit}"));
         // Behind a macro, a precompiled header is not taken.
-        assert!(unit.starts_with(SEE_HEADER) && at("evo_cuda.h") < at("evo_instrument.h"));
-        assert!(at("__global__ void a()") < at("#undef no_sanitize"));
+        assert!(unit.starts_with(SEE_HEADER), "{unit}");
+        let mut rest = unit.as_str();
+        for part in [
+            "evo_instrument.h",
+            "<string.h>",
+            "poison asm",
+            "#define X asm",
+            "__global__ void __launch_bounds__",
+            "#undef no_sanitize",
+            "evo_variant_hash[] = ",
+            "(uint32_t)(2 * N)",
+            "{\"b\", evo_launcher<decltype(evo_kernel(&b)), evo_kernel(&b)>::evo_run",
+            ", \"a b\")",
+        ] {
+            let (_, behind) = rest.split_once(part).unwrap_or_else(|| panic!("{part} in {unit}"));
+            rest = behind;
+        }
+        let unit = translation_unit(&source(
+            "#include <math.h>\nextern \"C\" const char evo_variant_hash[] = \"1\";",
+            &[],
+        ))
+        .unwrap();
+        assert_eq!(unit.matches("char evo_variant_hash[]").count(), 1, "a source with its own hash keeps it");
+        assert!(!unit.contains("<string.h>") && !unit.contains("no_sanitize"));
+        assert!(LINK_FLAGS.contains(&"-fno-lto"), "a section may claim to hold intermediate code");
         let flags = instrumented_flags(true);
-        assert!(!flags.iter().any(|flag| links(flag) || flag == "-O2"));
-        assert!(flags.contains(&"-DEVO_INSTRUMENTED=1".to_string()));
-        assert!(!link_flags().iter().any(|flag| flag.contains("sanitize")));
-    }
-
-    #[test]
-    fn the_fence_stands_before_the_options_macros() {
-        let own = KernelSource {
-            options: vec!["-DX=asm".to_string()],
-            ..source("#include <cstring>\n__global__ void a() {}", &["a"])
-        };
-        let unit = translation_unit(&own).unwrap();
-        let at = |text: &str| unit.find(text).unwrap_or_else(|| panic!("{text} in {unit}"));
-        assert!(at("evo_cuda.h") < at("<string.h>") && at("<string.h>") < at("poison asm"));
-        assert!(at("poison asm") < at("#define X asm"));
-        assert!(!translation_unit(&source("#include <math.h>\n", &[])).unwrap().contains("<string.h>"));
-    }
-
-    #[test]
-    fn a_source_with_its_own_hash_keeps_it() {
-        let unit =
-            translation_unit(&source("extern \"C\" const char evo_variant_hash[] = \"1\";", &[])).unwrap();
-        assert_eq!(unit.matches("char evo_variant_hash[]").count(), 1);
+        assert!(flags.contains(&"-DEVO_INSTRUMENTED=1".to_string()) && !flags.contains(&"-O2".to_string()));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define EVO_HOST 1
-#define EVO_ABI 5
+#define EVO_ABI 6
 #define EVO_REGION 131072u
 #define EVO_COLOR_START 114688u
 #define EVO_COLOR_SHIFT 10
@@ -29,8 +29,8 @@
 #define __managed__
 #define __grid_constant__
 // CUDA promises the alignment of the type; compilers for GPUs give arrays 16 bytes, and what is misaligned should be so
-// wherever a variable comes to lie.
-#define __shared__ thread_local __attribute__((aligned(16)))
+// wherever a variable comes to lie. A variable that nothing writes must not become a constant: hence `used`.
+#define __shared__ thread_local __attribute__((used, aligned(16)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
@@ -135,9 +135,6 @@ static void evo_watch_sync(int moment, unsigned detail);
 static void evo_watch_heap(void* block, size_t bytes);
 static void evo_watch_read(const void* at, size_t bytes);
 static void evo_watch_write(const void* at, size_t bytes);
-// Without the attribute the compiler takes a variable that nothing writes for zeros and never reads it.
-#undef __shared__
-#define __shared__ thread_local __attribute__((used, aligned(16)))
 #else
 #define EVO_UNCHECKED
 EVO_INLINE void evo_watch_sync(int, unsigned) {}
@@ -276,40 +273,6 @@ EVO_INLINE dim3 evo_grid_dim() {
 #define gridDim (evo_grid_dim())
 static constexpr int warpSize = 32;
 
-// `__shared__ T name[…];` in a function is rewritten to this (see `rewrite.rs`): the variable lies between
-// two zones that are checked after each block of a checked run. `evo_describe` says where. It takes no address,
-// or the compiler would have to believe that any store may change the variable; its store, which never
-// happens, keeps a variable that a kernel only reads from becoming a constant.
-#define EVO_ZONE 128
-struct evo_zone {
-    size_t before, bytes, whole;
-    const char* name;
-    const char* kernel;
-};
-#ifdef EVO_INSTRUMENTED
-// A type with a constructor, a defaulted one too, gets a flag that says whether the variable is initialized, which all
-// threads of a block would share. An empty initializer is a constant, and needs no flag. What it says is never seen:
-// shared memory is filled before each block.
-#define EVO_SHARED(number, name, kernel, ...) static __shared__ __VA_ARGS__ = {};
-#else
-#define EVO_SHARED(number, name, kernel, ...)                                                      \
-    struct __attribute__((aligned(16))) evo_zoned_##number {                                       \
-        unsigned char evo_before[EVO_ZONE];                                                        \
-        __VA_ARGS__;                                                                               \
-        unsigned char evo_behind[EVO_ZONE];                                                        \
-    };                                                                                             \
-    static thread_local evo_zoned_##number evo_shared_##number;                                    \
-    struct evo_note_##number {                                                                     \
-        __attribute__((used)) static void evo_describe(evo_zone* evo_out) {                        \
-            if (sizeof(kernel) > 1 && !evo_out) evo_shared_##number.evo_before[0] = 1;             \
-            *evo_out = evo_zone{offsetof(evo_zoned_##number, name), sizeof(evo_shared_##number.name), \
-                             sizeof(evo_zoned_##number), #name, kernel};                           \
-        }                                                                                          \
-    };                                                                                             \
-    (void)&evo_note_##number::evo_describe;                                                        \
-    auto& name = evo_shared_##number.name;
-#endif
-
 // `extern __shared__ T name[];` is rewritten to a pointer made by this (see `translate.rs`).
 template <class T> EVO_INLINE T* evo_dynamic_shared() { return (T*)evo_self()->shared; }
 
@@ -393,6 +356,8 @@ struct evo_module {
     const char* hash;
     // With which dynamic shared memory is declared.
     uint64_t shared_alignment;
+    // The names of the source's kernels, with spaces between them.
+    const char* kernels;
 };
 
 template <class T> struct evo_kind {
@@ -444,12 +409,13 @@ template <class... A, void (*function)(A...)> struct evo_launcher<void (*)(A...)
 template <class... A, void (*function)(A...)>
 constexpr evo_argument evo_launcher<void (*)(A...), function>::evo_signature[sizeof...(A) + 1];
 
-// `touch` makes the calling thread's copy of the static shared memory exist.
-#define EVO_MODULE(entries, count, hash, alignment)                                                \
-    static thread_local volatile char evo_anchor;                                                  \
-    EVO_UNCHECKED static void evo_touch() { evo_anchor = evo_anchor; }                             \
+// `touch` makes the calling thread's copy of the static shared memory exist. What it touches has a value, so it lies
+// before all shared variables, which have none: it is the zone before the first (`zones.rs`).
+#define EVO_MODULE(entries, count, hash, alignment, kernels)                                       \
+    __attribute__((used)) static thread_local volatile char evo_anchor[256] = {1};                 \
+    EVO_UNCHECKED static void evo_touch() { evo_anchor[0] = evo_anchor[0]; }                       \
     extern "C" {                                                                                   \
     extern __attribute__((visibility("default"), used)) const evo_module evo_module_table;         \
-    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash, alignment};         \
+    const evo_module evo_module_table = {EVO_ABI, count, entries, evo_touch, hash, alignment, kernels}; \
     }
 #endif

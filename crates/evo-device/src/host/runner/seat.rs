@@ -17,13 +17,14 @@ use crate::host::pattern;
 use crate::host::preempt::{self, InterruptSection, TurnClock};
 use crate::host::stop::{self, Awaited};
 use crate::host::tls::Statics;
-use crate::host::zones::{self, SharedVariable};
+use crate::host::zones;
+use crate::variables::VariablePlace;
 
 pub struct SharedLaunch {
     pub work: Work,
     pub pattern: Option<u32>,
     pub statics: Statics,
-    pub zoned: Arc<[SharedVariable]>,
+    pub shared: Arc<[VariablePlace]>,
     pub seats: usize,
     /// Whether what lies beside shared variables is looked at after a block.
     pub looks_beside: bool,
@@ -226,9 +227,11 @@ impl Turns<'_> {
                 let bytes = shared.inner().1;
                 return Err(zones::damage("dynamic shared memory", offset, bytes, count, *block));
             }
-            let damage = self.statics.and_then(|(segment, _)| {
+            // The checker sees accesses between variables itself, and fills the segment with a pattern of its own.
+            let statics = self.statics.filter(|_| self.launch.checker.is_none());
+            let damage = statics.and_then(|statics| {
                 // SAFETY: this thread located the segment in this launch, and its block has ended.
-                unsafe { zones::check(&self.launch.zoned, segment, pattern, *block) }
+                unsafe { zones::check(&self.launch.shared, statics, pattern, *block) }
             });
             damage.map_or(Ok(()), Err)?;
         }

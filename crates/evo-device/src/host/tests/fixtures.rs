@@ -8,18 +8,32 @@
 //! - `launch`: `GRID x BLOCK, shared BYTES, cluster BLOCKS, cooperative, side by side`.
 //! - `setup`: stands at the start of each body.
 //! - `watch`: the kernel is instrumented and launched with each of these seeds.
-//! - `orders`, `residues`, `clocks`: run conditions, of which each is tried; `-` is none. `threads`: those of the device.
+//! - `orders`, `residues`, `clocks`, `places`: run conditions, of which each is tried; `-` is none, a place the `start`.
+//!   `threads`: those of the device.
+//! - `sample: SAMPLES BATCH` instead of one launch; `-` is none.
+//! - `leaves`: the variables of the module that a launch changes, or `nothing`. They are restored after each.
 //! - `with NAME: text` replaces a word of the body, `gives` and `launch` for the next `finds`.
 //! - `finds`: what each launch ends with: `honest`, a verdict's label and ` | ` the message, notes, or `differs` where
-//!   buffers depend on the conditions. `*` stands for anything.
+//!   buffers depend on the conditions, or `beside BUFFER OFFSET, …` for writes into slack. `*` stands for anything.
 //! - `gives:` is followed by plain code that one thread runs; afterwards all buffers must be as the kernel left them.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::*;
 
-const SETTINGS: [&str; 8] =
-    ["arguments", "launch", "setup", "watch", "orders", "residues", "clocks", "threads"];
+const SETTINGS: [&str; 11] = [
+    "arguments",
+    "launch",
+    "setup",
+    "watch",
+    "orders",
+    "residues",
+    "clocks",
+    "places",
+    "threads",
+    "sample",
+    "leaves",
+];
 
 #[derive(Default)]
 pub(super) struct Case {
@@ -223,20 +237,54 @@ impl Runner<'_> {
                     report.notes.iter().map(|note| format!("{:?}", note.what)).collect()
                 })
             }
-            None => {
-                let ran = self.device.launch(self.module, &[bound]);
-                ran.and_then(|()| self.device.synchronize()).map(|()| Vec::new())
-            }
+            None => self.run(bound, entry).map(|()| Vec::new()),
         };
-        let found: Vec<String> = result.unwrap_or_else(|error| {
+        let mut found: Vec<String> = result.unwrap_or_else(|error| {
             // The process goes on: what a kernel does wrong is told where it happens.
             assert!(!error.sticky, "{}", error.message);
             vec![error.verdict().label(), error.message]
         });
+        let damages = self.device.check_guards().unwrap();
+        if !damages.is_empty() {
+            let places = damages.iter().map(|damage| format!("{} {}", damage.buffer, damage.offset));
+            found.push(format!("beside {}", places.collect::<Vec<_>>().join(", ")));
+        }
+        self.device.arm_guards(0xffff_ffff).unwrap();
+        self.device.set_conditions(RunConditions::default()).unwrap();
+        assert_eq!(self.device.check_guards().unwrap(), []);
         let found = found.join(" | ").replace(&format!("`{entry}`: "), "");
         let contents = buffers.iter().map(|(id, _)| self.device.read(*id).unwrap()).collect();
         buffers.iter().for_each(|(id, _)| self.device.free(*id).unwrap());
         (if found.is_empty() { "honest".to_string() } else { found }, contents)
+    }
+
+    /// Launches or samples it, and tells which variables it changed.
+    fn run(&mut self, bound: BoundLaunch, entry: &str) -> Result<(), DeviceError> {
+        let (device, module) = (&mut self.device, self.module);
+        if entry.ends_with("_gives") {
+            return device.launch(module, &[bound]);
+        }
+        let loaded = device.variables(module)?;
+        match self.case.numbers("sample", "-", self.row)[..] {
+            [Some(samples), Some(batch)] => {
+                let (samples, batch, rotation) = (samples as u32, batch as u32, &[vec![bound]]);
+                let mode = TimingMode::Hot;
+                device.sample(module, SampleOrder { rotation, mode, samples, batch, untouched: false })?;
+            }
+            _ => device.launch(module, &[bound])?,
+        }
+        device.synchronize()?;
+        if let Some(leaves) = self.case.settings.get("leaves") {
+            let after = device.variables(module)?;
+            let changed = loaded.iter().zip(&after).filter(|(before, after)| before != after);
+            let mut changed: Vec<&str> = changed.map(|(own, _)| own.name.as_str()).collect();
+            changed.sort_unstable();
+            let changed = if changed.is_empty() { "nothing".to_string() } else { changed.join(" ") };
+            assert_eq!(changed, self.row.fill(leaves), "`leaves` of {}", self.case.name);
+            device.restore_variables(module)?;
+            assert_eq!(device.variables(module)?, loaded);
+        }
+        Ok(())
     }
 
     /// Launches a row's kernel under all its conditions and says what is not as expected.
@@ -246,8 +294,11 @@ impl Runner<'_> {
         for order in case.numbers("orders", "-", row) {
             for residue in case.numbers("residues", "-", row) {
                 for clock in case.numbers("clocks", "-", row) {
-                    let residue = residue.map(|residue| residue as u32);
-                    conditions.push(RunConditions { order, residue, clock, ..RunConditions::default() });
+                    for place in row.fill(case.setting("places")).split(' ') {
+                        let placement = if place == "start" { Placement::Start } else { Placement::End };
+                        let residue = residue.map(|residue| residue as u32);
+                        conditions.push(RunConditions { placement, order, residue, clock });
+                    }
                 }
             }
         }

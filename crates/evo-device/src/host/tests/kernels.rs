@@ -1,7 +1,7 @@
-//! Modules: what loading and launching refuse, what samples count, and what shared memory is counted.
+//! Beside what fixtures say of kernels: what loading and launching refuse, what samples count, what shared memory is
+//! counted, and what watched launches tell.
 
 use evo_protocol::verdict::VerdictKind;
-use evo_space::genome::ContentHash;
 
 use super::*;
 
@@ -10,21 +10,6 @@ extern "C" __global__ void __launch_bounds__(256) add(const float* __restrict__ 
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) c[i] = a[i] + b[i];
 }
 "#;
-
-#[test]
-fn a_module_echoes_its_source_and_its_samples_are_times_of_one_call() {
-    let mut bench = Bench::new(ADD, "add");
-    let hash = ContentHash::of(ADD.as_bytes()).to_string();
-    assert_eq!(bench.device.echo(bench.module).unwrap(), Some(hash));
-    let x = bench.buffer("a", &vec![1f32; 1000]);
-    let bound = bench.bound(4, 32, 0, vec![buffer(x), buffer(x), buffer(x), int(1000)]);
-    for mode in [TimingMode::Hot, TimingMode::Cold, TimingMode::Eager] {
-        let times = bench.sample(&bound, mode, 3, 4);
-        assert_eq!(times.len(), 3);
-        assert!(times.iter().all(|time| *time > 0.0));
-    }
-    assert_eq!(bench.device.check_guards().unwrap(), []);
-}
 
 #[test]
 fn every_call_is_whole_whether_threads_were_awake_or_not() {
@@ -130,11 +115,86 @@ fn static_shared_memory_is_counted_per_entry() {
 }
 
 #[test]
-fn a_module_can_be_sampled_after_damage_to_shared_memory() {
-    let text = "__global__ void k(int n) { extern __shared__ int s[]; s[n] = 1; }";
+fn a_protected_buffer_can_be_read_by_kernels_and_changed_by_the_device() {
+    let text = "__global__ void k(const int* in, int* out) { out[threadIdx.x] = in[threadIdx.x]; }";
     let mut bench = Bench::new(text, "k");
-    let error = bench.run(1, 32, 100, vec![int(25)]).unwrap_err();
-    assert_eq!((error.kind, error.cause.as_deref()), (VerdictKind::OobWrite, Some("shared")));
-    let bound = bench.bound(1, 32, 100, vec![int(25)]);
-    assert_eq!(bench.sample(&bound, TimingMode::Hot, 1, 1).len(), 1);
+    let (input, output) = (bench.buffer("in", &[1i32; 8]), bench.buffer("out", &[0i32; 8]));
+    bench.device.protect(input, true).unwrap();
+    bench.device.fill(input, 9).unwrap();
+    bench.device.write(input, &[7, 0, 0, 0]).unwrap();
+    bench.device.arm_guards(3).unwrap();
+    bench.run(1, 8, 0, vec![buffer(input), buffer(output)]).unwrap();
+    assert_eq!(bench.values::<i32>(output), [7, 9, 9, 9, 9, 9, 9, 9]);
+    bench.device.copy(output, input).unwrap();
+    bench.device.protect(input, false).unwrap();
+    bench.run(1, 8, 0, vec![buffer(output), buffer(input)]).unwrap();
+    assert_eq!(bench.device.check_guards().unwrap(), []);
+}
+
+#[test]
+fn the_memory_of_a_module_is_known_before_it_is_loaded() {
+    let bytes = |declaration: &str| {
+        let text = format!(
+            "{declaration} extern \"C\" __global__ void k(float* y) {{ y[0] = table[threadIdx.x]; }}"
+        );
+        initializers::data_bytes(&compile(&text, &["k"]))
+    };
+    let small = bytes("__device__ float table[4];");
+    assert!(small < 64 << 10, "{small}");
+    for large in [
+        "__device__ float table[1 << 18];",
+        "__device__ float table[1 << 18] = {1, 2};",
+        "__constant__ float table[1 << 18] = {1};",
+    ] {
+        assert!(
+            bytes(large) >= (1 << 20) && bytes(large) < (1 << 20) + (64 << 10),
+            "{large}: {}",
+            bytes(large)
+        );
+    }
+}
+
+#[test]
+fn a_kernel_without_variables_has_none() {
+    let text = r#"extern "C" __global__ void plain(int* y) { __shared__ int own; own = 1; y[0] = own; }"#;
+    let mut bench = Bench::new(text, "plain");
+    assert_eq!(bench.device.variables(bench.module).unwrap(), []);
+}
+
+/// A counter that threads read and write without atomic operations loses counts only where they take turns in
+/// between.
+#[test]
+fn threads_give_way_at_accesses() {
+    let text = "__global__ void k(int* count) { volatile int* own = count; int old = *own; *own = old + 1; }";
+    let mut bench = Bench::watched(text, "k");
+    let mut counted = |order: u64| {
+        let count = bench.buffer("count", &[0i32]);
+        let bound = bench.bound(1, 128, 0, vec![buffer(count)]);
+        let watch = watch(&[(count, WatchedContents::Given)], order);
+        let report = bench.device.launch_watched(bench.module, &[bound], &watch).unwrap().unwrap();
+        assert!(report.accesses >= 256, "{report:?}");
+        bench.values::<i32>(count)[0]
+    };
+    let (first, again, other) = (counted(7), counted(7), counted(8));
+    assert!(first < 128 && other < 128, "{first} {other}");
+    assert_eq!(first, again, "the same seed takes the same turns");
+}
+
+#[test]
+fn a_module_without_instruments_is_not_watched() {
+    let mut bench = Bench::new("__global__ void k(int* out) { out[0] = 1; }", "k");
+    let out = bench.buffer("out", &[0i32]);
+    let bound = bench.bound(1, 1, 0, vec![buffer(out)]);
+    let watch = watch(&[(out, WatchedContents::Output)], 1);
+    assert_eq!(bench.device.launch_watched(bench.module, &[bound], &watch), Ok(None));
+}
+
+#[test]
+fn a_cluster_in_which_nobody_goes_on_gives_its_blocks_as_evidence() {
+    let text = "#include <evo/ptx.cuh>
+        __global__ void k() { if (evo::cluster_rank() == 1) evo::bar_sync(1, 96); evo::cluster_sync(); }";
+    let mut bench = Bench::new(text, "k");
+    let bound = BoundLaunch { cluster: Some([2, 1, 1]), ..bench.bound(2, 64, 0, vec![]) };
+    let error = bench.device.launch(bench.module, &[bound]).unwrap_err();
+    assert_eq!(error.evidence["cluster"][1]["block"], serde_json::json!([1, 0, 0]));
 }

@@ -1,13 +1,10 @@
 //! Kernels compiled by the system's compiler and run here: most of them are fixtures, the rest has a file a subject.
 
-mod conditions;
 mod faults;
 mod fixtures;
 mod kernels;
 mod slices;
 mod tensor_maps;
-mod variables;
-mod watched;
 
 use std::path::Path;
 use std::process::Command;
@@ -69,13 +66,13 @@ fn compile_as(text: &str, entries: &[&str], instrumented: bool) -> Result<Vec<u8
             Err(String::from_utf8_lossy(&result.stderr).into_owned())
         }
     };
-    if instrumented {
-        let object = folder.path().join("unit.o");
-        run(translate::instrumented_flags(true), &input, &object)?;
-        run(translate::link_flags(), &object, &output)?;
-    } else {
-        run(translate::flags(), &input, &output)?;
-    }
+    let object = folder.path().join("unit.o");
+    let flags = if instrumented { translate::instrumented_flags(true) } else { translate::flags() };
+    run(flags, &input, &object)?;
+    let mut padded = std::fs::read(&object).unwrap();
+    translate::pad(&mut padded).unwrap();
+    std::fs::write(&object, padded).unwrap();
+    run(translate::LINK_FLAGS.map(String::from).into(), &object, &output)?;
     let mut binary = std::fs::read(&output).unwrap();
     if instrumented {
         initializers::silence(&mut binary).unwrap();

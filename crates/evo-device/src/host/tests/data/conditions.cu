@@ -178,3 +178,43 @@ while (last - first < 1000000) {
     last = now;
 }
 assert(STARTS);
+
+//@ case: samples are taken under the default conditions, launches under those that are asked for
+//@ arguments: int* out[256]
+//@ launch: 1 x 32
+//@ orders: 1
+//@ residues: 5
+//@ clocks: 7
+//@ places: start
+//@ sample: SAMPLE
+//@ with SAMPLE: 2 3
+//@ with RUNS: 6
+//@ with PLACE: 3072
+//@ finds: honest
+//@ with SAMPLE: -
+//@ with RUNS: 1
+//@ with PLACE: 0
+//@ finds: honest
+__shared__ int s;
+if (threadIdx.x == 31) s = 4;
+if (threadIdx.x == 0) out[0] += 1;
+out[1] = (long long)out % 4096;
+//@ gives:
+out[0] = RUNS;
+out[1] = PLACE;
+
+//@ case: a write into the slack behind a buffer and before it is found afterwards, and what the buffer holds is kept
+//@ arguments: float* out[100] = 3, float* later[5] = 1
+//@ launch: 1 x 1
+//@ orders: -
+//@ with WRITE: out[100] = 1; out[-1] = 2
+//@ with PLACE: -
+//@ finds: beside out -4, out 400
+//@ with WRITE: out[700] = 1
+//@ with PLACE: start
+//@ finds: beside out 2800
+//@ places: PLACE
+WRITE;
+out[0] += 2;
+//@ gives:
+out[0] = 5;

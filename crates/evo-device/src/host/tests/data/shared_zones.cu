@@ -2,6 +2,8 @@
 //@ arguments: int* out[64], int n = 0
 //@ launch: 1 x 32, shared 100
 struct Pair { int a; float b; __device__ int sum() const { return a + (int)b; } };
+__shared__ int whole[9];
+template <int COUNT> __device__ int* inside() { __shared__ int inner[COUNT]; return inner; }
 namespace ns { template <class Real, int COUNT> struct Box { Real values[COUNT]; }; }
 template <class Real, int COUNT> __device__ Real fold(const int* x, int t) {
     __shared__ Real part[COUNT]; __shared__ volatile int flag;
@@ -50,6 +52,42 @@ __syncthreads();
 out[threadIdx.x] = a[threadIdx.x % 31] + b[threadIdx.x % 7] + c[threadIdx.x % 5];
 if (threadIdx.x == 3) WRITE = 4;
 
+//@ case: a write beside a variable that is declared or used in an unusual way
+//@ with WRITE: captured[n + 4]
+//@ finds: honest
+//@ with WRITE: captured[n + 5]
+//@ finds: oob_write:shared | block 0,0,0 writes directly behind the end of `captured` in shared memory (20 bytes long)
+//@ with WRITE: like[n - 3]
+//@ finds: oob_write:shared | block 0,0,0 writes 12 bytes before the start of `like` in shared memory (20 bytes long)
+//@ with WRITE: chosen[n + 8]
+//@ finds: oob_write:shared | block 0,0,0 writes 4 bytes behind the end of `chosen` in shared memory (28 bytes long)
+//@ with WRITE: local[n + 3].x
+//@ finds: oob_write:shared | block 0,0,0 writes directly behind the end of `local` in shared memory (24 bytes long)
+//@ with WRITE: odd[n - 1]
+//@ finds: oob_write:shared | block 0,0,0 writes 4 bytes before the start of `odd` in shared memory (16 bytes long)
+//@ with WRITE: whole[n + 10]
+//@ finds: oob_write:shared | block 0,0,0 writes 4 bytes behind the end of `whole` in shared memory (36 bytes long)
+//@ with WRITE: inside<3>()[n + 3]
+//@ finds: oob_write:shared | block 0,0,0 writes directly behind the end of `inner` in shared memory (12 bytes long)
+struct Local { float x, y; };
+__shared__ Local local[3];
+__shared__ int captured[5], (*way)[5];
+__shared__ decltype(captured) like;
+float __shared__ odd[4];
+again:
+if (n > 5) goto again;
+auto read = [=](int i) { return captured[i] + like[i] + n; };
+if (threadIdx.x == 3) {
+    way = &captured;
+    switch (n) {
+    case 0:
+        __shared__ int chosen[7];
+        WRITE = 4;
+    }
+}
+__syncthreads();
+out[threadIdx.x] = read(threadIdx.x % 5) + (*way)[0] + (int)(local[2].y + odd[0]) + whole[0] + inside<4>()[3];
+
 //@ case: a write beside dynamic shared memory
 //@ with AT: 23
 //@ finds: honest
@@ -77,8 +115,13 @@ for (int i = 0; i < 32; i++) {
     out[i] = t + t * 3 / 2 + t + 2 + 2 + 4 + 16 + 5 + 32 + 5;
 }
 
-//@ case: nothing stays in shared memory from block to block
+//@ case: nothing stays in shared memory from block to block or call to call
 //@ launch: 50 x 32, shared 64
+//@ sample: SAMPLE
+//@ with SAMPLE: -
+//@ finds: honest
+//@ with SAMPLE: 3 4
+//@ finds: honest
 __shared__ int a;
 extern __shared__ int b[];
 if (threadIdx.x == 0) {
