@@ -3,10 +3,13 @@
 Usage: fake_worker.py FOLDER [canary_dies_from=N]
 
 FOLDER/started collects the process numbers of all workers; a worker's place in it is its `turn`.
-A label such as `FAULT=hang` misbehaves in every worker, `FAULT=hang ONCE` only in the first.
+A label such as `FAULT=hang` misbehaves in every worker, `FAULT=hang ONCE` only in the first. Of the kernels `scale*`
+it takes times from the parameters: 80 µs for `WORK=80`, a tenth of that with `BLOCK=32`. Their FAULT is 1 where the
+answer is wrong, as with a FACTOR that is not 2, and 2 where the kernel hangs.
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -52,22 +55,41 @@ def gate_done(name):
     return {"type": "gate_done", "report": report, "verdict": None, "sticky": False}
 
 
+def words_of(label):
+    return dict(word.split("=", 1) for word in label.split() if "=" in word)
+
+
+def time_of(label, problem):
+    words = words_of(label)
+    work = words.get("WORK") or words.get("SHORT" if problem == "small" else "LONG")
+    microseconds = float(work or (5 if "SLOW" in label else 1)) * (1 + int(words.get("WASTE", 0)))
+    return 1000 * microseconds / (10 if words.get("BLOCK") == "32" else 1)
+
+
 def measured(request, label):
-    nanoseconds = 5000.0 if "SLOW" in label else 1000.0
+    nanoseconds = time_of(label, request["plan"]["name"])
     keys = ["p10_ns", "p50_ns", "p90_ns", "min_ns", "ci_low_ns", "ci_high_ns"]
     measurement = {
-        "problem": request["plan"]["name"], "mode": request["mode"], "samples": 3, "batch": 1,
+        "problem": request["plan"]["name"], "mode": request["mode"], "samples": 20, "batch": 1,
+        "raw_ns": [nanoseconds] * 20,
         "mad_ns": 0.0, "outliers": 0, "dropped": 0, "stop": "screen", **{key: nanoseconds for key in keys},
     }
     honesty = None if request["policy"]["screen"] else {"gate": "honesty", "state": "pass", "cases": 1}
     return {"type": "measured", "measurement": measurement, "honesty": honesty, "verdict": None, "sticky": False}
 
 
+VERDICTS = {
+    "1": {"kind": "wrong_answer", "message": "`y` is 2 times too small"},
+    "sticky": {"kind": "crash_illegal_address", "message": "error 700"},
+    "doubt": {"kind": "timing_escape", "cause": "forged_time", "message": "too short", "evidence": {"in_doubt": True}},
+}
+
+
 def misbehave(fault, identity, answer):
     """What the fault does at the tiny shapes; whether the answer has been given."""
     if fault == "silent":
         time.sleep(1000)
-    elif fault == "hang":
+    elif fault in ("hang", "2"):
         phase(identity, "launched", "`tiny:S=33`")
         time.sleep(1000)
     elif fault == "grandchild":
@@ -108,28 +130,25 @@ def misbehave(fault, identity, answer):
                  "sticky": True, "evidence": {"buffer": "c"}}
         write(0, {"type": "fault", "error": error})
         os._exit(1)
-    elif fault in ("sticky", "doubt"):
-        verdict = {"kind": "crash_illegal_address", "message": "error 700"}
-        if fault == "doubt":
-            verdict = {"kind": "timing_escape", "cause": "forged_time", "message": "too short",
-                       "evidence": {"in_doubt": True}}
+    elif fault in VERDICTS:
         report = {"gate": "tiny_shapes", "state": "fail", "cases": 1}
-        write(identity, {**answer, "report": report, "verdict": verdict, "sticky": True})
+        write(identity, {**answer, "report": report, "verdict": VERDICTS[fault], "sticky": fault != "1"})
         return True
     return False
 
 
-label = ""
+label, labels = "", {}
 for line in iter(sys.stdin.readline, ""):
     frame = json.loads(line)
     identity, request = frame["id"], frame["body"]
     kind = request["type"]
-    words = dict(word.split("=", 1) for word in label.split() if "=" in word)
-    fault = None if "ONCE" in label and turn > 0 else words.get("FAULT")
+    words = words_of(label)
+    fault = "1" if words.get("FACTOR", "2") != "2" else words.get("FAULT")
+    fault = None if "ONCE" in label and turn > 0 else fault
     if kind == "hello":
         write(identity, {"type": "ready", "protocol": PROTOCOL, "pid": os.getpid(), "info": info(), "judge": ""})
     elif kind == "load":
-        label = request["candidate"]["label"]
+        label = labels[request["slot"]] = request["candidate"]["label"]
         if "NEED" in label:
             wanted = request["candidate"]["builds"][0]["binary"]["hash"]
             write(identity, {"type": "need", "hash": wanted})
@@ -149,13 +168,27 @@ for line in iter(sys.stdin.readline, ""):
         answer = measured(request, label)
         if fault in ("negative", "zero"):
             factor = -1.0 if fault == "negative" else 0.0
-            for key in [key for key in answer["measurement"] if key.endswith("_ns")]:
+            for key in [key for key in answer["measurement"] if key.endswith("_ns") and key != "raw_ns"]:
                 answer["measurement"][key] *= factor
         elif fault == "unordered":
             answer["measurement"]["p10_ns"] *= 3
         write(identity, answer)
+    elif kind == "prepare":
+        write(identity, {"type": "prepared"})
+    elif kind == "block":
+        samples = [time_of(label, request["plan"]["name"])] * 20
+        write(identity, {"type": "sampled", "samples_ns": samples, "parity": None, "verdict": None, "sticky": False})
+    elif kind == "run":
+        launches = (request["calls"] + request["warmup"]) * len(request["plan"]["launches"])
+        write(identity, {"type": "ran", "launches": launches, "buffers": []})
     elif kind == "pair":
-        write(identity, {"type": "paired", "log_ratios": [0.1] * 12, "a_ns": [10.0], "b_ns": [11.0], "telemetry": {}})
+        # Of the jobs of `worker.rs`, whatever is in the second slot is slower.
+        a, b, ratio = 10.0, 11.0, 0.1
+        if not label.startswith("A="):
+            a, b = (time_of(labels[slot], request["plans"][slot]["name"]) for slot in (0, 1))
+            ratio = math.log(b / a)
+        times = {"log_ratios": [ratio] * 12, "a_ns": [a] * 12, "b_ns": [b] * 12}
+        write(identity, {"type": "paired", **times, "telemetry": {}})
     elif kind == "canary":
         if turn >= int(options.get("canary_dies_from", 1_000_000)):
             os._exit(3)
@@ -166,6 +199,8 @@ for line in iter(sys.stdin.readline, ""):
         if "DEAF" in label:
             time.sleep(1000)
         break
+    else:
+        sys.exit(f"nobody plays `{kind}`")
 # A worker that outlives its stdin must still be ended by its parent.
 if "DEAF" in label:
     time.sleep(1000)

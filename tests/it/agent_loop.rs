@@ -5,14 +5,16 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::skip::has_programs;
+use crate::support::cache;
+use crate::support::kernels::data;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/agent_loop");
 
 fn round(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new("bash");
     command.arg(Path::new(EXAMPLE).join("agent_loop.sh")).args(words).current_dir(folder);
-    command.env("EVO", env!("CARGO_BIN_EXE_evo")).env("EVO_CACHE_DIR", folder.join("cache"));
-    command.stdin(Stdio::null()).output().unwrap()
+    command.env("EVO", data("brief_evo.sh")).env("EVO_TEST_PROGRAM", env!("CARGO_BIN_EXE_evo"));
+    command.env("EVO_CACHE_DIR", cache()).stdin(Stdio::null()).output().unwrap()
 }
 
 #[track_caller]

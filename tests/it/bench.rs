@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::json_schema;
-use crate::skip::has_programs;
+use crate::skip::{has_programs, is_full};
 use crate::support::BRIEF;
 use crate::support::answer::{self, ended, holds};
 use crate::support::processes::{send, wait, wait_for_ends};
@@ -165,7 +165,7 @@ fn a_bad_peer_is_a_row_with_its_reason_and_never_the_bar() {
     let Some(stage) = stage() else { return };
     for (how, status, reason, correct) in BAD {
         with_peer(&stage, how, 20);
-        let object = check(&stage, "b.toml", 1, "not_run");
+        let object = check(&stage, "b.toml --quick", 1, "not_run");
         let peer = json!({
             "status": status, "correct": correct, "reason": format!("~ {reason}"), "modes": "# 0",
         });
@@ -196,7 +196,7 @@ fn a_peer_that_names_nothing_is_a_row_too() {
     let Some(stage) = stage() else { return };
     for (how, status, reason) in SILENT {
         with_peer(&stage, how, 20);
-        let object = check(&stage, "b.toml", 1, "not_run");
+        let object = check(&stage, "b.toml --quick", 1, "not_run");
         let peer = row(&object, "fake", "small");
         holds(peer, &json!({ "status": status, "reason": format!("~ {reason}") }));
         holds(row(&object, "WORK=1", "small"), &json!({ "status": "pass" }));
@@ -221,7 +221,7 @@ fn a_peer_that_hangs_is_ended_with_everything_that_it_started() {
 /// A quick run ends in a minute, and its own candidates are timed, whatever a peer does.
 #[test]
 fn a_peer_that_hangs_leaves_a_quick_run_its_time() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = is_full("long").then(stage).flatten() else { return };
     with_peer(&stage, "hang_output", 600);
     let began = Instant::now();
     let object = check(&stage, "b.toml --quick", 1, "not_run");

@@ -7,12 +7,12 @@ use evo::journal::line::{NumberedLines, numbered};
 use evo::journal::own_folder::OwnFolder;
 use serde_json::json;
 
-use crate::support::DECISIVE;
+use crate::support::BRIEF;
 use crate::support::answer::{self, ended, holds};
 use crate::support::stage::{Ran, Stage};
 
 fn words(more: &str) -> String {
-    format!("evaluate scale.toml {more} {DECISIVE} --device host")
+    format!("evaluate scale.toml {more} {BRIEF} --device host")
 }
 
 pub(crate) fn history(stage: &Stage) -> NumberedLines<Iteration> {
@@ -21,7 +21,7 @@ pub(crate) fn history(stage: &Stage) -> NumberedLines<Iteration> {
 
 #[test]
 fn parallel_calls_take_turns_and_a_torn_line_is_left_out() {
-    let stage = Stage::of("scale_slow");
+    let stage = Stage::of("scale_slow").scripted();
     stage.write("evidence/scale-host/iterations.jsonl", "{\"crc\":\"00");
     let words = words("--json");
     let start = || stage.evo(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -38,7 +38,7 @@ fn parallel_calls_take_turns_and_a_torn_line_is_left_out() {
 
 #[test]
 fn an_end_from_outside_leaves_an_answer_and_finished_lines() {
-    let stage = Stage::of("scale_slow");
+    let stage = Stage::of("scale_slow").scripted();
     // Its own rival is as fast as it is, and gives no reason to take its place.
     let own = stage.run(&words("--require accepted --json"));
     ended(&own, "1", "fail", true);

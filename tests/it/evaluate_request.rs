@@ -130,18 +130,16 @@ fn an_agent_learns_nothing_of_the_run() {
         asks("task", &hidden, json!({ "task": { "space": "other.toml" } })),
         asks("owner", &hidden, json!({ "level": "quick", "visibility": "owner" })),
     ];
-    let words = "scale.toml --serve --visibility agent";
-    let output = run(&stage, words, &lines(&requests));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let words = "scale.toml --serve --visibility agent --limit device=2s";
+    let (told, _) = answers(&stage, words, &lines(&requests));
     let root = stage.path().display().to_string();
     // The seed, the shape and the name of what is only checked, the small shapes' names, our folders, what was printed.
     for secret in
         ["424242", "54321", "hidden_shape", "tiny:", root.as_str(), "/cache", "leak", "2.0f * x[at];"]
     {
-        let line = text.lines().find(|line| line.contains(secret));
+        let line = told.iter().find(|answer| answer.to_string().contains(secret));
         assert_eq!(line, None, "`{secret}`");
     }
-    let (told, _) = answers(&stage, words, &lines(&requests));
     // The command line's word holds against the request's.
     let expected = json!({
         "hidden.verdict": "wrong_answer", "hidden.evidence.gate": "full_shapes", "talks.verdict": "pass",

@@ -25,8 +25,7 @@ fn baseline(stage: &Stage) -> Value {
 }
 
 /// A stage with a baseline.
-fn with_baseline() -> Stage {
-    let stage = Stage::of("scale_slow");
+fn with_baseline(stage: Stage) -> Stage {
     check(&stage, "scale.toml --init --device host", 0, "pass");
     stage
 }
@@ -41,7 +40,7 @@ fn rehash(own: &mut Value, from: &str, to: &str) -> String {
 
 #[test]
 fn a_baseline_whose_source_is_wrong_or_lacks_the_entry_is_no_rival() {
-    let stage = with_baseline();
+    let stage = with_baseline(Stage::of("scale_slow"));
     let wrong = rehash(&mut baseline(&stage), "2.0f * value", "3.0f * value");
     let other = rehash(&mut baseline(&stage), "void scale(", "void other(");
     stage.write("evo-baseline.json", &wrong);
@@ -125,7 +124,7 @@ fn a_candidate_has_to_be_faster_than_peers() {
 
 #[test]
 fn github_reads_annotations_and_a_table() {
-    let stage = with_baseline();
+    let stage = with_baseline(Stage::of("scale_slow").scripted());
     let run = |words: &str, summary: &str| {
         let words = format!("gate {LOUD} {BRIEF} --candidate WORK=500 {words}");
         let mut command = stage.evo(&words);
@@ -150,7 +149,7 @@ fn github_reads_annotations_and_a_table() {
 
 #[test]
 fn an_end_from_outside_leaves_one_object_and_the_baseline() {
-    let stage = with_baseline();
+    let stage = with_baseline(Stage::of("scale_slow").scripted());
     let before = baseline(&stage);
     let words = "gate --device host --candidate FAULT=2 --update";
     stage.answers(&format!("{words} --limit total=3s"), 1, "not_run");

@@ -45,10 +45,10 @@ fn imported(stage: &Stage, words: &str) -> Value {
     object
 }
 
-/// What a task's kernel comes to; with our Python's own PyTorch where that is asked for.
+/// What a task's kernel comes to at a level.
 #[track_caller]
-fn judged(stage: &Stage, task: &str, verdict: &str) -> Value {
-    let words = format!("test-one {task}/space.toml {BRIEF} --device host --seed 1 --json");
+fn judged(stage: &Stage, task: &str, level: &str, verdict: &str) -> Value {
+    let words = format!("test-one {task}/space.toml {BRIEF} --level {level} --device host --seed 1 --json");
     let (code, status) = if verdict == "pass" { ("0", "pass") } else { ("1", "fail") };
     let object = ended(&run(stage, &words), code, status, true);
     holds(&object, &json!({ "verdict": verdict }));
@@ -66,15 +66,15 @@ fn write_body(stage: &Stage, task: &str, body: &str) {
 
 /// The skeleton is a wrong answer, a right kernel passes by evo's gates and by the task's own rule, and a wrong one does not.
 fn walk(stage: &Stage, task: &str, right: &str, wrong: &str) {
-    judged(stage, task, "wrong_answer");
+    judged(stage, task, "tiny", "wrong_answer");
     let empty = stage.read(&format!("{task}/kernel.cu"));
     write_body(stage, task, right);
-    for problem in judged(stage, task, "pass")["parity"].as_array().unwrap() {
+    for problem in judged(stage, task, "full", "pass")["parity"].as_array().unwrap() {
         holds(problem, &json!({ "task": { "matched_ratio": 1.0, "within": true } }));
     }
     stage.write(&format!("{task}/kernel.cu"), &empty);
     write_body(stage, task, wrong);
-    judged(stage, task, "wrong_answer");
+    judged(stage, task, "quick", "wrong_answer");
 }
 
 const ROWS: &str = "    y[i] = __float2half(__half2float(x[i]) * __half2float(weight[i % K]) * scale);";
@@ -108,7 +108,7 @@ fn a_task_of_sol_execbench_is_judged_and_its_rule_told() {
     let (wrong, loose) = ("product[i] = left[i] * left[i];", "product[i] = left[i] * right[i] * 1.01f;");
     stage.edit("halves/kernel.cu", wrong, loose);
     stage.edit("halves/space.toml", "[check]\n", "[check]\ntiny = \"none\"\n");
-    let refused = judged(&stage, "halves", "wrong_answer");
+    let refused = judged(&stage, "halves", "full", "wrong_answer");
     holds(&refused, &json!({ "parity.0.task.within": true }));
     let shown = run(&stage, &format!("test-one halves/space.toml {BRIEF} --device host --seed 1"));
     shown.says(&["by the task's own rule it passes (100.00 % of the elements match)"]);
@@ -125,7 +125,8 @@ fn a_module_of_kernelbench_is_judged() {
     assert!(space.contains("shape = [\"rows\", 12]") && space.contains("sizes = { rows = 17 }"), "{space}");
     let right = format!("{SUM}    out[i] = sum <= 0.0f ? 0.0f : sum;");
     // It keeps a NaN, as it should, and makes one of -Inf.
-    walk(&stage, "linear_relu", &right, &format!("{SUM}    out[i] = sum > 0.0f ? sum : sum * 0.0f;"));
+    let wrong = format!("{SUM}    out[i] = sum > 0.0f ? sum : sum * 0.0f;");
+    walk(&stage, "linear_relu", &right, &wrong);
 }
 
 /// With PyTorch itself, two problems from a file to a verdict.

@@ -1,7 +1,6 @@
 //! The loop of `examples/mutator`: a program proposes sources and evo judges them, from the request for the task to the
 //! source that won.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -9,13 +8,14 @@ use serde_json::Value;
 
 use crate::skip::has_programs;
 use crate::support::cache;
-
-const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mutator");
+use crate::support::kernels::data;
+use crate::support::stage::Stage;
 
 fn run(folder: &Path, program: &str, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.current_dir(folder).args(words).env("EVO_CACHE_DIR", cache()).stdin(Stdio::null());
-    command.env("EVO", env!("CARGO_BIN_EXE_evo")).output().unwrap()
+    command.env("EVO", data("brief_evo.sh")).env("EVO_TEST_PROGRAM", env!("CARGO_BIN_EXE_evo"));
+    command.output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -27,10 +27,7 @@ fn the_example_finds_the_planted_mistake_and_its_cure_is_confirmed() {
     if !has_programs(&["python3"], "the example is a Python program") {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["rows.toml", "rows.cu", "naive.cu", "mutate.py", "loop.py"] {
-        fs::copy(Path::new(EXAMPLE).join(name), folder.path().join(name)).unwrap();
-    }
+    let folder = Stage::of("examples/mutator");
     let evo = env!("CARGO_BIN_EXE_evo");
     let sweep =
         ["sweep", "rows.toml", "--device", "host", "--budget", "3", "--seed", "5", "--finalists", "0"];
@@ -48,13 +45,13 @@ fn the_example_finds_the_planted_mistake_and_its_cure_is_confirmed() {
     let output =
         run(folder.path(), evo, &["restore", "rows.toml", "@iteration-1", "--to", "won", "--device", "host"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let source = fs::read_to_string(folder.path().join("won/kernel.cu")).unwrap();
+    let source = folder.read("won/kernel.cu");
     assert!(source.contains("__shared__ float parts[BLOCK]"), "{source}");
-    let log = fs::read_to_string(folder.path().join("evidence/scale_rows-host/iterations.jsonl")).unwrap();
+    let log = folder.read("evidence/scale_rows-host/iterations.jsonl");
     assert!(log.contains("add up their row together"), "the thought is the hypothesis: {log}");
 
     // What the search learned is told, and nothing that a candidate's author must not know.
-    let exchange = fs::read_to_string(folder.path().join("evidence/mutator.jsonl")).unwrap();
+    let exchange = folder.read("evidence/mutator.jsonl");
     let here = folder.path().display().to_string();
     for secret in ["\"seed\": 5", "atol", "rtol", "naive", "expected_output", here.as_str()] {
         assert!(!exchange.contains(secret), "{secret}: {exchange}");

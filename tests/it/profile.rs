@@ -237,7 +237,7 @@ fn a_profiler_that_hangs_is_killed_with_all_that_it_started() {
     let pids = fs::read_to_string(played.folder.path().join("pids")).unwrap();
     assert_eq!(pids.lines().count(), 2);
     wait_for_ends(&pids);
-    let slow = Played::new("slow_import").plain(Duration::from_secs(10)).unwrap_err();
+    let slow = Played::new("slow_import").plain(Duration::from_secs(6)).unwrap_err();
     assert_eq!(slow.state, ToolState::TimedOut, "{slow:?}");
 }
 

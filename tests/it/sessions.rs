@@ -19,6 +19,9 @@ use crate::support::stage::{Ran, Stage};
 struct Session {
     /// The folder whose files are there at the start, as `Stage::of` takes it.
     stage: Option<String>,
+    /// Whether the device worker is played.
+    #[serde(default)]
+    scripted: bool,
     /// Programs without which it is skipped.
     #[serde(default)]
     needs: Vec<String>,
@@ -253,6 +256,7 @@ fn play(name: &str) {
         return;
     }
     let stage = session.stage.as_ref().map_or_else(Stage::empty, |own| Stage::of(own));
+    let stage = if session.scripted { stage.scripted() } else { stage };
     let mut play = Play { session: &session, stage, kept: BTreeMap::new(), place: String::new() };
     for (number, step) in (1..).zip(&session.steps) {
         let once = [Vec::new()];
@@ -317,10 +321,6 @@ fn evaluations_of_what_is_demanded_and_of_files() {
 #[test]
 fn what_was_tried_is_listed_and_can_be_had_back() {
     play("history");
-}
-
-#[test]
-fn what_was_tried_is_not_had_back_by_a_wrong_name() {
     play("history_refused");
     play("history_numbers");
 }
@@ -350,10 +350,6 @@ fn candidates_have_many_names() {
 #[test]
 fn exports_are_what_evo_runs() {
     play("export");
-}
-
-#[test]
-fn exports_of_several_binaries() {
     play("export_constants");
 }
 

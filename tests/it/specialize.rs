@@ -71,7 +71,8 @@ fn the_rendered_text_stands_in_for_the_template() {
     let kernel = Kernel::copy("specialize");
     let output = kernel.evo("render own/space.toml").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let judged = |text: &str| kernel.write("own.cu", text).judged("--source own/own.cu --seed 3", None);
+    let words = "--source own/own.cu --seed 3 --level quick";
+    let judged = |text: &str| kernel.write("own.cu", text).judged(words, None);
     let whole = judged(&text);
     assert_eq!(whole["verdict"], "pass", "{whole:#}");
     let broken = text.replacen("? 2.0f * x[at] : 0.0f", "? 2.0f * x[at] : 3.0f", 3);

@@ -61,9 +61,6 @@ fn a_tool_that_dies_or_hangs_is_no_answer() {
     let hanging = under("sleep 600", &job, Duration::from_secs(1));
     assert!(matches!(hanging.launched, Err(LaneError::Died { .. })), "{hanging:?}");
     assert_eq!(hanging.status, None, "it was killed");
-    // The worker has answered everything, and the tool does not end.
-    let slow = under("\"$@\"; sleep 600", &job, Duration::from_secs(20));
-    assert!(slow.launched.is_ok() && slow.status.is_none(), "{slow:?}");
     let babbling = under("echo words; \"$@\"", &job, PATIENT);
     assert!(
         matches!(babbling.launched, Err(LaneError::Died { .. })),

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::evaluate::history;
-use crate::support::DECISIVE;
+use crate::support::BRIEF;
 use crate::support::answer::{ended, holds};
 use crate::support::processes::send;
 use crate::support::stage::{Ran, Stage};
@@ -55,7 +55,7 @@ impl Waiting {
 
 #[test]
 fn one_device_is_waited_for_whatever_the_kernel_and_the_command() {
-    let stage = Stage::of("scale_slow");
+    let stage = Stage::of("scale_slow").scripted();
     stage.write("other.toml", &stage.read("scale.toml").replace("name = \"scale\"", "name = \"other\""));
     let lock = hold(&stage);
     let judged = Waiting::begin(&stage, "evaluate other.toml WORK=1");
@@ -72,12 +72,12 @@ fn one_device_is_waited_for_whatever_the_kernel_and_the_command() {
 
 #[test]
 fn a_launch_file_is_read_once() {
-    let stage = Stage::of("scale_slow");
+    let stage = Stage::of("scale_slow").scripted();
     stage.write("mine.cu", &stage.read("scale.cu").replace("WORK", "1"));
     let launch = r#"{ "scale": { "grid": ["ceil_div(N, 64)"], "block": [64] } }"#;
     stage.write("mine.json", launch);
     let lock = hold(&stage);
-    let words = format!("evaluate scale.toml --source mine.cu --launch mine.json {DECISIVE}");
+    let words = format!("evaluate scale.toml --source mine.cu --launch mine.json {BRIEF}");
     let waiting = Waiting::begin(&stage, &words);
     stage.write("mine.json", "not what was judged");
     fs::remove_file(stage.at("mine.cu")).unwrap();
@@ -89,7 +89,7 @@ fn a_launch_file_is_read_once() {
 
 #[test]
 fn of_two_baselines_that_are_made_at_once_one_stays() {
-    let stage = Stage::of("scale_slow");
+    let stage = Stage::of("scale_slow").scripted();
     let lock = hold(&stage);
     let both = [(); 2].map(|()| Waiting::begin(&stage, "gate scale.toml --init"));
     drop(lock);

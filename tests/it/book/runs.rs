@@ -28,7 +28,7 @@ const TUTORIAL: &str = "docs/guide/tutorial.md";
 /// A command line with less effort.
 fn brief(line: &str) -> String {
     let mut line = line.replace("--budget 90s", "--budget 4 --finalists 1");
-    for timed in ["evo test-one", "evo benchmark", "evo evaluate"] {
+    for timed in ["evo test-one", "evo benchmark", "evo evaluate", "evo sweep", "evo serve"] {
         line = line.replace(timed, &format!("{timed} {BRIEF}"));
     }
     line

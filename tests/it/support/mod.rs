@@ -15,12 +15,9 @@ use std::{env, fs};
 use evo::kernel::catalog;
 
 /// For commands whose test is not about precise times: as many samples as the machine's noise calls for would take up
-/// to 5 s for each problem and mode, while tests run side by side and disturb each other.
+/// to 5 s for each problem and mode, while tests run side by side and disturb each other. Where a candidate may take its
+/// rival's place, its slowest variants are fast enough for 20 samples, which their 90th percentiles need.
 pub const BRIEF: &str = "--limit sampling=100ms";
-
-/// The same where a candidate may take its rival's place: that needs 20 samples of the slowest variants, for their 90th
-/// percentiles.
-pub const DECISIVE: &str = "--limit sampling=500ms";
 
 /// evo with these words in a folder, with the cache that tests share.
 pub fn evo(folder: &Path, words: &str) -> Command {

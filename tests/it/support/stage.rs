@@ -14,11 +14,14 @@ use super::{answer, evo};
 /// Lists of tests that stand beside a kernel of `tests/data/kernels`, and are none of its files.
 const LISTS: [&str; 2] = ["rows.toml", "mistakes.toml"];
 
-pub struct Stage(TempDir);
+pub struct Stage {
+    folder: TempDir,
+    is_scripted: bool,
+}
 
 impl Stage {
     pub fn empty() -> Stage {
-        Stage(tempfile::tempdir().unwrap())
+        Stage { folder: tempfile::tempdir().unwrap(), is_scripted: false }
     }
 
     /// The files of a folder of the repository, or, by a name alone, of `tests/data/kernels`.
@@ -29,8 +32,13 @@ impl Stage {
         stage
     }
 
+    /// Its device worker is played (`fake_worker.py`), for what is not about devices.
+    pub fn scripted(self) -> Stage {
+        Stage { is_scripted: true, ..self }
+    }
+
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 
     pub fn at(&self, name: &str) -> PathBuf {
@@ -64,7 +72,12 @@ impl Stage {
 
     /// evo with these words.
     pub fn evo(&self, words: &str) -> Command {
-        evo(self.path(), words)
+        let mut command = evo(self.path(), words);
+        if self.is_scripted {
+            command.env("EVO_WORKER_PROGRAM", data("scripted_worker.sh"));
+            command.env("EVO_TEST_PROGRAM", env!("CARGO_BIN_EXE_evo"));
+        }
+        command
     }
 
     pub fn run(&self, words: &str) -> Ran {

@@ -8,7 +8,7 @@ unsigned sleep(unsigned);
 }
 extern "C" __global__ void scale(const float* x, float* y, int n) {
     int at = blockIdx.x * 64 + threadIdx.x;
-    if (at == 0 && n == 2000 && fork() == 0) {
+    if (at == 0 && n == 500 && fork() == 0) {
         setsid();
         if (fork() == 0) {
             prctl(15, "evo-test-daemon");
