@@ -23,7 +23,7 @@ use crate::compile::cache::{self, Cache};
 use crate::engine::ports::{Evaluate, Rivals};
 use crate::engine::single::Single;
 use crate::inspect::profile::{self, Collection, ProfiledLaunch};
-use crate::kernel::harm::{self, DOSE, Dose, HarmPlan, apply};
+use crate::kernel::harm::{self, Dose, HarmPlan, apply};
 use crate::kernel::spec::{DiagnoseSpec, KernelSpec, MetricEvidence};
 use crate::report::invert::{self, Inverted};
 use crate::report::judged::{VerdictBrief, VerdictFields};
@@ -174,7 +174,7 @@ impl<'b, 'a> Harm<'b, 'a> {
     }
 
     fn row(&mut self, plan: HarmPlan) -> Result<InvertRow> {
-        let space = plan.space(&self.bench.asked.candidate.configuration);
+        let space = plan.space();
         let HarmPlan { spec, shows_as, doses } = plan;
         let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
@@ -185,7 +185,7 @@ impl<'b, 'a> Harm<'b, 'a> {
         };
         let mut timed = None;
         for point in space.iter() {
-            let dose = &doses[usize::from(point.positions()[DOSE])];
+            let dose = &doses[usize::from(point.positions()[0])];
             let (dose, job) = match self.measure(dose, &unit, lightens)? {
                 Ok(measured) => measured,
                 Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),

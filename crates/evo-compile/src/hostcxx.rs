@@ -208,6 +208,7 @@ impl HostToolchain {
         let mut parts: Vec<&[u8]> = vec![compiler.identity.as_str().as_bytes()];
         let instrumented_flags = translate::instrumented_flags(compiler.is_gcc());
         parts.extend(flags.iter().chain(&instrumented_flags).map(String::as_bytes));
+        parts.extend(translate::LINK_FLAGS.map(str::as_bytes));
         for (name, text) in translate::headers() {
             // A new evo with changed headers must not reuse binaries or precompiled headers of the old ones.
             parts.extend([name.as_bytes(), text.as_bytes()]);

@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_space::expr::Expr;
-use evo_space::genome::Configuration;
 use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use minijinja::context;
@@ -100,20 +99,13 @@ pub struct HarmPlan {
     pub doses: Result<Vec<Dose>, String>,
 }
 
-/// The place of the parameter `DOSE` in a plan's space. By its place it is told from a kernel's own of that name.
-pub const DOSE: usize = 0;
-
 impl HarmPlan {
-    /// The candidate's point at every dose, in units: a sweep of all of this space is the pathology's row. An error says
-    /// why there is no dose here.
-    pub fn space(&self, candidate: &Configuration) -> Result<SearchSpace, String> {
+    /// The candidate at every `DOSE`, in units: a sweep of all of it is the pathology's row. Or why there is none here.
+    pub fn space(&self) -> Result<SearchSpace, String> {
         let doses = self.doses.as_ref().map_err(String::clone)?;
-        let doses = doses.iter().map(|dose| Value::Float(dose.amount)).collect();
-        let fixed = candidate.iter().map(|(name, value)| (name, vec![value.clone()]));
-        let parameters = [("DOSE", doses)].into_iter().chain(fixed);
-        let parameter =
-            |(name, values): (&str, _)| Parameter { name: name.into(), values, default: 0, help: None };
-        Ok(SearchSpace::new(parameters.map(parameter).collect(), Vec::new()))
+        let values = doses.iter().map(|dose| Value::Float(dose.amount)).collect();
+        let dose = Parameter { name: "DOSE".into(), values, default: 0, help: None };
+        Ok(SearchSpace::new(vec![dose], Vec::new()))
     }
 }
 
@@ -270,12 +262,9 @@ mod tests {
             ..DeviceInfo::default()
         };
         let plan = Pathology::named(pathology).unwrap().plan(&device, &attributes);
-        let candidate = Configuration::new(vec![("DOSE".into(), Value::Int(7))]);
-        let space = plan.space(&candidate)?;
-        let points: Vec<_> = space.iter().map(|point| point.positions().to_vec()).collect();
+        let space = plan.space()?;
         let found = plan.doses?;
-        assert!(points.iter().enumerate().all(|(at, point)| *point == [at as u16, 0]), "{points:?}");
-        assert_eq!(points.len(), found.len());
+        assert!(space.iter().map(|point| point.positions()[0]).eq(0..found.len() as u16), "{found:?}");
         assert!(found.iter().all(|dose| dose.amount > 0.0), "{found:?}");
         assert!(found.is_sorted_by(|one, next| one.amount < next.amount), "{found:?}");
         Ok(found)

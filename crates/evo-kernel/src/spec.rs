@@ -61,7 +61,6 @@ pub struct KernelSpec {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct DiagnoseSpec {
-    /// As `--only` and files name it.
     pub name: String,
     /// What a kernel lacks that suffers from it.
     pub resource: String,

@@ -91,6 +91,7 @@ fn static_shared_memory_is_counted_per_entry() {
     template <int COUNT> __global__ void b(float* out) {
         __shared__ float tile[COUNT]; tile[threadIdx.x] = 2; __syncthreads(); out[threadIdx.x] = tile[threadIdx.x ^ 1] + shared_by_all(threadIdx.x);
     }
+    __global__ void unlisted(float* out) { __shared__ float tile[5000]; tile[threadIdx.x] = 4; __syncthreads(); out[threadIdx.x] = tile[threadIdx.x ^ 1]; }
     namespace ns { __global__ void c(float* out) { __shared__ float tile[6000]; tile[threadIdx.x] = 3; __syncthreads(); out[threadIdx.x] = tile[threadIdx.x ^ 1]; } }
     "#;
     let entries = ["a", "b<64>", "b<7600>", "ns::c"];
