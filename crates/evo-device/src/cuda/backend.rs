@@ -17,10 +17,6 @@ use crate::device::{
 use crate::telemetry::TelemetrySource;
 
 impl Device for CudaDevice {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
     fn set_checks(&mut self, checks: CheckSet) {
         self.checks = checks;
     }
@@ -166,6 +162,10 @@ impl Memory for CudaDevice {
 }
 
 impl Executor for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
         self.module_next += 1;
         self.reload(ModuleId(self.module_next), binary, entries)?;
@@ -186,10 +186,6 @@ impl Executor for CudaDevice {
     /// One that is gone already is not an error.
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
         self.modules.remove(&module).map_or(Ok(()), CudaModule::unload)
-    }
-
-    fn park(&mut self) -> Result<(), DeviceError> {
-        Ok(())
     }
 
     fn echo(&mut self, module: ModuleId) -> Result<Option<String>, DeviceError> {

@@ -191,10 +191,8 @@ mod tests {
 
     #[test]
     fn the_sticky_family_is_the_documented_one() {
-        let sticky: Vec<i32> =
-            (0..1000).filter(|code| (700..900).contains(code) && meaning(*code).2).collect();
         for code in [700, 702, 710, 714, 715, 716, 717, 718, 719] {
-            assert!(sticky.contains(&code), "{code}");
+            assert!(meaning(code).2, "{code}");
         }
         for code in [1, 2, 200, 701, 720] {
             assert!(!meaning(code).2, "{code}");

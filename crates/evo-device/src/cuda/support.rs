@@ -317,43 +317,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partial_comparisons_merge_in_order() {
+    fn a_part_without_errors_names_no_element() {
         let quiet = Partial { error_max_index: u64::MAX, first_bad: u64::MAX, ..Partial::default() };
-        let loud = Partial {
-            error_max: 2.0,
-            error_max_index: 7,
-            mismatches: 1,
-            first_bad: 7,
-            error_square_sum: 4.0,
-            ..quiet
-        };
-        let merged = |parts: &[Partial]| {
-            parts.iter().fold(Comparison::default(), |sum, part| sum.and(&part.comparison()))
-        };
-        let total = merged(&[quiet, loud, quiet]);
-        assert_eq!((total.first_bad, total.abs_error_max, total.abs_error_max_index), (Some(7), 2.0, 7));
-        assert_eq!(merged(&[quiet]).first_bad, None);
+        let loud = Partial { error_max: 2.0, error_max_index: 7, first_bad: 7, ..quiet };
+        let found = [quiet, loud].map(|part| part.comparison());
+        assert_eq!(found[0], Comparison::default());
+        let expected =
+            Comparison { abs_error_max: 2.0, abs_error_max_index: 7, first_bad: Some(7), ..found[0].clone() };
+        assert_eq!(found[1], expected);
     }
 
     #[test]
     fn every_data_type_has_its_case_in_the_source() {
-        use DType::*;
-        let c_types = [
-            (F16, "__half"),
-            (Bf16, "__nv_bfloat16"),
-            (F32, "float"),
-            (F64, "double"),
-            (I8, "signed char"),
-            (I16, "short"),
-            (I32, "int"),
-            (I64, "long long"),
-            (U8, "unsigned char"),
-            (U16, "unsigned short"),
-            (U32, "unsigned"),
-            (U64, "u64"),
-        ];
-        for (dtype, name) in c_types {
-            let label = match dtype as i32 {
+        let names = "__half|__nv_bfloat16|float|double|signed char|short|int|long long|unsigned char|\
+                     unsigned short|unsigned|u64";
+        for (dtype, name) in DType::ALL.iter().zip(names.split('|')) {
+            let label = match *dtype as i32 {
                 11 => "default:".to_string(),
                 number => format!("case {number}:"),
             };
@@ -362,6 +341,7 @@ mod tests {
                 |line: &str| line.trim().starts_with(&label) && line.contains(&format!("(const {name}*)"));
             assert!(lines.any(own), "{dtype:?}");
         }
+        assert_eq!(names.split('|').count(), DType::ALL.len());
     }
 
     #[test]

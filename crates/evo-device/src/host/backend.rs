@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes, Telemetry};
+use evo_protocol::check::GateCheck;
+use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 
@@ -20,7 +20,7 @@ use super::runner::{SharedLaunch, Work};
 use super::store::{BufferStore, Stored, misuse};
 use super::{launch, machine, tensor_map};
 use crate::device::{
-    BlockTurns, BoundArgument, BoundLaunch, Device, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
+    BlockTurns, BoundArgument, BoundLaunch, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
     RunConditions, SampleOrder, Watch, WatchReport,
 };
 use crate::tensor_maps::{self, ArgumentSlot};
@@ -241,29 +241,11 @@ impl Stored for HostDevice {
     }
 }
 
-impl Device for HostDevice {
+impl Executor for HostDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    fn set_checks(&mut self, checks: CheckSet) {
-        self.store.checks = checks;
-    }
-
-    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
-        self.store.set_conditions(conditions)
-    }
-
-    fn telemetry(&mut self) -> Telemetry {
-        machine::telemetry()
-    }
-
-    fn memory_free(&mut self) -> Option<u64> {
-        None
-    }
-}
-
-impl Executor for HostDevice {
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
         self.module_next += 1;
         self.reload(ModuleId(self.module_next), binary, entries)?;
@@ -279,10 +261,6 @@ impl Executor for HostDevice {
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError> {
         self.module(module)?;
         self.modules.remove(&module);
-        Ok(())
-    }
-
-    fn park(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -337,13 +315,9 @@ impl Executor for HostDevice {
     /// block that uses so much of it computes for a hundred times as long.
     fn sample(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
         let conditions = self.store.conditions;
-        self.set_conditions(RunConditions::default())?;
+        self.store.set_conditions(RunConditions::default())?;
         let times = self.time(module, order);
-        self.set_conditions(conditions)?;
+        self.store.set_conditions(conditions)?;
         times
-    }
-
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
-        Ok(())
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::device::DeviceError;
+use evo_protocol::device::{DeviceError, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
 use super::memory::GuardedBuffer;
-use super::stop;
+use super::{machine, stop};
 use crate::device::{
-    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, GuardDamage, Memory, PlainErrors,
+    BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, Executor, GuardDamage, Memory,
     RunConditions, Tolerance,
 };
 use crate::numbers;
@@ -38,6 +38,10 @@ pub struct BufferStore {
 /// A device whose buffers lie in a store of this process.
 pub trait Stored {
     fn store(&mut self) -> &mut BufferStore;
+
+    fn apply(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        self.store().set_conditions(conditions)
+    }
 }
 
 impl Stored for BufferStore {
@@ -93,6 +97,24 @@ impl BufferStore {
     }
 }
 
+impl<D: Stored + Executor> Device for D {
+    fn set_checks(&mut self, checks: CheckSet) {
+        self.store().checks = checks;
+    }
+
+    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        self.apply(conditions)
+    }
+
+    fn telemetry(&mut self) -> Telemetry {
+        machine::telemetry()
+    }
+
+    fn memory_free(&mut self) -> Option<u64> {
+        None
+    }
+}
+
 impl<D: Stored> Memory for D {
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError> {
         let store = self.store();
@@ -109,9 +131,6 @@ impl<D: Stored> Memory for D {
         store.insert(BufferId(store.next), buffer);
         Ok(BufferId(store.next))
     }
-
-    /// Guards are pages outside of the buffer, which no tool takes for a part of it.
-    fn set_guarded(&mut self, _guarded: bool) {}
 
     /// Other processes map buffers where they like.
     fn address(&mut self, id: BufferId) -> Option<u64> {
@@ -223,16 +242,6 @@ impl<D: Stored> Memory for D {
         Ok(numbers::compare_blocks(actual.bytes(), dtype, expected.bytes(), block, floor))
     }
 
-    fn plain_errors(
-        &mut self,
-        _actual: BufferId,
-        _dtype: DType,
-        _expected: BufferId,
-        _tolerances: [Tolerance; 3],
-    ) -> Result<Option<PlainErrors>, DeviceError> {
-        Ok(None)
-    }
-
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
         let store = self.store();
         if !store.checks.include(GateCheck::GuardZones) {
@@ -266,11 +275,6 @@ impl<D: Stored> Memory for D {
         };
         Ok(())
     }
-
-    /// Buffers are protected in place.
-    fn show_read_only(&mut self, _buffers: &[BufferId]) -> Result<bool, DeviceError> {
-        Ok(false)
-    }
 }
 
 fn missing(id: BufferId) -> DeviceError {
@@ -278,10 +282,7 @@ fn missing(id: BufferId) -> DeviceError {
 }
 
 pub fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
-    DeviceError::plain(
-        VerdictKind::HarnessError,
-        format!("the protection of `{name}` does not change: {error}"),
-    )
+    misuse(format!("the protection of `{name}` does not change: {error}"))
 }
 
 /// A request that no plan of evo's should make.

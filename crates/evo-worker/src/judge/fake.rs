@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use evo_device::device::{
-    BoundArgument, BoundLaunch, BufferId, Device, Executor, ModuleAnswer, ModuleId, ModuleRequest,
-    RunConditions, SampleOrder, VariableState,
+    BoundArgument, BoundLaunch, BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions,
+    SampleOrder, VariableState,
 };
 use evo_device::host::store::{BufferStore, Stored};
-use evo_protocol::check::CheckSet;
-use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes, Telemetry};
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes};
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
@@ -153,31 +152,19 @@ impl Stored for FakeDevice {
     fn store(&mut self) -> &mut BufferStore {
         &mut self.store
     }
+
+    /// Buffers stay where they are: the slack of their pages is on the side where kernels look for it.
+    fn apply(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
+        self.conditions = conditions;
+        Ok(())
+    }
 }
 
-impl Device for FakeDevice {
+impl Executor for FakeDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Buffers stay where they are: the slack of their pages is on the side where kernels look for it.
-    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
-        self.conditions = conditions;
-        Ok(())
-    }
-
-    fn telemetry(&mut self) -> Telemetry {
-        Telemetry::default()
-    }
-
-    fn memory_free(&mut self) -> Option<u64> {
-        Some(self.info.memory_bytes)
-    }
-
-    fn set_checks(&mut self, _: CheckSet) {}
-}
-
-impl Executor for FakeDevice {
     fn load(&mut self, _binary: &[u8], _entries: &[String]) -> Result<ModuleId, DeviceError> {
         self.next += 1;
         self.modules.insert(ModuleId(self.next), 0);
@@ -210,14 +197,6 @@ impl Executor for FakeDevice {
             Ok(self.took_ns)
         };
         (0..order.samples).map(one).collect()
-    }
-
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn park(&mut self) -> Result<(), DeviceError> {
-        Ok(())
     }
 
     fn execute(&mut self, module: ModuleId, request: ModuleRequest) -> Result<ModuleAnswer, DeviceError> {

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 
 use evo_protocol::device::{DeviceError, DeviceInfo};
-use evo_protocol::verdict::VerdictKind;
 
 use super::fences;
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
@@ -13,7 +12,7 @@ use super::wire::{RoomMessage, RoomSocket};
 use crate::device::{BoundLaunch, Device, Executor as _, Memory, ModuleId, SampleOrder};
 use crate::host::backend::{HostDevice, SLICE};
 use crate::host::memory::GuardedBuffer;
-use crate::host::store::{Stored, cannot_protect};
+use crate::host::store::{Stored, cannot_protect, misuse};
 use crate::host::{calls, fault};
 
 /// The number in the report of a fault. The worker knows which request it was.
@@ -58,9 +57,7 @@ impl Executor {
     }
 
     fn load(&mut self, message: &mut RoomMessage, entries: &[String]) -> Result<RoomAnswer, DeviceError> {
-        let harness = |error: io::Error| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("the executor of the module: {error}"))
-        };
+        let harness = |error: io::Error| misuse(format!("the executor of the module: {error}"));
         let file = message.descriptors.pop().ok_or_else(|| harness(io::ErrorKind::InvalidInput.into()))?;
         let binary = fences::read_all(file).map_err(harness)?;
         let module = self.device.load(&binary, entries)?;
@@ -86,8 +83,7 @@ impl Executor {
 
     fn execute(&mut self, order: RoomOrder) -> Result<RoomAnswer, DeviceError> {
         let Executor { device, module, staged, .. } = self;
-        let none = || DeviceError::plain(VerdictKind::HarnessError, "the executor has no module");
-        let module = module.ok_or_else(none)?;
+        let module = module.ok_or_else(|| misuse("the executor has no module".into()))?;
         Ok(match order {
             RoomOrder::Load { .. } | RoomOrder::Map => RoomAnswer::Done,
             RoomOrder::Execute(request) => RoomAnswer::Executed(device.execute(module, request)?),
@@ -101,14 +97,12 @@ impl Executor {
             RoomOrder::Sample { call, mode, samples, batch, untouched } => {
                 let call = call.map(|number| number as usize);
                 let rotation = staged.get(call.map_or(0..staged.len(), |number| number..number + 1));
-                let rotation = rotation.filter(|calls| !calls.is_empty()).ok_or_else(nothing_staged)?;
+                let rotation = rotation.filter(|calls| !calls.is_empty());
+                let none = || misuse("the executor has no such call to sample".into());
+                let rotation = rotation.ok_or_else(none)?;
                 let order = SampleOrder { rotation, mode, samples, batch, untouched };
                 RoomAnswer::Samples(device.sample(module, order)?)
             }
         })
     }
-}
-
-fn nothing_staged() -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, "the executor has no such call to sample")
 }

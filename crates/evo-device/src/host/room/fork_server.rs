@@ -16,9 +16,9 @@ use evo_protocol::device::DeviceInfo;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
+use super::clock::ProcessorTimes;
 use super::executor;
 use super::fences::{self, FenceReport};
-use super::queue::ProcessorTimes;
 use super::wire::{RoomMessage, RoomSocket};
 use crate::host::machine;
 

@@ -21,7 +21,6 @@ mod fences;
 mod fork_server;
 mod order;
 mod proxy;
-mod queue;
 mod wire;
 
 pub use fences::FenceReport;

@@ -5,22 +5,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use evo_protocol::check::CheckSet;
-use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
+use evo_protocol::device::{DeviceError, DeviceInfo};
 use evo_protocol::measurement::TimingMode;
 use evo_protocol::verdict::VerdictKind;
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit};
 
-use super::clock::{ClockCheck, RequestTime};
+use super::clock::{ClockCheck, ProcessorTimes, RequestTime};
 use super::ending::{self, Asked};
 use super::fork_server::{ForkServer, RoomOptions};
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
-use super::queue::ProcessorTimes;
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
-use crate::device::{
-    BufferId, Device, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder,
-};
+use crate::device::{BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder};
 use crate::host::flush::CacheFlush;
 use crate::host::mapping::memory_file;
 use crate::host::store::{BufferStore, Stored, misuse};
@@ -342,29 +338,11 @@ impl Stored for RoomDevice {
     }
 }
 
-impl Device for RoomDevice {
+impl Executor for RoomDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    fn set_checks(&mut self, checks: CheckSet) {
-        self.store.checks = checks;
-    }
-
-    fn set_conditions(&mut self, conditions: RunConditions) -> Result<(), DeviceError> {
-        self.store.set_conditions(conditions)
-    }
-
-    fn telemetry(&mut self) -> Telemetry {
-        machine::telemetry()
-    }
-
-    fn memory_free(&mut self) -> Option<u64> {
-        None
-    }
-}
-
-impl Executor for RoomDevice {
     fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
         let module = RoomModule::load(&self.server, &self.store, binary, entries)?;
         self.module_next += 1;
@@ -407,9 +385,5 @@ impl Executor for RoomDevice {
         let times = self.time(module, &order);
         self.store.set_conditions(conditions)?;
         times
-    }
-
-    fn synchronize(&mut self) -> Result<(), DeviceError> {
-        Ok(())
     }
 }
