@@ -91,7 +91,7 @@ fn each_level_goes_as_far_as_it_says() {
     assert_eq!((told.len(), code), (5, Some(0)));
     for (at, (answer, level)) in told.iter().zip(levels).enumerate() {
         let (is_timed, is_confirmed) = (at >= 2, level == "confirm");
-        let timed = if is_timed { "is number" } else { "is null" };
+        let timed = if is_timed { "is number" } else { "is absent" };
         let expected = json!({
             "id": level, "verdict": "pass", "level_reached": level, "line": at + 1, "tag.g": 1, "not_run": [],
             "performance.objective_ns": timed, "scores.combined_score": timed,
