@@ -421,10 +421,7 @@ mod tests {
     }
 
     fn row(lightens: bool, moves: &[(&str, MetricDirection)], harmed: &[(&str, f64)]) -> InvertRow {
-        let evidence = |(metric, direction): &(&str, _)| MetricEvidence {
-            metric: metric.to_string(),
-            direction: *direction,
-        };
+        let evidence = |own: &(&str, _)| MetricEvidence { metric: own.0.to_string(), direction: own.1 };
         let moves: Vec<_> = moves.iter().map(evidence).collect();
         let unharmed = launch(&[("l1_hit_percent", 60.0), ("instructions", 100.0), (STORES, 64.0)]);
         let how_known = "machine code differs".to_string();
