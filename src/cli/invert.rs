@@ -136,10 +136,13 @@ impl<'b, 'a> Harm<'b, 'a> {
                 .with_hint("name one with `--problem`, or give one `timed = true`")
         })?;
         let attributes = attributes_of(&bench.single.attributes, job, timed).to_vec();
-        bench.lane.expect_pairs();
-        let noise_floor = Evaluate::noise_floor(bench.lane, job, 1).ok();
         let device = bench.lane.info().clone();
         let kernel = session::kernel_of(bench.file)?;
+        let of = (kernel.name.as_str(), device.kind.as_str());
+        let folder = judge::study_folder(&arguments.one.candidate, of, &call.facts());
+        let folder = folder.map_err(|(path, error)| CliError::lost_file(&path, &error))?;
+        bench.lane.expect_pairs();
+        let noise_floor = Evaluate::noise_floor(bench.lane, job, 1).ok();
         let plans = harm::plans(kernel, &device, &attributes, &arguments.only);
         let counters = HarmCounters::open(arguments, bench, &plans);
         let evaluation = &bench.single.evaluation;
@@ -154,9 +157,6 @@ impl<'b, 'a> Harm<'b, 'a> {
         };
         let hash = arguments.one.candidate.hash(evaluation).as_str();
         let name = format!("invert-{}", &hash[..DIGITS.min(hash.len())]);
-        let of = (found.kernel.as_str(), device.kind.as_str());
-        let folder = judge::study_folder(&arguments.one.candidate, of, &call.facts());
-        let folder = folder.map_err(|(path, error)| CliError::lost_file(&path, &error))?;
         let place = |extension: &str| format!("{name}.{extension}");
         let mut lost = None;
         let mut harm = Harm { bench, attributes, noise_floor, counters };
@@ -174,18 +174,16 @@ impl<'b, 'a> Harm<'b, 'a> {
     }
 
     fn row(&mut self, plan: HarmPlan) -> Result<InvertRow> {
-        let space = plan.space();
         let HarmPlan { spec, shows_as, doses } = plan;
         let DiagnoseSpec { name: pathology, resource, unit, try_next, lightens, moves, .. } = spec;
         let mut row = InvertRow { pathology, resource, try_next, ..InvertRow::default() };
         let not_run = |why: String| format!("not run: {why}");
-        let (space, doses) = match space.and_then(|space| Ok((space, doses?))) {
-            Ok(found) => found,
+        let doses = match doses {
+            Ok(doses) => doses,
             Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),
         };
         let mut timed = None;
-        for point in space.iter() {
-            let dose = &doses[usize::from(point.positions()[0])];
+        for dose in &doses {
             let (dose, job) = match self.measure(dose, &unit, lightens)? {
                 Ok(measured) => measured,
                 Err(why) => return Ok(InvertRow { how_known: not_run(why), ..row }),

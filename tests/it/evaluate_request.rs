@@ -130,7 +130,7 @@ fn an_agent_learns_nothing_of_the_run() {
         asks("task", &hidden, json!({ "task": { "space": "other.toml" } })),
         asks("owner", &hidden, json!({ "level": "quick", "visibility": "owner" })),
     ];
-    let words = "scale.toml --serve --visibility agent --limit device=2s";
+    let words = "scale.toml --serve --visibility agent --limit device=5s";
     let (told, _) = answers(&stage, words, &lines(&requests));
     let root = stage.path().display().to_string();
     // The seed, the shape and the name of what is only checked, the small shapes' names, our folders, what was printed.

@@ -1,4 +1,4 @@
-//! A sweep of a space in which every fifth variant lies, and is fast because it does: the champion is that of the
+//! A sweep of a space in which some variants lie, and are fast because they do: the champion is that of the
 //! same space without lies.
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ fn lies([a, b, c]: [i64; 3]) -> bool {
 }
 
 #[test]
-fn lies_in_a_fifth_of_a_space_do_not_change_its_champion() {
+fn lies_in_a_space_do_not_change_its_champion() {
     let (clean, planted) = (sweep(false), sweep(true));
     assert_eq!((clean.evaluations.len(), planted.evaluations.len()), (18, 18));
     let honest = |one: &&Evaluation| matches!(one.verdict.kind.as_str(), "pass" | "too_slow");

@@ -237,8 +237,10 @@ fn a_profiler_that_hangs_is_killed_with_all_that_it_started() {
     let pids = fs::read_to_string(played.folder.path().join("pids")).unwrap();
     assert_eq!(pids.lines().count(), 2);
     wait_for_ends(&pids);
-    let slow = Played::new("slow_import").plain(Duration::from_secs(6)).unwrap_err();
+    let played = Played::new("slow_import");
+    let slow = played.plain(Duration::from_secs(6)).unwrap_err();
     assert_eq!(slow.state, ToolState::TimedOut, "{slow:?}");
+    assert!(played.seen().iter().any(|word| word.starts_with("--import")), "the import is what hangs");
 }
 
 #[test]

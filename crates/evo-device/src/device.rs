@@ -264,7 +264,7 @@ pub trait Memory {
     fn allocate(&mut self, name: &str, bytes: u64) -> Result<BufferId, DeviceError>;
 
     /// For buffers that are allocated from now on: a tool that looks for accesses outside of allocations takes a
-    /// guard zone for a part of the buffer. Pages outside of it, as on the host, no tool takes for one.
+    /// guard zone for a part of the buffer. The host's guards are pages outside of the buffer, which no tool takes for a part of it.
     fn set_guarded(&mut self, _guarded: bool) {}
 
     /// The address as kernels get it and tools report it; `None` where it differs from launch to launch.

@@ -183,7 +183,7 @@ fn qualified_name(symbol: &str) -> String {
 /// `_ZZ1kE5calls` and `_ZN12_GLOBAL__N_15callsE` give `calls`; any other name is left as it is. The Itanium C++ ABI
 /// writes an identifier as its length and its letters.
 pub fn plain_name(symbol: &str) -> String {
-    if symbol.starts_with("_ZGV") {
+    if symbol.starts_with("_ZGV") || symbol == "__tls_guard" {
         return GUARD.to_string();
     }
     identifiers(symbol).last().copied().unwrap_or(symbol).to_string()

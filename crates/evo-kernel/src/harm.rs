@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
 use evo_space::expr::Expr;
-use evo_space::space::{Parameter, SearchSpace};
 use evo_space::value::Value;
 use minijinja::context;
 use serde::Deserialize;
@@ -97,16 +96,6 @@ pub struct HarmPlan {
     pub shows_as: String,
     /// The smallest first, or why there are none here.
     pub doses: Result<Vec<Dose>, String>,
-}
-
-impl HarmPlan {
-    /// The candidate at every `DOSE`, in units: a sweep of all of it is the pathology's row. Or why there is none here.
-    pub fn space(&self) -> Result<SearchSpace, String> {
-        let doses = self.doses.as_ref().map_err(String::clone)?;
-        let values = doses.iter().map(|dose| Value::Float(dose.amount)).collect();
-        let dose = Parameter { name: "DOSE".into(), values, default: 0, help: None };
-        Ok(SearchSpace::new(vec![dose], Vec::new()))
-    }
 }
 
 /// What `--only` may name.
@@ -261,10 +250,7 @@ mod tests {
             limits: DeviceLimits::of_arch("sm_90a").unwrap(),
             ..DeviceInfo::default()
         };
-        let plan = Pathology::named(pathology).unwrap().plan(&device, &attributes);
-        let space = plan.space()?;
-        let found = plan.doses?;
-        assert!(space.iter().map(|point| point.positions()[0]).eq(0..found.len() as u16), "{found:?}");
+        let found = Pathology::named(pathology).unwrap().plan(&device, &attributes).doses?;
         assert!(found.iter().all(|dose| dose.amount > 0.0), "{found:?}");
         assert!(found.is_sorted_by(|one, next| one.amount < next.amount), "{found:?}");
         Ok(found)

@@ -15,8 +15,8 @@ use std::{env, fs};
 use evo::kernel::catalog;
 
 /// For commands whose test is not about precise times: as many samples as the machine's noise calls for would take up
-/// to 5 s for each problem and mode, while tests run side by side and disturb each other. Where a candidate may take its
-/// rival's place, its slowest variants are fast enough for 20 samples, which their 90th percentiles need.
+/// to 5 s for each problem and mode, while tests run side by side and disturb each other. Kernels whose
+/// candidates are to take a rival's place are small enough for 20 samples in that time: a 90th percentile needs them.
 pub const BRIEF: &str = "--limit sampling=100ms";
 
 /// evo with these words in a folder, with the cache that tests share.

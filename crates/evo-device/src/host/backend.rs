@@ -17,7 +17,7 @@ use super::instrument::{AccessChecker, CheckerHandle, Region, RegionKind, Region
 use super::module::HostModule;
 use super::pool::ProcessorPool;
 use super::runner::{SharedLaunch, Work};
-use super::store::{BufferStore, Stored, misuse};
+use super::store::{BufferStore, Stored, trouble};
 use super::{launch, machine, tensor_map};
 use crate::device::{
     BlockTurns, BoundArgument, BoundLaunch, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
@@ -81,7 +81,7 @@ impl HostDevice {
     }
 
     fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
-        self.modules.get(&id).ok_or_else(|| misuse(format!("there is no module {}", id.0)))
+        self.modules.get(&id).ok_or_else(|| trouble(format!("there is no module {}", id.0)))
     }
 
     fn run(&mut self, module: ModuleId, bound: &BoundLaunch, checked: bool) -> Result<(), DeviceError> {
@@ -172,8 +172,8 @@ impl HostDevice {
             regions.list.push(region);
         }
         for own in &image.globals {
-            let start = image.range.0 + own.offset;
-            regions.list.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes));
+            let start = image.range.0 + own.address as usize;
+            regions.list.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes as usize));
         }
         let checker = Mutex::new(AccessChecker::new(watch, self.store.checks, regions));
         let handle = CheckerHandle::of(&checker);

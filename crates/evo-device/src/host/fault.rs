@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::fiber::{REGION, ThreadRecord, record_address};
 use super::mapping::{Mapping, page_bytes};
 
-/// The only one of a worker's answers that an executor gives by itself.
+/// A worker's `Response::Fault`, the only answer that an executor writes by itself.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum OwnReport {
+pub enum FaultReport {
     Fault { error: Box<DeviceError> },
 }
 
@@ -357,7 +357,7 @@ pub fn is_installed() -> bool {
 pub fn pass_on(error: &DeviceError) -> ! {
     // SAFETY: `install` stores a reference that lives for ever.
     let id = unsafe { REQUEST.load(Ordering::Acquire).as_ref() }.map_or(0, |own| own.load(Ordering::Acquire));
-    let body = OwnReport::Fault { error: Box::new(error.clone()) };
+    let body = FaultReport::Fault { error: Box::new(error.clone()) };
     let line =
         serde_json::to_string(&Frame { v: PROTOCOL_VERSION, id, lease: None, body }).unwrap_or_default();
     say_and_exit(&line)

@@ -245,7 +245,10 @@ fn static_bytes(own: &str, kernels: &[&str], shared: &[VariablePlace]) -> u64 {
         // A local variable's mangled name begins with its function's: `_ZZ4gemmE4tile`.
         let end = symbol.rfind(&format!("E{}{name}", name.len())).unwrap_or(0);
         let function = &symbol[..end];
-        match identifiers(function).into_iter().find(|word| kernels.contains(word)) {
+        // Of a function in no namespace the first word is the name: its types follow.
+        let is_nested = function.trim_start_matches(['_', 'Z']).starts_with('N');
+        let words = identifiers(function).into_iter().take(if is_nested { usize::MAX } else { 1 });
+        match words.into_iter().find(|word| kernels.contains(word)) {
             None => common += bytes,
             Some(kernel) if kernel == own => *instances.entry(function).or_default() += bytes,
             Some(_) => {}

@@ -1,7 +1,8 @@
 //! Token-aware rewriting of CUDA source for a C++ compiler: comments and strings are left alone, and no line moves, so
 //! that compiler messages and barrier lines fit the rendered text.
 //!
-//! Dynamic shared memory becomes a pointer; static `__shared__` variables stay as they are declared.
+//! Dynamic shared memory becomes a pointer; static `__shared__` variables stay as they are declared, but for
+//! where `alignas` stands.
 
 use super::tokens::{CudaTokenKind, SourceTokens};
 
@@ -82,9 +83,10 @@ impl Rewriting<'_> {
             // Whether it holds a type or a number only the compiler knows, but in front it may hold both.
             "__shared__" if code.word(at + 1) == "alignas" && !code.is(at + 3, CudaTokenKind::Number) => {
                 let last = code.closing(at + 2)?;
-                let begins = matches!(code.before(at, 1), "" | ";" | "{" | "}" | ":");
-                let words: Vec<&str> = (at + 1..=last).map(|at| code.word(at)).collect();
-                begins.then(|| Edit { first: at, last, text: format!("{} __shared__", words.join(" ")) })
+                let qualifies = |at: &usize| matches!(code.word(*at), "static" | "volatile");
+                let first = (0..at).rev().take_while(qualifies).last().unwrap_or(at);
+                let words: Vec<&str> = (at + 1..=last).chain(first..=at).map(|at| code.word(at)).collect();
+                Some(Edit { first, last, text: words.join(" ") })
             }
             "__launch_bounds__" => {
                 self.launch_bounds.extend(launch_bound(code, at));
@@ -187,10 +189,9 @@ fn dynamic_shared<'a>(code: &'a SourceTokens<'_>, first: usize) -> Option<Dynami
 
 /// Whether the `alignas` there is part of a declaration of shared memory.
 fn is_of_shared(code: &SourceTokens<'_>, at: usize) -> bool {
-    let before = (0..at).rev().map(|before| code.word(before));
-    let mut before = before.take_while(|word| !matches!(*word, ";" | "{" | "}"));
-    let is_next = || code.closing(at + 1).is_some_and(|close| code.word(close + 1) == "__shared__");
-    before.any(|word| word == "__shared__") || is_next()
+    let is_within = |at: &usize| !matches!(code.word(*at), ";" | "{" | "}");
+    let behind = (at..code.tokens.len()).take_while(is_within);
+    (0..at).rev().take_while(is_within).chain(behind).any(|at| code.word(at) == "__shared__")
 }
 
 /// The function name behind `__launch_bounds__(bound, …)` and the text of `bound`.
@@ -254,7 +255,16 @@ mod tests {
             ),
             ("__shared__ alignas(16) float s[4];", "__shared__ __align__(16) float s[4];"),
             ("__shared__ alignas(float4) float s[4];", "alignas ( float4 ) __shared__ float s[4];"),
+            (
+                "static __shared__ alignas(float4) float s[4];",
+                "alignas ( float4 ) static __shared__ float s[4];",
+            ),
             ("static alignas(16) __shared__ T s;", "static __align__(16) __shared__ T s;"),
+            ("static alignas(16) volatile __shared__ T s;", "static __align__(16) volatile __shared__ T s;"),
+            (
+                "struct alignas(16) S { int s; }; __shared__ S s;",
+                "struct alignas(16) S { int s; }; __shared__ S s;",
+            ),
             ("__shared__ volatile alignas(16) int s;", "__shared__ volatile __align__(16) int s;"),
             ("__shared__ int s; alignas(16) int t;", "__shared__ int s; alignas(16) int t;"),
         ] {

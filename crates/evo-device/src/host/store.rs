@@ -159,7 +159,7 @@ impl<D: Stored> Memory for D {
         let end = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes.len()));
         let Some(end) = end.filter(|end| *end <= size) else {
             let (length, name) = (bytes.len(), buffer.name());
-            return Err(misuse(format!("{length} bytes at {offset} do not fit `{name}` of {size}")));
+            return Err(trouble(format!("{length} bytes at {offset} do not fit `{name}` of {size}")));
         };
         store.change(id, |contents| contents[end - bytes.len()..end].copy_from_slice(bytes))
     }
@@ -173,7 +173,7 @@ impl<D: Stored> Memory for D {
         let (source, target) = (store.get(from)?, store.get(to)?);
         let bytes = source.bytes().len() as u64;
         if bytes != target.bytes().len() as u64 {
-            return Err(misuse(format!("`{}` and `{}` differ in size", source.name(), target.name())));
+            return Err(trouble(format!("`{}` and `{}` differ in size", source.name(), target.name())));
         }
         if from == to {
             Ok(())
@@ -189,7 +189,7 @@ impl<D: Stored> Memory for D {
         let result = store.get(from).and_then(|source| {
             if !part.fits(source.bytes().len() as u64, target.bytes().len() as u64) {
                 let (source, target) = (source.name(), target.name());
-                return Err(misuse(format!("{part:?} reaches behind the end of `{source}` or `{target}`")));
+                return Err(trouble(format!("{part:?} reaches behind the end of `{source}` or `{target}`")));
             }
             let [start, place, length] = [part.source, part.target, part.bytes].map(|number| number as usize);
             let copied = target.change(|contents| {
@@ -224,7 +224,7 @@ impl<D: Stored> Memory for D {
         let (actual, expected) = (store.get(actual)?, store.get(expected)?);
         if actual.bytes().len() as u64 / dtype.bytes() != expected.bytes().len() as u64 / 8 {
             let (actual, expected) = (actual.name(), expected.name());
-            return Err(misuse(format!("`{actual}` and `{expected}` differ in their number of elements")));
+            return Err(trouble(format!("`{actual}` and `{expected}` differ in their number of elements")));
         }
         Ok(numbers::compare(actual.bytes(), dtype, expected.bytes(), tolerance))
     }
@@ -278,14 +278,14 @@ impl<D: Stored> Memory for D {
 }
 
 fn missing(id: BufferId) -> DeviceError {
-    misuse(format!("there is no buffer {}", id.0))
+    trouble(format!("there is no buffer {}", id.0))
 }
 
 pub fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
-    misuse(format!("the protection of `{name}` does not change: {error}"))
+    trouble(format!("the protection of `{name}` does not change: {error}"))
 }
 
-/// A request that no plan of evo's should make.
-pub fn misuse(message: String) -> DeviceError {
+/// Trouble of the harness, which says nothing of a variant.
+pub fn trouble(message: String) -> DeviceError {
     DeviceError::plain(VerdictKind::HarnessError, message)
 }

@@ -35,7 +35,7 @@ impl Statics {
         search(self.inside).found
     }
 
-    /// Where the module lies.
+    /// The module's first address, and the one behind its last.
     pub fn module(&self) -> (usize, usize) {
         self.module
     }

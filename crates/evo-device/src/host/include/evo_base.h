@@ -273,7 +273,7 @@ EVO_INLINE dim3 evo_grid_dim() {
 #define gridDim (evo_grid_dim())
 static constexpr int warpSize = 32;
 
-// `extern __shared__ T name[];` is rewritten to a pointer made by this (see `translate.rs`).
+// `extern __shared__ T name[];` is rewritten to a pointer made by this (see `rewrite.rs`).
 template <class T> EVO_INLINE T* evo_dynamic_shared() { return (T*)evo_self()->shared; }
 
 EVO_INLINE void evo_stop(int kind, int line, const char* text) {

@@ -11,18 +11,19 @@ use evo_protocol::check::CheckSet;
 use evo_protocol::device::DeviceError;
 
 use super::finding::{AccessFinding, Fault, FaultRegion, index};
-use super::image::{GUARD, ModuleImage, Variable};
+use super::image::ModuleImage;
 use super::order::{AccessKind, AccessRecord, LaunchOrder, Place, ThreadId};
 use super::shadow::{Conflict, Region, RegionKind, Regions, SeenAccess, ThreadPlace, VolatileRead};
 use crate::device::{AccessNote, BoundLaunch, NoteKind, Watch, WatchReport, WatchedContents};
 use crate::host::pattern;
 use crate::host::tls::Statics;
+use crate::variables::{GUARD, VariablePlace};
 
 #[derive(Debug)]
 struct CheckedLaunch {
     bound: BoundLaunch,
     statics: Statics,
-    shared: Vec<Variable>,
+    shared: Vec<VariablePlace>,
     module: (usize, usize),
 }
 
@@ -379,7 +380,7 @@ impl AccessChecker {
                     add("dynamic shared memory", dynamic.0, dynamic.1);
                 }
                 for own in &launch.shared {
-                    add(&own.name, fixed.0 + own.offset, own.bytes);
+                    add(&own.name, fixed.0 + own.address as usize, own.bytes as usize);
                 }
                 [dynamic, fixed]
             }

@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicPtr;
 use object::SymbolKind;
 
 use super::lines::LineTable;
-pub use crate::variables::GUARD;
 use crate::variables::{VariablePlace, symbols};
 
 #[derive(Debug)]
@@ -15,8 +14,8 @@ pub struct ModuleImage {
     /// Where the module's code looks for its checker.
     pub slot: *const AtomicPtr<c_void>,
     /// Static shared memory, by offset in the thread-local segment.
-    pub shared: Vec<Variable>,
-    pub globals: Vec<Variable>,
+    pub shared: Vec<VariablePlace>,
+    pub globals: Vec<VariablePlace>,
     pub range: (usize, usize),
     binary: Vec<u8>,
     lines: OnceCell<LineTable>,
@@ -30,10 +29,16 @@ impl ModuleImage {
         shared: &[VariablePlace],
         range: (usize, usize),
     ) -> ModuleImage {
-        let globals = symbols(binary, SymbolKind::Data, |_, _| true);
-        let globals = globals.iter().filter(|own| !is_runtimes(own)).map(Variable::of).collect();
-        let shared = shared.iter().map(Variable::of).collect();
-        ModuleImage { slot, shared, globals, range, binary: binary.to_vec(), lines: OnceCell::new() }
+        let mut globals = symbols(binary, SymbolKind::Data, |_, _| true);
+        globals.retain(|variable| !is_runtimes(variable));
+        ModuleImage {
+            slot,
+            shared: shared.to_vec(),
+            globals,
+            range,
+            binary: binary.to_vec(),
+            lines: OnceCell::new(),
+        }
     }
 
     pub fn line(&self, from: usize) -> Option<u32> {
@@ -47,18 +52,4 @@ impl ModuleImage {
 fn is_runtimes(VariablePlace { name, symbol, .. }: &VariablePlace) -> bool {
     name.contains('.')
         || (!symbol.starts_with("_ZN") && ["__", "evo_"].iter().any(|own| name.starts_with(own)))
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
-    pub name: String,
-    /// From the start of the module, or of its thread-local segment.
-    pub offset: usize,
-    pub bytes: usize,
-}
-
-impl Variable {
-    fn of(VariablePlace { name, address, bytes, .. }: &VariablePlace) -> Variable {
-        Variable { name: name.clone(), offset: *address as usize, bytes: *bytes as usize }
-    }
 }

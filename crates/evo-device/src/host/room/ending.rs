@@ -9,7 +9,7 @@ use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use evo_protocol::worker::Frame;
 
 use super::wire::RoomMessage;
-use crate::host::fault::{self, OwnReport};
+use crate::host::fault::{self, FaultReport};
 
 /// What an executor was asked, as far as it decides what is believed of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Asked {
 }
 
 pub fn fault_report(message: &RoomMessage) -> Option<DeviceError> {
-    let OwnReport::Fault { error } = message.parse::<Frame<OwnReport>>().ok()?.body;
+    let FaultReport::Fault { error } = message.parse::<Frame<FaultReport>>().ok()?.body;
     is_believed(&error, Asked::Other).then_some(*error)
 }
 

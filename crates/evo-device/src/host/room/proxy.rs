@@ -19,7 +19,7 @@ use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
 use crate::device::{BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder};
 use crate::host::flush::CacheFlush;
 use crate::host::mapping::memory_file;
-use crate::host::store::{BufferStore, Stored, misuse};
+use crate::host::store::{BufferStore, Stored, trouble};
 use crate::host::{initializers, machine};
 
 /// How long an executor that has closed its socket may take to end.
@@ -96,7 +96,7 @@ impl RoomDevice {
     fn end(&self, process: Option<ModuleProcess>) -> Result<(), DeviceError> {
         let Some(process) = process else { return Ok(()) };
         let ended = self.server.reap(process.pid, Duration::ZERO);
-        ended.map(drop).map_err(|error| misuse(format!("an executor does not end: {error}")))
+        ended.map(drop).map_err(|error| trouble(format!("an executor does not end: {error}")))
     }
 
     fn sample_staged(
@@ -310,7 +310,7 @@ fn shown(message: &RoomMessage) -> String {
 }
 
 fn no_module(module: ModuleId) -> DeviceError {
-    misuse(format!("there is no module {}", module.0))
+    trouble(format!("there is no module {}", module.0))
 }
 
 fn out_of_step() -> DeviceError {
