@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::AtomicU64;
 
 use evo_protocol::device::{DeviceError, DeviceInfo};
 
@@ -16,11 +15,8 @@ use crate::host::memory::GuardedBuffer;
 use crate::host::store::{Stored, cannot_protect};
 use crate::host::{calls, fault};
 
-/// The number in the report of a fault. The worker knows which request it was.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
-
 pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) -> io::Result<()> {
-    fault::install(&NUMBER, socket.as_fd().as_raw_fd())?;
+    fault::install(None, socket.as_fd().as_raw_fd())?;
     let device = HostDevice::described(info.clone(), threads, SLICE);
     let mut executor =
         Executor { device: device.map_err(io::Error::other)?, module: None, staged: Vec::new(), fenced };
