@@ -75,7 +75,8 @@ pub struct Range<'a> {
 
 impl Registered {
     pub fn new(range: Range<'_>) -> Registered {
-        let name: Box<str> = range.name.into();
+        // The handler's line has room for so many letters, each as JSON spells it: an error would be allocated.
+        let name: Box<str> = range.name.chars().take(256).collect::<String>().into();
         let claim = |slot: &&RangeSlot| {
             slot.kind.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -151,8 +152,8 @@ pub fn release_thread() {
     }
 }
 
-/// A kernel's fault writes a [`FaultRecord`] to `fd` and ends the process. A worker has a number of the request that it
-/// serves, with which [`pass_on`] answers.
+/// A kernel's fault writes a [`FaultRecord`] to `fd` and ends the process. A worker, which runs no kernels, has a number of
+/// the request that it serves, with which [`pass_on`] answers.
 pub fn install(request_id: Option<&'static AtomicU64>, fd: i32) -> io::Result<()> {
     let request_id = request_id.map_or(std::ptr::null_mut(), |own| std::ptr::from_ref(own).cast_mut());
     REQUEST.store(request_id, Ordering::Release);
@@ -207,7 +208,8 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     }
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let foreign = unsafe { sent_by_another(&*info) };
-    if foreign || !IN_KERNEL.get() {
+    let is_worker = !REQUEST.load(Ordering::Acquire).is_null();
+    if foreign || is_worker || !IN_KERNEL.get() {
         // Not a kernel's: die of it as if nobody had listened.
         // SAFETY: resetting a signal to its default is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
