@@ -7,8 +7,7 @@
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
 
-use super::wire::RoomMessage;
-use crate::host::fault::{self, FaultRecord};
+use crate::host::fault;
 
 /// What an executor was asked, as far as it decides what is believed of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +17,6 @@ pub enum Asked {
     /// To run a call and watch its accesses. Where that takes too long, the call is left out.
     Watch,
     Other,
-}
-
-pub fn fault_report(message: &RoomMessage) -> Option<DeviceError> {
-    message.parse::<FaultRecord>().ok().map(|record| record.error())
 }
 
 /// Whether an executor may say this of its variant. Nothing that it says may speak for it, and trouble of the harness

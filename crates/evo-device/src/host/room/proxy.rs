@@ -19,6 +19,7 @@ use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
 use crate::device::{
     BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder, no_module, trouble,
 };
+use crate::host::fault::FaultRecord;
 use crate::host::flush::CacheFlush;
 use crate::host::mapping::memory_file;
 use crate::host::store::{BufferStore, Stored};
@@ -249,9 +250,6 @@ impl ModuleProcess {
             Ok(Some(message)) => message,
             Ok(None) | Err(_) => return Err(self.ended(server, asked)),
         };
-        if let Some(error) = ending::fault_report(&message) {
-            return Err(ending::of_fault(error));
-        }
         match message.parse::<RoomReply>() {
             Ok(reply) if reply.number == self.number => match reply.result {
                 Err(error) if !ending::is_believed(&error, asked) => {
@@ -260,16 +258,13 @@ impl ModuleProcess {
                 Ok(answer) if !request.order.is_answered_by(&answer) => Err(out_of_step()),
                 result => result,
             },
-            _ => Err(ending::of_nonsense(&shown(&message))),
+            _ => Err(unasked(&message)),
         }
     }
 
     fn unexpected(&self) -> DeviceError {
         match self.socket.receive() {
-            Ok(Some(message)) => match ending::fault_report(&message) {
-                Some(error) => ending::of_fault(error),
-                None => ending::of_nonsense(&shown(&message)),
-            },
+            Ok(Some(message)) => unasked(&message),
             _ => ending::of_nonsense("it speaks without being asked"),
         }
     }
@@ -282,6 +277,14 @@ impl ModuleProcess {
             }
             Err(error) => trouble(error.to_string()).sticky(),
         }
+    }
+}
+
+/// A report of a fault, or nonsense.
+fn unasked(message: &RoomMessage) -> DeviceError {
+    match message.parse::<FaultRecord>() {
+        Ok(record) => ending::of_fault(record.error()),
+        Err(_) => ending::of_nonsense(&shown(message)),
     }
 }
 
