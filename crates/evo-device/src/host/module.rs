@@ -210,12 +210,9 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     // functions in the tables that the loader reads.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
     // The path means nothing to a reader of the error.
-    let library = library.map_err(|error| refused(reason(&error).replace(&path, "the module")))?;
+    let reason = |error: libloading::Error| error.source().map_or(error.to_string(), ToString::to_string);
+    let library = library.map_err(|error| refused(reason(error).replace(&path, "the module")))?;
     Ok((library, file))
-}
-
-fn reason(error: &libloading::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }
 
 unsafe fn read_entry(record: &EntryRecord) -> HostFunction {
