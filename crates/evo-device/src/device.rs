@@ -2,6 +2,7 @@
 //!
 //! A device reports what happened (`DeviceError`), gates decide what it means.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use evo_protocol::check::{CheckSet, GateCheck};
@@ -12,7 +13,7 @@ use evo_protocol::tensor_map::TensorMap;
 use evo_protocol::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 
-pub use crate::numbers::{BlockError, Comparison, PlainErrors, Tolerance};
+pub use crate::numbers::{BlockError, Comparison, Tolerance};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModuleId(pub u32);
@@ -313,18 +314,6 @@ pub trait Memory {
         floor: f64,
     ) -> Result<BlockError, DeviceError>;
 
-    /// Each counted at the tolerances given: the arithmetic of a loop in fp64. `None` where the device would only
-    /// loop over what it reads back, which the caller can do as well.
-    fn plain_errors(
-        &mut self,
-        _actual: BufferId,
-        _dtype: DType,
-        _expected: BufferId,
-        _tolerances: [Tolerance; 3],
-    ) -> Result<Option<PlainErrors>, DeviceError> {
-        Ok(None)
-    }
-
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError>;
 
     /// Makes a later stray read show in the output.
@@ -348,9 +337,14 @@ pub trait Executor {
     fn info(&self) -> &DeviceInfo;
 
     /// Loads a binary (cubin, or shared object) whose entry points are `entries`.
-    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError>;
+    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let module = ModuleId(NEXT.fetch_add(1, Ordering::Relaxed));
+        self.reload(module, binary, entries)?;
+        Ok(module)
+    }
 
-    /// Loads a module anew under its number, which whoever remembers it may go on to use. After an error it is gone.
+    /// Loads a module under its number, which whoever remembers it may go on to use. After an error it is gone.
     fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError>;
 
     fn unload(&mut self, module: ModuleId) -> Result<(), DeviceError>;
@@ -532,7 +526,19 @@ pub enum ModuleAnswer {
 
 impl ModuleAnswer {
     fn unexpected(&self) -> DeviceError {
-        let message = format!("the device answers another question: {self:?}");
-        DeviceError::plain(VerdictKind::HarnessError, message)
+        trouble(format!("the device answers another question: {self:?}"))
     }
+}
+
+/// Trouble of the harness, which says nothing of a variant.
+pub fn trouble(message: impl Into<String>) -> DeviceError {
+    DeviceError::plain(VerdictKind::HarnessError, message)
+}
+
+pub fn no_module(module: ModuleId) -> DeviceError {
+    trouble(format!("there is no module {}", module.0))
+}
+
+pub fn no_buffer(buffer: BufferId) -> DeviceError {
+    trouble(format!("there is no buffer {}", buffer.0))
 }

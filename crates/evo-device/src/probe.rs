@@ -58,7 +58,16 @@ fn choose_among(spec: &str, gpus: &[ListedGpu]) -> Result<DeviceChoice, ProbeErr
     match DeviceSpec::parse(spec) {
         Some(DeviceSpec::Host) => Ok(host()),
         Some(DeviceSpec::Auto) => Ok(gpus.first().map_or_else(host, gpu)),
-        Some(DeviceSpec::Cuda(index)) => find(gpus, index),
+        Some(DeviceSpec::Cuda(index)) => {
+            gpus.iter().find(|listed| listed.index == index).map(gpu).ok_or_else(|| ProbeError {
+                message: match gpus.len() {
+                    0 => "no NVIDIA GPU is visible through NVML on this machine".into(),
+                    count => format!("GPU {index} does not exist; NVML lists {count}"),
+                },
+                hint: "`--device host` needs no GPU; `evo preflight` shows what is missing".into(),
+                is_misnamed: false,
+            })
+        }
         None => Err(ProbeError {
             message: format!("`{spec}` is not a device"),
             hint: "use `auto`, `host`, `cuda` or `cuda:INDEX`".into(),
@@ -78,17 +87,6 @@ fn gpu(listed: &ListedGpu) -> DeviceChoice {
         arch: cuda_arch(listed.capability.0, listed.capability.1),
         name: Some(listed.name.clone()),
     }
-}
-
-fn find(gpus: &[ListedGpu], index: u32) -> Result<DeviceChoice, ProbeError> {
-    gpus.iter().find(|listed| listed.index == index).map(gpu).ok_or_else(|| ProbeError {
-        message: match gpus.len() {
-            0 => "no NVIDIA GPU is visible through NVML on this machine".into(),
-            count => format!("GPU {index} does not exist; NVML lists {count}"),
-        },
-        hint: "`--device host` needs no GPU; `evo preflight` shows what is missing".into(),
-        is_misnamed: false,
-    })
 }
 
 #[cfg(test)]

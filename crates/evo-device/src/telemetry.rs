@@ -5,14 +5,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use evo_protocol::device::Telemetry;
-use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::{Device, Nvml};
 
 fn nvml() -> Option<&'static Nvml> {
     static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
     NVML.get_or_init(|| Nvml::init().ok()).as_ref()
+}
+
+/// By UUID, because CUDA may number the GPUs that a process sees differently from NVML.
+fn device(uuid: &str) -> Option<Device<'static>> {
+    nvml()?.device_by_uuid(uuid).ok()
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -52,16 +57,12 @@ pub struct TelemetrySource {
 
 impl TelemetrySource {
     pub fn of_uuid(uuid: &str) -> Option<TelemetrySource> {
-        // By UUID, because CUDA may number the GPUs that a process sees differently from NVML.
-        nvml()?.device_by_uuid(uuid).ok()?;
-        Some(TelemetrySource { uuid: uuid.to_string() })
+        device(uuid).map(|_| TelemetrySource { uuid: uuid.to_string() })
     }
 
     /// What cannot be read is absent.
     pub fn read(&self) -> Telemetry {
-        let Some(device) = nvml().and_then(|nvml| nvml.device_by_uuid(self.uuid.as_str()).ok()) else {
-            return Telemetry::default();
-        };
+        let Some(device) = device(&self.uuid) else { return Telemetry::default() };
         Telemetry {
             clock_sm_mhz: device.clock_info(Clock::SM).ok(),
             clock_memory_mhz: device.clock_info(Clock::Memory).ok(),
@@ -85,8 +86,7 @@ pub struct GpuUtilization(Arc<Samples>);
 impl GpuUtilization {
     pub fn watch(uuid: &str) -> Option<GpuUtilization> {
         let read = move |uuid: &str| {
-            let rates = nvml()?.device_by_uuid(uuid).ok()?.utilization_rates().ok()?;
-            Some(f64::from(rates.gpu) / 100.0)
+            device(uuid)?.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0)
         };
         read(uuid)?;
         let (samples, uuid) = (Arc::new(Samples::default()), uuid.to_string());
@@ -115,7 +115,7 @@ impl GpuUtilization {
 /// How the GPU is set up, as far as that changes its times: names and values. Empty for what NVML does not list, such
 /// as the host and GPUs of other machines.
 pub fn settings(uuid: &str) -> Vec<(&'static str, String)> {
-    let Some(device) = nvml().and_then(|nvml| nvml.device_by_uuid(uuid).ok()) else { return Vec::new() };
+    let Some(device) = device(uuid) else { return Vec::new() };
     let ecc = device.is_ecc_enabled().ok().map(|state| state.currently_enabled.to_string());
     let power = device.enforced_power_limit().ok().map(|milliwatts| format!("{} W", milliwatts / 1000));
     let megahertz = |clock: Option<u32>| clock.map(|clock| format!("{clock} MHz"));
@@ -141,19 +141,18 @@ pub struct GpuOccupant {
 
 /// Processes that compute on the GPU with this UUID; `None` where NVML does not say.
 pub fn occupants(uuid: &str) -> Option<Vec<GpuOccupant>> {
-    let device = nvml()?.device_by_uuid(uuid).ok()?;
     let bytes = |memory: UsedGpuMemory| match memory {
         UsedGpuMemory::Used(bytes) => Some(bytes),
         UsedGpuMemory::Unavailable => None,
     };
-    let all = device.running_compute_processes().ok()?.into_iter();
+    let all = device(uuid)?.running_compute_processes().ok()?.into_iter();
     Some(all.map(|one| GpuOccupant { pid: one.pid, memory_bytes: bytes(one.used_gpu_memory) }).collect())
 }
 
 /// Whether the driver keeps the GPU ready while nobody uses it: otherwise the first program waits for seconds. `None`
 /// where NVML does not say.
 pub fn is_persistent(uuid: &str) -> Option<bool> {
-    nvml()?.device_by_uuid(uuid).ok()?.is_in_persistent_mode().ok()
+    device(uuid)?.is_in_persistent_mode().ok()
 }
 
 fn names(reasons: ThrottleReasons) -> Vec<String> {

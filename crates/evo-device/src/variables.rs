@@ -5,6 +5,8 @@ use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::VerdictKind;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionKind, SymbolKind, elf};
 
+use crate::device::VariableState;
+
 /// What is not the kernel's: the variant's hash, where watched launches say who watches, and a flag of the compiler's
 /// start-up code.
 const NOT_ITS_OWN: [&str; 3] = ["evo_variant_hash", "evo_watch_slot", "completed.0"];
@@ -82,21 +84,38 @@ pub fn symbols(binary: &[u8], kind: SymbolKind, is_in: impl Fn(&str, bool) -> bo
     places.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Where variables of a loaded module lie; addresses and sizes are those of its variables.
+/// Memory of a loaded module: addresses and sizes are those of its variables, and for copies of buffers too.
 pub trait VariableMemory {
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), DeviceError>;
 
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     fn clear(&self, address: u64, bytes: u64) -> Result<(), DeviceError>;
+
+    fn copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), DeviceError>;
+
+    /// Of what it holds now.
+    fn hash(&self, variable: &Variable) -> Result<u64, DeviceError>;
+}
+
+pub fn states(found: &[Variable], memory: &impl VariableMemory) -> Result<Vec<VariableState>, DeviceError> {
+    let state = |own: &Variable| Ok(VariableState { name: own.place.name.clone(), hash: memory.hash(own)? });
+    found.iter().map(state).collect()
+}
+
+pub fn restore(found: &[Variable], memory: &impl VariableMemory) -> Result<(), DeviceError> {
+    found.iter().try_for_each(|variable| variable.reset(0, memory))
+}
+
+pub fn find<'v>(found: &'v [Variable], name: &str, bytes: u64) -> Result<&'v Variable, DeviceError> {
+    let symbols: Vec<&str> = found.iter().map(|variable| variable.place.symbol.as_str()).collect();
+    found[meant(&symbols, name)?].holding(name, bytes)
 }
 
 #[derive(Debug)]
 pub struct Variable {
-    pub name: String,
-    pub symbol: String,
-    pub address: u64,
-    pub bytes: u64,
+    /// In memory.
+    pub place: VariablePlace,
     /// What it held after loading; zeros where there is nothing.
     initial: Option<Vec<u8>>,
 }
@@ -108,31 +127,50 @@ impl Variable {
         address: u64,
         memory: &impl VariableMemory,
     ) -> Result<Variable, DeviceError> {
-        let VariablePlace { name, symbol, bytes, zero, .. } = place;
-        let mut initial = (!zero).then(|| vec![0; bytes as usize]);
+        let mut initial = (!place.zero).then(|| vec![0; place.bytes as usize]);
         initial.as_mut().map_or(Ok(()), |initial| memory.load(address, initial))?;
-        Ok(Variable { name, symbol, address, bytes, initial })
+        Ok(Variable { place: VariablePlace { address, ..place }, initial })
     }
 
     /// That an argument of so many bytes fits; `name` is what the task calls it.
     pub fn holding(&self, name: &str, bytes: u64) -> Result<&Variable, DeviceError> {
-        if bytes <= self.bytes {
+        let has = self.place.bytes;
+        if bytes <= has {
             return Ok(self);
         }
-        let has = self.bytes;
         Err(refused(format!("the variable `{name}` has {has} bytes, the argument has {bytes}")))
     }
 
+    /// Takes what a buffer holds; what lies behind becomes what it was after loading.
+    pub fn write(
+        &self,
+        (source, bytes): (u64, u64),
+        memory: &impl VariableMemory,
+    ) -> Result<(), DeviceError> {
+        memory.copy(source, self.place.address, bytes)?;
+        self.reset(bytes, memory)
+    }
+
+    /// Gives a buffer what it holds; says whether what lies behind is as it was after loading.
+    pub fn read(
+        &self,
+        (target, bytes): (u64, u64),
+        memory: &impl VariableMemory,
+    ) -> Result<bool, DeviceError> {
+        memory.copy(self.place.address, target, bytes)?;
+        self.is_reset(bytes, memory)
+    }
+
     /// From byte `start` on as it was after loading.
-    pub fn reset(&self, start: u64, memory: &impl VariableMemory) -> Result<(), DeviceError> {
+    fn reset(&self, start: u64, memory: &impl VariableMemory) -> Result<(), DeviceError> {
         match &self.initial {
-            Some(initial) => memory.store(self.address + start, &initial[start as usize..]),
-            None if start == self.bytes => Ok(()),
-            None => memory.clear(self.address + start, self.bytes - start),
+            Some(initial) => memory.store(self.place.address + start, &initial[start as usize..]),
+            None if start == self.place.bytes => Ok(()),
+            None => memory.clear(self.place.address + start, self.place.bytes - start),
         }
     }
 
-    pub fn is_reset(&self, start: u64, memory: &impl VariableMemory) -> Result<bool, DeviceError> {
+    fn is_reset(&self, start: u64, memory: &impl VariableMemory) -> Result<bool, DeviceError> {
         self.each_piece(start, memory, |at, piece| match &self.initial {
             Some(initial) => initial[at as usize..].starts_with(piece),
             None => piece.iter().all(|byte| *byte == 0),
@@ -147,10 +185,10 @@ impl Variable {
         memory: &impl VariableMemory,
         mut goes_on: impl FnMut(u64, &[u8]) -> bool,
     ) -> Result<bool, DeviceError> {
-        let mut piece = vec![0; (self.bytes - start).min(PIECE_BYTES) as usize];
-        for at in (start..self.bytes).step_by(PIECE_BYTES as usize) {
-            let piece = &mut piece[..(self.bytes - at).min(PIECE_BYTES) as usize];
-            memory.load(self.address + at, piece)?;
+        let mut piece = vec![0; (self.place.bytes - start).min(PIECE_BYTES) as usize];
+        for at in (start..self.place.bytes).step_by(PIECE_BYTES as usize) {
+            let piece = &mut piece[..(self.place.bytes - at).min(PIECE_BYTES) as usize];
+            memory.load(self.place.address + at, piece)?;
             if !goes_on(at, piece) {
                 return Ok(false);
             }

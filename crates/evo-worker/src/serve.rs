@@ -35,7 +35,7 @@ type Wire = ParentLink<Request, Response>;
 /// has: results of another build are not taken over.
 pub fn run(sandbox: bool, build: &str) -> io::Result<()> {
     let wire = Wire::take_over(PROTOCOL_VERSION, Orphaned::Exits)?;
-    evo_device::host::fault::install(&REQUEST, wire.descriptor())?;
+    evo_device::host::fault::install(Some(&REQUEST), wire.descriptor())?;
     let (wire, build) = (Rc::new(RefCell::new(wire)), build.to_string());
     let binaries = Binaries { wire: wire.clone(), received: HashMap::new() };
     let mut server = Server { binaries, rooms: rooms(sandbox)?, build, judge: None, seed: 0, kept: None };

@@ -4,17 +4,19 @@ use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo, Telemetry};
 use evo_protocol::dtype::DType;
 use evo_protocol::measurement::TimingMode;
-use evo_protocol::verdict::VerdictKind;
 
 use super::buffer::Buffer;
-use super::context::{CudaDevice, no_module};
+use super::context::CudaDevice;
 use super::launch::CudaModule;
+use super::support::{BLOCKS_MAX, arg, blocks};
+use super::variables::InStream;
 use super::{driver, timing};
 use crate::device::{
     BlockError, BufferId, Comparison, CopiedPart, Device, Executor, GuardDamage, Memory, ModuleAnswer,
-    ModuleId, ModuleRequest, PlainErrors, RunConditions, SampleOrder, Tolerance,
+    ModuleId, ModuleRequest, RunConditions, SampleOrder, Tolerance, no_module, trouble,
 };
 use crate::telemetry::TelemetrySource;
+use crate::variables::{restore, states};
 
 impl Device for CudaDevice {
     fn set_checks(&mut self, checks: CheckSet) {
@@ -59,9 +61,8 @@ impl Memory for CudaDevice {
         let buffer = self.memory.get(id)?;
         let length = bytes.len() as u64;
         if offset.checked_add(length).is_none_or(|end| end > buffer.bytes) {
-            let text =
-                format!("{length} bytes at {offset} do not fit `{}` ({} bytes)", buffer.name, buffer.bytes);
-            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+            let (name, size) = (&buffer.name, buffer.bytes);
+            return Err(trouble(format!("{length} bytes at {offset} do not fit `{name}` of {size}")));
         }
         // SAFETY: the length was checked against the allocation.
         unsafe { driver::upload(buffer.pointer() + offset, bytes, self.stream) }
@@ -86,8 +87,7 @@ impl Memory for CudaDevice {
         let (from, to) = (self.memory.get(from)?, self.memory.get(to)?);
         if !part.fits(from.bytes, to.bytes) {
             let (from, to) = (&from.name, &to.name);
-            let text = format!("{part:?} reaches behind the end of `{from}` or `{to}`");
-            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+            return Err(trouble(format!("{part:?} reaches behind the end of `{from}` or `{to}`")));
         }
         if part.bytes == 0 {
             return Ok(());
@@ -107,7 +107,13 @@ impl Memory for CudaDevice {
     }
 
     fn count_pattern(&mut self, buffer: BufferId, dtype: DType, pattern: u32) -> Result<u64, DeviceError> {
-        self.support.count_pattern(self.memory.get(buffer)?, dtype, pattern)
+        let (data, bytes) = self.memory.get(buffer)?.span();
+        let (size, elements) = (dtype.bytes() as u32, bytes / dtype.bytes());
+        // An element of eight bytes holds the pattern twice.
+        let wide = if size == 8 { u64::from(pattern) << 32 } else { 0 };
+        let pattern = wide | u64::from(pattern);
+        let arguments = [arg(&data), arg(&elements), arg(&size), arg(&pattern)];
+        self.support.count("evo_count", blocks(elements), &arguments)
     }
 
     fn compare(
@@ -117,7 +123,12 @@ impl Memory for CudaDevice {
         expected: BufferId,
         tolerance: Tolerance,
     ) -> Result<Comparison, DeviceError> {
-        self.support.compare(self.memory.get(actual)?, dtype, self.memory.get(expected)?, tolerance)
+        let (actual, expected) = (self.memory.get(actual)?, self.memory.get(expected)?);
+        let (grid, rest) =
+            (blocks(actual.bytes / dtype.bytes()), [arg(&tolerance.atol), arg(&tolerance.rtol)]);
+        let parts: Vec<Comparison> =
+            self.support.parts("evo_compare", grid, (actual, dtype), expected, &rest)?;
+        Ok(parts.iter().fold(Comparison::default(), Comparison::and))
     }
 
     fn compare_blocks(
@@ -128,18 +139,13 @@ impl Memory for CudaDevice {
         block: u64,
         floor: f64,
     ) -> Result<BlockError, DeviceError> {
-        self.support.compare_blocks(self.memory.get(actual)?, dtype, self.memory.get(expected)?, block, floor)
-    }
-
-    fn plain_errors(
-        &mut self,
-        actual: BufferId,
-        dtype: DType,
-        expected: BufferId,
-        tolerances: [Tolerance; 3],
-    ) -> Result<Option<PlainErrors>, DeviceError> {
         let (actual, expected) = (self.memory.get(actual)?, self.memory.get(expected)?);
-        self.support.plain_errors(actual, dtype, expected, tolerances).map(Some)
+        let (elements, block) = (actual.bytes / dtype.bytes(), block.max(1));
+        let grid = elements.div_ceil(block).div_ceil(8).clamp(1, BLOCKS_MAX) as u32;
+        let rest = [arg(&block), arg(&floor)];
+        let parts: Vec<BlockError> =
+            self.support.parts("evo_blocks", grid, (actual, dtype), expected, &rest)?;
+        Ok(parts.iter().fold(BlockError::default(), BlockError::or))
     }
 
     fn check_guards(&mut self) -> Result<Vec<GuardDamage>, DeviceError> {
@@ -166,21 +172,10 @@ impl Executor for CudaDevice {
         &self.info
     }
 
-    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        self.module_next += 1;
-        self.reload(ModuleId(self.module_next), binary, entries)?;
-        Ok(ModuleId(self.module_next))
-    }
-
     fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
         self.unload(module)?;
-        let mut loaded = CudaModule::load(binary, entries)?;
-        let noted = loaded.variables.note_heap(binary, &self.support);
-        match noted {
-            Ok(()) => drop(self.modules.insert(module, loaded)),
-            Err(_) => drop(loaded.unload()),
-        }
-        noted
+        self.modules.insert(module, CudaModule::load(binary, entries, &self.support)?);
+        Ok(())
     }
 
     /// One that is gone already is not an error.
@@ -201,23 +196,27 @@ impl Executor for CudaDevice {
         }
         let CudaDevice { modules, memory, support, stream, .. } = self;
         let module = modules.get_mut(&module).ok_or_else(|| no_module(module))?;
-        let variables = &mut module.variables;
+        let (variables, in_stream) = (&mut module.variables, InStream(*stream, support));
         Ok(match request {
             ModuleRequest::Attributes { launch } => ModuleAnswer::Attributes(module.attributes(&launch)?),
             // No instruction of a cubin can be watched.
             ModuleRequest::Watch { .. } => ModuleAnswer::Watched(None),
-            ModuleRequest::Variables => ModuleAnswer::Variables(variables.states(support)?),
+            ModuleRequest::Variables => ModuleAnswer::Variables(states(&variables.found, &in_stream)?),
             ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: variables.heap_kept(support)? },
             ModuleRequest::WriteVariable { name, buffer } => {
-                variables.write(&name, memory.get(buffer)?.span(), *stream)?;
+                let span = memory.get(buffer)?.span();
+                variables.named(&name, span.1, support)?.write(span, &in_stream)?;
                 ModuleAnswer::Done
             }
             ModuleRequest::ReadVariable { name, buffer } => {
-                let intact = variables.read(&name, memory.get(buffer)?.span(), *stream)?;
+                let span = memory.get(buffer)?.span();
+                let intact = variables.named(&name, span.1, support)?.read(span, &in_stream)?;
+                driver::synchronize(*stream)?;
                 ModuleAnswer::Read { intact }
             }
             ModuleRequest::RestoreVariables => {
-                variables.restore(*stream)?;
+                restore(&variables.found, &in_stream)?;
+                driver::synchronize(*stream)?;
                 ModuleAnswer::Done
             }
             ModuleRequest::Launch { .. } => ModuleAnswer::Done,

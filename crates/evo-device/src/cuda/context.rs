@@ -6,15 +6,14 @@ use std::path::Path;
 use cudarc::driver::sys;
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, DeviceInfo};
-use evo_protocol::verdict::VerdictKind;
 
 use super::launch::CudaModule;
 use super::memory::GuardedMemory;
-use super::persistence::{CachePersistence, DriverCache};
+use super::persistence::CachePersistence;
 use super::support::Support;
 use super::tensor_map::EncodedMaps;
 use super::{driver, info};
-use crate::device::{BoundLaunch, BufferId, ModuleId, RunConditions};
+use crate::device::{BoundLaunch, BufferId, ModuleId, RunConditions, no_module, trouble};
 use crate::telemetry::TelemetrySource;
 
 pub struct CudaDevice {
@@ -24,10 +23,9 @@ pub struct CudaDevice {
     pub(super) support: Support,
     /// Written between cold samples so that the L2 cache holds nothing of the kernel's.
     pub(super) flush: Option<BufferId>,
-    pub(super) persistence: CachePersistence<DriverCache>,
+    pub(super) persistence: CachePersistence,
     maps: EncodedMaps,
     pub(super) modules: HashMap<ModuleId, CudaModule>,
-    pub(super) module_next: u32,
     pub(super) telemetry: Option<TelemetrySource>,
     pub(super) conditions: RunConditions,
     pub(super) checks: CheckSet,
@@ -43,21 +41,19 @@ impl CudaDevice {
         let stream = driver::create_stream()?;
         let info = info::read(device)?;
         let image = std::fs::read(support_cubin).map_err(|error| {
-            let text = format!("cannot read helper kernels `{}`: {error}", support_cubin.display());
-            DeviceError::plain(VerdictKind::HarnessError, text)
+            trouble(format!("cannot read helper kernels `{}`: {error}", support_cubin.display()))
         })?;
         Ok(CudaDevice {
             support: Support::load(&image, stream)?,
             telemetry: TelemetrySource::of_uuid(&info.uuid),
             memory: GuardedMemory::new(stream),
-            persistence: CachePersistence::new(info::windows(device)?, DriverCache),
+            persistence: CachePersistence { limits: info::windows(device)?, is_open: false },
             beside: driver::create_stream()?,
             info,
             stream,
             flush: None,
             maps: EncodedMaps::default(),
             modules: HashMap::new(),
-            module_next: 0,
             conditions: RunConditions::default(),
             checks: CheckSet::default(),
         })
@@ -80,7 +76,7 @@ impl CudaDevice {
     }
 
     pub(super) fn clear_cache(&mut self) -> Result<(), DeviceError> {
-        if !self.persistence.is_open() {
+        if !self.persistence.is_open {
             return Ok(());
         }
         driver::synchronize(self.stream)?;
@@ -111,18 +107,5 @@ impl CudaDevice {
         }
         self.prepare_cache(launches.iter())?;
         self.enqueue(module, launches)
-    }
-}
-
-pub(super) fn no_module(id: ModuleId) -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, format!("there is no module {}", id.0))
-}
-
-impl Drop for CudaDevice {
-    fn drop(&mut self) {
-        for (_, module) in self.modules.drain() {
-            // Nobody is left to tell, and the end of the process frees modules in any case.
-            let _ = module.unload();
-        }
     }
 }

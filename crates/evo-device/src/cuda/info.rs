@@ -18,6 +18,29 @@ pub fn read(device: sys::CUdevice) -> Result<DeviceInfo, DeviceError> {
     let per_second = f64::from(multiprocessors) * clock_hz;
     let memory_hz = f64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?) * 1e3;
     let bus_bytes = f64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
+    let count = |attribute| get(attribute).map(|value| value as u32);
+    let optin_bytes = u64::from(count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?);
+    let clusters = get(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? != 0;
+    let limits = DeviceLimits {
+        threads_per_block: count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        block: [
+            count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ],
+        grid: [
+            count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        // evo compiles for the specific target of every device from 9.0 on.
+        shared_static_bytes: static_limit(major >= 9, optin_bytes),
+        shared_optin_bytes: optin_bytes,
+        registers_per_block: count(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+        // 8 blocks is what every device with clusters allows. More is not portable and needs an opt-in.
+        cluster: if clusters { 8 } else { 1 },
+        cooperative: count(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
+    };
     Ok(DeviceInfo {
         kind: DeviceKind::Cuda,
         name: name(device)?,
@@ -25,7 +48,7 @@ pub fn read(device: sys::CUdevice) -> Result<DeviceInfo, DeviceError> {
         uuid: uuid(device)?,
         driver: driver_version()?,
         multiprocessors: multiprocessors as u32,
-        limits: limits(device)?,
+        limits,
         l2_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64,
         memory_bytes: memory(device)?,
         // Double data rate: two transfers a clock.
@@ -70,33 +93,6 @@ fn attribute_of(device: sys::CUdevice, attribute: Attribute) -> Result<i32, Devi
         check(sys::cuDeviceGetAttribute(&mut value, attribute, device), "cannot read a device attribute")?;
     }
     Ok(value)
-}
-
-fn limits(device: sys::CUdevice) -> Result<DeviceLimits, DeviceError> {
-    let get = |attribute| attribute_of(device, attribute).map(|value| value as u32);
-    let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let optin_bytes = u64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?);
-    let clusters = get(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? != 0;
-    Ok(DeviceLimits {
-        threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-        block: [
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
-        ],
-        grid: [
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
-        ],
-        // evo compiles for the specific target of every device from 9.0 on.
-        shared_static_bytes: static_limit(major >= 9, optin_bytes),
-        shared_optin_bytes: optin_bytes,
-        registers_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
-        // 8 blocks is what every device with clusters allows. More is not portable and needs an opt-in.
-        cluster: if clusters { 8 } else { 1 },
-        cooperative: get(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
-    })
 }
 
 fn name(device: sys::CUdevice) -> Result<String, DeviceError> {

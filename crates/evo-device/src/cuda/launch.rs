@@ -1,30 +1,36 @@
 //! Modules and launches: a launch plan's numbers and attributes handed to `cuLaunchKernelEx`.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUlaunchAttributeID_enum as Id};
 use evo_protocol::device::{DeviceError, EntryAttributes};
 use evo_protocol::verdict::VerdictKind;
+use object::SymbolKind;
 
 use super::driver::check;
 use super::memory::GuardedMemory;
 use super::persistence::WindowLimits;
+use super::support::Support;
 use super::tensor_map::EncodedMaps;
 use super::variables::DeviceVariables;
 use crate::binary_notes;
 use crate::device::{BoundArgument, BoundLaunch, BoundWindow};
 use crate::tensor_maps::ArgumentSlot;
+use crate::variables::{VariablePlace, symbols};
 
 /// Static plus dynamic shared memory above this needs an explicit opt-in.
 const SHARED_DEFAULT_BYTES: u32 = 48 << 10;
 
 pub struct CudaModule {
-    handle: sys::CUmodule,
     entries: HashMap<String, CudaFunction>,
     pub variables: DeviceVariables,
+    handle: LoadedModule,
 }
+
+/// Unloaded when dropped.
+struct LoadedModule(sys::CUmodule);
 
 struct CudaFunction {
     function: sys::CUfunction,
@@ -33,61 +39,21 @@ struct CudaFunction {
 
 impl CudaModule {
     /// Entry points are found by the symbols listed with the cubin, or by plain or mangled name.
-    pub fn load(binary: &[u8], entries: &[String]) -> Result<CudaModule, DeviceError> {
+    pub fn load(binary: &[u8], entries: &[String], support: &Support) -> Result<CudaModule, DeviceError> {
         let mut handle = ptr::null_mut();
         // SAFETY: the image is a whole cubin (the driver checks its header); a context is current.
         unsafe {
             check(sys::cuModuleLoadData(&mut handle, binary.as_ptr().cast::<c_void>()), "cannot load")?;
         }
-        let variables = DeviceVariables::of(handle, binary);
-        let mut module = CudaModule { handle, entries: HashMap::new(), variables };
-        for name in entries {
-            let function = module.find(binary_notes::symbol_of(binary, name).unwrap_or(name))?;
-            module
-                .entries
-                .insert(name.clone(), CudaFunction { function, shared_optin: SHARED_DEFAULT_BYTES });
-        }
-        Ok(module)
-    }
-
-    fn find(&self, name: &str) -> Result<sys::CUfunction, DeviceError> {
-        let text = CString::new(name)
-            .map_err(|_| DeviceError::plain(VerdictKind::LoadError, "an entry name contains NUL"))?;
-        let mut function = ptr::null_mut();
-        // SAFETY: the module is loaded; the pointer is to a live local.
-        let result = unsafe { sys::cuModuleGetFunction(&mut function, self.handle, text.as_ptr()) };
-        if result == sys::CUresult::CUDA_SUCCESS {
-            return Ok(function);
-        }
-        let functions = self.functions()?;
-        // Kernels without `extern "C"` have a mangled name, which begins like this whatever their arguments
-        // are.
-        let mangled = format!("_Z{}{name}", name.len());
-        functions.iter().find(|(own, _)| own.starts_with(&mangled)).map(|(_, function)| *function).ok_or_else(
-            || {
-                let known: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
-                let text = format!("entry `{name}` is not in the module; it has {}", known.join(", "));
-                DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol")
-            },
-        )
-    }
-
-    fn functions(&self) -> Result<Vec<(String, sys::CUfunction)>, DeviceError> {
-        let mut count = 0;
-        // SAFETY: the list is as long as the count the driver gave; names are static strings of the
-        // module, which outlives this function.
-        unsafe {
-            check(sys::cuModuleGetFunctionCount(&mut count, self.handle), "cannot count functions")?;
-            let mut list = vec![ptr::null_mut(); count as usize];
-            let result = sys::cuModuleEnumerateFunctions(list.as_mut_ptr(), count, self.handle);
-            check(result, "cannot list functions")?;
-            let name = |function: sys::CUfunction| {
-                let mut text = ptr::null();
-                check(sys::cuFuncGetName(&mut text, function), "cannot read a function's name")?;
-                Ok((CStr::from_ptr(text).to_string_lossy().into_owned(), function))
-            };
-            list.into_iter().map(name).collect()
-        }
+        let handle = LoadedModule(handle);
+        let functions = symbols(binary, SymbolKind::Text, |_, _| true);
+        let function = |name: &String| {
+            let symbol = binary_notes::symbol_of(binary, name).unwrap_or(name);
+            let function = handle.function(symbol, &functions)?;
+            Ok((name.clone(), CudaFunction { function, shared_optin: SHARED_DEFAULT_BYTES }))
+        };
+        let entries = entries.iter().map(function).collect::<Result<_, DeviceError>>()?;
+        Ok(CudaModule { variables: DeviceVariables::of(handle.0, binary, support)?, entries, handle })
     }
 
     pub fn echo(&self) -> Result<Option<String>, DeviceError> {
@@ -96,7 +62,7 @@ impl CudaModule {
         // symbol.
         unsafe {
             let name = c"evo_variant_hash".as_ptr();
-            let result = sys::cuModuleGetGlobal_v2(&mut pointer, &mut bytes, self.handle, name);
+            let result = sys::cuModuleGetGlobal_v2(&mut pointer, &mut bytes, self.handle.0, name);
             if result == sys::CUresult::CUDA_ERROR_NOT_FOUND {
                 return Ok(None);
             }
@@ -195,9 +161,43 @@ impl CudaModule {
         }
     }
 
-    pub fn unload(self) -> Result<(), DeviceError> {
-        // SAFETY: the handle is unloaded once, since `self` is consumed.
-        unsafe { check(sys::cuModuleUnload(self.handle), "cannot unload") }
+    pub fn unload(mut self) -> Result<(), DeviceError> {
+        self.handle.unload()
+    }
+}
+
+impl LoadedModule {
+    fn function(&self, name: &str, known: &[VariablePlace]) -> Result<sys::CUfunction, DeviceError> {
+        let get = |symbol: &str| {
+            let (symbol, mut function) = (CString::new(symbol).ok()?, ptr::null_mut());
+            // SAFETY: the module is loaded; the pointer is to a live local.
+            let found = unsafe { sys::cuModuleGetFunction(&mut function, self.0, symbol.as_ptr()) };
+            (found == sys::CUresult::CUDA_SUCCESS).then_some(function)
+        };
+        // Kernels without `extern "C"` have a mangled name, which begins like this whatever their arguments
+        // are.
+        let mangled = format!("_Z{}{name}", name.len());
+        let mut mangled = known.iter().filter(|own| own.symbol.starts_with(&mangled));
+        get(name).or_else(|| mangled.find_map(|own| get(&own.symbol))).ok_or_else(|| {
+            let known: Vec<&str> = known.iter().map(|own| own.symbol.as_str()).collect();
+            let text = format!("entry `{name}` is not in the module; it has {}", known.join(", "));
+            DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol")
+        })
+    }
+
+    fn unload(&mut self) -> Result<(), DeviceError> {
+        match std::mem::replace(&mut self.0, ptr::null_mut()) {
+            module if module.is_null() => Ok(()),
+            // SAFETY: the handle is unloaded once, since it is not there any more.
+            module => unsafe { check(sys::cuModuleUnload(module), "cannot unload") },
+        }
+    }
+}
+
+impl Drop for LoadedModule {
+    fn drop(&mut self) {
+        // Nobody is left to tell, and the end of the process frees modules in any case.
+        let _ = self.unload();
     }
 }
 
@@ -258,23 +258,4 @@ fn window(own: BoundWindow, address: u64, bytes: Option<u64>) -> Option<sys::CUl
     };
     let value = sys::CUlaunchAttributeValue { accessPolicyWindow: window };
     Some(sys::CUlaunchAttribute { id: Id::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, pad: [0; 4], value })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::BufferId;
-
-    #[test]
-    fn a_window_is_an_attribute_of_its_launch_alone() {
-        let own = BoundWindow { buffer: BufferId(3), ratio: 0.25 };
-        assert!(window(own, 0x1000, None).is_none());
-        let attribute = window(own, 0x1000, Some(4096)).unwrap();
-        assert_eq!(attribute.id, Id::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW);
-        // SAFETY: the attribute was made with this member of the union.
-        let window = unsafe { attribute.value.accessPolicyWindow };
-        assert_eq!((window.base_ptr as u64, window.num_bytes, window.hitRatio), (0x1000, 4096, 0.25));
-        assert_eq!(window.hitProp, sys::CUaccessProperty::CU_ACCESS_PROPERTY_PERSISTING);
-        assert_eq!(window.missProp, sys::CUaccessProperty::CU_ACCESS_PROPERTY_STREAMING);
-    }
 }

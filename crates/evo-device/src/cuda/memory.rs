@@ -13,7 +13,7 @@ use super::buffer::{Buffer, GUARD_BYTES, Zone, ZoneTable};
 use super::driver::check;
 use super::read_only::ReadOnlyCopy;
 use super::support::Support;
-use crate::device::{BufferId, GuardDamage};
+use crate::device::{BufferId, GuardDamage, no_buffer};
 
 /// What zones hold until they are armed otherwise: NaN in every float format.
 const GUARD_PATTERN: u32 = 0x7fff_7fff;
@@ -46,9 +46,7 @@ impl GuardedMemory {
     }
 
     pub fn get(&self, id: BufferId) -> Result<&Buffer, DeviceError> {
-        self.buffers
-            .get(&id)
-            .ok_or_else(|| DeviceError::plain(VerdictKind::HarnessError, format!("no buffer {}", id.0)))
+        self.buffers.get(&id).ok_or_else(|| no_buffer(id))
     }
 
     pub fn kernel_pointer(&self, id: BufferId) -> Result<sys::CUdeviceptr, DeviceError> {

@@ -136,9 +136,12 @@ extern "C" __global__ void evo_count(const unsigned char* data, u64 elements, un
     if (threadIdx.x % 32 == 0 && count) atomicAdd(result, count);
 }
 
-struct Partial {
-    double error_square_sum, expected_square_sum, error_sum, error_dot_sum, error_max;
-    u64 error_max_index, non_finite, special, mismatches, first_bad;
+// Laid out as `Comparison` in numbers.rs.
+struct Comparison {
+    u64 elements, non_finite, special, mismatches, first_bad_index;
+    double first_bad_actual, first_bad_expected, abs_error_max;
+    u64 abs_error_max_index;
+    double error_square_sum, expected_square_sum, error_sum, error_dot_sum;
 };
 
 // Values of any data type; the numbers are their places in `DType`.
@@ -164,26 +167,32 @@ struct Values {
     }
 };
 
-__device__ void merge(Partial& a, const Partial& b) {
+__device__ void merge(Comparison& a, const Comparison& b) {
+    if (b.mismatches > 0 && (a.mismatches == 0 || b.first_bad_index < a.first_bad_index)) {
+        a.first_bad_index = b.first_bad_index;
+        a.first_bad_actual = b.first_bad_actual;
+        a.first_bad_expected = b.first_bad_expected;
+    }
+    if (b.abs_error_max > a.abs_error_max ||
+        (b.abs_error_max == a.abs_error_max && b.abs_error_max_index < a.abs_error_max_index)) {
+        a.abs_error_max = b.abs_error_max;
+        a.abs_error_max_index = b.abs_error_max_index;
+    }
+    a.elements += b.elements;
+    a.non_finite += b.non_finite;
+    a.special += b.special;
+    a.mismatches += b.mismatches;
     a.error_square_sum += b.error_square_sum;
     a.expected_square_sum += b.expected_square_sum;
     a.error_sum += b.error_sum;
     a.error_dot_sum += b.error_dot_sum;
-    if (b.error_max > a.error_max || (b.error_max == a.error_max && b.error_max_index < a.error_max_index)) {
-        a.error_max = b.error_max;
-        a.error_max_index = b.error_max_index;
-    }
-    a.non_finite += b.non_finite;
-    a.special += b.special;
-    a.mismatches += b.mismatches;
-    if (b.first_bad < a.first_bad) a.first_bad = b.first_bad;
 }
 
-// 256 threads a block; one partial a block, merged in order on the host, so that sums repeat to the bit.
+// 256 threads a block; one comparison a block, merged in order on the host, so that sums repeat to the bit.
 extern "C" __global__ void evo_compare(const void* data, int type, const double* expected, u64 n, double atol, double rtol,
-                                       Partial* out) {
+                                       Comparison* out) {
     const Values actual = {data, type};
-    Partial own = {0, 0, 0, 0, 0, ~0ull, 0, 0, 0, ~0ull};
+    Comparison own = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     u64 step = (u64)gridDim.x * blockDim.x;
 #pragma unroll 1
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
@@ -195,6 +204,7 @@ extern "C" __global__ void evo_compare(const void* data, int type, const double*
         bool either = bits == 0x7ff865766f000001ull && signbit(a) == signbit(e);
         bool any = bits == 0x7ff865766f000002ull;
         bool same = a == e || (isnan(a) && isnan(e)) || ((either || any) && isinf(a)) || bits == 0x7ff865766f000003ull;
+        own.elements++;
         if (isfinite(e)) own.expected_square_sum += e * e;
         own.non_finite += lost;
         own.special += !same && !isfinite(e);
@@ -202,17 +212,18 @@ extern "C" __global__ void evo_compare(const void* data, int type, const double*
             own.error_square_sum += error * error;
             own.error_sum += error;
             own.error_dot_sum += error * e;
-            if (size > own.error_max || own.error_max_index == ~0ull) {
-                own.error_max = size;
-                own.error_max_index = i;
+            if (size > own.abs_error_max) {
+                own.abs_error_max = size;
+                own.abs_error_max_index = i;
             }
         }
-        if (!same && !(size <= atol + rtol * fabs(e))) {
-            own.mismatches++;
-            if (i < own.first_bad) own.first_bad = i;
+        if (!same && !(size <= atol + rtol * fabs(e)) && own.mismatches++ == 0) {
+            own.first_bad_index = i;
+            own.first_bad_actual = a;
+            own.first_bad_expected = e;
         }
     }
-    __shared__ Partial parts[256];
+    __shared__ Comparison parts[256];
     parts[threadIdx.x] = own;
     __syncthreads();
 #pragma unroll 1
@@ -263,53 +274,6 @@ extern "C" __global__ void evo_blocks(const void* data, int type, const double* 
         }
         out[blockIdx.x] = own;
     }
-}
-
-struct PlainPartial {
-    // The largest relative error is -1 where every answer is zero.
-    double abs_max, rel_max;
-    u64 not_finite, outside[3];
-};
-
-// The errors that a plain loop finds: `PlainErrors` in numbers.rs, with each operation rounded as there.
-extern "C" __global__ void evo_plain(const void* data, int type, const double* expected, u64 n, double first, double second,
-                                     double atol, double rtol, PlainPartial* out) {
-    const Values actual = {data, type};
-    const double tolerances[3][2] = {{first, first}, {second, second}, {atol, rtol}};
-    PlainPartial own = {0, -1, 0, {0, 0, 0}};
-    u64 step = (u64)gridDim.x * blockDim.x;
-#pragma unroll 1
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        double a = actual[i], e = expected[i], error = fabs(__dsub_rn(a, e)), size = fabs(e);
-        bool same = a == e, both_nan = isnan(a) && isnan(e);
-        for (int k = 0; k < 3; k++) {
-            bool close = same || error <= __dadd_rn(tolerances[k][0], __dmul_rn(tolerances[k][1], size));
-            own.outside[k] += !(close || (k == 2 && both_nan));
-        }
-        if (!isfinite(error)) {
-            own.not_finite += !same;
-            continue;
-        }
-        own.abs_max = fmax(own.abs_max, error);
-        double relative = __ddiv_rn(error, size);
-        if (isfinite(relative)) own.rel_max = fmax(own.rel_max, relative);
-    }
-    __shared__ PlainPartial parts[256];
-    parts[threadIdx.x] = own;
-    __syncthreads();
-#pragma unroll 1
-    for (int half = 128; half > 0; half /= 2) {
-        if (threadIdx.x < half) {
-            PlainPartial& a = parts[threadIdx.x];
-            const PlainPartial& b = parts[threadIdx.x + half];
-            a.abs_max = fmax(a.abs_max, b.abs_max);
-            a.rel_max = fmax(a.rel_max, b.rel_max);
-            a.not_finite += b.not_finite;
-            for (int k = 0; k < 3; k++) a.outside[k] += b.outside[k];
-        }
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) out[blockIdx.x] = parts[0];
 }
 
 // Leaves a pattern in the shared memory of every multiprocessor, where the next kernel finds it if it reads what it

@@ -19,7 +19,6 @@ use crate::device::{BoundLaunch, ModuleId, SampleOrder};
 /// Samples queued before a wait; bounds the depth of the stream.
 const QUEUE: u32 = 32;
 
-/// Takes samples, nanoseconds per call.
 pub fn sample(
     device: &mut CudaDevice,
     module: ModuleId,
@@ -27,7 +26,10 @@ pub fn sample(
 ) -> Result<Vec<f64>, DeviceError> {
     match order.mode {
         TimingMode::Hot if order.batch > 1 => replayed(device, module, order),
-        TimingMode::Hot => in_a_row(device, module, order),
+        TimingMode::Hot => {
+            let enqueue = |device: &mut CudaDevice, number| device.enqueue(module, turn(&order, number));
+            between_marks(device, order.samples, false, enqueue)
+        }
         TimingMode::Cold => flushed(device, module, order),
         TimingMode::Eager => eager(device, module, order),
     }
@@ -39,14 +41,6 @@ fn turn<'a>(order: &SampleOrder<'a>, call: usize) -> &'a [BoundLaunch] {
 
 fn events(count: u32) -> Result<Vec<TimingEvent>, DeviceError> {
     (0..count).map(|_| TimingEvent::new()).collect()
-}
-
-fn in_a_row(
-    device: &mut CudaDevice,
-    module: ModuleId,
-    order: SampleOrder<'_>,
-) -> Result<Vec<f64>, DeviceError> {
-    between_marks(device, order.samples, false, |device, number| device.enqueue(module, turn(&order, number)))
 }
 
 fn replayed(
@@ -102,7 +96,7 @@ fn flushed(
     let mut times = Vec::with_capacity(samples as usize);
     while (times.len() as u32) < samples {
         // Lines that a launch keeps survive the flush. They are reset by the host, so one call is queued at a time.
-        let most = if device.persistence.is_open() { 1 } else { QUEUE };
+        let most = if device.persistence.is_open { 1 } else { QUEUE };
         device.persistence.forget()?;
         let now = (samples - times.len() as u32).min(most) as usize;
         for index in 0..now {

@@ -10,20 +10,21 @@ use std::time::{Duration, Instant};
 use evo_protocol::check::GateCheck;
 use evo_protocol::device::{DeviceError, DeviceInfo, EntryAttributes};
 use evo_protocol::measurement::TimingMode;
-use evo_protocol::verdict::VerdictKind;
 
 use super::flush::CacheFlush;
 use super::instrument::{AccessChecker, CheckerHandle, Region, RegionKind, Regions, WatchTable};
 use super::module::HostModule;
 use super::pool::ProcessorPool;
 use super::runner::{SharedLaunch, Work};
-use super::store::{BufferStore, Stored, trouble};
+use super::store::{BufferStore, Stored};
+use super::variables::ModuleMemory;
 use super::{launch, machine, tensor_map};
 use crate::device::{
-    BlockTurns, BoundArgument, BoundLaunch, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
-    RunConditions, SampleOrder, Watch, WatchReport,
+    BlockTurns, BoundArgument, BoundLaunch, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions,
+    SampleOrder, Watch, WatchReport, no_module, trouble,
 };
 use crate::tensor_maps::{self, ArgumentSlot};
+use crate::variables::{find, restore, states};
 
 /// What shared memory holds in checked runs that do not say it: a NaN of every floating type, -1 of every integer.
 const PATTERN: u32 = u32::MAX;
@@ -39,7 +40,6 @@ pub struct HostDevice {
     pool: ProcessorPool,
     modules: HashMap<ModuleId, HostModule>,
     store: BufferStore,
-    module_next: u32,
     flush: CacheFlush,
     launches: usize,
     watched: Option<(BlockTurns, CheckerHandle)>,
@@ -60,15 +60,13 @@ impl HostDevice {
         threads: usize,
         slice: Duration,
     ) -> Result<HostDevice, DeviceError> {
-        let pool = ProcessorPool::new(threads, slice).map_err(|error| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("the host device does not open: {error}"))
-        })?;
+        let pool = ProcessorPool::new(threads, slice)
+            .map_err(|error| trouble(format!("the host device does not open: {error}")))?;
         Ok(HostDevice {
             info,
             pool,
             modules: HashMap::new(),
             store: BufferStore::default(),
-            module_next: 0,
             flush: CacheFlush::default(),
             launches: RandomState::new().hash_one(0) as usize,
             watched: None,
@@ -81,7 +79,7 @@ impl HostDevice {
     }
 
     fn module(&self, id: ModuleId) -> Result<&HostModule, DeviceError> {
-        self.modules.get(&id).ok_or_else(|| trouble(format!("there is no module {}", id.0)))
+        self.modules.get(&id).ok_or_else(|| no_module(id))
     }
 
     fn run(&mut self, module: ModuleId, bound: &BoundLaunch, checked: bool) -> Result<(), DeviceError> {
@@ -165,6 +163,8 @@ impl HostDevice {
         watch: &Watch,
     ) -> Result<Option<WatchReport>, DeviceError> {
         let Some(image) = &self.module(module)?.image else { return Ok(None) };
+        // SAFETY: the slot is a variable of the module, which stays loaded.
+        let slot = unsafe { &*image.slot };
         let mut regions = Regions::default();
         for watched in &watch.buffers {
             let (buffer, kind) = (self.store.get(watched.buffer)?, RegionKind::Buffer(watched.contents));
@@ -172,18 +172,15 @@ impl HostDevice {
             regions.list.push(region);
         }
         for own in &image.globals {
-            let start = image.range.0 + own.address as usize;
+            let start = image.start + own.address as usize;
             regions.list.push(Region::new(RegionKind::Variable, &own.name, start, own.bytes as usize));
         }
         let checker = Mutex::new(AccessChecker::new(watch, self.store.checks, regions));
         let handle = CheckerHandle::of(&checker);
         for bound in launches {
             let own = self.module(module)?;
-            let Some(image) = &own.image else { return Ok(None) };
-            handle.lock().begin_launch(bound, own.statics, image);
+            handle.lock().begin_launch(bound, own.statics, Arc::clone(&own.shared));
             let mut table = WatchTable::of(handle);
-            // SAFETY: the slot is a variable of the module, which stays loaded.
-            let slot = unsafe { &*image.slot };
             slot.store(std::ptr::from_mut(&mut table).cast(), Ordering::Release);
             self.watched = Some((watch.turns, handle));
             let ran = self.run(module, bound, true);
@@ -195,19 +192,6 @@ impl HostDevice {
             found.map_err(|error| launch::with_entry(error, &bound.entry)).and(ran)?;
         }
         Ok(Some(checker.into_inner().unwrap_or_else(PoisonError::into_inner).report()))
-    }
-
-    /// Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
-    fn attributes_of(&self, module: ModuleId, launch: &BoundLaunch) -> Result<EntryAttributes, DeviceError> {
-        let entry = self.module(module)?.entry(&launch.entry)?;
-        launch::check(launch, entry, &self.info.limits, self.pool.threads())?;
-        Ok(EntryAttributes {
-            registers: None,
-            shared_static_bytes: entry.shared_static_bytes,
-            local_bytes: None,
-            threads_max: entry.threads_max.unwrap_or(self.info.limits.threads_per_block),
-            blocks_per_multiprocessor: None,
-        })
     }
 
     fn time(&mut self, module: ModuleId, order: SampleOrder<'_>) -> Result<Vec<f64>, DeviceError> {
@@ -246,12 +230,6 @@ impl Executor for HostDevice {
         &self.info
     }
 
-    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        self.module_next += 1;
-        self.reload(ModuleId(self.module_next), binary, entries)?;
-        Ok(ModuleId(self.module_next))
-    }
-
     fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
         self.modules.remove(&module);
         self.modules.insert(module, HostModule::load(binary, entries)?);
@@ -271,7 +249,14 @@ impl Executor for HostDevice {
     fn execute(&mut self, module: ModuleId, request: ModuleRequest) -> Result<ModuleAnswer, DeviceError> {
         Ok(match request {
             ModuleRequest::Attributes { launch } => {
-                ModuleAnswer::Attributes(self.attributes_of(module, &launch)?)
+                let (entry, limits) = (self.module(module)?.entry(&launch.entry)?, &self.info.limits);
+                launch::check(&launch, entry, limits, self.pool.threads())?;
+                // Registers and local memory of a kernel on a CPU are not those of a GPU: they are not told.
+                ModuleAnswer::Attributes(EntryAttributes {
+                    shared_static_bytes: entry.shared_static_bytes,
+                    threads_max: entry.threads_max.unwrap_or(limits.threads_per_block),
+                    ..EntryAttributes::default()
+                })
             }
             ModuleRequest::Launch { launches, calls } => {
                 for call in calls {
@@ -285,27 +270,24 @@ impl Executor for HostDevice {
                 ModuleAnswer::Watched(self.watched(module, &launches, &watch)?)
             }
             ModuleRequest::Variables => {
-                // SAFETY: the module is loaded, and launches have ended when they return.
-                let states = unsafe { self.module(module)?.variables.states()? };
-                ModuleAnswer::Variables(states)
+                ModuleAnswer::Variables(states(&self.module(module)?.variables, &ModuleMemory)?)
             }
             // The headers count it in a variable.
             ModuleRequest::HeapKept => ModuleAnswer::HeapKept { bytes: 0 },
             ModuleRequest::RestoreVariables => {
-                // SAFETY: as above.
-                unsafe { self.module(module)?.variables.restore()? };
+                restore(&self.module(module)?.variables, &ModuleMemory)?;
                 ModuleAnswer::Done
             }
             ModuleRequest::WriteVariable { name, buffer } => {
-                // SAFETY: as above.
-                unsafe { self.module(module)?.variables.write(&name, self.store.get(buffer)?.bytes())? };
+                let span = self.store.get(buffer)?.span();
+                find(&self.module(module)?.variables, &name, span.1)?.write(span, &ModuleMemory)?;
                 ModuleAnswer::Done
             }
             ModuleRequest::ReadVariable { name, buffer } => {
-                let mut bytes = vec![0; self.store.get(buffer)?.bytes().len()];
-                // SAFETY: as above.
-                let intact = unsafe { self.module(module)?.variables.read(&name, &mut bytes)? };
-                self.store.write(buffer, &bytes)?;
+                let loaded = self.modules.get(&module).ok_or_else(|| no_module(module))?;
+                let span = self.store.get(buffer)?.span();
+                let variable = find(&loaded.variables, &name, span.1)?;
+                let intact = self.store.change(buffer, |_| variable.read(span, &ModuleMemory))??;
                 ModuleAnswer::Read { intact }
             }
         })

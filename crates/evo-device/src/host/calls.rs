@@ -96,35 +96,35 @@ pub fn restrict_thread() {
 
 fn refusing(calls: &[i64], error: i32) -> io::Result<BpfProgram> {
     let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
-    let refuse = SeccompAction::Errno(error.cast_unsigned());
-    compiled(SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture()?))
+    compiled(rules, SeccompAction::Allow, SeccompAction::Errno(error.cast_unsigned()))
 }
 
 /// Lets threads be started, and no processes. Not by a signal, for the same reason.
 fn no_processes() -> io::Result<BpfProgram> {
-    let (length, thread) = (SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64));
-    let alone = SeccompCondition::new(0, length, thread, 0).map_err(io::Error::other)?;
-    let rule = SeccompRule::new(vec![alone]).map_err(io::Error::other)?;
+    let rule = only(0, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64), 0)?;
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let rules = BTreeMap::from([(libc::SYS_clone, vec![rule])]);
-    compiled(SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture()?))
+    compiled(BTreeMap::from([(libc::SYS_clone, rule)]), SeccompAction::Allow, refuse)
 }
 
-fn architecture() -> io::Result<TargetArch> {
-    std::env::consts::ARCH.try_into().map_err(io::Error::other)
+/// Calls with such an argument.
+fn only(argument: u8, operator: SeccompCmpOp, value: u64) -> io::Result<Vec<SeccompRule>> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value);
+    Ok(vec![SeccompRule::new(vec![condition.map_err(io::Error::other)?]).map_err(io::Error::other)?])
 }
 
-fn compiled(filter: Result<SeccompFilter, seccompiler::BackendError>) -> io::Result<BpfProgram> {
-    filter.map_err(io::Error::other)?.try_into().map_err(io::Error::other)
+/// What becomes of calls that fit no rule, and of those that fit one.
+fn compiled(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    others: SeccompAction,
+    fitting: SeccompAction,
+) -> io::Result<BpfProgram> {
+    let architecture: TargetArch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+    let filter = SeccompFilter::new(rules, others, fitting, architecture).map_err(io::Error::other)?;
+    filter.try_into().map_err(io::Error::other)
 }
 
 fn filter() -> io::Result<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    let only = |argument: u8, operator: SeccompCmpOp, value: u64| -> io::Result<Vec<SeccompRule>> {
-        let length = SeccompCmpArgLen::Qword;
-        let condition = SeccompCondition::new(argument, length, operator, value).map_err(io::Error::other)?;
-        Ok(vec![SeccompRule::new(vec![condition]).map_err(io::Error::other)?])
-    };
     // Nothing becomes code after loading.
     let executable = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
     rules.insert(libc::SYS_mmap, only(2, executable.clone(), 0)?);
@@ -141,5 +141,5 @@ fn filter() -> io::Result<BpfProgram> {
     // What becomes of these two is the other filters' to say.
     rules.insert(libc::SYS_clone, Vec::new());
     rules.insert(libc::SYS_clone3, Vec::new());
-    compiled(SeccompFilter::new(rules, SeccompAction::Trap, SeccompAction::Allow, architecture()?))
+    compiled(rules, SeccompAction::Trap, SeccompAction::Allow)
 }

@@ -1,26 +1,21 @@
-//! Last words of a dying worker: what a memory fault in a kernel hit, written as a protocol line.
+//! Last words of a dying executor: what a memory fault in a kernel hit, in numbers, which the worker judges and words.
 //!
 //! The signal handler looks the address up in a fixed table and ends the process with the status that a shell shows
 //! for a segmentation fault. It allocates nothing and takes no lock.
 
+use std::borrow::Cow;
 use std::cell::Cell;
-use std::fmt::Write;
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use evo_protocol::device::DeviceError;
-use evo_protocol::worker::{Frame, PROTOCOL_VERSION};
+use evo_protocol::verdict::VerdictKind;
+use evo_protocol::worker::{Frame, PROTOCOL_VERSION, Response};
 use serde::{Deserialize, Serialize};
 
 use super::fiber::{REGION, ThreadRecord, record_address};
 use super::mapping::{Mapping, page_bytes};
-
-/// A worker's `Response::Fault`, the only answer that an executor writes by itself.
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum FaultReport {
-    Fault { error: Box<DeviceError> },
-}
+use super::zones;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -80,9 +75,8 @@ pub struct Range<'a> {
 
 impl Registered {
     pub fn new(range: Range<'_>) -> Registered {
-        // The name is written into a JSON string as it is.
-        let clean = |c: char| if c.is_control() || c == '"' || c == '\\' { '?' } else { c };
-        let name: Box<str> = range.name.chars().map(clean).collect::<String>().into();
+        // The handler's line has room for so many letters, each as JSON spells it: an error would be allocated.
+        let name: Box<str> = range.name.chars().take(256).collect::<String>().into();
         let claim = |slot: &&RangeSlot| {
             slot.kind.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -158,9 +152,11 @@ pub fn release_thread() {
     }
 }
 
-/// A kernel's fault writes a `Fault` response with the number in `request_id` to `fd` and ends the process.
-pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
-    REQUEST.store(std::ptr::from_ref(request_id).cast_mut(), Ordering::Release);
+/// A kernel's fault writes a [`FaultRecord`] to `fd` and ends the process. A worker, which runs no kernels, has a number of
+/// the request that it serves, with which [`pass_on`] answers.
+pub fn install(request_id: Option<&'static AtomicU64>, fd: i32) -> io::Result<()> {
+    let request_id = request_id.map_or(std::ptr::null_mut(), |own| std::ptr::from_ref(own).cast_mut());
+    REQUEST.store(request_id, Ordering::Release);
     OUTPUT.store(fd, Ordering::Release);
     prepare_thread()?;
     for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS] {
@@ -178,16 +174,29 @@ pub fn install(request_id: &'static AtomicU64, fd: i32) -> io::Result<()> {
     Ok(())
 }
 
-struct SignalInfo {
+/// The only answer that an executor gives by itself.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct FaultRecord {
     signal: i32,
     address: usize,
     /// The processor's general protection: no address is known.
     protection: bool,
     write: bool,
-    stack: usize,
     misaligned: bool,
     /// The system call that a fence stopped.
     call: Option<i64>,
+    /// In which the address lies.
+    range: Option<FaultedRange>,
+    /// The thread in its block, and the block.
+    thread: Option<[[u32; 3]; 2]>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FaultedRange {
+    kind: u8,
+    name: Cow<'static, str>,
+    start: usize,
+    bytes: usize,
 }
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -199,7 +208,8 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     }
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let foreign = unsafe { sent_by_another(&*info) };
-    if foreign || !IN_KERNEL.get() {
+    let is_worker = !REQUEST.load(Ordering::Acquire).is_null();
+    if foreign || is_worker || !IN_KERNEL.get() {
         // Not a kernel's: die of it as if nobody had listened.
         // SAFETY: resetting a signal to its default is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -212,11 +222,13 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     }
     // SAFETY: the kernel passes a valid siginfo and ucontext to a handler installed with SA_SIGINFO.
     let fault = unsafe { read_fault(signal, &*info, context) };
-    // On the stack, because allocating is not async-signal-safe.
-    let mut line = Line { bytes: [0; 3072], used: 0 };
-    let _ = write_response(&mut line, &fault);
+    // On the stack, because allocating is not async-signal-safe; numbers and texts are written without.
+    let mut line = [0; 3072];
+    let mut room = &mut line[..];
+    let _ = serde_json::to_writer(&mut room, &fault);
+    let left = room.len();
     let fd = OUTPUT.load(Ordering::Acquire);
-    let mut rest = &line.bytes[..line.used];
+    let mut rest = &line[..line.len() - left];
     while !rest.is_empty() {
         // SAFETY: the buffer is on this stack; `write` is async-signal-safe.
         let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
@@ -298,36 +310,31 @@ fn call_purpose(number: i64) -> &'static str {
 
 /// # Safety
 /// `context` is the ucontext of a signal handler.
-unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_void) -> SignalInfo {
+unsafe fn read_fault(signal: i32, info: &libc::siginfo_t, context: *mut libc::c_void) -> FaultRecord {
     // SAFETY: for these signals `si_addr` is set.
     let address = unsafe { info.si_addr() } as usize;
     let protection = signal == libc::SIGSEGV && info.si_code == libc::SI_KERNEL;
     // SAFETY: as the caller promises.
     let call = (signal == libc::SIGSYS).then(|| unsafe { call_registers(context) }.0);
+    let fault =
+        FaultRecord { signal, address, protection, call, range: range_at(address), ..Default::default() };
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: as the caller promises.
         let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         let instruction = registers[libc::REG_RIP as usize] as *const u8;
-        SignalInfo {
-            signal,
-            address,
-            protection,
+        FaultRecord {
             // Bit 1 of the page fault's error code says that it was a write.
             write: registers[libc::REG_ERR as usize] & 2 != 0,
-            stack: registers[libc::REG_RSP as usize] as usize,
             // SAFETY: the processor has just read this instruction; the longest prefix looked at is shorter
             // than any vector move.
             misaligned: protection && unsafe { demands_alignment(instruction) },
-            call,
+            thread: thread_at(registers[libc::REG_RSP as usize] as usize),
+            ..fault
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = context;
-        let misaligned = signal == libc::SIGBUS;
-        SignalInfo { signal, address, protection, write: false, stack: 0, misaligned, call }
-    }
+    FaultRecord { misaligned: signal == libc::SIGBUS, ..fault }
 }
 
 /// Whether the instruction is an aligned vector move (`movaps`, `movdqa`, `movntps`, … and their VEX and EVEX forms).
@@ -357,7 +364,7 @@ pub fn is_installed() -> bool {
 pub fn pass_on(error: &DeviceError) -> ! {
     // SAFETY: `install` stores a reference that lives for ever.
     let id = unsafe { REQUEST.load(Ordering::Acquire).as_ref() }.map_or(0, |own| own.load(Ordering::Acquire));
-    let body = FaultReport::Fault { error: Box::new(error.clone()) };
+    let body = Response::Fault { error: Box::new(error.clone()) };
     let line =
         serde_json::to_string(&Frame { v: PROTOCOL_VERSION, id, lease: None, body }).unwrap_or_default();
     say_and_exit(&line)
@@ -378,151 +385,99 @@ fn say_and_exit(line: &str) -> ! {
     }
 }
 
-struct Line {
-    bytes: [u8; 3072],
-    used: usize,
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = self.bytes.get_mut(self.used..self.used + text.len()).ok_or(std::fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.used += text.len();
-        Ok(())
-    }
-}
-
-struct FaultJudgement {
-    kind: &'static str,
-    cause: Option<&'static str>,
-    what: &'static str,
-    slot: Option<&'static RangeSlot>,
-}
-
-fn judge(fault: &SignalInfo) -> FaultJudgement {
-    let plain = |kind, cause, what| FaultJudgement { kind, cause, what, slot: None };
-    if let Some(number) = fault.call {
-        return plain("crash_other", Some("system_call"), call_purpose(number));
-    }
-    match fault.signal {
-        // These signals carry no address of data, so the table has no answer for them.
-        libc::SIGFPE => return plain("crash_other", Some("divide"), "divides an integer by zero"),
-        libc::SIGILL => return plain("crash_illegal_instruction", None, "runs an illegal instruction"),
-        libc::SIGABRT => return plain("crash_assert", Some("abort"), "aborts"),
-        _ if fault.misaligned => {
-            return plain("crash_misaligned", None, "uses a misaligned address for a vector access");
-        }
-        _ if fault.protection => {
-            return plain("crash_illegal_address", None, "uses an address that cannot exist");
-        }
-        _ => {}
-    }
-    let hit = TABLE.iter().find(|slot| {
+fn range_at(address: usize) -> Option<FaultedRange> {
+    let slot = TABLE.iter().find(|slot| {
         !matches!(slot.kind.load(Ordering::Acquire), FREE | CLAIMED)
-            && (slot.low.load(Ordering::Relaxed)..slot.high.load(Ordering::Relaxed)).contains(&fault.address)
-    });
-    let (kind, what) = match fault.write {
-        true => ("oob_write", "writes"),
-        false => ("oob_read", "reads"),
-    };
-    let Some(slot) = hit else {
-        return plain("crash_illegal_address", None, "uses an address outside all buffers");
-    };
-    match slot.kind.load(Ordering::Acquire) {
-        // Regions are aligned to their size, and the lowest page of each is its guard.
-        2 if fault.address % REGION < page_bytes() => plain("crash_stack", None, "overflows its stack"),
-        2 => plain("crash_illegal_address", None, "uses an address of another thread's stack"),
-        3 => FaultJudgement { kind, cause: Some("shared"), what, slot: Some(slot) },
-        // Nothing inside a buffer faults but writes to one that kernels may only read.
-        _ if fault.write && inside(slot, fault.address) => {
-            FaultJudgement { kind: "input_mutated", cause: None, what, slot: Some(slot) }
-        }
-        _ => FaultJudgement { kind, cause: None, what, slot: Some(slot) },
-    }
-}
-
-fn inside(slot: &RangeSlot, address: usize) -> bool {
-    let start = slot.start.load(Ordering::Relaxed);
-    (start..start + slot.bytes.load(Ordering::Relaxed)).contains(&address)
-}
-
-fn write_response(line: &mut Line, fault: &SignalInfo) -> std::fmt::Result {
-    // The JSON is written by hand, because serializers allocate.
-    let request = REQUEST.load(Ordering::Acquire);
-    // SAFETY: `install` stores a reference that lives for ever.
-    let id = unsafe { request.as_ref() }.map_or(0, |number| number.load(Ordering::Acquire));
-    let judgement = judge(fault);
-    write!(
-        line,
-        r#"{{"v":{PROTOCOL_VERSION},"id":{id},"body":{{"type":"fault","error":{{"kind":"{}","cause":"#,
-        judgement.kind
-    )?;
-    match judgement.cause {
-        Some(cause) => write!(line, r#""{cause}","#)?,
-        None => line.write_str("null,")?,
-    }
-    let record = thread_record(fault.stack);
-    line.write_str(r#""message":""#)?;
-    write_message(line, fault, &judgement, record)?;
-    write!(
-        line,
-        r#"","code":{},"sticky":true,"evidence":{{"address":"0x{:x}""#,
-        fault.signal, fault.address
-    )?;
-    if let Some(number) = fault.call {
-        write!(line, r#","system_call":{number}"#)?;
-    }
-    if let Some(slot) = judgement.slot {
-        let (name, offset, bytes) = about(slot, fault.address);
-        write!(line, r#","buffer":"{name}","offset_bytes":{offset},"size_bytes":{bytes}"#)?;
-    }
-    if let Some(record) = record {
-        let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
-        write!(line, r#","thread":[{tx},{ty},{tz}],"block":[{bx},{by},{bz}]"#)?;
-    }
-    line.write_str("}}}}\n")
-}
-
-fn write_message(
-    line: &mut Line,
-    fault: &SignalInfo,
-    judgement: &FaultJudgement,
-    record: Option<&ThreadRecord>,
-) -> std::fmt::Result {
-    match record {
-        Some(record) => {
-            let ([tx, ty, tz], [bx, by, bz]) = (record.thread, record.block);
-            write!(line, "thread {tx},{ty},{tz} of block {bx},{by},{bz} {}", judgement.what)?;
-        }
-        None => write!(line, "a thread {}", judgement.what)?,
-    }
-    let Some(slot) = judgement.slot else { return Ok(()) };
-    let (name, offset, bytes) = about(slot, fault.address);
-    let behind = offset - bytes as i64;
-    if offset < 0 {
-        write!(line, " {} bytes before the start of `{name}`", -offset)
-    } else if behind < 0 {
-        write!(line, " to input `{name}`, {offset} bytes from its start")
-    } else if behind == 0 {
-        write!(line, " directly behind the end of `{name}` ({bytes} bytes long)")
-    } else {
-        write!(line, " {behind} bytes behind the end of `{name}` ({bytes} bytes long)")
-    }
-}
-
-fn about(slot: &'static RangeSlot, address: usize) -> (&'static str, i64, usize) {
+            && (slot.low.load(Ordering::Relaxed)..slot.high.load(Ordering::Relaxed)).contains(&address)
+    })?;
     let (data, length) = (slot.name.load(Ordering::Relaxed), slot.name_bytes.load(Ordering::Relaxed));
     // SAFETY: a slot in use points to the UTF-8 name that its `Registered` owns.
     let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(data, length)) };
-    let start = slot.start.load(Ordering::Relaxed);
-    (name, address as i64 - start as i64, slot.bytes.load(Ordering::Relaxed))
+    Some(FaultedRange {
+        kind: slot.kind.load(Ordering::Acquire),
+        name: name.into(),
+        start: slot.start.load(Ordering::Relaxed),
+        bytes: slot.bytes.load(Ordering::Relaxed),
+    })
 }
 
-fn thread_record(stack: usize) -> Option<&'static ThreadRecord> {
-    let inside = TABLE.iter().any(|slot| {
-        slot.kind.load(Ordering::Acquire) == RangeKind::Stacks as u8
-            && (slot.low.load(Ordering::Relaxed)..slot.high.load(Ordering::Relaxed)).contains(&stack)
-    });
+/// The thread on whose stack the address lies.
+fn thread_at(stack: usize) -> Option<[[u32; 3]; 2]> {
+    range_at(stack).filter(|range| range.kind == RangeKind::Stacks as u8)?;
     // SAFETY: inside the stacks every region with a live stack pointer has a record, written when its fiber began.
-    inside.then(|| unsafe { &*(record_address(stack) as *const ThreadRecord) })
+    let record = unsafe { &*(record_address(stack) as *const ThreadRecord) };
+    Some([record.thread, record.block])
+}
+
+impl FaultRecord {
+    pub fn error(&self) -> DeviceError {
+        let (kind, cause, what, range) = self.judge();
+        let who = match self.thread {
+            Some([[tx, ty, tz], [bx, by, bz]]) => format!("thread {tx},{ty},{tz} of block {bx},{by},{bz}"),
+            None => "a thread".to_string(),
+        };
+        let mut error = DeviceError::plain(kind, format!("{who} {what}")).sticky();
+        (error.cause, error.code) = (cause.map(str::to_string), Some(self.signal));
+        error = error.with("address", format!("0x{:x}", self.address));
+        if let Some(number) = self.call {
+            error = error.with("system_call", number);
+        }
+        if let Some(FaultedRange { name, start, bytes, .. }) = range {
+            let offset = self.address.wrapping_sub(*start) as i64;
+            let place = match offset {
+                ..0 => format!("{} `{name}`", zones::place(offset, *bytes)),
+                _ if offset < *bytes as i64 => format!("to input `{name}`, {offset} bytes from its start"),
+                _ => format!("{} `{name}` ({bytes} bytes long)", zones::place(offset, *bytes)),
+            };
+            error.message.push_str(&format!(" {place}"));
+            error = error.with("buffer", &**name).with("offset_bytes", offset).with("size_bytes", *bytes);
+        }
+        match self.thread {
+            Some([thread, block]) => error.with("thread", thread).with("block", block),
+            None => error,
+        }
+    }
+
+    /// Verdict, cause, what was done, and to which range.
+    fn judge(&self) -> (VerdictKind, Option<&'static str>, &'static str, Option<&FaultedRange>) {
+        let address = VerdictKind::CrashIllegalAddress;
+        let (kind, what) = match self.write {
+            true => (VerdictKind::OobWrite, "writes"),
+            false => (VerdictKind::OobRead, "reads"),
+        };
+        match (self.signal, &self.range) {
+            _ if self.call.is_some() => {
+                let what = call_purpose(self.call.unwrap_or_default());
+                (VerdictKind::CrashOther, Some("system_call"), what, None)
+            }
+            // These signals carry no address of data, so the table has no answer for them.
+            (libc::SIGFPE, _) => {
+                (VerdictKind::CrashOther, Some("divide"), "divides an integer by zero", None)
+            }
+            (libc::SIGILL, _) => {
+                (VerdictKind::CrashIllegalInstruction, None, "runs an illegal instruction", None)
+            }
+            (libc::SIGABRT, _) => (VerdictKind::CrashAssert, Some("abort"), "aborts", None),
+            _ if self.misaligned => {
+                (VerdictKind::CrashMisaligned, None, "uses a misaligned address for a vector access", None)
+            }
+            _ if self.protection => (address, None, "uses an address that cannot exist", None),
+            (_, None) => (address, None, "uses an address outside all buffers", None),
+            (_, Some(range)) if range.kind == RangeKind::Stacks as u8 => {
+                // Regions are aligned to their size, and the lowest page of each is its guard.
+                match self.address % REGION < page_bytes() {
+                    true => (VerdictKind::CrashStack, None, "overflows its stack", None),
+                    false => (address, None, "uses an address of another thread's stack", None),
+                }
+            }
+            (_, Some(range)) if range.kind == RangeKind::Shared as u8 => {
+                (kind, Some("shared"), what, Some(range))
+            }
+            // Nothing inside a buffer faults but writes to one that kernels may only read.
+            (_, Some(range)) if self.write && self.address.wrapping_sub(range.start) < range.bytes => {
+                (VerdictKind::InputMutated, None, what, Some(range))
+            }
+            (_, Some(range)) => (kind, None, what, Some(range)),
+        }
+    }
 }

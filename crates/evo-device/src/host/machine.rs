@@ -5,7 +5,7 @@ use std::fs;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits, Telemetry};
 use evo_space::genome::ContentHash;
 
-use super::runner::{BLOCKS_MAX, THREADS_MAX};
+use super::runner::THREADS_MAX;
 
 pub fn processor_key() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -41,16 +41,7 @@ pub fn describe() -> DeviceInfo {
 
 /// Those of an sm_90 GPU, so that what is refused there is refused here.
 pub fn limits() -> DeviceLimits {
-    DeviceLimits {
-        threads_per_block: 1024,
-        block: [1024, 1024, 64],
-        grid: [i32::MAX as u32, 65_535, 65_535],
-        shared_static_bytes: 48 * 1024,
-        shared_optin_bytes: 227 * 1024,
-        registers_per_block: 65_536,
-        cluster: BLOCKS_MAX as u32,
-        cooperative: true,
-    }
+    DeviceLimits::of_arch("sm_90").expect("a known architecture")
 }
 
 pub fn cores() -> usize {

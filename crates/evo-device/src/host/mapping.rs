@@ -24,6 +24,10 @@ pub fn memory_file(name: &str, flags: MemfdFlags, bytes: &[u8]) -> io::Result<Fi
     Ok(file)
 }
 
+fn access(writable: bool) -> libc::c_int {
+    if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ }
+}
+
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -59,12 +63,7 @@ impl Mapping {
 
     /// Page-aligned.
     pub fn open(&self, start: usize, bytes: usize) -> io::Result<()> {
-        self.allow(start, bytes, libc::PROT_READ | libc::PROT_WRITE)
-    }
-
-    /// Page-aligned.
-    pub fn close_for_writes(&self, start: usize, bytes: usize) -> io::Result<()> {
-        self.allow(start, bytes, libc::PROT_READ)
+        self.allow(start, bytes, true)
     }
 
     pub fn map_file(
@@ -75,7 +74,7 @@ impl Mapping {
         writable: bool,
     ) -> io::Result<()> {
         assert!(start >= self.start() && start + bytes <= self.end(), "the range lies inside the mapping");
-        let access = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let access = access(writable);
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
         // SAFETY: the range lies inside this mapping, which nobody else manages; what was there is given up.
         let mapped =
@@ -83,13 +82,14 @@ impl Mapping {
         if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    fn allow(&self, start: usize, bytes: usize, access: libc::c_int) -> io::Result<()> {
+    /// Reading, and writing too if it is `writable`.
+    pub fn allow(&self, start: usize, bytes: usize, writable: bool) -> io::Result<()> {
         assert!(start >= self.start() && start + bytes <= self.end(), "the range lies inside the mapping");
         if bytes == 0 {
             return Ok(());
         }
         // SAFETY: the range lies inside this mapping, which nobody else manages.
-        match unsafe { libc::mprotect(start as *mut libc::c_void, bytes, access) } {
+        match unsafe { libc::mprotect(start as *mut libc::c_void, bytes, access(writable)) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }

@@ -107,9 +107,18 @@ impl GuardedBuffer {
 
     /// Whatever the other process does, the memory keeps its size, so that nothing here faults.
     pub fn share(&mut self) -> io::Result<()> {
-        if self.file.is_none() {
-            self.file = Some(self.move_to_file()?);
+        if self.file.is_some() {
+            return Ok(());
         }
+        let (open, open_bytes) = self.pages();
+        let (start, bytes) = (open - self.margin, open_bytes + 2 * self.margin);
+        // SAFETY: the range is open, and launches are over whenever safe code holds the buffer.
+        let contents = unsafe { std::slice::from_raw_parts(start as *const u8, bytes) };
+        let writable = OwnedFd::from(memory_file("evo-buffer", MemfdFlags::ALLOW_SEALING, contents)?);
+        rustix::fs::fcntl_add_seals(&writable, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let readable = File::open(format!("/proc/self/fd/{}", writable.as_raw_fd()))?.into();
+        self.mapping.map_file(start, bytes, writable.as_fd(), true)?;
+        self.file = Some(SharedFile { writable, readable });
         Ok(())
     }
 
@@ -122,20 +131,8 @@ impl GuardedBuffer {
         Some(if read_only { file.readable.as_fd() } else { file.writable.as_fd() })
     }
 
-    fn move_to_file(&mut self) -> io::Result<SharedFile> {
-        let (open, open_bytes) = self.pages();
-        let (start, bytes) = (open - self.margin, open_bytes + 2 * self.margin);
-        // SAFETY: the range is open, and launches are over whenever safe code holds the buffer.
-        let contents = unsafe { std::slice::from_raw_parts(start as *const u8, bytes) };
-        let writable = OwnedFd::from(memory_file("evo-buffer", MemfdFlags::ALLOW_SEALING, contents)?);
-        rustix::fs::fcntl_add_seals(&writable, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let readable = File::open(format!("/proc/self/fd/{}", writable.as_raw_fd()))?.into();
-        self.mapping.map_file(start, bytes, writable.as_fd(), true)?;
-        Ok(SharedFile { writable, readable })
-    }
-
-    pub fn shape(&self) -> (u64, usize) {
-        (self.bytes as u64, self.margin)
+    pub fn margin(&self) -> usize {
+        self.margin
     }
 
     fn closed(name: &str, bytes: u64, margin: usize) -> io::Result<GuardedBuffer> {
@@ -198,16 +195,18 @@ impl GuardedBuffer {
             return Ok(());
         }
         let (open, open_bytes) = self.pages();
-        match read_only {
-            true => self.mapping.close_for_writes(open, open_bytes)?,
-            false => self.mapping.open(open, open_bytes)?,
-        }
+        self.mapping.allow(open, open_bytes, !read_only)?;
         self.read_only = read_only;
         Ok(())
     }
 
     pub fn address(&self) -> usize {
         self.start
+    }
+
+    /// Address and size.
+    pub fn span(&self) -> (u64, u64) {
+        (self.start as u64, self.bytes as u64)
     }
 
     pub fn name(&self) -> &str {

@@ -19,10 +19,10 @@ use rustix::fs::MemfdFlags;
 use super::fiber::ABI;
 use super::instrument::ModuleImage;
 use super::mapping::memory_file;
-use super::variables::HostVariables;
+use super::variables::ModuleMemory;
 use super::{initializers, tls};
 use crate::device::BoundArgument;
-use crate::variables::{GUARD, VariablePlace, identifiers, symbols};
+use crate::variables::{GUARD, Variable, VariablePlace, identifiers, symbols, variables};
 
 /// Mirror of `evo_argument`.
 #[repr(C)]
@@ -77,7 +77,7 @@ pub struct HostModule {
     pub shared_alignment: usize,
     pub statics: tls::Statics,
     pub image: Option<ModuleImage>,
-    pub variables: HostVariables,
+    pub variables: Vec<Variable>,
     /// Static shared variables, by place in the thread-local segment.
     pub shared: Arc<[VariablePlace]>,
     pub data_bytes: u64,
@@ -106,8 +106,11 @@ impl HostModule {
             )));
         }
         let statics = tls::Statics::of(std::ptr::from_ref(record) as usize, record.touch);
-        // SAFETY: the table is the module's, so the module is loaded there; no entry point has been called.
-        let variables = unsafe { HostVariables::of(binary, statics.module().0)? };
+        let loaded = variables(binary).into_iter().map(|place| {
+            let address = statics.module.0 as u64 + place.address;
+            Variable::new(place, address, &ModuleMemory)
+        });
+        let variables = loaded.collect::<Result<_, _>>()?;
         // SAFETY: the table holds `count` entries.
         let records = unsafe { std::slice::from_raw_parts(record.entries, record.count as usize) };
         // SAFETY: each entry's pointers are to constants of the library.
@@ -130,7 +133,7 @@ impl HostModule {
         let hash = (!record.hash.is_null()).then(|| unsafe { text(record.hash) });
         // SAFETY: only instrumented modules have the symbol: a pointer, null until a launch is watched.
         let slot = unsafe { library.get::<*const AtomicPtr<c_void>>(b"evo_watch_slot\0") };
-        let image = slot.ok().map(|slot| ModuleImage::of(*slot, binary, &shared, statics.module()));
+        let image = slot.ok().map(|slot| ModuleImage::of(*slot, binary, statics.module.0));
         Ok(HostModule {
             entries: read,
             hash,
@@ -167,32 +170,28 @@ impl HostFunction {
             return refuse(format!("`{name}` takes {takes} arguments, the launch gives {given}"));
         }
         for (number, (bound, own)) in bound.iter().zip(&self.arguments).enumerate() {
-            let number = number + 1;
-            match bound {
-                BoundArgument::Buffer(_) if own.kind != POINTER => {
-                    return refuse(format!(
-                        "argument {number} of `{name}` is not a pointer, the launch gives a buffer"
-                    ));
-                }
-                BoundArgument::Scalar(bytes) if own.kind == POINTER || bytes.len() != own.bytes as usize => {
-                    let what = if own.kind == POINTER { "a pointer" } else { "a number" };
-                    let (own, given) = (own.bytes, bytes.len());
-                    return refuse(format!(
-                        "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a number of {given} bytes"
-                    ));
-                }
-                BoundArgument::TensorMap { .. }
-                    if own.kind == POINTER || own.bytes as usize != TENSOR_MAP_BYTES =>
-                {
-                    let what = if own.kind == POINTER { "a pointer" } else { "a value" };
-                    let own = own.bytes;
-                    return refuse(format!(
-                        "argument {number} of `{name}` is {what} of {own} bytes, the launch gives a tensor map of \
-                         {TENSOR_MAP_BYTES} bytes by value"
-                    ));
-                }
-                _ => {}
+            let (is_pointer, bytes) = (own.kind == POINTER, own.bytes as usize);
+            let fits = match bound {
+                BoundArgument::Buffer(_) => is_pointer,
+                BoundArgument::Scalar(value) => !is_pointer && value.len() == bytes,
+                BoundArgument::TensorMap { .. } => !is_pointer && bytes == TENSOR_MAP_BYTES,
+            };
+            if fits {
+                continue;
             }
+            let is =
+                |value: &str| format!("{} of {bytes} bytes", if is_pointer { "a pointer" } else { value });
+            let (is, given) = match bound {
+                BoundArgument::Buffer(_) => ("not a pointer".to_string(), "a buffer".to_string()),
+                BoundArgument::Scalar(value) => {
+                    (is("a number"), format!("a number of {} bytes", value.len()))
+                }
+                BoundArgument::TensorMap { .. } => {
+                    (is("a value"), format!("a tensor map of {TENSOR_MAP_BYTES} bytes by value"))
+                }
+            };
+            let number = number + 1;
+            return refuse(format!("argument {number} of `{name}` is {is}, the launch gives {given}"));
         }
         Ok(())
     }
@@ -211,12 +210,9 @@ fn open_library(binary: &[u8]) -> Result<(Library, File), DeviceError> {
     // functions in the tables that the loader reads.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
     // The path means nothing to a reader of the error.
-    let library = library.map_err(|error| refused(reason(&error).replace(&path, "the module")))?;
+    let reason = |error: libloading::Error| error.source().map_or(error.to_string(), ToString::to_string);
+    let library = library.map_err(|error| refused(reason(error).replace(&path, "the module")))?;
     Ok((library, file))
-}
-
-fn reason(error: &libloading::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }
 
 unsafe fn read_entry(record: &EntryRecord) -> HostFunction {

@@ -27,8 +27,6 @@ const IDLE: u32 = 5;
 /// After how many looks at the same block it counts as stuck.
 const PATIENCE: u32 = 3;
 
-type TurnClocks = Arc<Mutex<Vec<Arc<TurnClock>>>>;
-
 /// As long as that is waited for helpers that were roused: less than what a message may take beyond its samples.
 const ROUSE_MAX: Duration = Duration::from_micros(300);
 
@@ -75,7 +73,7 @@ struct BoardState {
     epoch: u64,
     job: Option<Arc<SharedLaunch>>,
     working: usize,
-    relief: usize,
+    /// Processor threads more that this launch was given.
     relieved: usize,
     wait: Wait,
     end: bool,
@@ -97,6 +95,14 @@ struct Board {
     state: Mutex<BoardState>,
     start: Condvar,
     done: Condvar,
+    /// Wakes the ticker.
+    tick: Condvar,
+    /// Of all processor threads.
+    clocks: Mutex<Vec<Arc<TurnClock>>>,
+    /// Most processor threads that a launch is given beside those that there are.
+    most: usize,
+    /// How many of them to start at once.
+    wanted: AtomicUsize,
     /// Mirror of the state's epoch, watched for a moment before a thread goes to sleep.
     epoch: AtomicU64,
     roused: AtomicUsize,
@@ -106,11 +112,10 @@ pub struct ProcessorPool {
     board: Arc<Board>,
     own: Seat,
     helpers: Vec<JoinHandle<()>>,
-    relief: Arc<Relief>,
     /// How many threads more a kernel's last launch needed, by the address of its code and whether its order was seeded:
     /// the next one gets them at once. Only for grids that can be resident as a whole, which may meet at a barrier.
     needed: HashMap<(usize, bool), usize>,
-    ticker: SliceTicker,
+    ticker: Option<JoinHandle<()>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,22 +125,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ProcessorPool {
     /// `threads` includes the caller. A fiber that others wait for gives way after `slice`.
     pub fn new(threads: usize, slice: Duration) -> io::Result<ProcessorPool> {
-        let board = Arc::new(Board::default());
         // Made on this thread, so that running out of address space is the caller's error.
         let seats = (0..threads.max(1)).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
-        let clocks: TurnClocks = Default::default();
-        lock(&clocks).extend(seats.iter().map(|seat| Arc::clone(&seat.clock)));
+        let board = Arc::new(Board {
+            clocks: Mutex::new(seats.iter().map(|seat| Arc::clone(&seat.clock)).collect()),
+            most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
+            ..Board::default()
+        });
         let mut seats = seats.into_iter().enumerate();
         let own = seats.next().map(|(_, seat)| seat).expect("there is at least one seat");
-        let relief = Arc::new(Relief {
-            board: Arc::clone(&board),
-            clocks,
-            most: (WINDOW as usize).min(machine::blocks_max()).saturating_sub(threads),
-            wanted: AtomicUsize::new(0),
-        });
-        let ticker = SliceTicker::start(Arc::clone(&relief), slice)?;
-        let mut pool =
-            ProcessorPool { board, own, helpers: Vec::new(), relief, needed: HashMap::new(), ticker };
+        let (helpers, needed) = (Vec::new(), HashMap::new());
+        let mut pool = ProcessorPool { board, own, helpers, needed, ticker: None };
+        if preempt::install()? {
+            let board = Arc::clone(&pool.board);
+            let builder = std::thread::Builder::new().name("evo-host-ticker".to_string());
+            pool.ticker = Some(builder.spawn(move || watch(&board, slice))?);
+        }
         for (number, seat) in seats {
             let board = Arc::clone(&pool.board);
             let builder = std::thread::Builder::new().name(format!("evo-host-{number}"));
@@ -179,8 +184,8 @@ impl ProcessorPool {
         let kernel = (job.work.run as usize, job.work.order.is_some());
         if let Some(needed) = self.needed.get(&kernel) {
             // By the ticker, because threads that run kernels may be forbidden to start others.
-            self.relief.wanted.store(*needed, Ordering::Release);
-            self.ticker.end.1.notify_all();
+            self.board.wanted.store(*needed, Ordering::Release);
+            self.board.tick.notify_all();
         }
         take_part(&job, &mut self.own);
         // Who comes now finds nothing to do; who has begun is waited for.
@@ -204,10 +209,11 @@ impl Drop for ProcessorPool {
     fn drop(&mut self) {
         lock(&self.board.state).end = true;
         self.board.start.notify_all();
+        self.board.tick.notify_all();
         // For helpers that are still watching the epoch and do not sleep yet.
         self.board.epoch.fetch_add(1, Ordering::Release);
-        for helper in self.helpers.drain(..) {
-            let _ = helper.join();
+        for thread in self.helpers.drain(..).chain(self.ticker.take()) {
+            let _ = thread.join();
         }
     }
 }
@@ -233,47 +239,34 @@ fn help(board: &Board, mut seat: Seat, number: usize) {
     }
 }
 
-/// Processor threads for a launch whose blocks wait for blocks that have not begun, at a barrier of the whole grid
-/// for example, so that a few more blocks than processor threads can be resident, as on the smallest GPU.
-struct Relief {
-    board: Arc<Board>,
-    clocks: TurnClocks,
-    most: usize,
-    wanted: AtomicUsize,
-}
-
-impl Relief {
-    fn start(&self) -> bool {
-        let mut state = lock(&self.board.state);
-        let Some(job) = state.job.clone().filter(|job| job.has_blocks()) else { return false };
-        if state.relief >= self.most {
-            return false;
-        }
-        let Ok(seat) = Seat::new() else { return false };
-        let (board, clocks) = (Arc::clone(&self.board), Arc::clone(&self.clocks));
-        let builder = std::thread::Builder::new().name("evo-host-relief".to_string());
-        let spawned = builder.spawn(move || relieve(&board, &clocks, seat, &job)).is_ok();
-        // The thread cannot end before this: it waits for the lock that is held here.
-        state.working += usize::from(spawned);
-        state.relief += usize::from(spawned);
-        state.relieved += usize::from(spawned);
-        spawned
-    }
-}
-
-fn relieve(board: &Board, clocks: &TurnClocks, mut seat: Seat, job: &SharedLaunch) {
+fn relieve(board: &Board, mut seat: Seat, job: &SharedLaunch) {
     let clock = Arc::clone(&seat.clock);
-    lock(clocks).push(Arc::clone(&clock));
+    lock(&board.clocks).push(Arc::clone(&clock));
     take_part(job, &mut seat);
-    lock(clocks).retain(|other| !Arc::ptr_eq(other, &clock));
+    lock(&board.clocks).retain(|other| !Arc::ptr_eq(other, &clock));
     drop(seat);
     fault::release_thread();
-    let mut state = lock(&board.state);
-    state.relief -= 1;
-    board.leave(&mut state);
+    board.leave(&mut lock(&board.state));
 }
 
 impl Board {
+    /// Another processor thread for a launch whose blocks wait for blocks that have not begun, at a barrier of the whole
+    /// grid for example, so that a few more blocks than processor threads can be resident, as on the smallest GPU.
+    fn relieve(self: &Arc<Board>) -> bool {
+        let mut state = lock(&self.state);
+        let Some(job) = state.job.clone().filter(|job| job.has_blocks()) else { return false };
+        if state.relieved >= self.most {
+            return false;
+        }
+        let (board, Ok(seat)) = (Arc::clone(self), Seat::new()) else { return false };
+        let builder = std::thread::Builder::new().name("evo-host-relief".to_string());
+        let spawned = builder.spawn(move || relieve(&board, seat, &job)).is_ok();
+        // The thread cannot end before this: it waits for the lock that is held here.
+        state.working += usize::from(spawned);
+        state.relieved += usize::from(spawned);
+        spawned
+    }
+
     fn begin(&self, job: Option<Arc<SharedLaunch>>, wait: Wait) {
         let mut state = lock(&self.state);
         state.epoch += 1;
@@ -315,35 +308,6 @@ impl Board {
     }
 }
 
-/// The thread that looks at processor threads and has those interrupted that run one fiber for too long.
-struct SliceTicker {
-    end: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl SliceTicker {
-    /// A fiber that others wait for runs for at most two slices at a stretch.
-    fn start(relief: Arc<Relief>, slice: Duration) -> io::Result<SliceTicker> {
-        let end = Arc::new((Mutex::new(false), Condvar::new()));
-        let mut ticker = SliceTicker { end: Arc::clone(&end), thread: None };
-        if preempt::install()? {
-            let builder = std::thread::Builder::new().name("evo-host-ticker".to_string());
-            ticker.thread = Some(builder.spawn(move || watch(&relief, slice, &end))?);
-        }
-        Ok(ticker)
-    }
-}
-
-impl Drop for SliceTicker {
-    fn drop(&mut self) {
-        *lock(&self.end.0) = true;
-        self.end.1.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 #[derive(Default)]
 struct LastLook {
     turn: Option<(i32, u64)>,
@@ -351,17 +315,25 @@ struct LastLook {
     looks: u32,
 }
 
-fn watch(relief: &Relief, slice: Duration, end: &(Mutex<bool>, Condvar)) {
+/// Looks at processor threads and has those interrupted that run one fiber for too long: one that others wait for runs for
+/// at most two slices at a stretch.
+fn watch(board: &Arc<Board>, slice: Duration) {
     let mut last_looks = Vec::new();
     let mut pause = slice;
-    let mut ended = lock(&end.0);
-    while !*ended {
-        ended = end.1.wait_timeout(ended, pause).unwrap_or_else(PoisonError::into_inner).0;
-        for _ in 0..relief.wanted.swap(0, Ordering::Acquire) {
-            relief.start();
+    loop {
+        let mut state = lock(&board.state);
+        if !state.end {
+            state = board.tick.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.end {
+            return;
+        }
+        drop(state);
+        for _ in 0..board.wanted.swap(0, Ordering::Acquire) {
+            board.relieve();
         }
         pause = IDLE * slice;
-        let now = lock(&relief.clocks).clone();
+        let now = lock(&board.clocks).clone();
         last_looks.resize_with(now.len(), LastLook::default);
         let mut stuck = true;
         for (clock, last) in now.iter().zip(&mut last_looks) {
@@ -379,7 +351,7 @@ fn watch(relief: &Relief, slice: Duration, end: &(Mutex<bool>, Condvar)) {
             stuck &= turn.is_none() || last.looks >= PATIENCE;
         }
         // Where one block goes on, those that wait for it will too.
-        if stuck && pause <= slice && relief.start() {
+        if stuck && pause <= slice && board.relieve() {
             now.iter().for_each(|clock| clock.crowded.store(true, Ordering::Relaxed));
             last_looks.iter_mut().for_each(|last| last.looks = 0);
         }

@@ -5,13 +5,12 @@ use std::collections::{HashMap, HashSet};
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::{DeviceError, Telemetry};
 use evo_protocol::dtype::DType;
-use evo_protocol::verdict::VerdictKind;
 
 use super::memory::GuardedBuffer;
 use super::{machine, stop};
 use crate::device::{
     BlockError, BoundLaunch, BufferId, Comparison, CopiedPart, Device, Executor, GuardDamage, Memory,
-    RunConditions, Tolerance,
+    RunConditions, Tolerance, no_buffer, trouble,
 };
 use crate::numbers;
 
@@ -56,11 +55,11 @@ impl BufferStore {
     }
 
     pub fn get(&self, id: BufferId) -> Result<&GuardedBuffer, DeviceError> {
-        self.buffers.get(&id).ok_or_else(|| missing(id))
+        self.buffers.get(&id).ok_or_else(|| no_buffer(id))
     }
 
     pub fn get_mut(&mut self, id: BufferId) -> Result<&mut GuardedBuffer, DeviceError> {
-        self.buffers.get_mut(&id).ok_or_else(|| missing(id))
+        self.buffers.get_mut(&id).ok_or_else(|| no_buffer(id))
     }
 
     pub fn holds(&self, id: BufferId) -> bool {
@@ -91,7 +90,7 @@ impl BufferStore {
         Ok(())
     }
 
-    fn change(&mut self, id: BufferId, edit: impl FnOnce(&mut [u8])) -> Result<(), DeviceError> {
+    pub fn change<R>(&mut self, id: BufferId, edit: impl FnOnce(&mut [u8]) -> R) -> Result<R, DeviceError> {
         let buffer = self.get_mut(id)?;
         buffer.change(edit).map_err(|error| cannot_protect(buffer.name(), &error))
     }
@@ -140,7 +139,7 @@ impl<D: Stored> Memory for D {
 
     fn free(&mut self, id: BufferId) -> Result<(), DeviceError> {
         let store = self.store();
-        let buffer = store.buffers.remove(&id).ok_or_else(|| missing(id))?;
+        let buffer = store.buffers.remove(&id).ok_or_else(|| no_buffer(id))?;
         store.protected.remove(&id);
         // In this process kernels may keep addresses of buffers that are gone, and must fault there.
         if store.apart && !buffer.is_shared() && buffer.open_bytes() <= SPARE_BYTES {
@@ -185,7 +184,7 @@ impl<D: Stored> Memory for D {
     fn copy_part(&mut self, from: BufferId, to: BufferId, part: CopiedPart) -> Result<(), DeviceError> {
         let store = self.store();
         // Taken out of the map while both are borrowed, one of them to be changed.
-        let mut target = store.buffers.remove(&to).ok_or_else(|| missing(to))?;
+        let mut target = store.buffers.remove(&to).ok_or_else(|| no_buffer(to))?;
         let result = store.get(from).and_then(|source| {
             if !part.fits(source.bytes().len() as u64, target.bytes().len() as u64) {
                 let (source, target) = (source.name(), target.name());
@@ -277,15 +276,6 @@ impl<D: Stored> Memory for D {
     }
 }
 
-fn missing(id: BufferId) -> DeviceError {
-    trouble(format!("there is no buffer {}", id.0))
-}
-
 pub fn cannot_protect(name: &str, error: &std::io::Error) -> DeviceError {
     trouble(format!("the protection of `{name}` does not change: {error}"))
-}
-
-/// Trouble of the harness, which says nothing of a variant.
-pub fn trouble(message: String) -> DeviceError {
-    DeviceError::plain(VerdictKind::HarnessError, message)
 }

@@ -66,13 +66,17 @@ pub unsafe fn check(
     Some(damage(&nearest.name, offset, nearest.bytes as usize, count, block))
 }
 
-pub fn damage(name: &str, offset: i64, bytes: usize, count: u64, block: [u32; 3]) -> DeviceError {
-    let [x, y, z] = block;
-    let place = match offset - bytes as i64 {
-        _ if offset < 0 => format!("{} bytes before the start of", -offset),
+/// Where an address lies that is so far from the start of something.
+pub fn place(offset: i64, bytes: usize) -> String {
+    match offset.wrapping_sub(bytes as i64) {
+        _ if offset < 0 => format!("{} bytes before the start of", offset.unsigned_abs()),
         0 => "directly behind the end of".to_string(),
         behind => format!("{behind} bytes behind the end of"),
-    };
+    }
+}
+
+pub fn damage(name: &str, offset: i64, bytes: usize, count: u64, block: [u32; 3]) -> DeviceError {
+    let ([x, y, z], place) = (block, place(offset, bytes));
     let message = format!("block {x},{y},{z} writes {place} `{name}` in shared memory ({bytes} bytes long)");
     let error = DeviceError::plain(VerdictKind::OobWrite, message).with_cause("shared").with("buffer", name);
     let error = error.with("offset_bytes", offset).with("size_bytes", bytes);

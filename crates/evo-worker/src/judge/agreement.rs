@@ -120,7 +120,7 @@ fn compare(
     let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * own.noise.max;
     let found =
         kernels.pool.device.compare(expected, DType::F64, right, Tolerance { atol, rtol: AGREEMENT })?;
-    let element = found.first_bad.map(|index| {
+    let element = found.first_bad().map(|index| {
         let (here, there) = (found.first_bad_actual, found.first_bad_expected);
         format!("element {index} is `{here:e}`, and `{there:e}` on the processor")
     });

@@ -193,7 +193,7 @@ impl Judge {
         let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * scale.noise_max;
         let tolerance = Tolerance { atol, rtol: AGREEMENT };
         let found = self.pool.device.compare(expected, DType::F64, target.expected, tolerance)?;
-        let Some(index) = found.first_bad else { return Ok(()) };
+        let Some(index) = found.first_bad() else { return Ok(()) };
         let (own, other) = (found.first_bad_actual, found.first_bad_expected);
         Err(disagreement(&case.name(), &format!("element {index} is `{own:e}` and `{other:e}`")))
     }

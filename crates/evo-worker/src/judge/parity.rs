@@ -1,10 +1,8 @@
 //! The plain parity that people know: largest errors, and `allclose` at two tolerances. It decides nothing
 //! (`docs/design/gates.md` says why); it is reported so that numbers can be compared with those of other tools. A
-//! file that comes from another benchmark's task may state that task's own rule, whose verdict stands beside them. A
-//! GPU counts by a kernel whose every operation rounds as the loop here does, so the numbers are the same on both
-//! devices.
+//! file that comes from another benchmark's task may state that task's own rule, whose verdict stands beside them.
 
-use evo_device::device::{Device, PlainErrors, Tolerance};
+use evo_device::device::{Device, Tolerance};
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::verdict::GateReport;
@@ -18,8 +16,6 @@ use super::run::PreparedCase;
 
 /// Outputs with more elements than this in all are not read back: half a gigabyte of answers.
 const ELEMENTS_MAX: u64 = 1 << 26;
-
-const CHUNK: usize = 1 << 16;
 
 /// `atol` and `rtol` of each `allclose`.
 const TOLERANCES: [(&str, f64); 2] = [("allclose_1e-3", 1e-3), ("allclose_1e-2", 1e-2)];
@@ -43,29 +39,62 @@ pub fn of(
     let tolerances = [first, second, rule];
     let mut seen = PlainErrors::default();
     for (plan, target) in prepared.targets() {
-        // What a view leaves out lies between the rest.
-        if plan.view.is_none() && plan.compared_elements() > 0 {
-            let own = prepared.buffers[target.position];
-            if let Some(found) = device.plain_errors(own, plan.dtype, target.expected, tolerances)? {
-                seen = seen.and(&found);
-                continue;
-            }
-        }
         let actual = prepared.compared(device, target.position)?;
         let expected = element::widen(&device.read(target.expected)?, DType::F64);
         let count = usize::try_from(plan.compared_elements()).unwrap_or(usize::MAX);
-        let pairs = actual.par_chunks(CHUNK).zip(expected.par_chunks(CHUNK)).enumerate();
+        let pairs = actual.par_iter().zip(&expected).take(count);
         // Largest values and counts: the same in any order.
-        let own = pairs.map(|(number, (own, right))| {
-            let count = count.saturating_sub(number * CHUNK);
-            own.iter()
-                .zip(right)
-                .take(count)
-                .fold(PlainErrors::default(), |seen, (own, right)| seen.with(*own, *right, &tolerances))
-        });
-        seen = seen.and(&own.reduce(PlainErrors::default, |one, other| one.and(&other)));
+        let own = pairs.fold(PlainErrors::default, |seen, (own, right)| seen.with(*own, *right, &tolerances));
+        seen = seen.and(own.reduce(PlainErrors::default, PlainErrors::and));
     }
     Ok(told(&seen, task))
+}
+
+/// What a plain loop over outputs and answers counts: the numbers that people know from other tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct PlainErrors {
+    elements: u64,
+    abs_max: f64,
+    /// Largest |actual − expected| / |expected| over elements whose answer is not zero; absent where there is none.
+    rel_max: Option<f64>,
+    /// Elements without a finite error, such as a NaN; equal infinities are none of them.
+    not_finite: u64,
+    /// Elements that are neither equal nor within atol + rtol·|expected|. Of the last tolerance, NaN is right where
+    /// NaN is expected.
+    outside: [u64; 3],
+}
+
+impl PlainErrors {
+    fn with(mut self, actual: f64, expected: f64, tolerances: &[Tolerance; 3]) -> PlainErrors {
+        self.elements += 1;
+        let error = (actual - expected).abs();
+        // Equal infinities have no finite difference, and are equal.
+        let same = actual == expected;
+        let both_nan = actual.is_nan() && expected.is_nan();
+        for (number, tolerance) in tolerances.iter().enumerate() {
+            let close = same || error <= tolerance.atol + tolerance.rtol * expected.abs();
+            self.outside[number] += u64::from(!(close || number == 2 && both_nan));
+        }
+        if !error.is_finite() {
+            self.not_finite += u64::from(!same);
+            return self;
+        }
+        self.abs_max = self.abs_max.max(error);
+        let relative = error / expected.abs();
+        if relative.is_finite() {
+            self.rel_max = Some(self.rel_max.unwrap_or(0.0).max(relative));
+        }
+        self
+    }
+
+    fn and(mut self, other: PlainErrors) -> PlainErrors {
+        self.elements += other.elements;
+        self.abs_max = self.abs_max.max(other.abs_max);
+        self.rel_max = self.rel_max.into_iter().chain(other.rel_max).reduce(f64::max);
+        self.not_finite += other.not_finite;
+        self.outside.iter_mut().zip(other.outside).for_each(|(own, other)| *own += other);
+        self
+    }
 }
 
 fn unknown(why: &str) -> Value {

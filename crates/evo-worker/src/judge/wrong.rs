@@ -144,7 +144,7 @@ fn shown(plan: &BufferPlan, value: f64) -> String {
 }
 
 fn first_bad(verdict: Verdict, plan: &BufferPlan, comparison: &Comparison) -> (Verdict, String) {
-    let Some(index) = comparison.first_bad else { return (verdict, String::new()) };
+    let Some(index) = comparison.first_bad() else { return (verdict, String::new()) };
     let (got, expected) = (comparison.first_bad_actual, comparison.first_bad_expected);
     // 64-bit integers are compared as pairs of words.
     if compared_as(plan.dtype).bytes() != plan.dtype.bytes() {

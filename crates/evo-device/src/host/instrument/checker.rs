@@ -5,6 +5,7 @@
 //! update atomically. Whether a write stores the value that is there already shows only afterwards, so such a
 //! write waits until its thread comes here again.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use evo_protocol::check::CheckSet;
@@ -23,8 +24,7 @@ use crate::variables::{GUARD, VariablePlace};
 struct CheckedLaunch {
     bound: BoundLaunch,
     statics: Statics,
-    shared: Vec<VariablePlace>,
-    module: (usize, usize),
+    shared: Arc<[VariablePlace]>,
 }
 
 /// In the order of `evo_instrument.h`.
@@ -123,13 +123,13 @@ impl AccessChecker {
         }
     }
 
-    pub fn begin_launch(&mut self, bound: &BoundLaunch, statics: Statics, image: &ModuleImage) {
+    /// `shared` is its module's static shared memory, by offset in the thread-local segment.
+    pub fn begin_launch(&mut self, bound: &BoundLaunch, statics: Statics, shared: Arc<[VariablePlace]>) {
         self.stamp += 1;
         self.order = LaunchOrder::default();
         self.blocks.clear();
         self.regions.remove(Region::is_shared);
-        let (bound, shared, module) = (bound.clone(), image.shared.clone(), image.range);
-        self.launch = Some(CheckedLaunch { bound, statics, shared, module });
+        self.launch = Some(CheckedLaunch { bound: bound.clone(), statics, shared });
     }
 
     pub fn end_launch(&mut self, image: &ModuleImage) -> Result<(), DeviceError> {
@@ -379,7 +379,7 @@ impl AccessChecker {
                 if dynamic.1 > 0 {
                     add("dynamic shared memory", dynamic.0, dynamic.1);
                 }
-                for own in &launch.shared {
+                for own in launch.shared.iter() {
                     add(&own.name, fixed.0 + own.address as usize, own.bytes as usize);
                 }
                 [dynamic, fixed]
@@ -405,7 +405,7 @@ impl AccessChecker {
 
     fn judge(&mut self, access: &SeenAccess) -> Option<AccessFinding> {
         let Some(at) = self.regions.find(access.address) else {
-            let (first, end) = self.launch.as_ref().map_or((0, 0), |own| own.module);
+            let (first, end) = self.launch.as_ref().map_or((0, 0), |own| own.statics.module);
             // Constants, and the few variables whose names are not kept.
             let own = (first..end).contains(&access.address);
             return (!own).then(|| self.finding_of(Fault::Outside, access, None));
@@ -473,7 +473,7 @@ impl AccessChecker {
             self.order.next_tick(id);
             record.tick += 1;
         }
-        let module = self.launch.as_ref().map_or(0, |launch| launch.module.0);
+        let module = self.launch.as_ref().map_or(0, |launch| launch.statics.module.0);
         (record.stamp, record.kind) = (stamp, access.kind);
         record.from = access.from.wrapping_sub(module) as u32;
         let tracked = matches!(

@@ -81,7 +81,7 @@ impl AccessFinding {
         };
         let thread = |thread: u16| index(thread.into(), bound.block);
         let block = |block: u32| index(block, bound.grid);
-        let line_of = |other: &AccessRecord| image.line(image.range.0 + other.from as usize);
+        let line_of = |other: &AccessRecord| image.line(image.start + other.from as usize);
         let (own_thread, own_block) = (thread(self.access.place.thread), block(self.access.place.block));
         let is_shared = self.region.as_ref().is_some_and(|region| region.shared);
         let shared = is_shared.then_some("shared");

@@ -13,37 +13,23 @@ use crate::variables::{VariablePlace, symbols};
 pub struct ModuleImage {
     /// Where the module's code looks for its checker.
     pub slot: *const AtomicPtr<c_void>,
-    /// Static shared memory, by offset in the thread-local segment.
-    pub shared: Vec<VariablePlace>,
     pub globals: Vec<VariablePlace>,
-    pub range: (usize, usize),
+    /// The module's first address.
+    pub start: usize,
     binary: Vec<u8>,
     lines: OnceCell<LineTable>,
 }
 
 impl ModuleImage {
-    /// `range` is where the module lies.
-    pub fn of(
-        slot: *const AtomicPtr<c_void>,
-        binary: &[u8],
-        shared: &[VariablePlace],
-        range: (usize, usize),
-    ) -> ModuleImage {
+    pub fn of(slot: *const AtomicPtr<c_void>, binary: &[u8], start: usize) -> ModuleImage {
         let mut globals = symbols(binary, SymbolKind::Data, |_, _| true);
         globals.retain(|variable| !is_runtimes(variable));
-        ModuleImage {
-            slot,
-            shared: shared.to_vec(),
-            globals,
-            range,
-            binary: binary.to_vec(),
-            lines: OnceCell::new(),
-        }
+        ModuleImage { slot, globals, start, binary: binary.to_vec(), lines: OnceCell::new() }
     }
 
     pub fn line(&self, from: usize) -> Option<u32> {
         let lines = self.lines.get_or_init(|| LineTable::read(&self.binary));
-        lines.line(from.checked_sub(self.range.0)? as u64)
+        lines.line(from.checked_sub(self.start)? as u64)
     }
 }
 

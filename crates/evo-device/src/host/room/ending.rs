@@ -6,10 +6,8 @@
 
 use evo_protocol::device::DeviceError;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
-use evo_protocol::worker::Frame;
 
-use super::wire::RoomMessage;
-use crate::host::fault::{self, FaultReport};
+use crate::host::fault;
 
 /// What an executor was asked, as far as it decides what is believed of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +17,6 @@ pub enum Asked {
     /// To run a call and watch its accesses. Where that takes too long, the call is left out.
     Watch,
     Other,
-}
-
-pub fn fault_report(message: &RoomMessage) -> Option<DeviceError> {
-    let FaultReport::Fault { error } = message.parse::<Frame<FaultReport>>().ok()?.body;
-    is_believed(&error, Asked::Other).then_some(*error)
 }
 
 /// Whether an executor may say this of its variant. Nothing that it says may speak for it, and trouble of the harness
@@ -133,10 +126,5 @@ mod tests {
         {
             assert!(!believes(kind));
         }
-        let forged = RoomMessage {
-            bytes: br#"{"v":5,"id":0,"body":{"type":"fault","error":{"kind":"pass","cause":null,"message":"","code":null,"sticky":false}}}"#.to_vec(),
-            descriptors: Vec::new(),
-        };
-        assert_eq!(fault_report(&forged), None);
     }
 }

@@ -1,25 +1,22 @@
 //! The process in which one module's kernels run: it loads the module, shuts itself in, and does what the worker asks.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::AtomicU64;
 
 use evo_protocol::device::{DeviceError, DeviceInfo};
 
 use super::fences;
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
 use super::wire::{RoomMessage, RoomSocket};
-use crate::device::{BoundLaunch, Device, Executor as _, Memory, ModuleId, SampleOrder};
+use crate::device::{BoundLaunch, Device, Executor as _, Memory, ModuleId, SampleOrder, trouble};
 use crate::host::backend::{HostDevice, SLICE};
 use crate::host::memory::GuardedBuffer;
-use crate::host::store::{Stored, cannot_protect, trouble};
+use crate::host::store::{Stored, cannot_protect};
 use crate::host::{calls, fault};
 
-/// The number in the report of a fault. The worker knows which request it was.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
-
 pub fn run(socket: RoomSocket, info: &DeviceInfo, threads: usize, fenced: bool) -> io::Result<()> {
-    fault::install(&NUMBER, socket.as_fd().as_raw_fd())?;
+    fault::install(None, socket.as_fd().as_raw_fd())?;
     let device = HostDevice::described(info.clone(), threads, SLICE);
     let mut executor =
         Executor { device: device.map_err(io::Error::other)?, module: None, staged: Vec::new(), fenced };
@@ -59,7 +56,8 @@ impl Executor {
     fn load(&mut self, message: &mut RoomMessage, entries: &[String]) -> Result<RoomAnswer, DeviceError> {
         let harness = |error: io::Error| trouble(format!("the executor of the module: {error}"));
         let file = message.descriptors.pop().ok_or_else(|| harness(io::ErrorKind::InvalidInput.into()))?;
-        let binary = fences::read_all(file).map_err(harness)?;
+        let mut binary = Vec::new();
+        File::from(file).read_to_end(&mut binary).map_err(harness)?;
         let module = self.device.load(&binary, entries)?;
         let echo = self.device.echo(module)?;
         self.module = Some(module);
@@ -83,7 +81,7 @@ impl Executor {
 
     fn execute(&mut self, order: RoomOrder) -> Result<RoomAnswer, DeviceError> {
         let Executor { device, module, staged, .. } = self;
-        let module = module.ok_or_else(|| trouble("the executor has no module".into()))?;
+        let module = module.ok_or_else(|| trouble("the executor has no module"))?;
         Ok(match order {
             RoomOrder::Load { .. } | RoomOrder::Map => RoomAnswer::Done,
             RoomOrder::Execute(request) => RoomAnswer::Executed(device.execute(module, request)?),
@@ -98,7 +96,7 @@ impl Executor {
                 let call = call.map(|number| number as usize);
                 let rotation = staged.get(call.map_or(0..staged.len(), |number| number..number + 1));
                 let rotation = rotation.filter(|calls| !calls.is_empty());
-                let none = || trouble("the executor has no such call to sample".into());
+                let none = || trouble("the executor has no such call to sample");
                 let rotation = rotation.ok_or_else(none)?;
                 let order = SampleOrder { rotation, mode, samples, batch, untouched };
                 RoomAnswer::Samples(device.sample(module, order)?)

@@ -3,9 +3,7 @@
 //! Every fence stands alone: where the system refuses one, the others hold, and the report says so.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::{fs, io};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -220,12 +218,6 @@ pub fn end_first() {
 pub fn close_descriptors_from(first: u32) {
     // SAFETY: closes descriptors by number. Values of this process that own one of them are not used any more.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
-}
-
-pub fn read_all(file: OwnedFd) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::from(file).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -167,7 +167,8 @@ pub fn serve(sandbox: bool) -> io::Result<()> {
                     -1 => ForkReply::Failed { why: io::Error::last_os_error().to_string() },
                     0 => become_executor(descriptor, &info, threads, report.system_calls),
                     pid => {
-                        handle = handle_of(pid);
+                        // It leads to the child from any namespace; nothing before Linux 5.3.
+                        handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
                         ForkReply::Spawned { pid }
                     }
                 },
@@ -180,11 +181,6 @@ pub fn serve(sandbox: bool) -> io::Result<()> {
         socket.send(&reply, &beside)?;
     }
     Ok(())
-}
-
-/// A handle of a child, which leads to it from any namespace; nothing before Linux 5.3.
-fn handle_of(pid: i32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 fn become_executor(descriptor: OwnedFd, info: &DeviceInfo, threads: usize, fenced: bool) -> ! {

@@ -16,10 +16,13 @@ use super::ending::{self, Asked};
 use super::fork_server::{ForkServer, RoomOptions};
 use super::order::{MappedBuffer, RoomAnswer, RoomOrder, RoomReply, RoomRequest};
 use super::wire::{DESCRIPTORS_MAX, RoomMessage, RoomSocket};
-use crate::device::{BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder};
+use crate::device::{
+    BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions, SampleOrder, no_module, trouble,
+};
+use crate::host::fault::FaultRecord;
 use crate::host::flush::CacheFlush;
 use crate::host::mapping::memory_file;
-use crate::host::store::{BufferStore, Stored, trouble};
+use crate::host::store::{BufferStore, Stored};
 use crate::host::{initializers, machine};
 
 /// How long an executor that has closed its socket may take to end.
@@ -32,7 +35,6 @@ pub struct RoomDevice {
     info: DeviceInfo,
     server: ForkServer,
     modules: HashMap<ModuleId, RoomModule>,
-    module_next: u32,
     store: BufferStore,
     flush: CacheFlush,
 }
@@ -61,14 +63,12 @@ struct ModuleProcess {
 impl RoomDevice {
     pub fn open(options: RoomOptions) -> Result<RoomDevice, DeviceError> {
         allow_descriptors();
-        let server = ForkServer::start(&options).map_err(|error| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("the host device does not open: {error}"))
-        })?;
+        let server = ForkServer::start(&options)
+            .map_err(|error| trouble(format!("the host device does not open: {error}")))?;
         Ok(RoomDevice {
             info: machine::describe(),
             server,
             modules: HashMap::new(),
-            module_next: 0,
             store: BufferStore::apart(),
             flush: CacheFlush::default(),
         })
@@ -144,23 +144,6 @@ impl RoomDevice {
     }
 }
 
-impl RoomModule {
-    fn load(
-        server: &ForkServer,
-        store: &BufferStore,
-        binary: &[u8],
-        entries: &[String],
-    ) -> Result<RoomModule, DeviceError> {
-        initializers::check(binary)?;
-        Ok(RoomModule {
-            binary: binary.into(),
-            entries: entries.to_vec(),
-            data_bytes: initializers::data_bytes(binary),
-            process: Some(ModuleProcess::spawn(server, store, binary, entries)?),
-        })
-    }
-}
-
 impl ModuleProcess {
     fn spawn(
         server: &ForkServer,
@@ -168,9 +151,7 @@ impl ModuleProcess {
         binary: &[u8],
         entries: &[String],
     ) -> Result<ModuleProcess, DeviceError> {
-        let harness = |error: io::Error| {
-            DeviceError::plain(VerdictKind::HarnessError, format!("no executor starts: {error}")).sticky()
-        };
+        let harness = |error: io::Error| trouble(format!("no executor starts: {error}")).sticky();
         let file = memory_file("evo-module", MemfdFlags::empty(), binary).map_err(harness)?;
         let (socket, pid, times) = server.spawn().map_err(harness)?;
         let mut process = ModuleProcess {
@@ -225,7 +206,7 @@ impl ModuleProcess {
         let mut map = Vec::with_capacity(fresh.len());
         for (id, read_only) in fresh {
             let buffer = store.get_mut(*id)?;
-            let (bytes, margin) = buffer.shape();
+            let (bytes, margin) = (buffer.span().1, buffer.margin());
             let name = buffer.name().to_string();
             buffer.share().map_err(|error| no_room(&name, &error))?;
             map.push(MappedBuffer { buffer: *id, name, bytes, margin, read_only: *read_only });
@@ -269,9 +250,6 @@ impl ModuleProcess {
             Ok(Some(message)) => message,
             Ok(None) | Err(_) => return Err(self.ended(server, asked)),
         };
-        if let Some(error) = ending::fault_report(&message) {
-            return Err(ending::of_fault(error));
-        }
         match message.parse::<RoomReply>() {
             Ok(reply) if reply.number == self.number => match reply.result {
                 Err(error) if !ending::is_believed(&error, asked) => {
@@ -280,16 +258,13 @@ impl ModuleProcess {
                 Ok(answer) if !request.order.is_answered_by(&answer) => Err(out_of_step()),
                 result => result,
             },
-            _ => Err(ending::of_nonsense(&shown(&message))),
+            _ => Err(unasked(&message)),
         }
     }
 
     fn unexpected(&self) -> DeviceError {
         match self.socket.receive() {
-            Ok(Some(message)) => match ending::fault_report(&message) {
-                Some(error) => ending::of_fault(error),
-                None => ending::of_nonsense(&shown(&message)),
-            },
+            Ok(Some(message)) => unasked(&message),
             _ => ending::of_nonsense("it speaks without being asked"),
         }
     }
@@ -300,17 +275,21 @@ impl ModuleProcess {
                 let unloaded = (asked == Asked::Load).then(|| ending::before_loading(status)).flatten();
                 unloaded.unwrap_or_else(|| ending::of_status(status))
             }
-            Err(error) => DeviceError::plain(VerdictKind::HarnessError, error.to_string()).sticky(),
+            Err(error) => trouble(error.to_string()).sticky(),
         }
+    }
+}
+
+/// A report of a fault, or nonsense.
+fn unasked(message: &RoomMessage) -> DeviceError {
+    match message.parse::<FaultRecord>() {
+        Ok(record) => ending::of_fault(record.error()),
+        Err(_) => ending::of_nonsense(&shown(message)),
     }
 }
 
 fn shown(message: &RoomMessage) -> String {
     format!("`{}`", String::from_utf8_lossy(&message.bytes[..message.bytes.len().min(120)]))
-}
-
-fn no_module(module: ModuleId) -> DeviceError {
-    trouble(format!("there is no module {}", module.0))
 }
 
 fn out_of_step() -> DeviceError {
@@ -343,16 +322,13 @@ impl Executor for RoomDevice {
         &self.info
     }
 
-    fn load(&mut self, binary: &[u8], entries: &[String]) -> Result<ModuleId, DeviceError> {
-        let module = RoomModule::load(&self.server, &self.store, binary, entries)?;
-        self.module_next += 1;
-        self.modules.insert(ModuleId(self.module_next), module);
-        Ok(ModuleId(self.module_next))
-    }
-
     fn reload(&mut self, module: ModuleId, binary: &[u8], entries: &[String]) -> Result<(), DeviceError> {
-        self.unload(module)?;
-        let loaded = RoomModule::load(&self.server, &self.store, binary, entries)?;
+        let last = self.modules.remove(&module);
+        self.end(last.and_then(|last| last.process))?;
+        initializers::check(binary)?;
+        let process = Some(ModuleProcess::spawn(&self.server, &self.store, binary, entries)?);
+        let data_bytes = initializers::data_bytes(binary);
+        let loaded = RoomModule { binary: binary.into(), entries: entries.to_vec(), data_bytes, process };
         self.modules.insert(module, loaded);
         Ok(())
     }

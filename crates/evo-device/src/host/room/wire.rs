@@ -5,9 +5,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -74,13 +75,8 @@ impl RoomSocket {
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::Error::other("too many descriptors for one message"));
         }
-        loop {
-            match rustix::net::sendmsg(&self.descriptor, parts, &mut control, SendFlags::NOSIGNAL) {
-                Ok(_) => return Ok(()),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        retry_on_intr(|| sendmsg(&self.descriptor, parts, &mut control, SendFlags::NOSIGNAL))?;
+        Ok(())
     }
 
     /// Nothing once the other end is closed.
@@ -120,12 +116,7 @@ impl RoomSocket {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let parts = &mut [IoSliceMut::new(room)];
-        let received = loop {
-            match rustix::net::recvmsg(&self.descriptor, parts, &mut control, flags) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => break other?,
-            }
-        };
+        let received = retry_on_intr(|| recvmsg(&self.descriptor, parts, &mut control, flags))?;
         for part in control.drain() {
             if let RecvAncillaryMessage::ScmRights(own) = part {
                 descriptors.extend(own);

@@ -12,5 +12,5 @@ mod seat;
 mod warpgroup;
 
 pub use order::{WINDOW, of_neighbors};
-pub use scheduler::{BLOCKS_MAX, THREADS_MAX, Work};
+pub use scheduler::{THREADS_MAX, Work};
 pub use seat::{Seat, SharedLaunch};

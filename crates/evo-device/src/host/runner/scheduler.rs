@@ -35,9 +35,6 @@ pub(super) type FiberYielder = Yielder<(), ()>;
 
 pub const THREADS_MAX: usize = 1024;
 
-/// Most blocks of a cluster. More are not portable: a kernel opts in, and few GPUs have room.
-pub const BLOCKS_MAX: usize = 8;
-
 /// Barriers that a block has, the one of `__syncthreads` included.
 const NAMED_BARRIERS: usize = 16;
 

@@ -126,7 +126,7 @@ impl Seat {
 }
 
 fn enter(clock: &TurnClock, launch: &SharedLaunch, member: Member) {
-    let (code, stacks) = (launch.statics.code(), member.runner().stacks.range());
+    let (code, stacks) = (launch.statics.code, member.runner().stacks.range());
     preempt::enter(clock, InterruptSection { code, stacks, give_way });
 }
 

@@ -2,12 +2,10 @@
 //! case's name in the environment.
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::AtomicU64;
-
-use evo_protocol::worker::{Frame, Response};
 
 use super::fixtures::{Case, parse};
 use super::*;
+use crate::host::fault::{self, FaultRecord};
 
 const CASE: &str = "EVO_HOST_FAULT_CASE";
 const OUTPUT: &str = "EVO_HOST_FAULT_OUTPUT";
@@ -17,13 +15,12 @@ fn cases() -> Vec<Case> {
 }
 
 fn run_case(name: &str, output: &str) {
-    static REQUEST: AtomicU64 = AtomicU64::new(42);
     let case = cases().into_iter().find(|case| case.name == name).unwrap();
     let mut bench = Bench::new(&case.source("k", &case.rows[0]), "k");
     let (x, y) = (bench.buffer("in", &[1f32; 100]), bench.buffer("out", &[0f32; 100]));
     bench.device.protect(x, true).unwrap();
     let file = std::fs::File::create(output).unwrap();
-    super::super::fault::install(&REQUEST, file.as_raw_fd()).unwrap();
+    fault::install(None, file.as_raw_fd()).unwrap();
     bench.run(1, 8, 64, vec![buffer(x), buffer(y), int(100)]).unwrap();
 }
 
@@ -41,9 +38,7 @@ fn faults_are_named_in_last_words() {
         let status = command.output().unwrap();
         assert_eq!(status.status.code(), Some(139), "{case}: {status:?}");
         let line = std::fs::read_to_string(&output).unwrap();
-        let frame: Frame<Response> = serde_json::from_str(&line).unwrap();
-        assert_eq!(frame.id, 42);
-        let Response::Fault { error } = frame.body else { panic!("{case}: {line}") };
+        let error = serde_json::from_str::<FaultRecord>(&line).unwrap().error();
         let cause = error.cause.as_deref().map_or(String::new(), |cause| format!(":{cause}"));
         assert_eq!(format!("{}{cause} | {}", error.kind, error.message), rows[0].finds);
         assert!(error.sticky);

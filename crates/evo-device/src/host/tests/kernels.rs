@@ -155,13 +155,6 @@ fn the_memory_of_a_module_is_known_before_it_is_loaded() {
     }
 }
 
-#[test]
-fn a_kernel_without_variables_has_none() {
-    let text = r#"extern "C" __global__ void plain(int* y) { __shared__ int own; own = 1; y[0] = own; }"#;
-    let mut bench = Bench::new(text, "plain");
-    assert_eq!(bench.device.variables(bench.module).unwrap(), []);
-}
-
 /// A counter that threads read and write without atomic operations loses counts only where they take turns in
 /// between.
 #[test]

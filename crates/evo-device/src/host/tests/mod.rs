@@ -88,18 +88,16 @@ struct Bench {
 
 impl Bench {
     fn new(text: &str, entry: &str) -> Bench {
-        Bench::on(HostDevice::with_threads(2).unwrap(), text, entry)
+        Bench::on(HostDevice::with_threads(2).unwrap(), &compile(text, &[entry]), entry)
     }
 
-    fn on(mut device: HostDevice, text: &str, entry: &str) -> Bench {
-        let module = device.load(&compile(text, &[entry]), &[entry.to_string()]).unwrap();
+    fn on(mut device: HostDevice, binary: &[u8], entry: &str) -> Bench {
+        let module = device.load(binary, &[entry.to_string()]).unwrap();
         Bench { device, module, entry: entry.to_string() }
     }
 
     fn watched(text: &str, entry: &str) -> Bench {
-        let mut device = HostDevice::with_threads(2).unwrap();
-        let module = device.load(&compile_as(text, &[entry], true).unwrap(), &[entry.to_string()]).unwrap();
-        Bench { device, module, entry: entry.to_string() }
+        Bench::on(HostDevice::with_threads(2).unwrap(), &compile_as(text, &[entry], true).unwrap(), entry)
     }
 
     fn buffer<T: Copy>(&mut self, name: &str, values: &[T]) -> BufferId {
