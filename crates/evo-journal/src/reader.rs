@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
-use super::leaderboard_file::write_view;
 use super::line::{self, Lines, Rejected};
 use super::own_folder::OwnFolder;
 use super::record::JournalRecord;
@@ -71,6 +70,12 @@ pub fn set_aside<'a>(
         write_view(folder, name, &bytes, true)?;
     }
     Ok((folder.place(name), fresh))
+}
+
+/// Writes a file that follows from the journal. A pipe, a device or a folder of that name is refused: somebody may have made it for a reason.
+pub fn write_view(folder: &OwnFolder, name: &str, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
+    JournalError::refuse_irregular(folder, name)?;
+    folder.replace(name, bytes, synced).map_err(|error| JournalError::io("write", &folder.place(name), error))
 }
 
 #[cfg(test)]
