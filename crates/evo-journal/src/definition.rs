@@ -77,7 +77,10 @@ impl DefinedParameter {
         } else {
             for (what, values) in [("new", only(now, self)), ("removed", only(self, now))] {
                 if !values.is_empty() {
-                    changes.push(format!("parameter `{name}`: {what} {}", listed(&values)));
+                    let more = values.len().saturating_sub(NAMED);
+                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                    let shown = values.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+                    changes.push(format!("parameter `{name}`: {what} {shown}{more}"));
                 }
             }
         }
@@ -105,13 +108,6 @@ impl DefinedProblem {
         }
         changes
     }
-}
-
-fn listed(values: &[String]) -> String {
-    let more = values.len().saturating_sub(NAMED);
-    let shown: Vec<&str> = values.iter().take(NAMED).map(String::as_str).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
 }
 
 const CONDITIONS_NAMED: usize = 6;

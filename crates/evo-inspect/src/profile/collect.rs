@@ -322,30 +322,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_have_a_state() {
-        let check = |log: &str, expected| {
-            let failure = named_failure(log);
-            assert_eq!(failure.as_ref().map(|own| own.state), expected, "{log}: {failure:?}");
-        };
-        // Those of each state are played in `tests/it/profile.rs`. The reason comes before what follows from it.
-        check("==WARNING== No kernels were profiled.\n==ERROR== ERR_NVGPUCTRPERM", Some(ToolState::Refused));
-        check("==PROF== Connected to process 12 (/usr/bin/evo)\n==PROF== Disconnected", None);
-        check("a kernel prints ERR_NVGPUCTRPERM", None);
-        check("", None);
-    }
-
-    #[test]
-    fn metrics_that_are_not_known_are_found_by_name_or_pattern() {
-        let asked: Vec<String> =
-            ["a__b.sum", "a__bc.sum", "d__e.avg.pct", "d__f.avg"].map(String::from).to_vec();
-        let found =
-            |log: &str| unknown_counters(log, &asked).into_iter().map(String::as_str).collect::<Vec<_>>();
-        assert_eq!(found("==ERROR== Failed to find metric a__b.sum"), ["a__b.sum"]);
-        assert_eq!(found(r"==ERROR== Failed to find metric regex:^d__e\.(sum|avg|pct)$"), ["d__e.avg.pct"]);
-        assert_eq!(
-            found("==ERROR== Failed to find metric(s) a__bc.sum, d__f.avg"),
-            ["a__bc.sum", "d__f.avg"]
-        );
-        assert_eq!(found("==PROF== a__b.sum"), [""; 0]);
+    fn messages_have_a_state_and_metrics_that_are_not_known_are_found_by_name_or_pattern() {
+        let asked = ["a__b.sum", "a__bc.sum", "d__e.avg.pct", "d__f.avg"].map(String::from);
+        let told = [
+            // Those of each state are played in `tests/it/profile.rs`. The reason comes before what follows from it.
+            "==WARNING== No kernels were profiled.\n==ERROR== ERR_NVGPUCTRPERM",
+            "==PROF== Connected to process 12 (/usr/bin/evo)\n==PROF== Disconnected",
+            "a kernel prints ERR_NVGPUCTRPERM",
+            "",
+            "==ERROR== Failed to find metric a__b.sum",
+            r"==ERROR== Failed to find metric regex:^d__e\.(sum|avg|pct)$",
+            "==ERROR== Failed to find metric(s) a__bc.sum, d__f.avg",
+            "==PROF== a__b.sum",
+        ]
+        .map(|log| {
+            let (failure, unknown) = (named_failure(log), unknown_counters(log, &asked));
+            format!("{log}\n  {:?} {unknown:?}", failure.map(|own| (own.state, own.message)))
+        });
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

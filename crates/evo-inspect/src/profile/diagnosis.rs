@@ -350,36 +350,32 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_summed_and_averages_are_those_of_the_launch_that_moved_most() {
+    fn counts_are_summed_averages_are_those_of_the_launch_that_moved_most_and_no_value_says_nothing() {
         use MetricDirection::{Down, Up};
         let some = |all: &[f64]| all.iter().copied().map(Some).collect::<Vec<_>>();
-        for (field, direction, before, after, expected) in [
-            ("instructions", Up, &[100.0, 50.0][..], &[100.0, 51.0][..], (150.0, 151.0, true)),
-            ("instructions", Up, &[100.0, 50.0], &[90.0, 60.0], (150.0, 150.0, false)),
-            ("instructions", Down, &[100.0], &[101.0], (100.0, 101.0, false)),
-            ("local_load_sectors", Up, &[0.0], &[8.0], (0.0, 8.0, true)),
-            ("local_load_sectors", Up, &[0.0], &[0.0], (0.0, 0.0, false)),
-            ("occupancy_percent", Down, &[80.0, 40.0], &[79.9, 20.0], (40.0, 20.0, true)),
-            ("occupancy_percent", Down, &[80.0], &[79.5], (80.0, 79.5, false)),
-            ("threads_per_instruction", Down, &[32.0, 32.0], &[32.0, 24.0], (32.0, 24.0, true)),
+        let mut rows: Vec<_> = [
+            ("instructions", Up, &[100.0, 50.0][..], &[100.0, 51.0][..]),
+            ("instructions", Up, &[100.0, 50.0], &[90.0, 60.0]),
+            ("instructions", Down, &[100.0], &[101.0]),
+            ("local_load_sectors", Up, &[0.0], &[8.0]),
+            ("local_load_sectors", Up, &[0.0], &[0.0]),
+            ("occupancy_percent", Down, &[80.0, 40.0], &[79.9, 20.0]),
+            ("occupancy_percent", Down, &[80.0], &[79.5]),
+            ("threads_per_instruction", Down, &[32.0, 32.0], &[32.0, 24.0]),
             // A count that a waiting loop changes by a little is not one that was changed on purpose.
-            ("instructions", Up, &[1e9], &[1e9 + 100.0], (1e9, 1e9 + 100.0, false)),
-        ] {
-            let (before, after) = (launches(field, &some(before)), launches(field, &some(after)));
-            let found = movement(field, direction, &before, &after).unwrap();
-            assert_eq!((found.before, found.after, found.has_moved), expected, "{field}");
-        }
-    }
-
-    #[test]
-    fn what_has_no_value_has_not_moved_and_not_stayed() {
-        let (some, none) = (launches("instructions", &[Some(1.0)]), launches("instructions", &[None]));
-        let up = MetricDirection::Up;
-        assert_eq!(movement("instructions", up, &some, &none).unwrap_err(), "`instructions` has no value");
-        assert!(movement("instructions", up, &some, &[]).is_err());
-        assert_eq!(movement("speed", up, &some, &some).unwrap_err(), "`speed` is not a metric");
-        let (one, two) =
-            (launches("l2_hit_percent", &[Some(1.0)]), launches("l2_hit_percent", &[Some(1.0); 2]));
-        assert!(movement("l2_hit_percent", up, &one, &two).unwrap_err().contains("launches"));
+            ("instructions", Up, &[1e9], &[1e9 + 100.0]),
+            ("instructions", Up, &[1.0], &[]),
+            ("speed", Up, &[1.0], &[1.0]),
+            ("l2_hit_percent", Up, &[1.0], &[1.0, 1.0]),
+        ]
+        .map(|(field, direction, before, after)| (field, direction, some(before), some(after)))
+        .into();
+        rows.push(("instructions", Up, vec![Some(1.0)], vec![None]));
+        let told = rows.into_iter().map(|(field, direction, before, after)| {
+            let found = movement(field, direction, &launches(field, &before), &launches(field, &after));
+            let found = found.map(|own| (own.before, own.after, own.has_moved));
+            format!("{field} {direction:?} {before:?} {after:?}: {found:?}")
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
     }
 }

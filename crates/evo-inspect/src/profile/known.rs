@@ -74,7 +74,11 @@ impl KnownFacts {
         KnownFacts {
             launch: at,
             ctas,
-            waves: resident.and_then(|blocks| waves(ctas, blocks, &sm_count)),
+            waves: resident.and_then(|blocks| match (blocks, &sm_count) {
+                (_, Err(why)) => Err(why.clone()),
+                (0, _) => Err("not one block is resident".to_string()),
+                (blocks, Ok(sm_count)) => Ok(ctas as f64 / (blocks * sm_count) as f64),
+            }),
             occupancy_limit_percent,
             limited_by,
             registers: match device.kind {
@@ -152,14 +156,6 @@ fn residency(
 
 fn registers(attributes: Option<&EntryAttributes>, compiled: Option<&EntryResources>) -> Option<u64> {
     attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers)).map(u64::from)
-}
-
-fn waves(ctas: u64, resident: u64, sm_count: &Known<u64>) -> Known<f64> {
-    match (resident, sm_count) {
-        (_, Err(why)) => Err(why.clone()),
-        (0, _) => Err("not one block is resident".to_string()),
-        (resident, Ok(sm_count)) => Ok(ctas as f64 / (resident * sm_count) as f64),
-    }
 }
 
 fn time_of(sources: &KnownSources<'_>) -> Known<f64> {

@@ -244,7 +244,10 @@ impl SanitizerLook {
             })
         };
         report.evidence.insert("checks", self.outcomes.iter().map(brief).collect::<Vec<Value>>());
-        let findings: Vec<Value> = self.findings().take(SHOWN).map(said).collect();
+        let mut findings: Vec<Value> = self.findings().take(SHOWN).map(|own| json!(own)).collect();
+        // What is known of them: evidence has no place for reasons why something is not.
+        let fields = findings.iter_mut().filter_map(Value::as_object_mut);
+        fields.for_each(|fields| fields.retain(|_, field| !field.is_null()));
         if !findings.is_empty() {
             report.evidence.insert("findings", findings);
         }
@@ -254,15 +257,6 @@ impl SanitizerLook {
         }
         report
     }
-}
-
-/// What is known of a finding; evidence has no place for reasons why something is not.
-fn said(finding: &SanitizerFinding) -> Value {
-    let mut value = json!(finding);
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, field| !field.is_null());
-    }
-    value
 }
 
 pub fn unlooked(why: &ToolFailure) -> GateReport {
